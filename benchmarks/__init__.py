@@ -1,0 +1,1 @@
+"""Measurements: each module is one command, and keeps its last results in ``results/``."""

@@ -1,0 +1,67 @@
+"""Bayes-optimal fair binary classification with one or many sensitive features.
+
+The public names are loaded when they are first used, so that ``import evenhand``
+costs next to nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "AccuracyParity": "notions",
+    "CellRates": "rates",
+    "DemographicParity": "notions",
+    "EqualOpportunity": "notions",
+    "EqualizedOdds": "notions",
+    "Groups": "groups",
+    "Notion": "notions",
+    "PredictiveEquality": "notions",
+    "Statistic": "statistic",
+    "cell_rates": "rates",
+    "datasets": "",
+    "exceptions": "",
+}
+
+if TYPE_CHECKING:
+    from evenhand import datasets, exceptions
+    from evenhand.groups import Groups
+    from evenhand.notions import (
+        AccuracyParity,
+        DemographicParity,
+        EqualizedOdds,
+        EqualOpportunity,
+        Notion,
+        PredictiveEquality,
+    )
+    from evenhand.rates import CellRates, cell_rates
+    from evenhand.statistic import Statistic
+
+__all__ = [
+    "AccuracyParity",
+    "CellRates",
+    "DemographicParity",
+    "EqualOpportunity",
+    "EqualizedOdds",
+    "Groups",
+    "Notion",
+    "PredictiveEquality",
+    "Statistic",
+    "cell_rates",
+    "datasets",
+    "exceptions",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'evenhand' has no attribute {name!r}")
+    home = _HOMES[name]
+    value = getattr(import_module(f"evenhand.{home}"), name) if home else import_module(f"evenhand.{name}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,112 @@
+"""Three tasks on the American Community Survey, read from a folder."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Literal
+
+from evenhand.datasets.dataset import Backend, Dataset, require_polars
+from evenhand.exceptions import InputError
+
+__all__ = ["load_acs"]
+
+# Features of each task as Ding et al. (2021) define them, without the sensitive RAC1P and SEX.
+_FEATURES = {
+    "income": "AGEP COW SCHL MAR OCCP POBP RELP WKHP",
+    "publiccoverage": "AGEP SCHL MAR DIS ESP CIT MIG MIL ANC NATIVITY DEAR DEYE DREM PINCP ESR ST FER",
+    "employment": "AGEP SCHL MAR RELP DIS ESP CIT MIG MIL ANC NATIVITY DEAR DEYE DREM",
+}
+_QUESTION = {
+    "income": "income above 50,000 dollars",
+    "publiccoverage": "covered by public health insurance",
+    "employment": "employed",
+}
+
+
+def load_acs(
+    task: Literal["income", "publiccoverage", "employment"],
+    *,
+    folder: str | Path | None = None,
+    sensitive: tuple[str, ...] = ("RAC1P", "SEX"),
+    backend: Backend = "polars",
+) -> Dataset:
+    """Load a task of Ding et al. (2021) on the American Community Survey.
+
+    Parameters
+    ----------
+    task : {"income", "publiccoverage", "employment"}
+    folder : path, optional
+        Holds either ``acs_<task>*.parquet`` with a column ``label``, or the survey's person files
+        ``psam_p*.csv`` at any depth, as folktables stores them. By default the folder that the environment
+        variable ``EVENHAND_DATA`` names.
+    sensitive : tuple of str
+        The sensitive columns; RAC1P is race (9 codes) and SEX has 2.
+    backend : {"polars", "pandas", "pyarrow"}
+        The table library to return.
+
+    Returns
+    -------
+    Dataset
+        Labels are 0 and 1, `weight` is the survey weight PWGTP, missing values stay missing.
+
+    Examples
+    --------
+    >>> load_acs("income", folder="/nowhere")
+    Traceback (most recent call last):
+    ...
+    evenhand.exceptions.InputError: no folder '/nowhere' to read the ACS data from.
+    """
+    if task not in _FEATURES:
+        raise InputError(f"task should be one of {', '.join(map(repr, _FEATURES))}, but is {task!r}.")
+    folder = folder or os.environ.get("EVENHAND_DATA")
+    if not folder:
+        raise InputError("say where the ACS data are: pass folder=, or set EVENHAND_DATA.")
+    root = Path(folder)
+    if not root.is_dir():
+        raise InputError(f"no folder {str(root)!r} to read the ACS data from.")
+    polars = require_polars()
+    tables = sorted(root.glob(f"acs_{task}*.parquet"))
+    surveys = sorted(root.rglob("psam_p*.csv"))
+    if tables:
+        table = polars.concat([polars.read_parquet(path) for path in tables])
+    elif surveys:
+        table = polars.concat([_read_survey(polars, path, task) for path in surveys], how="diagonal_relaxed")
+    else:
+        raise InputError(f"{str(root)!r} holds neither acs_{task}*.parquet nor psam_p*.csv.")
+    unknown = [name for name in sensitive if name not in table.columns]
+    if unknown:
+        raise InputError(f"no column {unknown[0]!r} in the ACS data; there are {', '.join(table.columns)}.")
+    return Dataset.from_polars(
+        table,
+        name=f"acs {task}",
+        label="label",
+        sensitive=list(sensitive),
+        features=[name for name in _FEATURES[task].split() if name not in sensitive],
+        description=(
+            f"American Community Survey, {_QUESTION[task]} (Ding et al. 2021). "
+            "United States Census Bureau, public domain."
+        ),
+        backend=backend,
+        weight="PWGTP",
+    )
+
+
+def _read_survey(polars: Any, path: Path, task: str) -> Any:
+    """Read a person file of the survey: keep the task's rows and columns and make its label."""
+    col = polars.col
+    rows = {
+        "income": (col("AGEP") > 16) & (col("PINCP") > 100) & (col("WKHP") > 0) & (col("PWGTP") >= 1),
+        "publiccoverage": (col("AGEP") < 65) & (col("PINCP") <= 30_000),
+        "employment": polars.lit(value=True),
+    }
+    label = {
+        "income": col("PINCP") > 50_000,
+        "publiccoverage": col("PUBCOV") == 1,
+        "employment": col("ESR") == 1,
+    }
+    keep = [*_FEATURES[task].split(), "RAC1P", "SEX", "HISP", "DIS", "PWGTP"]
+    survey = polars.scan_csv(path, infer_schema_length=None).filter(rows[task])
+    return survey.select(
+        *dict.fromkeys(keep), label[task].fill_null(value=False).cast(polars.Int8).alias("label")
+    ).collect()

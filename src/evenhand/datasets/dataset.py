@@ -1,0 +1,130 @@
+"""What a loader returns: features, label, sensitive columns, and where they come from."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.exceptions import InputError, MissingExtraError
+
+__all__ = ["Backend", "Dataset", "require_polars"]
+
+Backend = Literal["polars", "pandas", "pyarrow"]
+
+
+def require_polars() -> Any:
+    """Import polars, which reads the files, or say how to get it."""
+    try:
+        return importlib.import_module("polars")
+    except ImportError:
+        raise MissingExtraError("polars", "datasets") from None
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """A table for classification.
+
+    Attributes
+    ----------
+    name : str
+    features : table
+        What a model may look at, without the sensitive columns.
+    label : series
+    sensitive : table
+        One column per sensitive feature.
+    weight : series or None
+        Survey weights, where the source has them.
+    description : str
+        Source, licence and what was done to the rows.
+    """
+
+    name: str
+    features: Any
+    label: Any
+    sensitive: Any
+    weight: Any
+    description: str
+
+    @classmethod
+    def from_polars(
+        cls,
+        table: Any,
+        *,
+        name: str,
+        label: str,
+        sensitive: list[str],
+        features: list[str],
+        description: str,
+        backend: Backend,
+        weight: str | None = None,
+    ) -> Dataset:
+        """Divide a polars table into its parts, in the table library that is asked for."""
+        if backend not in ("polars", "pandas", "pyarrow"):
+            raise InputError(f"backend should be 'polars', 'pandas' or 'pyarrow', but is {backend!r}.")
+
+        def native(columns: list[str]) -> nw.DataFrame[Any]:
+            if backend == "polars":
+                return nw.from_native(table.select(columns), eager_only=True)
+            values = {column: table[column].to_list() for column in columns}
+            return nw.from_dict(values, backend=backend)
+
+        return cls(
+            name,
+            native(features).to_native(),
+            native([label])[label].to_native(),
+            native(sensitive).to_native(),
+            None if weight is None else native([weight])[weight].to_native(),
+            description,
+        )
+
+    def __len__(self) -> int:
+        return len(self.label)
+
+    def __repr__(self) -> str:
+        features = nw.from_native(self.features, eager_only=True)
+        groups = ", ".join(nw.from_native(self.sensitive, eager_only=True).columns)
+        return f"<{self.name}: {len(self):,} rows, {len(features.columns)} features, sensitive: {groups}>"
+
+    def one_hot(
+        self, *, sensitive: bool = False, drop_first: bool = False
+    ) -> tuple[NDArray[np.float64], list[str]]:
+        """Encode the table as numbers: numeric columns as they are, one 0/1 column per category.
+
+        Parameters
+        ----------
+        sensitive : bool
+            Whether to include the sensitive columns.
+        drop_first : bool
+            Whether to leave out the first category of each column.
+
+        Returns
+        -------
+        matrix : array, shape (n, d)
+        names : list of str
+
+        Examples
+        --------
+        >>> from evenhand.datasets import load_compas
+        >>> matrix, names = load_compas().one_hot()
+        >>> matrix.shape, names[-2:]
+        ((5278, 7), ['c_charge_degree=F', 'c_charge_degree=M'])
+        """
+        tables = [self.features, self.sensitive] if sensitive else [self.features]
+        columns, names = [], []
+        for table in tables:
+            frame = nw.from_native(table, eager_only=True)
+            for name in frame.columns:
+                series = frame[name]
+                if series.dtype.is_numeric():
+                    columns.append(series.to_numpy().astype(np.float64))
+                    names.append(name)
+                    continue
+                for level in sorted(series.drop_nulls().unique().to_list())[int(drop_first) :]:
+                    columns.append((series == level).fill_null(value=False).to_numpy().astype(np.float64))
+                    names.append(f"{name}={level}")
+        return np.column_stack(columns), names

@@ -1,0 +1,185 @@
+"""A problem on finitely many feature values, whose fair optimum is a small linear program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import linprog
+
+from evenhand.data import read_weights
+from evenhand.exceptions import InputError
+from evenhand.groups import Groups
+from evenhand.notions import Constraint
+from evenhand.rates import CellRates
+
+__all__ = ["FiniteProblem", "Optimum", "Sample"]
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Rows drawn from a problem.
+
+    Attributes
+    ----------
+    X : array, shape (n, 1)
+    y : array of 0 and 1, shape (n,)
+    codes : array of int, shape (n,)
+        The group of each row.
+    sensitive : dict of arrays
+        The sensitive features of each row, by name.
+    """
+
+    X: NDArray[np.float64]
+    y: NDArray[np.int64]
+    codes: NDArray[np.int64]
+    sensitive: dict[str, NDArray[Any]]
+
+    @classmethod
+    def of(cls, X: NDArray[Any], cells: NDArray[np.int64], groups: Groups) -> Self:
+        """Name the group and label of rows whose cells are numbered ``2 m + y``."""
+        codes, y = np.divmod(cells, 2)
+        values = [np.array(column) for column in zip(*groups.keys, strict=True)]
+        sensitive = {name: column[codes] for name, column in zip(groups.features, values, strict=True)}
+        return cls(np.asarray(X, dtype=np.float64).reshape(-1, 1), y, codes, sensitive)
+
+
+@dataclass(frozen=True, eq=False)
+class Optimum:
+    """The best fair classifier of a known problem.
+
+    Attributes
+    ----------
+    risk : float
+        Its cost-sensitive risk.
+    rates : CellRates
+        Its selection rates in the population.
+    solution : array
+        The classifier: the selection of each atom of a finite problem, the table W of a Gaussian one.
+    """
+
+    risk: float
+    rates: CellRates
+    solution: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class FiniteProblem:
+    """Features that take finitely many values (atoms), with known probabilities.
+
+    Parameters
+    ----------
+    weights : array, shape (A,)
+        P(X = atom).
+    posteriors : array, shape (A, M, 2)
+        P(S=m, Y=y | X = atom).
+    groups : Groups
+        Names of the M groups.
+
+    Examples
+    --------
+    >>> from evenhand import DemographicParity
+    >>> problem = FiniteProblem.random(20, levels=(2, 3), seed=1)
+    >>> plain = problem.optimum(DemographicParity(difference=1))
+    >>> fair = problem.optimum(DemographicParity(difference=0.01))
+    >>> bool(plain.risk < fair.risk)
+    True
+    """
+
+    weights: NDArray[np.float64]
+    posteriors: NDArray[np.float64]
+    groups: Groups
+
+    def __post_init__(self) -> None:
+        n_atoms, n_groups = len(self.weights), len(self.groups)
+        if self.posteriors.shape != (n_atoms, n_groups, 2):
+            raise InputError(
+                f"posteriors should have shape {(n_atoms, n_groups, 2)}, but have {self.posteriors.shape}."
+            )
+        read_weights(self.weights, n_atoms)
+        if not np.allclose(self.posteriors.sum(axis=(1, 2)), 1) or (self.posteriors < 0).any():
+            raise InputError("the posteriors of each atom should be non-negative and sum to 1.")
+
+    @classmethod
+    def random(
+        cls,
+        n_atoms: int,
+        *,
+        levels: Sequence[int] = (2,),
+        concentration: float = 0.3,
+        seed: int | np.random.Generator = 0,
+    ) -> Self:
+        """Draw a problem.
+
+        Parameters
+        ----------
+        n_atoms : int
+        levels : sequence of int
+            Number of values of each of the K sensitive features; M is their product.
+        concentration : float
+            Of the Dirichlet distribution of the posteriors: small means that atoms tell cells apart.
+        seed : int or Generator
+
+        Returns
+        -------
+        FiniteProblem
+        """
+        rng = np.random.default_rng(seed)
+        groups = Groups.product({f"A{k + 1}": range(size) for k, size in enumerate(levels)})
+        weights = rng.dirichlet(np.ones(n_atoms))
+        cells = rng.dirichlet(np.full(2 * len(groups), concentration), size=n_atoms)
+        return cls(weights, cells.reshape(n_atoms, len(groups), 2), groups)
+
+    @property
+    def masses(self) -> NDArray[np.float64]:
+        """P(S=m, Y=y), shape (M, 2)."""
+        return np.tensordot(self.weights, self.posteriors, axes=1)
+
+    def rates(self, selection: ArrayLike) -> CellRates:
+        """Population masses and selection rates of the classifier with the given selection per atom."""
+        chosen = self.weights * np.asarray(selection, dtype=np.float64)
+        return CellRates(self.groups, self.masses, np.tensordot(chosen, self.posteriors, axes=1))
+
+    def optimum(self, constraint: Constraint, *, cost: float = 0.5) -> Optimum:
+        """Find the Bayes-optimal fair classifier: a linear program in the selection of each atom.
+
+        Parameters
+        ----------
+        constraint : Constraint
+        cost : float
+            Price of a false positive; a false negative costs ``1 - cost``.
+
+        Returns
+        -------
+        Optimum
+        """
+        masses = self.masses
+        rows = constraint.rows(masses, self.groups)
+        joint = self.weights[:, None, None] * self.posteriors  # P(X, S, Y)
+        gain = joint @ np.array([-cost, 1 - cost])
+        per_mass = np.divide(rows.C, masses, out=np.zeros_like(rows.C), where=masses > 0)
+        A = np.einsum("jmy,amy->ja", per_mass, joint)
+        found = linprog(
+            -gain.sum(axis=1),
+            A_ub=np.vstack([A, -A]),
+            b_ub=np.concatenate([rows.hi - rows.k, rows.k - rows.lo]),
+            bounds=(0, 1),
+            method="highs-ds",
+            options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+        )
+        if not found.success or found.x is None:
+            raise InputError(f"this problem has no classifier that satisfies {constraint}: {found.message}")
+        selection = np.clip(found.x, 0, 1)
+        rates = self.rates(selection)
+        return Optimum(rates.risk(cost), rates, selection)
+
+    def sample(self, n: int, *, seed: int | np.random.Generator = 0) -> Sample:
+        """Draw `n` independent rows; X is the number of the atom."""
+        rng = np.random.default_rng(seed)
+        joint = (self.weights[:, None, None] * self.posteriors).ravel()
+        drawn = rng.choice(joint.size, size=n, p=joint / joint.sum())
+        atoms, cells = np.divmod(drawn, 2 * len(self.groups))
+        return Sample.of(atoms, cells, self.groups)

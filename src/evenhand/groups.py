@@ -1,0 +1,356 @@
+"""Sensitive columns into groups.
+
+A group is one combination of sensitive values that occurs in the data, keyed by the tuple of those
+values. The combinations are the finest partition; the groups of a single feature are unions of them,
+so intersectional and independent requirements are the same mathematics.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.columns import Level, blocks, factorize, level_order, named_columns, show
+from evenhand.data import check_rows
+from evenhand.exceptions import GroupError, InputError
+
+__all__ = ["POOLED", "GroupName", "Groups", "Members", "Mode"]
+
+Mode = Literal["intersectional", "independent"]
+Key = tuple[Level, ...]
+_TABLE_SIZE = 1 << 20
+
+
+class _Pooled:
+    """Stands in a key for the values of rare groups that were put together."""
+
+    def __str__(self) -> str:
+        return "(pooled)"
+
+    def __repr__(self) -> str:
+        return "POOLED"
+
+    def __reduce__(self) -> str:
+        return "POOLED"
+
+
+POOLED = _Pooled()
+
+
+@dataclass(frozen=True)
+class GroupName:
+    """Which rows a group holds: the features that define it and their values.
+
+    Examples
+    --------
+    >>> str(GroupName(("sex", "race"), ("Female", None)))
+    'sex=Female, race=(missing)'
+    """
+
+    features: tuple[str, ...]
+    values: Key
+
+    def __str__(self) -> str:
+        pairs = zip(self.features, self.values, strict=True)
+        return ", ".join(f"{show(feature)}={show(value)}" for feature, value in pairs)
+
+
+@dataclass(frozen=True)
+class Members:
+    """A family of groups as unions of the finest ones: names, and a 0/1 matrix of shape (groups, M)."""
+
+    names: tuple[GroupName, ...]
+    matrix: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """The groups found in the data, and how to find them again in new data.
+
+    Made by :meth:`fit`; immutable.
+
+    Attributes
+    ----------
+    features : tuple of str
+        Names of the sensitive features.
+    keys : tuple of tuples
+        The sensitive values of each group, sorted; None is a missing value, `POOLED` a pooled one.
+    counts : array of int, shape (M,)
+        Rows in each group.
+    pooled : dict
+        Combinations that were put into the pooled group, with their number of rows.
+    missing, unseen : str
+        The policies that :meth:`fit` was called with.
+
+    Examples
+    --------
+    >>> groups, codes = Groups.fit({"sex": ["F", "M", "F"], "age": ["old", "old", "young"]})
+    >>> [str(name) for name in groups.names]
+    ['sex=F, age=old', 'sex=F, age=young', 'sex=M, age=old']
+    >>> codes
+    array([0, 2, 1], dtype=int32)
+    >>> list(groups.absent())
+    [('M', 'young')]
+    """
+
+    features: tuple[str, ...]
+    keys: tuple[Key, ...]
+    counts: NDArray[np.int64]
+    pooled: Mapping[Key, int] = field(default_factory=dict)
+    missing: Literal["error", "own_group"] = "error"
+    unseen: Literal["error", "pooled"] = "error"
+
+    @classmethod
+    def fit(
+        cls,
+        sensitive_features: Any,
+        *,
+        missing: Literal["error", "own_group"] = "error",
+        unseen: Literal["error", "pooled"] = "error",
+        min_size: int = 0,
+        max_levels: int = 200,
+    ) -> tuple[Groups, NDArray[np.int32]]:
+        """Find the groups of a table of sensitive features.
+
+        Parameters
+        ----------
+        sensitive_features : table, mapping, array or sequence
+            One column per sensitive feature, of any dtype.
+        missing : {"error", "own_group"}
+            Whether a missing value is refused or counts as a value of its own.
+        unseen : {"error", "pooled"}
+            What :meth:`encode` does with a combination that does not occur here.
+        min_size : int
+            Groups with fewer rows are put together into one, and `pooled` records them. Where all of
+            them share a feature's value the pooled group keeps it.
+        max_levels : int
+            A column with more distinct values is refused.
+
+        Returns
+        -------
+        groups : Groups
+        codes : array of int32
+            The group of each row.
+        """
+        _check_choice("missing", missing, ("error", "own_group"))
+        _check_choice("unseen", unseen, ("error", "pooled"))
+        columns = _read_columns(sensitive_features, max_levels=max_levels)
+        levels = {name: column[0] for name, column in columns.items()}
+        codes_by_feature = []
+        for name, (values, codes) in columns.items():
+            absent = int(np.count_nonzero(codes < 0))
+            if absent and missing == "error":
+                raise GroupError(
+                    f"sensitive feature {name!r} is missing in {absent:,} of {len(codes):,} rows. "
+                    "Fill them in, drop them, or pass missing='own_group' to make them a group."
+                )
+            if absent:
+                levels[name] = (*values, None)
+                codes = np.where(codes < 0, np.int32(len(values)), codes)  # noqa: PLW2901
+            codes_by_feature.append(codes)
+        keys, counts, codes = _observed(list(levels.values()), codes_by_feature)
+        keys, counts, codes, pooled = _pool_rare(keys, counts, codes, min_size)
+        return cls(tuple(columns), tuple(keys), counts, pooled, missing, unseen), codes
+
+    @classmethod
+    def product(cls, levels: Mapping[str, Iterable[Level]]) -> Groups:
+        """Make the groups of all combinations of given values, with no rows counted.
+
+        Examples
+        --------
+        >>> Groups.product({"sex": ["F", "M"], "old": [False, True]}).keys
+        (('F', False), ('F', True), ('M', False), ('M', True))
+        """
+        keys = tuple(itertools.product(*levels.values()))
+        return cls(tuple(levels), keys, np.zeros(len(keys), np.int64))
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    @property
+    def names(self) -> tuple[GroupName, ...]:
+        """The name of each group, in the order of the codes."""
+        return tuple(GroupName(self.features, key) for key in self.keys)
+
+    def levels(self, feature: str) -> tuple[Level, ...]:
+        """Give the values of one feature that occur: sorted, then missing, then pooled."""
+        place = self.features.index(feature)
+        values = list(dict.fromkeys(key[place] for key in self.keys))
+        ordinary = [value for value in values if value is not None and value is not POOLED]
+        special = [value for value in (None, POOLED) if any(value is other for other in values)]
+        return (*(ordinary[k] for k in level_order(ordinary)), *special)
+
+    def absent(self) -> Iterator[Key]:
+        """Iterate over the combinations of occurring values that no row has."""
+        present = [*(key for key in self.keys if POOLED not in key), *self.pooled]
+        values = [dict.fromkeys(column) for column in zip(*present, strict=True)]
+        seen = set(present)
+        return (key for key in itertools.product(*values) if key not in seen)
+
+    def members(self, mode: Mode = "intersectional") -> Members:
+        """Give the groups that a requirement compares.
+
+        Parameters
+        ----------
+        mode : {"intersectional", "independent"}
+            One group per combination of values, or one per value of each feature.
+
+        Returns
+        -------
+        Members
+
+        Examples
+        --------
+        >>> groups = Groups.product({"sex": ["F", "M"], "old": [False, True]})
+        >>> family = groups.members("independent")
+        >>> [str(name) for name in family.names]
+        ['sex=F', 'sex=M', 'old=False', 'old=True']
+        >>> family.matrix.astype(int)
+        array([[1, 1, 0, 0],
+               [0, 0, 1, 1],
+               [1, 0, 1, 0],
+               [0, 1, 0, 1]])
+        """
+        _check_choice("groups", mode, ("intersectional", "independent"))
+        if mode == "intersectional":
+            return Members(self.names, np.eye(len(self), dtype=np.bool_))
+        names, rows = [], []
+        for place, feature in enumerate(self.features):
+            for level in self.levels(feature):
+                names.append(GroupName((feature,), (level,)))
+                rows.append([key[place] is level or key[place] == level for key in self.keys])
+        return Members(tuple(names), np.array(rows, dtype=np.bool_))
+
+    def encode(self, sensitive_features: Any) -> NDArray[np.int32]:
+        """Find the group of each row of new data.
+
+        Parameters
+        ----------
+        sensitive_features : table, mapping, array or sequence
+            The same features as in :meth:`fit`; columns of a table are matched by name.
+
+        Returns
+        -------
+        array of int32
+            Codes; an unseen combination is an error or, under ``unseen="pooled"``, the code of the
+            pooled group, -1 if there is none.
+        """
+        columns = self._matched(_read_columns(sensitive_features, max_levels=None))
+        codes_by_feature = [np.where(codes < 0, np.int32(len(levels)), codes) for levels, codes in columns]
+        levels_by_feature = [(*levels, None) for levels, _ in columns]
+        keys, counts, codes = _observed(levels_by_feature, codes_by_feature)
+        places = {key: place for place, key in enumerate(self.keys)}
+        rest = next((place for place, key in enumerate(self.keys) if POOLED in key), -1)
+        places |= dict.fromkeys(self.pooled, rest)
+        strange = [k for k, key in enumerate(keys) if key not in places]
+        if strange and self.unseen == "error":
+            raise GroupError(self._unseen_message([keys[k] for k in strange], counts[strange]))
+        return np.array([places.get(key, rest) for key in keys], np.int32)[codes]
+
+    def _matched(
+        self, columns: Mapping[str, tuple[tuple[Level, ...], NDArray[np.int32]]]
+    ) -> Sequence[tuple[tuple[Level, ...], NDArray[np.int32]]]:
+        if set(columns) == set(self.features):
+            return [columns[name] for name in self.features]
+        named = not all(name.startswith("sensitive_feature") for name in columns)
+        if len(columns) != len(self.features) or named:
+            raise GroupError(
+                f"sensitive features are {', '.join(map(repr, columns))}, "
+                f"but the groups were made from {', '.join(map(repr, self.features))}."
+            )
+        return list(columns.values())
+
+    def _unseen_message(self, keys: Sequence[Key], counts: NDArray[np.int64]) -> str:
+        shown = "; ".join(
+            f"{GroupName(self.features, key)} ({count:,} rows)"
+            for key, count in zip(keys[:5], counts, strict=False)
+        )
+        more = f" and {len(keys) - 5} more" if len(keys) > 5 else ""
+        message = f"{len(keys)} groups in {int(counts.sum()):,} rows were not there at fit: {shown}{more}."
+        known = {tuple(str(value) for value in key): key for key in self.keys}
+        for key in keys:
+            twin = known.get(tuple(str(value) for value in key))
+            if twin is not None:
+                place = next(k for k, value in enumerate(key) if value != twin[k])
+                old, new = twin[place], key[place]
+                return (
+                    f"{message} {self.features[place]!r} was {old!r} of type {type(old).__name__} "
+                    f"and is now {new!r} of type {type(new).__name__}: convert the column."
+                )
+        return f"{message} Check the spelling, or make the groups with unseen='pooled'."
+
+
+def _check_choice(name: str, value: Any, allowed: Sequence[str]) -> None:
+    if value not in allowed:
+        raise InputError(f"{name} should be one of {', '.join(map(repr, allowed))}, but is {value!r}.")
+
+
+def _read_columns(
+    sensitive_features: Any, *, max_levels: int | None
+) -> dict[str, tuple[tuple[Level, ...], NDArray[np.int32]]]:
+    columns = named_columns(sensitive_features, what="sensitive_features", default_name="sensitive_feature")
+    if not columns:
+        raise GroupError("sensitive_features has no columns.")
+    check_rows(**columns)
+    try:
+        return {
+            name: factorize(
+                column, what=f"sensitive feature {name!r}", limit=max_levels or np.iinfo(np.int32).max
+            )
+            for name, column in columns.items()
+        }
+    except InputError as error:
+        raise GroupError(f"{error} Put the values into a few bins first, or raise max_levels.") from None
+
+
+def _observed(
+    levels: Sequence[tuple[Level, ...]], codes_by_feature: Sequence[NDArray[np.int32]]
+) -> tuple[list[Key], NDArray[np.int64], NDArray[np.int32]]:
+    """Find the combinations that occur, in lexicographic order, their row counts and each row's place.
+
+    One feature is joined at a time and only what occurs is carried on, so that many features stay small.
+    """
+    keys: list[Key] = [()]
+    joint: NDArray[Any] = np.zeros(1, np.int32)
+    for values, codes in zip(levels, codes_by_feature, strict=True):
+        size = len(keys) * len(values)
+        combined = joint * (np.int32 if size < 2**31 else np.int64)(len(values)) + codes
+        if size <= _TABLE_SIZE:
+            # In blocks, because bincount copies its input to another dtype.
+            totals = np.zeros(size, np.int64)
+            for rows in blocks(len(combined)):
+                totals += np.bincount(combined[rows], minlength=size)
+            present = np.flatnonzero(totals)
+            counts = totals[present]
+            table = np.full(size, -1, np.int32)
+            table[present] = np.arange(len(present))
+            joint = table[combined]
+        else:
+            present, inverse, counts = np.unique(combined, return_inverse=True, return_counts=True)
+            joint = inverse.astype(np.int32)
+        keys = [(*keys[p // len(values)], values[p % len(values)]) for p in present.tolist()]
+    return keys, counts, joint
+
+
+def _pool_rare(
+    keys: list[Key], counts: NDArray[np.int64], codes: NDArray[np.int32], min_size: int
+) -> tuple[list[Key], NDArray[np.int64], NDArray[np.int32], dict[Key, int]]:
+    rare = np.flatnonzero(counts < min_size)
+    if len(rare) < 2:  # a rare group alone has nothing to be pooled with
+        return keys, counts, codes, {}
+    kept = np.flatnonzero(counts >= min_size)
+    pooled_keys = [keys[k] for k in rare]
+    shared = tuple(
+        values[0] if len(set(values)) == 1 else POOLED for values in zip(*pooled_keys, strict=True)
+    )
+    table = np.empty(len(keys), np.int32)
+    table[kept] = np.arange(len(kept))
+    table[rare] = len(kept)
+    pooled = {keys[k]: int(counts[k]) for k in rare}
+    counts = np.append(counts[kept], counts[rare].sum())
+    return [*(keys[k] for k in kept), shared], counts, table[codes], pooled

@@ -1,0 +1,60 @@
+"""Parameters that are read and written as scikit-learn does, without importing it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any, Self
+
+from evenhand.exceptions import InputError
+
+__all__ = ["Parameters"]
+
+
+class Parameters:
+    """Gives a class ``get_params`` and ``set_params``, so that a grid search and ``clone`` can use it.
+
+    The constructor stores its arguments untouched under their names; ``_check`` validates them.
+    """
+
+    def _check(self) -> None:
+        """Raise an InputError if the parameters do not fit together."""
+        raise NotImplementedError
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Give the constructor's parameters; `deep` adds those of the parts."""
+        params = {
+            name: getattr(self, name)
+            for name in inspect.signature(type(self).__init__).parameters
+            if name != "self"
+        }
+        if deep:
+            for name, part in self._named_parts().items():
+                params[name] = part
+                params |= {f"{name}__{key}": value for key, value in part.get_params().items()}
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Change parameters in place; ``name__parameter`` reaches the part of that name."""
+        parts = self._named_parts()
+        own = self.get_params(deep=False)
+        nested: dict[str, dict[str, Any]] = {}
+        for key, value in params.items():
+            part, _, rest = key.partition("__")
+            if key not in own and part not in parts:
+                valid = ", ".join(sorted(self.get_params()))
+                raise InputError(f"{type(self).__name__} has no parameter {key!r}; it has {valid}.")
+            if key not in own:
+                nested.setdefault(part, {})[rest] = value
+        vars(self).update({key: value for key, value in params.items() if key in own})
+        try:
+            self._check()
+        except InputError:
+            vars(self).update(own)
+            raise
+        for name, values in nested.items():
+            parts[name].set_params(**values)
+        return self
+
+    def _named_parts(self) -> Mapping[str, Parameters]:
+        return {}

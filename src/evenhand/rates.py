@@ -1,0 +1,176 @@
+"""How often each cell is selected: the 2M numbers in which every notion and every risk is linear.
+
+A cell is a pair (group m, label y). Its mass is P(S=m, Y=y) and its selection rate is
+P(decision 1 | S=m, Y=y), undefined (NaN) where the mass is zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.columns import blocks
+from evenhand.data import check_rows, read_labels, read_selection, read_weights
+from evenhand.exceptions import InputError
+from evenhand.groups import Groups
+
+__all__ = ["CellRates", "cell_rates", "count_cells"]
+
+
+@dataclass(frozen=True, eq=False)
+class CellRates:
+    """Masses and selection rates of the cells.
+
+    Attributes
+    ----------
+    groups : Groups
+        The groups, in the order of the first axis.
+    mass : array, shape (M, 2)
+        Sum of weights (rows, where there are none) of each cell.
+    selected : array, shape (M, 2)
+        The part of `mass` that is selected.
+    labelled : bool
+        Whether labels were known. If not, all rows stand in column 0 and only notions that do not
+        look at the label can be measured.
+    """
+
+    groups: Groups
+    mass: NDArray[np.float64]
+    selected: NDArray[np.float64]
+    labelled: bool = True
+
+    @property
+    def masses(self) -> NDArray[np.float64]:
+        """P(S=m, Y=y), shape (M, 2)."""
+        total: float = self.mass.sum()
+        return self.mass / total
+
+    @property
+    def rates(self) -> NDArray[np.float64]:
+        """P(decision 1 | S=m, Y=y), shape (M, 2); NaN in cells without mass."""
+        empty = self.mass == 0
+        return np.where(empty, np.nan, self.selected / np.where(empty, 1.0, self.mass))
+
+    def risk(self, cost: float = 0.5) -> float:
+        """Give the cost-sensitive risk: (1 - cost) P(0, Y=1) + cost P(1, Y=0).
+
+        Parameters
+        ----------
+        cost : float
+            Price of a false positive; a false negative costs ``1 - cost``.
+
+        Returns
+        -------
+        float
+            Half the error rate at the default of 0.5.
+        """
+        if not self.labelled:
+            raise InputError("the risk needs labels, and none were given.")
+        missed = (self.mass[:, 1] - self.selected[:, 1]).sum()
+        return float(((1 - cost) * missed + cost * self.selected[:, 0].sum()) / self.mass.sum())
+
+
+def cell_rates(
+    y_true: Any,
+    y_pred: Any,
+    sensitive_features: Any,
+    *,
+    sample_weight: Any = None,
+    pos_label: Any = None,
+    missing: Literal["error", "own_group"] = "error",
+    min_size: int = 0,
+) -> CellRates:
+    """Count decisions by group and label, in one pass.
+
+    Parameters
+    ----------
+    y_true : array, sequence, series or None
+        Labels of any two values; None if they are not known.
+    y_pred : array, sequence or series
+        Predicted labels, or the probability of deciding for the positive class.
+    sensitive_features : table, mapping, array or sequence
+        One column per sensitive feature.
+    sample_weight : array, optional
+        How much each row counts.
+    pos_label : object, optional
+        The positive label; by default the one that sorts last.
+    missing : {"error", "own_group"}
+        What a missing sensitive value does.
+    min_size : int
+        Groups with fewer rows are pooled.
+
+    Returns
+    -------
+    CellRates
+
+    Examples
+    --------
+    >>> counted = cell_rates([0, 1, 1, 0], [0, 1, 0, 1], {"sex": ["F", "F", "M", "M"]})
+    >>> counted.rates
+    array([[0., 1.],
+           [1., 0.]])
+    >>> counted.risk()
+    0.25
+    """
+    n = check_rows(
+        y_true=y_true, y_pred=y_pred, sensitive_features=sensitive_features, sample_weight=sample_weight
+    )
+    weights = read_weights(sample_weight, n)
+    labels = None if y_true is None else read_labels(y_true, pos_label=pos_label, what="y_true")
+    selection = read_selection(y_pred, None if labels is None else labels.classes)
+    groups, codes = Groups.fit(sensitive_features, missing=missing, min_size=min_size)
+    positive = None if labels is None else labels.positive
+    mass, selected = count_cells(codes, len(groups), positive, selection, weights)
+    return CellRates(groups, mass, selected, labelled=labels is not None)
+
+
+def count_cells(
+    codes: NDArray[np.integer[Any]],
+    n_groups: int,
+    positive: NDArray[np.bool_] | None,
+    selection: NDArray[np.bool_] | NDArray[np.floating[Any]],
+    weights: NDArray[np.float64] | None = None,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Sum weights, and weights times selection, over the rows of each cell.
+
+    Parameters
+    ----------
+    codes : array of int
+        Group of each row.
+    n_groups : int
+        Number of groups, M.
+    positive : array of bool or None
+        Label of each row; None puts every row at label 0.
+    selection : array of bool or float
+        Decision of each row, or its probability.
+    weights : array of float, optional
+        Weight of each row.
+
+    Returns
+    -------
+    mass, selected : arrays of shape (M, 2)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> count_cells(np.array([0, 1]), 2, np.array([True, False]), np.array([0.5, 1.0]))
+    (array([[0., 1.], [1., 0.]]), array([[0. , 0.5], [1. , 0. ]]))
+    """
+    mass = np.zeros(2 * n_groups)
+    selected = np.zeros(2 * n_groups)
+    for rows in blocks(len(codes)):
+        cell = codes[rows].astype(np.intp)
+        cell *= 2
+        if positive is not None:
+            cell += positive[rows]
+        chosen = selection[rows]
+        if weights is not None:
+            mass += np.bincount(cell, weights[rows], 2 * n_groups)
+            selected += np.bincount(cell, weights[rows] * chosen, 2 * n_groups)
+        else:
+            mass += np.bincount(cell, minlength=2 * n_groups)
+            selected += np.bincount(cell, chosen, 2 * n_groups)
+    return mass.reshape(n_groups, 2), selected.reshape(n_groups, 2)

@@ -1,0 +1,72 @@
+"""A fairness requirement written out as linear rows in the selection rates of the cells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from evenhand.groups import GroupName
+
+__all__ = ["RowName", "Rows"]
+
+
+@dataclass(frozen=True)
+class RowName:
+    """What one row of a requirement is about."""
+
+    notion: str
+    statistic: str
+    group: GroupName
+
+    def __str__(self) -> str:
+        return f"{self.notion}, {self.statistic}: {self.group}"
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """A requirement written out: ``lo <= C rho + k <= hi``.
+
+    Attributes
+    ----------
+    names : tuple of RowName
+    C : array, shape (J, M, 2)
+    k, lo, hi : arrays, shape (J,)
+    undefined : tuple of RowName
+        Rows left out because their statistic is undefined: no mass in the cells that it looks at.
+    """
+
+    names: tuple[RowName, ...]
+    C: NDArray[np.float64]
+    k: NDArray[np.float64]
+    lo: NDArray[np.float64]
+    hi: NDArray[np.float64]
+    undefined: tuple[RowName, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def values(self, rho: ArrayLike) -> NDArray[np.float64]:
+        """Evaluate ``C rho + k`` at selection rates of shape (M, 2); rates of empty cells do not matter."""
+        rates = np.nan_to_num(np.asarray(rho, dtype=np.float64))
+        return np.tensordot(self.C, rates, axes=2) + self.k
+
+    def violation(self, rho: ArrayLike) -> float:
+        """By how much the worst row is broken; 0 if none is."""
+        values = self.values(rho)
+        return float(max(0.0, *(self.lo - values), *(values - self.hi)))
+
+    @classmethod
+    def stack(cls, parts: Iterable[Rows]) -> Rows:
+        """Put several requirements below each other."""
+        parts = list(parts)
+        return cls(
+            names=tuple(name for part in parts for name in part.names),
+            C=np.concatenate([part.C for part in parts]),
+            k=np.concatenate([part.k for part in parts]),
+            lo=np.concatenate([part.lo for part in parts]),
+            hi=np.concatenate([part.hi for part in parts]),
+            undefined=tuple(name for part in parts for name in part.undefined),
+        )

@@ -1,0 +1,61 @@
+"""What several tests share."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import evenhand as eh
+
+ROOT = Path(__file__).parents[1]
+
+NOTIONS = [
+    eh.DemographicParity,
+    eh.EqualOpportunity,
+    eh.PredictiveEquality,
+    eh.AccuracyParity,
+    eh.EqualizedOdds,
+]
+
+
+def absent(what: str) -> None:
+    """Skip in one line what needs something that is not there; under CI it is required."""
+    if os.environ.get("EVENHAND_REQUIRE_ALL"):
+        pytest.fail(f"{what} is required here and not there")
+    pytest.skip(f"{what} is not there")
+
+
+@pytest.fixture
+def acs_folder() -> Path:
+    folder = Path(os.environ.get("EVENHAND_DATA", ROOT.parent / "shared" / "data"))
+    if not (folder / "acs_income_14states_2018.parquet").exists():
+        absent(f"the ACS data in {folder.name}/")
+    return folder
+
+
+@pytest.fixture(params=NOTIONS, ids=lambda kind: kind.__name__)
+def notion(request: pytest.FixtureRequest) -> type[eh.Notion]:
+    return request.param
+
+
+@pytest.fixture(params=["list", "numpy", "object", "pandas", "polars", "pyarrow"])
+def column(request: pytest.FixtureRequest):
+    """A function that turns a list into a column of each supported kind."""
+    return {
+        "list": list,
+        "numpy": np.array,
+        "object": lambda values: np.array(values, dtype=object),
+        "pandas": pd.Series,
+        "polars": pl.Series,
+        "pyarrow": lambda values: pa.chunked_array([values]),
+    }[request.param]
+
+
+@pytest.fixture(params=["dict", "pandas", "polars", "pyarrow"])
+def table(request: pytest.FixtureRequest):
+    """A function that turns a dict of lists into a table of each supported kind."""
+    return {"dict": dict, "pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}[request.param]

@@ -1,0 +1,18 @@
+"""What users write must type-check: read by mypy, not run."""
+
+import numpy as np
+
+import evenhand as eh
+
+notion: eh.Notion = eh.DemographicParity(difference=0.02)
+both = eh.DemographicParity(difference=0.05, groups="independent") & eh.EqualOpportunity(ratio=0.9)
+rates: eh.CellRates = eh.cell_rates([0, 1], [0.2, 0.9], {"sex": ["F", "M"]}, sample_weight=[1.0, 2.0])
+difference: float = notion.measure(rates)[0].difference
+risk: float = rates.risk(cost=0.3)
+violation: float = both.rows(rates.masses, rates.groups).violation(rates.rates)
+groups, codes = eh.Groups.fit({"sex": np.array(["F", "M"])}, missing="own_group", unseen="pooled")
+rows: int = len(eh.datasets.load_adult("multiple", backend="pandas"))
+try:
+    groups.encode({"sex": ["X"]})
+except eh.exceptions.GroupError as error:
+    message: str = str(error)

@@ -1,0 +1,56 @@
+import math
+
+import numpy as np
+import pytest
+
+import evenhand as eh
+
+GROUP = {"g": list("aaaabbbb")}
+
+
+def test_difference_and_ratio_are_those_of_the_worst_group():
+    counted = eh.cell_rates(None, [1, 1, 1, 0, 1, 0, 0, 0], GROUP)  # 3/4 and 1/4, overall 1/2
+    [found] = eh.DemographicParity(difference=0.1).measure(counted)
+    assert found.difference == 0.25
+    assert found.ratio == 0.5
+    assert found.excess == pytest.approx(0.15)
+    assert str(found.worst) == "g=a"
+    [found] = eh.DemographicParity(ratio=0.8).measure(counted)
+    assert found.value == 0.5
+    assert found.excess == pytest.approx(0.3)
+
+
+def test_within_the_tolerance_there_is_no_excess():
+    counted = eh.cell_rates(None, [1, 1, 0, 0] * 2, GROUP)
+    for constraint in (eh.DemographicParity(difference=0), eh.DemographicParity(ratio=1)):
+        assert constraint.measure(counted)[0].excess == 0
+
+
+@pytest.mark.parametrize("decision", [0, 1])
+def test_when_everybody_is_treated_alike_the_ratio_is_one(decision):
+    counted = eh.cell_rates(None, [decision] * 8, GROUP)
+    assert eh.DemographicParity(ratio=1).measure(counted)[0].ratio == 1
+
+
+def test_undefined_groups_are_named_and_never_count_as_zero():
+    counted = eh.cell_rates([0, 0, 0, 0, 1, 1, 0, 0], [0, 0, 0, 0, 1, 1, 0, 0], GROUP)
+    [found] = eh.EqualOpportunity(difference=0.1).measure(counted)
+    assert [str(name) for name in found.undefined] == ["g=a"]
+    assert found.difference == 0
+    assert str(found.worst) == "g=b"
+
+
+def test_undefined_everywhere_is_undefined():
+    counted = eh.cell_rates(None, [1, 0] * 4, GROUP)
+    nobody = eh.Statistic("rate among nobody", mask=(0, 0))
+
+    class Nothing(eh.Notion):
+        label = "nothing"
+        statistics = (nobody,)
+
+    [found] = Nothing(difference=0.1).measure(counted)
+    assert math.isnan(found.difference)
+    assert math.isnan(found.ratio)
+    assert math.isnan(found.excess)
+    assert found.worst is None
+    assert np.isnan(found.values).all()

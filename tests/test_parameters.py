@@ -1,0 +1,37 @@
+import pytest
+
+import evenhand as eh
+from evenhand.exceptions import InputError
+
+
+def test_parameters_of_a_single_notion():
+    notion = eh.EqualOpportunity(difference=0.1)
+    assert notion.get_params() == {"difference": 0.1, "ratio": None, "groups": "intersectional"}
+    assert notion.set_params(difference=0.2) is notion
+    assert notion.difference == 0.2
+    notion.set_params(difference=None, ratio=0.8)
+    assert notion.tolerance == 0.8
+
+
+def test_parameters_of_several_notions_are_reached_by_name():
+    both = eh.DemographicParity(difference=0.1) & eh.EqualOpportunity(ratio=0.9)
+    both.set_params(equalopportunity__ratio=None, equalopportunity__difference=0.3)
+    assert both.notions[1].difference == 0.3
+    assert both.get_params()["demographicparity__difference"] == 0.1
+
+
+def test_notions_of_the_same_kind_are_numbered():
+    both = eh.DemographicParity(difference=0.1) & eh.DemographicParity(difference=0.2, groups="independent")
+    assert {"demographicparity-1__difference", "demographicparity-2__difference"} <= set(both.get_params())
+
+
+def test_an_unknown_parameter_is_refused_with_the_known_ones():
+    with pytest.raises(InputError, match="no parameter 'tolerance'; it has difference, groups, ratio"):
+        eh.EqualOpportunity(difference=0.1).set_params(tolerance=0.2)
+
+
+def test_a_refused_change_leaves_everything_as_it_was():
+    notion = eh.EqualOpportunity(difference=0.1)
+    with pytest.raises(InputError, match="exactly one of difference and ratio"):
+        notion.set_params(ratio=0.9)
+    assert notion == eh.EqualOpportunity(difference=0.1)

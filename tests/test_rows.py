@@ -1,0 +1,41 @@
+import numpy as np
+import pytest
+
+import evenhand as eh
+from evenhand.groups import Groups
+from evenhand.rows import Rows
+
+GROUPS = Groups.product({"sex": ["F", "M"]})
+MASSES = [[0.3, 0.2], [0.4, 0.1]]
+
+
+def test_rows_have_readable_names():
+    rows = eh.EqualizedOdds(difference=0.1).rows(MASSES, GROUPS)
+    assert [str(name) for name in rows.names] == [
+        "equalized odds, true-positive rate: sex=F",
+        "equalized odds, true-positive rate: sex=M",
+        "equalized odds, false-positive rate: sex=F",
+        "equalized odds, false-positive rate: sex=M",
+    ]
+    assert rows.C.shape == (4, 2, 2)
+
+
+def test_the_violation_is_that_of_the_worst_row():
+    rows = eh.PredictiveEquality(difference=0.1).rows(MASSES, GROUPS)
+    rho = [[1.0, 0.3], [0.0, 0.3]]  # false-positive rates 1 and 0, overall 3/7
+    assert rows.violation(rho) == pytest.approx(4 / 7 - 0.1)
+    assert rows.violation(np.full((2, 2), 0.3)) == 0
+
+
+def test_stacking_keeps_every_row():
+    one = eh.DemographicParity(difference=0.1).rows(MASSES, GROUPS)
+    two = eh.EqualOpportunity(ratio=0.8).rows(MASSES, GROUPS)
+    both = Rows.stack([one, two])
+    assert len(both) == 4
+    assert both.hi.tolist() == [0.1, 0.1, 0.0, 0.0]
+    assert both.lo == pytest.approx([-0.1, -0.1, -0.2, -0.2])
+
+
+def test_rates_of_empty_cells_do_not_matter():
+    rows = eh.DemographicParity(difference=0.1).rows([[0.5, 0.0], [0.2, 0.3]], GROUPS)
+    assert rows.values([[0.3, np.nan], [0.3, 0.3]]) == pytest.approx([0, 0])
