@@ -3,7 +3,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from evenhand.data import check_rows, read_labels, read_selection, read_weights
+from evenhand.data import check_rows, read_decisions, read_labels, read_selection, read_weights
 from evenhand.exceptions import InputError
 
 
@@ -29,7 +29,9 @@ def test_the_positive_label_can_be_stated():
 
 
 def test_classes_of_two_types_stay_apart():
-    assert read_labels([1, "1"]).classes.tolist() == [1, "1"]
+    assert read_labels([1, "1"], pos_label=1).classes.tolist() == ["1", 1]
+    with pytest.raises(InputError, match=r"values of two types.*say which is positive"):
+        read_labels([1, "1"])
 
 
 @pytest.mark.parametrize(
@@ -84,11 +86,14 @@ def test_what_could_be_labels_or_probabilities_is_refused():
     ("values", "message"),
     [
         ([0.2, 1.2], "1 of 2 probabilities that are NaN or outside"),
-        ([0.2, float("nan")], "1 of 2 probabilities"),
-        (["yes", "maybe"], "holds 'maybe', but the classes are 'no' and 'yes'"),
-        (["yes", None], "holds missing values"),
+        ([0.2, float("nan")], "1 of 2 probabilities that are NaN or outside"),
+        (["yes", "maybe"], "holds 'maybe' in 1 of 2 rows, but the classes are 'no' and 'yes'"),
+        (["yes", None], "missing in 1 of 2 rows"),
         ([0, 2], "holds 0, 2"),
-        (pl.Series([True, None]), "holds True"),
+        ([0.5, None], "missing in 1 of 2 rows"),
+        (pl.Series([True, None]), "missing in 1 of 2 rows"),
+        ([[1], [1, 2]], "such as lists"),
+        (np.ma.array([0.1, 5.0], mask=[False, True]), "1 masked values"),
     ],
 )
 def test_predictions_that_do_not_fit_are_refused(values, message):
@@ -112,6 +117,11 @@ def test_weights_are_read_without_a_copy_where_possible(column):
         ([0.0, 0.0], "zero in every row"),
         ([1.0], "sample_weight has 1 where 2 were expected"),
         (["a", "b"], "should be numbers"),
+        (["1", "2"], "should be numbers"),
+        ([1.0, None], "should be numbers, none of them missing"),
+        (np.array(["2020", "2021"], dtype="datetime64[Y]"), "should be numbers"),
+        (np.ma.array([1.0, 2.0], mask=[False, True]), "1 masked values"),
+        (1.0, "is of type float"),
     ],
 )
 def test_weights_that_cannot_be_used_are_refused(weights, message):
@@ -121,16 +131,43 @@ def test_weights_that_cannot_be_used_are_refused(weights, message):
 
 def test_unequal_lengths_are_all_listed():
     with pytest.raises(InputError, match="X has 3, y has 2, weights has 1"):
-        check_rows(X=np.zeros((3, 1)), y=[0, 1], weights=[1])
+        check_rows({"X": np.zeros((3, 1)), "y": [0, 1], "weights": [1]})
 
 
 def test_an_empty_table_is_refused():
     with pytest.raises(InputError, match="no rows"):
-        check_rows(X=np.zeros((0, 2)), y=[])
+        check_rows({"X": np.zeros((0, 2)), "y": []})
 
 
 def test_pandas_indexes_that_disagree_are_refused_and_never_aligned():
     X = pd.DataFrame({"a": [1, 2]}, index=[0, 1])
     with pytest.raises(InputError, match="X and y have different pandas indexes"):
-        check_rows(X=X, y=pd.Series([0, 1], index=[1, 0]))
-    assert check_rows(X=X, y=pd.Series([0, 1]), groups=np.array([1, 2])) == 2
+        check_rows({"X": X, "y": pd.Series([0, 1], index=[1, 0])})
+    with pytest.raises(InputError, match=r"X and g\['sex'\] have different pandas indexes"):
+        check_rows({"X": X, "g": {"sex": pd.Series([0, 1], index=[1, 0])}})
+    assert check_rows({"X": X, "y": pd.Series([0, 1]), "groups": np.array([1, 2])}) == 2
+
+
+@pytest.mark.parametrize("column", ["text", 3, np.array(1.0), (v for v in [1])])
+def test_what_has_no_rows_is_refused(column):
+    with pytest.raises(InputError, match="y should be a column, an array or a table, but is of type"):
+        check_rows({"y": column})
+
+
+def test_boolean_predictions_are_labels_where_false_is_the_positive_one():
+    assert read_selection(np.array([True, False]), np.array([True, False])).tolist() == [False, True]
+    assert read_selection(np.array([True, False]), np.array([1, 0])).tolist() == [False, True]
+
+
+def test_lists_of_numpy_scalars_are_plain_values():
+    labels = read_labels([np.int64(1), np.int64(2)])
+    assert labels.classes.tolist() == [1, 2]
+    with pytest.raises(InputError, match="could be labels or probabilities"):
+        read_selection([np.float64(1.0)] * 2, labels.classes)
+
+
+def test_decisions_without_labels_need_the_positive_one(column):
+    assert read_decisions(column(["hire", "reject"]), pos_label="hire").tolist() == [True, False]
+    assert read_decisions(column(["reject", "reject"]), pos_label="hire").tolist() == [False, False]
+    with pytest.raises(InputError, match="pos_label='yes' and one other value"):
+        read_decisions(column(["hire", "reject"]), pos_label="yes")

@@ -123,3 +123,24 @@ def test_acs_errors_say_what_to_do(tmp_path, monkeypatch):
     pl.DataFrame({"SEX": [1], "label": [1]}).write_parquet(tmp_path / "acs_income.parquet")
     with pytest.raises(InputError, match="no column 'RAC1P' in the ACS data; there are SEX, label"):
         load_acs("income", folder=tmp_path)
+
+
+def test_acs_files_that_do_not_fit_are_refused(tmp_path):
+    columns = "AGEP COW SCHL MAR OCCP POBP RELP WKHP SEX RAC1P PWGTP label"
+    table = pl.DataFrame({name: [1, 2] for name in columns.split()})
+    table.write_parquet(tmp_path / "acs_income_a.parquet")
+    for sensitive in ((), ("label",)):
+        with pytest.raises(InputError, match="one column or more, not the label"):
+            load_acs("income", folder=tmp_path, sensitive=sensitive)
+    table.write_parquet(tmp_path / "acs_income_b.parquet")
+    with pytest.raises(InputError, match="holds several surveys"):
+        load_acs("income", folder=tmp_path)
+    (tmp_path / "acs_employment.parquet").write_text("no parquet")
+    with pytest.raises(InputError, match="cannot be read"):
+        load_acs("employment", folder=tmp_path)
+
+
+def test_a_table_library_that_is_not_installed_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(InputError, match="needs the package pandas"):
+        load_compas(backend="pandas")

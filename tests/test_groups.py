@@ -1,7 +1,9 @@
+import datetime
 import pickle
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 
 from evenhand.exceptions import GroupError, InputError
@@ -89,8 +91,11 @@ def test_a_missing_value_is_an_error_or_a_group_of_its_own(value):
     assert groups.encode({"sex": ["M", None]}).tolist() == [1, 2]
 
 
-def test_a_value_first_missing_at_prediction_is_unseen():
-    groups, _ = Groups.fit(PEOPLE)
+def test_a_value_first_missing_at_prediction_is_refused_as_at_fit():
+    groups, _ = Groups.fit(PEOPLE, unseen="pooled")
+    with pytest.raises(GroupError, match="'sex' is missing in 1 of 1 rows"):
+        groups.encode({"sex": [None], "age": [1]})
+    groups, _ = Groups.fit(PEOPLE, missing="own_group")
     with pytest.raises(GroupError, match=r"sex=\(missing\), age=1 \(1 rows\)"):
         groups.encode({"sex": [None], "age": [1]})
 
@@ -130,6 +135,63 @@ def test_a_change_of_dtype_is_explained():
     groups, _ = Groups.fit({"race": [1, 2]})
     with pytest.raises(GroupError, match="'race' was 1 of type int and is now '1' of type str: convert"):
         groups.encode({"race": ["1", "2"]})
+
+
+@pytest.mark.parametrize(("old", "new"), [(1, "1"), (1, b"1"), ("1", 1.0)])
+def test_a_change_of_dtype_is_explained_for_any_combination(old, new):
+    groups, _ = Groups.fit({"race": [old, 7, 7], "sex": ["F", "F", "M"]})
+    with pytest.raises(GroupError, match=r"'race' was .* and is now .*: convert the column"):
+        groups.encode({"race": [new], "sex": ["M"]})
+
+
+def test_nobody_is_pooled_into_a_group_that_contradicts_them():
+    people = {"race": ["A"] * 5 + ["B"] * 5 + ["C", "D"], "sex": ["F"] * 5 + ["M"] * 5 + ["F"] * 2}
+    groups, _ = Groups.fit(people, min_size=3, unseen="pooled")
+    assert groups.keys[2] == (POOLED, "F")
+    assert groups.encode({"race": ["Z", "Z"], "sex": ["M", "F"]}).tolist() == [-1, 2]
+
+
+def test_columns_with_numbers_for_names():
+    people = pd.DataFrame({0: ["F", "M", "F"], 5: [1, 1, 2]})
+    groups, codes = Groups.fit(people)
+    assert groups.features == ("0", "5")
+    assert codes.tolist() == [0, 2, 1]
+    assert Groups.fit(pd.Series(["a", "b"], name=0))[0].features == ("0",)
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [([1, "1"], "columns of the same name: 1"), ([("a", "b"), ("a", "c")], "several levels of names")],
+)
+def test_column_names_that_cannot_be_kept_apart_are_refused(names, message):
+    with pytest.raises(InputError, match=message):
+        Groups.fit(pd.DataFrame([["a", "x"], ["b", "x"]], columns=names))
+
+
+def test_a_feature_may_have_any_name():
+    assert Groups.fit({"expected": ["F", "M"]})[0].features == ("expected",)
+
+
+def test_dates_are_the_same_in_every_library(column):
+    days = [datetime.datetime(2020, 1, 2), datetime.datetime(2020, 1, 1)]
+    groups, _ = Groups.fit(column(days))
+    assert groups.encode(np.array(days, dtype="datetime64[ns]")).tolist() == [1, 0]
+    assert str(groups.names[0]).endswith("=2020-01-01 00:00:00")
+
+
+def test_values_that_no_library_can_group_are_refused(column):
+    with pytest.raises(InputError, match="cannot be"):
+        Groups.fit(pl.Series([[1], [2]]))
+
+
+def test_a_feature_that_is_not_there_is_named():
+    with pytest.raises(GroupError, match="no sensitive feature 'gender'; there are 'sex', 'age'"):
+        Groups.fit(PEOPLE)[0].levels("gender")
+
+
+def test_too_many_groups_to_compare_are_refused():
+    with pytest.raises(GroupError, match="20,000 groups over 20,000 combinations are too many"):
+        Groups.product({"g": range(20_000)}).members()
 
 
 def test_whole_numbers_match_whatever_their_width():
@@ -172,7 +234,7 @@ def test_a_table_without_columns_is_refused():
 
 
 def test_columns_of_unequal_length_are_refused():
-    with pytest.raises(InputError, match="sex has 2, age has 1"):
+    with pytest.raises(InputError, match=r"\['sex'\] has 2, sensitive_features\['age'\] has 1"):
         Groups.fit({"sex": ["F", "M"], "age": [1]})
 
 

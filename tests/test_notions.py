@@ -48,8 +48,9 @@ def test_and_joins_notions_flatly():
 def test_and_takes_only_constraints():
     with pytest.raises(TypeError):
         eh.DemographicParity(difference=0.1) & 0.2
-    with pytest.raises(InputError, match="takes a list of notions"):
-        AllOf([0.2])
+    for parts in ([0.2], [], eh.DemographicParity(difference=0.1), (part for part in ())):
+        with pytest.raises(InputError, match="takes a list of notions"):
+            AllOf(parts)
 
 
 def test_equalized_odds_is_equal_opportunity_and_predictive_equality():
@@ -86,9 +87,52 @@ def test_masses_of_the_wrong_shape_are_refused():
 
 
 def test_too_large_a_requirement_is_refused_before_it_is_allocated():
-    groups = Groups.product({"g": range(20_000)})
-    with pytest.raises(InputError, match=r"20,000 constraints on 20,000 groups need 6.0 GiB"):
-        eh.DemographicParity(difference=0.1).rows(np.full((20_000, 2), 1 / 40_000), groups)
+    groups = Groups.product({"g": range(7500)})
+    with pytest.raises(InputError, match=r"7,500 constraints on 7,500 groups need 2.5 GiB"):
+        eh.DemographicParity(difference=0.1).rows(np.full((7500, 2), 1 / 15_000), groups)
+
+
+@pytest.mark.parametrize("masses", [[[np.nan, 0.2], [0.3, 0.2]], [[-0.1, 0.6], [0.3, 0.2]], np.zeros((2, 2))])
+def test_masses_that_are_not_masses_are_refused(masses):
+    with pytest.raises(InputError, match="masses should be finite, not negative"):
+        eh.DemographicParity(difference=0.1).rows(masses, Groups.product({"g": "ab"}))
+
+
+def test_joining_copies_the_parts():
+    one = eh.DemographicParity(difference=0.1)
+    twice = one & one
+    twice.set_params(**{"demographicparity-1__difference": 0.5})
+    assert one.difference == 0.1
+    assert twice.notions[1].difference == 0.1
+
+
+def test_a_tolerance_that_was_assigned_is_checked_when_used():
+    notion = eh.DemographicParity(difference=0.1)
+    notion.difference = 7
+    with pytest.raises(InputError, match="from 0 to 1, but is 7"):
+        notion.rows(np.full((2, 2), 0.25), Groups.product({"g": "ab"}))
+
+
+def test_slips_in_a_notion_of_ones_own_are_found_at_once():
+    with pytest.raises(InputError, match="statistics as a tuple"):
+
+        class NoComma(eh.Notion):
+            label = "no comma"
+            statistics = eh.Statistic("selection rate")
+
+    with pytest.raises(InputError, match="should give its name"):
+
+        class NoName(eh.Notion):
+            statistics = (eh.Statistic("selection rate"),)
+
+    with pytest.raises(InputError, match="use one of its subclasses"):
+        eh.Notion(difference=0.1)
+
+
+def test_measuring_one_group_is_vacuous_and_says_so():
+    counted = eh.cell_rates(None, [0, 1], {"g": ["a", "a"]})
+    with pytest.warns(VacuousConstraintWarning, match="only one group"):
+        eh.DemographicParity(difference=0.1).measure(counted)
 
 
 def test_a_notion_that_needs_labels_says_so(notion):

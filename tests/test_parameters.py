@@ -35,3 +35,24 @@ def test_a_refused_change_leaves_everything_as_it_was():
     with pytest.raises(InputError, match="exactly one of difference and ratio"):
         notion.set_params(ratio=0.9)
     assert notion == eh.EqualOpportunity(difference=0.1)
+
+
+def test_a_refused_change_of_one_part_leaves_the_others_as_they_were():
+    both = eh.DemographicParity(difference=0.1) & eh.EqualOpportunity(ratio=0.9)
+    with pytest.raises(InputError, match="from 0 to 1, but is 5"):
+        both.set_params(demographicparity__difference=0.3, equalopportunity__ratio=5)
+    assert both.notions[0].difference == 0.1
+
+
+def test_parameters_can_be_set_to_what_they_are():
+    both = eh.DemographicParity(difference=0.1) & eh.EqualOpportunity(ratio=0.9)
+    assert both.set_params(**both.get_params()) == both
+
+
+def test_a_part_can_be_replaced():
+    both = eh.DemographicParity(difference=0.1) & eh.EqualOpportunity(ratio=0.9)
+    both.set_params(equalopportunity=eh.AccuracyParity(ratio=0.8))
+    assert both.notions[1] == eh.AccuracyParity(ratio=0.8)
+    with pytest.raises(InputError, match="takes a list of notions"):
+        both.set_params(accuracyparity=3)
+    assert both.notions[1] == eh.AccuracyParity(ratio=0.8)

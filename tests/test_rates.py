@@ -1,4 +1,7 @@
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 
 import evenhand as eh
@@ -35,7 +38,7 @@ def test_the_risk_prices_both_errors():
 
 
 def test_without_labels_there_is_no_risk():
-    with pytest.raises(InputError, match="the risk needs labels"):
+    with pytest.raises(InputError, match="the risk cannot be had without labels"):
         eh.cell_rates(None, [1, 0, 1, 0], SEX).risk()
 
 
@@ -45,7 +48,7 @@ def test_the_positive_label_can_be_stated():
 
 
 def test_all_lengths_are_listed():
-    with pytest.raises(InputError, match="y_true has 3, y_pred has 4, sensitive_features has 4"):
+    with pytest.raises(InputError, match=r"y_true has 3, y_pred has 4, sensitive_features\['sex'\] has 4"):
         eh.cell_rates([0, 1, 1], [0, 1, 1, 0], SEX)
 
 
@@ -59,3 +62,44 @@ def test_blocks_add_up():
     assert mass[2, 1] == pytest.approx(weights[inside].sum())
     assert selected[2, 1] == pytest.approx((weights * chosen)[inside].sum())
     assert count_cells(codes, 3, positive, chosen > 0.5)[0].sum() == n
+
+
+def test_unlabelled_rates_give_no_cells():
+    counted = eh.cell_rates(None, [1, 0, 1, 0], SEX)
+    for part in ("masses", "rates"):
+        with pytest.raises(InputError, match="cannot be had without labels"):
+            getattr(counted, part)
+
+
+def test_the_classes_are_kept():
+    counted = eh.cell_rates(["n", "y", "y", "n"], ["y"] * 4, SEX)
+    assert counted.classes.tolist() == ["n", "y"]
+
+
+def test_without_labels_the_positive_decision_can_be_stated():
+    counted = eh.cell_rates(None, ["hire", "reject", "hire", "reject"], SEX, pos_label="hire")
+    assert counted.selected[:, 0].tolist() == [1, 1]
+
+
+def test_the_positive_label_may_be_false():
+    y = np.array([False, True, True, False])
+    assert eh.cell_rates(y, y, SEX, pos_label=False).risk() == 0
+
+
+def test_a_cost_outside_the_unit_interval_is_refused():
+    with pytest.raises(InputError, match="cost should be a number from 0 to 1"):
+        eh.cell_rates([0, 1, 1, 0], [0, 1, 1, 0], SEX).risk(cost=3)
+
+
+@pytest.mark.parametrize(
+    ("sensitive", "message"),
+    [
+        ("sex", "is of type str"),
+        (pl.LazyFrame({"sex": ["F"] * 4}), "collect"),
+        (pd.DataFrame([["F", "A"]] * 4, columns=["s", "s"]), "columns of the same name: s"),
+        (pa.table([["F"] * 4] * 2, names=["s", "s"]), "columns of the same name: s"),
+    ],
+)
+def test_sensitive_features_that_are_no_table_are_refused(sensitive, message):
+    with pytest.raises(InputError, match=message):
+        eh.cell_rates([0, 1, 1, 0], [0, 1, 1, 0], sensitive)

@@ -39,3 +39,14 @@ def test_stacking_keeps_every_row():
 def test_rates_of_empty_cells_do_not_matter():
     rows = eh.DemographicParity(difference=0.1).rows([[0.5, 0.0], [0.2, 0.3]], GROUPS)
     assert rows.values([[0.3, np.nan], [0.3, 0.3]]) == pytest.approx([0, 0])
+
+
+def test_an_unknown_rate_is_not_taken_for_zero():
+    rows = eh.DemographicParity(difference=0.1).rows(MASSES, GROUPS)
+    assert np.isnan(rows.violation(np.full((2, 2), np.nan)))
+
+
+def test_a_requirement_without_rows_is_never_violated():
+    rows = eh.EqualOpportunity(difference=0.1).rows([[0.5, 0.0], [0.5, 0.0]], GROUPS)
+    assert len(rows) == 0
+    assert rows.violation(np.zeros((2, 2))) == 0

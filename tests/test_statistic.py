@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 import evenhand as eh
+from evenhand.exceptions import InputError
 
 
 def test_linear_coefficients_give_the_counted_values():
@@ -24,3 +25,9 @@ def test_a_statistic_without_mass_is_undefined():
     assert np.isnan(values[0])
     assert values[1] == 1
     assert np.isnan(tpr.linear(counted.masses, np.eye(2))[1][0])
+
+
+@pytest.mark.parametrize("mask", [(0, 1, 1), [0, 1], (0, "1"), (-1, 1)])
+def test_coefficients_that_do_not_fit_are_refused(mask):
+    with pytest.raises(InputError, match="mask of the statistic 'rate'"):
+        eh.Statistic("rate", mask=mask)

@@ -20,6 +20,7 @@ from evenhand.exceptions import InputError
 __all__ = [
     "BLOCK_ROWS",
     "Level",
+    "TooManyLevels",
     "as_column",
     "blocks",
     "factorize",
@@ -33,6 +34,10 @@ Level = Any
 
 BLOCK_ROWS = 1 << 17
 """Rows read at a time: small enough that a block's scratch arrays stay in the processor's cache."""
+
+
+class TooManyLevels(InputError):  # noqa: N818  (the message is what users see)
+    """A column has more distinct values than its reader can use."""
 
 
 def show(value: Level) -> str:
@@ -73,33 +78,30 @@ def named_columns(values: Any, *, what: str, default_name: str) -> dict[str, Any
     dict_keys(['feature_0', 'feature_1'])
     """
     if isinstance(values, Mapping):
+        _check_names(list(values), what)
         return {str(name): as_column(column, what=f"{what}[{name!r}]") for name, column in values.items()}
-    try:
-        native = nw.from_native(values, pass_through=True, allow_series=True)
-    except DuplicateError:
-        names = [str(name) for name in values.columns]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        raise InputError(f"{what} has columns of the same name: {', '.join(twice)}. Rename them.") from None
-    if isinstance(native, nw.LazyFrame):
-        raise InputError(f"{what} is a lazy table; call .collect() on it first.")
+    native = _from_native(values, what)
     if isinstance(native, nw.DataFrame):
-        return {str(name): native[name] for name in native.columns}
+        _check_names(native.columns, what)
+        return {str(name): native.get_column(name) for name in native.columns}
     if isinstance(native, nw.Series):
-        return {str(native.name or default_name): native}
-    array = _as_array(values, what=what)
+        return {default_name if native.name in (None, "") else str(native.name): native}
+    array = _as_array(values, what)
     if array.ndim == 2:
         return {f"{default_name}_{k}": array[:, k] for k in range(array.shape[1])}
-    return {default_name: as_column(array, what=what)}
+    return {default_name: array}
 
 
 def as_column(values: Any, *, what: str) -> nw.Series[Any] | NDArray[Any]:
     """Read one column: a narwhals series where the library has one, otherwise a 1-D array."""
-    native = nw.from_native(values, pass_through=True, allow_series=True)
-    if isinstance(native, nw.DataFrame) and len(native.columns) == 1:
-        native = native[native.columns[0]]
+    native = _from_native(values, what)
+    if isinstance(native, nw.DataFrame):
+        if len(native.columns) != 1:
+            raise InputError(f"{what} should be one column, but has {len(native.columns)}.")
+        return native.get_column(native.columns[0])
     if isinstance(native, nw.Series):
         return native
-    array = _as_array(values, what=what)
+    array = _as_array(values, what)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
@@ -107,8 +109,37 @@ def as_column(values: Any, *, what: str) -> nw.Series[Any] | NDArray[Any]:
     return array
 
 
-def _as_array(values: Any, *, what: str) -> NDArray[Any]:
-    if isinstance(values, np.ndarray):
+def _from_native(values: Any, what: str) -> Any:
+    """Wrap what narwhals knows; give everything else back."""
+    try:
+        native = nw.from_native(values, pass_through=True, allow_series=True)
+    except DuplicateError:
+        _check_names(list(getattr(values, "column_names", None) or values.columns), what)
+        raise
+    if isinstance(native, nw.LazyFrame):
+        raise InputError(f"{what} is a lazy table; call .collect() on it first.")
+    return native
+
+
+def _check_names(names: Sequence[Any], what: str) -> None:
+    nested = [name for name in names if isinstance(name, tuple)]
+    if nested:
+        raise InputError(
+            f"{what} has columns with several levels of names, such as {nested[0]!r}. Flatten them."
+        )
+    written = [str(name) for name in names]
+    twice = sorted({name for name in written if written.count(name) > 1})
+    if twice:
+        raise InputError(f"{what} has columns of the same name: {', '.join(twice)}. Rename them.")
+
+
+def _as_array(values: Any, what: str) -> NDArray[Any]:
+    if isinstance(values, np.ma.MaskedArray):
+        hidden = int(np.sum(np.ma.getmaskarray(values)))
+        if hidden:
+            raise InputError(f"{what} has {hidden:,} masked values. Fill them in or drop them.")
+        array: NDArray[Any] = values.data
+    elif isinstance(values, np.ndarray):
         array = values
     elif isinstance(values, Sequence) and not isinstance(values, str | bytes):
         # dtype=object keeps 1 and "1" apart, which np.asarray would turn into the same string.
@@ -154,15 +185,26 @@ def factorize(column: Any, *, what: str, limit: int = 1000) -> tuple[tuple[Level
     (('a', 'b'), array([ 1,  0, -1,  1], dtype=int32))
     """
     column = as_column(column, what=what)
-    if isinstance(column, nw.Series):
-        if not column.implementation.is_pandas_like() and (
-            column.null_count() or not column.dtype.is_numeric()
-        ):
-            found, codes = _factorize_series(column, what, limit)
-            return _sorted_levels(found, codes)
+    if isinstance(column, nw.Series) and column.dtype.is_numeric() and not column.null_count():
         column = column.to_numpy()
-    found, codes = _factorize_array(column, what, limit)
-    return _sorted_levels(found, codes)
+    if not isinstance(column, nw.Series):
+        return _sorted_levels(*_factorize_array(column, what, limit))
+    try:
+        if column.implementation.is_pandas_like():
+            return _sorted_levels(*_factorize_pandas(column, what, limit))
+        return _sorted_levels(*_factorize_series(column, what, limit))
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(
+            f"{what} has values of type {column.dtype}, which cannot be grouped: {error}"
+        ) from error
+
+
+def _factorize_pandas(column: nw.Series[Any], what: str, limit: int) -> tuple[list[Level], NDArray[np.int32]]:
+    codes, found = column.to_native().factorize()  # pandas' own hash table
+    _refuse_many(len(found), what, limit)
+    return found.tolist(), codes.astype(np.int32)
 
 
 def _factorize_series(column: nw.Series[Any], what: str, limit: int) -> tuple[list[Level], NDArray[np.int32]]:
@@ -170,6 +212,7 @@ def _factorize_series(column: nw.Series[Any], what: str, limit: int) -> tuple[li
     _refuse_many(len(found), what, limit)
     if not found:
         return [], np.full(len(column), -1, np.int32)
+    hash(found[0])
     codes = column.replace_strict(found, list(range(len(found))), default=-1, return_dtype=nw.Int32)
     return found, codes.to_numpy()
 
@@ -179,10 +222,13 @@ def _factorize_array(column: NDArray[Any], what: str, limit: int) -> tuple[list[
     codes = np.empty(len(column), np.int32)
 
     def place(value: Level) -> int:
-        return -1 if _is_missing(value) else places.setdefault(value, len(places))
+        plain = value.item() if isinstance(value, np.generic) else value
+        return -1 if _is_missing(plain) else places.setdefault(plain, len(places))
 
     for rows in blocks(len(column)):
         block = column[rows]
+        if block.dtype.kind in "mM":
+            block = block.astype(f"{block.dtype.kind}8[us]")  # the finest that Python's datetime holds
         if block.dtype.kind in "biufmM":
             values, inverse = np.unique(block, return_inverse=True)
             codes[rows] = np.array([place(value) for value in values.tolist()], np.int32)[inverse]
@@ -199,7 +245,7 @@ def _factorize_array(column: NDArray[Any], what: str, limit: int) -> tuple[list[
 
 def _refuse_many(found: int, what: str, limit: int) -> None:
     if found > limit:
-        raise InputError(f"{what} has more than {limit:,} distinct values.")
+        raise TooManyLevels(f"{what} has more than {limit:,} distinct values.")
 
 
 def _is_missing(value: Level) -> bool:

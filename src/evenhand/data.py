@@ -11,12 +11,13 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.columns import Level, as_column, factorize
+from evenhand.columns import Level, TooManyLevels, as_column, factorize
 from evenhand.exceptions import InputError
 
-__all__ = ["Labels", "check_rows", "read_labels", "read_selection", "read_weights"]
+__all__ = ["Labels", "check_rows", "read_decisions", "read_labels", "read_selection", "read_weights"]
 
 _ORDINARY = (str, bytes, bool, int, float, datetime.date, datetime.datetime)
+_MOST_CLASSES = 100
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ def read_labels(y: Any, *, pos_label: Level = None, what: str = "y") -> Labels:
     y : array, sequence or series
         Strings, booleans, -1/1, ...: any two distinct values, none missing.
     pos_label : object, optional
-        The positive value. By default the one that sorts last.
+        The positive value. By default the one that sorts last, whatever order a categorical declares.
     what : str
         The argument's name, for messages.
 
@@ -50,22 +51,28 @@ def read_labels(y: Any, *, pos_label: Level = None, what: str = "y") -> Labels:
     Labels(classes=array(['no', 'yes'], dtype='<U3'), positive=array([False,  True, False]))
     """
     try:
-        levels, codes = factorize(y, what=what, limit=100)
-    except InputError as error:
+        levels, codes = factorize(y, what=what, limit=_MOST_CLASSES)
+    except TooManyLevels as error:
         raise InputError(f"{error} A label needs exactly two; this one looks continuous.") from None
-    missing = int(np.count_nonzero(codes < 0))
-    if missing:
-        raise InputError(
-            f"{what} is missing in {missing:,} of {len(codes):,} rows. Drop or label them first."
-        )
+    _refuse_missing(codes, what)
     if len(levels) != 2:
         shown = ", ".join(repr(level) for level in levels[:5]) + (", ..." if len(levels) > 5 else "")
         kind = "only one class" if len(levels) == 1 else f"{len(levels)} classes"
         raise InputError(f"{what} has {kind} ({shown}); binary classification needs exactly two.")
+    if pos_label is None and len({isinstance(level, str) for level in levels}) == 2:
+        raise InputError(f"{what} has values of two types, {levels}: say which is positive with pos_label.")
     if pos_label is not None and pos_label not in levels:
         raise InputError(f"pos_label={pos_label!r} is not a value of {what}, which has {levels}.")
     positive = 1 if pos_label is None else levels.index(pos_label)
     return Labels(_class_array(levels[1 - positive], levels[positive]), codes == positive)
+
+
+def _refuse_missing(codes: NDArray[np.int32], what: str) -> None:
+    missing = int(np.count_nonzero(codes < 0))
+    if missing:
+        raise InputError(
+            f"{what} is missing in {missing:,} of {len(codes):,} rows. Fill in or drop them first."
+        )
 
 
 def _class_array(*classes: Level) -> NDArray[Any]:
@@ -105,20 +112,22 @@ def read_selection(
     """
     values = _plain_numbers(as_column(predictions, what=what))
     known = [0, 1] if classes is None else classes.tolist()
-    if isinstance(values, np.ndarray) and values.dtype.kind == "b":
+    turned = known == [1, 0]  # False is then the positive label, not the negative decision
+    if isinstance(values, np.ndarray) and values.dtype.kind == "b" and not turned:
         return values
     if isinstance(values, np.ndarray) and values.dtype.kind == "f":
         return _read_probabilities(values, known, what)
-    levels, codes = factorize(values, what=what, limit=100)
-    foreign = [level for level in levels if level not in known]
-    if (codes < 0).any() or foreign:
-        strange = ", ".join(repr(level) for level in foreign[:5]) or "missing values"
+    levels, codes = factorize(values, what=what, limit=_MOST_CLASSES)
+    _refuse_missing(codes, what)
+    foreign = [k for k, level in enumerate(levels) if level not in known]
+    if foreign:
+        strange = ", ".join(repr(levels[k]) for k in foreign[:5])
+        rows = int(np.isin(codes, foreign).sum())
         raise InputError(
-            f"{what} holds {strange}, but the classes are {known[0]!r} and {known[1]!r}. "
-            "Pass predicted labels or probabilities in [0, 1]."
+            f"{what} holds {strange} in {rows:,} of {len(codes):,} rows, but the classes are {known[0]!r} "
+            f"and {known[1]!r}. Pass predicted labels or probabilities in [0, 1]."
         )
-    is_positive = np.array([level == known[1] for level in levels], dtype=np.bool_)
-    return is_positive[codes]
+    return np.array([level == known[1] for level in levels], dtype=np.bool_)[codes]
 
 
 def _plain_numbers(column: nw.Series[Any] | NDArray[Any]) -> nw.Series[Any] | NDArray[Any]:
@@ -127,7 +136,10 @@ def _plain_numbers(column: nw.Series[Any] | NDArray[Any]) -> nw.Series[Any] | ND
         plain = column.dtype.is_numeric() or (column.dtype == nw.Boolean and not column.null_count())
         return column.to_numpy() if plain else column
     if column.dtype.kind == "O":
-        guess = np.array(column.tolist())
+        try:
+            guess = np.array(column.tolist())
+        except ValueError:  # lists of different lengths
+            return column
         return guess if guess.dtype.kind in "biuf" else column
     return column
 
@@ -154,6 +166,21 @@ def _read_probabilities(
     return values
 
 
+def read_decisions(predictions: Any, *, pos_label: Level, what: str = "y_pred") -> NDArray[np.bool_]:
+    """Read predicted labels where the true ones are not known, the positive one being stated.
+
+    Examples
+    --------
+    >>> read_decisions(["hire", "reject"], pos_label="hire")
+    array([ True, False])
+    """
+    levels, codes = factorize(predictions, what=what, limit=_MOST_CLASSES)
+    _refuse_missing(codes, what)
+    if len(levels) > 2 or (len(levels) == 2 and pos_label not in levels):
+        raise InputError(f"{what} should hold pos_label={pos_label!r} and one other value, but has {levels}.")
+    return np.array([level == pos_label for level in levels], dtype=np.bool_)[codes]
+
+
 def read_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64] | None:
     """Read sample weights; None means that every row counts once.
 
@@ -164,13 +191,11 @@ def read_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64] | None:
     """
     if sample_weight is None:
         return None
-    column = as_column(sample_weight, what="sample_weight")
-    values = column.to_numpy() if isinstance(column, nw.Series) else column
-    try:
-        weights = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError("sample_weight should be numbers.") from None
-    check_rows(sample_weight=weights, expected=n_rows)
+    values = _plain_numbers(as_column(sample_weight, what="sample_weight"))
+    if isinstance(values, nw.Series) or values.dtype.kind not in "biuf":
+        raise InputError("sample_weight should be numbers, none of them missing.")
+    weights = np.asarray(values, dtype=np.float64)
+    check_rows({"sample_weight": weights}, expected=n_rows)
     bad = int(np.count_nonzero(~(np.isfinite(weights) & (weights >= 0.0))))
     if bad:
         raise InputError(f"sample_weight is negative, NaN or infinite in {bad:,} of {n_rows:,} rows.")
@@ -179,15 +204,15 @@ def read_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64] | None:
     return weights
 
 
-def check_rows(*, expected: int | None = None, **columns: Any) -> int:
+def check_rows(columns: Mapping[str, Any], *, expected: int | None = None) -> int:
     """Check that all columns have the same number of rows, at least one, and the same pandas index.
 
     Parameters
     ----------
+    columns : mapping
+        Arrays, series, tables or mappings of columns by argument name; None is passed over.
     expected : int, optional
         The number of rows, where it is known from elsewhere.
-    **columns
-        Arrays, series or tables by argument name; None is passed over.
 
     Returns
     -------
@@ -196,11 +221,16 @@ def check_rows(*, expected: int | None = None, **columns: Any) -> int:
 
     Examples
     --------
-    >>> check_rows(X=[[1], [2]], y=[0, 1])
+    >>> check_rows({"X": [[1], [2]], "y": [0, 1]})
     2
     """
-    given = {name: column for name, column in columns.items() if column is not None}
-    lengths = {name: _length(column) for name, column in given.items()}
+    given: dict[str, Any] = {}
+    for name, column in columns.items():
+        if isinstance(column, Mapping):
+            given |= {f"{name}[{key!r}]": values for key, values in column.items()}
+        elif column is not None:
+            given[name] = column
+    lengths = {name: _length(column, name) for name, column in given.items()}
     counts = set(lengths.values()) | ({expected} if expected is not None else set())
     if len(counts) != 1:
         listed = ", ".join(f"{name} has {count:,}" for name, count in lengths.items())
@@ -210,8 +240,8 @@ def check_rows(*, expected: int | None = None, **columns: Any) -> int:
     if n == 0:
         raise InputError(f"no rows: {', '.join(lengths)} is empty.")
     indexed = {name: index for name, column in given.items() if (index := _pandas_index(column)) is not None}
-    for name, index in list(indexed.items())[1:]:
-        first = next(iter(indexed))
+    first = next(iter(indexed), "")
+    for name, index in indexed.items():
         if not index.equals(indexed[first]):
             raise InputError(
                 f"{first} and {name} have different pandas indexes. Rows are matched by position, never by "
@@ -220,11 +250,15 @@ def check_rows(*, expected: int | None = None, **columns: Any) -> int:
     return n
 
 
-def _length(column: Any) -> int:
-    if isinstance(column, Mapping):
-        return check_rows(**{str(name): values for name, values in column.items()})
+def _length(column: Any, what: str) -> int:
     shape = getattr(column, "shape", None)
-    return int(shape[0]) if shape else len(column)
+    if shape:
+        return int(shape[0])
+    if isinstance(column, str | bytes) or not hasattr(column, "__len__") or shape == ():
+        raise InputError(
+            f"{what} should be a column, an array or a table, but is of type {type(column).__name__}."
+        )
+    return len(column)
 
 
 def _pandas_index(column: Any) -> Any:

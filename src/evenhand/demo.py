@@ -46,7 +46,7 @@ def main(page: Path = Path("evenhand-demo.html")) -> None:
     console.print(disparity_table(rates))
     console.print(
         "Difference: the largest gap between a group and everybody; 0 is parity.\n"
-        "Ratio: the smallest quotient of a group and everybody; 1 is parity.\n"
+        "Ratio: the smallest quotient of a group and everybody, of the rate or its complement; 1 is parity.\n"
         "Intersectional compares every combination of sex and race; independent, each feature by itself."
     )
     console.save_html(str(page))

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.columns import Level, blocks, factorize, level_order, named_columns, show
+from evenhand.columns import Level, TooManyLevels, blocks, factorize, level_order, named_columns, show
 from evenhand.data import check_rows
 from evenhand.exceptions import GroupError, InputError
 
@@ -23,7 +23,9 @@ __all__ = ["POOLED", "GroupName", "Groups", "Members", "Mode"]
 
 Mode = Literal["intersectional", "independent"]
 Key = tuple[Level, ...]
+Factors = tuple[tuple[Level, ...], NDArray[np.int32]]
 _TABLE_SIZE = 1 << 20
+_MAX_MEMBERS = 1 << 26
 
 
 class _Pooled:
@@ -127,7 +129,8 @@ class Groups:
             What :meth:`encode` does with a combination that does not occur here.
         min_size : int
             Groups with fewer rows are put together into one, and `pooled` records them. Where all of
-            them share a feature's value the pooled group keeps it.
+            them share a feature's value the pooled group keeps it; otherwise the groups of that single
+            feature hold only the rows that were not pooled. One rare group alone is left as it is.
         max_levels : int
             A column with more distinct values is refused.
 
@@ -141,15 +144,11 @@ class Groups:
         _check_choice("unseen", unseen, ("error", "pooled"))
         columns = _read_columns(sensitive_features, max_levels=max_levels)
         levels = {name: column[0] for name, column in columns.items()}
+        if missing == "error":
+            _refuse_missing(columns)
         codes_by_feature = []
         for name, (values, codes) in columns.items():
-            absent = int(np.count_nonzero(codes < 0))
-            if absent and missing == "error":
-                raise GroupError(
-                    f"sensitive feature {name!r} is missing in {absent:,} of {len(codes):,} rows. "
-                    "Fill them in, drop them, or pass missing='own_group' to make them a group."
-                )
-            if absent:
+            if (codes < 0).any():
                 levels[name] = (*values, None)
                 codes = np.where(codes < 0, np.int32(len(values)), codes)  # noqa: PLW2901
             codes_by_feature.append(codes)
@@ -179,6 +178,9 @@ class Groups:
 
     def levels(self, feature: str) -> tuple[Level, ...]:
         """Give the values of one feature that occur: sorted, then missing, then pooled."""
+        if feature not in self.features:
+            known = ", ".join(map(repr, self.features))
+            raise GroupError(f"no sensitive feature {feature!r}; there are {known}.")
         place = self.features.index(feature)
         values = list(dict.fromkeys(key[place] for key in self.keys))
         ordinary = [value for value in values if value is not None and value is not POOLED]
@@ -217,6 +219,13 @@ class Groups:
                [0, 1, 0, 1]])
         """
         _check_choice("groups", mode, ("intersectional", "independent"))
+        single = mode == "independent"
+        count = sum(len(self.levels(name)) for name in self.features) if single else len(self)
+        if count * len(self) > _MAX_MEMBERS:
+            raise GroupError(
+                f"{count:,} groups over {len(self):,} combinations are too many to compare. "
+                "Pool rare groups (min_size), or use groups='independent'."
+            )
         if mode == "intersectional":
             return Members(self.names, np.eye(len(self), dtype=np.bool_))
         names, rows = [], []
@@ -238,23 +247,29 @@ class Groups:
         -------
         array of int32
             Codes; an unseen combination is an error or, under ``unseen="pooled"``, the code of the
-            pooled group, -1 if there is none.
+            pooled group, -1 if there is none that fits.
         """
         columns = self._matched(_read_columns(sensitive_features, max_levels=None))
+        if self.missing == "error":
+            _refuse_missing(dict(zip(self.features, columns, strict=True)))
         codes_by_feature = [np.where(codes < 0, np.int32(len(levels)), codes) for levels, codes in columns]
         levels_by_feature = [(*levels, None) for levels, _ in columns]
         keys, counts, codes = _observed(levels_by_feature, codes_by_feature)
         places = {key: place for place, key in enumerate(self.keys)}
         rest = next((place for place, key in enumerate(self.keys) if POOLED in key), -1)
         places |= dict.fromkeys(self.pooled, rest)
+
+        def fitting(key: Key) -> int:
+            """Find the code of the pooled group if no value of it contradicts the key."""
+            pairs = zip(self.keys[rest], key, strict=True)
+            return rest if rest >= 0 and all(own is POOLED or own == value for own, value in pairs) else -1
+
         strange = [k for k, key in enumerate(keys) if key not in places]
         if strange and self.unseen == "error":
             raise GroupError(self._unseen_message([keys[k] for k in strange], counts[strange]))
-        return np.array([places.get(key, rest) for key in keys], np.int32)[codes]
+        return np.array([places[key] if key in places else fitting(key) for key in keys], np.int32)[codes]
 
-    def _matched(
-        self, columns: Mapping[str, tuple[tuple[Level, ...], NDArray[np.int32]]]
-    ) -> Sequence[tuple[tuple[Level, ...], NDArray[np.int32]]]:
+    def _matched(self, columns: Mapping[str, Factors]) -> Sequence[Factors]:
         if set(columns) == set(self.features):
             return [columns[name] for name in self.features]
         named = not all(name.startswith("sensitive_feature") for name in columns)
@@ -272,17 +287,34 @@ class Groups:
         )
         more = f" and {len(keys) - 5} more" if len(keys) > 5 else ""
         message = f"{len(keys)} groups in {int(counts.sum()):,} rows were not there at fit: {shown}{more}."
-        known = {tuple(str(value) for value in key): key for key in self.keys}
-        for key in keys:
-            twin = known.get(tuple(str(value) for value in key))
-            if twin is not None:
-                place = next(k for k, value in enumerate(key) if value != twin[k])
-                old, new = twin[place], key[place]
-                return (
-                    f"{message} {self.features[place]!r} was {old!r} of type {type(old).__name__} "
-                    f"and is now {new!r} of type {type(new).__name__}: convert the column."
-                )
+        for place, feature in enumerate(self.features):
+            known = {key[place] for key in (*self.keys, *self.pooled)}
+            written = {_written(value): value for value in known}
+            for new in {key[place] for key in keys} - known:
+                if _written(new) in written:
+                    old = written[_written(new)]
+                    return (
+                        f"{message} {feature!r} was {old!r} of type {type(old).__name__} "
+                        f"and is now {new!r} of type {type(new).__name__}: convert the column."
+                    )
         return f"{message} Check the spelling, or make the groups with unseen='pooled'."
+
+
+def _written(value: Level) -> str:
+    """How a value looks, whatever its type."""
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def _refuse_missing(columns: Mapping[str, Factors]) -> None:
+    for name, (_, codes) in columns.items():
+        absent = int(np.count_nonzero(codes < 0))
+        if absent:
+            raise GroupError(
+                f"sensitive feature {name!r} is missing in {absent:,} of {len(codes):,} rows. "
+                "Fill them in, drop them, or make the groups with missing='own_group'."
+            )
 
 
 def _check_choice(name: str, value: Any, allowed: Sequence[str]) -> None:
@@ -290,21 +322,18 @@ def _check_choice(name: str, value: Any, allowed: Sequence[str]) -> None:
         raise InputError(f"{name} should be one of {', '.join(map(repr, allowed))}, but is {value!r}.")
 
 
-def _read_columns(
-    sensitive_features: Any, *, max_levels: int | None
-) -> dict[str, tuple[tuple[Level, ...], NDArray[np.int32]]]:
+def _read_columns(sensitive_features: Any, *, max_levels: int | None) -> dict[str, Factors]:
     columns = named_columns(sensitive_features, what="sensitive_features", default_name="sensitive_feature")
     if not columns:
         raise GroupError("sensitive_features has no columns.")
-    check_rows(**columns)
+    check_rows({"sensitive_features": columns})
+    limit = np.iinfo(np.int32).max if max_levels is None else max_levels
     try:
         return {
-            name: factorize(
-                column, what=f"sensitive feature {name!r}", limit=max_levels or np.iinfo(np.int32).max
-            )
+            name: factorize(column, what=f"sensitive feature {name!r}", limit=limit)
             for name, column in columns.items()
         }
-    except InputError as error:
+    except TooManyLevels as error:
         raise GroupError(f"{error} Put the values into a few bins first, or raise max_levels.") from None
 
 

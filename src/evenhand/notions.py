@@ -18,8 +18,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from copy import copy
 from numbers import Real
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -66,15 +67,12 @@ class Constraint(Parameters):
         -------
         Rows
         """
-        if len(groups) == 1:
-            warnings.warn(
-                "there is only one group, so every classifier satisfies the constraint.",
-                VacuousConstraintWarning,
-                stacklevel=2,
-            )
+        self._prepare(groups)
         array = np.asarray(masses, dtype=float)
         if array.shape != (len(groups), 2):
             raise InputError(f"masses should have shape {(len(groups), 2)}, but have {array.shape}.")
+        if not np.isfinite(array).all() or (array < 0).any() or not array.any():
+            raise InputError("masses should be finite, not negative, and not all zero.")
         return Rows.stack(notion._rows(array, groups) for notion in self.notions)
 
     def measure(self, rates: CellRates) -> tuple[Measurement, ...]:
@@ -89,7 +87,19 @@ class Constraint(Parameters):
         -------
         tuple of Measurement
         """
+        self._prepare(rates.groups)
         return tuple(found for notion in self.notions for found in notion._measure(rates))
+
+    def _prepare(self, groups: Groups) -> None:
+        """Check the parameters once more, as they can be assigned to, and warn if nothing is compared."""
+        for notion in self.notions:
+            notion._check()
+        if len(groups) == 1:
+            warnings.warn(
+                "there is only one group, so every classifier satisfies the constraint.",
+                VacuousConstraintWarning,
+                stacklevel=3,
+            )
 
     @property
     def notions(self) -> tuple[Notion, ...]:
@@ -99,7 +109,7 @@ class Constraint(Parameters):
     def __and__(self, other: Constraint) -> AllOf:
         if not isinstance(other, Constraint):
             return NotImplemented
-        return AllOf([*self.notions, *other.notions])
+        return AllOf([copy(notion) for notion in (*self.notions, *other.notions)])
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and vars(self) == vars(other)
@@ -122,6 +132,15 @@ class Notion(Constraint):
 
     label: ClassVar[str]
     statistics: ClassVar[tuple[Statistic, ...]]
+
+    def __init_subclass__(cls) -> None:
+        statistics = getattr(cls, "statistics", None)
+        proper = isinstance(statistics, tuple) and all(isinstance(part, Statistic) for part in statistics)
+        if not statistics or not proper or not isinstance(getattr(cls, "label", None), str):
+            raise InputError(
+                f"{cls.__name__} should give its name as `label = '...'` and its statistics as a tuple, "
+                "`statistics = (Statistic(...),)`."
+            )
 
     def __init__(
         self, *, difference: float | None = None, ratio: float | None = None, groups: Mode = "intersectional"
@@ -152,6 +171,8 @@ class Notion(Constraint):
 
     def _check(self) -> None:
         name = type(self).__name__
+        if type(self) is Notion:
+            raise InputError("Notion is a pattern: use one of its subclasses, or derive your own from it.")
         if (self.difference is None) == (self.ratio is None):
             raise InputError(
                 f"{name} takes exactly one of difference and ratio, but difference={self.difference!r} "
@@ -236,7 +257,8 @@ class AllOf(Constraint):
         return tuple(self.parts)
 
     def _check(self) -> None:
-        if not self.parts or not all(isinstance(part, Notion) for part in self.parts):
+        several = isinstance(self.parts, Sequence) and len(self.parts) > 0
+        if not several or not all(isinstance(part, Notion) for part in self.parts):
             raise InputError(f"AllOf takes a list of notions, but got {self.parts!r}.")
 
     def _named_parts(self) -> dict[str, Notion]:
@@ -246,9 +268,13 @@ class AllOf(Constraint):
             for k, kind in enumerate(kinds)
         }
 
+    def _replace_part(self, name: str, part: Any) -> None:
+        place = list(self._named_parts()).index(name)
+        self.parts = [*self.parts[:place], part, *self.parts[place + 1 :]]
+
 
 def _refuse_large(n_rows: int, n_groups: int) -> None:
-    needed = n_rows * n_groups * 2 * 8
+    needed = 3 * n_rows * n_groups * 2 * 8  # the rows and what is at hand while they are made
     if needed > _MAX_ROW_BYTES:
         raise InputError(
             f"{n_rows:,} constraints on {n_groups:,} groups need {needed / 2**30:.1f} GiB. "

@@ -35,26 +35,41 @@ class Parameters:
         return params
 
     def set_params(self, **params: Any) -> Self:
-        """Change parameters in place; ``name__parameter`` reaches the part of that name."""
-        parts = self._named_parts()
+        """Change parameters in place; ``name__parameter`` reaches the part of that name.
+
+        If a change is refused, everything stays as it was.
+        """
+        before = [(thing, dict(vars(thing))) for thing in (self, *self._named_parts().values())]
+        try:
+            self._apply(params)
+        except InputError:
+            for thing, values in before:
+                vars(thing).update(values)
+            raise
+        return self
+
+    def _apply(self, params: dict[str, Any]) -> None:
         own = self.get_params(deep=False)
+        vars(self).update({key: value for key, value in params.items() if key in own})
+        self._check()
         nested: dict[str, dict[str, Any]] = {}
         for key, value in params.items():
             part, _, rest = key.partition("__")
-            if key not in own and part not in parts:
+            if key in own:
+                continue
+            if part not in self._named_parts():
                 valid = ", ".join(sorted(self.get_params()))
                 raise InputError(f"{type(self).__name__} has no parameter {key!r}; it has {valid}.")
-            if key not in own:
+            if rest:
                 nested.setdefault(part, {})[rest] = value
-        vars(self).update({key: value for key, value in params.items() if key in own})
-        try:
-            self._check()
-        except InputError:
-            vars(self).update(own)
-            raise
+            elif value is not self._named_parts()[part]:
+                self._replace_part(part, value)
+                self._check()
         for name, values in nested.items():
-            parts[name].set_params(**values)
-        return self
+            self._named_parts()[name].set_params(**values)
 
     def _named_parts(self) -> Mapping[str, Parameters]:
         return {}
+
+    def _replace_part(self, name: str, part: Any) -> None:
+        raise NotImplementedError

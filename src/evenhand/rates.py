@@ -12,12 +12,14 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.columns import blocks
-from evenhand.data import check_rows, read_labels, read_selection, read_weights
+from evenhand.columns import blocks, named_columns
+from evenhand.data import check_rows, read_decisions, read_labels, read_selection, read_weights
 from evenhand.exceptions import InputError
 from evenhand.groups import Groups
 
 __all__ = ["CellRates", "cell_rates", "count_cells"]
+
+Selection = NDArray[np.bool_] | NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,22 +37,27 @@ class CellRates:
     labelled : bool
         Whether labels were known. If not, all rows stand in column 0 and only notions that do not
         look at the label can be measured.
+    classes : array or None
+        The negative and the positive label, in that order, where labels were read.
     """
 
     groups: Groups
     mass: NDArray[np.float64]
     selected: NDArray[np.float64]
     labelled: bool = True
+    classes: NDArray[Any] | None = None
 
     @property
     def masses(self) -> NDArray[np.float64]:
         """P(S=m, Y=y), shape (M, 2)."""
+        self._require_labels("the masses of cells")
         total: float = self.mass.sum()
         return self.mass / total
 
     @property
     def rates(self) -> NDArray[np.float64]:
         """P(decision 1 | S=m, Y=y), shape (M, 2); NaN in cells without mass."""
+        self._require_labels("the rates of cells")
         empty = self.mass == 0
         return np.where(empty, np.nan, self.selected / np.where(empty, 1.0, self.mass))
 
@@ -67,10 +74,15 @@ class CellRates:
         float
             Half the error rate at the default of 0.5.
         """
-        if not self.labelled:
-            raise InputError("the risk needs labels, and none were given.")
+        self._require_labels("the risk")
+        if not 0 <= cost <= 1:
+            raise InputError(f"cost should be a number from 0 to 1, but is {cost!r}.")
         missed = (self.mass[:, 1] - self.selected[:, 1]).sum()
         return float(((1 - cost) * missed + cost * self.selected[:, 0].sum()) / self.mass.sum())
+
+    def _require_labels(self, what: str) -> None:
+        if not self.labelled:
+            raise InputError(f"{what} cannot be had without labels: pass y_true.")
 
 
 def cell_rates(
@@ -100,7 +112,7 @@ def cell_rates(
     missing : {"error", "own_group"}
         What a missing sensitive value does.
     min_size : int
-        Groups with fewer rows are pooled.
+        Groups with fewer rows are pooled; see :meth:`Groups.fit`.
 
     Returns
     -------
@@ -115,23 +127,32 @@ def cell_rates(
     >>> counted.risk()
     0.25
     """
-    n = check_rows(
-        y_true=y_true, y_pred=y_pred, sensitive_features=sensitive_features, sample_weight=sample_weight
-    )
-    weights = read_weights(sample_weight, n)
+    columns = named_columns(sensitive_features, what="sensitive_features", default_name="sensitive_feature")
+    given = {
+        "y_true": y_true,
+        "y_pred": y_pred,
+        "sensitive_features": columns,
+        "sample_weight": sample_weight,
+    }
+    weights = read_weights(sample_weight, check_rows(given))
     labels = None if y_true is None else read_labels(y_true, pos_label=pos_label, what="y_true")
-    selection = read_selection(y_pred, None if labels is None else labels.classes)
-    groups, codes = Groups.fit(sensitive_features, missing=missing, min_size=min_size)
+    if labels is None and pos_label is not None:
+        selection: Selection = read_decisions(y_pred, pos_label=pos_label)
+    else:
+        selection = read_selection(y_pred, None if labels is None else labels.classes)
+    groups, codes = Groups.fit(columns, missing=missing, min_size=min_size)
     positive = None if labels is None else labels.positive
     mass, selected = count_cells(codes, len(groups), positive, selection, weights)
-    return CellRates(groups, mass, selected, labelled=labels is not None)
+    if labels is None:
+        return CellRates(groups, mass, selected, labelled=False)
+    return CellRates(groups, mass, selected, classes=labels.classes)
 
 
 def count_cells(
     codes: NDArray[np.integer[Any]],
     n_groups: int,
     positive: NDArray[np.bool_] | None,
-    selection: NDArray[np.bool_] | NDArray[np.floating[Any]],
+    selection: Selection,
     weights: NDArray[np.float64] | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Sum weights, and weights times selection, over the rows of each cell.

@@ -49,14 +49,19 @@ class Rows:
         return len(self.names)
 
     def values(self, rho: ArrayLike) -> NDArray[np.float64]:
-        """Evaluate ``C rho + k`` at selection rates of shape (M, 2); rates of empty cells do not matter."""
-        rates = np.nan_to_num(np.asarray(rho, dtype=np.float64))
-        return np.tensordot(self.C, rates, axes=2) + self.k
+        """Evaluate ``C rho + k`` at selection rates of shape (M, 2).
+
+        The rate of a cell that a row does not look at may be NaN; otherwise the row's value is NaN too.
+        """
+        rates = np.asarray(rho, dtype=np.float64)
+        unknown = np.isnan(rates)
+        values = np.tensordot(self.C, np.where(unknown, 0.0, rates), axes=2) + self.k
+        return np.where((self.C[:, unknown] != 0).any(axis=1), np.nan, values)
 
     def violation(self, rho: ArrayLike) -> float:
         """By how much the worst row is broken; 0 if none is."""
         values = self.values(rho)
-        return float(max(0.0, *(self.lo - values), *(values - self.hi)))
+        return float(np.maximum(self.lo - values, values - self.hi).max(initial=0.0))
 
     @classmethod
     def stack(cls, parts: Iterable[Rows]) -> Rows:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from evenhand.exceptions import InputError
 from evenhand.rates import CellRates
 
 __all__ = ["Statistic"]
@@ -36,6 +38,17 @@ class Statistic:
     mask: tuple[float, float] = (1, 1)
     slope: tuple[float, float] = (1, 1)
     intercept: tuple[float, float] = (0, 0)
+
+    def __post_init__(self) -> None:
+        for part in ("mask", "slope", "intercept"):
+            pair = getattr(self, part)
+            if not isinstance(pair, tuple) or len(pair) != 2 or not all(isinstance(x, Real) for x in pair):
+                raise InputError(
+                    f"{part} of the statistic {self.name!r} should be two numbers, for label 0 and 1, "
+                    f"but is {pair!r}."
+                )
+        if min(self.mask) < 0:
+            raise InputError(f"mask of the statistic {self.name!r} is negative: {self.mask!r}.")
 
     @property
     def needs_labels(self) -> bool:

@@ -88,3 +88,10 @@ def test_probabilities_that_do_not_fit_are_refused():
         FiniteProblem(np.ones(1), np.full((1, 2, 2), 0.3), groups)
     with pytest.raises(InputError, match="shape"):
         FiniteProblem(np.ones(1), np.full((2, 2, 2), 0.25), groups)
+    with pytest.raises(InputError, match="weights of the atoms"):
+        FiniteProblem(np.ones(2), np.full((2, 2, 2), 0.25), groups)
+
+
+def test_samples_keep_values_of_several_types_apart():
+    problem = FiniteProblem(np.ones(1), np.full((1, 2, 2), 0.25), Groups.product({"g": [1, "1"]}))
+    assert set(problem.sample(50).sensitive["g"]) == {1, "1"}

@@ -100,3 +100,5 @@ def test_masses_that_do_not_fit_are_refused():
         GaussianProblem(np.full((2, 2), 0.3), np.zeros((2, 2)), groups)
     with pytest.raises(InputError, match="shape"):
         GaussianProblem(np.full((3, 2), 1 / 6), np.zeros((2, 2)), groups)
+    with pytest.raises(InputError, match="scale positive"):
+        GaussianProblem(np.full((2, 2), 0.25), np.zeros((2, 2)), groups, scale=0.0)

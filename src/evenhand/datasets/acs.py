@@ -68,13 +68,24 @@ def load_acs(
     polars = require_polars()
     tables = sorted(root.glob(f"acs_{task}*.parquet"))
     surveys = sorted(root.rglob("psam_p*.csv"))
-    if tables:
-        table = polars.concat([polars.read_parquet(path) for path in tables])
-    elif surveys:
-        table = polars.concat([_read_survey(polars, path, task) for path in surveys], how="diagonal_relaxed")
-    else:
+    places = tables or sorted({path.parent for path in surveys})
+    if len(places) > 1:
+        listed = ", ".join(str(path.relative_to(root)) for path in places)
+        raise InputError(f"{str(root)!r} holds several surveys ({listed}): name the folder of one of them.")
+    if not places:
         raise InputError(f"{str(root)!r} holds neither acs_{task}*.parquet nor psam_p*.csv.")
-    unknown = [name for name in sensitive if name not in table.columns]
+    try:
+        if tables:
+            table = polars.read_parquet(tables[0])
+        else:
+            files = [_read_survey(polars, path, task) for path in surveys]
+            table = polars.concat(files, how="diagonal_relaxed")
+    except polars.exceptions.PolarsError as error:
+        raise InputError(f"the ACS data in {str(root)!r} cannot be read: {error}") from error
+    if not sensitive or "label" in sensitive:
+        raise InputError(f"sensitive should name one column or more, not the label, but is {sensitive!r}.")
+    features = [name for name in _FEATURES[task].split() if name not in sensitive]
+    unknown = [name for name in (*sensitive, *features, "label", "PWGTP") if name not in table.columns]
     if unknown:
         raise InputError(f"no column {unknown[0]!r} in the ACS data; there are {', '.join(table.columns)}.")
     return Dataset.from_polars(
@@ -82,7 +93,7 @@ def load_acs(
         name=f"acs {task}",
         label="label",
         sensitive=list(sensitive),
-        features=[name for name in _FEATURES[task].split() if name not in sensitive],
+        features=features,
         description=(
             f"American Community Survey, {_QUESTION[task]} (Ding et al. 2021). "
             "United States Census Bureau, public domain."

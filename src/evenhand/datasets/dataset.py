@@ -71,7 +71,10 @@ class Dataset:
             if backend == "polars":
                 return nw.from_native(table.select(columns), eager_only=True)
             values = {column: table[column].to_list() for column in columns}
-            return nw.from_dict(values, backend=backend)
+            try:
+                return nw.from_dict(values, backend=backend)
+            except ModuleNotFoundError:
+                raise InputError(f"backend={backend!r} needs the package {backend}: install it.") from None
 
         return cls(
             name,

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linprog
 
-from evenhand.data import read_weights
 from evenhand.exceptions import InputError
 from evenhand.groups import Groups
 from evenhand.notions import Constraint
@@ -42,7 +41,10 @@ class Sample:
     def of(cls, X: NDArray[Any], cells: NDArray[np.int64], groups: Groups) -> Self:
         """Name the group and label of rows whose cells are numbered ``2 m + y``."""
         codes, y = np.divmod(cells, 2)
-        values = [np.array(column) for column in zip(*groups.keys, strict=True)]
+        values = []
+        for column in zip(*groups.keys, strict=True):
+            alike = len({type(value) for value in column}) == 1
+            values.append(np.array(column, dtype=None if alike else object))
         sensitive = {name: column[codes] for name, column in zip(groups.features, values, strict=True)}
         return cls(np.asarray(X, dtype=np.float64).reshape(-1, 1), y, codes, sensitive)
 
@@ -99,7 +101,8 @@ class FiniteProblem:
             raise InputError(
                 f"posteriors should have shape {(n_atoms, n_groups, 2)}, but have {self.posteriors.shape}."
             )
-        read_weights(self.weights, n_atoms)
+        if not np.isclose(self.weights.sum(), 1) or (self.weights < 0).any():
+            raise InputError("the weights of the atoms should be non-negative and sum to 1.")
         if not np.allclose(self.posteriors.sum(axis=(1, 2)), 1) or (self.posteriors < 0).any():
             raise InputError("the posteriors of each atom should be non-negative and sum to 1.")
 

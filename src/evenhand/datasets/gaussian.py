@@ -66,6 +66,8 @@ class GaussianProblem:
             raise InputError(f"masses and means should have shape {shape}.")
         if (self.masses <= 0).any() or not np.isclose(self.masses.sum(), 1):
             raise InputError("masses should be positive and sum to 1.")
+        if not np.isfinite(self.means).all() or not self.scale > 0:
+            raise InputError("means should be finite and scale positive.")
 
     @classmethod
     def random(
