@@ -15,13 +15,17 @@ _HOMES = {
     "DemographicParity": "notions",
     "EqualOpportunity": "notions",
     "EqualizedOdds": "notions",
+    "GroupedScores": "scores",
     "Groups": "groups",
     "Notion": "notions",
     "PredictiveEquality": "notions",
+    "Rule": "rule",
+    "Solution": "solution",
     "Statistic": "statistic",
     "cell_rates": "rates",
     "datasets": "",
     "exceptions": "",
+    "solve": "solution",
 }
 
 if TYPE_CHECKING:
@@ -36,6 +40,9 @@ if TYPE_CHECKING:
         PredictiveEquality,
     )
     from evenhand.rates import CellRates, cell_rates
+    from evenhand.rule import Rule
+    from evenhand.scores import GroupedScores
+    from evenhand.solution import Solution, solve
     from evenhand.statistic import Statistic
 
 __all__ = [
@@ -44,13 +51,17 @@ __all__ = [
     "DemographicParity",
     "EqualOpportunity",
     "EqualizedOdds",
+    "GroupedScores",
     "Groups",
     "Notion",
     "PredictiveEquality",
+    "Rule",
+    "Solution",
     "Statistic",
     "cell_rates",
     "datasets",
     "exceptions",
+    "solve",
 ]
 
 

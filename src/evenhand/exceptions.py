@@ -4,9 +4,12 @@ Each message is a sentence that says what is wrong, where, how often, and what t
 """
 
 __all__ = [
+    "CertificateError",
+    "ConstantScoreWarning",
     "EvenhandError",
     "EvenhandWarning",
     "GroupError",
+    "InfeasibleError",
     "InputError",
     "MissingExtraError",
     "VacuousConstraintWarning",
@@ -25,6 +28,27 @@ class GroupError(EvenhandError, ValueError):
     """Sensitive features that cannot be turned into groups."""
 
 
+class InfeasibleError(EvenhandError):
+    """No classifier satisfies the requirement.
+
+    Attributes
+    ----------
+    conflict : tuple
+        Names of the rows that cannot hold together.
+    works : Constraint or None
+        The requirement with tolerances widened in step until it can be satisfied, if that helps at all.
+    """
+
+    def __init__(self, message: str, *, conflict: tuple[object, ...] = (), works: object = None) -> None:
+        super().__init__(message)
+        self.conflict = conflict
+        self.works = works
+
+
+class CertificateError(EvenhandError):
+    """No algorithm reached a solution that can be proven to the tolerance asked for."""
+
+
 class MissingExtraError(EvenhandError, ImportError):
     """An optional package is needed and not installed."""
 
@@ -40,3 +64,7 @@ class EvenhandWarning(UserWarning):
 
 class VacuousConstraintWarning(EvenhandWarning):
     """A constraint that every classifier satisfies, so that nothing is enforced."""
+
+
+class ConstantScoreWarning(EvenhandWarning):
+    """All rows have the same scores, so that decisions can only be drawn by lot."""

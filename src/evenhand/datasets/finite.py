@@ -165,14 +165,20 @@ class FiniteProblem:
         gain = joint @ np.array([-cost, 1 - cost])
         per_mass = np.divide(rows.C, masses, out=np.zeros_like(rows.C), where=masses > 0)
         A = np.einsum("jmy,amy->ja", per_mass, joint)
-        found = linprog(
-            -gain.sum(axis=1),
-            A_ub=np.vstack([A, -A]),
-            b_ub=np.concatenate([rows.hi - rows.k, rows.k - rows.lo]),
-            bounds=(0, 1),
-            method="highs-ds",
-            options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
-        )
+        # Entries of size 1, because the tolerances of the linear program are absolute.
+        unit = 1 / np.where(A.any(axis=1), np.abs(A).max(axis=1, initial=0.0), 1.0)
+        goal = -gain.sum(axis=1)
+        for tolerance in (1e-10, 1e-9, 1e-7):
+            found = linprog(
+                goal / max(np.abs(goal).max(), np.finfo(float).tiny),
+                A_ub=np.vstack([A * unit[:, None], -A * unit[:, None]]),
+                b_ub=np.concatenate([(rows.hi - rows.k) * unit, (rows.k - rows.lo) * unit]),
+                bounds=(0, 1),
+                method="highs-ds",
+                options={"primal_feasibility_tolerance": tolerance, "dual_feasibility_tolerance": tolerance},
+            )
+            if found.success:
+                break
         if not found.success or found.x is None:
             raise InputError(f"this problem has no classifier that satisfies {constraint}: {found.message}")
         selection = np.clip(found.x, 0, 1)

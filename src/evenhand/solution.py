@@ -1,0 +1,250 @@
+"""The exact optimum: from posteriors and a requirement to the best classifier that satisfies it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from evenhand.columns import blocks
+from evenhand.data import read_weights
+from evenhand.exceptions import CertificateError, ConstantScoreWarning, InputError
+from evenhand.groups import Groups
+from evenhand.infeasible import refuse_infeasible
+from evenhand.notions import Constraint
+from evenhand.rates import CellRates
+from evenhand.rows import RowName, Rows
+from evenhand.rule import Rule, written_out
+from evenhand.scores import GroupedScores
+from evenhand.solver.certificate import Certificate
+from evenhand.solver.dense import DenseRows, tie_width
+from evenhand.solver.grouped import GroupedRows
+from evenhand.solver.optimize import Optimum, optimize
+from evenhand.solver.oracle import Oracle, Vector
+from evenhand.solver.problem import Problem
+
+__all__ = ["Solution", "solve"]
+
+_SUM_TOLERANCE = 1e-3
+_NEGLIGIBLE = 1e-12
+"""Mass below which a cell counts as empty: less than one row in a million million."""
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """The best classifier that satisfies a requirement on given rows.
+
+    Attributes
+    ----------
+    rule : Rule
+        The classifier: W, and what it does on the boundary.
+    selection : array, shape (n,)
+        The probability of deciding 1 for each row.
+    multipliers : dict
+        The multiplier of each row of the requirement, by its name. Its size is what a unit of tolerance for
+        that row is worth in risk. It is positive where the group's statistic is held down, negative where it
+        is held up, and 0 where the tolerance does not bind.
+    rates : CellRates
+        Masses and selection rates, as the posteriors have them.
+    certificate : Certificate
+        Risk attained, the bound that proves it, gap and worst violation.
+    rows : Rows
+        The requirement written out, with the rows that were left out as undefined.
+    """
+
+    rule: Rule
+    selection: NDArray[np.float64]
+    multipliers: Mapping[RowName, float]
+    rates: CellRates
+    certificate: Certificate
+    rows: Rows
+
+
+def solve(
+    posteriors: NDArray[Any] | GroupedScores,
+    constraint: Constraint,
+    *,
+    cost: ArrayLike = 0.5,
+    sample_weight: Any = None,
+    tol: float = 1e-6,
+    groups: Groups | None = None,
+    start: Solution | None = None,
+) -> Solution:
+    """Find the classifier of smallest risk that satisfies a fairness requirement, and prove it.
+
+    Parameters
+    ----------
+    posteriors : array, shape (n, M, 2), or GroupedScores
+        P(S=m, Y=y | x) of each row, float32 or float64; or scores of rows whose group is known.
+    constraint : Constraint
+        What must hold.
+    cost : float, pair, or array of shape (M, 2)
+        A number c in [0, 1] prices a false positive at c and a false negative at 1 - c. A pair prices them
+        directly, and an array does so for each group.
+    sample_weight : array, optional
+        How much each row counts, in the risk and in the requirement.
+    tol : float
+        Largest gap that is accepted between the risk attained and the bound.
+    groups : Groups, optional
+        Names of the M groups. Without it they are one feature with values 0 to M - 1.
+    start : Solution, optional
+        An earlier solution to start from, of the same problem or a similar one.
+
+    Returns
+    -------
+    Solution
+
+    Raises
+    ------
+    InfeasibleError
+        If no classifier satisfies the requirement.
+    CertificateError
+        If no algorithm reached the tolerance.
+
+    Examples
+    --------
+    >>> from evenhand import DemographicParity
+    >>> from evenhand.datasets import GaussianProblem
+    >>> problem = GaussianProblem.random(levels=(2, 2), seed=1)
+    >>> posteriors = problem.posteriors(problem.sample(1000).X)
+    >>> plain = solve(posteriors, DemographicParity(difference=1.0))
+    >>> fair = solve(posteriors, DemographicParity(difference=0.02))
+    >>> bool(plain.certificate.objective < fair.certificate.objective)
+    True
+    >>> bool(fair.certificate.gap < 1e-9 and fair.certificate.violation < 1e-9)
+    True
+    """
+    if not isinstance(constraint, Constraint):
+        raise InputError(f"constraint should be a notion of fairness, but is {constraint!r}.")
+    if not 0 < tol < 1:
+        raise InputError(f"tol should be between 0 and 1, but is {tol!r}.")
+    posteriors = posteriors if isinstance(posteriors, GroupedScores) else np.asarray(posteriors)
+    oracle, masses = _read_rows(posteriors, sample_weight)
+    masses = np.where(masses < _NEGLIGIBLE, 0.0, masses)
+    groups = groups if groups is not None else Groups.product({"group": range(len(masses))})
+    if len(groups) != len(masses):
+        raise InputError(f"the posteriors are about {len(masses)} groups, but {len(groups)} were named.")
+    prices = _prices(cost, len(masses))
+    rows = constraint.rows(masses, groups)
+    problem = _problem(rows, masses, prices)
+    refuse_infeasible(oracle, problem, constraint, rows=rows, masses=masses, groups=groups)
+    optimum = optimize(oracle, problem, tol=tol, start=_multipliers(start, rows))
+    if optimum is None:
+        raise CertificateError(
+            f"no algorithm proved a solution to a gap of {tol:g} on {oracle.n_rows:,} rows; try a larger tol."
+        )
+    rates = CellRates(groups, masses, optimum.totals.sums.reshape(masses.shape))
+    names = dict(zip(rows.names, optimum.multipliers.tolist(), strict=True))
+    table = problem.direction(optimum.multipliers).reshape(masses.shape)
+    rule = _rule(table, posteriors, optimum)
+    return Solution(rule, optimum.totals.selection, names, rates, optimum.certificate, rows)
+
+
+def _read_rows(
+    posteriors: NDArray[Any] | GroupedScores, sample_weight: Any
+) -> tuple[Oracle, NDArray[np.float64]]:
+    """Validate the rows; give access to them and the masses of the cells."""
+    if isinstance(posteriors, GroupedScores):
+        weights = _normalised(sample_weight, len(posteriors))
+        grouped = GroupedRows(posteriors.eta, posteriors.codes, posteriors.n_groups, weights)
+        everyone = grouped.smooth(np.ones(grouped.n_columns), 0.5)
+        _warn_if_constant(posteriors.eta)
+        return grouped, everyone.sums.reshape(-1, 2)
+    array = posteriors
+    if array.ndim != 3 or array.shape[2] != 2 or 0 in array.shape:
+        raise InputError(f"posteriors should have shape (n, M, 2), but have {array.shape}.")
+    if array.dtype not in (np.float32, np.float64):
+        if array.dtype.kind not in "biuf":
+            raise InputError(f"posteriors should be numbers, but are of type {array.dtype}.")
+        array = array.astype(np.float64)
+    weights = _normalised(sample_weight, len(array))
+    masses = np.zeros(array.shape[1] * 2)
+    bad = 0
+    for where in blocks(len(array)):
+        block = array[where].reshape(-1, masses.size).astype(np.float64, copy=False)
+        fine = np.abs(block @ np.ones(masses.size) - 1.0) <= _SUM_TOLERANCE
+        if not (block.min() >= 0 and fine.all()):
+            bad += len(block) - int(np.count_nonzero(fine & (block >= 0).all(axis=1)))
+        masses += block.sum(axis=0) / len(array) if weights is None else weights[where] @ block
+    if bad:
+        raise InputError(
+            f"posteriors are NaN, negative or do not sum to 1 in {bad:,} of {len(array):,} rows."
+        )
+    _warn_if_constant(array)
+    return DenseRows(array, weights), masses.reshape(-1, 2)
+
+
+def _normalised(sample_weight: Any, n: int) -> Vector | None:
+    weights = read_weights(sample_weight, n)
+    return None if weights is None else weights / weights.sum()
+
+
+def _warn_if_constant(scores: NDArray[Any]) -> None:
+    if len(scores) > 1 and (scores[1:1000] == scores[0]).all() and (scores == scores[0]).all():
+        warnings.warn(
+            "all rows have the same scores, so that decisions can only be drawn by lot.",
+            ConstantScoreWarning,
+            stacklevel=4,
+        )
+
+
+def _prices(cost: ArrayLike, n_groups: int) -> NDArray[np.float64]:
+    """Price of an error in each cell, shape (M, 2): false positive, false negative."""
+    try:
+        prices = np.asarray(cost, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"cost should be numbers, but is {cost!r}.") from None
+    if prices.ndim == 0:
+        if not 0 <= prices <= 1:
+            raise InputError(f"cost should be a number from 0 to 1, but is {cost!r}.")
+        prices = np.array([prices, 1 - prices])
+    if prices.shape not in ((2,), (n_groups, 2)):
+        raise InputError(
+            f"cost should be a number, a pair or of shape {(n_groups, 2)}, but has shape {prices.shape}."
+        )
+    if not np.isfinite(prices).all() or (prices < 0).any():
+        raise InputError("costs should be finite and not negative.")
+    return np.broadcast_to(prices, (n_groups, 2))
+
+
+def _problem(rows: Rows, masses: NDArray[np.float64], prices: NDArray[np.float64]) -> Problem:
+    """Write risk and requirement in the sums s = masses * rates."""
+    per_mass = np.divide(rows.C, masses, out=np.zeros_like(rows.C), where=masses > 0)
+    return Problem(
+        gain=(prices * [-1.0, 1.0]).ravel(),
+        A=per_mass.reshape(len(rows), masses.size),
+        lo=rows.lo - rows.k,
+        hi=rows.hi - rows.k,
+        constant=float(prices[:, 1] @ masses[:, 1]),
+    )
+
+
+def _multipliers(start: Solution | None, rows: Rows) -> Vector | None:
+    if start is None:
+        return None
+    return np.array([start.multipliers.get(name, 0.0) for name in rows.names])
+
+
+def _rule(table: NDArray[np.float64], posteriors: NDArray[Any] | GroupedScores, optimum: Optimum) -> Rule:
+    """Keep the rows whose selection the sign of H does not tell."""
+    if optimum.steps is not None or optimum.finish is None:
+        return Rule(table, steps=optimum.steps)
+    index, values = optimum.finish.index, optimum.finish.selection
+    rows = written_out(posteriors, index, len(table))
+    H = rows.reshape(len(rows), -1) @ table.ravel()
+    width = tie_width(table)
+    open_rows = np.abs(H) <= width
+    kept = open_rows | (values != (H > 0))
+    atoms, first = np.unique(rows[kept], axis=0, return_index=True)
+    return Rule(
+        table,
+        atoms=atoms,
+        chances=values[kept][first],
+        chance=float(values[open_rows].mean()) if open_rows.any() else 0.5,
+        width=width,
+        reach=max(width, 1.001 * float(np.abs(H[kept]).max(initial=0.0))),
+    )

@@ -1,0 +1,171 @@
+"""Rows held in memory as an array."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.solver.oracle import ROUNDING, Smoothed, Totals, Vector
+
+__all__ = ["DenseRows", "exact_sum", "nearest", "spread", "tie_width"]
+
+_BLOCK = 1 << 14
+_SEED = 2718
+
+
+class DenseRows:
+    """Rows of an array of shape (n, D) or (n, M, 2), float32 or float64, which is never copied as a whole.
+
+    Parameters
+    ----------
+    rows : array
+        The vectors p.
+    weights : array, shape (n,), or None
+        Weights that sum to 1, unless `base` stands for the rest; None is 1/n each.
+    base : array, shape (D,), optional
+        sum of w p over further rows that are decided for and are not held here.
+    index : array of int, optional
+        Where the rows come from.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rows = DenseRows(np.array([[0.2, 0.8], [0.7, 0.3]]), None)
+    >>> rows.smooth(np.array([-0.5, 0.5]), 0.1).sums
+    array([0.1, 0.4])
+    """
+
+    fast = False
+
+    def __init__(
+        self,
+        rows: NDArray[Any],
+        weights: Vector | None,
+        *,
+        base: Vector | None = None,
+        index: NDArray[np.intp] | None = None,
+    ) -> None:
+        self.rows = rows
+        self.weights = weights
+        self.base = np.zeros(self.n_columns) if base is None else base
+        self.index = np.arange(len(rows)) if index is None else index
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows are held."""
+        return len(self.rows)
+
+    @property
+    def n_columns(self) -> int:
+        """D, the length of a row."""
+        return math.prod(self.rows.shape[1:])
+
+    @property
+    def matrix(self) -> NDArray[np.float64]:
+        """All rows as float64 of shape (n, D): meant for few rows, as it may copy them."""
+        return _as_float64(self.rows)
+
+    def weights_of(self, index: NDArray[np.intp] | slice) -> Vector:
+        """Weights of some rows."""
+        if self.weights is not None:
+            return self.weights[index]
+        return np.full(len(self.rows[index]), 1 / self.n_rows)
+
+    def _blocks(self) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+        """Blocks of rows as float64 that stay in the cache."""
+        for start in range(0, self.n_rows, _BLOCK):
+            where = slice(start, start + _BLOCK)
+            yield where, _as_float64(self.rows[where])
+
+    def scores(self, v: Vector) -> Vector:
+        """H of every row."""
+        h = np.empty(self.n_rows)
+        for where, block in self._blocks():
+            h[where] = block @ v
+        return h
+
+    def smooth(self, v: Vector, width: float) -> Smoothed:
+        """Sum over all rows, rounded off within `width` of the boundary."""
+        value = float(v @ self.base)
+        sums = self.base.copy()
+        hessian = np.zeros((self.n_columns, self.n_columns))
+        for where, block in self._blocks():
+            h = block @ v
+            z = np.clip((h + width) / (2 * width), 0.0, 1.0)
+            weights = self.weights_of(where)
+            chosen = weights * z
+            sums += chosen @ block
+            inside = np.flatnonzero((z > 0) & (z < 1))
+            # Above the ramp phi = h = z h; on it phi = width z^2.
+            correction = z[inside] * (width * z[inside] - h[inside])
+            value += float(chosen @ h) + float(weights[inside] @ correction)
+            close = block[inside]
+            hessian += (close * weights[inside, None]).T @ close
+        return Smoothed(value, sums, hessian / (2 * width))
+
+    def sample(self, count: int) -> DenseRows:
+        """Take one row at random from each of `count` stretches of equal length."""
+        if count >= self.n_rows:
+            return self
+        index = spread(self.n_rows, count)
+        weights = self.weights_of(index) * (self.n_rows / count)
+        return DenseRows(_as_float64(self.rows[index]), weights, base=self.base)
+
+    def near(self, v: Vector, count: int) -> DenseRows:
+        """Take the `count` rows with the smallest |h|, the others being decided by the sign of h."""
+        h = self.scores(v)
+        index = nearest(h, count)
+        h[index] = 0.0
+        base = self.base.copy()
+        for where, block in self._blocks():
+            base += (self.weights_of(where) * (h[where] > 0)) @ block
+        return DenseRows(
+            _as_float64(self.rows[index]), self.weights_of(index), base=base, index=self.index[index]
+        )
+
+    def totals(self, v: Vector, index: NDArray[np.intp], values: Vector) -> Totals:
+        """Sum over all rows without rounding off, with the selection of some rows given."""
+        h = self.scores(v)
+        selection = (h > 0).astype(np.float64)
+        selection[index] = values
+        given = np.abs(h[index]) <= tie_width(v)
+        ties = int(np.count_nonzero(np.abs(h) <= tie_width(v))) - int(np.count_nonzero(given))
+        parts, sums = [float(v @ self.base)], [self.base]
+        for where, block in self._blocks():
+            weights = self.weights_of(where)
+            parts.append(float(weights @ np.maximum(h[where], 0.0)))
+            sums.append((weights * selection[where]) @ block)
+        return Totals(math.fsum(parts), exact_sum(sums), selection, ties)
+
+
+def _as_float64(rows: NDArray[Any]) -> NDArray[np.float64]:
+    return rows.reshape(len(rows), -1).astype(np.float64, copy=False)
+
+
+def tie_width(v: Vector) -> float:
+    """Size of h below which its sign means nothing."""
+    return ROUNDING * max(1.0, float(np.abs(v).max(initial=0.0)))
+
+
+def exact_sum(parts: Sequence[Vector]) -> Vector:
+    """Add vectors without rounding errors between them."""
+    return np.array([math.fsum(column) for column in np.array(parts).T])
+
+
+def spread(n: int, count: int) -> NDArray[np.intp]:
+    """Choose `count` of `n` rows, one at random from each stretch, the same ones every time."""
+    steps = np.arange(count) + np.random.default_rng(_SEED).random(count)
+    return (steps * (n / count)).astype(np.intp)
+
+
+def nearest(h: Vector, count: int) -> NDArray[np.intp]:
+    """Rows with the `count` smallest |h|, and those that tie with the last of them."""
+    if count >= len(h):
+        return np.arange(len(h))
+    size = np.abs(h)
+    cut = np.partition(size, count - 1)[count - 1]
+    return np.flatnonzero(size <= cut)

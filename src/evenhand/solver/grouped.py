@@ -1,0 +1,217 @@
+"""Rows of which only two numbers differ from 0: the group is known, and there is one score in it.
+
+Row i has p = 1 - eta_i in column 2 m and eta_i in column 2 m + 1, m being its group. Within a group
+h = a + b eta is monotone in eta, so once the scores are sorted every sum is a difference of running totals
+of w, w eta and w eta^2, found by bisection, whatever the number of rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.solver.dense import DenseRows, exact_sum, nearest, spread, tie_width
+from evenhand.solver.oracle import Smoothed, Totals, Vector
+
+__all__ = ["GroupedRows"]
+
+_BLOCK = 1 << 16
+
+
+class GroupedRows:
+    """Scores of rows whose group is known.
+
+    Parameters
+    ----------
+    eta : array, shape (n,)
+        Scores in [0, 1].
+    codes : array of int, shape (n,)
+        Group of each row.
+    n_groups : int
+    weights : array, shape (n,), or None
+        Weights that sum to 1; None is 1/n each.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rows = GroupedRows(np.array([0.2, 0.8]), np.array([0, 1]), 2, None)
+    >>> rows.smooth(np.array([-0.5, 0.5, -0.5, 0.5]), 0.1).sums
+    array([0. , 0. , 0.1, 0.4])
+    """
+
+    fast = True
+
+    def __init__(
+        self, eta: NDArray[Any], codes: NDArray[np.integer[Any]], n_groups: int, weights: Vector | None
+    ) -> None:
+        self.eta = eta
+        self.codes = codes
+        self.n_groups = n_groups
+        self.weights = weights
+        self._sort()
+
+    def _sort(self) -> None:
+        counts = np.bincount(self.codes, minlength=self.n_groups)
+        self._ends = np.concatenate([[0], np.cumsum(counts)])
+        narrow = self.codes.astype(np.min_scalar_type(max(self.n_groups - 1, 0)), copy=False)
+        by_group = np.argsort(narrow, kind="stable")
+        self._sorted = self.eta[by_group].astype(np.float64, copy=False)
+        weight: Any = 1 / self.n_rows
+        if self.weights is not None:
+            weight = self.weights[by_group]
+        for m in range(self.n_groups):
+            part = slice(self._ends[m], self._ends[m + 1])
+            if self.weights is None:
+                self._sorted[part] = np.sort(self._sorted[part])
+            else:
+                order = np.argsort(self._sorted[part], kind="stable")
+                self._sorted[part] = self._sorted[part][order]
+                weight[part] = weight[part][order]
+        # Running totals of w, w eta, w eta^2, with a 0 in front.
+        self._totals = np.zeros((3, self.n_rows + 1))
+        term = np.broadcast_to(weight, self._sorted.shape)
+        for power in range(3):
+            np.cumsum(term, out=self._totals[power, 1:])
+            term = term * self._sorted
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are."""
+        return len(self.eta)
+
+    @property
+    def n_columns(self) -> int:
+        """Two for each group."""
+        return 2 * self.n_groups
+
+    def smooth(self, v: Vector, width: float) -> Smoothed:
+        """Sum over all rows, rounded off within `width` of the boundary."""
+        value = 0.0
+        sums = np.zeros(self.n_columns)
+        hessian = np.zeros((self.n_columns, self.n_columns))
+        for m in range(self.n_groups):
+            a, b = v[2 * m], v[2 * m + 1] - v[2 * m]
+            low, high, above = self._ramp(m, a, b, width)
+            w0, w1, w2 = self._totals[:, high] - self._totals[:, low]
+            u0, u1, _ = self._totals[:, above.stop] - self._totals[:, above.start]
+            # z = alpha + beta eta on the ramp, 1 above it.
+            alpha, beta = (a + width) / (2 * width), b / (2 * width)
+            chosen, chosen_eta = alpha * w0 + beta * w1 + u0, alpha * w1 + beta * w2 + u1
+            sums[2 * m : 2 * m + 2] = chosen - chosen_eta, chosen_eta
+            value += a * u0 + b * u1 + width * (alpha**2 * w0 + 2 * alpha * beta * w1 + beta**2 * w2)
+            block = np.array([[w0 - 2 * w1 + w2, w1 - w2], [w1 - w2, w2]])
+            hessian[2 * m : 2 * m + 2, 2 * m : 2 * m + 2] = block / (2 * width)
+        return Smoothed(float(value), sums, hessian)
+
+    def _ramp(self, m: int, a: float, b: float, width: float) -> tuple[int, int, slice]:
+        """Where the rows of a group with |h| < width begin and end, and where those above are."""
+        start, end = int(self._ends[m]), int(self._ends[m + 1])
+        if b == 0.0:
+            inside = abs(a) < width
+            return start, end if inside else start, slice(start, end) if a >= width else slice(end, end)
+        scores = self._sorted[start:end]
+        edges = sorted(((-width - a) / b, (width - a) / b))
+        low, high = (start + int(k) for k in np.searchsorted(scores, edges))
+        return low, high, slice(high, end) if b > 0 else slice(start, low)
+
+    def stretch(self, m: int) -> tuple[int, int]:
+        """Where the rows of a group begin and end, sorted by score."""
+        return int(self._ends[m]), int(self._ends[m + 1])
+
+    def before_ties(self, m: int, place: int) -> int:
+        """Move a place in a group's sorted scores to before all scores equal to the one there."""
+        start, end = self.stretch(m)
+        if place >= end:
+            return end
+        return start + int(np.searchsorted(self._sorted[start:end], self._sorted[place]))
+
+    def edge(self, place: int) -> float:
+        """A score that separates the rows before a place from those after it."""
+        return float((self._sorted[place - 1] + self._sorted[place]) / 2)
+
+    def sums_between(self, places: tuple[int, int]) -> Vector:
+        """Sum of w p over a stretch of a group's sorted rows, in the two columns of the group."""
+        w0, w1, _ = self._totals[:, places[1]] - self._totals[:, places[0]]
+        return np.array([w0 - w1, w1])
+
+    def best_threshold(self, m: int, v: Vector) -> tuple[int, int]:
+        """Find the stretch of a group's sorted rows with h > 0."""
+        start, end = self.stretch(m)
+        a, b = v[2 * m], v[2 * m + 1] - v[2 * m]
+        if b == 0.0:
+            return (start, end) if a > 0 else (end, end)
+        side: Literal["left", "right"] = "right" if b > 0 else "left"
+        cut = start + int(np.searchsorted(self._sorted[start:end], -a / b, side=side))
+        low, high = (cut, end) if b > 0 else (start, cut)
+        return (low, high) if low < high else (end, end)
+
+    def sample(self, count: int) -> DenseRows:
+        """Take one row at random from each of `count` stretches of equal length."""
+        count = min(count, self.n_rows)
+        index = spread(self.n_rows, count)
+        return DenseRows(self._dense(index), self._weights_of(index) * (self.n_rows / count))
+
+    def near(self, v: Vector, count: int) -> DenseRows:
+        """Take the `count` rows with the smallest |h|, the others being decided by the sign of h."""
+        h = np.empty(self.n_rows)
+        for where, codes, eta in self._blocks():
+            h[where] = _scores(v, codes, eta)
+        index = nearest(h, count)
+        h[index] = 0.0
+        base = np.zeros(self.n_columns)
+        for where, codes, eta in self._blocks():
+            base += self._sums(codes, eta, self._weights_of(where) * (h[where] > 0))
+        return DenseRows(self._dense(index), self._weights_of(index), base=base, index=index)
+
+    def totals(self, v: Vector, index: NDArray[np.intp], values: Vector) -> Totals:
+        """Sum over all rows without rounding off, with the selection of some rows given."""
+        selection = np.empty(self.n_rows)
+        parts, sums = [], []
+        ties = 0
+        for where, codes, eta in self._blocks():
+            h = _scores(v, codes, eta)
+            selection[where] = h > 0
+            ties += int(np.count_nonzero(np.abs(h) <= tie_width(v)))
+            parts.append(float(self._weights_of(where) @ np.maximum(h, 0.0)))
+        selection[index] = values
+        given = _scores(v, self.codes[index].astype(np.int64), self.eta[index].astype(np.float64))
+        ties -= int(np.count_nonzero(np.abs(given) <= tie_width(v)))
+        for where, codes, eta in self._blocks():
+            sums.append(self._sums(codes, eta, self._weights_of(where) * selection[where]))
+        return Totals(math.fsum(parts), exact_sum(sums), selection, ties)
+
+    def _blocks(self) -> Iterator[tuple[slice, NDArray[np.int64], Vector]]:
+        """Blocks of rows in their own order: codes and eta."""
+        for start in range(0, self.n_rows, _BLOCK):
+            where = slice(start, start + _BLOCK)
+            codes = self.codes[where].astype(np.int64, copy=False)
+            yield where, codes, self.eta[where].astype(np.float64, copy=False)
+
+    def _weights_of(self, index: NDArray[np.intp] | slice) -> Vector:
+        if self.weights is not None:
+            return self.weights[index]
+        return np.full(len(self.eta[index]), 1 / self.n_rows)
+
+    def _dense(self, index: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Some rows written out, shape (k, D)."""
+        rows = np.zeros((len(index), self.n_columns))
+        columns = 2 * self.codes[index].astype(np.int64)
+        rows[np.arange(len(index)), columns] = 1.0 - self.eta[index]
+        rows[np.arange(len(index)), columns + 1] = self.eta[index]
+        return rows
+
+    def _sums(self, codes: NDArray[np.int64], eta: Vector, chosen: Vector) -> Vector:
+        """Sum of chosen times p over rows."""
+        sums = np.empty(self.n_columns)
+        sums[0::2] = np.bincount(codes, chosen * (1.0 - eta), self.n_groups)
+        sums[1::2] = np.bincount(codes, chosen * eta, self.n_groups)
+        return sums
+
+
+def _scores(v: Vector, codes: NDArray[np.int64], eta: Vector) -> Vector:
+    """h, multiplied out as for rows that are written out, so that both agree to the last bit."""
+    return v[0::2][codes] * (1.0 - eta) + v[1::2][codes] * eta

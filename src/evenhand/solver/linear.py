@@ -1,0 +1,111 @@
+"""Small linear programs by HiGHS, with bounds that may be broken at a price."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import highspy
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.solver.oracle import Vector
+
+__all__ = ["METHODS", "Answer", "Method", "Program"]
+
+Method = Literal["simplex", "ipm"]
+METHODS: tuple[Method, ...] = ("simplex", "ipm")
+_OPTIONS = {
+    "threads": 1,
+    "random_seed": 0,
+    "primal_feasibility_tolerance": 1e-10,
+    "dual_feasibility_tolerance": 1e-10,
+}
+_BASIC = highspy.HighsBasisStatus.kBasic
+_SLIGHT = 1e-5
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """Values of the variables, multipliers of the bounds, and by how much each bound was broken."""
+
+    values: Vector
+    duals: Vector
+    slack: Vector
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """Minimise <cost, x> subject to lower <= x^T matrix <= upper and 0 <= x <= 1.
+
+    Attributes
+    ----------
+    cost : array, shape (k,)
+    matrix : array, shape (k, R)
+        With entries of size about 1, because the tolerances of HiGHS are absolute.
+    lower, upper : arrays, shape (R,)
+    elastic : int
+        How many of the first bounds may be broken.
+    price : float
+        What breaking one of them by 1 costs.
+    """
+
+    cost: Vector
+    matrix: NDArray[np.float64]
+    lower: Vector
+    upper: Vector
+    elastic: int
+    price: float
+
+    def solve(self, method: Method = "simplex") -> Answer | None:
+        """Solve by an algorithm of HiGHS; None if it did not end with an optimum."""
+        (k, R), J = self.matrix.shape, self.elastic
+        lp = highspy.HighsLp()
+        lp.num_col_, lp.num_row_ = k + 2 * J, R
+        lp.sense_ = highspy.ObjSense.kMinimize
+        lp.col_cost_ = np.concatenate([self.cost, np.full(2 * J, self.price)])
+        lp.col_lower_ = np.zeros(k + 2 * J)
+        lp.col_upper_ = np.concatenate([np.ones(k), np.full(2 * J, np.inf)])
+        lp.row_lower_, lp.row_upper_ = self.lower, self.upper
+        lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+        starts = np.concatenate([np.arange(k) * R, k * R + np.arange(2 * J + 1)])
+        which = np.concatenate([np.tile(np.arange(R), k), np.repeat(np.arange(J), 2)])
+        lp.a_matrix_.start_, lp.a_matrix_.index_ = starts.astype(np.int32), which.astype(np.int32)
+        lp.a_matrix_.value_ = np.concatenate([self.matrix.ravel(), np.tile([1.0, -1.0], J)])
+        highs = highspy.Highs()  # type: ignore[no-untyped-call]
+        highs.silent()
+        for option, value in _OPTIONS.items():
+            highs.setOptionValue(option, value)
+        highs.setOptionValue("solver", method)
+        highs.passModel(lp)
+        highs.run()
+        if highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+            return None
+        solution, basis = highs.getSolution(), highs.getBasis()
+        x, y = np.array(solution.col_value), np.array(solution.row_dual)
+        inner = np.flatnonzero([status == _BASIC for status in basis.col_status])
+        tight = np.flatnonzero([status != _BASIC for status in basis.row_status])
+        values, slack = x[:k], x[k:].reshape(J, 2).sum(axis=1)
+        if len(inner) == len(tight) and inner.max(initial=-1) < k:
+            self._polish(values, y, inner, tight)
+        return Answer(np.clip(values, 0.0, 1.0), y, slack)
+
+    def _polish(self, x: Vector, y: Vector, inner: NDArray[np.intp], tight: NDArray[np.intp]) -> None:
+        """Solve the vertex's own equations, which HiGHS meets only up to its tolerances.
+
+        Variables of the basis have a reduced cost of 0, and bounds outside of it hold exactly.
+        """
+        at = x @ self.matrix
+        held = np.where(np.abs(at - self.lower) < np.abs(at - self.upper), self.lower, self.upper)
+        core = self.matrix[np.ix_(inner, tight)]
+        reduced = (self.matrix[inner] @ y) - self.cost[inner]
+        try:
+            better_x = x[inner] + np.linalg.solve(core.T, (held - at)[tight])
+            better_y = y[tight] - np.linalg.solve(core, reduced)
+        except np.linalg.LinAlgError:
+            return
+        moved = max(
+            np.abs(better_x - x[inner]).max(initial=0.0), np.abs(better_y - y[tight]).max(initial=0.0)
+        )
+        if moved < _SLIGHT:
+            x[inner], y[tight] = better_x, better_y

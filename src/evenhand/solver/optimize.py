@@ -1,0 +1,237 @@
+"""From rows and a problem to multipliers, a selection and a proof.
+
+Where the group is known, by mixing thresholds (``thresholds.py``). Otherwise:
+
+1. Newton on a sample of the rows, with a wide rounding that gets narrower.
+2. Newton on the rows near the boundary, all others being decided. Rows are taken anew when the multipliers
+   have moved so far that a decided row may have changed sides.
+3. A linear program on the few rows nearest to the boundary, which is exact.
+4. Proof by one pass over all rows. If it fails, again from 2 with more rows, and at last a linear program on all
+   rows, by the simplex and then by an interior-point method.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.solver.certificate import Certificate, certify
+from evenhand.solver.dense import DenseRows
+from evenhand.solver.finish import Finish, finish
+from evenhand.solver.grouped import GroupedRows
+from evenhand.solver.linear import METHODS, Method
+from evenhand.solver.newton import descend
+from evenhand.solver.oracle import Oracle, Totals, Vector
+from evenhand.solver.problem import Problem
+from evenhand.solver.thresholds import Steps, mix_thresholds
+
+__all__ = ["Optimum", "optimize"]
+
+_SAMPLE = 20_000
+_SMALL = 2_000
+_PRICES = (1e3, 1e6)
+_ROUNDS = 5
+_RECENTRE = 8
+_TENTH = 0.1
+_MARGIN = 0.25
+# Rounding of max(0, h), as shares of the |h| below which a tenth of the rows lie.
+_COARSE, _MIDDLE, _FINE = 0.12, 0.04, 0.012
+_NARROWEST = 1e-6
+# The rows of the linear program can make up for only as much as they weigh, so Newton must end well.
+_PRECISION = 1e-7
+_CLOSE = 1e-5
+
+
+@dataclass(frozen=True, eq=False)
+class Optimum:
+    """Multipliers, how the rows on the boundary were decided, and the proof.
+
+    Attributes
+    ----------
+    multipliers : array, shape (J,)
+    certificate : Certificate
+    totals : Totals
+    finish : Finish or None
+        The rows that a linear program decided on.
+    steps : Steps or None
+        The selection by group and score, where the group is known.
+    """
+
+    multipliers: Vector
+    certificate: Certificate
+    totals: Totals
+    finish: Finish | None = None
+    steps: Steps | None = None
+
+
+def optimize(
+    oracle: Oracle, problem: Problem, *, tol: float, feasibility: float = 1e-9, start: Vector | None = None
+) -> Optimum | None:
+    """Solve a problem to a proven gap.
+
+    Parameters
+    ----------
+    oracle : Oracle
+    problem : Problem
+    tol : float
+        Largest gap that is accepted.
+    feasibility : float
+        Largest violation of a bound that is accepted.
+    start : array, shape (J,), optional
+        Multipliers to start from.
+
+    Returns
+    -------
+    Optimum or None
+        None if no algorithm reached the tolerances.
+    """
+    if len(problem.lo) == 0:
+        nothing = np.empty(0, np.intp), np.empty(0)
+        return Optimum(np.empty(0), *certify(oracle, problem, np.empty(0), *nothing))
+    for found in _attempts(oracle, problem, start):
+        if found.certificate.gap <= tol and found.certificate.violation <= feasibility:
+            return found
+    return None
+
+
+def _attempts(oracle: Oracle, problem: Problem, start: Vector | None) -> Iterator[Optimum]:
+    """Solutions with their proofs, by one algorithm after the other."""
+    if isinstance(oracle, GroupedRows) and (mixed := mix_thresholds(oracle, problem)) is not None:
+        multipliers, steps = mixed
+        selection = steps.selection(oracle.eta, oracle.codes)
+        proof = certify(oracle, problem, multipliers, np.arange(oracle.n_rows), selection)
+        yield Optimum(multipliers, *proof, steps=steps)
+    scale = _row_scale(oracle, problem)
+    scaled = problem.scaled(scale)
+
+    def attempt(rows: DenseRows, price: float, method: Method = "simplex") -> Iterator[Optimum]:
+        done = finish(rows, scaled, price=price, method=method)
+        if done is not None:
+            multipliers = done.multipliers * scale
+            proof = certify(oracle, problem, multipliers, done.index, done.selection)
+            yield Optimum(multipliers, *proof, finish=done)
+
+    point = np.zeros(len(scale)) if start is None else start / scale
+    if oracle.n_rows > _SMALL:
+        if start is None:
+            point = _from_samples(oracle, scaled, point)
+        count, share = max(1000, 20 * len(scale)), _TENTH
+        for attempts in range(_ROUNDS):
+            rows, point = _close_in(oracle, scaled, point, share=share)
+            if count >= oracle.n_rows:
+                break
+            gap = np.inf
+            for found in attempt(rows.near(scaled.direction(point), count), _PRICES[0]):
+                yield found
+                gap, reached = found.certificate.gap, found.multipliers / scale
+                if found.totals.ties:
+                    # Rows that tie must all be in the linear program, or rounding errors decide on them.
+                    yield from attempt(
+                        oracle.near(scaled.direction(reached), count + found.totals.ties), _PRICES[0]
+                    )
+            if gap <= _CLOSE:
+                point = reached
+            elif start is not None and attempts == 0:  # a start that led nowhere
+                point = _from_samples(oracle, scaled, np.zeros(len(scale)))
+            if attempts > 0 or gap > _CLOSE:
+                count, share = 4 * count, min(1.0, 2 * share)
+    everything = oracle.near(scaled.direction(point), oracle.n_rows)
+    for method in METHODS:
+        for price in _PRICES:
+            yield from attempt(everything, price, method)
+
+
+def _from_samples(oracle: Oracle, problem: Problem, point: Vector) -> Vector:
+    """Newton from nothing: on a small sample with ever narrower rounding, then on a larger one."""
+    sample = oracle if oracle.fast else oracle.sample(max(_SAMPLE, 400 * len(point)))
+    width = 0.1
+    while True:
+        point = descend(sample, problem, point, width=width, precision=1e-2 * width).point
+        goal = _COARSE * _band(oracle, problem.direction(point))
+        if width <= goal:
+            break
+        width = max(width / 3, goal)
+    larger = oracle.n_rows // 10
+    if larger > 2 * sample.n_rows:
+        point = descend(oracle.sample(larger), problem, point, width=width, precision=1e-3 * width).point
+    return point
+
+
+def _close_in(oracle: Oracle, problem: Problem, point: Vector, *, share: float) -> tuple[Oracle, Vector]:
+    """Newton on the rows near the boundary; gives them and the multipliers."""
+    if oracle.fast or oracle.n_rows <= 3 * _SAMPLE:
+        band = _band(oracle, problem.direction(point))
+        for width in (_MIDDLE * band, _FINE * band, _FINE * band / 3):
+            point = descend(oracle, problem, point, width=width, precision=_PRECISION * width).point
+        return oracle, point
+    for recentred in range(_RECENTRE):
+        if recentred > 2:  # far to go: larger steps
+            share = min(1.0, 2 * share)
+        near = _Surroundings.take(oracle, problem.direction(point), int(share * oracle.n_rows))
+        point, stopped = near.descend(problem, point, (_MIDDLE, _FINE))
+        if stopped:
+            continue
+        nearer = _Surroundings.take(near.rows, problem.direction(point), max(_SMALL, near.rows.n_rows // 10))
+        point, stopped = nearer.descend(problem, point, (_MIDDLE,))
+        if not stopped:
+            return nearer.rows, point
+    return near.rows, point
+
+
+@dataclass(frozen=True, eq=False)
+class _Surroundings:
+    """The rows nearest to the boundary, which stand for all as long as the others keep their sides.
+
+    Some of the others are witnesses: each is multiplied by its side, so that <witness, v> stays positive.
+    """
+
+    rows: DenseRows
+    band: float
+    witnesses: NDArray[np.float64]
+
+    @classmethod
+    def take(cls, oracle: Oracle, v: Vector, count: int) -> Self:
+        rows = oracle.near(v, min(count, oracle.n_rows))
+        band = max(_floor(v), float(np.abs(rows.scores(v)).max()))
+        sample = oracle.sample(_SAMPLE).matrix
+        h = sample @ v
+        outside = np.abs(h) > band
+        return cls(rows, band, sample[outside] * np.sign(h[outside])[:, None])
+
+    def trusted(self, v: Vector) -> bool:
+        return bool((self.witnesses @ v > _MARGIN * self.band).all())
+
+    def descend(self, problem: Problem, point: Vector, widths: Sequence[float]) -> tuple[Vector, bool]:
+        """Newton as far as the rows can be trusted; also whether that stopped it."""
+        for share in widths:
+            width = share * self.band
+            descent = descend(
+                self.rows, problem, point, width=width, precision=_PRECISION * width, trusted=self.trusted
+            )
+            point = descent.point
+            if descent.stopped:
+                return point, True
+        return point, False
+
+
+def _band(oracle: Oracle, v: Vector) -> float:
+    """The |h| below which about a tenth of the rows lie, or a small part of the largest if that is 0."""
+    sizes = np.abs(oracle.sample(_SAMPLE).scores(v))
+    return max(_floor(v), float(np.quantile(sizes, _TENTH)), 0.01 * float(np.quantile(sizes, 0.95)))
+
+
+def _floor(v: Vector) -> float:
+    """No rounding is narrower than this, compared with the entries of v."""
+    return _NARROWEST * max(1e-3, float(np.abs(v).max()))
+
+
+def _row_scale(oracle: Oracle, problem: Problem) -> Vector:
+    """Factors that give <A_j, p> a root mean square of 1, so that multipliers are comparable."""
+    sample = oracle.sample(_SAMPLE)
+    second = 2 * sample.smooth(np.zeros(oracle.n_columns), 1.0).hessian
+    squares = np.einsum("jd,de,je->j", problem.A, second, problem.A)
+    return 1 / np.sqrt(np.where(squares > 0, squares, 1.0))

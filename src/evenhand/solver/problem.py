@@ -1,0 +1,61 @@
+"""The problem that the solver sees: a linear goal and linear bounds on sums over rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.solver.oracle import Vector
+
+__all__ = ["Problem"]
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Minimise constant - <gain, s> subject to lo <= A s <= hi, where s = sum of w_i f_i p_i, 0 <= f <= 1.
+
+    For multipliers lambda in R^J, positive on a lower bound and negative on an upper one, the best f is
+    1 where <v, p> > 0 with v = gain + A^T lambda, and no feasible f does better than
+
+        constant - sum of w max(0, <v, p>) - penalty(lambda).
+
+    Attributes
+    ----------
+    gain : array, shape (D,)
+    A : array, shape (J, D)
+    lo, hi : arrays, shape (J,)
+    constant : float
+    """
+
+    gain: Vector
+    A: NDArray[np.float64]
+    lo: Vector
+    hi: Vector
+    constant: float = 0.0
+
+    def direction(self, multipliers: Vector) -> Vector:
+        """V = gain + A^T lambda."""
+        return self.gain + multipliers @ self.A
+
+    def penalty(self, multipliers: Vector) -> float:
+        """What the bounds cost: -lo lambda where lambda is positive, -hi lambda where it is negative."""
+        return float(-np.where(multipliers > 0, self.lo, self.hi) @ multipliers)
+
+    def objective(self, sums: Vector) -> float:
+        """Constant - <gain, s>."""
+        return self.constant - float(self.gain @ sums)
+
+    def bound(self, multipliers: Vector, positive_part: float) -> float:
+        """Below which no feasible selection can be, given the sum of w max(0, h) at these multipliers."""
+        return self.constant - positive_part - self.penalty(multipliers)
+
+    def violation(self, sums: Vector) -> float:
+        """By how much the worst bound is broken at s; 0 if none is."""
+        values = self.A @ sums
+        return float(np.maximum(self.lo - values, values - self.hi).max(initial=0.0))
+
+    def scaled(self, factors: Vector) -> Problem:
+        """Multiply each row; its multiplier is divided by the same factor."""
+        return replace(self, A=factors[:, None] * self.A, lo=factors * self.lo, hi=factors * self.hi)

@@ -1,0 +1,154 @@
+"""Exact optimum when the group is known: mixtures of a few thresholds in each group.
+
+In group m the sums over selected rows lie in a convex set in the plane, whose corners are the thresholds on
+eta. The linear program over mixtures of corners is small. It starts from a few corners; its multipliers say
+which further corner of each group would help most, found by bisection; and it ends when none does. Where a
+group has to be off its best curve (true- and false-positive rates bounded together) the answer mixes thresholds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.solver.grouped import GroupedRows
+from evenhand.solver.linear import Program
+from evenhand.solver.oracle import Vector
+from evenhand.solver.problem import Problem
+
+__all__ = ["Steps", "mix_thresholds"]
+
+_MAX_ROUNDS = 200
+_FIRST = 16
+_PRICE = 1e3
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """The selection as a step function of eta in each group.
+
+    Attributes
+    ----------
+    edges : tuple of arrays
+        For each group, increasing scores at which the selection changes.
+    chances : tuple of arrays
+        For each group, the selection below the first edge, between edges, and above the last.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> steps = Steps((np.array([0.5]),), (np.array([0.0, 1.0]),))
+    >>> steps.selection(np.array([0.4, 0.6]), np.array([0, 0]))
+    array([0., 1.])
+    """
+
+    edges: tuple[Vector, ...]
+    chances: tuple[Vector, ...]
+
+    def selection(self, eta: NDArray[Any], codes: NDArray[Any]) -> Vector:
+        """Give the selection of each row."""
+        sizes = [len(edges) for edges in self.edges]
+        starts = np.concatenate([[0], np.cumsum(np.array(sizes) + 1)[:-1]]).astype(np.intp)
+        chances: Vector = np.concatenate(self.chances)
+        place = starts[codes]
+        for step in range(max(sizes, default=0)):  # few edges, so that comparing with each is fastest
+            edge = np.array([edges[step] if step < len(edges) else np.inf for edges in self.edges])
+            place += eta > edge[codes]
+        return chances[place]
+
+
+def mix_thresholds(rows: GroupedRows, problem: Problem) -> tuple[Vector, Steps] | None:
+    """Solve over mixtures of thresholds.
+
+    Parameters
+    ----------
+    rows : GroupedRows
+    problem : Problem
+
+    Returns
+    -------
+    multipliers, Steps; or None
+        None if the linear program failed or bounds had to be broken.
+    """
+    corners = [_first_corners(rows, m) for m in range(rows.n_groups)]
+    for _ in range(_MAX_ROUNDS):
+        solved = _master(rows, problem, corners)
+        if solved is None:
+            return None
+        shares, multipliers, worth = solved
+        v = problem.direction(multipliers)
+        improved = False
+        for m in range(rows.n_groups):
+            corner = rows.best_threshold(m, v)
+            gain = float(v[2 * m : 2 * m + 2] @ rows.sums_between(corner))
+            if corner not in corners[m] and gain > worth[m] + 1e-15:
+                corners[m].append(corner)
+                improved = True
+        if not improved:
+            return multipliers, _steps(rows, corners, shares)
+    return None
+
+
+def _first_corners(rows: GroupedRows, m: int) -> list[tuple[int, int]]:
+    """Nobody, everybody, and some thresholds in between, as stretches of the sorted scores."""
+    start, end = rows.stretch(m)
+    places = np.unique(np.linspace(start, end, _FIRST + 1).astype(int)).tolist()
+    corners = [(rows.before_ties(m, place), end) for place in places]
+    return list(dict.fromkeys([(end, end), *corners]))
+
+
+def _master(
+    rows: GroupedRows, problem: Problem, corners: list[list[tuple[int, int]]]
+) -> tuple[list[Vector], Vector, Vector] | None:
+    """The best mixture of the given corners: shares, multipliers and the worth of each group."""
+    J, M = len(problem.lo), rows.n_groups
+    owner = np.repeat(np.arange(M), [len(each) for each in corners])
+    sums = np.zeros((len(owner), rows.n_columns))
+    place = 0
+    for m, each in enumerate(corners):
+        for corner in each:
+            sums[place, 2 * m : 2 * m + 2] = rows.sums_between(corner)
+            place += 1
+    bounds = sums @ problem.A.T
+    size = np.abs(bounds).max(axis=0, initial=0.0)
+    scale = 1.0 / np.where(size > 0, size, 1.0)
+    unit = max(float(np.abs(sums @ problem.gain).max(initial=0.0)), np.finfo(float).tiny)
+    matrix = np.hstack([bounds * scale, np.eye(M)[owner]])
+    one = np.ones(M)
+    program = Program(
+        cost=-(sums @ problem.gain) / unit,
+        matrix=matrix,
+        lower=np.concatenate([problem.lo * scale, one]),
+        upper=np.concatenate([problem.hi * scale, one]),
+        elastic=J,
+        price=_PRICE,
+    )
+    answer = program.solve()
+    if answer is None or answer.slack.any():
+        return None
+    shares = [answer.values[owner == m] for m in range(M)]
+    return shares, answer.duals[:J] * scale * unit, -answer.duals[J:] * unit
+
+
+def _steps(rows: GroupedRows, corners: list[list[tuple[int, int]]], shares: list[Vector]) -> Steps:
+    """Add up the mixture: each corner is 1 on a stretch of the sorted scores."""
+    edges, chances = [], []
+    for m, each in enumerate(corners):
+        start, end = rows.stretch(m)
+        jumps: dict[int, float] = {}
+        for (low, high), share in zip(each, shares[m].tolist(), strict=True):
+            if share > 0 and high > low:
+                jumps[low] = jumps.get(low, 0.0) + share
+                jumps[high] = jumps.get(high, 0.0) - share
+        inner = sorted(place for place in jumps if start < place < end)
+        level = jumps.get(start, 0.0)
+        levels = [level]
+        for place in inner:
+            level += jumps[place]
+            levels.append(level)
+        edges.append(np.array([rows.edge(place) for place in inner]))
+        chances.append(np.clip(levels, 0.0, 1.0))
+    return Steps(tuple(edges), tuple(chances))
