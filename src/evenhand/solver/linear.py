@@ -99,13 +99,9 @@ class Program:
         held = np.where(np.abs(at - self.lower) < np.abs(at - self.upper), self.lower, self.upper)
         core = self.matrix[np.ix_(inner, tight)]
         reduced = (self.matrix[inner] @ y) - self.cost[inner]
-        try:
-            better_x = x[inner] + np.linalg.solve(core.T, (held - at)[tight])
-            better_y = y[tight] - np.linalg.solve(core, reduced)
-        except np.linalg.LinAlgError:
-            return
-        moved = max(
-            np.abs(better_x - x[inner]).max(initial=0.0), np.abs(better_y - y[tight]).max(initial=0.0)
-        )
-        if moved < _SLIGHT:
+        # Least squares, because redundant bounds make the equations singular.
+        better_x = x[inner] + np.linalg.lstsq(core.T, (held - at)[tight])[0]
+        better_y = y[tight] - np.linalg.lstsq(core, reduced)[0]
+        moves = np.concatenate([better_x - x[inner], better_y - y[tight]])
+        if np.abs(moves).max(initial=0.0) < _SLIGHT:
             x[inner], y[tight] = better_x, better_y

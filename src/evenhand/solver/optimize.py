@@ -6,8 +6,8 @@ Where the group is known, by mixing thresholds (``thresholds.py``). Otherwise:
 2. Newton on the rows near the boundary, all others being decided. Rows are taken anew when the multipliers
    have moved so far that a decided row may have changed sides.
 3. A linear program on the few rows nearest to the boundary, which is exact.
-4. Proof by one pass over all rows. If it fails, again from 2 with more rows, and at last a linear program on all
-   rows, by the simplex and then by an interior-point method.
+4. Proof by one pass over all rows. If it fails, again from 2 with more rows, and at last a linear program on
+   all rows, by the simplex and then by an interior-point method.
 """
 
 from __future__ import annotations

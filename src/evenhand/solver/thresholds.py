@@ -3,7 +3,7 @@
 In group m the sums over selected rows lie in a convex set in the plane, whose corners are the thresholds on
 eta. The linear program over mixtures of corners is small. It starts from a few corners; its multipliers say
 which further corner of each group would help most, found by bisection; and it ends when none does. Where a
-group has to be off its best curve (true- and false-positive rates bounded together) the answer mixes thresholds.
+group has to be off its best curve (true- and false-positive rates bounded together) thresholds are mixed.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Steps:
         for step in range(max(sizes, default=0)):  # few edges, so that comparing with each is fastest
             edge = np.array([edges[step] if step < len(edges) else np.inf for edges in self.edges])
             place += eta > edge[codes]
-        return chances[place]
+        return np.asarray(chances[place])
 
 
 def mix_thresholds(rows: GroupedRows, problem: Problem) -> tuple[Vector, Steps] | None:
