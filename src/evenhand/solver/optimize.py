@@ -13,7 +13,8 @@ Where the group is known, by mixing thresholds (``thresholds.py``). Otherwise:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -105,44 +106,77 @@ def _attempts(oracle: Oracle, problem: Problem, start: Vector | None) -> Iterato
         selection = steps.selection(oracle.eta, oracle.codes)
         proof = certify(oracle, problem, multipliers, np.arange(oracle.n_rows), selection)
         yield Optimum(multipliers, *proof, steps=steps)
-    scale = _row_scale(oracle, problem)
-    scaled = problem.scaled(scale)
-
-    def attempt(rows: DenseRows, price: float, method: Method = "simplex") -> Iterator[Optimum]:
-        done = finish(rows, scaled, price=price, method=method)
-        if done is not None:
-            multipliers = done.multipliers * scale
-            proof = certify(oracle, problem, multipliers, done.index, done.selection)
-            yield Optimum(multipliers, *proof, finish=done)
-
-    point = np.zeros(len(scale)) if start is None else start / scale
+    if isinstance(oracle, DenseRows) and oracle.n_rows > _SMALL and _repeats(oracle):
+        yield from _on_distinct(oracle, problem, start)
+    search = _Search(oracle, problem, _row_scale(oracle, problem))
+    point = np.zeros(len(problem.lo)) if start is None else start / search.scale
     if oracle.n_rows > _SMALL:
-        if start is None:
-            point = _from_samples(oracle, scaled, point)
-        count, share = max(1000, 20 * len(scale)), _TENTH
-        for attempts in range(_ROUNDS):
-            rows, point = _close_in(oracle, scaled, point, share=share)
-            if count >= oracle.n_rows:
-                break
-            gap = np.inf
-            for found in attempt(rows.near(scaled.direction(point), count), _PRICES[0]):
-                yield found
-                gap, reached = found.certificate.gap, found.multipliers / scale
-                if found.totals.ties:
-                    # Rows that tie must all be in the linear program, or rounding errors decide on them.
-                    yield from attempt(
-                        oracle.near(scaled.direction(reached), count + found.totals.ties), _PRICES[0]
-                    )
-            if gap <= _CLOSE:
-                point = reached
-            elif start is not None and attempts == 0:  # a start that led nowhere
-                point = _from_samples(oracle, scaled, np.zeros(len(scale)))
-            if attempts > 0 or gap > _CLOSE:
-                count, share = 4 * count, min(1.0, 2 * share)
-    everything = oracle.near(scaled.direction(point), oracle.n_rows)
+        yield from search.rounds(point, warm=start is not None)
+    everything = oracle.near(search.scaled.direction(point), oracle.n_rows)
     for method in METHODS:
         for price in _PRICES:
-            yield from attempt(everything, price, method)
+            yield from search.attempt(everything, price, method)
+
+
+@dataclass(frozen=True, eq=False)
+class _Search:
+    """Newton and the linear program, with the rows of the problem scaled."""
+
+    oracle: Oracle
+    problem: Problem
+    scale: Vector
+
+    @cached_property
+    def scaled(self) -> Problem:
+        return self.problem.scaled(self.scale)
+
+    def attempt(self, rows: DenseRows, price: float, method: Method = "simplex") -> Iterator[Optimum]:
+        done = finish(rows, self.scaled, price=price, method=method)
+        if done is not None:
+            multipliers = done.multipliers * self.scale
+            proof = certify(self.oracle, self.problem, multipliers, done.index, done.selection)
+            yield Optimum(multipliers, *proof, finish=done)
+
+    def rounds(self, point: Vector, *, warm: bool) -> Iterator[Optimum]:
+        oracle, scaled = self.oracle, self.scaled
+        if not warm:
+            point = _from_samples(oracle, scaled, point)
+        count, share = max(1000, 20 * len(point)), _TENTH
+        for attempts in range(_ROUNDS):
+            if count >= oracle.n_rows:
+                break
+            rows, point = _close_in(oracle, scaled, point, share=share)
+            gap = np.inf
+            for found in self.attempt(rows.near(scaled.direction(point), count), _PRICES[0]):
+                yield found
+                gap, reached = found.certificate.gap, found.multipliers / self.scale
+                if found.totals.ties:
+                    # Rows that tie must all be in the linear program, or rounding errors decide on them.
+                    tied = oracle.near(scaled.direction(reached), count + found.totals.ties)
+                    yield from self.attempt(tied, _PRICES[0])
+            if gap <= _CLOSE:
+                point = reached
+            elif warm and attempts == 0:  # a start that led nowhere
+                point = _from_samples(oracle, scaled, np.zeros_like(point))
+            if attempts > 0 or gap > _CLOSE:
+                count, share = 4 * count, min(1.0, 2 * share)
+
+
+def _repeats(rows: DenseRows) -> bool:
+    """Whether rows are mostly copies of others, as scores of discrete features are."""
+    sample = rows.sample(_SMALL).matrix
+    return 2 * len(np.unique(sample, axis=0)) < len(sample)
+
+
+def _on_distinct(rows: DenseRows, problem: Problem, start: Vector | None) -> Iterator[Optimum]:
+    """Solve for each distinct row once, and prove it on all rows."""
+    distinct, first, kind = np.unique(rows.rows, axis=0, return_index=True, return_inverse=True)
+    weights = np.bincount(kind, rows.weights_of(slice(None)), len(distinct)).astype(np.float64)
+    for found in _attempts(DenseRows(distinct, weights), problem, start):
+        values = found.totals.selection[kind]
+        proof = certify(rows, problem, found.multipliers, np.arange(rows.n_rows), values)
+        done = found.finish and replace(found.finish, index=first[found.finish.index])
+        yield Optimum(found.multipliers, *proof, finish=done)
 
 
 def _from_samples(oracle: Oracle, problem: Problem, point: Vector) -> Vector:

@@ -1,0 +1,35 @@
+import numpy as np
+import pytest
+
+from evenhand.solver.grouped import GroupedRows
+from evenhand.solver.problem import Problem
+from evenhand.solver.thresholds import Steps, mix_thresholds
+
+
+def test_steps_are_looked_up_by_group():
+    steps = Steps(
+        (np.array([0.2, 0.7]), np.array([]), np.array([0.5])),
+        (np.array([0.0, 0.4, 1.0]), np.array([0.3]), np.array([1.0, 0.0])),
+    )
+    eta, codes = np.array([0.1, 0.5, 0.9, 0.9, 0.4, 0.6]), np.array([0, 0, 0, 1, 2, 2])
+    assert steps.selection(eta, codes).tolist() == [0.0, 0.4, 1.0, 0.3, 1.0, 0.0]
+
+
+def test_a_group_that_must_leave_its_curve_mixes_thresholds():
+    """Both sums of the only group are fixed to a point inside: no single threshold attains it."""
+    rng = np.random.default_rng(0)
+    eta = rng.random(4000)
+    rows = GroupedRows(eta, np.zeros(4000, int), 1, None)
+    lot = np.where(eta > 0.6, 0.7, 0.3)
+    goal = np.array([((1 - eta) * lot).mean(), (eta * lot).mean()])
+    problem = Problem(np.array([-0.5, 0.5]), np.eye(2), goal, goal)
+    _, steps = mix_thresholds(rows, problem)
+    f = steps.selection(eta, np.zeros(4000, int))
+    assert [((1 - eta) * f).mean(), (eta * f).mean()] == pytest.approx(goal, abs=1e-10)
+    assert len(steps.edges[0]) >= 1
+
+
+def test_bounds_out_of_reach_give_nothing():
+    rows = GroupedRows(np.random.default_rng(0).random(50), np.zeros(50, int), 1, None)
+    problem = Problem(np.array([-0.5, 0.5]), np.eye(2), np.array([0.9, 0.9]), np.array([1.0, 1.0]))
+    assert mix_thresholds(rows, problem) is None
