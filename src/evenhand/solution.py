@@ -232,7 +232,7 @@ def _multipliers(start: Solution | None, rows: Rows) -> Vector | None:
 def _rule(table: NDArray[np.float64], posteriors: NDArray[Any] | GroupedScores, optimum: Optimum) -> Rule:
     """Keep the rows whose selection the sign of H does not tell."""
     if optimum.steps is not None or optimum.finish is None:
-        return Rule(table, steps=optimum.steps)
+        return Rule(table, chance=0.0, steps=optimum.steps)
     index, values = optimum.finish.index, optimum.finish.selection
     rows = written_out(posteriors, index, len(table))
     H = rows.reshape(len(rows), -1) @ table.ravel()

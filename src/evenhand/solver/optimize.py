@@ -148,12 +148,12 @@ class _Search:
             rows, point = _close_in(oracle, scaled, point, share=share)
             gap = np.inf
             for found in self.attempt(rows.near(scaled.direction(point), count), _PRICES[0]):
-                yield found
                 gap, reached = found.certificate.gap, found.multipliers / self.scale
                 if found.totals.ties:
                     # Rows that tie must all be in the linear program, or rounding errors decide on them.
                     tied = oracle.near(scaled.direction(reached), count + found.totals.ties)
                     yield from self.attempt(tied, _PRICES[0])
+                yield found
             if gap <= _CLOSE:
                 point = reached
             elif warm and attempts == 0:  # a start that led nowhere
