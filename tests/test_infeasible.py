@@ -65,3 +65,16 @@ def test_built_in_notions_are_always_possible(notion):
     assert (
         eh.solve(problem.posteriors, everything, sample_weight=problem.weights).certificate.violation < 1e-9
     )
+
+
+def test_what_is_said_to_work_works_on_many_rows_with_a_rare_group():
+    n = 21_000
+    rng = np.random.default_rng(0)
+    codes = np.zeros(n, int)
+    codes[5] = 1
+    eta = np.where(codes == 1, 1.0, 0.01 * rng.random(n))
+    posteriors = np.zeros((n, 2, 2))
+    posteriors[np.arange(n), codes] = np.column_stack([1 - eta, eta])
+    with pytest.raises(InfeasibleError) as caught:
+        eh.solve(posteriors, Benefit(difference=0.005) & eh.EqualOpportunity(difference=0.1))
+    assert eh.solve(posteriors, caught.value.works).certificate.violation < 1e-9

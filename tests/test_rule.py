@@ -44,7 +44,7 @@ def test_decisions_are_the_sign_of_h_elsewhere():
 
 
 def test_posteriors_about_other_groups_are_refused():
-    with pytest.raises(InputError, match="the rule is for 1 groups"):
+    with pytest.raises(InputError, match="posteriors of 1 groups"):
         eh.Rule(np.array([[-0.5, 0.5]])).decision(np.full((2, 2, 2), 0.25))
 
 

@@ -174,3 +174,127 @@ def test_an_interrupt_is_a_keyboard_interrupt():
     time.sleep(0.5)
     os.kill(process.pid, signal.SIGINT)
     assert process.communicate(timeout=60)[0].strip() == "stopped"
+
+
+def one_hot(eta, codes, M):
+    written = np.zeros((len(eta), M, 2))
+    written[np.arange(len(eta)), codes] = np.column_stack([1 - eta, eta])
+    return written
+
+
+@pytest.mark.parametrize("n", [300, 5000])
+def test_rounding_errors_are_not_enforced(notion, n):
+    """The features tell nothing about the group, so that the plain rule is fair but for rounding errors."""
+    eta = np.random.default_rng(0).random(n)
+    shares = np.array([0.2, 0.5, 0.3])[:, None]
+    posteriors = np.stack([shares * (1 - eta), shares * eta], axis=-1).transpose(1, 0, 2)
+    found = eh.solve(posteriors, notion(difference=0.0))
+    assert np.array_equal(found.selection, eta > 0.5)
+    assert np.array_equal(found.rule.selection(posteriors), found.selection)
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("n", [1, 100, 5000])
+@pytest.mark.filterwarnings("ignore:all rows have the same scores")
+def test_constant_rows_are_solved_under_exact_parity(notion, n, seed):
+    row = np.random.default_rng(seed).dirichlet(np.full(6, 0.3)).reshape(1, 3, 2)
+    row[row < 1e-9] = 0
+    row /= row.sum()
+    found = eh.solve(np.repeat(row, n, axis=0), notion(difference=0.0))
+    exact = FiniteProblem(np.ones(1), row, Groups.product({"g": range(3)})).optimum(notion(difference=0.0))
+    assert found.certificate.objective <= exact.risk + 1e-8
+
+
+@pytest.mark.parametrize("n", [3000, 5000])
+def test_the_rule_holds_where_whole_groups_are_decided_by_lot(n):
+    rng = np.random.default_rng(3)
+    codes = rng.integers(3, size=n)
+    eta = np.where(codes == 0, rng.beta(0.1, 0.1, n), rng.beta(2, 2, n))
+    posteriors = one_hot(eta, codes, 3)
+    for constraint in (eh.AccuracyParity(difference=0.0), eh.AccuracyParity(ratio=0.9)):
+        found = eh.solve(posteriors, constraint)
+        assert np.array_equal(found.rule.selection(posteriors), found.selection)
+
+
+@pytest.mark.parametrize("share", [1e-7, 1e-9])
+@pytest.mark.parametrize("n", [1500, 5000])
+def test_a_gap_is_never_below_zero(share, n):
+    rng = np.random.default_rng(1)
+    g, eta = share * rng.random(n), rng.random(n)
+    posteriors = np.stack(
+        [np.stack([(1 - g) * (1 - eta), (1 - g) * eta], -1), np.stack([g * (1 - eta), g * eta], -1)], 1
+    )
+    try:
+        found = eh.solve(posteriors, eh.DemographicParity(difference=0.0))
+    except CertificateError:
+        return  # an honest answer for groups of one in a thousand million
+    assert abs(found.certificate.gap) < 1e-6
+    fresh = np.stack([np.stack([1 - eta, eta], -1), np.zeros((n, 2))], 1)
+    assert set(found.rule.selection(fresh)) <= {0.0, 1.0}
+
+
+def test_a_light_group_behind_heavy_ones_is_held_to_its_bound():
+    rng = np.random.default_rng(0)
+    n = 50_000
+    codes, eta = rng.integers(3, size=n), rng.random(n)
+    weights = np.where(codes == 2, 1e-10, 1.0) * rng.random(n)
+    constraint = eh.EqualizedOdds(difference=0.02)
+    found = eh.solve(eh.GroupedScores(eta, codes, 3), constraint, sample_weight=weights)
+    cells = [[(weights * (codes == m) * part)[:] for part in (1 - eta, eta)] for m in range(3)]
+    mass = np.array([[part.sum() for part in row] for row in cells])
+    selected = np.array([[(part * found.selection).sum() for part in row] for row in cells])
+    counted = eh.CellRates(found.rates.groups, mass, selected)
+    assert max(measured.excess for measured in constraint.measure(counted)) < 1e-9
+
+
+def test_negative_zeros_are_zeros():
+    problem = FiniteProblem.random(12, levels=(2, 2), seed=3)
+    atoms = problem.sample(400, seed=1).X[:, 0].astype(int)
+    posteriors = np.where(problem.posteriors < 0.05, 0.0, problem.posteriors)
+    posteriors /= posteriors.sum(axis=(1, 2), keepdims=True)
+    rows = posteriors[atoms]
+    rows[::2] = np.where(rows[::2] == 0, -0.0, rows[::2])
+    found = eh.solve(rows, eh.EqualizedOdds(difference=0.0))
+    assert np.array_equal(found.rule.selection(rows), found.selection)
+
+
+def test_when_nothing_is_left_to_compare_the_plain_rule_stands():
+    posteriors = np.zeros((6, 2, 2))
+    posteriors[:3, 0, 0] = posteriors[3:, 1, 0] = 1
+    found = eh.solve(posteriors, eh.EqualOpportunity(difference=0.1), cost=0)
+    assert np.array_equal(found.rule.selection(posteriors), found.selection)
+
+
+@pytest.mark.parametrize("unit", [1e9, 1e-3])
+def test_costs_of_any_size_are_solved(posteriors, unit):
+    exact = eh.solve(posteriors, eh.DemographicParity(difference=0.0), cost=(1.0, 2.0))
+    found = eh.solve(posteriors, eh.DemographicParity(difference=0.0), cost=(unit, 2 * unit), tol=1e-6)
+    assert found.certificate.objective == pytest.approx(unit * exact.certificate.objective, rel=1e-9)
+    assert np.array_equal(found.rule.selection(posteriors), found.selection)
+    name = next(iter(found.multipliers))
+    assert found.multipliers[name] == pytest.approx(unit * exact.multipliers[name], rel=1e-6)
+
+
+def test_neighbouring_scores_are_told_apart():
+    eta = np.array([0.5, np.nextafter(0.5, 1), 0.2, 0.9, 0.4, 0.6])
+    codes = np.array([0, 0, 0, 1, 1, 1])
+    found = eh.solve(eh.GroupedScores(eta, codes, 2), eh.DemographicParity(difference=0.1))
+    assert found.rule.steps is not None
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"tol": "a"}, "tol should be between"),
+        ({"groups": ["a", "b"]}, "groups should be made by Groups"),
+        ({"start": 3}, "start should be an earlier Solution"),
+    ],
+)
+def test_arguments_of_the_wrong_kind_are_refused(posteriors, options, message):
+    with pytest.raises(InputError, match=message):
+        eh.solve(posteriors, FAIR, **options)
+
+
+def test_ragged_rows_are_refused():
+    with pytest.raises(InputError, match="differ in length"):
+        eh.solve([[[0.5, 0.5]], [[0.5]]], FAIR)

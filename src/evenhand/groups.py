@@ -290,8 +290,8 @@ class Groups:
         for place, feature in enumerate(self.features):
             known = {key[place] for key in (*self.keys, *self.pooled)}
             written = {_written(value): value for value in known}
-            for new in {key[place] for key in keys} - known:
-                if _written(new) in written:
+            for new in dict.fromkeys(key[place] for key in keys):
+                if new not in known and _written(new) in written:
                     old = written[_written(new)]
                     return (
                         f"{message} {feature!r} was {old!r} of type {type(old).__name__} "

@@ -21,7 +21,7 @@ from evenhand.solver.problem import Problem
 
 __all__ = ["refuse_infeasible"]
 
-_BISECTIONS = 20
+_BISECTIONS = 16
 _SHOWN = 6
 
 
@@ -47,10 +47,10 @@ def refuse_infeasible(
     masses : array, shape (M, 2)
     groups : Groups
     """
-    weights = find_conflict(oracle, problem, masses.ravel())
-    if weights is None:
+    found = find_conflict(oracle, problem, masses.ravel())
+    if not found.proven:
         return
-    conflict = tuple(name for name, weight in zip(rows.names, weights, strict=True) if weight)
+    conflict = tuple(name for name, weight in zip(rows.names, found.multipliers, strict=True) if weight)
     listed = "; ".join(str(name) for name in conflict[:_SHOWN])
     more = f" and {len(conflict) - _SHOWN} more" if len(conflict) > _SHOWN else ""
     works = _widened(oracle, constraint, problem, masses, groups)
@@ -74,7 +74,7 @@ def _widened(
         per_mass = np.divide(rows.C, masses, out=np.zeros_like(rows.C), where=masses > 0)
         A = per_mass.reshape(len(rows), masses.size)
         wider = Problem(problem.gain, A, rows.lo - rows.k, rows.hi - rows.k)
-        return find_conflict(oracle, wider, masses.ravel()) is None
+        return find_conflict(oracle, wider, masses.ravel()).possible
 
     if not possible(1.0):
         return None
@@ -82,7 +82,7 @@ def _widened(
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
         low, high = (low, middle) if possible(middle) else (middle, high)
-    return _relaxed(constraint, high)
+    return _relaxed(constraint, min(1.0, high + 0.5**_BISECTIONS))  # not on the very edge
 
 
 def _relaxed(constraint: Constraint, share: float) -> Constraint:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from evenhand.columns import blocks
 from evenhand.exceptions import InputError
 from evenhand.scores import GroupedScores
+from evenhand.solver.oracle import ROUNDING
 from evenhand.solver.thresholds import Steps
 
 __all__ = ["Rule"]
@@ -33,8 +34,8 @@ class Rule:
     steps : Steps or None
         Where the group is known: the probability of deciding 1 as a step function of the score in each group.
         It then says everything, and includes what happens on the boundary.
-    width : float
-        Size of H up to which a row is on the boundary.
+    unit : float
+        Size of costs. A row is on the boundary if H is 0 up to rounding, compared with its terms and this.
     reach : float
         Size of H up to which a row may be an atom.
 
@@ -51,8 +52,8 @@ class Rule:
     chances: NDArray[np.float64] | None = None
     chance: float = 0.5
     steps: Steps | None = None
-    width: float = 1e-10
-    reach: float = 1e-10
+    unit: float = 1.0
+    reach: float = 0.0
 
     def decision(self, posteriors: NDArray[Any] | GroupedScores) -> NDArray[np.float64]:
         """H of each row.
@@ -66,15 +67,14 @@ class Rule:
         array, shape (n,)
         """
         H = np.empty(len(posteriors))
-        if isinstance(posteriors, GroupedScores):
+        if isinstance(posteriors, GroupedScores) and posteriors.n_groups <= len(self.table):
             for rows in blocks(len(posteriors)):
                 eta, codes = posteriors.eta[rows].astype(np.float64), posteriors.codes[rows]
                 H[rows] = self.table[codes, 0] * (1.0 - eta) + self.table[codes, 1] * eta
             return H
-        if posteriors.shape[1:] != self.table.shape:
-            raise InputError(
-                f"the rule is for {len(self.table)} groups, but the posteriors have shape {posteriors.shape}."
-            )
+        if isinstance(posteriors, GroupedScores) or np.shape(posteriors)[1:] != self.table.shape:
+            raise InputError(f"the rule is for posteriors of {len(self.table)} groups, of shape (n, M, 2).")
+        posteriors = np.asarray(posteriors)
         for rows in blocks(len(posteriors)):
             block = posteriors[rows].astype(np.float64, copy=False)
             H[rows] = block.reshape(len(block), -1) @ self.table.ravel()
@@ -94,10 +94,17 @@ class Rule:
         if self.steps is not None:
             if not isinstance(posteriors, GroupedScores):
                 raise InputError("this rule needs the group of each row: pass GroupedScores.")
+            if posteriors.n_groups > len(self.table):
+                raise InputError(
+                    f"the rule is for {len(self.table)} groups, but the scores are of {posteriors.n_groups}."
+                )
             return self.steps.selection(posteriors.eta.astype(np.float64, copy=False), posteriors.codes)
         H = self.decision(posteriors)
         chosen = (H > 0).astype(np.float64)
-        chosen[np.abs(H) <= self.width] = self.chance
+        largest = max(self.unit, float(np.abs(self.table).max()))
+        near = np.flatnonzero(np.abs(H) <= ROUNDING * largest)
+        terms = np.tensordot(written_out(posteriors, near, len(self.table)), np.abs(self.table), axes=2)
+        chosen[near[np.abs(H[near]) <= ROUNDING * np.maximum(self.unit, terms)]] = self.chance
         known = self._known()
         if known:
             open_rows = np.flatnonzero(np.abs(H) <= self.reach)
@@ -118,7 +125,7 @@ def written_out(
 ) -> NDArray[np.float64]:
     """Some rows as float64 of shape (k, M, 2); where the group is known, zero off it."""
     if not isinstance(posteriors, GroupedScores):
-        return np.ascontiguousarray(posteriors[rows], dtype=np.float64)
+        return np.ascontiguousarray(posteriors[rows], dtype=np.float64) + 0.0  # no negative zeros
     out = np.zeros((len(rows), n_groups, 2))
     eta = posteriors.eta[rows].astype(np.float64)
     codes = posteriors.codes[rows]

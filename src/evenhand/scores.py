@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,8 @@ class GroupedScores:
         object.__setattr__(self, "eta", _floats(self.eta))
         object.__setattr__(self, "codes", np.asarray(self.codes))
         n = check_rows({"eta": self.eta, "codes": self.codes})
+        if not isinstance(self.n_groups, Integral) or self.n_groups < 1:
+            raise InputError(f"n_groups should be a whole number from 1 on, but is {self.n_groups!r}.")
         if self.eta.ndim != 1 or self.codes.ndim != 1 or self.codes.dtype.kind not in "iu":
             raise InputError("eta should be one column of numbers and codes one column of integers.")
         bad = n - int(np.count_nonzero((self.eta >= 0) & (self.eta <= 1)))

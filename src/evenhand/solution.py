@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from evenhand.rows import RowName, Rows
 from evenhand.rule import Rule, written_out
 from evenhand.scores import GroupedScores
 from evenhand.solver.certificate import Certificate
-from evenhand.solver.dense import DenseRows, tie_width
+from evenhand.solver.dense import DenseRows, is_tie, tie_width
 from evenhand.solver.grouped import GroupedRows
 from evenhand.solver.optimize import Optimum, optimize
 from evenhand.solver.oracle import Oracle, Vector
@@ -88,7 +89,8 @@ def solve(
     sample_weight : array, optional
         How much each row counts, in the risk and in the requirement.
     tol : float
-        Largest gap that is accepted between the risk attained and the bound.
+        Largest gap that is accepted between the risk attained and the bound, for costs of up to 1; in
+        proportion for others.
     groups : Groups, optional
         Names of the M groups. Without it they are one feature with values 0 to M - 1.
     start : Solution, optional
@@ -120,28 +122,38 @@ def solve(
     """
     if not isinstance(constraint, Constraint):
         raise InputError(f"constraint should be a notion of fairness, but is {constraint!r}.")
-    if not 0 < tol < 1:
+    if not isinstance(tol, Real) or not 0 < tol < 1:
         raise InputError(f"tol should be between 0 and 1, but is {tol!r}.")
-    posteriors = posteriors if isinstance(posteriors, GroupedScores) else np.asarray(posteriors)
+    if not isinstance(groups, Groups | None) or not isinstance(start, Solution | None):
+        raise InputError("groups should be made by Groups, and start should be an earlier Solution.")
+    try:
+        posteriors = posteriors if isinstance(posteriors, GroupedScores) else np.asarray(posteriors)
+    except ValueError:
+        raise InputError("posteriors should have shape (n, M, 2), but their rows differ in length.") from None
     oracle, masses = _read_rows(posteriors, sample_weight)
     masses = np.where(masses < _NEGLIGIBLE, 0.0, masses)
     groups = groups if groups is not None else Groups.product({"group": range(len(masses))})
     if len(groups) != len(masses):
         raise InputError(f"the posteriors are about {len(masses)} groups, but {len(groups)} were named.")
     prices = _prices(cost, len(masses))
+    unit = _unit(prices)
     rows = constraint.rows(masses, groups)
-    problem = _problem(rows, masses, prices)
+    problem = _problem(rows, masses, prices / unit)
     refuse_infeasible(oracle, problem, constraint, rows=rows, masses=masses, groups=groups)
-    optimum = optimize(oracle, problem, tol=tol, start=_multipliers(start, rows))
+    first = None if start is None else _multipliers(start, rows) / unit
+    optimum = optimize(oracle, problem, tol=tol, start=first)
     if optimum is None:
         raise CertificateError(
             f"no algorithm proved a solution to a gap of {tol:g} on {oracle.n_rows:,} rows; try a larger tol."
         )
     rates = CellRates(groups, masses, optimum.totals.sums.reshape(masses.shape))
-    names = dict(zip(rows.names, optimum.multipliers.tolist(), strict=True))
+    names = dict(zip(rows.names, (unit * optimum.multipliers).tolist(), strict=True))
     table = problem.direction(optimum.multipliers).reshape(masses.shape)
     rule = _rule(table, posteriors, optimum)
-    return Solution(rule, optimum.totals.selection, names, rates, optimum.certificate, rows)
+    rule = replace(rule, table=unit * table, unit=unit, reach=unit * rule.reach)
+    proof = optimum.certificate
+    certificate = Certificate(unit * proof.objective, unit * proof.bound, proof.violation)
+    return Solution(rule, optimum.totals.selection, names, rates, certificate, rows)
 
 
 def _read_rows(
@@ -151,7 +163,7 @@ def _read_rows(
     if isinstance(posteriors, GroupedScores):
         weights = _normalised(sample_weight, len(posteriors))
         grouped = GroupedRows(posteriors.eta, posteriors.codes, posteriors.n_groups, weights)
-        everyone = grouped.smooth(np.ones(grouped.n_columns), 0.5)
+        everyone = grouped.totals(np.ones(grouped.n_columns), np.empty(0, np.intp), np.empty(0))
         _warn_if_constant(posteriors.eta)
         return grouped, everyone.sums.reshape(-1, 2)
     array = posteriors
@@ -211,6 +223,12 @@ def _prices(cost: ArrayLike, n_groups: int) -> NDArray[np.float64]:
     return np.broadcast_to(prices, (n_groups, 2))
 
 
+def _unit(prices: NDArray[np.float64]) -> float:
+    """Size of costs by which to divide them, because the solver's tolerances are for costs of about 1."""
+    largest = float(prices.max())
+    return 1.0 if 0.5 <= largest <= 1.0 or largest == 0.0 else largest
+
+
 def _problem(rows: Rows, masses: NDArray[np.float64], prices: NDArray[np.float64]) -> Problem:
     """Write risk and requirement in the sums s = masses * rates."""
     per_mass = np.divide(rows.C, masses, out=np.zeros_like(rows.C), where=masses > 0)
@@ -223,10 +241,9 @@ def _problem(rows: Rows, masses: NDArray[np.float64], prices: NDArray[np.float64
     )
 
 
-def _multipliers(start: Solution | None, rows: Rows) -> Vector | None:
-    if start is None:
-        return None
-    return np.array([start.multipliers.get(name, 0.0) for name in rows.names])
+def _multipliers(start: Solution, rows: Rows) -> Vector:
+    values = np.array([start.multipliers.get(name, 0.0) for name in rows.names])
+    return np.where(np.isfinite(values), values, 0.0)
 
 
 def _rule(table: NDArray[np.float64], posteriors: NDArray[Any] | GroupedScores, optimum: Optimum) -> Rule:
@@ -235,16 +252,15 @@ def _rule(table: NDArray[np.float64], posteriors: NDArray[Any] | GroupedScores, 
         return Rule(table, chance=0.0, steps=optimum.steps)
     index, values = optimum.finish.index, optimum.finish.selection
     rows = written_out(posteriors, index, len(table))
-    H = rows.reshape(len(rows), -1) @ table.ravel()
-    width = tie_width(table)
-    open_rows = np.abs(H) <= width
+    flat = rows.reshape(len(rows), table.size)
+    H = flat @ table.ravel()
+    open_rows = is_tie(H, flat, table.ravel())
     kept = open_rows | (values != (H > 0))
     atoms, first = np.unique(rows[kept], axis=0, return_index=True)
     return Rule(
         table,
         atoms=atoms,
         chances=values[kept][first],
-        chance=float(values[open_rows].mean()) if open_rows.any() else 0.5,
-        width=width,
-        reach=max(width, 1.001 * float(np.abs(H[kept]).max(initial=0.0))),
+        chance=float(values[open_rows].mean()) if open_rows.any() else 0.0,
+        reach=1.001 * max(tie_width(table), float(np.abs(H[kept]).max(initial=0.0))),
     )

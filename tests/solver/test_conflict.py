@@ -15,16 +15,22 @@ MASSES = ROWS.matrix.mean(axis=0)
 
 
 def test_bounds_that_a_constant_meets_are_not_in_conflict():
-    assert find_conflict(ROWS, problem([0.1, 0.1], [0.4, 0.4]), MASSES) is None
+    found = find_conflict(ROWS, problem([0.1, 0.1], [0.4, 0.4]), MASSES)
+    assert found.possible
+    assert not found.proven
 
 
 def test_bounds_that_only_a_selection_meets_are_not_in_conflict():
-    assert find_conflict(ROWS, problem([0.30, 0.0], [0.31, 0.1]), MASSES) is None
+    found = find_conflict(ROWS, problem([0.30, 0.0], [0.31, 0.1]), MASSES)
+    assert found.possible
+    assert not found.proven
 
 
 def test_a_conflict_is_proven_and_names_its_bounds():
-    multipliers = find_conflict(ROWS, problem([0.45, 0.0], [0.46, 0.1]), MASSES)
-    assert (multipliers != 0).all()
-    one = find_conflict(ROWS, problem([0.0, 0.9], [1.0, 1.0]), MASSES)
+    found = find_conflict(ROWS, problem([0.45, 0.0], [0.46, 0.1]), MASSES)
+    assert found.proven
+    assert not found.possible
+    assert (found.multipliers != 0).all()
+    one = find_conflict(ROWS, problem([0.0, 0.9], [1.0, 1.0]), MASSES).multipliers
     assert one[0] == 0
     assert one[1] > 0

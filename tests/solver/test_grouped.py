@@ -49,5 +49,5 @@ def test_the_best_threshold_selects_the_rows_with_positive_h(both):
     grouped, dense = both
     for v in (np.array([-0.5, 0.5, 0.4, -0.6, -0.3, -0.2]), np.array([1.0, 1.0, -1.0, -1.0, 0.3, 0.2])):
         expected = dense.totals(v, np.empty(0, int), np.empty(0)).sums
-        found = np.concatenate([grouped.sums_between(grouped.best_threshold(m, v)) for m in range(3)])
+        found = np.concatenate([grouped.sums_between(m, grouped.best_threshold(m, v)) for m in range(3)])
         assert found == pytest.approx(expected)

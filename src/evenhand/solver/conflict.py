@@ -7,22 +7,46 @@ at least 0. The rows with lambda other than 0 are those in conflict.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from evenhand.solver.finish import finish
+from evenhand.solver.optimize import without_noise
 from evenhand.solver.oracle import Oracle, Vector
 from evenhand.solver.problem import Problem
 
-__all__ = ["find_conflict"]
+__all__ = ["Conflict", "find_conflict"]
 
-_SAMPLE = 20_000
-_PROVEN = -1e-10
+_MOST_ROWS = 50_000
+_TOLERANCE = 1e-9
 
 
-def find_conflict(oracle: Oracle, problem: Problem, masses: Vector) -> Vector | None:
-    """Find multipliers that prove the bounds impossible.
+@dataclass(frozen=True, eq=False)
+class Conflict:
+    """By how much bounds must be broken in all, and multipliers that say so.
+
+    Attributes
+    ----------
+    slack : float
+        On up to 50,000 rows exact, on more from a sample of as many.
+    multipliers : array, shape (J,)
+    proven : bool
+        Whether the multipliers prove on all rows that the bounds cannot be met.
+    """
+
+    slack: float
+    multipliers: Vector
+    proven: bool
+
+    @property
+    def possible(self) -> bool:
+        """Whether the bounds can be met."""
+        return self.slack <= _TOLERANCE
+
+
+def find_conflict(oracle: Oracle, problem: Problem, masses: Vector) -> Conflict:
+    """Look for multipliers that prove the bounds impossible.
 
     Parameters
     ----------
@@ -33,23 +57,18 @@ def find_conflict(oracle: Oracle, problem: Problem, masses: Vector) -> Vector | 
 
     Returns
     -------
-    array, shape (J,), or None
-        None if a constant selection meets the bounds, or if no proof was found. On more than 20,000 rows
-        the multipliers are looked for on a sample, and proven on all rows.
+    Conflict
     """
-    if any(problem.violation(chance * masses) <= 0 for chance in (0.5, 0.0, 1.0)):
-        return None
-    size = np.abs(problem.A).max(axis=1)
-    scale = 1 / np.where(size > 0, size, 1.0)
-    nothing = np.zeros(oracle.n_columns)
-    only_bounds = replace(problem.scaled(scale), gain=nothing, constant=0.0)
-    found = finish(oracle.sample(_SAMPLE), only_bounds, price=1.0)
+    none = Conflict(0.0, np.zeros(len(problem.lo)), proven=False)
+    if any(problem.violation(chance * masses) <= _TOLERANCE for chance in (0.5, 0.0, 1.0)):
+        return none
+    sound = without_noise(oracle, problem)
+    only_bounds = replace(sound, gain=np.zeros(oracle.n_columns), constant=0.0)
+    found = finish(oracle.sample(_MOST_ROWS), only_bounds, price=1.0)
     if found is None:
-        return None
-    multipliers = found.multipliers * scale
-    empty = np.empty(0, np.intp)
-    totals = oracle.totals(multipliers @ problem.A, empty, np.empty(0))
-    value = totals.positive_part + problem.penalty(multipliers)
-    if value >= _PROVEN:
-        return None
-    return np.where(np.abs(found.multipliers) > 1e-9, multipliers, 0.0)
+        return none
+    largest = np.abs(found.multipliers).max(initial=0.0)
+    multipliers = np.where(np.abs(found.multipliers) > _TOLERANCE * largest, found.multipliers, 0.0)
+    totals = oracle.totals(multipliers @ sound.A, np.empty(0, np.intp), np.empty(0))
+    value = totals.positive_part + sound.penalty(multipliers)
+    return Conflict(found.slack, multipliers, proven=value < -_TOLERANCE * (1 + np.abs(multipliers).sum()))

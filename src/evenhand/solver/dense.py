@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from evenhand.solver.oracle import ROUNDING, Smoothed, Totals, Vector
 
-__all__ = ["DenseRows", "exact_sum", "nearest", "spread", "tie_width"]
+__all__ = ["DenseRows", "exact_sum", "is_tie", "nearest", "spread", "tie_width"]
 
 _BLOCK = 1 << 14
 _SEED = 2718
@@ -132,8 +132,8 @@ class DenseRows:
         h = self.scores(v)
         selection = (h > 0).astype(np.float64)
         selection[index] = values
-        given = np.abs(h[index]) <= tie_width(v)
-        ties = int(np.count_nonzero(np.abs(h) <= tie_width(v))) - int(np.count_nonzero(given))
+        open_rows = np.setdiff1d(np.flatnonzero(np.abs(h) <= tie_width(v)), index)
+        ties = int(np.count_nonzero(is_tie(h[open_rows], _as_float64(self.rows[open_rows]), v)))
         parts, sums = [float(v @ self.base)], [self.base]
         for where, block in self._blocks():
             weights = self.weights_of(where)
@@ -143,12 +143,17 @@ class DenseRows:
 
 
 def _as_float64(rows: NDArray[Any]) -> NDArray[np.float64]:
-    return rows.reshape(len(rows), -1).astype(np.float64, copy=False)
+    return rows.reshape(len(rows), math.prod(rows.shape[1:])).astype(np.float64, copy=False)
 
 
 def tie_width(v: Vector) -> float:
-    """Size of h below which its sign means nothing."""
+    """Size of h above which no row is on the boundary."""
     return ROUNDING * max(1.0, float(np.abs(v).max(initial=0.0)))
+
+
+def is_tie(h: Vector, rows: NDArray[np.float64], v: Vector) -> NDArray[np.bool_]:
+    """Whether the sign of h means nothing, because h is a difference of terms that are so much larger."""
+    return np.abs(h) <= ROUNDING * np.maximum(1.0, rows @ np.abs(v))
 
 
 def exact_sum(parts: Sequence[Vector]) -> Vector:

@@ -49,7 +49,7 @@ def finish(rows: DenseRows, problem: Problem, *, price: float, method: Method = 
         The undecided rows; their `base` holds the sums of the decided ones.
     problem : Problem
     price : float
-        Cost of breaking a bound, relative to the largest gain of a row.
+        Cost of breaking a bound by the largest effect that a row of mean weight has on it.
     method : {"simplex", "ipm"}
         Algorithm of HiGHS.
 

@@ -14,8 +14,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.solver.dense import DenseRows, exact_sum, nearest, spread, tie_width
-from evenhand.solver.oracle import Smoothed, Totals, Vector
+from evenhand.solver.dense import DenseRows, exact_sum, nearest, spread
+from evenhand.solver.oracle import ROUNDING, Smoothed, Totals, Vector
 
 __all__ = ["GroupedRows"]
 
@@ -71,12 +71,19 @@ class GroupedRows:
                 order = np.argsort(self._sorted[part], kind="stable")
                 self._sorted[part] = self._sorted[part][order]
                 weight[part] = weight[part][order]
-        # Running totals of w, w eta, w eta^2, with a 0 in front.
-        self._totals = np.zeros((3, self.n_rows + 1))
+        # Running totals of w, w eta, w eta^2 within each group, with a 0 in front: group m begins at
+        # place `start + m`. A small group would lose digits behind a large one in a single total.
+        self._totals = np.zeros((3, self.n_rows + self.n_groups))
         term = np.broadcast_to(weight, self._sorted.shape)
         for power in range(3):
-            np.cumsum(term, out=self._totals[power, 1:])
+            for m in range(self.n_groups):
+                start, end = self.stretch(m)
+                np.cumsum(term[start:end], out=self._totals[power, start + m + 1 : end + m + 1])
             term = term * self._sorted
+
+    def _between(self, m: int, low: int, high: int) -> Vector:
+        """Sum of w, w eta and w eta^2 over a stretch of a group's sorted rows."""
+        return self._totals[:, high + m] - self._totals[:, low + m]
 
     @property
     def n_rows(self) -> int:
@@ -96,8 +103,8 @@ class GroupedRows:
         for m in range(self.n_groups):
             a, b = v[2 * m], v[2 * m + 1] - v[2 * m]
             low, high, above = self._ramp(m, a, b, width)
-            w0, w1, w2 = self._totals[:, high] - self._totals[:, low]
-            u0, u1, _ = self._totals[:, above.stop] - self._totals[:, above.start]
+            w0, w1, w2 = self._between(m, low, high)
+            u0, u1, _ = self._between(m, above.start, above.stop)
             # z = alpha + beta eta on the ramp, 1 above it.
             alpha, beta = (a + width) / (2 * width), b / (2 * width)
             chosen, chosen_eta = alpha * w0 + beta * w1 + u0, alpha * w1 + beta * w2 + u1
@@ -130,12 +137,12 @@ class GroupedRows:
         return start + int(np.searchsorted(self._sorted[start:end], self._sorted[place]))
 
     def edge(self, place: int) -> float:
-        """A score that separates the rows before a place from those after it."""
-        return float((self._sorted[place - 1] + self._sorted[place]) / 2)
+        """The last score before a place: what is larger comes after it."""
+        return float(self._sorted[place - 1])
 
-    def sums_between(self, places: tuple[int, int]) -> Vector:
+    def sums_between(self, m: int, places: tuple[int, int]) -> Vector:
         """Sum of w p over a stretch of a group's sorted rows, in the two columns of the group."""
-        w0, w1, _ = self._totals[:, places[1]] - self._totals[:, places[0]]
+        w0, w1, _ = self._between(m, *places)
         return np.array([w0 - w1, w1])
 
     def best_threshold(self, m: int, v: Vector) -> tuple[int, int]:
@@ -175,11 +182,11 @@ class GroupedRows:
         for where, codes, eta in self._blocks():
             h = _scores(v, codes, eta)
             selection[where] = h > 0
-            ties += int(np.count_nonzero(np.abs(h) <= tie_width(v)))
+            ties += int(np.count_nonzero(_is_tie(v, codes, eta, h)))
             parts.append(float(self._weights_of(where) @ np.maximum(h, 0.0)))
         selection[index] = values
-        given = _scores(v, self.codes[index].astype(np.int64), self.eta[index].astype(np.float64))
-        ties -= int(np.count_nonzero(np.abs(given) <= tie_width(v)))
+        given = self.codes[index].astype(np.int64), self.eta[index].astype(np.float64)
+        ties -= int(np.count_nonzero(_is_tie(v, *given, _scores(v, *given))))
         for where, codes, eta in self._blocks():
             sums.append(self._sums(codes, eta, self._weights_of(where) * selection[where]))
         return Totals(math.fsum(parts), exact_sum(sums), selection, ties)
@@ -215,3 +222,7 @@ class GroupedRows:
 def _scores(v: Vector, codes: NDArray[np.int64], eta: Vector) -> Vector:
     """h, multiplied out as for rows that are written out, so that both agree to the last bit."""
     return v[0::2][codes] * (1.0 - eta) + v[1::2][codes] * eta
+
+
+def _is_tie(v: Vector, codes: NDArray[np.int64], eta: Vector, h: Vector) -> NDArray[np.bool_]:
+    return np.abs(h) <= ROUNDING * np.maximum(1.0, _scores(np.abs(v), codes, eta))

@@ -30,7 +30,7 @@ from evenhand.solver.oracle import Oracle, Totals, Vector
 from evenhand.solver.problem import Problem
 from evenhand.solver.thresholds import Steps, mix_thresholds
 
-__all__ = ["Optimum", "optimize"]
+__all__ = ["Optimum", "optimize", "without_noise"]
 
 _SAMPLE = 20_000
 _SMALL = 2_000
@@ -45,6 +45,8 @@ _NARROWEST = 1e-6
 # The rows of the linear program can make up for only as much as they weigh, so Newton must end well.
 _PRECISION = 1e-7
 _CLOSE = 1e-5
+_NOISE = 1e-13
+_WIDENED = 1e-14
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,9 +95,12 @@ def optimize(
     if len(problem.lo) == 0:
         nothing = np.empty(0, np.intp), np.empty(0)
         return Optimum(np.empty(0), *certify(oracle, problem, np.empty(0), *nothing))
-    for found in _attempts(oracle, problem, start):
-        if found.certificate.gap <= tol and found.certificate.violation <= feasibility:
-            return found
+    sound = without_noise(oracle, problem)
+    for found in _attempts(oracle, sound, start):
+        # A gap below zero would be no proof either.
+        exact = abs(found.certificate.gap) <= tol and found.certificate.violation <= feasibility
+        if exact and (found.steps is not None or not found.totals.ties):
+            return replace(found, multipliers=np.where(sound.A.any(axis=1), found.multipliers, 0.0))
     return None
 
 
@@ -261,6 +266,22 @@ def _band(oracle: Oracle, v: Vector) -> float:
 def _floor(v: Vector) -> float:
     """No rounding is narrower than this, compared with the entries of v."""
     return _NARROWEST * max(1e-3, float(np.abs(v).max()))
+
+
+def without_noise(oracle: Oracle, problem: Problem) -> Problem:
+    """Give rounding errors no say.
+
+    Rows of A whose only effect is rounding errors become zero, because scaled up they would be enforced like
+    others; and bounds are widened by less than sums over rows can be told apart.
+    """
+    size = np.abs(problem.A).max(axis=1, initial=0.0)
+    effect = np.abs(oracle.sample(_SAMPLE).matrix @ problem.A.T).max(axis=0, initial=0.0)
+    nothing = np.empty(0, np.intp), np.empty(0)
+    for j in np.flatnonzero((effect <= _NOISE * size) & (size > 0)):
+        both = [oracle.totals(side * problem.A[j], *nothing).positive_part for side in (1.0, -1.0)]
+        effect[j] = sum(both)  # the mean of |<A_j, p>| over all rows
+    A = np.where((effect > _NOISE * size)[:, None], problem.A, 0.0)
+    return replace(problem, A=A, lo=problem.lo - _WIDENED, hi=problem.hi + _WIDENED)
 
 
 def _row_scale(oracle: Oracle, problem: Problem) -> Vector:

@@ -83,7 +83,7 @@ def mix_thresholds(rows: GroupedRows, problem: Problem) -> tuple[Vector, Steps] 
         improved = False
         for m in range(rows.n_groups):
             corner = rows.best_threshold(m, v)
-            gain = float(v[2 * m : 2 * m + 2] @ rows.sums_between(corner))
+            gain = float(v[2 * m : 2 * m + 2] @ rows.sums_between(m, corner))
             if corner not in corners[m] and gain > worth[m] + 1e-15:
                 corners[m].append(corner)
                 improved = True
@@ -110,7 +110,7 @@ def _master(
     place = 0
     for m, each in enumerate(corners):
         for corner in each:
-            sums[place, 2 * m : 2 * m + 2] = rows.sums_between(corner)
+            sums[place, 2 * m : 2 * m + 2] = rows.sums_between(m, corner)
             place += 1
     bounds = sums @ problem.A.T
     size = np.abs(bounds).max(axis=0, initial=0.0)
