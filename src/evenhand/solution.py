@@ -163,9 +163,8 @@ def _read_rows(
     if isinstance(posteriors, GroupedScores):
         weights = _normalised(sample_weight, len(posteriors))
         grouped = GroupedRows(posteriors.eta, posteriors.codes, posteriors.n_groups, weights)
-        everyone = grouped.totals(np.ones(grouped.n_columns), np.empty(0, np.intp), np.empty(0))
         _warn_if_constant(posteriors.eta)
-        return grouped, everyone.sums.reshape(-1, 2)
+        return grouped, grouped.masses().reshape(-1, 2)
     array = posteriors
     if array.ndim != 3 or array.shape[2] != 2 or 0 in array.shape:
         raise InputError(f"posteriors should have shape (n, M, 2), but have {array.shape}.")

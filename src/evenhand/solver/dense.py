@@ -53,6 +53,7 @@ class DenseRows:
         self.weights = weights
         self.base = np.zeros(self.n_columns) if base is None else base
         self.index = np.arange(len(rows)) if index is None else index
+        self._samples: dict[int, DenseRows] = {}  # the last one taken
 
     @property
     def n_rows(self) -> int:
@@ -111,9 +112,11 @@ class DenseRows:
         """Take one row at random from each of `count` stretches of equal length."""
         if count >= self.n_rows:
             return self
-        index = spread(self.n_rows, count)
-        weights = self.weights_of(index) * (self.n_rows / count)
-        return DenseRows(_as_float64(self.rows[index]), weights, base=self.base)
+        if count not in self._samples:
+            index = spread(self.n_rows, count)
+            weights = self.weights_of(index) * (self.n_rows / count)
+            self._samples = {count: DenseRows(_as_float64(self.rows[index]), weights, base=self.base)}
+        return self._samples[count]
 
     def near(self, v: Vector, count: int) -> DenseRows:
         """Take the `count` rows with the smallest |h|, the others being decided by the sign of h."""

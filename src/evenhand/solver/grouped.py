@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.solver.dense import DenseRows, exact_sum, nearest, spread
+from evenhand.solver.dense import DenseRows, exact_sum, nearest, spread, tie_width
 from evenhand.solver.oracle import ROUNDING, Smoothed, Totals, Vector
 
 __all__ = ["GroupedRows"]
@@ -94,6 +94,12 @@ class GroupedRows:
     def n_columns(self) -> int:
         """Two for each group."""
         return 2 * self.n_groups
+
+    def masses(self) -> Vector:
+        """Sum of w p over all rows."""
+        return exact_sum(
+            [self._sums(codes, eta, self._weights_of(where)) for where, codes, eta in self._blocks()]
+        )
 
     def smooth(self, v: Vector, width: float) -> Smoothed:
         """Sum over all rows, rounded off within `width` of the boundary."""
@@ -182,11 +188,11 @@ class GroupedRows:
         for where, codes, eta in self._blocks():
             h = _scores(v, codes, eta)
             selection[where] = h > 0
-            ties += int(np.count_nonzero(_is_tie(v, codes, eta, h)))
+            ties += _count_ties(v, codes, eta, h)
             parts.append(float(self._weights_of(where) @ np.maximum(h, 0.0)))
         selection[index] = values
         given = self.codes[index].astype(np.int64), self.eta[index].astype(np.float64)
-        ties -= int(np.count_nonzero(_is_tie(v, *given, _scores(v, *given))))
+        ties -= _count_ties(v, *given, _scores(v, *given))
         for where, codes, eta in self._blocks():
             sums.append(self._sums(codes, eta, self._weights_of(where) * selection[where]))
         return Totals(math.fsum(parts), exact_sum(sums), selection, ties)
@@ -224,5 +230,7 @@ def _scores(v: Vector, codes: NDArray[np.int64], eta: Vector) -> Vector:
     return v[0::2][codes] * (1.0 - eta) + v[1::2][codes] * eta
 
 
-def _is_tie(v: Vector, codes: NDArray[np.int64], eta: Vector, h: Vector) -> NDArray[np.bool_]:
-    return np.abs(h) <= ROUNDING * np.maximum(1.0, _scores(np.abs(v), codes, eta))
+def _count_ties(v: Vector, codes: NDArray[np.int64], eta: Vector, h: Vector) -> int:
+    near = np.flatnonzero(np.abs(h) <= tie_width(v))
+    terms = _scores(np.abs(v), codes[near], eta[near])
+    return int(np.count_nonzero(np.abs(h[near]) <= ROUNDING * np.maximum(1.0, terms)))

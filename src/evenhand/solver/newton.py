@@ -18,7 +18,8 @@ from evenhand.solver.problem import Problem
 __all__ = ["Descent", "descend"]
 
 _MAX_STEPS = 40
-_MAX_SWEEPS = 60
+_SWEEPS = 3
+_MAX_CHANGES = 4
 _SMALLEST_SHARE = 1e-4
 
 
@@ -102,47 +103,48 @@ def descend(
 
 
 def _minimise(H: NDArray[np.float64], g: Vector, problem: Problem, start: Vector) -> Vector:
-    """Minimise x^T H x / 2 + g^T x + penalty(x).
+    """Minimise x^T H x / 2 + g^T x + penalty(x), exactly.
 
-    Sweeps over the coordinates find which multipliers are positive, negative and zero; a linear system then
-    gives their values, and the sweeps go on if a sign was wrong.
+    A few sweeps over the coordinates guess which multipliers are positive, negative and zero. With signs
+    given the minimum solves a linear system. If a sign would change on the way, that multiplier stops at
+    zero; at the end, the multiplier that most wants to leave zero is let go, until none does.
     """
     lo, hi = problem.lo, problem.hi
-    x = start.copy()
-    diagonal = np.diag(H)
-    gradient = H @ x + g
-    for sweep in range(_MAX_SWEEPS):
-        largest = 0.0
-        for j in range(len(x)):
-            rest = x[j] - gradient[j] / diagonal[j]
-            above, below = rest + lo[j] / diagonal[j], rest + hi[j] / diagonal[j]
-            new = above if above > 0 else (below if below < 0 else 0.0)
-            move = new - x[j]
-            if move:
-                x[j] = new
-                gradient += move * H[j]
-                largest = max(largest, abs(move))
-        if largest < 1e-12:
-            return x
-        if sweep % 4 == 3:
-            exact = _with_signs(H, g, problem, x)
-            if exact is not None:
-                return exact
+    x = _swept(H, g, problem, start)
+    signs = np.sign(x)
+    for _ in range(_MAX_CHANGES * len(x)):
+        free = np.flatnonzero(signs)
+        goal = np.zeros_like(x)
+        held = np.where(signs > 0, lo, hi)[free] - g[free]
+        goal[free] = np.linalg.lstsq(H[np.ix_(free, free)], held)[0] if len(free) else 0.0
+        crossing = free[goal[free] * signs[free] < 0]
+        if len(crossing):
+            shares = x[crossing] / (x[crossing] - goal[crossing])
+            first = int(np.argmin(shares))
+            x = x + shares[first] * (goal - x)
+            x[crossing[first]] = signs[crossing[first]] = 0.0
+            continue
+        x = goal
+        slope = H @ x + g
+        pull = np.where(signs == 0, np.maximum(lo - slope, slope - hi), 0.0)
+        leaving = int(np.argmax(pull))
+        if pull[leaving] <= 1e-13:
+            break
+        signs[leaving] = 1.0 if slope[leaving] < lo[leaving] else -1.0
     return x
 
 
-def _with_signs(H: NDArray[np.float64], g: Vector, problem: Problem, x: Vector) -> Vector | None:
-    """Solve exactly for the signs of `x`; None if they are not those of the minimum."""
-    free = np.flatnonzero(x)
-    bound = np.where(x > 0, problem.lo, problem.hi)
-    exact = np.zeros_like(x)
-    try:
-        exact[free] = np.linalg.solve(H[np.ix_(free, free)], bound[free] - g[free])
-    except np.linalg.LinAlgError:
-        return None
-    if (exact[free] * x[free] <= 0).any():
-        return None
-    slope = H @ exact + g
-    zero = x == 0
-    inside = (slope[zero] >= problem.lo[zero] - 1e-12) & (slope[zero] <= problem.hi[zero] + 1e-12)
-    return exact if inside.all() else None
+def _swept(H: NDArray[np.float64], g: Vector, problem: Problem, start: Vector) -> Vector:
+    """Minimise in one coordinate after the other, a few times over."""
+    lo, hi, diagonal = problem.lo, problem.hi, np.diag(H)
+    x = start.copy()
+    gradient = H @ x + g
+    for _ in range(_SWEEPS):
+        for j in range(len(x)):
+            rest = x[j] - gradient[j] / diagonal[j]
+            above, below = rest + lo[j] / diagonal[j], rest + hi[j] / diagonal[j]
+            new = above if above > 0 else min(below, 0.0)
+            if new != x[j]:
+                gradient += (new - x[j]) * H[j]
+                x[j] = new
+    return x

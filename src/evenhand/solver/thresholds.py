@@ -23,7 +23,13 @@ __all__ = ["Steps", "mix_thresholds"]
 
 _MAX_ROUNDS = 200
 _FIRST = 16
+_BETWEEN = 5
 _PRICE = 1e3
+
+Corner = tuple[int, int]
+"""A stretch of a group's sorted scores: from its first place to before its last."""
+Corners = dict[Corner, Vector]
+"""Corners with their sums."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,67 +79,87 @@ def mix_thresholds(rows: GroupedRows, problem: Problem) -> tuple[Vector, Steps] 
     multipliers, Steps; or None
         None if the linear program failed or bounds had to be broken.
     """
-    corners = [_first_corners(rows, m) for m in range(rows.n_groups)]
+    corners: list[Corners] = [{} for _ in range(rows.n_groups)]
+    for m in range(rows.n_groups):
+        _add(rows, m, corners[m], _first_corners(rows, m))
     for _ in range(_MAX_ROUNDS):
-        solved = _master(rows, problem, corners)
+        solved = _master(problem, corners)
         if solved is None:
             return None
         shares, multipliers, worth = solved
         v = problem.direction(multipliers)
-        improved = False
-        for m in range(rows.n_groups):
+        wanted = np.zeros(rows.n_groups, np.bool_)
+        for m, known in enumerate(corners):
             corner = rows.best_threshold(m, v)
             gain = float(v[2 * m : 2 * m + 2] @ rows.sums_between(m, corner))
-            if corner not in corners[m] and gain > worth[m] + 1e-15:
-                corners[m].append(corner)
-                improved = True
-        if not improved:
+            wanted[m] = corner not in known and gain > worth[m] + 1e-15
+        if not wanted.any():
             return multipliers, _steps(rows, corners, shares)
+        for m in np.flatnonzero(wanted).tolist():
+            further = _around(rows, m, rows.best_threshold(m, v), corners[m])
+            corners[m] = _in_use(corners[m], shares[m])
+            _add(rows, m, corners[m], further)
     return None
 
 
-def _first_corners(rows: GroupedRows, m: int) -> list[tuple[int, int]]:
+def _add(rows: GroupedRows, m: int, known: Corners, corners: list[Corner]) -> None:
+    for corner in corners:
+        if corner not in known:
+            known[corner] = rows.sums_between(m, corner)
+
+
+def _in_use(known: Corners, shares: Vector) -> Corners:
+    """Corners that have a share, and their neighbours: the others only make the program larger."""
+    order = sorted(zip(known, shares.tolist(), strict=True))
+    used = [k for k, (_, share) in enumerate(order) if share > 0]
+    return {order[k][0]: known[order[k][0]] for k in range(len(order)) if any(abs(k - u) <= 2 for u in used)}
+
+
+def _first_corners(rows: GroupedRows, m: int) -> list[Corner]:
     """Nobody, everybody, and some thresholds in between, as stretches of the sorted scores."""
     start, end = rows.stretch(m)
-    places = np.unique(np.linspace(start, end, _FIRST + 1).astype(int)).tolist()
-    corners = [(rows.before_ties(m, place), end) for place in places]
-    return list(dict.fromkeys([(end, end), *corners]))
+    places = np.linspace(start, end, _FIRST + 1).astype(int).tolist()
+    return [(end, end), *((rows.before_ties(m, place), end) for place in places)]
 
 
-def _master(
-    rows: GroupedRows, problem: Problem, corners: list[list[tuple[int, int]]]
-) -> tuple[list[Vector], Vector, Vector] | None:
+def _around(rows: GroupedRows, m: int, corner: Corner, known: Corners) -> list[Corner]:
+    """A corner, and some between it and its neighbours: the next one wanted will lie there too."""
+    start, end = rows.stretch(m)
+    if corner[1] != end:  # low scores are selected
+        return [corner]
+    places = [low for low, high in known if high == end]
+    low = max((place for place in places if place < corner[0]), default=start)
+    high = min((place for place in places if place > corner[0]), default=end)
+    between = [*np.linspace(low, corner[0], _BETWEEN), *np.linspace(corner[0], high, _BETWEEN)]
+    return [corner, *((rows.before_ties(m, int(place)), end) for place in between)]
+
+
+def _master(problem: Problem, corners: list[Corners]) -> tuple[list[Vector], Vector, Vector] | None:
     """The best mixture of the given corners: shares, multipliers and the worth of each group."""
-    J, M = len(problem.lo), rows.n_groups
+    J, M = len(problem.lo), len(corners)
     owner = np.repeat(np.arange(M), [len(each) for each in corners])
-    sums = np.zeros((len(owner), rows.n_columns))
-    place = 0
+    sums = np.zeros((len(owner), 2 * M))
     for m, each in enumerate(corners):
-        for corner in each:
-            sums[place, 2 * m : 2 * m + 2] = rows.sums_between(m, corner)
-            place += 1
+        sums[owner == m, 2 * m : 2 * m + 2] = list(each.values())
     bounds = sums @ problem.A.T
     size = np.abs(bounds).max(axis=0, initial=0.0)
     scale = 1.0 / np.where(size > 0, size, 1.0)
     unit = max(float(np.abs(sums @ problem.gain).max(initial=0.0)), np.finfo(float).tiny)
-    matrix = np.hstack([bounds * scale, np.eye(M)[owner]])
-    one = np.ones(M)
-    program = Program(
+    answer = Program(
         cost=-(sums @ problem.gain) / unit,
-        matrix=matrix,
-        lower=np.concatenate([problem.lo * scale, one]),
-        upper=np.concatenate([problem.hi * scale, one]),
+        matrix=np.hstack([bounds * scale, np.eye(M)[owner]]),
+        lower=np.concatenate([problem.lo * scale, np.ones(M)]),
+        upper=np.concatenate([problem.hi * scale, np.ones(M)]),
         elastic=J,
         price=_PRICE,
-    )
-    answer = program.solve()
+    ).solve()
     if answer is None or answer.slack.any():
         return None
     shares = [answer.values[owner == m] for m in range(M)]
     return shares, answer.duals[:J] * scale * unit, -answer.duals[J:] * unit
 
 
-def _steps(rows: GroupedRows, corners: list[list[tuple[int, int]]], shares: list[Vector]) -> Steps:
+def _steps(rows: GroupedRows, corners: list[Corners], shares: list[Vector]) -> Steps:
     """Add up the mixture: each corner is 1 on a stretch of the sorted scores."""
     edges, chances = [], []
     for m, each in enumerate(corners):
