@@ -170,7 +170,8 @@ class _Search:
 
 def _repeats(rows: DenseRows) -> bool:
     """Whether rows are mostly copies of others, as scores of discrete features are."""
-    sample = rows.sample(_SAMPLE).matrix[:: _SAMPLE // _FEW][:_FEW]
+    sample = rows.sample(_few(rows)).matrix
+    sample = sample[:: max(1, len(sample) // _FEW)]
     return 2 * len(np.unique(sample, axis=0)) < len(sample)
 
 
@@ -187,7 +188,7 @@ def _on_distinct(rows: DenseRows, problem: Problem, start: Vector | None) -> Ite
 
 def _from_samples(oracle: Oracle, problem: Problem, point: Vector) -> Vector:
     """Newton from nothing: on a small sample with ever narrower rounding, then on a larger one."""
-    sample = oracle if oracle.fast else oracle.sample(max(_SAMPLE, 400 * len(point)))
+    sample = oracle if oracle.fast else oracle.sample(max(_few(oracle), 400 * len(point)))
     width = 0.1
     while True:
         point = descend(sample, problem, point, width=width, precision=1e-2 * width).point
@@ -237,7 +238,7 @@ class _Surroundings:
     def take(cls, oracle: Oracle, v: Vector, count: int) -> Self:
         rows = oracle.near(v, min(count, oracle.n_rows))
         band = max(_floor(v), float(np.abs(rows.scores(v)).max()))
-        sample = oracle.sample(_SAMPLE).matrix
+        sample = oracle.sample(_few(oracle)).matrix
         h = sample @ v
         outside = np.abs(h) > band
         return cls(rows, band, sample[outside] * np.sign(h[outside])[:, None])
@@ -258,9 +259,14 @@ class _Surroundings:
         return point, False
 
 
+def _few(oracle: Oracle) -> int:
+    """How many rows are a fair sample: a tenth, but neither very few nor more than needed."""
+    return min(_SAMPLE, max(_SMALL, oracle.n_rows // 10))
+
+
 def _band(oracle: Oracle, v: Vector) -> float:
     """The |h| below which about a tenth of the rows lie, or a small part of the largest if that is 0."""
-    sizes = np.abs(oracle.sample(_SAMPLE).scores(v))
+    sizes = np.abs(oracle.sample(_few(oracle)).scores(v))
     return max(_floor(v), float(np.quantile(sizes, _TENTH)), 0.01 * float(np.quantile(sizes, 0.95)))
 
 
@@ -276,7 +282,7 @@ def without_noise(oracle: Oracle, problem: Problem) -> Problem:
     others; and bounds are widened by less than sums over rows can be told apart.
     """
     size = np.abs(problem.A).max(axis=1, initial=0.0)
-    effect = np.abs(oracle.sample(_SAMPLE).matrix @ problem.A.T).max(axis=0, initial=0.0)
+    effect = np.abs(oracle.sample(_few(oracle)).matrix @ problem.A.T).max(axis=0, initial=0.0)
     nothing = np.empty(0, np.intp), np.empty(0)
     for j in np.flatnonzero((effect <= _NOISE * size) & (size > 0)):
         both = [oracle.totals(side * problem.A[j], *nothing).positive_part for side in (1.0, -1.0)]
@@ -287,7 +293,7 @@ def without_noise(oracle: Oracle, problem: Problem) -> Problem:
 
 def _row_scale(oracle: Oracle, problem: Problem) -> Vector:
     """Factors that give <A_j, p> a root mean square of 1, so that multipliers are comparable."""
-    sample = oracle.sample(_SAMPLE)
+    sample = oracle.sample(_few(oracle))
     second = 2 * sample.smooth(np.zeros(oracle.n_columns), 1.0).hessian
     squares = np.einsum("jd,de,je->j", problem.A, second, problem.A)
     return 1 / np.sqrt(np.where(squares > 0, squares, 1.0))
