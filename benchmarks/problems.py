@@ -6,14 +6,7 @@ import numpy as np
 
 import evenhand as eh
 from evenhand.datasets import FiniteProblem
-
-NOTIONS = [
-    eh.DemographicParity,
-    eh.EqualOpportunity,
-    eh.PredictiveEquality,
-    eh.AccuracyParity,
-    eh.EqualizedOdds,
-]
+from evenhand.notions import NOTIONS
 
 
 def smooth_posteriors(n: int, n_groups: int, seed: int = 0) -> np.ndarray:

@@ -10,16 +10,9 @@ import pyarrow as pa
 import pytest
 
 import evenhand as eh
+from evenhand.notions import NOTIONS
 
 ROOT = Path(__file__).parents[1]
-
-NOTIONS = [
-    eh.DemographicParity,
-    eh.EqualOpportunity,
-    eh.PredictiveEquality,
-    eh.AccuracyParity,
-    eh.EqualizedOdds,
-]
 
 
 def absent(what: str) -> None:

@@ -11,11 +11,10 @@ from evenhand.exceptions import MissingExtraError
 from evenhand.groups import Mode
 from evenhand.measurement import Measurement
 from evenhand.notions import (
+    NOTIONS,
     AccuracyParity,
     DemographicParity,
-    EqualizedOdds,
     EqualOpportunity,
-    Notion,
     PredictiveEquality,
 )
 from evenhand.rates import CellRates, cell_rates
@@ -27,14 +26,6 @@ try:
     from rich.table import Table
 except ImportError:
     raise MissingExtraError("rich", "demo") from None
-
-NOTIONS: tuple[type[Notion], ...] = (
-    DemographicParity,
-    EqualOpportunity,
-    PredictiveEquality,
-    AccuracyParity,
-    EqualizedOdds,
-)
 
 
 def main(page: Path = Path("evenhand-demo.html")) -> None:

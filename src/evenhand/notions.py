@@ -18,9 +18,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from copy import copy
+from copy import copy, deepcopy
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,6 +34,7 @@ from evenhand.rows import RowName, Rows
 from evenhand.statistic import Statistic
 
 __all__ = [
+    "NOTIONS",
     "AccuracyParity",
     "AllOf",
     "Constraint",
@@ -89,6 +90,13 @@ class Constraint(Parameters):
         """
         self._prepare(rates.groups)
         return tuple(found for notion in self.notions for found in notion._measure(rates))
+
+    def with_tolerance(self, tolerance: float) -> Self:
+        """Give a copy whose notions all have this tolerance, by whichever measure they bound."""
+        changed = deepcopy(self)
+        for notion in changed.notions:
+            notion.set_params(**{notion.compares_by: tolerance})
+        return changed
 
     def _prepare(self, groups: Groups) -> None:
         """Check the parameters once more, as they can be assigned to, and warn if nothing is compared."""
@@ -379,3 +387,13 @@ class EqualizedOdds(Notion):
 
     label = "equalized odds"
     statistics = (_TRUE_POSITIVE, _FALSE_POSITIVE)
+
+
+NOTIONS: tuple[type[Notion], ...] = (
+    DemographicParity,
+    EqualOpportunity,
+    PredictiveEquality,
+    AccuracyParity,
+    EqualizedOdds,
+)
+"""The notions that come with the package."""

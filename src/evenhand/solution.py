@@ -13,7 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from evenhand.columns import blocks
 from evenhand.data import read_weights
-from evenhand.exceptions import CertificateError, ConstantScoreWarning, InputError
+from evenhand.exceptions import (
+    CertificateError,
+    ConstantScoreWarning,
+    InputError,
+    VacuousConstraintWarning,
+)
 from evenhand.groups import Groups
 from evenhand.infeasible import refuse_infeasible
 from evenhand.notions import Constraint
@@ -46,9 +51,11 @@ class Solution:
     selection : array, shape (n,)
         The probability of deciding 1 for each row.
     multipliers : dict
-        The multiplier of each row of the requirement, by its name. Its size is what a unit of tolerance for
-        that row is worth in risk. It is positive where the group's statistic is held down, negative where it
-        is held up, and 0 where the tolerance does not bind.
+        The multiplier of each row of the requirement, by its name: positive where the group's statistic is
+        held down, negative where it is held up, and 0 where the tolerance does not bind.
+    shadow_prices : dict
+        By how much the optimal risk changes per unit of each row's tolerance: below 0 for a difference, which
+        it helps to widen, above 0 for a ratio, which it costs to raise, 0 where the tolerance does not bind.
     rates : CellRates
         Masses and selection rates, as the posteriors have them.
     certificate : Certificate
@@ -60,6 +67,7 @@ class Solution:
     rule: Rule
     selection: NDArray[np.float64]
     multipliers: Mapping[RowName, float]
+    shadow_prices: Mapping[RowName, float]
     rates: CellRates
     certificate: Certificate
     rows: Rows
@@ -153,7 +161,8 @@ def solve(
     rule = replace(rule, table=unit * table, unit=unit, reach=unit * rule.reach)
     proof = optimum.certificate
     certificate = Certificate(unit * proof.objective, unit * proof.bound, proof.violation)
-    return Solution(rule, optimum.totals.selection, names, rates, certificate, rows)
+    prices_of_rows = _shadow_prices(constraint, rates, rows, names)
+    return Solution(rule, optimum.totals.selection, names, prices_of_rows, rates, certificate, rows)
 
 
 def _read_rows(
@@ -243,6 +252,23 @@ def _problem(rows: Rows, masses: NDArray[np.float64], prices: NDArray[np.float64
 def _multipliers(start: Solution, rows: Rows) -> Vector:
     values = np.array([start.multipliers.get(name, 0.0) for name in rows.names])
     return np.where(np.isfinite(values), values, 0.0)
+
+
+def _shadow_prices(
+    constraint: Constraint, rates: CellRates, rows: Rows, multipliers: Mapping[RowName, float]
+) -> dict[RowName, float]:
+    """-lambda times the slope, in the tolerance, of the row's distance from the bound that holds it.
+
+    A row and its bounds are linear in the tolerance, so that the slope is the difference between tolerances 1
+    and 0.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", VacuousConstraintWarning)
+        one, zero = (constraint.with_tolerance(t).rows(rates.masses, rates.groups) for t in (1.0, 0.0))
+    lam = np.array([multipliers[name] for name in rows.names])
+    value = one.values(rates.rates) - zero.values(rates.rates)
+    held = np.where(lam > 0, one.lo - zero.lo, one.hi - zero.hi)
+    return dict(zip(rows.names, (-lam * (value - held) + 0.0).tolist(), strict=True))
 
 
 def _rule(table: NDArray[np.float64], posteriors: NDArray[Any] | GroupedScores, optimum: Optimum) -> Rule:

@@ -7,15 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import evenhand as eh
-from evenhand.notions import Notion
-
-NOTIONS = [
-    eh.DemographicParity,
-    eh.EqualOpportunity,
-    eh.PredictiveEquality,
-    eh.AccuracyParity,
-    eh.EqualizedOdds,
-]
+from evenhand.notions import NOTIONS, Notion
 
 
 @st.composite

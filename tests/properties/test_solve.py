@@ -10,15 +10,8 @@ from hypothesis import strategies as st
 import evenhand as eh
 from evenhand.datasets import FiniteProblem
 from evenhand.groups import Groups
+from evenhand.notions import NOTIONS
 from evenhand.solver import optimize as optimize_module
-
-NOTIONS = [
-    eh.DemographicParity,
-    eh.EqualOpportunity,
-    eh.PredictiveEquality,
-    eh.AccuracyParity,
-    eh.EqualizedOdds,
-]
 
 
 @st.composite

@@ -87,19 +87,40 @@ def test_the_optimum_is_convex_and_decreasing_in_the_tolerance(notion, n):
 
 
 @pytest.mark.parametrize("n", [1500, 6000])
-def test_multipliers_are_prices_of_tolerance(notion, n):
-    """The sum of |lambda| is what the risk falls by for each unit by which all tolerances are widened."""
+@pytest.mark.parametrize(("measure", "tolerance"), [("difference", 0.03), ("ratio", 0.9)])
+def test_shadow_prices_are_what_a_unit_of_tolerance_changes(notion, n, measure, tolerance):
     problem = GaussianProblem.random(levels=(3,), seed=5)
     posteriors = problem.posteriors(problem.sample(n).X)
-    delta, step = 0.03, 1e-6
-    here = eh.solve(posteriors, notion(difference=delta), tol=1e-9)
-    wider = eh.solve(posteriors, notion(difference=delta + step), tol=1e-9)
-    narrower = eh.solve(posteriors, notion(difference=delta - step), tol=1e-9)
-    price = sum(abs(value) for value in here.multipliers.values())
-    upper = (narrower.certificate.objective - here.certificate.objective) / step
-    lower = (here.certificate.objective - wider.certificate.objective) / step
-    assert lower - 1e-6 <= price <= upper + 1e-6
-    assert lower == pytest.approx(upper, rel=0.05)
+    step = 1e-6
+
+    def risk(t):
+        return eh.solve(posteriors, notion(**{measure: t}), tol=1e-9).certificate.objective
+
+    here = eh.solve(posteriors, notion(**{measure: tolerance}), tol=1e-9)
+    below = (risk(tolerance) - risk(tolerance - step)) / step
+    above = (risk(tolerance + step) - risk(tolerance)) / step
+    price = sum(here.shadow_prices.values())
+    assert min(below, above) - 1e-5 <= price <= max(below, above) + 1e-5
+    assert below == pytest.approx(above, rel=0.05, abs=1e-6)
+    signs = np.sign(list(here.shadow_prices.values()))
+    assert set(signs) <= ({-1, 0} if measure == "difference" else {1, 0})
+    sizes = [abs(value) for value in here.multipliers.values()]
+    if measure == "difference":
+        assert sizes == pytest.approx([-value for value in here.shadow_prices.values()])
+
+
+def test_the_price_of_one_row_is_that_of_its_own_tolerance():
+    problem = GaussianProblem.random(levels=(2, 2), seed=2)
+    posteriors = problem.posteriors(problem.sample(3000).X)
+
+    def both(t):
+        return eh.DemographicParity(difference=t) & eh.EqualOpportunity(ratio=0.95)
+
+    here = eh.solve(posteriors, both(0.02), tol=1e-9)
+    slope = eh.solve(posteriors, both(0.02 + 1e-6), tol=1e-9).certificate.objective
+    slope = (slope - here.certificate.objective) / 1e-6
+    mine = sum(price for name, price in here.shadow_prices.items() if name.notion == "demographic parity")
+    assert mine == pytest.approx(slope, rel=0.02, abs=1e-6)
 
 
 def test_a_loose_tolerance_gives_the_plain_bayes_rule(notion):
