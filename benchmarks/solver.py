@@ -1,6 +1,6 @@
 """How fast and how exact the solver is, against peers and against another solver in the same run.
 
-Run: ``python -m benchmarks.solver`` (about ten minutes on two cores).
+Run: ``python -m benchmarks.solver`` (about two minutes on two cores).
 """
 
 from __future__ import annotations

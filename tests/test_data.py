@@ -2,6 +2,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import scipy.sparse
 
 from evenhand.data import check_rows, read_decisions, read_labels, read_selection, read_weights
 from evenhand.exceptions import InputError
@@ -171,3 +172,8 @@ def test_decisions_without_labels_need_the_positive_one(column):
     assert read_decisions(column(["reject", "reject"]), pos_label="hire").tolist() == [False, False]
     with pytest.raises(InputError, match="pos_label='yes' and one other value"):
         read_decisions(column(["hire", "reject"]), pos_label="yes")
+
+
+def test_a_sparse_matrix_is_no_column():
+    with pytest.raises(InputError, match=r"y should be a column.*is of type csr_array"):
+        read_labels(scipy.sparse.csr_array([[0, 1]]))

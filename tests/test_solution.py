@@ -298,3 +298,15 @@ def test_arguments_of_the_wrong_kind_are_refused(posteriors, options, message):
 def test_ragged_rows_are_refused():
     with pytest.raises(InputError, match="differ in length"):
         eh.solve([[[0.5, 0.5]], [[0.5]]], FAIR)
+
+
+def test_redundant_and_overlapping_requirements_do_no_harm(posteriors):
+    groups = Groups.product({"sex": ["F", "M"], "old": [False, True]})
+    each = eh.DemographicParity(difference=0.02)
+    alone = eh.solve(posteriors, each, groups=groups).certificate.objective
+    twice = eh.solve(posteriors, each & each, groups=groups).certificate.objective
+    assert twice == pytest.approx(alone, abs=1e-12)
+    features = eh.DemographicParity(difference=0.02, groups="independent")
+    both = eh.solve(posteriors, each & features, groups=groups).certificate
+    assert both.objective >= alone - 1e-12
+    assert both.violation < 1e-12

@@ -54,6 +54,8 @@ def test_the_optimum_is_the_best_vertex(notion, measure, seed):
             problem.optimum(constraint, cost=0.4)
     else:
         assert problem.optimum(constraint, cost=0.4).risk == pytest.approx(expected, abs=1e-9)
+        found = eh.solve(problem.posteriors, constraint, cost=0.4, sample_weight=problem.weights)
+        assert found.certificate.objective == pytest.approx(expected, abs=1e-9)
 
 
 def test_a_loose_tolerance_gives_the_bayes_classifier(notion):
