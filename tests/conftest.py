@@ -15,7 +15,7 @@ from evenhand.notions import NOTIONS
 
 ROOT = Path(__file__).parents[1]
 
-# The same examples every time, so that a change is judged by what it does; EVENHAND_EXPLORE=1 looks for new ones.
+# The same examples every time, so that a change is judged by what it does. EVENHAND_EXPLORE=1 finds new ones.
 settings.register_profile("steady", derandomize=True)
 if not os.environ.get("EVENHAND_EXPLORE"):
     settings.load_profile("steady")
