@@ -53,3 +53,16 @@ def test_scores_have_the_same_h_as_rows_written_out():
     scores = eh.GroupedScores(np.array([0.3, 0.6]), np.array([0, 1]), 2)
     written = np.array([[[0.7, 0.3], [0, 0]], [[0, 0], [0.4, 0.6]]])
     assert rule.decision(scores) == pytest.approx(rule.decision(written))
+
+
+def test_lists_are_read_and_unknown_posteriors_refused():
+    rule = eh.Rule(np.array([[-0.5, 0.5]]))
+    assert rule.selection([[[0.3, 0.7]]]).tolist() == [1.0]
+    with pytest.raises(InputError, match="NaN in 1 of 2 rows"):
+        rule.selection(np.array([[[0.3, 0.7]], [[np.nan, 0.5]]]))
+
+
+def test_scores_of_more_groups_than_the_rule_knows_are_refused():
+    scores = eh.GroupedScores(np.array([0.3, 0.6]), np.array([0, 1]), 2)
+    with pytest.raises(InputError, match="the rule is for posteriors of 1 groups"):
+        eh.Rule(np.array([[-0.5, 0.5]])).decision(scores)

@@ -78,6 +78,9 @@ class Rule:
         for rows in blocks(len(posteriors)):
             block = posteriors[rows].astype(np.float64, copy=False)
             H[rows] = block.reshape(len(block), -1) @ self.table.ravel()
+        unknown = int(np.count_nonzero(np.isnan(H)))
+        if unknown:
+            raise InputError(f"posteriors are NaN in {unknown:,} of {len(H):,} rows.")
         return H
 
     def selection(self, posteriors: NDArray[Any] | GroupedScores) -> NDArray[np.float64]:
@@ -99,6 +102,7 @@ class Rule:
                     f"the rule is for {len(self.table)} groups, but the scores are of {posteriors.n_groups}."
                 )
             return self.steps.selection(posteriors.eta.astype(np.float64, copy=False), posteriors.codes)
+        posteriors = posteriors if isinstance(posteriors, GroupedScores) else np.asarray(posteriors)
         H = self.decision(posteriors)
         chosen = (H > 0).astype(np.float64)
         largest = max(self.unit, float(np.abs(self.table).max()))
