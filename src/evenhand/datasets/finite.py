@@ -20,7 +20,6 @@ __all__ = ["FiniteProblem", "Optimum", "Sample"]
 # Under exact parity a general solver may fail or stop short of the optimum, at one tolerance or another.
 _TOLERANCES = (1e-10, 1e-9, 1e-7)
 _FEASIBLE = 1e-9
-_ROUNDING = 1e-13
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,7 +177,7 @@ class FiniteProblem:
             found = linprog(
                 goal / max(np.abs(goal).max(), np.finfo(float).tiny),
                 A_ub=np.vstack([A * unit[:, None], -A * unit[:, None]]),
-                b_ub=np.concatenate([rows.hi - rows.k, rows.k - rows.lo]) * np.tile(unit, 2) + _ROUNDING,
+                b_ub=np.concatenate([rows.hi - rows.k, rows.k - rows.lo]) * np.tile(unit, 2),
                 bounds=(0, 1),
                 method="highs-ds",
                 options={"primal_feasibility_tolerance": tolerance, "dual_feasibility_tolerance": tolerance},
