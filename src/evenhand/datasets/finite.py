@@ -20,6 +20,7 @@ __all__ = ["FiniteProblem", "Optimum", "Sample"]
 # Under exact parity a general solver may fail or stop short of the optimum, at one tolerance or another.
 _TOLERANCES = (1e-10, 1e-9, 1e-7)
 _FEASIBLE = 1e-9
+_MOST_SECONDS = 20.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,7 +181,11 @@ class FiniteProblem:
                 b_ub=np.concatenate([rows.hi - rows.k, rows.k - rows.lo]) * np.tile(unit, 2),
                 bounds=(0, 1),
                 method="highs-ds",
-                options={"primal_feasibility_tolerance": tolerance, "dual_feasibility_tolerance": tolerance},
+                options={
+                    "primal_feasibility_tolerance": tolerance,
+                    "dual_feasibility_tolerance": tolerance,
+                    "time_limit": _MOST_SECONDS,
+                },
             )
             if found.success and found.x is not None:
                 selection = np.clip(found.x, 0, 1)
