@@ -41,7 +41,7 @@ def test_classes_of_two_types_stay_apart():
         ([1, 1], r"only one class \(1\)"),
         (["a", "b", "c"], r"3 classes \('a', 'b', 'c'\)"),
         (list(range(7)), "7 classes .*, ..."),
-        (np.linspace(0, 1, 500), "looks continuous"),
+        (np.linspace(0, 1, 500), "Unknown label type: continuous"),
         ([0, 1, None], "missing in 1 of 3 rows"),
         ([0.0, 1.0, float("nan"), float("nan")], "missing in 2 of 4 rows"),
     ],

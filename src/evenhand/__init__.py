@@ -15,6 +15,7 @@ _HOMES = {
     "DemographicParity": "notions",
     "EqualOpportunity": "notions",
     "EqualizedOdds": "notions",
+    "FairPostprocessor": "postprocess",
     "GroupedScores": "scores",
     "Groups": "groups",
     "Notion": "notions",
@@ -22,9 +23,11 @@ _HOMES = {
     "Rule": "rule",
     "Solution": "solution",
     "Statistic": "statistic",
+    "accuracy_within": "scoring",
     "cell_rates": "rates",
     "datasets": "",
     "exceptions": "",
+    "fair_scorer": "scoring",
     "solve": "solution",
 }
 
@@ -39,9 +42,11 @@ if TYPE_CHECKING:
         Notion,
         PredictiveEquality,
     )
+    from evenhand.postprocess import FairPostprocessor
     from evenhand.rates import CellRates, cell_rates
     from evenhand.rule import Rule
     from evenhand.scores import GroupedScores
+    from evenhand.scoring import accuracy_within, fair_scorer
     from evenhand.solution import Solution, solve
     from evenhand.statistic import Statistic
 
@@ -51,6 +56,7 @@ __all__ = [
     "DemographicParity",
     "EqualOpportunity",
     "EqualizedOdds",
+    "FairPostprocessor",
     "GroupedScores",
     "Groups",
     "Notion",
@@ -58,9 +64,11 @@ __all__ = [
     "Rule",
     "Solution",
     "Statistic",
+    "accuracy_within",
     "cell_rates",
     "datasets",
     "exceptions",
+    "fair_scorer",
     "solve",
 ]
 

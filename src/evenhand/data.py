@@ -53,12 +53,20 @@ def read_labels(y: Any, *, pos_label: Level = None, what: str = "y") -> Labels:
     try:
         levels, codes = factorize(y, what=what, limit=_MOST_CLASSES)
     except TooManyLevels as error:
-        raise InputError(f"{error} A label needs exactly two; this one looks continuous.") from None
+        raise InputError(f"{error} A label needs exactly two. Unknown label type: continuous.") from None
     _refuse_missing(codes, what)
     if len(levels) != 2:
         shown = ", ".join(repr(level) for level in levels[:5]) + (", ..." if len(levels) > 5 else "")
-        kind = "only one class" if len(levels) == 1 else f"{len(levels)} classes"
-        raise InputError(f"{what} has {kind} ({shown}); binary classification needs exactly two.")
+        if any(isinstance(level, float) and not level.is_integer() for level in levels):
+            raise InputError(f"Unknown label type: continuous. {what} holds numbers such as {shown}.")
+        if len(levels) > 2:
+            raise InputError(
+                "Only binary classification is supported. The type of the target is multiclass. "
+                f"{what} has {len(levels)} classes ({shown})."
+            )
+        raise InputError(
+            f"{what} has only one class ({shown}), and two are needed to learn a classification."
+        )
     if pos_label is None and len({isinstance(level, str) for level in levels}) == 2:
         raise InputError(f"{what} has values of two types, {levels}: say which is positive with pos_label.")
     if pos_label is not None and pos_label not in levels:
@@ -254,6 +262,8 @@ def _length(column: Any, what: str) -> int:
     shape = getattr(column, "shape", None)
     if shape:
         return int(shape[0])
+    if shape is None and hasattr(column, "__array__"):
+        return _length(np.asarray(column), what)
     if isinstance(column, str | bytes) or not hasattr(column, "__len__") or shape == ():
         raise InputError(
             f"{what} should be a column, an array or a table, but is of type {type(column).__name__}."

@@ -12,7 +12,9 @@ __all__ = [
     "InfeasibleError",
     "InputError",
     "MissingExtraError",
+    "TrainingRowsWarning",
     "VacuousConstraintWarning",
+    "VisibleFeatureWarning",
 ]
 
 
@@ -68,3 +70,11 @@ class VacuousConstraintWarning(EvenhandWarning):
 
 class ConstantScoreWarning(EvenhandWarning):
     """All rows have the same scores, so that decisions can only be drawn by lot."""
+
+
+class VisibleFeatureWarning(EvenhandWarning):
+    """A model that should be blind to a sensitive feature sees it."""
+
+
+class TrainingRowsWarning(EvenhandWarning):
+    """A model that stays as it is seems to have been fitted to the rows that the rule is fitted to."""

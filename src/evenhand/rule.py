@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +17,10 @@ from evenhand.scores import GroupedScores
 from evenhand.solver.oracle import ROUNDING
 from evenhand.solver.thresholds import Steps
 
-__all__ = ["Rule"]
+__all__ = ["Rule", "lots", "written_out"]
+
+_FORMAT = "evenhand rule"
+_VERSION = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +44,8 @@ class Rule:
         Size of costs. A row is on the boundary if H is 0 up to rounding, compared with its terms and this.
     reach : float
         Size of H up to which a row may be an atom.
+    key : str
+        Of the lots: whoever has it can repeat every draw.
 
     Examples
     --------
@@ -54,6 +62,12 @@ class Rule:
     steps: Steps | None = None
     unit: float = 1.0
     reach: float = 0.0
+    key: str = ""
+
+    def __post_init__(self) -> None:
+        for array in (self.table, self.atoms, self.chances):
+            if array is not None:
+                array.flags.writeable = False
 
     def decision(self, posteriors: NDArray[Any] | GroupedScores) -> NDArray[np.float64]:
         """H of each row.
@@ -116,12 +130,153 @@ class Rule:
                 chosen[row] = known.get(atom.tobytes(), chosen[row])
         return chosen
 
+    def decide(
+        self,
+        posteriors: NDArray[Any] | GroupedScores,
+        tokens: Callable[[NDArray[np.intp]], Sequence[bytes]],
+    ) -> NDArray[np.bool_]:
+        """Decide each row; the same person gets the same answer every time and everywhere.
+
+        Where the decision is by lot, the lot is a hash of who the person is, under the rule's key.
+
+        Parameters
+        ----------
+        posteriors : array, shape (n, M, 2), or GroupedScores
+        tokens : function
+            Gives, for the numbers of some rows, the bytes by which each person is known.
+
+        Returns
+        -------
+        array of bool, shape (n,)
+        """
+        selection = self.selection(posteriors)
+        chosen = selection >= 1.0
+        drawn = np.flatnonzero((selection > 0.0) & ~chosen)
+        if len(drawn):
+            chosen[drawn] = lots(tokens(drawn), self.key) < selection[drawn]
+        return chosen
+
+    def with_key(self, key: str) -> Self:
+        """Give the same rule with another key."""
+        return replace(self, key=key)
+
+    def to_json(self) -> str:
+        """Write the rule as text, exactly.
+
+        Examples
+        --------
+        >>> rule = Rule(np.array([[-0.5, 0.5]]), chance=0.25, key="a1")
+        >>> Rule.from_json(rule.to_json()).to_json() == rule.to_json()
+        True
+        """
+        steps = self.steps and {
+            "edges": [edges.tolist() for edges in self.steps.edges],
+            "chances": [chances.tolist() for chances in self.steps.chances],
+        }
+        content = {
+            "format": _FORMAT,
+            "version": _VERSION,
+            "table": self.table.tolist(),
+            "atoms": None if self.atoms is None else self.atoms.tolist(),
+            "chances": None if self.chances is None else self.chances.tolist(),
+            "chance": self.chance,
+            "steps": steps,
+            "unit": self.unit,
+            "reach": self.reach,
+            "key": self.key,
+        }
+        return json.dumps(content, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read what :meth:`to_json` wrote.
+
+        Parameters
+        ----------
+        text : str
+
+        Returns
+        -------
+        Rule
+        """
+        try:
+            content = json.loads(text, parse_constant=_refuse_constant)
+            if content["format"] != _FORMAT:
+                raise InputError(f"this is no rule: its format is {content['format']!r}.")
+            if content["version"] != _VERSION:
+                raise InputError(
+                    f"this rule is of version {content['version']!r}, and only {_VERSION} can be read."
+                )
+            table = _floats(content["table"], (None, 2))
+            steps = content["steps"]
+            n_atoms = 0 if content["atoms"] is None else len(content["atoms"])
+            return cls(
+                table,
+                None if content["atoms"] is None else _floats(content["atoms"], (None, *table.shape)),
+                None if content["chances"] is None else _chances(content["chances"], n_atoms),
+                float(_chances([content["chance"]], 1)[0]),
+                None if steps is None else _steps(steps["edges"], steps["chances"], len(table)),
+                float(_floats(content["unit"], ())),
+                float(_floats(content["reach"], ())),
+                str(content["key"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(f"this text is no rule: {type(error).__name__}: {error}") from None
+
     def _known(self) -> dict[bytes, float]:
         if self.atoms is None or self.chances is None:
             return {}
         return {
             atom.tobytes(): chance for atom, chance in zip(self.atoms, self.chances.tolist(), strict=True)
         }
+
+
+def lots(tokens: Sequence[bytes], key: str) -> NDArray[np.float64]:
+    """Numbers in [0, 1), one per person: a keyed hash of the bytes by which the person is known.
+
+    Examples
+    --------
+    >>> lots([b"a", b"a"], "key").tolist() == [lots([b"a"], "key").item()] * 2
+    True
+    """
+    secret = hashlib.blake2b(key.encode(), digest_size=32).digest()
+    drawn = [hashlib.blake2b(token, digest_size=8, key=secret).digest() for token in tokens]
+    whole = np.frombuffer(b"".join(drawn), dtype="<u8") >> np.uint64(11)
+    return whole.astype(np.float64) * 2.0**-53
+
+
+def _refuse_constant(name: str) -> float:
+    raise InputError(f"this text is no rule: it holds {name}.")
+
+
+def _floats(values: Any, shape: tuple[int | None, ...]) -> NDArray[np.float64]:
+    array = np.array(values, dtype=np.float64)
+    if shape and not array.size:
+        array = array.reshape([size or 0 for size in shape])
+    fits = len(array.shape) == len(shape) and all(
+        want in (None, have) for want, have in zip(shape, array.shape, strict=True)
+    )
+    if not fits or not np.isfinite(array).all():
+        raise InputError(f"this text is no rule: numbers of shape {array.shape} where {shape} should be.")
+    return array
+
+
+def _chances(values: Any, count: int) -> NDArray[np.float64]:
+    array = _floats(values, (count,))
+    if array.size and not (array.min() >= 0 and array.max() <= 1):
+        raise InputError("this text is no rule: a probability is outside [0, 1].")
+    return array
+
+
+def _steps(edges: Any, chances: Any, n_groups: int) -> Steps:
+    if len(edges) != n_groups or len(chances) != n_groups:
+        raise InputError(f"this text is no rule: it has steps for {len(edges)} groups, not {n_groups}.")
+    at = tuple(_floats(row, (None,)) for row in edges)
+    if any((np.diff(row) <= 0).any() for row in at):
+        raise InputError("this text is no rule: the edges of its steps do not increase.")
+    return Steps(at, tuple(_chances(row, len(a) + 1) for row, a in zip(chances, at, strict=True)))
 
 
 def written_out(

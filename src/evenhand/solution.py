@@ -33,7 +33,7 @@ from evenhand.solver.optimize import Optimum, optimize
 from evenhand.solver.oracle import Oracle, Vector
 from evenhand.solver.problem import Problem
 
-__all__ = ["Solution", "solve"]
+__all__ = ["Solution", "error_prices", "solve"]
 
 _SUM_TOLERANCE = 1e-3
 _NEGLIGIBLE = 1e-12
@@ -143,7 +143,7 @@ def solve(
     groups = groups if groups is not None else Groups.product({"group": range(len(masses))})
     if len(groups) != len(masses):
         raise InputError(f"the posteriors are about {len(masses)} groups, but {len(groups)} were named.")
-    prices = _prices(cost, len(masses))
+    prices = error_prices(cost, len(masses))
     unit = _unit(prices)
     rows = constraint.rows(masses, groups)
     problem = _problem(rows, masses, prices / unit)
@@ -212,7 +212,7 @@ def _warn_if_constant(scores: NDArray[Any]) -> None:
         )
 
 
-def _prices(cost: ArrayLike, n_groups: int) -> NDArray[np.float64]:
+def error_prices(cost: ArrayLike, n_groups: int) -> NDArray[np.float64]:
     """Price of an error in each cell, shape (M, 2): false positive, false negative."""
     try:
         prices = np.asarray(cost, dtype=np.float64)

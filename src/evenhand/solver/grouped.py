@@ -142,9 +142,16 @@ class GroupedRows:
             return end
         return start + int(np.searchsorted(self._sorted[start:end], self._sorted[place]))
 
-    def edge(self, place: int) -> float:
-        """The last score before a place: what is larger comes after it."""
-        return float(self._sorted[place - 1])
+    def edge(self, place: int, v: Vector) -> float:
+        """A score between the last before a place and the first from it on: where h is 0, or the middle.
+
+        Rows not seen here fall between them, and are then told apart as h tells them apart.
+        """
+        below, above = float(self._sorted[place - 1]), float(self._sorted[place])
+        slope = v[1] - v[0]
+        root = -v[0] / slope if slope > 0 else below
+        edge = root if below < root < above else (below + above) / 2
+        return float(edge if below <= edge < above else below)
 
     def sums_between(self, m: int, places: tuple[int, int]) -> Vector:
         """Sum of w p over a stretch of a group's sorted rows, in the two columns of the group."""

@@ -94,7 +94,7 @@ def mix_thresholds(rows: GroupedRows, problem: Problem) -> tuple[Vector, Steps] 
             gain = float(v[2 * m : 2 * m + 2] @ rows.sums_between(m, corner))
             wanted[m] = corner not in known and gain > worth[m] + 1e-15
         if not wanted.any():
-            return multipliers, _steps(rows, corners, shares)
+            return multipliers, _steps(rows, corners, shares, v)
         for m in np.flatnonzero(wanted).tolist():
             further = _around(rows, m, rows.best_threshold(m, v), corners[m])
             corners[m] = _in_use(corners[m], shares[m])
@@ -159,7 +159,7 @@ def _master(problem: Problem, corners: list[Corners]) -> tuple[list[Vector], Vec
     return shares, answer.duals[:J] * scale * unit, -answer.duals[J:] * unit
 
 
-def _steps(rows: GroupedRows, corners: list[Corners], shares: list[Vector]) -> Steps:
+def _steps(rows: GroupedRows, corners: list[Corners], shares: list[Vector], v: Vector) -> Steps:
     """Add up the mixture: each corner is 1 on a stretch of the sorted scores."""
     edges, chances = [], []
     for m, each in enumerate(corners):
@@ -175,6 +175,6 @@ def _steps(rows: GroupedRows, corners: list[Corners], shares: list[Vector]) -> S
         for place in inner:
             level += jumps[place]
             levels.append(level)
-        edges.append(np.array([rows.edge(place) for place in inner]))
+        edges.append(np.array([rows.edge(place, v[2 * m : 2 * m + 2]) for place in inner]))
         chances.append(np.clip(levels, 0.0, 1.0))
     return Steps(tuple(edges), tuple(chances))

@@ -1,0 +1,127 @@
+"""Calibration of class probabilities: one curve per class, then scaled to sum to 1."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logit
+from sklearn.isotonic import IsotonicRegression
+from sklearn.linear_model import LogisticRegression
+
+__all__ = ["Calibration", "Calibrator", "fit_calibrator"]
+
+Calibration = Literal["sigmoid", "isotonic", "binning"]
+Floats = NDArray[np.float64]
+
+_BINS = 40
+_PRIOR = 1.0
+_TINY = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Sigmoid:
+    """1 / (1 + exp(-(slope * logit(p) + intercept)))."""
+
+    model: Any
+
+    def __call__(self, p: Floats) -> Floats:
+        return np.asarray(self.model.predict_proba(_logits(p))[:, 1])
+
+
+@dataclass(frozen=True, eq=False)
+class Bins:
+    """A value for each range of p."""
+
+    edges: Floats
+    values: Floats
+
+    def __call__(self, p: Floats) -> Floats:
+        return np.asarray(self.values[np.searchsorted(self.edges, p, side="right")])
+
+
+@dataclass(frozen=True, eq=False)
+class Calibrator:
+    """Curves for the classes of a probability vector.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> p = np.repeat([[0.8, 0.2], [0.4, 0.6]], 50, axis=0)
+    >>> target = np.array([0] * 40 + [1] * 10 + [0] * 10 + [1] * 40)
+    >>> fit_calibrator("isotonic", p, target)(p[[0, 50]]).round(2)
+    array([[0.8, 0.2],
+           [0.2, 0.8]])
+    """
+
+    curves: tuple[Callable[[Floats], Floats] | None, ...]
+
+    def __call__(self, p: Floats) -> Floats:
+        """Give calibrated probabilities, shape (n, classes), of rows that sum to 1."""
+        if len(self.curves) == 2:  # the two curves would be one another's mirror image
+            second = p[:, 1] if self.curves[1] is None else self.curves[1](p[:, 1])
+            return np.column_stack([1 - second, second])
+        new = np.column_stack([p[:, k] if f is None else f(p[:, k]) for k, f in enumerate(self.curves)])
+        total = new.sum(axis=1, keepdims=True)
+        return np.where(total > _TINY, new / np.maximum(total, _TINY), p)
+
+
+def fit_calibrator(
+    how: Calibration, p: Floats, target: NDArray[Any], weights: Floats | None = None
+) -> Calibrator:
+    """Fit the curves on rows that the probabilities were not learned from.
+
+    Parameters
+    ----------
+    how : {"sigmoid", "isotonic", "binning"}
+        Logistic in the log-odds; monotone; or the mean of each of 40 bins of equal count, to which one row at
+        the mean probability of the bin is added.
+    p : array, shape (n, classes)
+    target : array of int, shape (n,)
+        The class of each row.
+    weights : array, optional
+
+    Returns
+    -------
+    Calibrator
+    """
+    curves: list[Callable[[Floats], Floats] | None] = []
+    w = np.ones(len(p)) if weights is None else weights
+    for k in range(p.shape[1]):
+        hit = (target == k).astype(np.float64)
+        share = w @ hit
+        curves.append(_CURVES[how](p[:, k], hit, w) if 0 < share < w.sum() and np.ptp(p[:, k]) > 0 else None)
+    return Calibrator(tuple(curves))
+
+
+def _sigmoid(p: Floats, hit: Floats, w: Floats) -> Sigmoid:
+    return Sigmoid(LogisticRegression(C=1e6).fit(_logits(p), hit, sample_weight=w))
+
+
+def _isotonic(p: Floats, hit: Floats, w: Floats) -> Callable[[Floats], Floats]:
+    curve: Callable[[Floats], Floats] = (
+        IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip").fit(p, hit, sample_weight=w).predict
+    )
+    return curve
+
+
+def _binning(p: Floats, hit: Floats, w: Floats) -> Bins:
+    edges = np.unique(np.quantile(p, np.linspace(0, 1, _BINS + 1)[1:-1]))
+    bins = np.searchsorted(edges, p, side="right")
+    count, hits, sums = (np.bincount(bins, weights=v, minlength=len(edges) + 1) for v in (w, w * hit, w * p))
+    middle = np.divide(sums, count, out=np.append(edges, edges[-1]), where=count > 0)
+    return Bins(edges, (hits + _PRIOR * middle) / (count + _PRIOR))
+
+
+def _logits(p: Floats) -> Floats:
+    return np.asarray(logit(np.clip(p, _TINY, 1 - _TINY))).reshape(-1, 1)
+
+
+_CURVES: dict[str, Callable[[Floats, Floats, Floats], Callable[[Floats], Floats]]] = {
+    "sigmoid": _sigmoid,
+    "isotonic": _isotonic,
+    "binning": _binning,
+}

@@ -1,0 +1,180 @@
+"""What every fair classifier shares: reading people and labels, and answering in the labels of fit."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import DataConversionWarning
+from sklearn.metrics import accuracy_score
+from sklearn.utils import get_tags
+from sklearn.utils.validation import check_is_fitted
+
+from evenhand.data import Labels, check_rows, read_labels, read_weights
+from evenhand.exceptions import InputError
+from evenhand.features import read_features
+from evenhand.groups import Groups
+from evenhand.learner import is_frozen
+from evenhand.notions import Constraint
+from evenhand.people import Sight, find_groups, find_sight
+from evenhand.posteriors import Examples
+from evenhand.tabular import TabularClassifier
+
+__all__ = ["FairClassifier", "Training"]
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """What fit was given, read and validated.
+
+    Attributes
+    ----------
+    examples : Examples
+        Rows as the models see them; their weights are those of the inner fit.
+    groups : Groups
+    classes : array of two values
+        ``[negative, positive]``.
+    sight : Sight
+    weights : array or None
+        How much each row counts in risk and requirement.
+    """
+
+    examples: Examples
+    groups: Groups
+    classes: NDArray[Any]
+    sight: Sight
+    weights: NDArray[np.float64] | None
+
+
+class FairClassifier(ClassifierMixin, BaseEstimator):
+    """Parent of the fair classifiers; subclasses have a constructor, ``fit`` and ``_decide``."""
+
+    estimator: Any
+    group_estimator: Any
+    constraint: Any
+    sensitive_features: Any
+    aware: Any
+    pos_label: Any
+    weights: Any
+    missing: Any
+    unseen: Any
+    min_group_size: Any
+    random_state: Any
+    classes_: NDArray[Any]
+    groups_: Groups
+
+    def _training(self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> Training:
+        """Read and check everything before any work starts."""
+        if not isinstance(self.constraint, Constraint):
+            raise InputError(
+                "constraint should be a notion of fairness, such as DemographicParity(difference=0.02), but "
+                f"is {self.constraint!r}."
+            )
+        X = read_features(self, X, reset=True)
+        y = _label_column(y)
+        check_rows({"X": X, "y": y, "sensitive_features": sensitive_features, "sample_weight": sample_weight})
+        labels: Labels = read_labels(y, pos_label=self.pos_label)
+        weights = read_weights(sample_weight, X.shape[0])
+        if weights is not None and len(np.unique(labels.positive[weights > 0])) < 2:
+            raise InputError("y has only one class where sample_weight is not 0, and two are needed.")
+        if self.weights not in ("both", "fit", "constraint"):
+            raise InputError(f"weights should be 'both', 'fit' or 'constraint', but is {self.weights!r}.")
+        groups, codes, columns = find_groups(
+            X,
+            sensitive_features,
+            self.sensitive_features,
+            missing=self.missing,
+            unseen=self.unseen,
+            min_size=self.min_group_size,
+        )
+        sight = find_sight(
+            X,
+            columns,
+            groups,
+            self.sensitive_features,
+            aware=self.aware,
+            marks=not is_frozen(self.estimator),
+        )
+        people = sight.view(X, columns)
+        examples = Examples(
+            people.X,
+            codes.astype(np.intp),
+            labels.positive,
+            len(groups),
+            sight.allowed(groups, people.known),
+            weights if self.weights != "constraint" else None,
+        )
+        return Training(examples, groups, labels.classes, sight, weights if self.weights != "fit" else None)
+
+    @property
+    def _label_model(self) -> Any:
+        return TabularClassifier() if self.estimator is None else self.estimator
+
+    @property
+    def _group_model(self) -> Any:
+        if self.group_estimator is not None:
+            return self.group_estimator
+        return TabularClassifier() if is_frozen(self._label_model) else self._label_model
+
+    def _decide(self, X: Any, sensitive_features: Any) -> NDArray[np.bool_]:
+        raise NotImplementedError
+
+    def predict(self, X: Any, *, sensitive_features: Any = None) -> NDArray[Any]:
+        """Decide: one of the two labels for each row, the same for the same person every time.
+
+        Parameters
+        ----------
+        X : table or array
+        sensitive_features : table, mapping or array, optional
+            Needed only where they may be used and are not columns of X.
+
+        Returns
+        -------
+        array, shape (n,)
+        """
+        check_is_fitted(self)
+        return np.asarray(self.classes_[self._decide(X, sensitive_features).astype(np.intp)])
+
+    def score(self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None) -> float:
+        """Give the share of decisions that equal the label.
+
+        Parameters
+        ----------
+        X : table or array
+        y : array
+        sensitive_features : table, mapping or array, optional
+        sample_weight : array, optional
+
+        Returns
+        -------
+        float
+        """
+        decisions = self.predict(X, sensitive_features=sensitive_features)
+        return float(accuracy_score(np.asarray(y), decisions, sample_weight=sample_weight))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        inner = get_tags(self._label_model).input_tags
+        group = get_tags(self._group_model).input_tags
+        tags.input_tags.allow_nan = inner.allow_nan and group.allow_nan
+        tags.input_tags.sparse = inner.sparse and group.sparse
+        return tags
+
+
+def _label_column(y: Any) -> Any:
+    if y is None:
+        raise InputError("this classifier requires y to be passed, but the target y is None.")
+    if isinstance(y, np.ndarray) and y.ndim == 2 and y.shape[1] == 1:
+        warnings.warn(
+            "A column-vector y was passed when a 1d array was expected. Please change the shape of y to "
+            "(n_samples,), for example using ravel().",
+            DataConversionWarning,
+            stacklevel=4,
+        )
+        return y[:, 0]
+    return y

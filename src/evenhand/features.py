@@ -1,0 +1,234 @@
+"""The table or matrix X that a model looks at: read, cut into rows and columns, joined.
+
+A table stays in its library (pandas, polars, pyarrow), a sparse matrix stays sparse, and everything else
+becomes a NumPy array. What a model is given is never converted to another library on the way.
+"""
+
+from __future__ import annotations
+
+import difflib
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, hstack, issparse
+from sklearn.utils.validation import validate_data
+
+from evenhand.columns import named_columns
+from evenhand.exceptions import GroupError, InputError
+
+__all__ = [
+    "Columns",
+    "column_names",
+    "columns_of",
+    "drop_columns",
+    "has_names",
+    "join_columns",
+    "person_tokens",
+    "read_features",
+    "take_rows",
+]
+
+Columns = str | int | Sequence[str] | Sequence[int] | Callable[[Any], Any]
+"""Where in X sensitive features are: names, positions, or a function of X that gives them."""
+
+_MISSING = struct.pack("<d", float("nan"))
+
+
+def read_features(estimator: Any, X: Any, *, reset: bool, accept_sparse: bool = True) -> Any:
+    """Validate X for an estimator: shape, names of its columns, and that they are those of fit.
+
+    Parameters
+    ----------
+    estimator : object
+        Has its ``n_features_in_`` and ``feature_names_in_`` set or compared.
+    X : table, array, sparse matrix or list of rows
+    reset : bool
+        True at fit, where the number and the names are recorded.
+    accept_sparse : bool
+
+    Returns
+    -------
+    table, array or sparse matrix
+    """
+    if nw.dependencies.is_into_dataframe(X) or hasattr(X, "collect"):
+        named_columns(X, what="X", default_name="x")  # refuses lazy tables and names that occur twice
+        validate_data(estimator, X, reset=reset, skip_check_array=True)
+        if len(X) == 0:
+            raise InputError("X has no rows.")
+        return X
+    if isinstance(X, list):
+        array = np.asarray(X)
+        X = np.array(X, dtype=object) if array.dtype.kind in "US" else array
+    sparse_kind = "csr" if accept_sparse else False
+    return validate_data(
+        estimator, X, reset=reset, dtype=None, accept_sparse=sparse_kind, ensure_all_finite=False
+    )
+
+
+def has_names(X: Any) -> bool:
+    """Say whether X is a table, whose columns have names."""
+    return bool(nw.dependencies.is_into_dataframe(X))
+
+
+def column_names(X: Any) -> list[Any]:
+    """Give the names of a table's columns, the positions of a matrix's."""
+    return _frame(X).columns if has_names(X) else list(range(X.shape[1]))
+
+
+def take_rows(X: Any, rows: NDArray[Any]) -> Any:
+    """Give some rows, in the library that X is in.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> take_rows(np.array([[1], [2], [3]]), np.array([2, 0]))
+    array([[3],
+           [1]])
+    """
+    if not has_names(X):
+        return X[rows]
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]  # keeps pandas' own types and index
+    return _frame(X)[rows, :].to_native()
+
+
+def columns_of(X: Any, where: Columns) -> dict[str, Any]:
+    """Find the sensitive features in X.
+
+    Parameters
+    ----------
+    X : table, array or sparse matrix
+    where : names, positions or a function of X
+
+    Returns
+    -------
+    dict
+        Columns by name; those of a matrix are called ``x0``, ``x1``, ...
+    """
+    if callable(where):
+        return named_columns(where(X), what="sensitive_features", default_name="sensitive_feature")
+    chosen = [_find(X, name) for name in _as_list(where)]
+    if has_names(X):
+        frame = _frame(X)
+        return {str(name): frame.get_column(name) for name in chosen}
+    matrix = _dense(X[:, chosen])
+    return {f"x{name}": matrix[:, k] for k, name in enumerate(chosen)}
+
+
+def drop_columns(X: Any, where: Sequence[Any]) -> Any:
+    """Give X without some columns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> drop_columns(np.array([[1, 2, 3]]), [1])
+    array([[1, 3]])
+    """
+    if not len(where):
+        return X
+    dropped = {_find(X, name) for name in where}
+    kept = [name for name in column_names(X) if name not in dropped]
+    if not kept:
+        raise InputError("X has no columns beside the sensitive ones, so there is nothing to decide by.")
+    if hasattr(X, "iloc"):
+        return X.loc[:, kept]
+    return _frame(X).select(kept).to_native() if has_names(X) else X[:, kept]
+
+
+def join_columns(X: Any, added: Mapping[Any, NDArray[np.float64]]) -> Any:
+    """Give X with numeric columns added on the right.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> join_columns(np.array([[1.0], [2.0]]), {"sex=F": np.array([0.0, 1.0])})
+    array([[1., 0.],
+           [2., 1.]])
+    """
+    if not added:
+        return X
+    if has_names(X):
+        frame = _frame(X)
+        if not all(isinstance(name, str) for name in frame.columns):  # scikit-learn takes no mixture of names
+            added = {len(frame.columns) + k: values for k, values in enumerate(added.values())}
+        twice = [name for name in added if name in frame.columns]
+        if twice:
+            raise InputError(f"X has a column {twice[0]!r}, which is needed for the groups. Rename it.")
+        new = [nw.new_series(name, values, backend=frame.implementation) for name, values in added.items()]
+        if hasattr(X, "iloc"):
+            new = [nw.maybe_set_index(series, index=X.index) for series in new]
+        return frame.with_columns(*new).to_native()
+    block = np.column_stack(list(added.values()))
+    if issparse(X):
+        both: list[Any] = [X, csr_array(block)]
+        return hstack(both, format="csr")
+    return np.hstack([X, block])
+
+
+def person_tokens(X: Any, rows: NDArray[np.intp]) -> list[bytes]:
+    """Write some rows of X as bytes, by which a person is known again.
+
+    The same values give the same bytes in every table library; whole numbers, booleans and floats are alike.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> person_tokens(np.array([[1, 2]]), np.array([0])) == person_tokens([[True, 2.0]], np.array([0]))
+    True
+    """
+    part: Any = take_rows(np.asarray(X, dtype=object) if isinstance(X, list) else X, rows)
+    if has_names(part):
+        values = [_frame(part).get_column(name).to_list() for name in column_names(part)]
+        return [b"".join(map(_value_bytes, row)) for row in zip(*values, strict=True)]
+    part = _dense(part)
+    if part.dtype.kind in "biuf":
+        numbers = np.ascontiguousarray(part, dtype="<f8") + 0.0  # no negative zeros
+        numbers[np.isnan(numbers)] = np.nan
+        return [row.tobytes() for row in numbers]
+    return [b"".join(map(_value_bytes, row)) for row in part.tolist()]
+
+
+def _value_bytes(value: Any) -> bytes:
+    if isinstance(value, bool | int | float | np.number | np.bool_):
+        number = float(value) + 0.0
+        return _MISSING if number != number else struct.pack("<d", number)  # noqa: PLR0124
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return _MISSING
+    text = str(value).encode(errors="surrogatepass")
+    return b"s" + struct.pack("<q", len(text)) + text
+
+
+def _frame(X: Any) -> nw.DataFrame[Any]:
+    return nw.from_native(X, eager_only=True)
+
+
+def _dense(X: Any) -> NDArray[Any]:
+    matrix: Any = X
+    return np.asarray(matrix.toarray() if issparse(X) else matrix)
+
+
+def _as_list(where: Any) -> list[Any]:
+    return [where] if isinstance(where, str | int | np.integer) else list(where)
+
+
+def _find(X: Any, name: Any) -> Any:
+    """Find a column by name or, in a matrix, by position."""
+    names = column_names(X)
+    if has_names(X):
+        if name in names:
+            return name
+        near = difflib.get_close_matches(str(name), list(map(str, names)), n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else f" It has {', '.join(map(repr, names[:8]))}."
+        raise GroupError(f"X has no column {name!r}, which should hold a sensitive feature.{hint}")
+    if isinstance(name, bool) or not isinstance(name, int | np.integer):
+        raise GroupError(
+            f"X has no names of columns, so sensitive feature {name!r} cannot be found in it: pass a table, "
+            "give the position of the column, or pass sensitive_features= to fit."
+        )
+    if not -len(names) <= name < len(names):
+        raise GroupError(f"X has {len(names)} columns, so none at position {name}.")
+    return int(name) % len(names)

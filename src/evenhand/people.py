@@ -1,0 +1,262 @@
+"""The people that a classifier learns from or decides about: what it may look at, and their groups."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.columns import named_columns
+from evenhand.data import check_rows
+from evenhand.exceptions import GroupError, VisibleFeatureWarning
+from evenhand.features import (
+    Columns,
+    column_names,
+    columns_of,
+    drop_columns,
+    has_names,
+    join_columns,
+    read_features,
+)
+from evenhand.groups import POOLED, Groups
+
+__all__ = ["Aware", "People", "Sight", "find_groups", "find_sight"]
+
+Aware = bool | list[str]
+
+
+@dataclass(frozen=True, eq=False)
+class People:
+    """Rows as a model sees them.
+
+    Attributes
+    ----------
+    X : table or matrix
+        Without what may not be used, with what is known of the group.
+    known : array of int or None
+        Number of the combination of known sensitive values of each row, -1 for an unseen one; None if nothing
+        is known.
+    """
+
+    X: Any
+    known: NDArray[np.int32] | None
+
+
+@dataclass(frozen=True, eq=False)
+class Sight:
+    """What a classifier may see of a person, and how it finds the person's known group.
+
+    Attributes
+    ----------
+    where : names, positions, function or None
+        Where in X the known sensitive features are; None if they are passed beside it.
+    hidden : tuple
+        Columns of X that are taken away.
+    known : Groups or None
+        The combinations of those sensitive features that may be used; None if none may.
+    marks : bool
+        Whether the known group is added to X as columns of 0 and 1, because X does not hold it.
+    """
+
+    where: Columns | None
+    hidden: tuple[Any, ...]
+    known: Groups | None
+    marks: bool
+
+    def people(self, estimator: Any, X: Any, sensitive_features: Any) -> People:
+        """Read new rows.
+
+        Parameters
+        ----------
+        estimator : object
+            The fitted estimator, whose features X should have.
+        X : table or matrix
+        sensitive_features : table, mapping, array or None
+            The known sensitive features, where they are not in X.
+
+        Returns
+        -------
+        People
+        """
+        X = self._read(estimator, X)
+        if self.known is None:
+            return self.view(X, {})
+        if sensitive_features is not None and self.where is not None:
+            raise GroupError("sensitive features are taken from X here, so do not pass them as well.")
+        if sensitive_features is None and self.where is None:
+            names = ", ".join(self.known.features)
+            raise GroupError(
+                f"this classifier is aware of {names}: pass sensitive_features= here, or name columns of X "
+                "in the constructor, which is what scorers and cross-validation need."
+            )
+        if self.where is not None:
+            given = columns_of(X, self.where)
+        else:
+            given = named_columns(
+                sensitive_features, what="sensitive_features", default_name="sensitive_feature"
+            )
+        check_rows({"X": X, "sensitive_features": given})
+        return self.view(X, given)
+
+    def view(self, X: Any, columns: Mapping[str, Any]) -> People:
+        """Take away what may not be seen, and add what is known of the group.
+
+        Parameters
+        ----------
+        X : table or matrix
+            Already validated.
+        columns : mapping
+            Sensitive features by name; those that may not be used are passed over.
+
+        Returns
+        -------
+        People
+        """
+        if self.known is None:
+            return People(self._visible(X), None)
+        named = all(name in columns for name in self.known.features)
+        codes = self.known.encode({name: columns[name] for name in self.known.features} if named else columns)
+        if not self.marks:
+            return People(self._visible(X), codes)
+        marks = {str(name): (codes == k).astype(np.float64) for k, name in enumerate(self.known.names)}
+        return People(join_columns(self._visible(X), marks), codes)
+
+    def _read(self, estimator: Any, X: Any) -> Any:
+        """Validate X. A table may lack columns that are taken away anyway."""
+        if self.hidden and has_names(X):
+            there = set(column_names(X))
+            if any(name not in there for name in self.hidden):
+                expected = [name for name in estimator.feature_names_in_ if name not in self.hidden]
+                visible = [name for name in column_names(X) if name not in self.hidden]
+                if visible == expected:
+                    return X
+        return read_features(estimator, X, reset=False)
+
+    def _visible(self, X: Any) -> Any:
+        there = set(column_names(X)) if has_names(X) else None
+        return drop_columns(X, [name for name in self.hidden if there is None or name in there])
+
+    def knows(self, groups: Groups) -> bool:
+        """Say whether the group is known in full."""
+        return self.known is not None and self.known.features == groups.features
+
+    def allowed(self, groups: Groups, known: NDArray[np.int32] | None) -> NDArray[np.bool_] | None:
+        """Say which groups what is known of each row leaves possible, shape (n, M); None if nothing is."""
+        if self.known is None or known is None:
+            return None
+        places = [groups.features.index(name) for name in self.known.features]
+        table = np.array(
+            [
+                [
+                    all(
+                        key[place] is POOLED or value is POOLED or key[place] == value
+                        for place, value in zip(places, seen, strict=True)
+                    )
+                    for key in groups.keys
+                ]
+                for seen in self.known.keys
+            ]
+            + [[True] * len(groups)],  # the code -1 of an unseen combination picks the last row
+            dtype=np.bool_,
+        )
+        return np.asarray(table[known])
+
+
+def find_groups(
+    X: Any, sensitive_features: Any, where: Columns | None, **policies: Any
+) -> tuple[Groups, NDArray[np.int32], dict[str, Any]]:
+    """Find the groups of the people to learn from.
+
+    Parameters
+    ----------
+    X : table or matrix
+    sensitive_features : table, mapping, array or None
+        As passed to fit.
+    where : names, positions, function or None
+        As named in the constructor.
+    **policies : object
+        For :meth:`evenhand.Groups.fit`.
+
+    Returns
+    -------
+    groups, codes, columns
+        The columns by the name of the feature.
+    """
+    if (sensitive_features is None) == (where is None):
+        raise GroupError(
+            "no sensitive features: pass sensitive_features= to fit, or name columns of X in the constructor."
+            if where is None
+            else "sensitive features are named in the constructor and passed as well: choose one."
+        )
+    if where is None:
+        columns = named_columns(
+            sensitive_features, what="sensitive_features", default_name="sensitive_feature"
+        )
+    else:
+        columns = columns_of(X, where)
+    groups, codes = Groups.fit(columns, **policies)
+    return groups, codes, columns
+
+
+def find_sight(
+    X: Any, columns: dict[str, Any], groups: Groups, where: Columns | None, *, aware: Aware, marks: bool
+) -> Sight:
+    """Settle what a classifier may see.
+
+    Parameters
+    ----------
+    X : table or matrix
+    columns : dict
+        The sensitive features by name.
+    groups : Groups
+        Of all of them.
+    where : names, positions, function or None
+        Where in X they are.
+    aware : bool or list of str
+        Which of them may be used.
+    marks : bool
+        Whether models can take added columns.
+
+    Returns
+    -------
+    Sight
+    """
+    usable = _usable(aware, groups.features)
+    known: Groups | None = groups if usable == groups.features else None
+    if usable and known is None:
+        part = {name: columns[name] for name in usable}
+        known, _ = Groups.fit(part, missing=groups.missing, unseen=groups.unseen)
+    if where is None or callable(where):
+        _warn_of_leak(X, [name for name in columns if name not in usable])
+        return Sight(where if usable else None, (), known, marks and bool(usable))
+    places = [where] if isinstance(where, str | int | np.integer) else list(where)
+    named: dict[str, Any] = dict(zip(columns, places, strict=True))
+    hidden = tuple(place for name, place in named.items() if name not in usable)
+    return Sight([named[name] for name in usable] if usable else None, hidden, known, marks=False)
+
+
+def _usable(aware: Aware, features: tuple[str, ...]) -> tuple[str, ...]:
+    if isinstance(aware, bool | np.bool_):
+        return features if aware else ()
+    listed = [aware] if isinstance(aware, str) else list(aware)
+    strange = [name for name in listed if name not in features]
+    if strange:
+        raise GroupError(
+            f"aware names {strange[0]!r}, but the sensitive features are {', '.join(map(repr, features))}."
+        )
+    return tuple(name for name in features if name in listed)
+
+
+def _warn_of_leak(X: Any, unusable: list[str]) -> None:
+    seen = [name for name in unusable if has_names(X) and name in column_names(X)]
+    if seen:
+        warnings.warn(
+            f"X holds the sensitive feature {seen[0]!r}, which the model then sees although it should be "
+            "blind to it. Name it in the constructor's sensitive_features, and it is taken away.",
+            VisibleFeatureWarning,
+            stacklevel=5,
+        )

@@ -1,0 +1,374 @@
+"""Post-processing: posteriors, problem, solve, rule."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import logit
+from sklearn.linear_model import LogisticRegression
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from evenhand.calibration import Calibration
+from evenhand.classifier import FairClassifier, Training
+from evenhand.crossfit import cross_fit
+from evenhand.exceptions import InputError, TrainingRowsWarning
+from evenhand.features import Columns, person_tokens
+from evenhand.groups import Groups
+from evenhand.learner import check_learner, is_frozen
+from evenhand.notions import Constraint
+from evenhand.people import Aware, People, Sight
+from evenhand.posteriors import Balance, Form, PosteriorModel, Recipe
+from evenhand.rates import CellRates
+from evenhand.rows import RowName
+from evenhand.rule import Rule
+from evenhand.scores import GroupedScores
+from evenhand.solution import error_prices, solve
+from evenhand.solver.certificate import Certificate
+
+__all__ = ["FairPostprocessor"]
+
+_DIGITS = 12
+_ENOUGH = 200
+_TOO_CLOSE = 0.003
+
+
+class FairPostprocessor(FairClassifier):
+    """The most accurate classifier within a fairness tolerance, by post-processing probabilities.
+
+    Posteriors P(S, Y | x) are learned from the data, the fair optimum is found exactly on rows that their
+    model has not seen, and what is shipped is that model and one small table: the rule.
+
+    Parameters
+    ----------
+    estimator : classifier, optional
+        Any scikit-learn classifier with ``predict_proba``, for the label (under ``posterior="joint"``, for
+        group and label together). By default boosted trees that take tables as they are. A model that is
+        already fitted goes into ``sklearn.frozen.FrozenEstimator`` and stays as it is; pass other rows to
+        `fit` than it was fitted to.
+    constraint : Constraint
+        What must hold, such as ``DemographicParity(difference=0.02)``.
+    sensitive_features : str, int, list of these, or function, optional
+        Columns of X that hold the sensitive features, or a function of X that gives them. Otherwise they are
+        passed to `fit`. Scorers and cross-validation need them here.
+    aware : bool or list of str
+        Whether decisions may use the sensitive features; or the names of those that may be used. Columns of X
+        that may not be used are taken away from what the models see.
+    cost : float, pair, or array of shape (M, 2)
+        A number c prices a false positive at c and a false negative at 1 - c; see :func:`evenhand.solve`.
+    pos_label : object, optional
+        The positive label. By default the one that sorts last.
+    group_estimator : classifier, optional
+        For the groups. By default like `estimator`, or the default one if that is frozen.
+    posterior : {"label_then_group", "group_then_label", "joint"}
+        P(Y|x) P(S|x,y), P(S|x) P(Y|x,s), or one model of all cells. Where the group is known, only
+        P(Y|x,s) is learned.
+    cv : int, splitter or iterable
+        Folds for posteriors of rows that their model has not seen.
+    holdout : float, optional
+        Instead of folds, the share of rows that is set aside to find the rule on.
+    average : bool
+        Decide by the mean of the folds' models instead of one that is fitted to all rows.
+    calibration : {"sigmoid", "isotonic", "binning"}, optional
+        Correct the posteriors on the rows that the rule is found on.
+    balance : {"weight", "upsample"}, optional
+        Let small groups count more while the group model is fitted; its probabilities are corrected for that.
+    weights : {"both", "fit", "constraint"}
+        Whether sample weights count in the inner fit, in risk and requirement, or both.
+    missing : {"error", "own_group"}
+        Whether a missing sensitive value is refused or a value of its own.
+    unseen : {"error", "pooled"}
+        Whether a known group that was not there at fit is refused at prediction; or decided like the pooled
+        group, if there is one, and otherwise by the costs alone.
+    min_group_size : int
+        Smaller groups are put together; ``groups_.pooled`` records them.
+    tol : float
+        Largest proven distance from the optimum that is accepted.
+    random_state : int, RandomState or None
+        For folds, and for the key of decisions by lot.
+    n_jobs : int, optional
+        Folds fitted at the same time.
+    verbose : bool
+        Whether to show progress while folds are fitted.
+
+    Attributes
+    ----------
+    classes_ : array
+        ``[negative, positive]``.
+    groups_ : Groups
+        Names, keys and row counts of the groups.
+    rule_ : Rule
+        The table W and what happens on the boundary.
+    multipliers_, shadow_prices_ : dict
+        By the name of each row of the requirement; see :class:`evenhand.Solution`.
+    certificate_ : Certificate
+        Risk attained, bound, gap and violation: the proof, given the posteriors.
+    rates_ : CellRates
+        Masses and selection rates of the cells, as the posteriors have them.
+    posterior_model_ : PosteriorModel
+        For new rows.
+
+    Examples
+    --------
+    >>> import evenhand as eh
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> compas = eh.datasets.load_compas()
+    >>> X, names = compas.one_hot()
+    >>> model = make_pipeline(StandardScaler(), LogisticRegression())
+    >>> fair = eh.FairPostprocessor(model, eh.DemographicParity(difference=0.05))
+    >>> fair.fit(X, compas.label, sensitive_features=compas.sensitive).certificate_.gap < 1e-6
+    True
+    >>> rates = eh.cell_rates(compas.label, fair.predict(X), compas.sensitive)
+    >>> [parity] = eh.DemographicParity(difference=0.05).measure(rates)
+    >>> bool(parity.difference < 0.1)
+    True
+    """
+
+    rule_: Rule
+    sight_: Sight
+    posterior_model_: PosteriorModel
+    multipliers_: Mapping[RowName, float]
+    shadow_prices_: Mapping[RowName, float]
+    certificate_: Certificate
+    rates_: CellRates
+    prices_: NDArray[np.float64]
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        constraint: Constraint | None = None,
+        *,
+        sensitive_features: Columns | None = None,
+        aware: Aware = False,
+        cost: ArrayLike = 0.5,
+        pos_label: Any = None,
+        group_estimator: Any = None,
+        posterior: Form = "label_then_group",
+        cv: Any = 5,
+        holdout: float | None = None,
+        average: bool = False,
+        calibration: Calibration | None = None,
+        balance: Balance | None = None,
+        weights: Literal["both", "fit", "constraint"] = "both",
+        missing: Literal["error", "own_group"] = "error",
+        unseen: Literal["error", "pooled"] = "error",
+        min_group_size: int = 0,
+        tol: float = 1e-6,
+        random_state: Any = 0,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.estimator = estimator
+        self.constraint = constraint
+        self.sensitive_features = sensitive_features
+        self.aware = aware
+        self.cost = cost
+        self.pos_label = pos_label
+        self.group_estimator = group_estimator
+        self.posterior = posterior
+        self.cv = cv
+        self.holdout = holdout
+        self.average = average
+        self.calibration = calibration
+        self.balance = balance
+        self.weights = weights
+        self.missing = missing
+        self.unseen = unseen
+        self.min_group_size = min_group_size
+        self.tol = tol
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None) -> Self:
+        """Learn posteriors and find the rule.
+
+        Parameters
+        ----------
+        X : table, array or sparse matrix
+        y : array
+            Any two labels.
+        sensitive_features : table, mapping, array or sequence, optional
+            One column per sensitive feature, unless the constructor names columns of X.
+        sample_weight : array, optional
+
+        Returns
+        -------
+        self
+        """
+        self.__dict__.pop("rule_", None)  # an interrupted fit leaves an unfitted estimator
+        given = self._training(X, y, sensitive_features, sample_weight)
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        recipe = self._recipe(given, seed)
+        estimated = cross_fit(
+            recipe,
+            given.examples,
+            cv=self.cv,
+            holdout=self.holdout,
+            average=self.average,
+            calibration=self.calibration,
+            seed=seed,
+            n_jobs=self.n_jobs,
+            verbose=self.verbose,
+        )
+        examples = given.examples.take(estimated.rows)
+        if is_frozen(self.estimator) and recipe.form != "joint":
+            _warn_if_seen(estimated.cells[:, :, 1].sum(axis=1), examples.positive)
+        solution = solve(
+            _posteriors(estimated.cells, examples.codes, given.groups, known=recipe.form == "known"),
+            self.constraint,
+            cost=self.cost,
+            sample_weight=None if given.weights is None else given.weights[estimated.rows],
+            tol=self.tol,
+            groups=given.groups,
+        )
+        self.classes_ = given.classes
+        self.groups_ = given.groups
+        self.sight_ = given.sight
+        self.posterior_model_ = estimated.model
+        self.multipliers_ = solution.multipliers
+        self.shadow_prices_ = solution.shadow_prices
+        self.certificate_ = solution.certificate
+        self.rates_ = solution.rates
+        self.prices_ = error_prices(self.cost, len(given.groups))
+        self.rule_ = solution.rule.with_key(f"{seed:08x}")
+        return self
+
+    def _recipe(self, given: Training, seed: int) -> Recipe:
+        """Settle how posteriors are learned, and refuse what cannot be, before any fit."""
+        _check_choice("posterior", self.posterior, ("joint", "group_then_label", "label_then_group"))
+        _check_choice("calibration", self.calibration, (None, "sigmoid", "isotonic", "binning"))
+        _check_choice("balance", self.balance, (None, "weight", "upsample"))
+        form = "known" if given.sight.knows(given.groups) else self.posterior
+        label, group = self._label_model, self._group_model
+        weighted = given.examples.weights is not None
+        reweighs = weighted or self.balance == "weight"
+        check_learner(label, weighted=reweighs if form == "joint" else weighted, role="estimator")
+        if form in ("group_then_label", "label_then_group"):
+            check_learner(group, weighted=reweighs, role="group_estimator")
+        return Recipe(form, label, group, self.balance, given.classes, seed)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "rule_")
+
+    def _posteriors(self, people: People) -> NDArray[Any] | GroupedScores:
+        known = self.sight_.knows(self.groups_)
+        allowed = None if known else self.sight_.allowed(self.groups_, people.known)
+        cells = self.posterior_model_.cells(people.X, allowed)
+        codes = people.known if known and people.known is not None else np.zeros(len(cells), np.int32)
+        return _posteriors(cells, np.maximum(codes, 0), self.groups_, known=known)
+
+    def _read(self, X: Any, sensitive_features: Any) -> tuple[People, NDArray[Any] | GroupedScores]:
+        """Read new rows and find their posteriors."""
+        check_is_fitted(self)
+        people = self.sight_.people(self, X, sensitive_features)
+        return people, self._posteriors(people)
+
+    def _decide(self, X: Any, sensitive_features: Any) -> NDArray[np.bool_]:
+        people, posteriors = self._read(X, sensitive_features)
+        decisions = self.rule_.decide(posteriors, lambda rows: person_tokens(people.X, rows))
+        strangers, H = self._strangers(people, posteriors)
+        decisions[strangers] = H > 0
+        return decisions
+
+    def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> NDArray[np.float64]:
+        """Give the probability of each decision, 0 or 1 except where a lot is drawn.
+
+        Parameters
+        ----------
+        X : table or array
+        sensitive_features : table, mapping or array, optional
+            Needed only where they may be used and are not columns of X.
+
+        Returns
+        -------
+        array, shape (n, 2)
+        """
+        people, posteriors = self._read(X, sensitive_features)
+        selection = self.rule_.selection(posteriors)
+        strangers, H = self._strangers(people, posteriors)
+        selection[strangers] = H > 0
+        return np.column_stack([1 - selection, selection])
+
+    def decision_function(self, X: Any, *, sensitive_features: Any = None) -> NDArray[np.float64]:
+        """Give H of each row: positive where the decision is for the positive label.
+
+        Where the group is known and several rates are bounded together, thresholds may be mixed, and H is 0
+        up to rounding for whole ranges of scores: ``predict_proba`` tells their decisions.
+
+        Parameters
+        ----------
+        X : table or array
+        sensitive_features : table, mapping or array, optional
+            Needed only where they may be used and are not columns of X.
+
+        Returns
+        -------
+        array, shape (n,)
+        """
+        people, posteriors = self._read(X, sensitive_features)
+        decision = self.rule_.decision(posteriors)
+        strangers, H = self._strangers(people, posteriors)
+        decision[strangers] = H
+        return decision
+
+    def _strangers(
+        self, people: People, posteriors: NDArray[Any] | GroupedScores
+    ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        """Find people of a known group that was not there at fit, and H by the costs alone."""
+        if not isinstance(posteriors, GroupedScores) or people.known is None:
+            return np.empty(0, np.intp), np.empty(0)
+        who = np.flatnonzero(people.known < 0)
+        eta = posteriors.eta[who]
+        false_positive, false_negative = self.prices_.mean(axis=0)
+        return who, false_negative * eta - false_positive * (1 - eta)
+
+
+def _posteriors(
+    cells: NDArray[np.float64], codes: NDArray[Any], groups: Groups, *, known: bool
+) -> NDArray[Any] | GroupedScores:
+    """Round posteriors to 12 digits, so that the last bits of a matrix product do not tell people apart."""
+    p = np.round(cells, _DIGITS)
+    return GroupedScores(p[:, 0, 1], codes, len(groups)) if known else p
+
+
+def _check_choice(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
+    if value not in allowed:
+        raise InputError(f"{name} should be one of {', '.join(map(repr, allowed))}, but is {value!r}.")
+
+
+def _warn_if_seen(eta: NDArray[np.float64], positive: NDArray[np.bool_]) -> None:
+    """Warn if a frozen model looks as models do on the rows they were fitted to.
+
+    There they are right more often than they are sure: the log-odds of the label rise faster than their own.
+    Or the mean score equals the share of positives, far closer than chance would have it.
+    """
+    error = np.sqrt((eta * (1 - eta)).sum())
+    off = abs(float((positive - eta).sum()))
+    inner = np.clip(eta, 1e-6, 1 - 1e-6)
+    slope, spread = _slope(np.asarray(logit(inner)), positive)
+    if len(eta) >= _ENOUGH and (off < _TOO_CLOSE * error or slope - 1 > max(0.2, 4 * spread)):
+        warnings.warn(
+            "the frozen model seems to have been fitted to these rows, so that its scores are better here "
+            "than on new ones and the tolerance may not hold there: fit with rows that it has not seen.",
+            TrainingRowsWarning,
+            stacklevel=3,
+        )
+
+
+def _slope(scores: NDArray[np.float64], positive: NDArray[np.bool_]) -> tuple[float, float]:
+    """Slope of the log-odds of the label in `scores`, and its standard error."""
+    if np.ptp(scores) == 0:
+        return 1.0, np.inf
+    column = scores[:, None]
+    model = LogisticRegression(C=1e6).fit(column, positive)
+    p = model.predict_proba(column)[:, 1]
+    design = np.column_stack([np.ones(len(p)), scores])
+    information = design.T @ (design * (p * (1 - p))[:, None])
+    return float(model.coef_[0, 0]), float(np.sqrt(np.linalg.pinv(information)[1, 1]))

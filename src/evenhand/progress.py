@@ -1,0 +1,52 @@
+"""Progress of long work: a bar when a person watches, nothing when output is piped."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+__all__ = ["track"]
+
+T = TypeVar("T")
+
+
+def track(steps: Iterable[T], *, what: str, total: int, verbose: bool) -> Iterator[T]:
+    """Go through steps and show how far they are.
+
+    Parameters
+    ----------
+    steps : iterable
+    what : str
+        What is being done, for the bar.
+    total : int
+        The number of steps.
+    verbose : bool
+        Whether to show anything. Without the package rich, a line is written per step.
+
+    Yields
+    ------
+    object
+        The steps, unchanged.
+
+    Examples
+    --------
+    >>> list(track([1, 2], what="folds", total=2, verbose=False))
+    [1, 2]
+    """
+    if not verbose or not sys.stderr.isatty():
+        yield from steps
+        return
+    try:
+        from rich.console import Console  # noqa: PLC0415
+        from rich.progress import Progress  # noqa: PLC0415
+    except ImportError:
+        for done, step in enumerate(steps, start=1):
+            print(f"{what}: {done} of {total}", file=sys.stderr)
+            yield step
+        return
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        for step in steps:
+            bar.advance(task)
+            yield step
