@@ -105,7 +105,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             codes.astype(np.intp),
             labels.positive,
             len(groups),
-            sight.allowed(groups, people.known),
+            None if sight.knows(groups) else sight.allowed(groups, people.known),
             weights if self.weights != "constraint" else None,
         )
         return Training(examples, groups, labels.classes, sight, weights if self.weights != "fit" else None)

@@ -24,6 +24,7 @@ __all__ = [
     "as_column",
     "blocks",
     "factorize",
+    "is_missing",
     "level_order",
     "named_columns",
     "show",
@@ -208,7 +209,7 @@ def _factorize_pandas(column: nw.Series[Any], what: str, limit: int) -> tuple[li
 
 
 def _factorize_series(column: nw.Series[Any], what: str, limit: int) -> tuple[list[Level], NDArray[np.int32]]:
-    found = [value for value in column.unique().to_list() if not _is_missing(value)]
+    found = [value for value in column.unique().to_list() if not is_missing(value)]
     _refuse_many(len(found), what, limit)
     if not found:
         return [], np.full(len(column), -1, np.int32)
@@ -223,7 +224,7 @@ def _factorize_array(column: NDArray[Any], what: str, limit: int) -> tuple[list[
 
     def place(value: Level) -> int:
         plain = value.item() if isinstance(value, np.generic) else value
-        return -1 if _is_missing(plain) else places.setdefault(plain, len(places))
+        return -1 if is_missing(plain) else places.setdefault(plain, len(places))
 
     for rows in blocks(len(column)):
         block = column[rows]
@@ -248,7 +249,8 @@ def _refuse_many(found: int, what: str, limit: int) -> None:
         raise TooManyLevels(f"{what} has more than {limit:,} distinct values.")
 
 
-def _is_missing(value: Level) -> bool:
+def is_missing(value: Level) -> bool:
+    """Say whether a value is None, NaN, NaT or pandas' NA."""
     if value is None:
         return True
     try:

@@ -36,11 +36,14 @@ class Estimated:
         Their posteriors, by models that did not see them.
     model : PosteriorModel
         For new rows.
+    plain : array
+        The posteriors before calibration.
     """
 
     rows: NDArray[np.intp]
     cells: Floats
     model: PosteriorModel
+    plain: Floats
 
 
 def cross_fit(
@@ -81,7 +84,7 @@ def cross_fit(
     """
     if is_frozen(recipe.label) and (recipe.form in ("known", "joint") or is_frozen(recipe.group)):
         model = recipe.fit(examples)
-        found = Estimated(np.arange(len(examples)), model.cells(examples.X, examples.allowed), model)
+        found = _estimated(np.arange(len(examples)), model.cells(examples.X, examples.allowed), model)
     elif holdout is not None:
         found = _held_out(recipe, examples, holdout, seed)
     else:
@@ -97,6 +100,10 @@ def cross_fit(
     )
 
 
+def _estimated(rows: NDArray[np.intp], cells: Floats, model: PosteriorModel) -> Estimated:
+    return Estimated(rows, cells, model, plain=cells)
+
+
 def _held_out(recipe: Recipe, examples: Examples, share: float, seed: int) -> Estimated:
     if not 0 < share < 1:
         raise InputError(f"holdout should be a share between 0 and 1, but is {share!r}.")
@@ -110,7 +117,7 @@ def _held_out(recipe: Recipe, examples: Examples, share: float, seed: int) -> Es
     model = recipe.fit(examples.take(first))
     second = np.sort(second)
     part = examples.take(second)
-    return Estimated(second, model.cells(part.X, part.allowed), model)
+    return _estimated(second, model.cells(part.X, part.allowed), model)
 
 
 def _folds(
@@ -138,7 +145,7 @@ def _folds(
         times[test] += 1
     rows = np.flatnonzero(times)
     model = averaged(model for model, _ in done) if average else done[-1][0]
-    return Estimated(rows, sums[rows] / times[rows, None, None], model)
+    return _estimated(rows, sums[rows] / times[rows, None, None], model)
 
 
 def _fold(

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, hstack, issparse
 from sklearn.utils.validation import validate_data
 
-from evenhand.columns import named_columns
+from evenhand.columns import is_missing, named_columns
 from evenhand.exceptions import GroupError, InputError
 
 __all__ = [
@@ -196,7 +196,7 @@ def _value_bytes(value: Any) -> bytes:
     if isinstance(value, bool | int | float | np.number | np.bool_):
         number = float(value) + 0.0
         return _MISSING if number != number else struct.pack("<d", number)  # noqa: PLR0124
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+    if is_missing(value):
         return _MISSING
     text = str(value).encode(errors="surrogatepass")
     return b"s" + struct.pack("<q", len(text)) + text

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn import get_config
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
@@ -124,7 +124,8 @@ def fit_learner(
     if len(present) == 1:
         return Learner(None, present, n_classes)
     model = clone(estimator)
-    model.fit(X, codes, **({} if weights is None else _weight_argument(model, weights)))
+    with config_context(enable_metadata_routing=False):  # what reaches inner models is settled here
+        model.fit(X, codes, **({} if weights is None else _weight_argument(model, weights)))
     return Learner(model, present[np.asarray(model.classes_, dtype=np.intp)], n_classes)
 
 
@@ -151,10 +152,5 @@ def _takes_weights(estimator: Any) -> bool:
 
 def _weight_argument(model: Any, weights: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
     """Write the weights as the keyword that reaches the classifier, also inside a pipeline."""
-    if not isinstance(model, Pipeline):
-        return {"sample_weight": weights}
-    name, last = model.steps[-1]
-    if not get_config()["enable_metadata_routing"]:
-        return {f"{name}__sample_weight": weights}
-    last.set_fit_request(sample_weight=True)
-    return {"sample_weight": weights}
+    name = f"{model.steps[-1][0]}__sample_weight" if isinstance(model, Pipeline) else "sample_weight"
+    return {name: weights}

@@ -34,7 +34,7 @@ __all__ = ["FairPostprocessor"]
 
 _DIGITS = 12
 _ENOUGH = 200
-_TOO_CLOSE = 0.003
+_TOO_CLOSE = 0.006
 
 
 class FairPostprocessor(FairClassifier):
@@ -72,9 +72,11 @@ class FairPostprocessor(FairClassifier):
     holdout : float, optional
         Instead of folds, the share of rows that is set aside to find the rule on.
     average : bool
-        Decide by the mean of the folds' models instead of one that is fitted to all rows.
-    calibration : {"sigmoid", "isotonic", "binning"}, optional
-        Correct the posteriors on the rows that the rule is found on.
+        Decide by the mean of the folds' models, or by one that is fitted to all rows: smaller, a little less
+        accurate with trees.
+    calibration : {"sigmoid", "isotonic", "binning"} or None
+        How the posteriors are corrected on the rows that the rule is found on, so that tolerances hold on
+        new rows as well.
     balance : {"weight", "upsample"}, optional
         Let small groups count more while the group model is fitted; its probabilities are corrected for that.
     weights : {"both", "fit", "constraint"}
@@ -152,8 +154,8 @@ class FairPostprocessor(FairClassifier):
         posterior: Form = "label_then_group",
         cv: Any = 5,
         holdout: float | None = None,
-        average: bool = False,
-        calibration: Calibration | None = None,
+        average: bool = True,
+        calibration: Calibration | None = "sigmoid",
         balance: Balance | None = None,
         weights: Literal["both", "fit", "constraint"] = "both",
         missing: Literal["error", "own_group"] = "error",
@@ -219,7 +221,7 @@ class FairPostprocessor(FairClassifier):
         )
         examples = given.examples.take(estimated.rows)
         if is_frozen(self.estimator) and recipe.form != "joint":
-            _warn_if_seen(estimated.cells[:, :, 1].sum(axis=1), examples.positive)
+            _warn_if_seen(estimated.plain[:, :, 1].sum(axis=1), examples.positive)
         solution = solve(
             _posteriors(estimated.cells, examples.codes, given.groups, known=recipe.form == "known"),
             self.constraint,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from typing import Any, Self
 
 import narwhals.stable.v2 as nw
@@ -11,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.utils.validation import check_is_fitted
 
-from evenhand.columns import Level, factorize
+from evenhand.columns import Level, factorize, is_missing
 from evenhand.features import column_names, has_names, read_features
 
 __all__ = ["TabularClassifier"]
@@ -154,6 +155,8 @@ def _numbers(column: Any) -> NDArray[np.float64] | None:
             return None
         else:
             column = np.array(column.to_list(), dtype=object)
+    if column.dtype.kind == "O" and _are_dates(column):
+        column = np.array([None if is_missing(value) else value for value in column], dtype="M8[us]")
     if column.dtype.kind == "M":
         days = column.astype("M8[us]").astype(np.int64) / 86.4e9
         return np.where(np.isnat(column), np.nan, days)
@@ -163,3 +166,8 @@ def _numbers(column: Any) -> NDArray[np.float64] | None:
         return np.asarray(column, dtype=np.float64) if column.dtype.kind in "biufO" else None
     except (TypeError, ValueError):
         return None
+
+
+def _are_dates(column: NDArray[Any]) -> bool:
+    known = [value for value in column if not is_missing(value)]
+    return bool(known) and all(isinstance(value, datetime.date) for value in known)

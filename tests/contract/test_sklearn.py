@@ -1,27 +1,40 @@
 """Scikit-learn's own checks of an estimator, and its tools."""
 
+import pickle
+
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
+import sklearn
 from scipy import sparse
+from sklearn.base import clone
+from sklearn.compose import make_column_transformer
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import make_scorer
+from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import evenhand as eh
 from evenhand.tabular import TabularClassifier
 
+FAIR = eh.DemographicParity(difference=0.05)
+LOOSE = eh.DemographicParity(difference=0.3)
 
-def above_median(X):
+
+def first_is_high(X):
     """Two groups from the first column of X, whatever X is."""
     first = X[:, [0]].toarray()[:, 0] if sparse.issparse(X) else np.asarray(X)[:, 0]
-    first = first.astype(float)
-    return {"high": first > 0.5}
+    return {"high": first.astype(float) > 0.5}
 
 
 def fair(**settings):
     return eh.FairPostprocessor(
         LogisticRegression(),
         eh.DemographicParity(difference=0.9),
-        sensitive_features=above_median,
+        sensitive_features=first_is_high,
         **settings,
     )
 
@@ -30,3 +43,129 @@ def fair(**settings):
 @parametrize_with_checks([fair(), fair(aware=True), TabularClassifier()])
 def test_passes_every_check_of_scikit_learn(estimator, check):
     check(estimator)
+
+
+@pytest.fixture(scope="module")
+def people():
+    """A table with two sensitive columns of text, a number and a category, and a label of text."""
+    rng = np.random.default_rng(0)
+    n = 400
+    sex, race = rng.choice(["F", "M"], n), rng.choice(["A", "B"], n)
+    skill = rng.normal(size=n) + (sex == "M")
+    town = rng.choice(["north", "south"], n)
+    y = np.where(skill + 0.5 * (town == "north") + rng.logistic(size=n) > 0.8, "yes", "no")
+    return pd.DataFrame({"skill": skill, "town": town, "sex": sex, "race": race}), y
+
+
+def model():
+    return make_pipeline(
+        make_column_transformer((StandardScaler(), ["skill"]), (OneHotEncoder(), ["town"])),
+        LogisticRegression(),
+    )
+
+
+@pytest.fixture(params=[False, True, ["sex"]], ids=["blind", "aware", "mixed"])
+def estimator(request):
+    return eh.FairPostprocessor(model(), FAIR, sensitive_features=["sex", "race"], aware=request.param, cv=3)
+
+
+def test_a_grid_search_reaches_the_tolerance_and_the_inner_model(people, estimator):
+    X, y = people
+    grid = {"constraint__difference": [0.02, 0.1], "estimator__logisticregression__C": [0.1, 1.0]}
+    search = GridSearchCV(estimator, grid, cv=2, scoring=eh.fair_scorer(LOOSE)).fit(X, y)
+    assert len(search.cv_results_["params"]) == 4
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    assert search.best_estimator_.constraint.difference in (0.02, 0.1)
+    assert estimator.constraint.difference == 0.05
+
+
+def test_cross_validation_predicts_and_scores(people, estimator):
+    X, y = people
+    decisions = cross_val_predict(estimator, X, y, cv=3)
+    assert set(decisions) == {"no", "yes"}
+    probabilities = cross_val_predict(estimator, X, y, cv=3, method="predict_proba")
+    assert np.allclose(probabilities.sum(axis=1), 1)
+    scores = cross_validate(
+        estimator, X, y, cv=3, scoring={"fair": eh.fair_scorer(LOOSE), "plain": "accuracy"}
+    )
+    assert (scores["test_plain"] > 0.5).all()
+    assert np.isfinite(scores["test_fair"]).all()
+
+
+def test_works_at_the_end_of_a_pipeline(people):
+    X, y = people
+    numbers = X[["skill"]].assign(sex=(X["sex"] == "F").astype(float))
+    scaled = StandardScaler().set_output(transform="pandas")
+    steps = make_pipeline(
+        scaled, eh.FairPostprocessor(LogisticRegression(), FAIR, sensitive_features="sex", cv=2)
+    )
+    scores = cross_validate(steps, numbers, y, cv=2)
+    assert (scores["test_score"] > 0.5).all()
+
+
+def test_a_clone_and_a_pickle_decide_alike(people, estimator):
+    X, y = people
+    fitted = estimator.fit(X, y)
+    again = clone(estimator).fit(X, y)
+    kept = pickle.loads(pickle.dumps(fitted))  # noqa: S301
+    for other in (again, kept):
+        assert (other.predict(X) == fitted.predict(X)).all()
+        assert other.rule_.to_json() == fitted.rule_.to_json()
+
+
+def test_is_shown_as_a_diagram(people, estimator):
+    X, y = people
+    page = estimator.fit(X, y)._repr_html_()
+    assert "FairPostprocessor" in page
+    assert "LogisticRegression" in page
+
+
+@pytest.fixture
+def routing():
+    with sklearn.config_context(enable_metadata_routing=True):
+        yield
+
+
+@pytest.mark.parametrize("aware", [False, True])
+def test_metadata_routing_hands_over_groups_and_weights(people, routing, aware):
+    X, y = people
+    groups, weights = X[["sex", "race"]], np.linspace(0.5, 1.5, len(X))
+    inner = make_pipeline(StandardScaler(), LogisticRegression())
+    estimator = (
+        eh.FairPostprocessor(inner, FAIR, aware=aware, cv=2)
+        .set_fit_request(sensitive_features=True, sample_weight=True)
+        .set_predict_request(sensitive_features=True)
+        .set_score_request(sensitive_features=True, sample_weight=False)
+    )
+    scores = cross_validate(
+        estimator, X[["skill"]], y, cv=2, params={"sensitive_features": groups, "sample_weight": weights}
+    )
+    assert (scores["test_score"] > 0.5).all()
+    if not aware:  # scikit-learn hands nothing from a scorer to predict
+        scorer = make_scorer(eh.accuracy_within, constraint=LOOSE).set_score_request(sensitive_features=True)
+        search = GridSearchCV(estimator, {"constraint__difference": [0.01, 0.2]}, scoring=scorer, cv=2)
+        search.fit(X[["skill"]], y, sensitive_features=groups, sample_weight=weights)
+        assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+def test_weights_reach_a_classifier_inside_a_pipeline(people):
+    X, y = people
+    groups = X[["sex"]]
+    inner = make_pipeline(StandardScaler(), LogisticRegression())
+    plain = eh.FairPostprocessor(inner, FAIR, cv=2).fit(X[["skill"]], y, sensitive_features=groups)
+    weights = np.where(y == "yes", 10.0, 1.0)
+    heavy = clone(plain).fit(X[["skill"]], y, sensitive_features=groups, sample_weight=weights)
+    assert (heavy.predict(X[["skill"]]) == "yes").mean() > (plain.predict(X[["skill"]]) == "yes").mean() + 0.1
+
+
+@pytest.mark.parametrize("read", [pd.DataFrame, pl.from_pandas, lambda X: pl.from_pandas(X).to_arrow()])
+def test_every_table_library_gives_the_same_decisions(people, read):
+    X, y = people
+    decide = {}
+    for aware in (False, True):
+        estimator = eh.FairPostprocessor(
+            constraint=FAIR, sensitive_features=["sex", "race"], aware=aware, cv=2
+        )
+        decide[aware] = estimator.fit(read(X), y).predict(read(X))
+        assert (decide[aware] == clone(estimator).fit(X, y).predict(X)).all()
+    assert (decide[False] != decide[True]).any()
