@@ -235,7 +235,7 @@ def test_a_frozen_joint_model_gives_cells():
     [
         LogisticRegression(),
         DecisionTreeClassifier(min_samples_leaf=20),
-        XGBClassifier(n_estimators=50),
+        XGBClassifier(n_estimators=200),
     ],
     ids=lambda model: type(model).__name__,
 )

@@ -34,7 +34,7 @@ __all__ = ["FairPostprocessor"]
 
 _DIGITS = 12
 _ENOUGH = 200
-_TOO_CLOSE = 0.006
+_TOO_CLOSE = 0.003
 
 
 class FairPostprocessor(FairClassifier):
