@@ -36,6 +36,8 @@ class Estimated:
         Their posteriors, by models that did not see them.
     model : PosteriorModel
         For new rows.
+    final : array
+        Of the same rows, by that model.
     plain : array
         The posteriors before calibration.
     """
@@ -43,6 +45,7 @@ class Estimated:
     rows: NDArray[np.intp]
     cells: Floats
     model: PosteriorModel
+    final: Floats
     plain: Floats
 
 
@@ -84,7 +87,8 @@ def cross_fit(
     """
     if is_frozen(recipe.label) and (recipe.form in ("known", "joint") or is_frozen(recipe.group)):
         model = recipe.fit(examples)
-        found = _estimated(np.arange(len(examples)), model.cells(examples.X, examples.allowed), model)
+        cells = model.cells(examples.X, examples.allowed)
+        found = Estimated(np.arange(len(examples)), cells, model, final=cells, plain=cells)
     elif holdout is not None:
         found = _held_out(recipe, examples, holdout, seed)
     else:
@@ -96,12 +100,11 @@ def cross_fit(
     target = used.cells if found.cells.shape[1] > 1 else used.positive.astype(np.intp)
     curves = fit_calibrator(calibration, found.cells.reshape(len(used), -1), target, used.weights)
     return replace(
-        found, cells=calibrated(curves, found.cells, used.allowed), model=Calibrated(found.model, curves)
+        found,
+        cells=calibrated(curves, found.cells, used.allowed),
+        final=calibrated(curves, found.final, used.allowed),
+        model=Calibrated(found.model, curves),
     )
-
-
-def _estimated(rows: NDArray[np.intp], cells: Floats, model: PosteriorModel) -> Estimated:
-    return Estimated(rows, cells, model, plain=cells)
 
 
 def _held_out(recipe: Recipe, examples: Examples, share: float, seed: int) -> Estimated:
@@ -117,7 +120,8 @@ def _held_out(recipe: Recipe, examples: Examples, share: float, seed: int) -> Es
     model = recipe.fit(examples.take(first))
     second = np.sort(second)
     part = examples.take(second)
-    return _estimated(second, model.cells(part.X, part.allowed), model)
+    cells = model.cells(part.X, part.allowed)
+    return Estimated(second, cells, model, final=cells, plain=cells)
 
 
 def _folds(
@@ -145,7 +149,8 @@ def _folds(
         times[test] += 1
     rows = np.flatnonzero(times)
     model = averaged(model for model, _ in done) if average else done[-1][0]
-    return _estimated(rows, sums[rows] / times[rows, None, None], model)
+    cells, part = sums[rows] / times[rows, None, None], examples.take(rows)
+    return Estimated(rows, cells, model, final=model.cells(part.X, part.allowed), plain=cells)
 
 
 def _fold(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -27,14 +28,41 @@ from evenhand.rates import CellRates
 from evenhand.rows import RowName
 from evenhand.rule import Rule
 from evenhand.scores import GroupedScores
-from evenhand.solution import error_prices, solve
+from evenhand.solution import Solution, error_prices, solve
 from evenhand.solver.certificate import Certificate
+from evenhand.ties import settle_ties
 
 __all__ = ["FairPostprocessor"]
 
 _DIGITS = 12
 _ENOUGH = 200
 _TOO_CLOSE = 0.003
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What a rule is found on: posteriors of rows that their model has not seen.
+
+    Attributes
+    ----------
+    given : Training
+    posteriors : array of shape (k, M, 2), or GroupedScores
+    final : array or GroupedScores
+        Of the same rows, by the model for new ones.
+    weights : array or None
+        Of those rows, in risk and requirement.
+    model : PosteriorModel
+        For new rows.
+    key : str
+        For decisions by lot.
+    """
+
+    given: Training
+    posteriors: NDArray[Any] | GroupedScores
+    final: NDArray[Any] | GroupedScores
+    weights: NDArray[np.float64] | None
+    model: PosteriorModel
+    key: str
 
 
 class FairPostprocessor(FairClassifier):
@@ -205,6 +233,11 @@ class FairPostprocessor(FairClassifier):
         self
         """
         self.__dict__.pop("rule_", None)  # an interrupted fit leaves an unfitted estimator
+        evidence = self._estimate(X, y, sensitive_features, sample_weight)
+        return self._adopt(evidence, self._solve(evidence, self.constraint))
+
+    def _estimate(self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> Evidence:
+        """Learn posteriors, and give those of rows that their model has not seen."""
         given = self._training(X, y, sensitive_features, sample_weight)
         seed = int(check_random_state(self.random_state).randint(2**31))
         recipe = self._recipe(given, seed)
@@ -219,27 +252,44 @@ class FairPostprocessor(FairClassifier):
             n_jobs=self.n_jobs,
             verbose=self.verbose,
         )
-        examples = given.examples.take(estimated.rows)
+        rows = estimated.rows
         if is_frozen(self.estimator) and recipe.form != "joint":
-            _warn_if_seen(estimated.plain[:, :, 1].sum(axis=1), examples.positive)
-        solution = solve(
-            _posteriors(estimated.cells, examples.codes, given.groups, known=recipe.form == "known"),
-            self.constraint,
-            cost=self.cost,
-            sample_weight=None if given.weights is None else given.weights[estimated.rows],
-            tol=self.tol,
-            groups=given.groups,
+            _warn_if_seen(estimated.plain[:, :, 1].sum(axis=1), given.examples.positive[rows])
+        known, codes = recipe.form == "known", given.examples.codes[rows]
+        return Evidence(
+            given,
+            _posteriors(estimated.cells, codes, given.groups, known=known),
+            _posteriors(estimated.final, codes, given.groups, known=known),
+            None if given.weights is None else given.weights[rows],
+            estimated.model,
+            f"{seed:08x}",
         )
-        self.classes_ = given.classes
-        self.groups_ = given.groups
-        self.sight_ = given.sight
-        self.posterior_model_ = estimated.model
+
+    def _solve(self, evidence: Evidence, constraint: Constraint, start: Solution | None = None) -> Solution:
+        """Find the optimum on the evidence."""
+        return solve(
+            evidence.posteriors,
+            constraint,
+            cost=self.cost,
+            sample_weight=evidence.weights,
+            tol=self.tol,
+            groups=evidence.given.groups,
+            start=start,
+        )
+
+    def _adopt(self, evidence: Evidence, solution: Solution) -> Self:
+        """Become the classifier that a solution describes."""
+        self.classes_ = evidence.given.classes
+        self.groups_ = evidence.given.groups
+        self.sight_ = evidence.given.sight
+        self.posterior_model_ = evidence.model
         self.multipliers_ = solution.multipliers
         self.shadow_prices_ = solution.shadow_prices
         self.certificate_ = solution.certificate
         self.rates_ = solution.rates
-        self.prices_ = error_prices(self.cost, len(given.groups))
-        self.rule_ = solution.rule.with_key(f"{seed:08x}")
+        self.prices_ = error_prices(self.cost, len(evidence.given.groups))
+        rule = settle_ties(solution.rule, evidence.final, solution.selection, evidence.weights)
+        self.rule_ = rule.with_key(evidence.key)
         return self
 
     def _recipe(self, given: Training, seed: int) -> Recipe:

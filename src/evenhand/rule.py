@@ -123,9 +123,9 @@ class Rule:
         near = np.flatnonzero(np.abs(H) <= ROUNDING * largest)
         terms = np.tensordot(written_out(posteriors, near, len(self.table)), np.abs(self.table), axes=2)
         chosen[near[np.abs(H[near]) <= ROUNDING * np.maximum(self.unit, terms)]] = self.chance
-        known = self._known()
+        known = self.boundary()
         if known:
-            open_rows = np.flatnonzero(np.abs(H) <= self.reach)
+            open_rows = self._beside_atoms(H, ROUNDING * largest)
             for row, atom in zip(open_rows, written_out(posteriors, open_rows, len(self.table)), strict=True):
                 chosen[row] = known.get(atom.tobytes(), chosen[row])
         return chosen
@@ -225,12 +225,22 @@ class Rule:
                 raise
             raise InputError(f"this text is no rule: {type(error).__name__}: {error}") from None
 
-    def _known(self) -> dict[bytes, float]:
+    def boundary(self) -> dict[bytes, float]:
+        """Give the probability of deciding 1 at each atom, by the bytes of the atom."""
         if self.atoms is None or self.chances is None:
             return {}
         return {
             atom.tobytes(): chance for atom, chance in zip(self.atoms, self.chances.tolist(), strict=True)
         }
+
+    def _beside_atoms(self, H: NDArray[np.float64], width: float) -> NDArray[np.intp]:
+        """Find the rows with the H of some atom, which alone can be atoms."""
+        near = np.flatnonzero(np.abs(H) <= self.reach)
+        own = np.sort(np.tensordot(np.asarray(self.atoms), self.table, axes=2))
+        places = np.searchsorted(own, H[near])
+        low, high = own[np.maximum(places - 1, 0)], own[np.minimum(places, len(own) - 1)]
+        distance = np.minimum(np.abs(H[near] - low), np.abs(H[near] - high))
+        return np.asarray(near[distance <= width])
 
 
 def lots(tokens: Sequence[bytes], key: str) -> NDArray[np.float64]:

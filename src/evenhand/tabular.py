@@ -13,12 +13,14 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.utils.validation import check_is_fitted
 
 from evenhand.columns import Level, factorize, is_missing
+from evenhand.exceptions import InputError
 from evenhand.features import column_names, has_names, read_features
 
 __all__ = ["TabularClassifier"]
 
 _MOST_CATEGORIES = 254  # what the boosted trees hold beside a bin for the rest
 _MOST_LEVELS = 1_000_000
+_ENOUGH_TO_SET_ASIDE = 200
 
 
 class TabularClassifier(ClassifierMixin, BaseEstimator):
@@ -81,19 +83,19 @@ class TabularClassifier(ClassifierMixin, BaseEstimator):
         self
         """
         X = read_features(self, X, reset=True, accept_sparse=False)
+        if y is None:
+            raise InputError("this classifier requires y to be passed, but the target y is None.")
         levels = [_levels(column) for column in _columns(X)]
-        matrix = _matrix(X, levels)
-        y = np.asarray(y)
-        rarest = int(np.unique(y, return_counts=True)[1].min())
+        matrix, target, weights = _without_singles(_matrix(X, levels), np.asarray(y), sample_weight)
         model = HistGradientBoostingClassifier(
             learning_rate=self.learning_rate,
             max_iter=self.max_iter,
             max_leaf_nodes=self.max_leaf_nodes,
             categorical_features=[known is not None for known in levels],
-            early_stopping=rarest > 1 and len(y) >= 200,
+            early_stopping=len(target) >= _ENOUGH_TO_SET_ASIDE,
             random_state=self.random_state,
         )
-        self.model_ = model.fit(matrix, y, sample_weight=sample_weight)
+        self.model_ = model.fit(matrix, target, sample_weight=weights)
         self.levels_ = levels
         self.n_iter_ = self.model_.n_iter_
         self.classes_ = self.model_.classes_
@@ -109,6 +111,20 @@ class TabularClassifier(ClassifierMixin, BaseEstimator):
         """Give the most probable class of each row."""
         check_is_fitted(self)
         return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+
+
+def _without_singles(
+    matrix: NDArray[np.float64], y: NDArray[Any], sample_weight: Any
+) -> tuple[NDArray[np.float64], NDArray[Any], NDArray[np.float64] | None]:
+    """Count the row of a class that has but one as two halves, so that one can be set aside."""
+    classes, counts = np.unique(y, return_counts=True)
+    single = np.flatnonzero(np.isin(y, classes[counts == 1]))
+    if not len(single) or len(y) != len(matrix):
+        return matrix, y, sample_weight
+    weights = np.ones(len(y)) if sample_weight is None else np.array(sample_weight, dtype=np.float64)
+    weights[single] /= 2
+    rows = np.concatenate([np.arange(len(y)), single])
+    return matrix[rows], y[rows], weights[rows]
 
 
 def _columns(X: Any) -> list[Any]:

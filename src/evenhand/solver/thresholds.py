@@ -24,6 +24,7 @@ __all__ = ["Steps", "mix_thresholds"]
 _MAX_ROUNDS = 200
 _FIRST = 16
 _BETWEEN = 5
+_FEW_EDGES = 12
 _PRICE = 1e3
 
 Corner = tuple[int, int]
@@ -60,7 +61,12 @@ class Steps:
         starts = np.concatenate([[0], np.cumsum(np.array(sizes) + 1)[:-1]]).astype(np.intp)
         chances: Vector = np.concatenate(self.chances)
         place = starts[codes]
-        for step in range(max(sizes, default=0)):  # few edges, so that comparing with each is fastest
+        if max(sizes, default=0) > _FEW_EDGES:
+            for m, edges in enumerate(self.edges):
+                own = np.flatnonzero(codes == m)
+                place[own] += np.searchsorted(edges, eta[own])
+            return np.asarray(chances[place])
+        for step in range(max(sizes, default=0)):  # comparing with each of a few edges is fastest
             edge = np.array([edges[step] if step < len(edges) else np.inf for edges in self.edges])
             place += eta > edge[codes]
         return np.asarray(chances[place])

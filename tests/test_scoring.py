@@ -1,0 +1,45 @@
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LogisticRegression
+
+import evenhand as eh
+from evenhand.exceptions import GroupError
+
+FAIR = eh.DemographicParity(difference=0.2)
+X = pd.DataFrame({"x": np.arange(8.0), "sex": list("FMFMFMFM")})
+Y = np.array([0, 1, 0, 1, 0, 0, 1, 1])
+
+
+def test_what_satisfies_ranks_above_what_does_not():
+    fair = eh.accuracy_within(Y, np.zeros(8, int), constraint=FAIR, sensitive_features=X["sex"])
+    unfair = eh.accuracy_within(
+        Y, (X["sex"] == "M").astype(int), constraint=FAIR, sensitive_features=X["sex"]
+    )
+    assert fair == 0.5
+    assert unfair == pytest.approx(0.2 - 0.5)
+
+
+def test_what_is_undefined_everywhere_has_no_score():
+    opportunity = eh.EqualOpportunity(difference=0.2)
+    one = eh.accuracy_within(
+        [0, 0, 0, 1], [0, 0, 0, 1], constraint=opportunity, sensitive_features=list("aabb")
+    )
+    assert one == 1
+
+
+def test_a_scorer_finds_groups_by_itself_or_through_the_estimator():
+    plain = DummyClassifier(strategy="constant", constant=1).fit(X, Y)
+    assert eh.fair_scorer(FAIR, sensitive_features="sex")(plain, X, Y) == 0.5
+    with pytest.raises(GroupError, match="name the columns of X"):
+        eh.fair_scorer(FAIR)(plain, X, Y)
+    fair = eh.FairPostprocessor(LogisticRegression(), FAIR, sensitive_features="sex", cv=2).fit(X, Y)
+    assert eh.fair_scorer(FAIR)(fair, X, Y) <= 1
+
+
+def test_weights_count():
+    weights = [1, 1, 1, 1, 0, 0, 0, 0]
+    plain = DummyClassifier(strategy="constant", constant=0).fit(X, Y)
+    scorer = eh.fair_scorer(FAIR, sensitive_features="sex")
+    assert scorer(plain, X, Y, sample_weight=weights) == 0.5

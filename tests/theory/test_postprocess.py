@@ -1,0 +1,66 @@
+"""The classifier against optima that are known."""
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.frozen import FrozenEstimator
+from sklearn.tree import DecisionTreeClassifier
+
+import evenhand as eh
+from evenhand.datasets import FiniteProblem, GaussianProblem
+
+NOTIONS = [
+    eh.DemographicParity(difference=0.05),
+    eh.EqualOpportunity(ratio=0.9),
+    eh.EqualizedOdds(difference=0.05),
+    eh.AccuracyParity(difference=0.03, groups="independent"),
+]
+
+
+@pytest.mark.parametrize("constraint", NOTIONS, ids=str)
+def test_with_counted_posteriors_the_population_optimum_is_approached(constraint):
+    """A tree counts a finite problem exactly, so that only sampling stands between us and the optimum."""
+    problem = FiniteProblem.random(8, levels=(2, 2), concentration=1.0, seed=5)
+    best = problem.optimum(constraint)
+    losses = []
+    for n in (1_000, 100_000):
+        drawn = problem.sample(n, seed=1)
+        fair = eh.FairPostprocessor(DecisionTreeClassifier(), constraint, calibration=None, average=False)
+        fair.fit(drawn.X, drawn.y, sensitive_features=drawn.sensitive)
+        selection = fair.predict_proba(np.arange(8.0)[:, None])[:, 1]
+        rates = problem.rates(selection)
+        rows = constraint.rows(rates.masses, rates.groups)
+        losses.append(abs(rates.risk() - best.risk) + rows.violation(rates.rates))
+    assert losses[1] < 0.02
+    assert losses[1] < losses[0] + 1e-3
+
+
+class Oracle(ClassifierMixin, BaseEstimator):
+    """Knows P(S, Y | x) of a Gaussian problem."""
+
+    def __init__(self, problem):
+        self.problem = problem
+        self.classes_ = np.arange(2 * len(problem.groups))
+
+    def fit(self, X, y):  # noqa: ARG002
+        return self
+
+    def predict_proba(self, X):
+        return self.problem.posteriors(X).reshape(len(X), -1)
+
+
+@pytest.mark.parametrize("constraint", NOTIONS[:3], ids=str)
+def test_with_true_posteriors_decisions_become_those_of_the_optimal_rule(constraint):
+    problem = GaussianProblem.random(levels=(2, 2), seed=1)
+    best = problem.optimum(constraint)
+    grid = problem.sample(20_000, seed=9).X
+    optimal = np.tensordot(problem.posteriors(grid), best.solution, axes=2) > 0
+    shares = []
+    for n in (500, 50_000):
+        drawn = problem.sample(n, seed=2)
+        oracle = FrozenEstimator(Oracle(problem))
+        fair = eh.FairPostprocessor(oracle, constraint, posterior="joint", calibration=None)
+        fair.fit(drawn.X, drawn.y, sensitive_features=drawn.sensitive)
+        shares.append(np.mean(fair.predict(grid) != optimal))
+    assert shares[1] < 0.02
+    assert shares[1] <= shares[0]
