@@ -288,3 +288,19 @@ def test_an_interrupted_fit_leaves_an_unfitted_estimator(monkeypatch):
 def test_the_same_seed_gives_the_same_rule_and_others_do_not():
     one, same, other = (fitted(random_state=seed).rule_.to_json() for seed in (0, 0, 1))
     assert one == same != other
+
+
+def test_ids_tell_people_apart_who_look_the_same(trees):
+    fair = fitted(trees, aware=True, calibration=None)
+    f = fair.predict_proba(TEST.X, sensitive_features=TEST.sensitive)[:, 1]
+    row = int(np.flatnonzero((f > 0.1) & (f < 0.9))[0])
+    X = np.repeat(TEST.X[[row]], 2000, axis=0)
+    groups = {name: np.repeat(values[row], 2000) for name, values in TEST.sensitive.items()}
+    assert len(set(fair.predict(X, sensitive_features=groups))) == 1
+    ids = [f"account {k}" for k in range(2000)]
+    decisions = fair.predict(X, sensitive_features=groups, ids=ids)
+    assert decisions.mean() == pytest.approx(f[row], abs=0.05)
+    few = {name: values[:10] for name, values in groups.items()}
+    assert (fair.predict(X[:10], sensitive_features=few, ids=ids[:10]) == decisions[:10]).all()
+    with pytest.raises(InputError, match="ids has 3 where 2,000 were expected"):
+        fair.predict(X, sensitive_features=groups, ids=[1, 2, 3])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,12 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
+from evenhand.columns import named_columns
 from evenhand.data import Labels, check_rows, read_labels, read_weights
 from evenhand.exceptions import InputError
 from evenhand.features import read_features
 from evenhand.groups import Groups
-from evenhand.learner import is_frozen
+from evenhand.learner import check_model, is_frozen
 from evenhand.notions import Constraint
 from evenhand.people import Sight, find_groups, find_sight
 from evenhand.posteriors import Examples
@@ -74,8 +76,17 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
                 "constraint should be a notion of fairness, such as DemographicParity(difference=0.02), but "
                 f"is {self.constraint!r}."
             )
+        self.constraint.check(None)
+        check_model(self._label_model, role="estimator")
+        check_model(self._group_model, role="group_estimator")
+        if not isinstance(self.min_group_size, Integral) or self.min_group_size < 0:
+            raise InputError(
+                f"min_group_size should be a whole number from 0 on, but is {self.min_group_size!r}."
+            )
         X = read_features(self, X, reset=True)
         y = _label_column(y)
+        if sensitive_features is not None:  # refuses lazy tables and names that occur twice
+            named_columns(sensitive_features, what="sensitive_features", default_name="sensitive_feature")
         check_rows({"X": X, "y": y, "sensitive_features": sensitive_features, "sample_weight": sample_weight})
         labels: Labels = read_labels(y, pos_label=self.pos_label)
         weights = read_weights(sample_weight, X.shape[0])
@@ -91,6 +102,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             unseen=self.unseen,
             min_size=self.min_group_size,
         )
+        self.constraint.check(groups)
         sight = find_sight(
             X,
             columns,
@@ -120,24 +132,30 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             return self.group_estimator
         return TabularClassifier() if is_frozen(self._label_model) else self._label_model
 
-    def _decide(self, X: Any, sensitive_features: Any) -> NDArray[np.bool_]:
+    def _decide(self, X: Any, sensitive_features: Any, ids: Any) -> NDArray[np.bool_]:
         raise NotImplementedError
 
-    def predict(self, X: Any, *, sensitive_features: Any = None) -> NDArray[Any]:
+    def predict(self, X: Any, *, sensitive_features: Any = None, ids: Any = None) -> NDArray[Any]:
         """Decide: one of the two labels for each row, the same for the same person every time.
+
+        A decision by lot hangs on who the person is: by default, on the row of X, so that people with the
+        same features get the same answer. With `ids` it hangs on these, and shares come out as planned also
+        where many people have the same features.
 
         Parameters
         ----------
         X : table or array
         sensitive_features : table, mapping or array, optional
             Needed only where they may be used and are not columns of X.
+        ids : array or series, optional
+            What people are known by, such as a number of their account.
 
         Returns
         -------
         array, shape (n,)
         """
         check_is_fitted(self)
-        return np.asarray(self.classes_[self._decide(X, sensitive_features).astype(np.intp)])
+        return np.asarray(self.classes_[self._decide(X, sensitive_features, ids).astype(np.intp)])
 
     def score(self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None) -> float:
         """Give the share of decisions that equal the label.
@@ -153,6 +171,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         -------
         float
         """
+        check_rows({"X": X, "y": y, "sample_weight": sample_weight})
         decisions = self.predict(X, sensitive_features=sensitive_features)
         return float(accuracy_score(np.asarray(y), decisions, sample_weight=sample_weight))
 

@@ -13,6 +13,7 @@ __all__ = [
     "InputError",
     "MissingExtraError",
     "TrainingRowsWarning",
+    "UnseenGroupWarning",
     "VacuousConstraintWarning",
     "VisibleFeatureWarning",
 ]
@@ -70,6 +71,10 @@ class VacuousConstraintWarning(EvenhandWarning):
 
 class ConstantScoreWarning(EvenhandWarning):
     """All rows have the same scores, so that decisions can only be drawn by lot."""
+
+
+class UnseenGroupWarning(EvenhandWarning):
+    """Groups that were not there at fit seem to be those of fit, written in another type."""
 
 
 class VisibleFeatureWarning(EvenhandWarning):

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, hstack, issparse
 from sklearn.utils.validation import validate_data
 
-from evenhand.columns import is_missing, named_columns
+from evenhand.columns import as_column, is_missing, named_columns
+from evenhand.data import check_rows
 from evenhand.exceptions import GroupError, InputError
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "columns_of",
     "drop_columns",
     "has_names",
+    "id_column",
     "join_columns",
     "person_tokens",
     "read_features",
@@ -56,10 +58,15 @@ def read_features(estimator: Any, X: Any, *, reset: bool, accept_sparse: bool = 
     """
     if nw.dependencies.is_into_dataframe(X) or hasattr(X, "collect"):
         named_columns(X, what="X", default_name="x")  # refuses lazy tables and names that occur twice
-        validate_data(estimator, X, reset=reset, skip_check_array=True)
         if len(X) == 0:
             raise InputError("X has no rows.")
+        if not column_names(X):
+            raise InputError("X has no columns.")
+        validate_data(estimator, X, reset=reset, skip_check_array=True)
         return X
+    if isinstance(X, np.ma.MaskedArray) and np.ma.getmaskarray(X).any():
+        hidden = int(np.ma.getmaskarray(X).sum())
+        raise InputError(f"X has {hidden:,} masked values. Fill them in or drop them.")
     if isinstance(X, list):
         array = np.asarray(X)
         X = np.array(X, dtype=object) if array.dtype.kind in "US" else array
@@ -112,6 +119,9 @@ def columns_of(X: Any, where: Columns) -> dict[str, Any]:
     if callable(where):
         return named_columns(where(X), what="sensitive_features", default_name="sensitive_feature")
     chosen = [_find(X, name) for name in _as_list(where)]
+    twice = [name for name in chosen if chosen.count(name) > 1]
+    if twice:
+        raise GroupError(f"sensitive_features names column {twice[0]!r} of X twice.")
     if has_names(X):
         frame = _frame(X)
         return {str(name): frame.get_column(name) for name in chosen}
@@ -167,6 +177,16 @@ def join_columns(X: Any, added: Mapping[Any, NDArray[np.float64]]) -> Any:
         both: list[Any] = [X, csr_array(block)]
         return hstack(both, format="csr")
     return np.hstack([X, block])
+
+
+def id_column(ids: Any, n_rows: int) -> NDArray[Any]:
+    """Read what people are known by, as a matrix of one column."""
+    column = as_column(ids, what="ids")
+    check_rows({"ids": column}, expected=n_rows)
+    values = column.to_list() if isinstance(column, nw.Series) else column.tolist()
+    matrix = np.empty((len(values), 1), dtype=object)
+    matrix[:, 0] = values
+    return matrix
 
 
 def person_tokens(X: Any, rows: NDArray[np.intp]) -> list[bytes]:

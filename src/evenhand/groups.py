@@ -8,6 +8,7 @@ so intersectional and independent requirements are the same mathematics.
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from evenhand.columns import Level, TooManyLevels, blocks, factorize, level_order, named_columns, show
 from evenhand.data import check_rows
-from evenhand.exceptions import GroupError, InputError
+from evenhand.exceptions import GroupError, InputError, UnseenGroupWarning
 
 __all__ = ["POOLED", "GroupName", "Groups", "Members", "Mode"]
 
@@ -224,7 +225,7 @@ class Groups:
         if count * len(self) > _MAX_MEMBERS:
             raise GroupError(
                 f"{count:,} groups over {len(self):,} combinations are too many to compare. "
-                "Pool rare groups (min_size), or use groups='independent'."
+                "Pool rare groups (min_size or min_group_size), or use groups='independent'."
             )
         if mode == "intersectional":
             return Members(self.names, np.eye(len(self), dtype=np.bool_))
@@ -267,6 +268,13 @@ class Groups:
         strange = [k for k, key in enumerate(keys) if key not in places]
         if strange and self.unseen == "error":
             raise GroupError(self._unseen_message([keys[k] for k in strange], counts[strange]))
+        hint = self._type_hint([keys[k] for k in strange])
+        if hint:
+            warnings.warn(
+                f"groups of {int(counts[strange].sum()):,} rows were not there at fit. {hint}",
+                UnseenGroupWarning,
+                stacklevel=2,
+            )
         return np.array([places[key] if key in places else fitting(key) for key in keys], np.int32)[codes]
 
     def _matched(self, columns: Mapping[str, Factors]) -> Sequence[Factors]:
@@ -287,6 +295,11 @@ class Groups:
         )
         more = f" and {len(keys) - 5} more" if len(keys) > 5 else ""
         message = f"{len(keys)} groups in {int(counts.sum()):,} rows were not there at fit: {shown}{more}."
+        hint = self._type_hint(keys) or "Check the spelling, or make the groups with unseen='pooled'."
+        return f"{message} {hint}"
+
+    def _type_hint(self, keys: Sequence[Key]) -> str:
+        """Explain that values differ from those of fit by their type only; empty if they do not."""
         for place, feature in enumerate(self.features):
             known = {key[place] for key in (*self.keys, *self.pooled)}
             written = {_written(value): value for value in known}
@@ -294,10 +307,10 @@ class Groups:
                 if new not in known and _written(new) in written:
                     old = written[_written(new)]
                     return (
-                        f"{message} {feature!r} was {old!r} of type {type(old).__name__} "
+                        f"{feature!r} was {old!r} of type {type(old).__name__} "
                         f"and is now {new!r} of type {type(new).__name__}: convert the column."
                     )
-        return f"{message} Check the spelling, or make the groups with unseen='pooled'."
+        return ""
 
 
 def _written(value: Level) -> str:
@@ -334,7 +347,7 @@ def _read_columns(sensitive_features: Any, *, max_levels: int | None) -> dict[st
             for name, column in columns.items()
         }
     except TooManyLevels as error:
-        raise GroupError(f"{error} Put the values into a few bins first, or raise max_levels.") from None
+        raise GroupError(f"{error} Put the values into a few bins first.") from None
 
 
 def _observed(

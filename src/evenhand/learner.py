@@ -16,7 +16,7 @@ from sklearn.utils.validation import has_fit_parameter
 from evenhand.exceptions import InputError
 from evenhand.features import take_rows
 
-__all__ = ["Learner", "check_learner", "fit_learner", "is_frozen"]
+__all__ = ["Learner", "check_learner", "check_model", "fit_learner", "is_frozen"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,9 @@ class Learner:
                 f"predict_proba of {_name(self.model)} has shape {found.shape}, not {(n, len(self.places))}."
             )
         out[:, self.places] = found
-        bad = int(np.count_nonzero(~((out >= 0).all(axis=1) & (np.abs(out.sum(axis=1) - 1) <= 1e-3))))
+        with np.errstate(invalid="ignore"):  # of inf - inf
+            total = out.sum(axis=1)
+        bad = int(np.count_nonzero(~((out >= 0).all(axis=1) & (np.abs(total - 1) <= 1e-3))))
         if bad:
             raise InputError(
                 f"probabilities of {_name(self.model)} are NaN, outside [0, 1] or do not sum to 1 in {bad:,} "
@@ -63,7 +65,13 @@ def is_frozen(estimator: Any) -> bool:
     return isinstance(estimator, FrozenEstimator)
 
 
-def check_learner(estimator: Any, *, weighted: bool, role: str) -> None:
+def check_model(estimator: Any, *, role: str) -> None:
+    """Refuse what is no estimator at all."""
+    if isinstance(estimator, type) or not hasattr(estimator, "fit"):
+        raise InputError(f"{role} should be a scikit-learn classifier, but is {estimator!r}.")
+
+
+def check_learner(estimator: Any, *, weighted: bool, role: str, balanced: bool = False) -> None:
     """Refuse, before any work, what cannot serve as a probabilistic classifier.
 
     Parameters
@@ -73,9 +81,10 @@ def check_learner(estimator: Any, *, weighted: bool, role: str) -> None:
         Whether it will be fitted with sample weights.
     role : str
         The name of the parameter, for messages.
+    balanced : bool
+        Whether the weights are those that balance small groups.
     """
-    if isinstance(estimator, type) or not hasattr(estimator, "fit"):
-        raise InputError(f"{role} should be a scikit-learn classifier, but is {estimator!r}.")
+    check_model(estimator, role=role)
     if not hasattr(estimator, "predict_proba"):
         raise InputError(
             f"{role} {_name(estimator)} has no predict_proba, and probabilities are needed. Wrap it in "
@@ -84,7 +93,11 @@ def check_learner(estimator: Any, *, weighted: bool, role: str) -> None:
     if weighted and not is_frozen(estimator) and not _takes_weights(estimator):
         raise InputError(
             f"{role} {_name(estimator)} does not take sample_weight in fit. Choose another classifier, or "
-            "set weights='constraint' to count weights in the requirement only."
+            + (
+                "set balance='upsample'."
+                if balanced
+                else "set weights='constraint' to count weights in the requirement only."
+            )
         )
 
 
@@ -130,11 +143,14 @@ def fit_learner(
 
 
 def _frozen_places(estimator: Any, n_classes: int, names: NDArray[Any] | None) -> NDArray[np.intp]:
-    own = list(getattr(estimator, "classes_", range(n_classes)))
-    for known in (None if names is None else list(names), list(range(n_classes))):
-        if known is not None and len(own) <= len(known) and all(name in known for name in own):
+    own = np.asarray(getattr(estimator, "classes_", range(n_classes))).tolist()
+    for known in (
+        None if names is None else np.asarray(names, dtype=object).tolist(),
+        list(range(n_classes)),
+    ):
+        if known is not None and len(own) == len(known) and all(name in known for name in own):
             return np.array([known.index(name) for name in own], dtype=np.intp)
-    expected = list(range(n_classes)) if names is None else list(names)
+    expected = list(range(n_classes)) if names is None else np.asarray(names, dtype=object).tolist()
     raise InputError(
         f"the frozen {_name(estimator)} has the classes {own}, where {expected} were expected."
         + ("" if names is not None else " With posterior='label_then_group' it may be a model of the label.")

@@ -98,6 +98,15 @@ class Constraint(Parameters):
             notion.set_params(**{notion.compares_by: tolerance})
         return changed
 
+    def check(self, groups: Groups | None) -> None:
+        """Refuse, before any work, parameters that cannot be used and groups that are too many to compare."""
+        for notion in self.notions:
+            notion._check()
+            if groups is not None:
+                single = notion.groups == "independent"
+                count = sum(len(groups.levels(name)) for name in groups.features) if single else len(groups)
+                _refuse_large(count * len(notion.statistics), len(groups))
+
     def _prepare(self, groups: Groups) -> None:
         """Check the parameters once more, as they can be assigned to, and warn if nothing is compared."""
         for notion in self.notions:
@@ -286,7 +295,7 @@ def _refuse_large(n_rows: int, n_groups: int) -> None:
     if needed > _MAX_ROW_BYTES:
         raise InputError(
             f"{n_rows:,} constraints on {n_groups:,} groups need {needed / 2**30:.1f} GiB. "
-            "Pool rare groups (min_size), or use groups='independent'."
+            "Pool rare groups (min_size or min_group_size), or use groups='independent'."
         )
 
 

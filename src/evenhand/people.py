@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from evenhand.columns import named_columns
 from evenhand.data import check_rows
-from evenhand.exceptions import GroupError, VisibleFeatureWarning
+from evenhand.exceptions import GroupError, InputError, VisibleFeatureWarning
 from evenhand.features import (
     Columns,
     column_names,
@@ -129,11 +129,17 @@ class Sight:
         """Validate X. A table may lack columns that are taken away anyway."""
         if self.hidden and has_names(X):
             there = set(column_names(X))
+            if len(X) == 0:
+                raise InputError("X has no rows.")
             if any(name not in there for name in self.hidden):
                 expected = [name for name in estimator.feature_names_in_ if name not in self.hidden]
                 visible = [name for name in column_names(X) if name not in self.hidden]
                 if visible == expected:
                     return X
+                if sorted(map(str, visible)) == sorted(map(str, expected)):
+                    raise InputError(
+                        f"the columns of X should be in the same order as they were in fit: {expected}."
+                    )
         return read_features(estimator, X, reset=False)
 
     def _visible(self, X: Any) -> Any:
@@ -198,6 +204,7 @@ def find_groups(
         )
     else:
         columns = columns_of(X, where)
+    check_rows({"X": X, "sensitive_features": columns})
     groups, codes = Groups.fit(columns, **policies)
     return groups, codes, columns
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -17,15 +18,15 @@ from sklearn.utils.validation import check_is_fitted
 from evenhand.calibration import Calibration
 from evenhand.classifier import FairClassifier, Training
 from evenhand.crossfit import cross_fit
-from evenhand.exceptions import InputError, TrainingRowsWarning
-from evenhand.features import Columns, person_tokens
+from evenhand.exceptions import ConstantScoreWarning, InputError, TrainingRowsWarning
+from evenhand.features import Columns, id_column, person_tokens
 from evenhand.groups import Groups
 from evenhand.learner import check_learner, is_frozen
 from evenhand.notions import Constraint
 from evenhand.people import Aware, People, Sight
 from evenhand.posteriors import Balance, Form, PosteriorModel, Recipe
 from evenhand.rates import CellRates
-from evenhand.rows import RowName
+from evenhand.rows import RowName, Rows
 from evenhand.rule import Rule
 from evenhand.scores import GroupedScores
 from evenhand.solution import Solution, error_prices, solve
@@ -139,6 +140,8 @@ class FairPostprocessor(FairClassifier):
         Risk attained, bound, gap and violation: the proof, given the posteriors.
     rates_ : CellRates
         Masses and selection rates of the cells, as the posteriors have them.
+    rows_ : Rows
+        The requirement written out, with the rows that were left out as undefined.
     posterior_model_ : PosteriorModel
         For new rows.
 
@@ -167,6 +170,7 @@ class FairPostprocessor(FairClassifier):
     shadow_prices_: Mapping[RowName, float]
     certificate_: Certificate
     rates_: CellRates
+    rows_: Rows
     prices_: NDArray[np.float64]
 
     def __init__(
@@ -255,6 +259,12 @@ class FairPostprocessor(FairClassifier):
         rows = estimated.rows
         if is_frozen(self.estimator) and recipe.form != "joint":
             _warn_if_seen(estimated.plain[:, :, 1].sum(axis=1), given.examples.positive[rows])
+        if _constant(estimated.final) and not _constant(estimated.cells):  # solve tells of the latter
+            warnings.warn(
+                "all rows have the same scores, so that decisions can only be drawn by lot.",
+                ConstantScoreWarning,
+                stacklevel=3,
+            )
         known, codes = recipe.form == "known", given.examples.codes[rows]
         return Evidence(
             given,
@@ -287,6 +297,7 @@ class FairPostprocessor(FairClassifier):
         self.shadow_prices_ = solution.shadow_prices
         self.certificate_ = solution.certificate
         self.rates_ = solution.rates
+        self.rows_ = solution.rows
         self.prices_ = error_prices(self.cost, len(evidence.given.groups))
         rule = settle_ties(solution.rule, evidence.final, solution.selection, evidence.weights)
         self.rule_ = rule.with_key(evidence.key)
@@ -297,13 +308,21 @@ class FairPostprocessor(FairClassifier):
         _check_choice("posterior", self.posterior, ("joint", "group_then_label", "label_then_group"))
         _check_choice("calibration", self.calibration, (None, "sigmoid", "isotonic", "binning"))
         _check_choice("balance", self.balance, (None, "weight", "upsample"))
+        error_prices(self.cost, len(given.groups))
+        if not isinstance(self.tol, Real) or not 0 < self.tol < 1:
+            raise InputError(f"tol should be between 0 and 1, but is {self.tol!r}.")
         form = "known" if given.sight.knows(given.groups) else self.posterior
         label, group = self._label_model, self._group_model
         weighted = given.examples.weights is not None
         reweighs = weighted or self.balance == "weight"
-        check_learner(label, weighted=reweighs if form == "joint" else weighted, role="estimator")
+        check_learner(
+            label,
+            weighted=reweighs if form == "joint" else weighted,
+            role="estimator",
+            balanced=not weighted,
+        )
         if form in ("group_then_label", "label_then_group"):
-            check_learner(group, weighted=reweighs, role="group_estimator")
+            check_learner(group, weighted=reweighs, role="group_estimator", balanced=not weighted)
         return Recipe(form, label, group, self.balance, given.classes, seed)
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -322,9 +341,10 @@ class FairPostprocessor(FairClassifier):
         people = self.sight_.people(self, X, sensitive_features)
         return people, self._posteriors(people)
 
-    def _decide(self, X: Any, sensitive_features: Any) -> NDArray[np.bool_]:
+    def _decide(self, X: Any, sensitive_features: Any, ids: Any) -> NDArray[np.bool_]:
         people, posteriors = self._read(X, sensitive_features)
-        decisions = self.rule_.decide(posteriors, lambda rows: person_tokens(people.X, rows))
+        who = people.X if ids is None else id_column(ids, len(posteriors))
+        decisions = self.rule_.decide(posteriors, lambda rows: person_tokens(who, rows))
         strangers, H = self._strangers(people, posteriors)
         decisions[strangers] = H > 0
         return decisions
@@ -390,6 +410,10 @@ def _posteriors(
     return GroupedScores(p[:, 0, 1], codes, len(groups)) if known else p
 
 
+def _constant(cells: NDArray[np.float64]) -> bool:
+    return len(cells) > 1 and bool(np.ptp(cells, axis=0).max() < 10.0**-_DIGITS)
+
+
 def _check_choice(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
     if value not in allowed:
         raise InputError(f"{name} should be one of {', '.join(map(repr, allowed))}, but is {value!r}.")
@@ -405,7 +429,8 @@ def _warn_if_seen(eta: NDArray[np.float64], positive: NDArray[np.bool_]) -> None
     off = abs(float((positive - eta).sum()))
     inner = np.clip(eta, 1e-6, 1 - 1e-6)
     slope, spread = _slope(np.asarray(logit(inner)), positive)
-    if len(eta) >= _ENOUGH and (off < _TOO_CLOSE * error or slope - 1 > max(0.2, 4 * spread)):
+    by_heart = eta[positive].min(initial=1) > eta[~positive].max(initial=0)
+    if len(eta) >= _ENOUGH and (by_heart or off < _TOO_CLOSE * error or slope - 1 > max(0.2, 4 * spread)):
         warnings.warn(
             "the frozen model seems to have been fitted to these rows, so that its scores are better here "
             "than on new ones and the tolerance may not hold there: fit with rows that it has not seen.",
