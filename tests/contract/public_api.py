@@ -16,3 +16,22 @@ try:
     groups.encode({"sex": ["X"]})
 except eh.exceptions.GroupError as error:
     message: str = str(error)
+
+
+def classifiers() -> None:
+    fair = eh.FairPostprocessor(
+        None,
+        both,
+        sensitive_features=["sex", "race"],
+        aware=["sex"],
+        cost=(1.0, 2.0),
+        posterior="joint",
+        cv=3,
+    )
+    fitted: eh.FairPostprocessor = fair.fit([[1.0], [2.0]], [0, 1], sensitive_features={"sex": ["F", "M"]})
+    decisions = fitted.predict([[1.0]], ids=["a"])
+    gap: float = fitted.certificate_.gap
+    text: str = fitted.rule_.to_json()
+    rule: eh.Rule = eh.Rule.from_json(text)
+    score: float = eh.accuracy_within([0, 1], [0, 1], constraint=notion, sensitive_features=["F", "M"])
+    scorer = eh.fair_scorer(notion, sensitive_features="sex")

@@ -40,7 +40,7 @@ def fair(**settings):
 
 
 @pytest.mark.filterwarnings("ignore::evenhand.exceptions.EvenhandWarning")
-@parametrize_with_checks([fair(), fair(aware=True), TabularClassifier()])
+@parametrize_with_checks([fair(), fair(aware=True), TabularClassifier(max_iter=20)])
 def test_passes_every_check_of_scikit_learn(estimator, check):
     check(estimator)
 
