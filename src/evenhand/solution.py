@@ -26,14 +26,14 @@ from evenhand.rates import CellRates
 from evenhand.rows import RowName, Rows
 from evenhand.rule import Rule, written_out
 from evenhand.scores import GroupedScores
-from evenhand.solver.certificate import Certificate
+from evenhand.solver.certificate import Certificate, certify
 from evenhand.solver.dense import DenseRows, is_tie, tie_width
 from evenhand.solver.grouped import GroupedRows
 from evenhand.solver.optimize import Optimum, optimize
 from evenhand.solver.oracle import Oracle, Vector
 from evenhand.solver.problem import Problem
 
-__all__ = ["Solution", "error_prices", "solve"]
+__all__ = ["Solution", "Task", "error_prices", "solve"]
 
 _SUM_TOLERANCE = 1e-3
 _NEGLIGIBLE = 1e-12
@@ -128,41 +128,124 @@ def solve(
     >>> bool(fair.certificate.gap < 1e-9 and fair.certificate.violation < 1e-9)
     True
     """
-    if not isinstance(constraint, Constraint):
-        raise InputError(f"constraint should be a notion of fairness, but is {constraint!r}.")
     if not isinstance(tol, Real) or not 0 < tol < 1:
         raise InputError(f"tol should be between 0 and 1, but is {tol!r}.")
-    if not isinstance(groups, Groups | None) or not isinstance(start, Solution | None):
-        raise InputError("groups should be made by Groups, and start should be an earlier Solution.")
-    try:
-        posteriors = posteriors if isinstance(posteriors, GroupedScores) else np.asarray(posteriors)
-    except ValueError:
-        raise InputError("posteriors should have shape (n, M, 2), but their rows differ in length.") from None
-    oracle, masses = _read_rows(posteriors, sample_weight)
-    masses = np.where(masses < _NEGLIGIBLE, 0.0, masses)
-    groups = groups if groups is not None else Groups.product({"group": range(len(masses))})
-    if len(groups) != len(masses):
-        raise InputError(f"the posteriors are about {len(masses)} groups, but {len(groups)} were named.")
-    prices = error_prices(cost, len(masses))
-    unit = _unit(prices)
-    rows = constraint.rows(masses, groups)
-    problem = _problem(rows, masses, prices / unit)
-    refuse_infeasible(oracle, problem, constraint, rows=rows, masses=masses, groups=groups)
-    first = None if start is None else _multipliers(start, rows) / unit
-    optimum = optimize(oracle, problem, tol=tol, start=first)
-    if optimum is None:
-        raise CertificateError(
-            f"no algorithm proved a solution to a gap of {tol:g} on {oracle.n_rows:,} rows; try a larger tol."
+    if not isinstance(start, Solution | None):
+        raise InputError("start should be an earlier Solution.")
+    task = Task.read(posteriors, constraint, cost=cost, sample_weight=sample_weight, groups=groups)
+    return task.solve(tol=tol, start=start)
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A requirement on given rows, read and written as the problem that the solver sees.
+
+    Attributes
+    ----------
+    posteriors : array, shape (n, M, 2), or GroupedScores
+    constraint : Constraint
+    groups : Groups
+    masses : array, shape (M, 2)
+        As the posteriors have them.
+    rows : Rows
+        The requirement written out.
+    unit : float
+        Size of costs, by which those in `problem` are divided.
+    oracle, problem
+        What the solver sees.
+    """
+
+    posteriors: NDArray[Any] | GroupedScores
+    constraint: Constraint
+    groups: Groups
+    masses: NDArray[np.float64]
+    rows: Rows
+    unit: float
+    oracle: Oracle
+    problem: Problem
+
+    @classmethod
+    def read(
+        cls,
+        posteriors: NDArray[Any] | GroupedScores,
+        constraint: Constraint,
+        *,
+        cost: ArrayLike = 0.5,
+        sample_weight: Any = None,
+        groups: Groups | None = None,
+    ) -> Task:
+        """Validate what :func:`solve` is given."""
+        if not isinstance(constraint, Constraint):
+            raise InputError(f"constraint should be a notion of fairness, but is {constraint!r}.")
+        if not isinstance(groups, Groups | None):
+            raise InputError("groups should be made by Groups.")
+        try:
+            posteriors = posteriors if isinstance(posteriors, GroupedScores) else np.asarray(posteriors)
+        except ValueError:
+            raise InputError(
+                "posteriors should have shape (n, M, 2), but their rows differ in length."
+            ) from None
+        oracle, masses = _read_rows(posteriors, sample_weight)
+        masses = np.where(masses < _NEGLIGIBLE, 0.0, masses)
+        groups = groups if groups is not None else Groups.product({"group": range(len(masses))})
+        if len(groups) != len(masses):
+            raise InputError(f"the posteriors are about {len(masses)} groups, but {len(groups)} were named.")
+        prices = error_prices(cost, len(masses))
+        unit = _unit(prices)
+        rows = constraint.rows(masses, groups)
+        problem = _problem(rows, masses, prices / unit)
+        return cls(posteriors, constraint, groups, masses, rows, unit, oracle, problem)
+
+    def solve(self, *, tol: float, start: Solution | None = None, shift: Vector | None = None) -> Solution:
+        """Find the optimum and prove it.
+
+        Parameters
+        ----------
+        tol : float
+            Largest gap that is accepted.
+        start : Solution, optional
+            To start from.
+        shift : array, shape (J,), optional
+            By how much a deployed classifier was seen to be off the rows' values: taken off the bounds.
+
+        Returns
+        -------
+        Solution
+        """
+        problem = self.problem
+        if shift is not None:
+            problem = replace(problem, lo=problem.lo - shift, hi=problem.hi - shift)
+        refuse_infeasible(
+            self.oracle, problem, self.constraint, rows=self.rows, masses=self.masses, groups=self.groups
         )
-    rates = CellRates(groups, masses, optimum.totals.sums.reshape(masses.shape))
-    names = dict(zip(rows.names, (unit * optimum.multipliers).tolist(), strict=True))
-    table = problem.direction(optimum.multipliers).reshape(masses.shape)
-    rule = _rule(table, posteriors, optimum)
-    rule = replace(rule, table=unit * table, unit=unit, reach=unit * rule.reach)
-    proof = optimum.certificate
-    certificate = Certificate(unit * proof.objective, unit * proof.bound, proof.violation)
-    prices_of_rows = _shadow_prices(constraint, rates, rows, names)
-    return Solution(rule, optimum.totals.selection, names, prices_of_rows, rates, certificate, rows)
+        first = None if start is None else _multipliers(start, self.rows) / self.unit
+        optimum = optimize(self.oracle, problem, tol=tol, start=first)
+        if optimum is None:
+            raise CertificateError(
+                f"no algorithm proved a solution to a gap of {tol:g} on {self.oracle.n_rows:,} rows; try a "
+                "larger tol."
+            )
+        return self._solution(optimum)
+
+    def at(self, multipliers: Vector) -> Solution:
+        """Give the classifier at multipliers that come from elsewhere, with what can be proven of it.
+
+        Where H is 0 the decision is against the positive label.
+        """
+        point = np.asarray(multipliers, dtype=np.float64) / self.unit
+        nothing = np.empty(0, np.intp), np.empty(0)
+        return self._solution(Optimum(point, *certify(self.oracle, self.problem, point, *nothing)))
+
+    def _solution(self, optimum: Optimum) -> Solution:
+        rates = CellRates(self.groups, self.masses, optimum.totals.sums.reshape(self.masses.shape))
+        names = dict(zip(self.rows.names, (self.unit * optimum.multipliers).tolist(), strict=True))
+        table = self.problem.direction(optimum.multipliers).reshape(self.masses.shape)
+        rule = _rule(table, self.posteriors, optimum)
+        rule = replace(rule, table=self.unit * table, unit=self.unit, reach=self.unit * rule.reach)
+        proof = optimum.certificate
+        certificate = Certificate(self.unit * proof.objective, self.unit * proof.bound, proof.violation)
+        prices = _shadow_prices(self.constraint, rates, self.rows, names)
+        return Solution(rule, optimum.totals.selection, names, prices, rates, certificate, self.rows)
 
 
 def _read_rows(
@@ -208,7 +291,7 @@ def _warn_if_constant(scores: NDArray[Any]) -> None:
         warnings.warn(
             "all rows have the same scores, so that decisions can only be drawn by lot.",
             ConstantScoreWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
 
 
