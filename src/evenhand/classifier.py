@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -12,21 +12,27 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import DataConversionWarning
 from sklearn.metrics import accuracy_score
-from sklearn.utils import get_tags
+from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from evenhand.columns import named_columns
+from evenhand.crossfit import cross_fit
 from evenhand.data import Labels, check_rows, read_labels, read_weights
-from evenhand.exceptions import InputError
+from evenhand.exceptions import ConstantScoreWarning, InputError
 from evenhand.features import read_features
 from evenhand.groups import Groups
-from evenhand.learner import check_model, is_frozen
+from evenhand.learner import check_learner, check_model, is_frozen
 from evenhand.notions import Constraint
+from evenhand.overlap import warn_if_seen
 from evenhand.people import Sight, find_groups, find_sight
-from evenhand.posteriors import Examples
+from evenhand.posteriors import Examples, PosteriorModel, Recipe
+from evenhand.scores import GroupedScores
+from evenhand.solution import error_prices
 from evenhand.tabular import TabularClassifier
 
-__all__ = ["FairClassifier", "Training"]
+__all__ = ["Evidence", "FairClassifier", "Training", "as_posteriors"]
+
+_DIGITS = 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +58,35 @@ class Training:
     weights: NDArray[np.float64] | None
 
 
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What a rule is found on: posteriors of rows that their model has not seen.
+
+    Attributes
+    ----------
+    given : Training
+    posteriors : array of shape (k, M, 2), or GroupedScores
+    final : array or GroupedScores
+        Of the same rows, by the model for new ones.
+    weights : array or None
+        Of those rows, in risk and requirement.
+    model : PosteriorModel
+        For new rows.
+    seed : int
+        For further draws, and for the key of lots.
+    fits : int
+        How many models were fitted.
+    """
+
+    given: Training
+    posteriors: NDArray[Any] | GroupedScores
+    final: NDArray[Any] | GroupedScores
+    weights: NDArray[np.float64] | None
+    model: PosteriorModel
+    seed: int
+    fits: int
+
+
 class FairClassifier(ClassifierMixin, BaseEstimator):
     """Parent of the fair classifiers; subclasses have a constructor, ``fit`` and ``_decide``."""
 
@@ -66,6 +101,15 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     unseen: Any
     min_group_size: Any
     random_state: Any
+    cost: Any
+    posterior: Any
+    cv: Any
+    average: Any
+    calibration: Any
+    balance: Any
+    tol: Any
+    n_jobs: Any
+    verbose: Any
     classes_: NDArray[Any]
     groups_: Groups
 
@@ -121,6 +165,66 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             weights if self.weights != "constraint" else None,
         )
         return Training(examples, groups, labels.classes, sight, weights if self.weights != "fit" else None)
+
+    def _estimate(
+        self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any, *, holdout: float | None = None
+    ) -> Evidence:
+        """Learn posteriors, and give those of rows that their model has not seen."""
+        given = self._training(X, y, sensitive_features, sample_weight)
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        recipe = self._recipe(given, seed)
+        estimated = cross_fit(
+            recipe,
+            given.examples,
+            cv=self.cv,
+            holdout=holdout,
+            average=self.average,
+            calibration=self.calibration,
+            seed=seed,
+            n_jobs=self.n_jobs,
+            verbose=self.verbose,
+        )
+        rows = estimated.rows
+        if is_frozen(self.estimator) and recipe.form != "joint":
+            warn_if_seen(estimated.plain[:, :, 1].sum(axis=1), given.examples.positive[rows])
+        if _constant(estimated.final) and not _constant(estimated.cells):  # solve tells of the latter
+            warnings.warn(
+                "all rows have the same scores, so that decisions can only be drawn by lot.",
+                ConstantScoreWarning,
+                stacklevel=4,
+            )
+        known, codes = recipe.form == "known", given.examples.codes[rows]
+        return Evidence(
+            given,
+            as_posteriors(estimated.cells, codes, given.groups, known=known),
+            as_posteriors(estimated.final, codes, given.groups, known=known),
+            None if given.weights is None else given.weights[rows],
+            estimated.model,
+            seed,
+            estimated.fits,
+        )
+
+    def _recipe(self, given: Training, seed: int) -> Recipe:
+        """Settle how posteriors are learned, and refuse what cannot be, before any fit."""
+        _check_choice("posterior", self.posterior, ("joint", "group_then_label", "label_then_group"))
+        _check_choice("calibration", self.calibration, (None, "sigmoid", "isotonic", "binning"))
+        _check_choice("balance", self.balance, (None, "weight", "upsample"))
+        error_prices(self.cost, len(given.groups))
+        if not isinstance(self.tol, Real) or not 0 < float(self.tol) < 1:
+            raise InputError(f"tol should be between 0 and 1, but is {self.tol!r}.")
+        form: Any = "known" if given.sight.knows(given.groups) else self.posterior
+        label, group = self._label_model, self._group_model
+        weighted = given.examples.weights is not None
+        reweighs = weighted or self.balance == "weight"
+        check_learner(
+            label,
+            weighted=reweighs if form == "joint" else weighted,
+            role="estimator",
+            balanced=not weighted,
+        )
+        if form in ("group_then_label", "label_then_group"):
+            check_learner(group, weighted=reweighs, role="group_estimator", balanced=not weighted)
+        return Recipe(form, label, group, self.balance, given.classes, seed)
 
     @property
     def _label_model(self) -> Any:
@@ -197,3 +301,20 @@ def _label_column(y: Any) -> Any:
         )
         return y[:, 0]
     return y
+
+
+def as_posteriors(
+    cells: NDArray[np.float64], codes: NDArray[Any], groups: Groups, *, known: bool
+) -> NDArray[Any] | GroupedScores:
+    """Round posteriors to 12 digits, so that the last bits of a matrix product do not tell people apart."""
+    p = np.round(cells, _DIGITS)
+    return GroupedScores(p[:, 0, 1], codes, len(groups)) if known else p
+
+
+def _constant(cells: NDArray[np.float64]) -> bool:
+    return len(cells) > 1 and bool(np.ptp(cells, axis=0).max() < 10.0**-_DIGITS)
+
+
+def _check_choice(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
+    if value not in allowed:
+        raise InputError(f"{name} should be one of {', '.join(map(repr, allowed))}, but is {value!r}.")

@@ -40,6 +40,8 @@ class Estimated:
         Of the same rows, by that model.
     plain : array
         The posteriors before calibration.
+    fits : int
+        How many classifiers were fitted.
     """
 
     rows: NDArray[np.intp]
@@ -47,6 +49,7 @@ class Estimated:
     model: PosteriorModel
     final: Floats
     plain: Floats
+    fits: int
 
 
 def cross_fit(
@@ -88,7 +91,7 @@ def cross_fit(
     if is_frozen(recipe.label) and (recipe.form in ("known", "joint") or is_frozen(recipe.group)):
         model = recipe.fit(examples)
         cells = model.cells(examples.X, examples.allowed)
-        found = Estimated(np.arange(len(examples)), cells, model, final=cells, plain=cells)
+        found = Estimated(np.arange(len(examples)), cells, model, final=cells, plain=cells, fits=0)
     elif holdout is not None:
         found = _held_out(recipe, examples, holdout, seed)
     else:
@@ -121,7 +124,7 @@ def _held_out(recipe: Recipe, examples: Examples, share: float, seed: int) -> Es
     second = np.sort(second)
     part = examples.take(second)
     cells = model.cells(part.X, part.allowed)
-    return Estimated(second, cells, model, final=cells, plain=cells)
+    return Estimated(second, cells, model, final=cells, plain=cells, fits=recipe.fits)
 
 
 def _folds(
@@ -150,7 +153,8 @@ def _folds(
     rows = np.flatnonzero(times)
     model = averaged(model for model, _ in done) if average else done[-1][0]
     cells, part = sums[rows] / times[rows, None, None], examples.take(rows)
-    return Estimated(rows, cells, model, final=model.cells(part.X, part.allowed), plain=cells)
+    final = model.cells(part.X, part.allowed)
+    return Estimated(rows, cells, model, final=final, plain=cells, fits=total * recipe.fits)
 
 
 def _fold(

@@ -12,6 +12,7 @@ __all__ = [
     "InfeasibleError",
     "InputError",
     "MissingExtraError",
+    "ToleranceWarning",
     "TrainingRowsWarning",
     "UnseenGroupWarning",
     "VacuousConstraintWarning",
@@ -75,6 +76,10 @@ class ConstantScoreWarning(EvenhandWarning):
 
 class UnseenGroupWarning(EvenhandWarning):
     """Groups that were not there at fit seem to be those of fit, written in another type."""
+
+
+class ToleranceWarning(EvenhandWarning):
+    """The tolerance was not reached on the rows that it is checked on."""
 
 
 class VisibleFeatureWarning(EvenhandWarning):

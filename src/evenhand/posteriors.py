@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from evenhand.calibration import Calibrator
 from evenhand.features import join_columns, take_rows
-from evenhand.learner import Learner, fit_learner
+from evenhand.learner import Learner, fit_learner, is_frozen
 
 __all__ = ["Balance", "Examples", "Form", "PosteriorModel", "Recipe", "averaged", "calibrated"]
 
@@ -186,6 +186,12 @@ class Recipe:
     balance: Balance | None = None
     names: NDArray[Any] | None = None
     seed: int = 0
+
+    @property
+    def fits(self) -> int:
+        """How many classifiers are fitted each time."""
+        groups = {"group_then_label": 1, "label_then_group": 2}.get(self.form, 0)
+        return (not is_frozen(self.label)) + (0 if is_frozen(self.group) else groups)
 
     def fit(self, rows: Examples) -> PosteriorModel:
         """Learn the posteriors from examples."""

@@ -2,68 +2,30 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
-from numbers import Real
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import logit
-from sklearn.linear_model import LogisticRegression
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from evenhand.calibration import Calibration
-from evenhand.classifier import FairClassifier, Training
-from evenhand.crossfit import cross_fit
-from evenhand.exceptions import ConstantScoreWarning, InputError, TrainingRowsWarning
+from evenhand.classifier import Evidence, FairClassifier, as_posteriors
 from evenhand.features import Columns, id_column, person_tokens
-from evenhand.groups import Groups
-from evenhand.learner import check_learner, is_frozen
 from evenhand.notions import Constraint
 from evenhand.people import Aware, People, Sight
-from evenhand.posteriors import Balance, Form, PosteriorModel, Recipe
+from evenhand.posteriors import Balance, Form, PosteriorModel
+from evenhand.progress import track
 from evenhand.rates import CellRates
 from evenhand.rows import RowName, Rows
 from evenhand.rule import Rule
 from evenhand.scores import GroupedScores
-from evenhand.solution import Solution, error_prices, solve
+from evenhand.search import PlugIn, Trial, best_trial, read_search, warn_if_missed
+from evenhand.solution import Solution, Task, error_prices, solve
 from evenhand.solver.certificate import Certificate
 from evenhand.ties import settle_ties
 
 __all__ = ["FairPostprocessor"]
-
-_DIGITS = 12
-_ENOUGH = 200
-_TOO_CLOSE = 0.003
-
-
-@dataclass(frozen=True, eq=False)
-class Evidence:
-    """What a rule is found on: posteriors of rows that their model has not seen.
-
-    Attributes
-    ----------
-    given : Training
-    posteriors : array of shape (k, M, 2), or GroupedScores
-    final : array or GroupedScores
-        Of the same rows, by the model for new ones.
-    weights : array or None
-        Of those rows, in risk and requirement.
-    model : PosteriorModel
-        For new rows.
-    key : str
-        For decisions by lot.
-    """
-
-    given: Training
-    posteriors: NDArray[Any] | GroupedScores
-    final: NDArray[Any] | GroupedScores
-    weights: NDArray[np.float64] | None
-    model: PosteriorModel
-    key: str
 
 
 class FairPostprocessor(FairClassifier):
@@ -108,6 +70,9 @@ class FairPostprocessor(FairClassifier):
         new rows as well.
     balance : {"weight", "upsample"}, optional
         Let small groups count more while the group model is fitted; its probabilities are corrected for that.
+    search : {"exact", "dual", "grid"}, DualAscent or GridSearch
+        How multipliers are chosen: by the exact solver; or, for comparison, by the paper's dual ascent or its
+        grid, whose shortfall the certificate then shows.
     weights : {"both", "fit", "constraint"}
         Whether sample weights count in the inner fit, in risk and requirement, or both.
     missing : {"error", "own_group"}
@@ -144,6 +109,8 @@ class FairPostprocessor(FairClassifier):
         The requirement written out, with the rows that were left out as undefined.
     posterior_model_ : PosteriorModel
         For new rows.
+    history_ : tuple of Trial
+        Multipliers, risk and violation of every step of a dual ascent, of the best point of a grid.
 
     Examples
     --------
@@ -171,6 +138,7 @@ class FairPostprocessor(FairClassifier):
     certificate_: Certificate
     rates_: CellRates
     rows_: Rows
+    history_: tuple[Trial, ...]
     prices_: NDArray[np.float64]
 
     def __init__(
@@ -189,6 +157,7 @@ class FairPostprocessor(FairClassifier):
         average: bool = True,
         calibration: Calibration | None = "sigmoid",
         balance: Balance | None = None,
+        search: Any = "exact",
         weights: Literal["both", "fit", "constraint"] = "both",
         missing: Literal["error", "own_group"] = "error",
         unseen: Literal["error", "pooled"] = "error",
@@ -211,6 +180,7 @@ class FairPostprocessor(FairClassifier):
         self.average = average
         self.calibration = calibration
         self.balance = balance
+        self.search = search
         self.weights = weights
         self.missing = missing
         self.unseen = unseen
@@ -237,43 +207,30 @@ class FairPostprocessor(FairClassifier):
         self
         """
         self.__dict__.pop("rule_", None)  # an interrupted fit leaves an unfitted estimator
-        evidence = self._estimate(X, y, sensitive_features, sample_weight)
-        return self._adopt(evidence, self._solve(evidence, self.constraint))
+        evidence = self._estimate(X, y, sensitive_features, sample_weight, holdout=self.holdout)
+        solution, history = self._choose(evidence)
+        self.history_ = history
+        return self._adopt(evidence, solution)
 
-    def _estimate(self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> Evidence:
-        """Learn posteriors, and give those of rows that their model has not seen."""
-        given = self._training(X, y, sensitive_features, sample_weight)
-        seed = int(check_random_state(self.random_state).randint(2**31))
-        recipe = self._recipe(given, seed)
-        estimated = cross_fit(
-            recipe,
-            given.examples,
-            cv=self.cv,
-            holdout=self.holdout,
-            average=self.average,
-            calibration=self.calibration,
-            seed=seed,
-            n_jobs=self.n_jobs,
-            verbose=self.verbose,
+    def _choose(self, evidence: Evidence) -> tuple[Solution, tuple[Trial, ...]]:
+        """Choose multipliers: by the solver, or by a search."""
+        search = read_search(self.search)
+        if search is None:
+            return self._solve(evidence, self.constraint), ()
+        task = Task.read(
+            evidence.posteriors,
+            self.constraint,
+            cost=self.cost,
+            sample_weight=evidence.weights,
+            groups=evidence.given.groups,
         )
-        rows = estimated.rows
-        if is_frozen(self.estimator) and recipe.form != "joint":
-            _warn_if_seen(estimated.plain[:, :, 1].sum(axis=1), given.examples.positive[rows])
-        if _constant(estimated.final) and not _constant(estimated.cells):  # solve tells of the latter
-            warnings.warn(
-                "all rows have the same scores, so that decisions can only be drawn by lot.",
-                ConstantScoreWarning,
-                stacklevel=3,
-            )
-        known, codes = recipe.form == "known", given.examples.codes[rows]
-        return Evidence(
-            given,
-            _posteriors(estimated.cells, codes, given.groups, known=known),
-            _posteriors(estimated.final, codes, given.groups, known=known),
-            None if given.weights is None else given.weights[rows],
-            estimated.model,
-            f"{seed:08x}",
+        trials = search.run(
+            PlugIn(task, self.n_jobs),
+            watch=lambda steps, total: track(steps, what="searching", total=total, verbose=self.verbose),
         )
+        best = best_trial(trials)
+        warn_if_missed(best)
+        return task.at(best.multipliers), tuple(trials)
 
     def _solve(self, evidence: Evidence, constraint: Constraint, start: Solution | None = None) -> Solution:
         """Find the optimum on the evidence."""
@@ -300,30 +257,8 @@ class FairPostprocessor(FairClassifier):
         self.rows_ = solution.rows
         self.prices_ = error_prices(self.cost, len(evidence.given.groups))
         rule = settle_ties(solution.rule, evidence.final, solution.selection, evidence.weights)
-        self.rule_ = rule.with_key(evidence.key)
+        self.rule_ = rule.with_key(f"{evidence.seed:08x}")
         return self
-
-    def _recipe(self, given: Training, seed: int) -> Recipe:
-        """Settle how posteriors are learned, and refuse what cannot be, before any fit."""
-        _check_choice("posterior", self.posterior, ("joint", "group_then_label", "label_then_group"))
-        _check_choice("calibration", self.calibration, (None, "sigmoid", "isotonic", "binning"))
-        _check_choice("balance", self.balance, (None, "weight", "upsample"))
-        error_prices(self.cost, len(given.groups))
-        if not isinstance(self.tol, Real) or not 0 < self.tol < 1:
-            raise InputError(f"tol should be between 0 and 1, but is {self.tol!r}.")
-        form = "known" if given.sight.knows(given.groups) else self.posterior
-        label, group = self._label_model, self._group_model
-        weighted = given.examples.weights is not None
-        reweighs = weighted or self.balance == "weight"
-        check_learner(
-            label,
-            weighted=reweighs if form == "joint" else weighted,
-            role="estimator",
-            balanced=not weighted,
-        )
-        if form in ("group_then_label", "label_then_group"):
-            check_learner(group, weighted=reweighs, role="group_estimator", balanced=not weighted)
-        return Recipe(form, label, group, self.balance, given.classes, seed)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "rule_")
@@ -333,7 +268,7 @@ class FairPostprocessor(FairClassifier):
         allowed = None if known else self.sight_.allowed(self.groups_, people.known)
         cells = self.posterior_model_.cells(people.X, allowed)
         codes = people.known if known and people.known is not None else np.zeros(len(cells), np.int32)
-        return _posteriors(cells, np.maximum(codes, 0), self.groups_, known=known)
+        return as_posteriors(cells, np.maximum(codes, 0), self.groups_, known=known)
 
     def _read(self, X: Any, sensitive_features: Any) -> tuple[People, NDArray[Any] | GroupedScores]:
         """Read new rows and find their posteriors."""
@@ -400,52 +335,3 @@ class FairPostprocessor(FairClassifier):
         eta = posteriors.eta[who]
         false_positive, false_negative = self.prices_.mean(axis=0)
         return who, false_negative * eta - false_positive * (1 - eta)
-
-
-def _posteriors(
-    cells: NDArray[np.float64], codes: NDArray[Any], groups: Groups, *, known: bool
-) -> NDArray[Any] | GroupedScores:
-    """Round posteriors to 12 digits, so that the last bits of a matrix product do not tell people apart."""
-    p = np.round(cells, _DIGITS)
-    return GroupedScores(p[:, 0, 1], codes, len(groups)) if known else p
-
-
-def _constant(cells: NDArray[np.float64]) -> bool:
-    return len(cells) > 1 and bool(np.ptp(cells, axis=0).max() < 10.0**-_DIGITS)
-
-
-def _check_choice(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
-    if value not in allowed:
-        raise InputError(f"{name} should be one of {', '.join(map(repr, allowed))}, but is {value!r}.")
-
-
-def _warn_if_seen(eta: NDArray[np.float64], positive: NDArray[np.bool_]) -> None:
-    """Warn if a frozen model looks as models do on the rows they were fitted to.
-
-    There they are right more often than they are sure: the log-odds of the label rise faster than their own.
-    Or the mean score equals the share of positives, far closer than chance would have it.
-    """
-    error = np.sqrt((eta * (1 - eta)).sum())
-    off = abs(float((positive - eta).sum()))
-    inner = np.clip(eta, 1e-6, 1 - 1e-6)
-    slope, spread = _slope(np.asarray(logit(inner)), positive)
-    by_heart = eta[positive].min(initial=1) > eta[~positive].max(initial=0)
-    if len(eta) >= _ENOUGH and (by_heart or off < _TOO_CLOSE * error or slope - 1 > max(0.2, 4 * spread)):
-        warnings.warn(
-            "the frozen model seems to have been fitted to these rows, so that its scores are better here "
-            "than on new ones and the tolerance may not hold there: fit with rows that it has not seen.",
-            TrainingRowsWarning,
-            stacklevel=3,
-        )
-
-
-def _slope(scores: NDArray[np.float64], positive: NDArray[np.bool_]) -> tuple[float, float]:
-    """Slope of the log-odds of the label in `scores`, and its standard error."""
-    if np.ptp(scores) == 0:
-        return 1.0, np.inf
-    column = scores[:, None]
-    model = LogisticRegression(C=1e6).fit(column, positive)
-    p = model.predict_proba(column)[:, 1]
-    design = np.column_stack([np.ones(len(p)), scores])
-    information = design.T @ (design * (p * (1 - p))[:, None])
-    return float(model.coef_[0, 0]), float(np.sqrt(np.linalg.pinv(information)[1, 1]))

@@ -158,6 +158,14 @@ class GroupedRows:
         w0, w1, _ = self._between(m, *places)
         return np.array([w0 - w1, w1])
 
+    def sums(self, directions: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Sum of w p over the rows with h > 0, for several directions v at once, shape (k, D)."""
+        sums = np.empty_like(directions)
+        for k, v in enumerate(directions):
+            for m in range(self.n_groups):
+                sums[k, 2 * m : 2 * m + 2] = self.sums_between(m, self.best_threshold(m, v))
+        return sums
+
     def best_threshold(self, m: int, v: Vector) -> tuple[int, int]:
         """Find the stretch of a group's sorted rows with h > 0."""
         start, end = self.stretch(m)

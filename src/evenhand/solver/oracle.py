@@ -93,5 +93,8 @@ class Oracle(Protocol):
         The others are decided by the sign of h, and summed up in the `base` of what is returned.
         """
 
+    def sums(self, directions: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Sum of w p over the rows with h > 0, for several directions v at once, shape (k, D)."""
+
     def totals(self, v: Vector, index: NDArray[np.intp], values: Vector) -> Totals:
         """Sum over all rows without rounding off, with the selection of some rows given."""
