@@ -15,7 +15,10 @@ _HOMES = {
     "DemographicParity": "notions",
     "EqualOpportunity": "notions",
     "EqualizedOdds": "notions",
+    "DualAscent": "search",
+    "FairInprocessor": "inprocess",
     "FairPostprocessor": "postprocess",
+    "GridSearch": "search",
     "GroupedScores": "scores",
     "Groups": "groups",
     "Notion": "notions",
@@ -34,6 +37,7 @@ _HOMES = {
 if TYPE_CHECKING:
     from evenhand import datasets, exceptions
     from evenhand.groups import Groups
+    from evenhand.inprocess import FairInprocessor
     from evenhand.notions import (
         AccuracyParity,
         DemographicParity,
@@ -47,6 +51,7 @@ if TYPE_CHECKING:
     from evenhand.rule import Rule
     from evenhand.scores import GroupedScores
     from evenhand.scoring import accuracy_within, fair_scorer
+    from evenhand.search import DualAscent, GridSearch
     from evenhand.solution import Solution, solve
     from evenhand.statistic import Statistic
 
@@ -54,9 +59,12 @@ __all__ = [
     "AccuracyParity",
     "CellRates",
     "DemographicParity",
+    "DualAscent",
     "EqualOpportunity",
     "EqualizedOdds",
+    "FairInprocessor",
     "FairPostprocessor",
+    "GridSearch",
     "GroupedScores",
     "Groups",
     "Notion",

@@ -66,6 +66,8 @@ class Evidence:
     ----------
     given : Training
     posteriors : array of shape (k, M, 2), or GroupedScores
+    rows : array of int
+        Which of the examples they are.
     final : array or GroupedScores
         Of the same rows, by the model for new ones.
     weights : array or None
@@ -80,6 +82,7 @@ class Evidence:
 
     given: Training
     posteriors: NDArray[Any] | GroupedScores
+    rows: NDArray[np.intp]
     final: NDArray[Any] | GroupedScores
     weights: NDArray[np.float64] | None
     model: PosteriorModel
@@ -197,6 +200,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         return Evidence(
             given,
             as_posteriors(estimated.cells, codes, given.groups, known=known),
+            rows,
             as_posteriors(estimated.final, codes, given.groups, known=known),
             None if given.weights is None else given.weights[rows],
             estimated.model,

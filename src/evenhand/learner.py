@@ -59,6 +59,22 @@ class Learner:
             )
         return out
 
+    def choose(self, X: Any) -> NDArray[np.intp]:
+        """Give the class number that the classifier itself predicts for each row."""
+        if self.model is None:
+            return np.full(X.shape[0], self.places[0])
+        return self.places[np.asarray(self.model.predict(X), dtype=np.intp)]
+
+    def score(self, X: Any) -> NDArray[np.float64]:
+        """Give a score that is positive where the second of two classes is predicted."""
+        if self.model is None:
+            return np.full(X.shape[0], 2.0 * self.places[0] - 1.0)
+        if hasattr(self.model, "decision_function"):
+            return np.asarray(self.model.decision_function(X), dtype=np.float64)
+        if hasattr(self.model, "predict_proba"):
+            return self.proba(X)[:, 1] - 0.5
+        return self.choose(X).astype(np.float64) - 0.5
+
 
 def is_frozen(estimator: Any) -> bool:
     """Say whether an estimator is already fitted and stays as it is."""
@@ -71,7 +87,9 @@ def check_model(estimator: Any, *, role: str) -> None:
         raise InputError(f"{role} should be a scikit-learn classifier, but is {estimator!r}.")
 
 
-def check_learner(estimator: Any, *, weighted: bool, role: str, balanced: bool = False) -> None:
+def check_learner(
+    estimator: Any, *, weighted: bool, role: str, balanced: bool = False, probabilities: bool = True
+) -> None:
     """Refuse, before any work, what cannot serve as a probabilistic classifier.
 
     Parameters
@@ -83,9 +101,11 @@ def check_learner(estimator: Any, *, weighted: bool, role: str, balanced: bool =
         The name of the parameter, for messages.
     balanced : bool
         Whether the weights are those that balance small groups.
+    probabilities : bool
+        Whether it has to give probabilities.
     """
     check_model(estimator, role=role)
-    if not hasattr(estimator, "predict_proba"):
+    if probabilities and not hasattr(estimator, "predict_proba"):
         raise InputError(
             f"{role} {_name(estimator)} has no predict_proba, and probabilities are needed. Wrap it in "
             "sklearn.calibration.CalibratedClassifierCV, or choose another classifier."

@@ -296,11 +296,11 @@ def warn_if_missed(best: Trial) -> None:
         )
 
 
-def read_search(search: Any) -> GridSearch | DualAscent | None:
+def read_search(search: Any, *, max_iter: int = 500) -> GridSearch | DualAscent | None:
     """Read the parameter ``search``; None stands for the exact solver."""
     if isinstance(search, GridSearch | DualAscent):
         return search
-    named = {"exact": None, "dual": DualAscent(), "grid": GridSearch()}
+    named = {"exact": None, "dual": DualAscent(max_iter=max_iter), "grid": GridSearch()}
     if not isinstance(search, str) or search not in named:
         raise InputError(
             f"search should be 'exact', 'dual', 'grid', a DualAscent or a GridSearch, but is {search!r}."
