@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -35,8 +36,10 @@ __all__ = ["FairInprocessor"]
 
 Floats = NDArray[np.float64]
 
-_SETTLED = 0.005
-"""How far off its bound a row may be for no further refit: less than held-out rows can tell."""
+_CLOSE = 0.1
+"""Shares of tightening that need not be told apart."""
+_FAR = 3.0
+"""How many times the tightest multipliers are tried at most."""
 
 
 class FairInprocessor(FairClassifier):
@@ -65,8 +68,9 @@ class FairInprocessor(FairClassifier):
     posterior, cv, calibration, balance
         How the posteriors of the rows to train on are learned; see :class:`FairPostprocessor`.
     search : {"exact", "dual", "grid"}, DualAscent or GridSearch
-        How multipliers are chosen. "exact" starts from the solver's, trains, looks at what the trained
-        classifier does on held-out rows, and corrects the multipliers by how far it is off.
+        How multipliers are chosen. "exact" starts from the solver's, trains, and looks at what the trained
+        classifier does on held-out rows; while that violates the requirement, the solver's multipliers for a
+        tighter one are taken.
     max_refits : int
         Most classifiers that "exact" trains on the way, and default number of steps of "dual".
     holdout : float
@@ -201,10 +205,13 @@ class FairInprocessor(FairClassifier):
         """
         self.__dict__.pop("learner_", None)  # an interrupted fit leaves an unfitted estimator
         self._check_training()
-        evidence = self._estimate(X, y, sensitive_features, sample_weight)
+        return self._adopt(self._estimate(X, y, sensitive_features, sample_weight), self.constraint)
+
+    def _adopt(self, evidence: Evidence, constraint: Any) -> Self:
+        """Choose multipliers for a requirement, and become the classifier that is trained with them."""
         task = Task.read(
             evidence.posteriors,
-            self.constraint,
+            constraint,
             cost=self.cost,
             sample_weight=evidence.weights,
             groups=evidence.given.groups,
@@ -213,16 +220,15 @@ class FairInprocessor(FairClassifier):
         trials = tuple(self._search(task, trainer))
         best = best_trial(trials)
         warn_if_missed(best)
+        learner, rates = trainer.trained[id(best)]
         if self.refit:
-            learner, rates = trainer.train(best.multipliers, slice(None)), trainer.rates_of(best)
-        else:
-            learner, rates = trainer.learner_of(best), trainer.rates_of(best)
+            learner = trainer.train(best.multipliers, slice(None))
         self.classes_ = evidence.given.classes
         self.groups_ = evidence.given.groups
         self.sight_ = evidence.given.sight
         self.multipliers_ = dict(zip(task.rows.names, best.multipliers.tolist(), strict=True))
         self.certificate_ = task.at(best.multipliers).certificate
-        self.achieved_ = _measured(self.constraint, rates)
+        self.achieved_ = _measured(constraint, rates)
         self.history_ = trials
         self.n_fits_ = evidence.fits + len(trials) + int(self.refit)
         self.learner_ = learner
@@ -246,7 +252,7 @@ class FairInprocessor(FairClassifier):
         if search is not None:
             return search.run(trainer, watch=watch)
         steps = watch(iter(range(int(self.max_refits))), int(self.max_refits))
-        return _corrected(task, trainer, steps, self.tol)
+        return _walk(task, trainer, steps, self.tol)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "learner_")
@@ -311,7 +317,7 @@ class Trainer:
     first, second : arrays of int
         Rows to train on, and rows to judge on.
     trained : dict
-        What was trained, by the identity of its trial.
+        The classifier of each trial and its rates on the rows set aside, by the identity of the trial.
     """
 
     task: Task
@@ -370,14 +376,6 @@ class Trainer:
         self.trained[id(trial)] = learner, rates
         return trial
 
-    def learner_of(self, trial: Trial) -> Learner:
-        """Give the classifier that was trained for a trial."""
-        return self.trained[id(trial)][0]
-
-    def rates_of(self, trial: Trial) -> CellRates:
-        """Give the rates of a trial's classifier on the rows set aside."""
-        return self.trained[id(trial)][1]
-
     def _values(self, rates: CellRates) -> Floats:
         """Values of the requirement's rows on the rows set aside; NaN where they are undefined there."""
         with warnings.catch_warnings():
@@ -402,7 +400,8 @@ class Trainer:
 
     def _correction(self, multipliers: Floats, index: NDArray[np.intp]) -> Floats:
         """Q(x) = -sum over cells of (A^T lambda)[m,y] p[m,y](x)."""
-        return -self._summed((multipliers @ self.task.problem.A).reshape(-1, 2), index).sum(axis=1)
+        table = (multipliers @ self.task.problem.A).reshape(-1, 2)
+        return np.asarray(-self._summed(table, index).sum(axis=1))
 
     def _prices(self, index: NDArray[np.intp]) -> Floats:
         """Prices of the two errors for each row, averaged over the groups that it may be of."""
@@ -426,31 +425,31 @@ def _even(weights: Floats) -> Floats:
     return weights / total if total > 0 else np.ones_like(weights)
 
 
-def _corrected(task: Task, trainer: Trainer, steps: Iterator[int], tol: float) -> list[Trial]:
-    """Start from the optimum's multipliers; correct by how far the trained classifier is off its bounds.
+def _walk(task: Task, trainer: Trainer, steps: Iterator[int], tol: float) -> list[Trial]:
+    """Start from the optimum's multipliers, and walk along the frontier until the trained classifier is fair.
 
-    Each step moves the bounds by what the last classifier was seen to miss them by and solves again, which is
-    a dual update of the length that the problem itself suggests.
+    A share s in [0, 1] stands for the optimum at a tolerance that is tighter by s, and s > 1 for s times the
+    multipliers of the tightest. The smallest s is looked for at which the held-out rows are satisfied: up by
+    halves until one is, then by bisection.
     """
-    shift = np.zeros(len(task.rows))
     trials: list[Trial] = []
-    solution = None
+    low, high, share = 0.0, math.inf, 0.0
     for _ in steps:
         try:
-            solution = task.solve(tol=tol, start=solution, shift=shift if trials else None)
+            multipliers = task.tightened(min(share, 1.0)).solve(tol=tol).multipliers
         except (InfeasibleError, CertificateError):
             if not trials:
                 raise
             break
-        multipliers = np.array(list(solution.multipliers.values()))
-        [trial] = trainer.many(multipliers[None])
+        [trial] = trainer.many(np.array([list(multipliers.values())]) * max(share, 1.0))
         trials.append(trial)
-        inside = np.clip(trial.values, trainer.lo, trainer.hi)
-        target = np.where(multipliers > 0, trainer.lo, np.where(multipliers < 0, trainer.hi, inside))
-        off = np.nan_to_num(trial.values - target)
-        if np.abs(off).max(initial=0.0) <= _SETTLED:
+        if trial.violation == 0:
+            high = share
+        else:
+            low = share
+        if high - low <= _CLOSE or low >= _FAR:
             break
-        shift = shift + off
+        share = (low + high) / 2 if high < math.inf else share + 0.5
     return trials
 
 

@@ -98,6 +98,15 @@ class Constraint(Parameters):
             notion.set_params(**{notion.compares_by: tolerance})
         return changed
 
+    def tightened(self, share: float) -> Self:
+        """Give a copy whose tolerances are tighter by a share: 0 as they are, 1 exact parity."""
+        changed = deepcopy(self)
+        for notion in changed.notions:
+            parity = 0.0 if notion.compares_by == "difference" else 1.0
+            tolerance = getattr(notion, notion.compares_by)
+            notion.set_params(**{notion.compares_by: tolerance + share * (parity - tolerance)})
+        return changed
+
     def check(self, groups: Groups | None) -> None:
         """Refuse, before any work, parameters that cannot be used and groups that are too many to compare."""
         for notion in self.notions:

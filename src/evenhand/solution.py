@@ -196,7 +196,16 @@ class Task:
         problem = _problem(rows, masses, prices / unit)
         return cls(posteriors, constraint, groups, masses, rows, unit, oracle, problem)
 
-    def solve(self, *, tol: float, start: Solution | None = None, shift: Vector | None = None) -> Solution:
+    def tightened(self, share: float) -> Task:
+        """Give the same task with tolerances that are tighter by a share: 0 as they are, 1 exact parity."""
+        constraint = self.constraint.tightened(share)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", VacuousConstraintWarning)
+            rows = constraint.rows(self.masses, self.groups)
+        prices = self.problem.gain.reshape(-1, 2) * [-1.0, 1.0]
+        return replace(self, constraint=constraint, rows=rows, problem=_problem(rows, self.masses, prices))
+
+    def solve(self, *, tol: float, start: Solution | None = None) -> Solution:
         """Find the optimum and prove it.
 
         Parameters
@@ -205,16 +214,12 @@ class Task:
             Largest gap that is accepted.
         start : Solution, optional
             To start from.
-        shift : array, shape (J,), optional
-            By how much a deployed classifier was seen to be off the rows' values: taken off the bounds.
 
         Returns
         -------
         Solution
         """
         problem = self.problem
-        if shift is not None:
-            problem = replace(problem, lo=problem.lo - shift, hi=problem.hi - shift)
         refuse_infeasible(
             self.oracle, problem, self.constraint, rows=self.rows, masses=self.masses, groups=self.groups
         )
