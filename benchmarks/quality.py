@@ -1,9 +1,9 @@
 """Accuracy and disparity on new rows, against the published figures and against fairlearn in the same run.
 
 Run: ``python -m benchmarks.quality`` (about an hour on two cores); ``--splits 2`` for a first look. What is
-measured is kept split by split in ``results/quality-points.json``, so that a run that was interrupted goes on
-where it was; ``--fresh`` starts anew. The protocol is the paper's: half of the rows to learn from, half to test
-on, ten splits, mean difference for sex x race. The same learner is inside every method.
+measured is kept split by split in ``results/quality-points.json``, so that an interrupted run goes on where
+it was; ``--fresh`` starts anew. The protocol is the paper's: half of the rows to learn from, half to test on,
+ten splits, mean difference for sex x race; the same learner is inside every method.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ PUBLISHED = {
     ("adult", "in", "blind"): "0.8251 0.0290, 0.8336 0.0556, 0.8550 0.1604",
     ("adult", "in", "aware"): "0.8449 0.0794, 0.8544 0.1534, 0.8592 0.2382",
 }
-"""Accuracy and MD of the paper under DP: post-processing on COMPAS means of ten runs, the others one run each."""
+"""Accuracy and MD of the paper under DP: "post" on COMPAS is the mean of ten runs, others are one run."""
 POINTS = RESULTS / "quality-points.json"
 
 Point = tuple[float, float]
@@ -155,10 +155,10 @@ def reduction(case: Case, train: Half, test: Half, *, aware: bool) -> tuple[list
 
 
 def thresholds(case: Case, train: Half, test: Half, *, aware: bool) -> tuple[list[Point], list[int]]:  # noqa: ARG001
-    """Fairlearn's ThresholdOptimizer, which needs the group; its learner is fitted once."""
+    """Fairlearn's ThresholdOptimizer, which needs the group; under odds it has no tolerance."""
     fitted = clone(case.model()).fit(train.with_group, train.y)
     points = []
-    for tolerance in (None, *THEIR_TOLERANCES):
+    for tolerance in (None,) if case.notion == "odds" else (None, *THEIR_TOLERANCES):
         peer = ThresholdOptimizer(
             estimator=fitted,
             constraints=THRESHOLDS[case.notion],

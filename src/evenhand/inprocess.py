@@ -395,8 +395,10 @@ class Trainer:
         prices, Q = self._prices(index), self._correction(multipliers, index)
         cost = np.where(part.positive, prices[:, 1] - Q, prices[:, 0] + Q)
         label = part.positive ^ (cost < 0)
-        weights = np.abs(cost) * (1.0 if part.weights is None else part.weights)
-        return fit_learner(self.estimator, part.X, label.astype(np.intp), n_classes=2, weights=_even(weights))
+        given = np.ones(len(part)) if part.weights is None else part.weights
+        size = float(given @ np.abs(cost)) / float(given.sum())  # regularisation is made for costs of about 1
+        weights = given * np.abs(cost) / (size if size > 0 else 1.0)
+        return fit_learner(self.estimator, part.X, label.astype(np.intp), n_classes=2, weights=weights)
 
     def _correction(self, multipliers: Floats, index: NDArray[np.intp]) -> Floats:
         """Q(x) = -sum over cells of (A^T lambda)[m,y] p[m,y](x)."""
@@ -417,12 +419,6 @@ class Trainer:
             eta, codes = posteriors.eta[index], posteriors.codes[index]
             return np.asarray(table[codes] * np.column_stack([1 - eta, eta]))
         return np.asarray(np.einsum("nmy,my->ny", posteriors[index], table))
-
-
-def _even(weights: Floats) -> Floats:
-    """Scale weights to a mean of 1, which regularised classifiers are made for."""
-    total = float(weights.mean())
-    return weights / total if total > 0 else np.ones_like(weights)
 
 
 def _walk(task: Task, trainer: Trainer, steps: Iterator[int], tol: float) -> list[Trial]:

@@ -39,8 +39,20 @@ def fair(**settings):
     )
 
 
+def trained(**settings):
+    return eh.FairInprocessor(
+        LogisticRegression(),
+        eh.DemographicParity(difference=0.9),
+        sensitive_features=first_is_high,
+        max_refits=2,
+        **settings,
+    )
+
+
 @pytest.mark.filterwarnings("ignore::evenhand.exceptions.EvenhandWarning")
-@parametrize_with_checks([fair(), fair(aware=True), TabularClassifier(max_iter=20)])
+@parametrize_with_checks(
+    [fair(), fair(aware=True), trained(), trained(aware=True), TabularClassifier(max_iter=20)]
+)
 def test_passes_every_check_of_scikit_learn(estimator, check):
     check(estimator)
 

@@ -4,6 +4,9 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import evenhand as eh
@@ -64,3 +67,27 @@ def test_with_true_posteriors_decisions_become_those_of_the_optimal_rule(constra
         shares.append(np.mean(fair.predict(grid) != optimal))
     assert shares[1] < 0.02
     assert shares[1] <= shares[0]
+
+
+@pytest.mark.parametrize("constraint", [eh.DemographicParity(difference=0.1)], ids=str)
+@pytest.mark.filterwarnings("ignore::evenhand.exceptions.ToleranceWarning")
+def test_in_and_post_processed_decisions_agree_with_the_optimal_rule_as_rows_grow(constraint):
+    """Quadratic logistic models are well specified where groups and labels are normal in x."""
+    problem = GaussianProblem.random(levels=(2,), seed=4)
+    best = problem.optimum(constraint)
+    grid = problem.sample(20_000, seed=9).X
+    optimal = np.tensordot(problem.posteriors(grid), best.solution, axes=2) > 0
+    model = make_pipeline(
+        PolynomialFeatures(3, include_bias=False),
+        StandardScaler(),
+        LogisticRegression(C=100.0, max_iter=1000),
+    )
+    apart = {"post": [], "in": []}
+    for n in (300, 3_000, 30_000):
+        drawn = problem.sample(n, seed=3)
+        for name, kind in (("post", eh.FairPostprocessor), ("in", eh.FairInprocessor)):
+            fair = kind(model, constraint).fit(drawn.X, drawn.y, sensitive_features=drawn.sensitive)
+            apart[name].append(np.mean(fair.predict(grid) != optimal))
+    for shares in apart.values():
+        assert shares[-1] < 0.03
+        assert shares[-1] < shares[0]

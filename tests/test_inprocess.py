@@ -1,0 +1,171 @@
+import numpy as np
+import pandas as pd
+import pytest
+from lightgbm import LGBMClassifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.svm import LinearSVC
+from xgboost import XGBClassifier
+
+import evenhand as eh
+from evenhand.datasets import GaussianProblem
+from evenhand.exceptions import GroupError, InputError, ToleranceWarning
+
+PARITY = eh.DemographicParity(difference=0.05)
+PROBLEM = GaussianProblem.random(levels=(2, 2), seed=3)
+TRAIN, TEST = PROBLEM.sample(4000, seed=0), PROBLEM.sample(4000, seed=1)
+
+pytestmark = pytest.mark.filterwarnings("ignore::evenhand.exceptions.ToleranceWarning")
+
+
+def fitted(estimator=None, constraint=PARITY, **settings):
+    fair = eh.FairInprocessor(estimator or LogisticRegression(), constraint, **settings)
+    return fair.fit(TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive)
+
+
+def disparity(fair, constraint=PARITY):
+    decisions = fair.predict(TEST.X, sensitive_features=TEST.sensitive)
+    rates = eh.cell_rates(TEST.y, decisions, TEST.sensitive)
+    return max(found.difference for found in constraint.measure(rates))
+
+
+@pytest.mark.parametrize("aware", [False, True, ["A1"]], ids=["blind", "aware", "mixed"])
+def test_training_with_costs_brings_groups_together(aware):
+    plain = disparity(fitted(constraint=eh.DemographicParity(difference=0.9), aware=aware))
+    assert disparity(fitted(aware=aware)) < plain - 0.08
+
+
+@pytest.mark.parametrize("aware", [False, True], ids=["blind", "aware"])
+@pytest.mark.parametrize(
+    "kind", [eh.EqualOpportunity, eh.PredictiveEquality, eh.AccuracyParity, eh.EqualizedOdds]
+)
+@pytest.mark.parametrize("groups", ["intersectional", "independent"])
+def test_every_notion_can_be_trained_for(kind, aware, groups):
+    fair = fitted(constraint=kind(difference=0.05, groups=groups), aware=aware, max_refits=2)
+    assert len(fair.achieved_) == (2 if kind is eh.EqualizedOdds else 1)
+    assert len(fair.multipliers_) == 4 * len(fair.achieved_)
+    assert set(fair.predict(TEST.X, sensitive_features=TEST.sensitive)) <= {0, 1}
+
+
+def test_ratios_and_several_notions_can_be_trained_for():
+    both = eh.DemographicParity(ratio=0.8) & eh.EqualOpportunity(difference=0.1)
+    fair = fitted(constraint=both)
+    plain = fitted(constraint=eh.DemographicParity(difference=0.9))
+    assert disparity(fair) < disparity(plain)
+    assert len(fair.achieved_) == 2
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [XGBClassifier(n_estimators=20), LGBMClassifier(n_estimators=20, verbose=-1), LinearSVC(), None],
+)
+def test_any_classifier_that_takes_weights_serves(learner):
+    fair = eh.FairInprocessor(learner, PARITY, max_refits=3)
+    fair.fit(TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive)
+    assert fair.score(TEST.X, TEST.y) > 0.5
+    H = fair.decision_function(TEST.X)
+    assert ((H > 0) == (fair.predict(TEST.X) == 1)).mean() > 0.999
+
+
+def test_the_trained_model_decides_on_its_own():
+    table = pd.DataFrame({"x": TRAIN.X[:, 0], **TRAIN.sensitive})
+    fair = eh.FairInprocessor(LogisticRegression(), PARITY, sensitive_features=["A1", "A2"])
+    fair.fit(table, np.where(TRAIN.y, "yes", "no"))
+    alone = fair.model_.predict(table[["x"]])
+    assert (np.where(alone == 1, "yes", "no") == fair.predict(table[["x"]])).all()
+    assert set(fair.predict_proba(table)[:, 1]) <= {0, 1}
+
+
+def test_costs_of_zero_correction_are_the_plain_classifier():
+    fair = fitted(constraint=eh.DemographicParity(difference=0.9))
+    plain = LogisticRegression().fit(TRAIN.X, TRAIN.y)
+    assert (fair.predict(TEST.X) == plain.predict(TEST.X)).mean() > 0.999
+    assert fair.n_fits_ == 2 * 3 + 1 + 1
+    assert len(fair.history_) == 1
+
+
+def test_what_is_achieved_is_told_and_not_what_was_asked_for():
+    fair = eh.FairInprocessor(LogisticRegression(), eh.DemographicParity(difference=0.0), max_refits=1)
+    with pytest.warns(ToleranceWarning, match="the nearest are out by"):
+        fair.fit(TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive)
+    [found] = fair.achieved_
+    assert found.difference > 0
+    assert fair.history_[0].violation == pytest.approx(found.difference)
+
+
+def test_refits_are_limited_and_the_best_is_kept():
+    fair = fitted(constraint=eh.DemographicParity(difference=0.01), max_refits=4)
+    assert len(fair.history_) <= 4
+    assert fair.n_fits_ == 6 + len(fair.history_) + 1
+    chosen = np.array(list(fair.multipliers_.values()))
+    ranked = sorted(fair.history_, key=lambda trial: (trial.violation, trial.risk))
+    assert np.allclose(ranked[0].multipliers, chosen)
+
+
+def test_without_a_last_refit_the_judged_classifier_is_kept():
+    fair = fitted(refit=False)
+    assert fair.n_fits_ == 6 + len(fair.history_)
+
+
+@pytest.mark.parametrize("search", ["dual", eh.GridSearch(box=0.4, step=0.4)], ids=str)
+@pytest.mark.parametrize("aware", [False, True])
+def test_the_papers_searches_can_be_used(search, aware):
+    fair = fitted(search=search, aware=aware, max_refits=5)
+    assert len(fair.history_) == (5 if search == "dual" else 1)
+
+
+def test_a_grid_of_refits_is_refused_above_its_budget():
+    with pytest.raises(InputError, match="194,481 points, and the budget is 1,000"):
+        fitted(search=eh.GridSearch(budget=1000))
+
+
+def test_group_specific_costs_reach_the_training():
+    cheap = np.array([[1.0, 1.0]] * 4)
+    dear = cheap.copy()
+    dear[:2, 0] = 5.0  # false positives among A1 = 0
+    first = fitted(constraint=eh.DemographicParity(difference=0.9), cost=cheap, aware=True)
+    second = fitted(constraint=eh.DemographicParity(difference=0.9), cost=dear, aware=True)
+    low = TEST.sensitive["A1"] == 0
+    shares = [fair.predict(TEST.X, sensitive_features=TEST.sensitive)[low].mean() for fair in (first, second)]
+    assert shares[1] < shares[0] - 0.02
+
+
+def test_weights_count():
+    weights = np.where(TRAIN.y == 1, 5.0, 1.0)
+    fair = eh.FairInprocessor(LogisticRegression(), eh.DemographicParity(difference=0.9))
+    plain = fair.fit(TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive).predict(TEST.X).mean()
+    fair.fit(TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive, sample_weight=weights)
+    assert fair.predict(TEST.X).mean() > plain + 0.1
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"estimator": KNeighborsClassifier()}, "KNeighborsClassifier does not take sample_weight"),
+        ({"estimator": FrozenEstimator(LogisticRegression())}, "frozen classifier cannot be trained"),
+        ({"max_refits": 0}, "max_refits should be a whole number from 1 on"),
+        ({"holdout": 1.0}, "holdout should be a share between 0 and 1"),
+        ({"search": "magic"}, "search should be"),
+        ({"constraint": None}, "constraint should be a notion of fairness"),
+        ({"posterior_estimator": LinearSVC()}, "LinearSVC has no predict_proba"),
+    ],
+    ids=str,
+)
+def test_bad_settings_are_refused(settings, message):
+    fair = eh.FairInprocessor(**({"constraint": PARITY, "estimator": LogisticRegression()} | settings))
+    with pytest.raises(InputError, match=message):
+        fair.fit(TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive)
+
+
+def test_aware_decisions_need_groups():
+    with pytest.raises(GroupError, match="aware of A1, A2"):
+        fitted(aware=True).predict(TEST.X)
+
+
+def test_everybody_alike_is_a_classifier_too():
+    fair = eh.FairInprocessor(LogisticRegression(), PARITY, cost=1.0, max_refits=1)
+    fair.fit(TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive)
+    assert fair.model_ is None
+    assert (fair.predict(TEST.X) == 0).all()
+    assert (fair.decision_function(TEST.X) < 0).all()
