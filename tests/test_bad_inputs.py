@@ -410,7 +410,7 @@ def test_a_row_twice_is_the_same_as_weight_two(aware):
     settings = {"estimator": FROZEN, "group_estimator": FROZEN_GROUP, "aware": aware}
     weighted = fit(weights=times, **settings)
     repeated = fit(X[rows], Y[rows], SEX[rows], **settings)
-    assert weighted.certificate_.objective == pytest.approx(repeated.certificate_.objective, abs=1e-12)
+    assert weighted.certificate_.objective == pytest.approx(repeated.certificate_.objective, abs=1e-7)
     assert np.allclose(weighted.rates_.masses, repeated.rates_.masses)
 
 

@@ -12,13 +12,14 @@ from scipy.special import logit
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 
-__all__ = ["Calibration", "Calibrator", "fit_calibrator"]
+__all__ = ["Calibration", "Calibrator", "GroupCalibrator", "fit_calibrator", "fit_group_calibrator"]
 
 Calibration = Literal["sigmoid", "isotonic", "binning"]
 Floats = NDArray[np.float64]
 
 _BINS = 40
 _PRIOR = 1.0
+_SHARED = 20.0
 _TINY = 1e-12
 
 
@@ -89,7 +90,7 @@ def fit_calibrator(
     Calibrator
     """
     curves: list[Callable[[Floats], Floats] | None] = []
-    w = np.ones(len(p)) if weights is None else weights
+    w = _counts(weights, len(p))
     for k in range(p.shape[1]):
         hit = (target == k).astype(np.float64)
         share = w @ hit
@@ -97,8 +98,81 @@ def fit_calibrator(
     return Calibrator(tuple(curves))
 
 
+@dataclass(frozen=True, eq=False)
+class GroupCalibrator:
+    """A curve for everybody, then one for each known group."""
+
+    overall: Calibrator
+    groups: tuple[Calibrator, ...]
+
+    def __call__(self, p: Floats, codes: NDArray[Any]) -> Floats:
+        """Give calibrated P(Y | x, s), shape (n, 2); by the first curve alone where the code is -1."""
+        new = self.overall(p)
+        for m, curve in enumerate(self.groups):
+            own = np.flatnonzero(codes == m)
+            if len(own):
+                new[own] = curve(new[own])
+        return new
+
+
+def fit_group_calibrator(
+    how: Calibration,
+    p: Floats,
+    positive: NDArray[Any],
+    weights: Floats | None,
+    *,
+    codes: NDArray[Any],
+    M: int,
+) -> GroupCalibrator:
+    """Fit a curve to all rows, then one to each group; rates within a group hang on the latter.
+
+    To the rows of a group are added 20 on which the curve for everybody is right, so that few rows change it
+    little.
+
+    Parameters
+    ----------
+    how : {"sigmoid", "isotonic", "binning"}
+    p : array, shape (n, 2)
+        P(Y | x, s).
+    positive : array, shape (n,)
+    weights : array or None
+    codes : array of int, shape (n,)
+        The group of each row.
+    M : int
+        The number of groups.
+
+    Returns
+    -------
+    GroupCalibrator
+    """
+    overall = fit_calibrator(how, p, positive, weights)
+    shared, w, curves = overall(p), _counts(weights, len(p)), []
+    for m in range(M):
+        own = np.flatnonzero(codes == m)
+        rows = shared[own]
+        prior = _SHARED * rows * (w[own] / max(w[own].sum(), _TINY))[:, None]
+        curves.append(
+            fit_calibrator(
+                how,
+                np.concatenate([rows] * 3),
+                np.concatenate([positive[own], np.zeros(len(own)), np.ones(len(own))]),
+                np.concatenate([w[own], prior[:, 0], prior[:, 1]]),
+            )
+            if len(own)
+            else Calibrator((None, None))
+        )
+    return GroupCalibrator(overall, tuple(curves))
+
+
+def _counts(weights: Floats | None, n: int) -> Floats:
+    """Weights as numbers of rows, at least one on average: so that penalties and priors are small."""
+    if weights is None:
+        return np.ones(n)
+    return np.asarray(weights * max(1.0, np.count_nonzero(weights) / weights.sum()))
+
+
 def _sigmoid(p: Floats, hit: Floats, w: Floats) -> Sigmoid:
-    return Sigmoid(LogisticRegression(C=1e6).fit(_logits(p), hit, sample_weight=w))
+    return Sigmoid(LogisticRegression(C=1e6, tol=1e-8).fit(_logits(p), hit, sample_weight=w))
 
 
 def _isotonic(p: Floats, hit: Floats, w: Floats) -> Callable[[Floats], Floats]:

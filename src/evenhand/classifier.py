@@ -164,7 +164,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             codes.astype(np.intp),
             labels.positive,
             len(groups),
-            None if sight.knows(groups) else sight.allowed(groups, people.known),
+            sight.allowed(groups, people.known),
             weights if self.weights != "constraint" else None,
         )
         return Training(examples, groups, labels.classes, sight, weights if self.weights != "fit" else None)
@@ -190,13 +190,14 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         rows = estimated.rows
         if is_frozen(self.estimator) and recipe.form != "joint":
             warn_if_seen(estimated.plain[:, :, 1].sum(axis=1), given.examples.positive[rows])
-        if _constant(estimated.final) and not _constant(estimated.cells):  # solve tells of the latter
+        known, codes = recipe.form == "known", given.examples.codes[rows]
+        apart = [estimated.final[codes == m] for m in np.unique(codes)] if known else [estimated.final]
+        if all(map(_constant, apart)) and not _constant(estimated.cells):  # solve tells of the latter
             warnings.warn(
                 "all rows have the same scores, so that decisions can only be drawn by lot.",
                 ConstantScoreWarning,
                 stacklevel=4,
             )
-        known, codes = recipe.form == "known", given.examples.codes[rows]
         return Evidence(
             given,
             as_posteriors(estimated.cells, codes, given.groups, known=known),
@@ -218,6 +219,11 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             raise InputError(f"tol should be between 0 and 1, but is {self.tol!r}.")
         form: Any = "known" if given.sight.knows(given.groups) else self.posterior
         label, group = self._label_model, self._group_model
+        if form == "group_then_label" and is_frozen(label):
+            raise InputError(
+                "posterior='group_then_label' adds the group to what the estimator sees, which a frozen one "
+                "cannot take: use posterior='label_then_group'."
+            )
         weighted = given.examples.weights is not None
         reweighs = weighted or self.balance == "weight"
         check_learner(

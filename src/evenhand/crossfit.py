@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,13 @@ from numpy.typing import NDArray
 from sklearn.model_selection import KFold, StratifiedKFold, check_cv, train_test_split
 from sklearn.utils.parallel import Parallel, delayed
 
-from evenhand.calibration import Calibration, fit_calibrator
+from evenhand.calibration import (
+    Calibration,
+    Calibrator,
+    GroupCalibrator,
+    fit_calibrator,
+    fit_group_calibrator,
+)
 from evenhand.exceptions import InputError
 from evenhand.learner import is_frozen
 from evenhand.posteriors import Calibrated, Examples, PosteriorModel, Recipe, averaged, calibrated
@@ -99,9 +106,14 @@ def cross_fit(
         found = _folds(recipe, examples, splits, average=average, n_jobs=n_jobs, verbose=verbose)
     if calibration is None:
         return found
-    used = examples.take(found.rows)
-    target = used.cells if found.cells.shape[1] > 1 else used.positive.astype(np.intp)
-    curves = fit_calibrator(calibration, found.cells.reshape(len(used), -1), target, used.weights)
+    used = replace(examples, X=None).take(found.rows)
+    p = found.cells.reshape(len(used), -1)
+    curves: Calibrator | GroupCalibrator
+    if recipe.form == "known":
+        positive, codes, M = used.positive.astype(np.intp), used.codes, used.n_groups
+        curves = fit_group_calibrator(calibration, p, positive, used.weights, codes=codes, M=M)
+    else:
+        curves = fit_calibrator(calibration, p, used.cells, used.weights)
     return replace(
         found,
         cells=calibrated(curves, found.cells, used.allowed),
@@ -111,7 +123,7 @@ def cross_fit(
 
 
 def _held_out(recipe: Recipe, examples: Examples, share: float, seed: int) -> Estimated:
-    if not 0 < share < 1:
+    if not isinstance(share, Real) or not 0 < share < 1:
         raise InputError(f"holdout should be a share between 0 and 1, but is {share!r}.")
     counts = np.bincount(examples.cells)
     strata = examples.cells if counts[counts > 0].min() > 1 else examples.positive

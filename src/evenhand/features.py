@@ -37,6 +37,9 @@ __all__ = [
 Columns = str | int | Sequence[str] | Sequence[int] | Callable[[Any], Any]
 """Where in X sensitive features are: names, positions, or a function of X that gives them."""
 
+_SHORT = (np.float16, np.float32)
+_LARGEST = 2**53
+"""Up to here floats hold every whole number."""
 _MISSING = struct.pack("<d", float("nan"))
 
 
@@ -63,7 +66,7 @@ def read_features(estimator: Any, X: Any, *, reset: bool, accept_sparse: bool = 
         if not column_names(X):
             raise InputError("X has no columns.")
         validate_data(estimator, X, reset=reset, skip_check_array=True)
-        return X
+        return _widened_table(X)
     if isinstance(X, np.ma.MaskedArray) and np.ma.getmaskarray(X).any():
         hidden = int(np.ma.getmaskarray(X).sum())
         raise InputError(f"X has {hidden:,} masked values. Fill them in or drop them.")
@@ -71,9 +74,23 @@ def read_features(estimator: Any, X: Any, *, reset: bool, accept_sparse: bool = 
         array = np.asarray(X)
         X = np.array(X, dtype=object) if array.dtype.kind in "US" else array
     sparse_kind = "csr" if accept_sparse else False
-    return validate_data(
+    found = validate_data(
         estimator, X, reset=reset, dtype=None, accept_sparse=sparse_kind, ensure_all_finite=False
     )
+    return found.astype(np.float64) if found.dtype in _SHORT else found
+
+
+def _widened_table(X: Any) -> Any:
+    """Write short floats as float64.
+
+    In single precision, scores of the same person differ by 1e-7 with the number of rows in a batch, and with
+    them the decision at a tie.
+    """
+    frame = _frame(X)
+    short = [name for name, kind in frame.schema.items() if kind == nw.Float32]
+    if not short:
+        return X
+    return frame.with_columns(*(frame.get_column(name).cast(nw.Float64) for name in short)).to_native()
 
 
 def has_names(X: Any) -> bool:
@@ -184,6 +201,9 @@ def id_column(ids: Any, n_rows: int) -> NDArray[Any]:
     column = as_column(ids, what="ids")
     check_rows({"ids": column}, expected=n_rows)
     values = column.to_list() if isinstance(column, nw.Series) else column.tolist()
+    missing = sum(map(is_missing, values))
+    if missing:
+        raise InputError(f"ids are missing in {missing:,} of {n_rows:,} rows, so that these are one person.")
     matrix = np.empty((len(values), 1), dtype=object)
     matrix[:, 0] = values
     return matrix
@@ -205,7 +225,10 @@ def person_tokens(X: Any, rows: NDArray[np.intp]) -> list[bytes]:
         values = [_frame(part).get_column(name).to_list() for name in column_names(part)]
         return [b"".join(map(_value_bytes, row)) for row in zip(*values, strict=True)]
     part = _dense(part)
-    if part.dtype.kind in "biuf":
+    if part.dtype.kind == "M":
+        part = part.astype("M8[us]")  # the finest that Python's datetime holds
+    exact = part.dtype.kind in "bf" or (part.dtype.kind in "iu" and np.all(abs(part) <= _LARGEST))
+    if exact:
         numbers = np.ascontiguousarray(part, dtype="<f8") + 0.0  # no negative zeros
         numbers[np.isnan(numbers)] = np.nan
         return [row.tobytes() for row in numbers]
@@ -213,6 +236,9 @@ def person_tokens(X: Any, rows: NDArray[np.intp]) -> list[bytes]:
 
 
 def _value_bytes(value: Any) -> bytes:
+    if isinstance(value, int | np.integer) and not -_LARGEST <= value <= _LARGEST:
+        text = str(int(value)).encode()
+        return b"i" + struct.pack("<q", len(text)) + text
     if isinstance(value, bool | int | float | np.number | np.bool_):
         number = float(value) + 0.0
         return _MISSING if number != number else struct.pack("<d", number)  # noqa: PLR0124

@@ -13,6 +13,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
+from evenhand.columns import level_order
 from evenhand.exceptions import InputError
 from evenhand.features import take_rows
 
@@ -159,21 +160,33 @@ def fit_learner(
     model = clone(estimator)
     with config_context(enable_metadata_routing=False):  # what reaches inner models is settled here
         model.fit(X, codes, **({} if weights is None else _weight_argument(model, weights)))
-    return Learner(model, present[np.asarray(model.classes_, dtype=np.intp)], n_classes)
+    own = np.asarray(model.classes_)
+    if own.dtype.kind not in "biuf" or not np.isin(own, np.arange(len(present))).all():
+        raise InputError(
+            f"{_name(model)} was fitted to numbers and has the classes {own.tolist()}, so that a part of it "
+            "seems to be frozen. Fit all of it elsewhere and pass FrozenEstimator(...) of the whole."
+        )
+    return Learner(model, present[own.astype(np.intp)], n_classes)
 
 
 def _frozen_places(estimator: Any, n_classes: int, names: NDArray[Any] | None) -> NDArray[np.intp]:
     own = np.asarray(getattr(estimator, "classes_", range(n_classes))).tolist()
-    for known in (
-        None if names is None else np.asarray(names, dtype=object).tolist(),
-        list(range(n_classes)),
-    ):
-        if known is not None and len(own) == len(known) and all(name in known for name in own):
+    numbers = list(range(n_classes))
+    expected = numbers if names is None else np.asarray(names, dtype=object).tolist()
+    candidates = [expected]
+    if names is not None and level_order(expected) == numbers:  # otherwise 1 may be either label
+        candidates.append(numbers)
+    for known in candidates:
+        if len(own) == len(known) and all(name in known for name in own):
             return np.array([known.index(name) for name in own], dtype=np.intp)
-    expected = list(range(n_classes)) if names is None else np.asarray(names, dtype=object).tolist()
     raise InputError(
         f"the frozen {_name(estimator)} has the classes {own}, where {expected} were expected."
-        + ("" if names is not None else " With posterior='label_then_group' it may be a model of the label.")
+        + (
+            ""
+            if names is not None
+            else " These are the numbers of groups, or 2 m + y of cells; "
+            "as estimator, with posterior='label_then_group', it may be a model of the label."
+        )
     )
 
 

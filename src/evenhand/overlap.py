@@ -23,12 +23,14 @@ def warn_if_seen(eta: NDArray[np.float64], positive: NDArray[np.bool_]) -> None:
     There they are right more often than they are sure: the log-odds of the label rise faster than their own.
     Or the mean score equals the share of positives, far closer than chance would have it.
     """
+    if len(eta) < _ENOUGH or positive.all() or not positive.any():
+        return
     error = np.sqrt((eta * (1 - eta)).sum())
     off = abs(float((positive - eta).sum()))
     inner = np.clip(eta, 1e-6, 1 - 1e-6)
     slope, spread = _slope(np.asarray(logit(inner)), positive)
     by_heart = eta[positive].min(initial=1) > eta[~positive].max(initial=0)
-    if len(eta) >= _ENOUGH and (by_heart or off < _TOO_CLOSE * error or slope - 1 > max(0.2, 4 * spread)):
+    if by_heart or off < _TOO_CLOSE * error or slope - 1 > max(0.2, 4 * spread):
         warnings.warn(
             "the frozen model seems to have been fitted to these rows, so that its scores are better here "
             "than on new ones and the tolerance may not hold there: fit with rows that it has not seen.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -132,8 +132,13 @@ class Sight:
             if len(X) == 0:
                 raise InputError("X has no rows.")
             if any(name not in there for name in self.hidden):
-                expected = [name for name in estimator.feature_names_in_ if name not in self.hidden]
                 visible = [name for name in column_names(X) if name not in self.hidden]
+                recorded = getattr(estimator, "feature_names_in_", None)
+                if recorded is None and len(visible) == estimator.n_features_in_ - len(self.hidden):
+                    return X  # scikit-learn records and compares names only if all are text
+                expected = [
+                    name for name in (recorded if recorded is not None else ()) if name not in self.hidden
+                ]
                 if visible == expected:
                     return X
                 if sorted(map(str, visible)) == sorted(map(str, expected)):
@@ -154,6 +159,9 @@ class Sight:
         """Say which groups what is known of each row leaves possible, shape (n, M); None if nothing is."""
         if self.known is None or known is None:
             return None
+        if self.knows(groups):  # the last row, which the code -1 picks, leaves everything possible
+            own = np.eye(len(groups), dtype=np.bool_)
+            return np.asarray(np.vstack([own, np.ones(len(groups), np.bool_)])[known])
         places = [groups.features.index(name) for name in self.known.features]
         table = np.array(
             [
@@ -249,6 +257,8 @@ def find_sight(
 def _usable(aware: Aware, features: tuple[str, ...]) -> tuple[str, ...]:
     if isinstance(aware, bool | np.bool_):
         return features if aware else ()
+    if not isinstance(aware, str | Iterable):
+        raise InputError(f"aware should be True, False or names of sensitive features, but is {aware!r}.")
     listed = [aware] if isinstance(aware, str) else list(aware)
     strange = [name for name in listed if name not in features]
     if strange:

@@ -17,11 +17,11 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.calibration import Calibrator
+from evenhand.calibration import Calibrator, GroupCalibrator
 from evenhand.features import join_columns, take_rows
 from evenhand.learner import Learner, fit_learner, is_frozen
 
-__all__ = ["Balance", "Examples", "Form", "PosteriorModel", "Recipe", "averaged", "calibrated"]
+__all__ = ["Balance", "Examples", "Form", "PosteriorModel", "Recipe", "averaged", "calibrated", "known_codes"]
 
 Form = Literal["joint", "group_then_label", "label_then_group"]
 Balance = Literal["weight", "upsample"]
@@ -62,7 +62,7 @@ class Examples:
     def take(self, rows: NDArray[np.intp]) -> Examples:
         """Give some of the rows."""
         return Examples(
-            take_rows(self.X, rows),
+            None if self.X is None else take_rows(self.X, rows),
             self.codes[rows],
             self.positive[rows],
             self.n_groups,
@@ -146,10 +146,17 @@ class Calibrated:
     """A model whose probabilities are corrected by curves."""
 
     model: PosteriorModel
-    calibrator: Calibrator
+    calibrator: Calibrator | GroupCalibrator
 
     def cells(self, X: Any, allowed: NDArray[np.bool_] | None) -> Floats:
         return calibrated(self.calibrator, self.model.cells(X, allowed), allowed)
+
+
+def known_codes(allowed: NDArray[np.bool_] | None, n: int) -> NDArray[np.intp]:
+    """Give the one group that is possible; -1 where there are several."""
+    if allowed is None:
+        return np.full(n, -1, np.intp)
+    return np.where(allowed.sum(axis=1) == 1, allowed.argmax(axis=1), -1)
 
 
 def averaged(models: Iterable[PosteriorModel]) -> PosteriorModel:
@@ -157,8 +164,12 @@ def averaged(models: Iterable[PosteriorModel]) -> PosteriorModel:
     return Averaged(tuple(models))
 
 
-def calibrated(calibrator: Calibrator, p: Floats, allowed: NDArray[np.bool_] | None) -> Floats:
+def calibrated(
+    calibrator: Calibrator | GroupCalibrator, p: Floats, allowed: NDArray[np.bool_] | None
+) -> Floats:
     """Correct the posteriors of the cells by curves; what is impossible stays so."""
+    if isinstance(calibrator, GroupCalibrator):
+        return calibrator(p[:, 0], known_codes(allowed, len(p)))[:, None]
     new = calibrator(p.reshape(len(p), -1)).reshape(p.shape)
     return new if allowed is None else _within(new, allowed[:, :, None])
 
@@ -206,7 +217,8 @@ class Recipe:
             )
         given = []
         for label in (False, True):
-            which = np.flatnonzero(rows.positive == label)
+            own = rows.positive == label
+            which = np.flatnonzero(own if rows.weights is None else own & (rows.weights > 0))
             part = rows.take(which) if len(which) else rows
             given.append(self._group(self.group, part, part.codes, rows.n_groups))
         return LabelThenGroup(self._label(rows.X, rows), (given[0], given[1]))
@@ -224,12 +236,16 @@ class Recipe:
         if self.balance == "weight":
             more = weights * factor[target]
             found = fit_learner(estimator, rows.X, target, n_classes=n_classes, weights=more)
+            after = np.bincount(target, weights=more, minlength=n_classes)
         else:
             drawn = _upsampled(target, factor, self.seed)
             X = take_rows(rows.X, drawn)
             part = None if rows.weights is None else weights[drawn]
             found = fit_learner(estimator, X, target[drawn], n_classes=n_classes, weights=part)
-        return Reweighted(found.model, found.places, n_classes, 1 / factor)
+            after = np.bincount(target[drawn], weights=weights[drawn], minlength=n_classes)
+        before = np.bincount(target, weights=weights, minlength=n_classes)
+        correction = np.divide(before, after, out=np.ones(n_classes), where=after > 0)
+        return Reweighted(found.model, found.places, n_classes, correction)
 
 
 @dataclass(frozen=True, eq=False)

@@ -54,7 +54,9 @@ class FairPostprocessor(FairClassifier):
     pos_label : object, optional
         The positive label. By default the one that sorts last.
     group_estimator : classifier, optional
-        For the groups. By default like `estimator`, or the default one if that is frozen.
+        For the groups. By default like `estimator`, or the default one if that is frozen. A frozen one has
+        the numbers of the groups as its classes and is taken for P(S|x,y) of both labels, as if the group
+        told nothing more of the label.
     posterior : {"label_then_group", "group_then_label", "joint"}
         P(Y|x) P(S|x,y), P(S|x) P(Y|x,s), or one model of all cells. Where the group is known, only
         P(Y|x,s) is learned.
@@ -66,8 +68,8 @@ class FairPostprocessor(FairClassifier):
         Decide by the mean of the folds' models, or by one that is fitted to all rows: smaller, a little less
         accurate with trees.
     calibration : {"sigmoid", "isotonic", "binning"} or None
-        How the posteriors are corrected on the rows that the rule is found on, so that tolerances hold on
-        new rows as well.
+        How the posteriors are corrected on the rows that the rule is found on, cell by cell or, where the
+        group is known, group by group, so that tolerances hold on new rows as well.
     balance : {"weight", "upsample"}, optional
         Let small groups count more while the group model is fitted; its probabilities are corrected for that.
     search : {"exact", "dual", "grid"}, DualAscent or GridSearch
@@ -265,8 +267,7 @@ class FairPostprocessor(FairClassifier):
 
     def _posteriors(self, people: People) -> NDArray[Any] | GroupedScores:
         known = self.sight_.knows(self.groups_)
-        allowed = None if known else self.sight_.allowed(self.groups_, people.known)
-        cells = self.posterior_model_.cells(people.X, allowed)
+        cells = self.posterior_model_.cells(people.X, self.sight_.allowed(self.groups_, people.known))
         codes = people.known if known and people.known is not None else np.zeros(len(cells), np.int32)
         return as_posteriors(cells, np.maximum(codes, 0), self.groups_, known=known)
 

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from sklearn.pipeline import Pipeline
 
 from evenhand.exceptions import GroupError
@@ -83,13 +84,15 @@ class FairScorer:
             where = getattr(last, "sensitive_features", None)
         if where is None:
             raise GroupError("name the columns of X with the sensitive features, here or in the estimator.")
+        classes = getattr(estimator, "classes_", None)
+        positive = classes[1] if self.pos_label is None and classes is not None else self.pos_label
         return accuracy_within(
             y,
             estimator.predict(X),
             constraint=self.constraint,
             sensitive_features=columns_of(X, where),
             sample_weight=sample_weight,
-            pos_label=self.pos_label,
+            pos_label=positive.item() if isinstance(positive, np.generic) else positive,
         )
 
 
@@ -105,7 +108,7 @@ def fair_scorer(
     sensitive_features : str, int, list of these, or function, optional
         Columns of X that hold the sensitive features; by default those that the estimator names.
     pos_label : object, optional
-        The positive label; by default the one that sorts last.
+        The positive label; by default the estimator's.
 
     Returns
     -------

@@ -92,7 +92,7 @@ class TabularClassifier(ClassifierMixin, BaseEstimator):
             max_iter=self.max_iter,
             max_leaf_nodes=self.max_leaf_nodes,
             categorical_features=[known is not None for known in levels],
-            early_stopping=len(target) >= _ENOUGH_TO_SET_ASIDE,
+            early_stopping=len(target) >= max(_ENOUGH_TO_SET_ASIDE, 10 * len(np.unique(target))),
             random_state=self.random_state,
         )
         self.model_ = model.fit(matrix, target, sample_weight=weights)
@@ -136,8 +136,9 @@ def _columns(X: Any) -> list[Any]:
 
 def _levels(column: Any) -> dict[Level, int] | None:
     """Number the categories of a column, the most frequent ones; None for a column of numbers."""
-    if _numbers(column) is not None:
-        return None
+    numbers = _numbers(column)
+    if numbers is not None:
+        return {} if np.isnan(numbers).all() else None  # the trees cannot bin a column of nothing
     found, codes = factorize(column, what="a column of X", limit=_MOST_LEVELS)
     counts = np.bincount(codes[codes >= 0], minlength=len(found))
     kept = np.sort(np.argsort(-counts, kind="stable")[:_MOST_CATEGORIES])
@@ -146,17 +147,30 @@ def _levels(column: Any) -> dict[Level, int] | None:
 
 def _matrix(X: Any, levels: list[dict[Level, int] | None]) -> NDArray[np.float64]:
     return np.column_stack(
-        [_encoded(column, known) for column, known in zip(_columns(X), levels, strict=True)]
+        [
+            _encoded(column, known, name)
+            for column, known, name in zip(_columns(X), levels, column_names(X), strict=True)
+        ]
     )
 
 
-def _encoded(column: Any, levels: dict[Level, int] | None) -> NDArray[np.float64]:
+def _encoded(column: Any, levels: dict[Level, int] | None, name: Any) -> NDArray[np.float64]:
     numbers = _numbers(column) if levels is None else None
     if numbers is not None:
         return numbers
     found, codes = factorize(column, what="a column of X", limit=_MOST_LEVELS)
+    kinds = {"number"} if levels is None else set(map(_kind, levels))
+    if found and kinds and kinds.isdisjoint(map(_kind, found)):
+        raise InputError(
+            f"column {name!r} of X held values of type {', '.join(sorted(kinds))} at fit, and now holds "
+            f"{found[0]!r} of type {_kind(found[0])}: convert it."
+        )
     table = np.array([*((levels or {}).get(level, np.nan) for level in found), np.nan], dtype=np.float64)
     return np.asarray(table[codes])
+
+
+def _kind(level: Level) -> str:
+    return "number" if isinstance(level, int | float) else type(level).__name__
 
 
 def _numbers(column: Any) -> NDArray[np.float64] | None:
@@ -164,13 +178,20 @@ def _numbers(column: Any) -> NDArray[np.float64] | None:
     if isinstance(column, nw.Series):
         kind = column.dtype
         if isinstance(kind, nw.Date | nw.Datetime):
+            if isinstance(kind, nw.Datetime) and kind.time_zone is not None:
+                column = column.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
             column = column.cast(nw.Datetime("us")).to_numpy()
         elif kind.is_numeric() or kind == nw.Boolean:
-            return np.asarray(column.cast(nw.Float64).to_numpy(), dtype=np.float64)
-        elif kind != nw.Object:
-            return None
+            large = kind.is_integer() and column.implementation.is_pyarrow()  # whose cast refuses large ones
+            return np.asarray((column if large else column.cast(nw.Float64)).to_numpy(), dtype=np.float64)
+        elif kind == nw.Object:
+            values = column.to_list()
+            column = np.empty(len(values), dtype=object)
+            column[:] = values
+        elif kind == nw.Unknown:  # such as pandas' sparse columns
+            column = np.asarray(column.to_numpy())
         else:
-            column = np.array(column.to_list(), dtype=object)
+            return None
     if column.dtype.kind == "O" and _are_dates(column):
         column = np.array([None if is_missing(value) else value for value in column], dtype="M8[us]")
     if column.dtype.kind == "M":
