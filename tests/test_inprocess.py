@@ -169,3 +169,43 @@ def test_everybody_alike_is_a_classifier_too():
     assert fair.model_ is None
     assert (fair.predict(TEST.X) == 0).all()
     assert (fair.decision_function(TEST.X) < 0).all()
+
+
+GROUPS = {name: values.astype(float) for name, values in TRAIN.sensitive.items()}
+
+
+def changed(values, row, new):
+    values = values.astype(object)
+    values[row] = new
+    return values
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"y": np.zeros(4000)}, "only one class"),
+        ({"y": np.arange(4000) % 3}, "Only binary classification is supported.*3 classes"),
+        ({"y": np.linspace(0, 1, 4000)}, "Unknown label type: continuous"),
+        ({"y": changed(TRAIN.y, 5, None)}, "y is missing in 1 of 4,000 rows"),
+        ({"y": TRAIN.y[1:]}, "differ in their number of rows: X has 4,000, y has 3,999"),
+        ({"sensitive_features": None}, "no sensitive features"),
+        ({"sensitive_features": {"A1": changed(GROUPS["A1"], 3, np.nan)}}, "'A1' is missing in 1 of 4,000"),
+        ({"sensitive_features": {"x": TRAIN.X[:, 0]}}, "more than 200 distinct values.*bins"),
+        ({"sample_weight": np.zeros(4000)}, "sample_weight is zero in every row"),
+        ({"sample_weight": np.full(4000, -1.0)}, "negative, NaN or infinite in 4,000 of 4,000"),
+        ({"X": np.empty((0, 1)), "y": []}, "0 sample"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_bad_inputs_are_refused_as_by_the_postprocessor(given, message):
+    rows = {"X": TRAIN.X, "y": TRAIN.y, "sensitive_features": TRAIN.sensitive} | given
+    for kind in (eh.FairInprocessor, eh.FairPostprocessor):
+        with pytest.raises(ValueError, match=message):
+            kind(LogisticRegression(), PARITY).fit(**rows)
+
+
+def test_an_unseen_known_group_is_refused():
+    with pytest.raises(GroupError, match="not there at fit: A1=7, A2=0"):
+        fitted(aware=True, max_refits=1).predict(
+            TEST.X[:1], sensitive_features={"A1": np.array([7]), "A2": np.array([0])}
+        )

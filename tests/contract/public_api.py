@@ -35,3 +35,6 @@ def classifiers() -> None:
     rule: eh.Rule = eh.Rule.from_json(text)
     score: float = eh.accuracy_within([0, 1], [0, 1], constraint=notion, sensitive_features=["F", "M"])
     scorer = eh.fair_scorer(notion, sensitive_features="sex")
+    trained = eh.FairInprocessor(None, both, search=eh.DualAscent(rate=0.5), max_refits=3, refit=False)
+    fits: int = trained.fit([[1.0], [2.0]], [0, 1], sensitive_features={"sex": ["F", "M"]}).n_fits_
+    other = eh.FairPostprocessor(constraint=notion, search=eh.GridSearch(step=0.2))
