@@ -106,7 +106,7 @@ class FairInprocessor(FairClassifier):
     >>> import evenhand as eh
     >>> compas = eh.datasets.load_compas()
     >>> X, names = compas.one_hot()
-    >>> fair = eh.FairInprocessor(constraint=eh.DemographicParity(difference=0.1), max_refits=3)
+    >>> fair = eh.FairInprocessor(constraint=eh.DemographicParity(difference=0.25), max_refits=3)
     >>> decisions = fair.fit(X, compas.label, sensitive_features=compas.sensitive).predict(X)
     >>> bool((fair.model_.predict(X) == decisions).all())
     True
