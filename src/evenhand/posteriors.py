@@ -114,8 +114,9 @@ class LabelThenGroup:
 
     def cells(self, X: Any, allowed: NDArray[np.bool_] | None) -> Floats:
         labels = self.label.proba(X)
-        given = [_within(model.proba(X), allowed) for model in self.groups]
-        return np.stack([labels[:, [y]] * given[y] for y in (0, 1)], axis=2)
+        p = np.stack([labels[:, [y]] * self.groups[y].proba(X) for y in (0, 1)], axis=2)
+        # Label and group together, because what is known of the group also tells of the label.
+        return p if allowed is None else _within(p, allowed[:, :, None])
 
 
 @dataclass(frozen=True, eq=False)
