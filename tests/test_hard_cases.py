@@ -1,4 +1,4 @@
-"""Defects found in review, each by its shortest reproduction."""
+"""Cases that are easy to get wrong, each by its shortest example."""
 
 import numpy as np
 import pandas as pd
