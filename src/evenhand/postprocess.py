@@ -44,8 +44,8 @@ class FairPostprocessor(FairClassifier):
     constraint : Constraint
         What must hold, such as ``DemographicParity(difference=0.02)``.
     sensitive_features : str, int, list of these, or function, optional
-        Columns of X that hold the sensitive features, or a function of X that gives them. Otherwise they are
-        passed to `fit`. Scorers and cross-validation need them here.
+        Columns of X that hold the sensitive features: names in a table, positions in an array, or a function
+        of X that gives them. Otherwise they are passed to `fit`. Scorers and cross-validation need them here.
     aware : bool or list of str
         Whether decisions may use the sensitive features; or the names of those that may be used. Columns of X
         that may not be used are taken away from what the models see.

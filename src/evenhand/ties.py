@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from evenhand.rule import Rule, written_out
 from evenhand.scores import GroupedScores
+from evenhand.solver.oracle import ROUNDING
 from evenhand.solver.thresholds import Steps
 
 __all__ = ["settle_ties"]
@@ -57,11 +58,13 @@ def settle_ties(
         return rule
     H = rule.decision(posteriors)
     own = np.tensordot(spots, rule.table, axes=2)
-    near = np.flatnonzero(np.abs(H) <= 1.001 * np.abs(own).max())
-    rows = written_out(posteriors, near, len(rule.table))
+    order = np.argsort(H)
+    width = ROUNDING * max(rule.unit, float(np.abs(rule.table).max()))
+    first, last = np.searchsorted(H[order], [own - width, own + width])
     known = rule.boundary()
-    for spot in spots:
-        members = near[(rows == spot).all(axis=(1, 2))]
+    for spot, begin, end in zip(spots, first, last, strict=True):
+        rows = order[begin:end]  # those with the same H, of which few are elsewhere
+        members = rows[(written_out(posteriors, rows, len(rule.table)) == spot).all(axis=(1, 2))]
         known[spot.tobytes()] = _mean(selection, weights, members)
     atoms = np.array([np.frombuffer(key) for key in known]).reshape(-1, *rule.table.shape)
     reach = max(rule.reach, 1.001 * float(np.abs(own).max()))
@@ -80,9 +83,12 @@ def _stepped(
     edges, chances = list(steps.edges), list(steps.chances)
     for m in np.unique(scores.codes[off]).tolist():
         values, counts = np.unique(scores.eta[off[scores.codes[off] == m]], return_counts=True)
+        group = np.flatnonzero(scores.codes == m)
+        group = group[np.argsort(scores.eta[group])]
         for spot in values[counts >= least].tolist():
-            members = np.flatnonzero((scores.codes == m) & (scores.eta == spot))
-            edges[m], chances[m] = _with_spot(edges[m], chances[m], spot, _mean(selection, weights, members))
+            first, last = (np.searchsorted(scores.eta[group], spot, side=side) for side in ("left", "right"))
+            chance = _mean(selection, weights, group[first:last])
+            edges[m], chances[m] = _with_spot(edges[m], chances[m], spot, chance)
     return Steps(tuple(edges), tuple(chances))
 
 
