@@ -112,12 +112,14 @@ def test_without_a_last_refit_the_judged_classifier_is_kept():
 @pytest.mark.parametrize("aware", [False, True])
 def test_the_papers_searches_can_be_used(search, aware):
     fair = fitted(search=search, aware=aware, max_refits=5)
+    trained = 5 if search == "dual" else 3**4
     assert len(fair.history_) == (5 if search == "dual" else 1)
+    assert fair.n_fits_ == (2 if aware else 6) + trained + 1
 
 
 def test_a_grid_of_refits_is_refused_above_its_budget():
-    with pytest.raises(InputError, match="194,481 points, and the budget is 1,000"):
-        fitted(search=eh.GridSearch(budget=1000))
+    with pytest.raises(InputError, match="194,481 points, and the budget is 500"):
+        fitted(search="grid")
 
 
 def test_group_specific_costs_reach_the_training():
@@ -149,6 +151,11 @@ def test_weights_count():
         ({"search": "magic"}, "search should be"),
         ({"constraint": None}, "constraint should be a notion of fairness"),
         ({"posterior_estimator": LinearSVC()}, "LinearSVC has no predict_proba"),
+        ({"search": eh.GridSearch(budget=0)}, "budget should be a positive number"),
+        (
+            {"posterior_estimator": FrozenEstimator(LogisticRegression()), "aware": True},
+            "may be frozen only where aware=False",
+        ),
     ],
     ids=str,
 )

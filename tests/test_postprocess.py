@@ -278,7 +278,7 @@ def test_an_interrupted_fit_leaves_an_unfitted_estimator(monkeypatch):
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("evenhand.postprocess.solve", interrupted)
+    monkeypatch.setattr("evenhand.solution.Task.solve", interrupted)
     with pytest.raises(KeyboardInterrupt):
         fair.fit(TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive)
     with pytest.raises(AttributeError, match="not fitted yet"):

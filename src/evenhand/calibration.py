@@ -172,7 +172,7 @@ def _counts(weights: Floats | None, n: int) -> Floats:
 
 
 def _sigmoid(p: Floats, hit: Floats, w: Floats) -> Sigmoid:
-    return Sigmoid(LogisticRegression(C=1e6, tol=1e-8).fit(_logits(p), hit, sample_weight=w))
+    return Sigmoid(LogisticRegression(C=1e6).fit(_logits(p), hit, sample_weight=w))
 
 
 def _isotonic(p: Floats, hit: Floats, w: Floats) -> Callable[[Floats], Floats]:

@@ -8,7 +8,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import DataConversionWarning
 from sklearn.metrics import accuracy_score
@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from evenhand.columns import named_columns
 from evenhand.crossfit import cross_fit
-from evenhand.data import Labels, check_rows, read_labels, read_weights
+from evenhand.data import Labels, check_choice, check_rows, read_labels, read_weights
 from evenhand.exceptions import ConstantScoreWarning, InputError
 from evenhand.features import read_features
 from evenhand.groups import Groups
@@ -27,7 +27,7 @@ from evenhand.overlap import warn_if_seen
 from evenhand.people import Sight, find_groups, find_sight
 from evenhand.posteriors import Examples, PosteriorModel, Recipe
 from evenhand.scores import GroupedScores
-from evenhand.solution import error_prices
+from evenhand.solution import Task, error_prices
 from evenhand.tabular import TabularClassifier
 
 __all__ = ["Evidence", "FairClassifier", "Training", "as_posteriors"]
@@ -89,6 +89,16 @@ class Evidence:
     seed: int
     fits: int
 
+    def task(self, constraint: Constraint, cost: ArrayLike) -> Task:
+        """Pose a requirement on these rows."""
+        return Task.read(
+            self.posteriors,
+            constraint,
+            cost=cost,
+            sample_weight=self.weights,
+            groups=self.given.groups,
+        )
+
 
 class FairClassifier(ClassifierMixin, BaseEstimator):
     """Parent of the fair classifiers; subclasses have a constructor, ``fit`` and ``_decide``."""
@@ -124,6 +134,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
                 f"is {self.constraint!r}."
             )
         self.constraint.check(None)
+        check_choice("weights", self.weights, ("both", "fit", "constraint"))
         check_model(self._label_model, role="estimator")
         check_model(self._group_model, role="group_estimator")
         if not isinstance(self.min_group_size, Integral) or self.min_group_size < 0:
@@ -139,8 +150,6 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         weights = read_weights(sample_weight, X.shape[0])
         if weights is not None and len(np.unique(labels.positive[weights > 0])) < 2:
             raise InputError("y has only one class where sample_weight is not 0, and two are needed.")
-        if self.weights not in ("both", "fit", "constraint"):
-            raise InputError(f"weights should be 'both', 'fit' or 'constraint', but is {self.weights!r}.")
         groups, codes, columns = find_groups(
             X,
             sensitive_features,
@@ -211,9 +220,9 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
 
     def _recipe(self, given: Training, seed: int) -> Recipe:
         """Settle how posteriors are learned, and refuse what cannot be, before any fit."""
-        _check_choice("posterior", self.posterior, ("joint", "group_then_label", "label_then_group"))
-        _check_choice("calibration", self.calibration, (None, "sigmoid", "isotonic", "binning"))
-        _check_choice("balance", self.balance, (None, "weight", "upsample"))
+        check_choice("posterior", self.posterior, ("joint", "group_then_label", "label_then_group"))
+        check_choice("calibration", self.calibration, (None, "sigmoid", "isotonic", "binning"))
+        check_choice("balance", self.balance, (None, "weight", "upsample"))
         error_prices(self.cost, len(given.groups))
         if not isinstance(self.tol, Real) or not 0 < float(self.tol) < 1:
             raise InputError(f"tol should be between 0 and 1, but is {self.tol!r}.")
@@ -323,8 +332,3 @@ def as_posteriors(
 
 def _constant(cells: NDArray[np.float64]) -> bool:
     return len(cells) > 1 and bool(np.ptp(cells, axis=0).max() < 10.0**-_DIGITS)
-
-
-def _check_choice(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
-    if value not in allowed:
-        raise InputError(f"{name} should be one of {', '.join(map(repr, allowed))}, but is {value!r}.")

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.columns import Level, TooManyLevels, blocks, factorize, level_order, named_columns, show
-from evenhand.data import check_rows
-from evenhand.exceptions import GroupError, InputError, UnseenGroupWarning
+from evenhand.data import check_choice, check_rows
+from evenhand.exceptions import GroupError, UnseenGroupWarning
 
 __all__ = ["POOLED", "GroupName", "Groups", "Members", "Mode"]
 
@@ -141,8 +141,8 @@ class Groups:
         codes : array of int32
             The group of each row.
         """
-        _check_choice("missing", missing, ("error", "own_group"))
-        _check_choice("unseen", unseen, ("error", "pooled"))
+        check_choice("missing", missing, ("error", "own_group"))
+        check_choice("unseen", unseen, ("error", "pooled"))
         columns = _read_columns(sensitive_features, max_levels=max_levels)
         levels = {name: column[0] for name, column in columns.items()}
         if missing == "error":
@@ -219,7 +219,7 @@ class Groups:
                [1, 0, 1, 0],
                [0, 1, 0, 1]])
         """
-        _check_choice("groups", mode, ("intersectional", "independent"))
+        check_choice("groups", mode, ("intersectional", "independent"))
         single = mode == "independent"
         count = sum(len(self.levels(name)) for name in self.features) if single else len(self)
         if count * len(self) > _MAX_MEMBERS:
@@ -328,11 +328,6 @@ def _refuse_missing(columns: Mapping[str, Factors]) -> None:
                 f"sensitive feature {name!r} is missing in {absent:,} of {len(codes):,} rows. "
                 "Fill them in, drop them, or make the groups with missing='own_group'."
             )
-
-
-def _check_choice(name: str, value: Any, allowed: Sequence[str]) -> None:
-    if value not in allowed:
-        raise InputError(f"{name} should be one of {', '.join(map(repr, allowed))}, but is {value!r}.")
 
 
 def _read_columns(sensitive_features: Any, *, max_levels: int | None) -> dict[str, Factors]:

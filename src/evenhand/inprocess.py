@@ -5,32 +5,30 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.model_selection import train_test_split
 from sklearn.utils.validation import check_is_fitted
 
 from evenhand.calibration import Calibration
 from evenhand.classifier import Evidence, FairClassifier
 from evenhand.exceptions import CertificateError, InfeasibleError, InputError, VacuousConstraintWarning
 from evenhand.features import Columns
-from evenhand.learner import Learner, check_learner, fit_learner, is_frozen
+from evenhand.learner import Learner, check_learner, is_frozen
 from evenhand.measurement import Measurement
 from evenhand.notions import Constraint
 from evenhand.people import Aware, Sight
-from evenhand.posteriors import Balance, Examples, Form
+from evenhand.posteriors import Balance, Form
 from evenhand.progress import track
 from evenhand.rates import CellRates
 from evenhand.rows import RowName
-from evenhand.scores import GroupedScores
-from evenhand.search import Trial, best_trial, read_search, warn_if_missed
-from evenhand.solution import Task, error_prices
+from evenhand.search import DualAscent, GridSearch, Trial, best_trial, read_search, warn_if_missed
+from evenhand.solution import Task
 from evenhand.solver.certificate import Certificate
 from evenhand.tabular import TabularClassifier
+from evenhand.trainer import Trained, Trainer
 
 __all__ = ["FairInprocessor"]
 
@@ -40,6 +38,8 @@ _CLOSE = 0.1
 """Shares of tightening that need not be told apart."""
 _FAR = 3.0
 """How many times the tightest multipliers are tried at most."""
+_MOST_REFITS = 500
+"""Points of a grid that is asked for by name: each of them is a training."""
 
 
 class FairInprocessor(FairClassifier):
@@ -70,7 +70,7 @@ class FairInprocessor(FairClassifier):
     search : {"exact", "dual", "grid"}, DualAscent or GridSearch
         How multipliers are chosen. "exact" starts from the solver's, trains, and looks at what the trained
         classifier does on held-out rows; while that violates the requirement, the solver's multipliers for a
-        tighter one are taken.
+        tighter one are taken. "grid" by name has a budget of 500 trainings.
     max_refits : int
         Most classifiers that "exact" trains on the way, and default number of steps of "dual".
     holdout : float
@@ -97,7 +97,7 @@ class FairInprocessor(FairClassifier):
         Of the optimum for the learned posteriors at these multipliers; `bound` is a risk that no fair
         classifier goes below if the posteriors are right.
     history_ : tuple of Trial
-        Multipliers, risk and violation of every classifier that was trained on the way.
+        Multipliers, risk and violation of every classifier that was trained on the way; of a grid, the best.
     n_fits_ : int
         Models fitted in all, those of the posteriors included.
 
@@ -209,28 +209,20 @@ class FairInprocessor(FairClassifier):
 
     def _adopt(self, evidence: Evidence, constraint: Any) -> Self:
         """Choose multipliers for a requirement, and become the classifier that is trained with them."""
-        task = Task.read(
-            evidence.posteriors,
-            constraint,
-            cost=self.cost,
-            sample_weight=evidence.weights,
-            groups=evidence.given.groups,
-        )
+        task = evidence.task(constraint, self.cost)
         trainer = Trainer.of(task, evidence, self._classifier, self.cost, self.holdout)
-        trials = tuple(self._search(task, trainer))
+        trials = self._search(task, trainer)
         best = best_trial(trials)
         warn_if_missed(best)
-        learner, rates = trainer.trained[id(best)]
-        if self.refit:
-            learner = trainer.train(best.multipliers, slice(None))
+        learner = trainer.train(best.multipliers, slice(None)) if self.refit else best.learner
         self.classes_ = evidence.given.classes
         self.groups_ = evidence.given.groups
         self.sight_ = evidence.given.sight
         self.multipliers_ = dict(zip(task.rows.names, best.multipliers.tolist(), strict=True))
         self.certificate_ = task.at(best.multipliers).certificate
-        self.achieved_ = _measured(constraint, rates)
-        self.history_ = trials
-        self.n_fits_ = evidence.fits + len(trials) + int(self.refit)
+        self.achieved_ = _measured(constraint, best.rates)
+        self.history_ = tuple(Trial(t.multipliers, t.risk, t.values, t.violation) for t in trials)
+        self.n_fits_ = evidence.fits + trainer.fits
         self.learner_ = learner
         return self
 
@@ -242,9 +234,12 @@ class FairInprocessor(FairClassifier):
             raise InputError(f"max_refits should be a whole number from 1 on, but is {self.max_refits!r}.")
         if not isinstance(self.holdout, float) or not 0 < self.holdout < 1:
             raise InputError(f"holdout should be a share between 0 and 1, but is {self.holdout!r}.")
+        self._read_search()
+        if is_frozen(self.posterior_estimator) and self.aware:
+            raise InputError("posterior_estimator may be frozen only where aware=False.")
 
-    def _search(self, task: Task, trainer: Trainer) -> list[Trial]:
-        search = read_search(self.search, max_iter=int(self.max_refits))
+    def _search(self, task: Task, trainer: Trainer) -> list[Trained]:
+        search = self._read_search()
 
         def watch(steps: Iterator[Any], total: int) -> Iterator[Any]:
             return track(steps, what="training", total=total, verbose=self.verbose)
@@ -253,6 +248,9 @@ class FairInprocessor(FairClassifier):
             return search.run(trainer, watch=watch)
         steps = watch(iter(range(int(self.max_refits))), int(self.max_refits))
         return _walk(task, trainer, steps, self.tol)
+
+    def _read_search(self) -> GridSearch | DualAscent | None:
+        return read_search(self.search, max_iter=int(self.max_refits), budget=_MOST_REFITS)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "learner_")
@@ -301,134 +299,14 @@ class FairInprocessor(FairClassifier):
         return self.learner_.score(self.sight_.people(self, X, sensitive_features).X)
 
 
-@dataclass(frozen=True, eq=False)
-class Trainer:
-    """Trains classifiers at given multipliers, and judges them on rows set aside.
-
-    Attributes
-    ----------
-    task : Task
-    examples : Examples
-    estimator : classifier
-    prices : array, shape (M, 2)
-        Of a false positive and a false negative.
-    weights : array or None
-        How much rows count where classifiers are judged.
-    first, second : arrays of int
-        Rows to train on, and rows to judge on.
-    trained : dict
-        The classifier of each trial and its rates on the rows set aside, by the identity of the trial.
-    """
-
-    task: Task
-    examples: Examples
-    estimator: Any
-    prices: Floats
-    weights: Floats | None
-    first: NDArray[np.intp]
-    second: NDArray[np.intp]
-    trained: dict[int, tuple[Learner, CellRates]]
-
-    @classmethod
-    def of(cls, task: Task, evidence: Evidence, estimator: Any, cost: ArrayLike, holdout: float) -> Trainer:
-        """Set rows aside, with every cell on both sides as far as it can be."""
-        examples = evidence.given.examples.take(evidence.rows)
-        rows = np.arange(len(examples))
-        counts = np.bincount(examples.cells, minlength=2 * examples.n_groups)
-        strata = np.where(counts[examples.cells] > 1, examples.cells, -1 - examples.positive)
-        try:
-            first, second = train_test_split(
-                rows, test_size=holdout, random_state=evidence.seed, stratify=strata
-            )
-        except ValueError:  # too few rows for that
-            first, second = train_test_split(rows, test_size=holdout, random_state=evidence.seed)
-        prices = error_prices(cost, examples.n_groups)
-        return cls(task, examples, estimator, prices, evidence.weights, first, second, {})
-
-    @property
-    def lo(self) -> Floats:
-        """Lower bounds of the requirement's rows."""
-        return self.task.rows.lo
-
-    @property
-    def hi(self) -> Floats:
-        """Upper bounds of the requirement's rows."""
-        return self.task.rows.hi
-
-    def many(self, points: NDArray[np.float64]) -> list[Trial]:
-        """Train and judge at several multipliers."""
-        return [self._try(point) for point in points]
-
-    def _try(self, point: Floats) -> Trial:
-        learner = self.train(point, self.first)
-        part = self.examples.take(self.second)
-        decided = learner.choose(part.X) == 1
-        weights = np.ones(len(part)) if self.weights is None else self.weights[self.second]
-        shape = (self.examples.n_groups, 2)
-        mass = np.bincount(part.cells, weights=weights, minlength=2 * shape[0]).reshape(shape)
-        selected = np.bincount(part.cells, weights=weights * decided, minlength=2 * shape[0]).reshape(shape)
-        rates = CellRates(self.task.groups, mass.astype(np.float64), selected.astype(np.float64))
-        missed, wrong = mass[:, 1] - selected[:, 1], selected[:, 0]
-        risk = float((self.prices[:, 1] @ missed + self.prices[:, 0] @ wrong) / mass.sum())
-        values = self._values(rates)
-        over = np.fmax(self.lo - values, values - self.hi)
-        trial = Trial(point, risk, values, max(0.0, float(np.nanmax(over, initial=0.0))))
-        self.trained[id(trial)] = learner, rates
-        return trial
-
-    def _values(self, rates: CellRates) -> Floats:
-        """Values of the requirement's rows on the rows set aside; NaN where they are undefined there."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", VacuousConstraintWarning)
-            rows = self.task.constraint.rows(rates.masses, rates.groups)
-        values = dict(zip(rows.names, rows.values(rates.rates).tolist(), strict=True))
-        return np.array([values.get(name, np.nan) for name in self.task.rows.names])
-
-    def train(self, multipliers: Floats, rows: NDArray[np.intp] | slice) -> Learner:
-        """Train a copy of the classifier with the costs that the multipliers give.
-
-        A false positive costs c + Q(x) and a false negative 1 - c - Q(x); of a negative cost the label is
-        turned round.
-        """
-        index = np.arange(len(self.examples))[rows]
-        part = self.examples.take(index)
-        prices, Q = self._prices(index), self._correction(multipliers, index)
-        cost = np.where(part.positive, prices[:, 1] - Q, prices[:, 0] + Q)
-        label = part.positive ^ (cost < 0)
-        given = np.ones(len(part)) if part.weights is None else part.weights
-        size = float(given @ np.abs(cost)) / float(given.sum())  # regularisation is made for costs of about 1
-        weights = given * np.abs(cost) / (size if size > 0 else 1.0)
-        return fit_learner(self.estimator, part.X, label.astype(np.intp), n_classes=2, weights=weights)
-
-    def _correction(self, multipliers: Floats, index: NDArray[np.intp]) -> Floats:
-        """Q(x) = -sum over cells of (A^T lambda)[m,y] p[m,y](x)."""
-        table = (multipliers @ self.task.problem.A).reshape(-1, 2)
-        return np.asarray(-self._summed(table, index).sum(axis=1))
-
-    def _prices(self, index: NDArray[np.intp]) -> Floats:
-        """Prices of the two errors for each row, averaged over the groups that it may be of."""
-        if (self.prices == self.prices[0]).all():
-            return np.broadcast_to(self.prices[0], (len(index), 2))
-        share = self._summed(np.ones_like(self.prices), index)
-        return np.asarray(self._summed(self.prices, index) / np.where(share > 0, share, 1.0))
-
-    def _summed(self, table: Floats, index: NDArray[np.intp]) -> Floats:
-        """Sum a table over the groups, weighted by the posteriors: shape (n, 2)."""
-        posteriors = self.task.posteriors
-        if isinstance(posteriors, GroupedScores):
-            eta, codes = posteriors.eta[index], posteriors.codes[index]
-            return np.asarray(table[codes] * np.column_stack([1 - eta, eta]))
-        return np.asarray(np.einsum("nmy,my->ny", posteriors[index], table))
-
-
-def _walk(task: Task, trainer: Trainer, steps: Iterator[int], tol: float) -> list[Trial]:
+def _walk(task: Task, trainer: Trainer, steps: Iterator[int], tol: float) -> list[Trained]:
     """Start from the optimum's multipliers, and walk along the frontier until the trained classifier is fair.
 
     A share s in [0, 1] stands for the optimum at a tolerance that is tighter by s, and s > 1 for s times the
     multipliers of the tightest. The smallest s is looked for at which the held-out rows are satisfied: up by
     halves until one is, then by bisection.
     """
-    trials: list[Trial] = []
+    trials: list[Trained] = []
     low, high, share = 0.0, math.inf, 0.0
     for _ in steps:
         try:

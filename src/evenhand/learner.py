@@ -112,13 +112,13 @@ def check_learner(
             "sklearn.calibration.CalibratedClassifierCV, or choose another classifier."
         )
     if weighted and not is_frozen(estimator) and not _takes_weights(estimator):
+        other = "set weights='constraint' to count weights in the requirement only."
+        if balanced:
+            other = "set balance='upsample'."
+        elif not probabilities:
+            other = "use FairPostprocessor, which trains without them."
         raise InputError(
-            f"{role} {_name(estimator)} does not take sample_weight in fit. Choose another classifier, or "
-            + (
-                "set balance='upsample'."
-                if balanced
-                else "set weights='constraint' to count weights in the requirement only."
-            )
+            f"{role} {_name(estimator)} does not take sample_weight in fit. Choose another classifier, or {other}"
         )
 
 

@@ -21,7 +21,7 @@ from evenhand.calibration import Calibrator, GroupCalibrator
 from evenhand.features import join_columns, take_rows
 from evenhand.learner import Learner, fit_learner, is_frozen
 
-__all__ = ["Balance", "Examples", "Form", "PosteriorModel", "Recipe", "averaged", "calibrated", "known_codes"]
+__all__ = ["Balance", "Examples", "Form", "PosteriorModel", "Recipe", "averaged", "calibrated"]
 
 Form = Literal["joint", "group_then_label", "label_then_group"]
 Balance = Literal["weight", "upsample"]
@@ -153,7 +153,7 @@ class Calibrated:
         return calibrated(self.calibrator, self.model.cells(X, allowed), allowed)
 
 
-def known_codes(allowed: NDArray[np.bool_] | None, n: int) -> NDArray[np.intp]:
+def _known_codes(allowed: NDArray[np.bool_] | None, n: int) -> NDArray[np.intp]:
     """Give the one group that is possible; -1 where there are several."""
     if allowed is None:
         return np.full(n, -1, np.intp)
@@ -170,7 +170,7 @@ def calibrated(
 ) -> Floats:
     """Correct the posteriors of the cells by curves; what is impossible stays so."""
     if isinstance(calibrator, GroupCalibrator):
-        return calibrator(p[:, 0], known_codes(allowed, len(p)))[:, None]
+        return calibrator(p[:, 0], _known_codes(allowed, len(p)))[:, None]
     new = calibrator(p.reshape(len(p), -1)).reshape(p.shape)
     return new if allowed is None else _within(new, allowed[:, :, None])
 

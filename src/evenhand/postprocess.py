@@ -21,7 +21,7 @@ from evenhand.rows import RowName, Rows
 from evenhand.rule import Rule
 from evenhand.scores import GroupedScores
 from evenhand.search import PlugIn, Trial, best_trial, read_search, warn_if_missed
-from evenhand.solution import Solution, Task, error_prices, solve
+from evenhand.solution import Solution, error_prices
 from evenhand.solver.certificate import Certificate
 from evenhand.ties import settle_ties
 
@@ -209,6 +209,7 @@ class FairPostprocessor(FairClassifier):
         self
         """
         self.__dict__.pop("rule_", None)  # an interrupted fit leaves an unfitted estimator
+        read_search(self.search)  # refused before any work
         evidence = self._estimate(X, y, sensitive_features, sample_weight, holdout=self.holdout)
         solution, history = self._choose(evidence)
         self.history_ = history
@@ -219,13 +220,7 @@ class FairPostprocessor(FairClassifier):
         search = read_search(self.search)
         if search is None:
             return self._solve(evidence, self.constraint), ()
-        task = Task.read(
-            evidence.posteriors,
-            self.constraint,
-            cost=self.cost,
-            sample_weight=evidence.weights,
-            groups=evidence.given.groups,
-        )
+        task = evidence.task(self.constraint, self.cost)
         trials = search.run(
             PlugIn(task, self.n_jobs),
             watch=lambda steps, total: track(steps, what="searching", total=total, verbose=self.verbose),
@@ -236,15 +231,7 @@ class FairPostprocessor(FairClassifier):
 
     def _solve(self, evidence: Evidence, constraint: Constraint, start: Solution | None = None) -> Solution:
         """Find the optimum on the evidence."""
-        return solve(
-            evidence.posteriors,
-            constraint,
-            cost=self.cost,
-            sample_weight=evidence.weights,
-            tol=self.tol,
-            groups=evidence.given.groups,
-            start=start,
-        )
+        return evidence.task(constraint, self.cost).solve(tol=self.tol, start=start)
 
     def _adopt(self, evidence: Evidence, solution: Solution) -> Self:
         """Become the classifier that a solution describes."""

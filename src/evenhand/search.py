@@ -11,7 +11,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,25 +53,24 @@ class Trial:
     violation: float
 
 
-class Evaluator(Protocol):
+T = TypeVar("T", bound=Trial)
+T_co = TypeVar("T_co", bound=Trial, covariant=True)
+
+
+class Evaluator(Protocol[T_co]):
     """Tells what a classifier does at given multipliers."""
 
     @property
-    def lo(self) -> Vector:
-        """Lower bounds of the rows."""
+    def task(self) -> Task:
+        """The requirement on the rows that multipliers are chosen on."""
         ...
 
-    @property
-    def hi(self) -> Vector:
-        """Upper bounds of the rows."""
-        ...
-
-    def many(self, points: NDArray[np.float64]) -> list[Trial]:
+    def many(self, points: NDArray[np.float64]) -> Sequence[T_co]:
         """Try several multipliers, shape (k, J)."""
         ...
 
 
-def best_trial(trials: Sequence[Trial]) -> Trial:
+def best_trial(trials: Sequence[T]) -> T:
     """Give the trial of least risk among those that satisfy the requirement, else the one nearest to it."""
     fair = [trial for trial in trials if trial.violation <= _FEASIBLE]
     if fair:
@@ -85,16 +84,6 @@ class PlugIn:
 
     task: Task
     n_jobs: int | None = None
-
-    @property
-    def lo(self) -> Vector:
-        """Lower bounds of the rows."""
-        return self.task.rows.lo
-
-    @property
-    def hi(self) -> Vector:
-        """Upper bounds of the rows."""
-        return self.task.rows.hi
 
     def many(self, points: NDArray[np.float64]) -> list[Trial]:
         """Try several multipliers, all passes over the rows at once, chunks side by side."""
@@ -140,10 +129,7 @@ class GridSearch(Parameters):
         self.budget = budget
 
     def _check(self) -> None:
-        for name in ("box", "step"):
-            value = getattr(self, name)
-            if not isinstance(value, int | float) or not 0 < value < math.inf:
-                raise InputError(f"{name} should be a positive number, but is {value!r}.")
+        _check_positive(self, "box", "step", "budget")
 
     def __repr__(self) -> str:
         return f"GridSearch(box={self.box!r}, step={self.step!r}, budget={self.budget!r})"
@@ -158,9 +144,7 @@ class GridSearch(Parameters):
         """How many points the grid has for a requirement of so many rows."""
         return int(len(self.axis()) ** n_rows)
 
-    def run(
-        self, evaluator: Evaluator, *, watch: Callable[[Iterator[Any], int], Iterator[Any]]
-    ) -> list[Trial]:
+    def run(self, evaluator: Evaluator[T], *, watch: Watch) -> list[T]:
         """Try every point.
 
         Parameters
@@ -173,7 +157,7 @@ class GridSearch(Parameters):
         -------
         list of Trial
         """
-        axis, n_rows = self.axis(), len(evaluator.lo)
+        axis, n_rows = self.axis(), len(evaluator.task.rows)
         count = self.count(n_rows)
         if count > self.budget:
             raise InputError(
@@ -184,7 +168,7 @@ class GridSearch(Parameters):
         points = itertools.product(axis.tolist(), repeat=n_rows)
         chunks = iter(lambda: list(itertools.islice(points, 16 * _CHUNK)), [])
         total = math.ceil(count / (16 * _CHUNK))
-        trials: list[Trial] = []
+        trials: list[T] = []
         for chunk in watch(chunks, total):
             tried = evaluator.many(np.array(chunk).reshape(-1, n_rows))
             trials = [best_trial([*trials, *tried])]  # a grid is large, and only the best is asked for
@@ -227,10 +211,7 @@ class DualAscent(Parameters):
         self.settled = settled
 
     def _check(self) -> None:
-        for name in ("rate", "radius", "max_iter", "patience"):
-            value = getattr(self, name)
-            if not isinstance(value, int | float) or not 0 < value < math.inf:
-                raise InputError(f"{name} should be a positive number, but is {value!r}.")
+        _check_positive(self, "rate", "radius", "max_iter", "patience")
 
     def __repr__(self) -> str:
         return (
@@ -238,9 +219,7 @@ class DualAscent(Parameters):
             f"patience={self.patience!r}, settled={self.settled!r})"
         )
 
-    def run(
-        self, evaluator: Evaluator, *, watch: Callable[[Iterator[Any], int], Iterator[Any]]
-    ) -> list[Trial]:
+    def run(self, evaluator: Evaluator[T], *, watch: Watch) -> list[T]:
         """Climb, and give every step.
 
         Parameters
@@ -254,8 +233,8 @@ class DualAscent(Parameters):
         list of Trial
         """
         self._check()
-        point = np.zeros(len(evaluator.lo))
-        trials: list[Trial] = []
+        point = np.zeros(len(evaluator.task.rows))
+        trials: list[T] = []
         for t in watch(iter(range(int(self.max_iter))), int(self.max_iter)):
             [trial] = evaluator.many(point[None])
             trials.append(trial)
@@ -265,7 +244,7 @@ class DualAscent(Parameters):
             point = np.clip(ascended(trial, evaluator, step), -self.radius, self.radius)
         return trials
 
-    def _has_settled(self, trials: list[Trial]) -> bool:
+    def _has_settled(self, trials: Sequence[Trial]) -> bool:
         last = trials[-int(self.patience) :]
         if len(last) < self.patience:
             return False
@@ -273,15 +252,16 @@ class DualAscent(Parameters):
         return bool(max(moved) <= self.settled)
 
 
-def ascended(trial: Trial, evaluator: Evaluator, step: float) -> Vector:
+def ascended(trial: Trial, evaluator: Evaluator[Any], step: float) -> Vector:
     """One step up the dual from a trial's multipliers.
 
     The dual is smooth but for a kink at 0, where the slope jumps from the lower to the upper bound of a row;
     a multiplier whose row is within its bounds is drawn to 0 and stays there.
     """
-    values = np.where(np.isnan(trial.values), np.clip(0.0, evaluator.lo, evaluator.hi), trial.values)
+    lo, hi = evaluator.task.rows.lo, evaluator.task.rows.hi
+    values = np.where(np.isnan(trial.values), np.clip(0.0, lo, hi), trial.values)
     moved = trial.multipliers - step * values
-    low, high = moved + step * evaluator.lo, moved + step * evaluator.hi
+    low, high = moved + step * lo, moved + step * hi
     return np.where(low > 0, low, np.where(high < 0, high, 0.0))
 
 
@@ -296,13 +276,32 @@ def warn_if_missed(best: Trial) -> None:
         )
 
 
-def read_search(search: Any, *, max_iter: int = 500) -> GridSearch | DualAscent | None:
-    """Read the parameter ``search``; None stands for the exact solver."""
-    if isinstance(search, GridSearch | DualAscent):
-        return search
-    named = {"exact": None, "dual": DualAscent(max_iter=max_iter), "grid": GridSearch()}
-    if not isinstance(search, str) or search not in named:
+def _check_positive(parameters: Parameters, *names: str) -> None:
+    for name in names:
+        value = getattr(parameters, name)
+        if not isinstance(value, int | float) or not 0 < value < math.inf:
+            raise InputError(f"{name} should be a positive number, but is {value!r}.")
+
+
+def read_search(search: Any, *, max_iter: int = 500, budget: int = 200_000) -> GridSearch | DualAscent | None:
+    """Read the parameter ``search``; None stands for the exact solver.
+
+    Parameters
+    ----------
+    search : {"exact", "dual", "grid"}, DualAscent or GridSearch
+    max_iter, budget : int
+        Of a dual ascent and of a grid that are asked for by name.
+
+    Returns
+    -------
+    GridSearch, DualAscent or None
+    """
+    named = {"exact": None, "dual": DualAscent(max_iter=max_iter), "grid": GridSearch(budget=budget)}
+    if isinstance(search, str) and search in named:
+        return named[search]
+    if not isinstance(search, GridSearch | DualAscent):
         raise InputError(
             f"search should be 'exact', 'dual', 'grid', a DualAscent or a GridSearch, but is {search!r}."
         )
-    return named[search]
+    search._check()
+    return search
