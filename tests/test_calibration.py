@@ -14,7 +14,7 @@ def pair(p):
     return np.column_stack([1 - p, p])
 
 
-@pytest.mark.parametrize("how", ["sigmoid", "isotonic", "binning"])
+@pytest.mark.parametrize("how", ["sigmoid", "isotonic", "binning", "dirichlet"])
 def test_curves_bring_probabilities_back(how):
     calibrator = fit_calibrator(how, pair(OVERSURE), HIT)
     new = calibrator(pair(OVERSURE))
@@ -22,7 +22,7 @@ def test_curves_bring_probabilities_back(how):
     assert np.abs(new[:, 1] - TRUE).mean() < 0.02 < np.abs(OVERSURE - TRUE).mean()
 
 
-@pytest.mark.parametrize("how", ["sigmoid", "isotonic", "binning"])
+@pytest.mark.parametrize("how", ["sigmoid", "isotonic", "binning", "dirichlet"])
 def test_weights_count_as_copies(how):
     weights = RNG.integers(0, 3, 2000)
     p, hit = pair(OVERSURE[:2000]), HIT[:2000]
@@ -31,7 +31,7 @@ def test_weights_count_as_copies(how):
     assert np.abs(copies(p) - weighted(p)).max() < (0.2 if how == "binning" else 1e-3)
 
 
-@pytest.mark.parametrize("how", ["sigmoid", "isotonic", "binning"])
+@pytest.mark.parametrize("how", ["sigmoid", "isotonic", "binning", "dirichlet"])
 def test_several_classes_sum_to_one_and_empty_ones_stay(how):
     p = RNG.dirichlet([1, 1, 1, 1e-9], size=3000)
     target = RNG.integers(0, 3, 3000)
@@ -51,3 +51,42 @@ def test_bins_shrink_towards_what_was_predicted():
 def test_scores_outside_what_was_seen_are_taken_to_the_nearest():
     calibrator = fit_calibrator("isotonic", pair(np.array([0.4, 0.6])), np.array([0, 1]))
     assert calibrator(pair(np.array([0.0, 1.0])))[:, 1].tolist() == [0, 1]
+
+
+def cells(rng, n, bend=0.0):
+    """True posteriors of two groups, and ones that misjudge the group where the label is likely."""
+    eta, group = rng.beta(2, 2, n), rng.beta(3, 3, n)
+    wrong = expit(logit(group) + bend * logit(eta))
+    first, second = (
+        np.column_stack([(1 - g) * (1 - eta), (1 - g) * eta, g * (1 - eta), g * eta]) for g in (group, wrong)
+    )
+    return first, second, (first.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1)
+
+
+@pytest.mark.parametrize(("how", "small"), [("dirichlet", 0.01), ("sigmoid", 0.03)])
+def test_a_group_that_is_misjudged_by_the_label_is_put_right_by_all_cells_together(how, small):
+    truth, p, target = cells(np.random.default_rng(1), 40_000, bend=0.6)
+    new = fit_calibrator(how, p, target)(p)
+    error = np.abs(new - truth).mean()
+    assert (error < small) == (how == "dirichlet")
+    assert error < np.abs(p - truth).mean()
+
+
+def test_few_rows_change_little_and_many_rows_are_sampled_evenly():
+    rng = np.random.default_rng(2)
+    truth, p, target = cells(rng, 40)
+    assert np.abs(fit_calibrator("dirichlet", p, target)(p) - truth).mean() < 0.08
+    truth, p, target = cells(rng, 60_000, bend=0.6)
+    weights = np.where(np.arange(len(p)) % 2, 1.0, 3.0)
+    new = fit_calibrator("dirichlet", p, target, weights)(p)
+    assert np.abs(new - truth).mean() < 0.01
+
+
+def test_of_very_many_cells_only_the_score_of_the_label_is_looked_at():
+    rng = np.random.default_rng(3)
+    p = rng.dirichlet(np.ones(40), size=5000)
+    target = (p.cumsum(axis=1) < rng.random((5000, 1))).sum(axis=1)
+    calibrator = fit_calibrator("dirichlet", p, target)
+    assert calibrator.B.shape == (2, 40)
+    assert np.allclose(calibrator(p).sum(axis=1), 1)
+    assert np.abs(calibrator(p) - p).mean() < 0.005

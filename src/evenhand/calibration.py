@@ -1,26 +1,40 @@
-"""Calibration of class probabilities: one curve per class, then scaled to sum to 1."""
+"""Calibration of class probabilities: by all classes together, or one curve per class, scaled to sum to 1."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logit
+from scipy.optimize import minimize
+from scipy.special import log_softmax, logit, softmax
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 
-__all__ = ["Calibration", "Calibrator", "GroupCalibrator", "fit_calibrator", "fit_group_calibrator"]
+__all__ = [
+    "Calibration",
+    "Calibrator",
+    "Curves",
+    "Dirichlet",
+    "GroupCalibrator",
+    "fit_calibrator",
+    "fit_group_calibrator",
+]
 
-Calibration = Literal["sigmoid", "isotonic", "binning"]
+Calibration = Literal["dirichlet", "sigmoid", "isotonic", "binning"]
 Floats = NDArray[np.float64]
 
 _BINS = 40
 _PRIOR = 1.0
 _SHARED = 20.0
 _TINY = 1e-12
+_SHRINK = 100.0
+_SLACK = 1e-3
+_LEAST = 1e-6
+_MOST_CLASSES = 32
+_MOST_ROWS = 50_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,9 +58,44 @@ class Bins:
         return np.asarray(self.values[np.searchsorted(self.edges, p, side="right")])
 
 
+class Calibrator(Protocol):
+    """Corrects probability vectors, shape (n, classes), of rows that sum to 1."""
+
+    def __call__(self, p: Floats) -> Floats:
+        """Give calibrated probabilities."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
-class Calibrator:
-    """Curves for the classes of a probability vector.
+class Dirichlet:
+    """The softmax of (1 + slope) log p_k + sum over features of B[j, k] z_j + c_k.
+
+    The features z are the logarithms of all classes, centred and scaled. So how probable a class is may be
+    corrected by how probable the others are: a group among the positives, say, by the score of the label.
+    Classes that no row was of are left as they are; `seen` tells the others.
+    """
+
+    seen: NDArray[np.bool_]
+    slope: float
+    B: Floats
+    center: Floats
+    scale: Floats
+
+    def __call__(self, p: Floats) -> Floats:
+        """Give calibrated probabilities, shape (n, classes)."""
+        logs = _logs(p)
+        z = (_features(logs) - self.center) / self.scale
+        rest = 1 - p[:, ~self.seen].sum(axis=1, keepdims=True)
+        new = p.copy()
+        new[:, self.seen] = rest * softmax(
+            (1 + self.slope) * logs[:, self.seen] + z @ self.B[:-1] + self.B[-1], axis=1
+        )
+        return new
+
+
+@dataclass(frozen=True, eq=False)
+class Curves:
+    """A curve for each class of a probability vector.
 
     Examples
     --------
@@ -73,13 +122,14 @@ class Calibrator:
 def fit_calibrator(
     how: Calibration, p: Floats, target: NDArray[Any], weights: Floats | None = None
 ) -> Calibrator:
-    """Fit the curves on rows that the probabilities were not learned from.
+    """Fit a correction to rows that the probabilities were not learned from.
 
     Parameters
     ----------
-    how : {"sigmoid", "isotonic", "binning"}
-        Logistic in the log-odds; monotone; or the mean of each of 40 bins of equal count, to which one row at
-        the mean probability of the bin is added.
+    how : {"dirichlet", "sigmoid", "isotonic", "binning"}
+        All classes together, linear in the logarithms of their probabilities and shrunk to no change; or a
+        curve for each class: logistic in the log-odds; monotone; or the mean of each of 40 bins of equal
+        count, to which one row at the mean probability of the bin is added.
     p : array, shape (n, classes)
     target : array of int, shape (n,)
         The class of each row.
@@ -89,13 +139,17 @@ def fit_calibrator(
     -------
     Calibrator
     """
-    curves: list[Callable[[Floats], Floats] | None] = []
     w = _counts(weights, len(p))
+    if how == "dirichlet":
+        if p.shape[1] > 2:
+            return _dirichlet(p, target, w)
+        how = "sigmoid"  # of two classes, the log-odds are all there is
+    curves: list[Callable[[Floats], Floats] | None] = []
     for k in range(p.shape[1]):
         hit = (target == k).astype(np.float64)
         share = w @ hit
         curves.append(_CURVES[how](p[:, k], hit, w) if 0 < share < w.sum() and np.ptp(p[:, k]) > 0 else None)
-    return Calibrator(tuple(curves))
+    return Curves(tuple(curves))
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +185,8 @@ def fit_group_calibrator(
 
     Parameters
     ----------
-    how : {"sigmoid", "isotonic", "binning"}
+    how : {"dirichlet", "sigmoid", "isotonic", "binning"}
+        The first two are the same here.
     p : array, shape (n, 2)
         P(Y | x, s).
     positive : array, shape (n,)
@@ -159,7 +214,7 @@ def fit_group_calibrator(
                 np.concatenate([w[own], prior[:, 0], prior[:, 1]]),
             )
             if len(own)
-            else Calibrator((None, None))
+            else Curves((None, None))
         )
     return GroupCalibrator(overall, tuple(curves))
 
@@ -169,6 +224,50 @@ def _counts(weights: Floats | None, n: int) -> Floats:
     if weights is None:
         return np.ones(n)
     return np.asarray(weights * max(1.0, np.count_nonzero(weights) / weights.sum()))
+
+
+def _dirichlet(p: Floats, target: NDArray[Any], w: Floats) -> Dirichlet:
+    """Minimise the logarithmic loss, with a ridge on everything but the intercepts.
+
+    On no more than 50,000 rows, evenly spread: they settle the few numbers that are looked for.
+    """
+    rows = np.linspace(0, len(p) - 1, min(len(p), _MOST_ROWS)).astype(np.intp)
+    logs, target, w = _logs(p[rows]), np.asarray(target)[rows], w[rows] * (w.sum() / w[rows].sum())
+    w, total = w / w.sum(), w.sum()
+    z = _features(logs)
+    center = w @ z
+    scale = np.sqrt(w @ (z - center) ** 2)
+    scale = np.where(scale > 0, scale, 1.0)
+    z = np.column_stack([(z - center) / scale, np.ones(len(z))])
+    hit = np.equal.outer(target, np.arange(p.shape[1])).astype(np.float64)
+    seen = w @ hit > 0
+    logs, hit = logs[:, seen], hit[:, seen]
+    shape = (z.shape[1], hit.shape[1])
+    ridge = np.full((shape[0], 1), _SHRINK / total)
+    ridge[-1] = _SLACK / total
+
+    def loss(point: Floats) -> tuple[float, Floats]:
+        slope, B = point[0], point[1:].reshape(shape)
+        log_p = log_softmax((1 + slope) * logs + z @ B, axis=1)
+        residual = w[:, None] * (np.exp(log_p) - hit)
+        value = -float(w @ (log_p * hit).sum(axis=1)) + 0.5 * float((ridge * B**2).sum() + slope**2 / total)
+        return value, np.append((residual * logs).sum() + slope / total, z.T @ residual + ridge * B)
+
+    start = np.zeros(1 + shape[0] * shape[1])
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"ftol": 1e-14, "gtol": 1e-7})
+    return Dirichlet(seen, float(found.x[0]), found.x[1:].reshape(shape), center, scale)
+
+
+def _logs(p: Floats) -> Floats:
+    return np.log(np.clip(p, _LEAST, 1.0))
+
+
+def _features(logs: Floats) -> Floats:
+    """The logarithms; of more than 32 cells (m, y), only the label's log-odds."""
+    if logs.shape[1] <= _MOST_CLASSES:
+        return logs
+    p = np.exp(logs).reshape(len(logs), -1, 2).sum(axis=1)
+    return np.asarray(np.log(p[:, [1]] / p[:, [0]]))
 
 
 def _sigmoid(p: Floats, hit: Floats, w: Floats) -> Sigmoid:

@@ -221,7 +221,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     def _recipe(self, given: Training, seed: int) -> Recipe:
         """Settle how posteriors are learned, and refuse what cannot be, before any fit."""
         check_choice("posterior", self.posterior, ("joint", "group_then_label", "label_then_group"))
-        check_choice("calibration", self.calibration, (None, "sigmoid", "isotonic", "binning"))
+        check_choice("calibration", self.calibration, (None, "dirichlet", "sigmoid", "isotonic", "binning"))
         check_choice("balance", self.balance, (None, "weight", "upsample"))
         error_prices(self.cost, len(given.groups))
         if not isinstance(self.tol, Real) or not 0 < float(self.tol) < 1:

@@ -83,8 +83,8 @@ def cross_fit(
         Instead of folds: this share of the rows is set aside, and only they are solved on.
     average : bool
         Whether the model for new rows is the mean of the folds' models, or one that is fitted to all rows.
-    calibration : {"sigmoid", "isotonic", "binning"}, optional
-        Correct the posteriors by curves, fitted to the rows that are solved on.
+    calibration : {"dirichlet", "sigmoid", "isotonic", "binning"}, optional
+        Correct the posteriors, by what the rows that are solved on tell.
     seed : int
     n_jobs : int, optional
         Folds fitted at the same time.

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Iterator, Mapping
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -34,10 +33,8 @@ __all__ = ["FairInprocessor"]
 
 Floats = NDArray[np.float64]
 
-_CLOSE = 0.1
-"""Shares of tightening that need not be told apart."""
-_FAR = 3.0
-"""How many times the tightest multipliers are tried at most."""
+_STEP = 0.25
+"""Least share by which a requirement is tightened."""
 _MOST_REFITS = 500
 """Points of a grid that is asked for by name: each of them is a training."""
 
@@ -48,8 +45,8 @@ class FairInprocessor(FairClassifier):
     The fair optimum is 1 where eta(x) - c - Q(x) is positive, eta being P(Y=1 | x) and Q a correction that
     the requirement's multipliers give. So any classifier that takes weights is trained with the cost c + Q(x)
     for a false positive and 1 - c - Q(x) for a false negative; where a cost is negative, the label is turned
-    round. No posteriors are needed to decide, and no sensitive features in the blind setting: ``model_`` can
-    be shipped alone.
+    round. Labels are noisy, and a part of each may be replaced by its posterior. No posteriors are needed to
+    decide, and no sensitive features in the blind setting: ``model_`` can be shipped alone.
 
     Parameters
     ----------
@@ -67,10 +64,14 @@ class FairInprocessor(FairClassifier):
         For the groups in the posteriors. By default like `posterior_estimator`.
     posterior, cv, calibration, balance
         How the posteriors of the rows to train on are learned; see :class:`FairPostprocessor`.
+    distillation : float
+        How far labels are replaced by their posteriors in training: 0 for the costs of the labels as they
+        are, 1 for what the optimum decides itself.
     search : {"exact", "dual", "grid"}, DualAscent or GridSearch
         How multipliers are chosen. "exact" starts from the solver's, trains, and looks at what the trained
-        classifier does on held-out rows; while that violates the requirement, the solver's multipliers for a
-        tighter one are taken. "grid" by name has a budget of 500 trainings.
+        classifier does on held-out rows; while that violates the requirement by more than two standard
+        errors, the solver's multipliers for a tighter one are taken, and at the tightest a distillation of 1.
+        "grid" by name has a budget of 500 trainings.
     max_refits : int
         Most classifiers that "exact" trains on the way, and default number of steps of "dual".
     holdout : float
@@ -131,10 +132,11 @@ class FairInprocessor(FairClassifier):
         pos_label: Any = None,
         posterior_estimator: Any = None,
         group_estimator: Any = None,
-        posterior: Form = "label_then_group",
+        posterior: Form = "joint",
         cv: Any = 2,
-        calibration: Calibration | None = "sigmoid",
+        calibration: Calibration | None = "dirichlet",
         balance: Balance | None = None,
+        distillation: float = 0.6,
         search: Any = "exact",
         max_refits: int = 10,
         holdout: float = 0.3,
@@ -160,6 +162,7 @@ class FairInprocessor(FairClassifier):
         self.cv = cv
         self.calibration = calibration
         self.balance = balance
+        self.distillation = distillation
         self.search = search
         self.max_refits = max_refits
         self.holdout = holdout
@@ -210,11 +213,20 @@ class FairInprocessor(FairClassifier):
     def _adopt(self, evidence: Evidence, constraint: Any) -> Self:
         """Choose multipliers for a requirement, and become the classifier that is trained with them."""
         task = evidence.task(constraint, self.cost)
-        trainer = Trainer.of(task, evidence, self._classifier, self.cost, self.holdout)
+        trainer = Trainer.of(
+            task,
+            evidence,
+            self._classifier,
+            cost=self.cost,
+            holdout=self.holdout,
+            distillation=self.distillation,
+        )
         trials = self._search(task, trainer)
         best = best_trial(trials)
         warn_if_missed(best)
-        learner = trainer.train(best.multipliers, slice(None)) if self.refit else best.learner
+        learner = best.learner
+        if self.refit:
+            learner = trainer.train(best.multipliers, best.distillation, slice(None))
         self.classes_ = evidence.given.classes
         self.groups_ = evidence.given.groups
         self.sight_ = evidence.given.sight
@@ -234,6 +246,8 @@ class FairInprocessor(FairClassifier):
             raise InputError(f"max_refits should be a whole number from 1 on, but is {self.max_refits!r}.")
         if not isinstance(self.holdout, float) or not 0 < self.holdout < 1:
             raise InputError(f"holdout should be a share between 0 and 1, but is {self.holdout!r}.")
+        if not isinstance(self.distillation, Real) or not 0 <= float(self.distillation) <= 1:
+            raise InputError(f"distillation should be from 0 to 1, but is {self.distillation!r}.")
         self._read_search()
         if is_frozen(self.posterior_estimator) and self.aware:
             raise InputError("posterior_estimator may be frozen only where aware=False.")
@@ -302,29 +316,33 @@ class FairInprocessor(FairClassifier):
 def _walk(task: Task, trainer: Trainer, steps: Iterator[int], tol: float) -> list[Trained]:
     """Start from the optimum's multipliers, and walk along the frontier until the trained classifier is fair.
 
-    A share s in [0, 1] stands for the optimum at a tolerance that is tighter by s, and s > 1 for s times the
-    multipliers of the tightest. The smallest s is looked for at which the held-out rows are satisfied: up by
-    halves until one is, then by bisection.
+    Where it clearly is not, the requirement is tightened by what was missed, up to exact parity; after that,
+    the optimum's own decisions are learned.
     """
     trials: list[Trained] = []
-    low, high, share = 0.0, math.inf, 0.0
+    share, room, distillation = 0.0, 0.0, trainer.distillation
     for _ in steps:
         try:
-            multipliers = task.tightened(min(share, 1.0)).solve(tol=tol).multipliers
+            multipliers = task.tightened(share).solve(tol=tol).multipliers
+            trials.append(trainer.attempt(np.array(list(multipliers.values())), distillation))
+            if trials[-1].clear <= 0 or distillation == 1:
+                break
+            room = room if share else _room(task, tol)
         except (InfeasibleError, CertificateError):
             if not trials:
                 raise
             break
-        [trial] = trainer.many(np.array([list(multipliers.values())]) * max(share, 1.0))
-        trials.append(trial)
-        if trial.violation == 0:
-            high = share
+        if share == 1 or room <= 0:
+            share, distillation = 1.0, 1.0
         else:
-            low = share
-        if high - low <= _CLOSE or low >= _FAR:
-            break
-        share = (low + high) / 2 if high < math.inf else share + 0.5
+            share = min(1.0, share + max(_STEP, trials[-1].violation / room))
     return trials
+
+
+def _room(task: Task, tol: float) -> float:
+    """How far inside the requirement the optimum is at its tightest."""
+    values = task.rows.values(task.tightened(1.0).solve(tol=tol).rates.rates)
+    return float(np.nanmin(np.fmin(task.rows.hi - values, values - task.rows.lo), initial=np.inf))
 
 
 def _measured(constraint: Any, rates: CellRates) -> tuple[Measurement, ...]:

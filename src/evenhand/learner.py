@@ -118,7 +118,8 @@ def check_learner(
         elif not probabilities:
             other = "use FairPostprocessor, which trains without them."
         raise InputError(
-            f"{role} {_name(estimator)} does not take sample_weight in fit. Choose another classifier, or {other}"
+            f"{role} {_name(estimator)} does not take sample_weight in fit. Choose another classifier, "
+            f"or {other}"
         )
 
 

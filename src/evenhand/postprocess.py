@@ -67,9 +67,10 @@ class FairPostprocessor(FairClassifier):
     average : bool
         Decide by the mean of the folds' models, or by one that is fitted to all rows: smaller, a little less
         accurate with trees.
-    calibration : {"sigmoid", "isotonic", "binning"} or None
-        How the posteriors are corrected on the rows that the rule is found on, cell by cell or, where the
-        group is known, group by group, so that tolerances hold on new rows as well.
+    calibration : {"dirichlet", "sigmoid", "isotonic", "binning"} or None
+        How the posteriors are corrected on the rows that the rule is found on, so that tolerances hold on new
+        rows as well: all cells together, linear in the logarithms and shrunk to no change; or cell by cell.
+        Where the group is known, group by group, and "dirichlet" is "sigmoid".
     balance : {"weight", "upsample"}, optional
         Let small groups count more while the group model is fitted; its probabilities are corrected for that.
     search : {"exact", "dual", "grid"}, DualAscent or GridSearch
@@ -157,7 +158,7 @@ class FairPostprocessor(FairClassifier):
         cv: Any = 5,
         holdout: float | None = None,
         average: bool = True,
-        calibration: Calibration | None = "sigmoid",
+        calibration: Calibration | None = "dirichlet",
         balance: Balance | None = None,
         search: Any = "exact",
         weights: Literal["both", "fit", "constraint"] = "both",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 from typing import Any, Self
 
 import narwhals.stable.v2 as nw
@@ -36,8 +37,8 @@ class TabularClassifier(ClassifierMixin, BaseEstimator):
         How much each tree contributes.
     max_iter : int
         Largest number of rounds; fewer are made if a tenth of the rows, set aside, stops gaining from them.
-    max_leaf_nodes : int
-        Leaves of a tree.
+    max_leaf_nodes : int, optional
+        Leaves of a tree. By default an eighth of the root of the number of rows, from 4 to 15.
     random_state : int
         For the rows set aside.
 
@@ -55,7 +56,7 @@ class TabularClassifier(ClassifierMixin, BaseEstimator):
         *,
         learning_rate: float = 0.1,
         max_iter: int = 200,
-        max_leaf_nodes: int = 15,
+        max_leaf_nodes: int | None = None,
         random_state: int = 0,
     ) -> None:
         self.learning_rate = learning_rate
@@ -90,7 +91,7 @@ class TabularClassifier(ClassifierMixin, BaseEstimator):
         model = HistGradientBoostingClassifier(
             learning_rate=self.learning_rate,
             max_iter=self.max_iter,
-            max_leaf_nodes=self.max_leaf_nodes,
+            max_leaf_nodes=self.max_leaf_nodes or min(15, max(4, round(math.sqrt(len(target)) / 8))),
             categorical_features=[known is not None for known in levels],
             early_stopping=len(target) >= max(_ENOUGH_TO_SET_ASIDE, 10 * len(np.unique(target))),
             random_state=self.random_state,

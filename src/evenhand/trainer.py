@@ -26,10 +26,16 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Trained(Trial):
-    """A trial, with the classifier that was trained for it and its rates on the rows set aside."""
+    """A trial, with the classifier that was trained for it and its rates on the rows set aside.
 
+    `distillation` is how far labels were replaced by their posteriors in its training. `clear` is the part of
+    the violation that so many rows do not show by chance: two standard errors less.
+    """
+
+    distillation: float
     learner: Learner
     rates: CellRates
+    clear: float
 
 
 @dataclass(eq=False)
@@ -43,6 +49,8 @@ class Trainer:
     estimator : classifier
     prices : array, shape (M, 2)
         Of a false positive and a false negative.
+    distillation : float
+        How far labels are replaced by their posteriors, unless told otherwise.
     weights : array or None
         How much rows count where classifiers are judged.
     first, second : arrays of int
@@ -55,13 +63,23 @@ class Trainer:
     examples: Examples
     estimator: Any
     prices: Floats
+    distillation: float
     weights: Floats | None
     first: NDArray[np.intp]
     second: NDArray[np.intp]
     fits: int = 0
 
     @classmethod
-    def of(cls, task: Task, evidence: Evidence, estimator: Any, cost: ArrayLike, holdout: float) -> Trainer:
+    def of(
+        cls,
+        task: Task,
+        evidence: Evidence,
+        estimator: Any,
+        *,
+        cost: ArrayLike,
+        holdout: float,
+        distillation: float,
+    ) -> Trainer:
         """Set rows aside, with every cell on both sides as far as it can be."""
         examples = evidence.given.examples.take(evidence.rows)
         rows = np.arange(len(examples))
@@ -74,14 +92,15 @@ class Trainer:
         except ValueError:  # too few rows for that
             first, second = train_test_split(rows, test_size=holdout, random_state=evidence.seed)
         prices = error_prices(cost, examples.n_groups)
-        return cls(task, examples, estimator, prices, evidence.weights, first, second)
+        return cls(task, examples, estimator, prices, distillation, evidence.weights, first, second)
 
     def many(self, points: NDArray[np.float64]) -> list[Trained]:
         """Train and judge at several multipliers."""
-        return [self._try(point) for point in points]
+        return [self.attempt(point, self.distillation) for point in points]
 
-    def _try(self, point: Floats) -> Trained:
-        learner = self.train(point, self.first)
+    def attempt(self, point: Floats, distillation: float) -> Trained:
+        """Train and judge at some multipliers."""
+        learner = self.train(point, distillation, self.first)
         part = self.examples.take(self.second)
         decided = learner.choose(part.X) == 1
         weights = np.ones(len(part)) if self.weights is None else self.weights[self.second]
@@ -91,35 +110,43 @@ class Trainer:
         rates = CellRates(self.task.groups, mass.astype(np.float64), selected.astype(np.float64))
         missed, wrong = mass[:, 1] - selected[:, 1], selected[:, 0]
         risk = float((self.prices[:, 1] @ missed + self.prices[:, 0] @ wrong) / mass.sum())
-        values = self._values(rates)
+        values, errors = self._values(rates, np.bincount(part.cells, minlength=2 * shape[0]).reshape(shape))
         over = np.fmax(self.task.rows.lo - values, values - self.task.rows.hi)
-        violation = max(0.0, float(np.nanmax(over, initial=0.0)))
-        return Trained(point, risk, values, violation, learner, rates)
+        violation, clear = (float(np.nanmax(by, initial=0.0)) for by in (over, over - 2 * errors))
+        return Trained(point, risk, values, violation, distillation, learner, rates, clear)
 
-    def _values(self, rates: CellRates) -> Floats:
-        """Values of the requirement's rows on the rows set aside; NaN where they are undefined there."""
+    def _values(self, rates: CellRates, counts: NDArray[np.intp]) -> tuple[Floats, Floats]:
+        """Values of the requirement's rows on the rows set aside, and their standard errors.
+
+        NaN where they are undefined there.
+        """
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", VacuousConstraintWarning)
             rows = self.task.constraint.rows(rates.masses, rates.groups)
-        values = dict(zip(rows.names, rows.values(rates.rates).tolist(), strict=True))
-        return np.array([values.get(name, np.nan) for name in self.task.rows.names])
+        share = np.nan_to_num((rates.rates * counts + 1) / (counts + 2), nan=0.5)
+        variance = share * (1 - share) / np.maximum(counts, 1)
+        errors = np.sqrt((rows.C**2 * variance).reshape(len(rows), -1).sum(axis=1))
+        found = dict(zip(rows.names, zip(rows.values(rates.rates), errors, strict=True), strict=True))
+        pairs = np.array([found.get(name, (np.nan, np.nan)) for name in self.task.rows.names])
+        return pairs[:, 0], pairs[:, 1]
 
-    def train(self, multipliers: Floats, rows: NDArray[np.intp] | slice) -> Learner:
+    def train(self, multipliers: Floats, distillation: float, rows: NDArray[np.intp] | slice) -> Learner:
         """Train a copy of the classifier with the costs that the multipliers give.
 
-        A false positive costs c + Q(x) and a false negative 1 - c - Q(x); of a negative cost the label is
-        turned round.
+        To select a person gains y - c - Q(x) on average over y; the sign of that is the label to learn, its
+        size the weight. With the label itself for y this is a cost of c + Q(x) for a false positive and of
+        1 - c - Q(x) for a false negative; with the posterior eta(x), it is the optimum's own H(x).
         """
         self.fits += 1
         index = np.arange(len(self.examples))[rows]
         part = self.examples.take(index)
-        prices, Q = self._prices(index), self._correction(multipliers, index)
-        cost = np.where(part.positive, prices[:, 1] - Q, prices[:, 0] + Q)
-        label = part.positive ^ (cost < 0)
+        prices, eta = self._prices(index), self._summed(np.ones_like(self.prices), index)[:, 1]
+        y = part.positive + distillation * (eta - part.positive)
+        gain = y * prices[:, 1] - (1 - y) * prices[:, 0] - self._correction(multipliers, index)
         given = np.ones(len(part)) if part.weights is None else part.weights
-        size = float(given @ np.abs(cost)) / float(given.sum())  # regularisation is made for costs of about 1
-        weights = given * np.abs(cost) / (size if size > 0 else 1.0)
-        return fit_learner(self.estimator, part.X, label.astype(np.intp), n_classes=2, weights=weights)
+        size = float(given @ np.abs(gain)) / float(given.sum())  # regularisation is made for costs of about 1
+        weights = given * np.abs(gain) / (size if size > 0 else 1.0)
+        return fit_learner(self.estimator, part.X, (gain > 0).astype(np.intp), n_classes=2, weights=weights)
 
     def _correction(self, multipliers: Floats, index: NDArray[np.intp]) -> Floats:
         """Q(x) = -sum over cells of (A^T lambda)[m,y] p[m,y](x)."""
