@@ -33,8 +33,9 @@ _TINY = 1e-12
 _SHRINK = 100.0
 _SLACK = 1e-3
 _LEAST = 1e-6
-_MOST_CLASSES = 32
-_MOST_ROWS = 50_000
+_MOST_CLASSES = 16
+_MOST_ROWS = 20_000
+_MOST_STEPS = 300
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,7 +230,7 @@ def _counts(weights: Floats | None, n: int) -> Floats:
 def _dirichlet(p: Floats, target: NDArray[Any], w: Floats) -> Dirichlet:
     """Minimise the logarithmic loss, with a ridge on everything but the intercepts.
 
-    On no more than 50,000 rows, evenly spread: they settle the few numbers that are looked for.
+    On no more than 20,000 rows, evenly spread: they settle the few numbers that are looked for.
     """
     rows = np.linspace(0, len(p) - 1, min(len(p), _MOST_ROWS)).astype(np.intp)
     logs, target, w = _logs(p[rows]), np.asarray(target)[rows], w[rows] * (w.sum() / w[rows].sum())
@@ -254,7 +255,13 @@ def _dirichlet(p: Floats, target: NDArray[Any], w: Floats) -> Dirichlet:
         return value, np.append((residual * logs).sum() + slope / total, z.T @ residual + ridge * B)
 
     start = np.zeros(1 + shape[0] * shape[1])
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"ftol": 1e-14, "gtol": 1e-7})
+    found = minimize(
+        loss,
+        start,
+        jac=True,
+        method="L-BFGS-B",
+        options={"ftol": 1e-14, "gtol": 1e-7, "maxiter": _MOST_STEPS},
+    )
     return Dirichlet(seen, float(found.x[0]), found.x[1:].reshape(shape), center, scale)
 
 
@@ -263,7 +270,7 @@ def _logs(p: Floats) -> Floats:
 
 
 def _features(logs: Floats) -> Floats:
-    """The logarithms; of more than 32 cells (m, y), only the label's log-odds."""
+    """The logarithms; of more than 16 cells (m, y), only the label's log-odds."""
     if logs.shape[1] <= _MOST_CLASSES:
         return logs
     p = np.exp(logs).reshape(len(logs), -1, 2).sum(axis=1)

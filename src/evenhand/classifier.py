@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any
 
@@ -21,16 +21,18 @@ from evenhand.data import Labels, check_choice, check_rows, read_labels, read_we
 from evenhand.exceptions import ConstantScoreWarning, InputError
 from evenhand.features import read_features
 from evenhand.groups import Groups
+from evenhand.guarantee import check_promise
 from evenhand.learner import check_learner, check_model, is_frozen
 from evenhand.notions import Constraint
 from evenhand.overlap import warn_if_seen
 from evenhand.people import Sight, find_groups, find_sight
 from evenhand.posteriors import Examples, PosteriorModel, Recipe
+from evenhand.rates import CellRates
 from evenhand.scores import GroupedScores
 from evenhand.solution import Task, error_prices
 from evenhand.tabular import TabularClassifier
 
-__all__ = ["Evidence", "FairClassifier", "Training", "as_posteriors"]
+__all__ = ["Evidence", "FairClassifier", "Training", "as_posteriors", "counted"]
 
 _DIGITS = 12
 
@@ -78,6 +80,8 @@ class Evidence:
         For further draws, and for the key of lots.
     fits : int
         How many models were fitted.
+    reserved : Examples or None
+        Rows kept back for a promise, which nothing was learned from.
     """
 
     given: Training
@@ -88,6 +92,7 @@ class Evidence:
     model: PosteriorModel
     seed: int
     fits: int
+    reserved: Examples | None = None
 
     def task(self, constraint: Constraint, cost: ArrayLike) -> Task:
         """Pose a requirement on these rows."""
@@ -123,6 +128,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     tol: Any
     n_jobs: Any
     verbose: Any
+    confidence: Any
+    reserve: Any
     classes_: NDArray[Any]
     groups_: Groups
 
@@ -184,6 +191,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         """Learn posteriors, and give those of rows that their model has not seen."""
         given = self._training(X, y, sensitive_features, sample_weight)
         seed = int(check_random_state(self.random_state).randint(2**31))
+        given, reserved = self._kept_back(given, seed)
         recipe = self._recipe(given, seed)
         estimated = cross_fit(
             recipe,
@@ -216,7 +224,23 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             estimated.model,
             seed,
             estimated.fits,
+            reserved,
         )
+
+    def _kept_back(self, given: Training, seed: int) -> tuple[Training, Examples | None]:
+        """Keep rows back if something is to be promised."""
+        if self.confidence is None:
+            return given, None
+        check_promise(self.constraint, self.confidence, self.reserve)
+        if given.weights is not None:
+            raise InputError(
+                "a promise is about rows that count alike, and sample_weight counts in the requirement: set "
+                "weights='fit', or leave confidence out."
+            )
+        if self.search != "exact":
+            raise InputError(f"a promise needs search='exact', but search is {self.search!r}.")
+        first, second = given.examples.split(self.reserve, seed)
+        return replace(given, examples=given.examples.take(first)), given.examples.take(second)
 
     def _recipe(self, given: Training, seed: int) -> Recipe:
         """Settle how posteriors are learned, and refuse what cannot be, before any fit."""
@@ -328,6 +352,18 @@ def as_posteriors(
     """Round posteriors to 12 digits, so that the last bits of a matrix product do not tell people apart."""
     p = np.round(cells, _DIGITS)
     return GroupedScores(p[:, 0, 1], codes, len(groups)) if known else p
+
+
+def counted(
+    rows: Examples, decisions: NDArray[np.bool_], groups: Groups, weights: NDArray[np.float64] | None
+) -> CellRates:
+    """Count decisions by group and label."""
+    given = np.ones(len(rows)) if weights is None else weights
+    mass, selected = (
+        np.bincount(rows.cells, weights=by, minlength=2 * len(groups)).reshape(-1, 2)
+        for by in (given, given * decisions)
+    )
+    return CellRates(groups, mass.astype(np.float64), selected.astype(np.float64))
 
 
 def _constant(cells: NDArray[np.float64]) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.model_selection import KFold, StratifiedKFold, check_cv, train_test_split
+from sklearn.model_selection import KFold, StratifiedKFold, check_cv
 from sklearn.utils.parallel import Parallel, delayed
 
 from evenhand.calibration import (
@@ -125,15 +125,8 @@ def cross_fit(
 def _held_out(recipe: Recipe, examples: Examples, share: float, seed: int) -> Estimated:
     if not isinstance(share, Real) or not 0 < share < 1:
         raise InputError(f"holdout should be a share between 0 and 1, but is {share!r}.")
-    counts = np.bincount(examples.cells)
-    strata = examples.cells if counts[counts > 0].min() > 1 else examples.positive
-    rows = np.arange(len(examples))
-    try:
-        first, second = train_test_split(rows, test_size=share, random_state=seed, stratify=strata)
-    except ValueError:  # too few rows for every cell to be on both sides
-        first, second = train_test_split(rows, test_size=share, random_state=seed)
+    first, second = examples.split(share, seed)
     model = recipe.fit(examples.take(first))
-    second = np.sort(second)
     part = examples.take(second)
     cells = model.cells(part.X, part.allowed)
     return Estimated(second, cells, model, final=cells, plain=cells, fits=recipe.fits)

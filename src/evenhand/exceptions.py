@@ -12,6 +12,7 @@ __all__ = [
     "InfeasibleError",
     "InputError",
     "MissingExtraError",
+    "PromiseWarning",
     "ToleranceWarning",
     "TrainingRowsWarning",
     "UnseenGroupWarning",
@@ -80,6 +81,10 @@ class UnseenGroupWarning(EvenhandWarning):
 
 class ToleranceWarning(EvenhandWarning):
     """The tolerance was not reached on the rows that it is checked on."""
+
+
+class PromiseWarning(EvenhandWarning):
+    """The rows kept back do not support the promise that was asked for."""
 
 
 class VisibleFeatureWarning(EvenhandWarning):

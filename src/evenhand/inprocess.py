@@ -15,6 +15,7 @@ from evenhand.calibration import Calibration
 from evenhand.classifier import Evidence, FairClassifier
 from evenhand.exceptions import CertificateError, InfeasibleError, InputError, VacuousConstraintWarning
 from evenhand.features import Columns
+from evenhand.guarantee import Promise, promised, warn_if_unpromised
 from evenhand.learner import Learner, check_learner, is_frozen
 from evenhand.measurement import Measurement
 from evenhand.notions import Constraint
@@ -33,6 +34,8 @@ __all__ = ["FairInprocessor"]
 
 Floats = NDArray[np.float64]
 
+_SHARES = (1.0, 0.75, 0.5, 0.25, 0.0)
+"""By how much tolerances are tightened for a promise, from the most careful on."""
 _STEP = 0.25
 """Least share by which a requirement is tightened."""
 _MOST_REFITS = 500
@@ -78,6 +81,9 @@ class FairInprocessor(FairClassifier):
         Share of the rows on which trained classifiers are judged.
     refit : bool
         Whether the classifier is trained once more on all rows when the multipliers are chosen.
+    confidence, reserve
+        As in :class:`FairPostprocessor`; the classifiers tested are trained on all rows that are not kept
+        back, and `holdout`, `max_refits` and `refit` are not used.
     weights, missing, unseen, min_group_size, tol, random_state, n_jobs, verbose
         As in :class:`FairPostprocessor`.
 
@@ -92,11 +98,13 @@ class FairInprocessor(FairClassifier):
     multipliers_ : dict
         By the name of each row of the requirement.
     achieved_ : tuple of Measurement
-        What was attained on the held-out rows, before the last refit: this, not the tolerance asked for, is
-        what is known of the classifier.
+        What was attained on the held-out rows, before the last refit, or on those kept back for a promise:
+        this, not the tolerance asked for, is what is known of the classifier.
     certificate_ : Certificate
         Of the optimum for the learned posteriors at these multipliers; `bound` is a risk that no fair
         classifier goes below if the posteriors are right.
+    promise_ : Promise or None
+        What holds on new rows, if `confidence` is given.
     history_ : tuple of Trial
         Multipliers, risk and violation of every classifier that was trained on the way; of a grid, the best.
     n_fits_ : int
@@ -119,6 +127,7 @@ class FairInprocessor(FairClassifier):
     certificate_: Certificate
     achieved_: tuple[Measurement, ...]
     history_: tuple[Trial, ...]
+    promise_: Promise | None
     n_fits_: int
 
     def __init__(
@@ -141,6 +150,8 @@ class FairInprocessor(FairClassifier):
         max_refits: int = 10,
         holdout: float = 0.3,
         refit: bool = True,
+        confidence: float | None = None,
+        reserve: float = 0.3,
         weights: Literal["both", "fit", "constraint"] = "both",
         missing: Literal["error", "own_group"] = "error",
         unseen: Literal["error", "pooled"] = "error",
@@ -167,6 +178,8 @@ class FairInprocessor(FairClassifier):
         self.max_refits = max_refits
         self.holdout = holdout
         self.refit = refit
+        self.confidence = confidence
+        self.reserve = reserve
         self.weights = weights
         self.missing = missing
         self.unseen = unseen
@@ -221,11 +234,18 @@ class FairInprocessor(FairClassifier):
             holdout=self.holdout,
             distillation=self.distillation,
         )
-        trials = self._search(task, trainer)
-        best = best_trial(trials)
-        warn_if_missed(best)
+        self.promise_ = None
+        if evidence.reserved is None:
+            trials = self._search(task, trainer)
+            best = best_trial(trials)
+            warn_if_missed(best)
+        else:
+            trials = []
+            candidates = self._careful(task, trainer, trials)
+            best, self.promise_ = promised(candidates, constraint, self.confidence)
+            warn_if_unpromised(self.promise_)
         learner = best.learner
-        if self.refit:
+        if self.refit and evidence.reserved is None:
             learner = trainer.train(best.multipliers, best.distillation, slice(None))
         self.classes_ = evidence.given.classes
         self.groups_ = evidence.given.groups
@@ -262,6 +282,19 @@ class FairInprocessor(FairClassifier):
             return search.run(trainer, watch=watch)
         steps = watch(iter(range(int(self.max_refits))), int(self.max_refits))
         return _walk(task, trainer, steps, self.tol)
+
+    def _careful(
+        self, task: Task, trainer: Trainer, trials: list[Trained]
+    ) -> Iterator[tuple[Constraint, Trained, CellRates]]:
+        """Train ever less careful classifiers; those that are asked for are added to the trials."""
+        steps = [(1.0, 1.0), *((share, self.distillation) for share in _SHARES)]
+        for share, distillation in track(
+            iter(steps), what="training", total=len(steps), verbose=self.verbose
+        ):
+            tighter = task.tightened(share)
+            multipliers = np.array(list(tighter.solve(tol=self.tol).multipliers.values()))
+            trials.append(trainer.attempt(multipliers, distillation))
+            yield tighter.constraint, trials[-1], trials[-1].rates
 
     def _read_search(self) -> GridSearch | DualAscent | None:
         return read_search(self.search, max_iter=int(self.max_refits), budget=_MOST_REFITS)

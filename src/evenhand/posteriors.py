@@ -16,6 +16,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.model_selection import train_test_split
 
 from evenhand.calibration import Calibrator, GroupCalibrator
 from evenhand.features import join_columns, take_rows
@@ -58,6 +59,17 @@ class Examples:
     def cells(self) -> NDArray[np.intp]:
         """2 m + y of each row."""
         return 2 * self.codes + self.positive
+
+    def split(self, share: float, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Divide the rows in two, the second a share of them, with every cell on both sides if it can be."""
+        rows = np.arange(len(self))
+        counts = np.bincount(self.cells, minlength=2 * self.n_groups)
+        strata = np.where(counts[self.cells] > 1, self.cells, -1 - self.positive)
+        try:
+            first, second = train_test_split(rows, test_size=share, random_state=seed, stratify=strata)
+        except ValueError:  # too few rows for that
+            first, second = train_test_split(rows, test_size=share, random_state=seed)
+        return np.sort(first), np.sort(second)
 
     def take(self, rows: NDArray[np.intp]) -> Examples:
         """Give some of the rows."""

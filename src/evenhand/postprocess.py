@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -10,11 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from evenhand.calibration import Calibration
-from evenhand.classifier import Evidence, FairClassifier, as_posteriors
+from evenhand.classifier import Evidence, FairClassifier, as_posteriors, counted
 from evenhand.features import Columns, id_column, person_tokens
+from evenhand.guarantee import Promise, promised, warn_if_unpromised
 from evenhand.notions import Constraint
 from evenhand.people import Aware, People, Sight
-from evenhand.posteriors import Balance, Form, PosteriorModel
+from evenhand.posteriors import Balance, Examples, Form, PosteriorModel
 from evenhand.progress import track
 from evenhand.rates import CellRates
 from evenhand.rows import RowName, Rows
@@ -26,6 +27,9 @@ from evenhand.solver.certificate import Certificate
 from evenhand.ties import settle_ties
 
 __all__ = ["FairPostprocessor"]
+
+_SHARES = np.linspace(1.0, 0.0, 11).tolist()
+"""By how much tolerances are tightened for a promise, from the most careful on."""
 
 
 class FairPostprocessor(FairClassifier):
@@ -76,6 +80,12 @@ class FairPostprocessor(FairClassifier):
     search : {"exact", "dual", "grid"}, DualAscent or GridSearch
         How multipliers are chosen: by the exact solver; or, for comparison, by the paper's dual ascent or its
         grid, whose shortfall the certificate then shows.
+    confidence : float, optional
+        Between 0 and 1: promise that the requirement holds on new rows, with this probability over the draw
+        of the data. Rows are kept back, and the loosest internal tolerance that passes an exact test on them
+        is taken; ``promise_`` tells it. If the rows do not support any, a warning says how many would.
+    reserve : float
+        Share of the rows that are kept back for it.
     weights : {"both", "fit", "constraint"}
         Whether sample weights count in the inner fit, in risk and requirement, or both.
     missing : {"error", "own_group"}
@@ -112,6 +122,8 @@ class FairPostprocessor(FairClassifier):
         The requirement written out, with the rows that were left out as undefined.
     posterior_model_ : PosteriorModel
         For new rows.
+    promise_ : Promise or None
+        What holds on new rows, if `confidence` is given.
     history_ : tuple of Trial
         Multipliers, risk and violation of every step of a dual ascent, of the best point of a grid.
 
@@ -142,6 +154,7 @@ class FairPostprocessor(FairClassifier):
     rates_: CellRates
     rows_: Rows
     history_: tuple[Trial, ...]
+    promise_: Promise | None
     prices_: NDArray[np.float64]
 
     def __init__(
@@ -161,6 +174,8 @@ class FairPostprocessor(FairClassifier):
         calibration: Calibration | None = "dirichlet",
         balance: Balance | None = None,
         search: Any = "exact",
+        confidence: float | None = None,
+        reserve: float = 0.3,
         weights: Literal["both", "fit", "constraint"] = "both",
         missing: Literal["error", "own_group"] = "error",
         unseen: Literal["error", "pooled"] = "error",
@@ -184,6 +199,8 @@ class FairPostprocessor(FairClassifier):
         self.calibration = calibration
         self.balance = balance
         self.search = search
+        self.confidence = confidence
+        self.reserve = reserve
         self.weights = weights
         self.missing = missing
         self.unseen = unseen
@@ -211,10 +228,35 @@ class FairPostprocessor(FairClassifier):
         """
         self.__dict__.pop("rule_", None)  # an interrupted fit leaves an unfitted estimator
         read_search(self.search)  # refused before any work
-        evidence = self._estimate(X, y, sensitive_features, sample_weight, holdout=self.holdout)
-        solution, history = self._choose(evidence)
-        self.history_ = history
+        return self._settle(self._estimate(X, y, sensitive_features, sample_weight, holdout=self.holdout))
+
+    def _settle(self, evidence: Evidence) -> Self:
+        """Find the rule, and what can be promised of it."""
+        self.promise_ = None
+        if evidence.reserved is not None:
+            solution, self.promise_ = promised(
+                self._candidates(evidence, evidence.reserved), self.constraint, self.confidence
+            )
+            warn_if_unpromised(self.promise_)
+            self.history_ = ()
+        else:
+            solution, self.history_ = self._choose(evidence)
         return self._adopt(evidence, solution)
+
+    def _candidates(
+        self, evidence: Evidence, rows: Examples
+    ) -> Iterator[tuple[Constraint, Solution, CellRates]]:
+        """Optima at ever looser tolerances, with what they decide for the rows kept back."""
+        cells = evidence.model.cells(rows.X, rows.allowed)
+        known = isinstance(evidence.posteriors, GroupedScores)
+        posteriors = as_posteriors(cells, rows.codes, evidence.given.groups, known=known)
+        solution = None
+        for share in _SHARES:
+            internal = self.constraint.tightened(share)
+            solution = self._solve(evidence, internal, start=solution)
+            rule = self._rule(evidence, solution)
+            decisions = rule.decide(posteriors, lambda who: person_tokens(rows.X, who))
+            yield internal, solution, counted(rows, decisions, evidence.given.groups, None)
 
     def _choose(self, evidence: Evidence) -> tuple[Solution, tuple[Trial, ...]]:
         """Choose multipliers: by the solver, or by a search."""
@@ -246,9 +288,12 @@ class FairPostprocessor(FairClassifier):
         self.rates_ = solution.rates
         self.rows_ = solution.rows
         self.prices_ = error_prices(self.cost, len(evidence.given.groups))
-        rule = settle_ties(solution.rule, evidence.final, solution.selection, evidence.weights)
-        self.rule_ = rule.with_key(f"{evidence.seed:08x}")
+        self.rule_ = self._rule(evidence, solution)
         return self
+
+    def _rule(self, evidence: Evidence, solution: Solution) -> Rule:
+        rule = settle_ties(solution.rule, evidence.final, solution.selection, evidence.weights)
+        return rule.with_key(f"{evidence.seed:08x}")
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "rule_")

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.model_selection import train_test_split
 
-from evenhand.classifier import Evidence
+from evenhand.classifier import Evidence, counted
 from evenhand.exceptions import VacuousConstraintWarning
 from evenhand.learner import Learner, fit_learner
 from evenhand.posteriors import Examples
@@ -52,9 +51,11 @@ class Trainer:
     distillation : float
         How far labels are replaced by their posteriors, unless told otherwise.
     weights : array or None
-        How much rows count where classifiers are judged.
-    first, second : arrays of int
-        Rows to train on, and rows to judge on.
+        How much the latter count.
+    first : array of int
+        Rows to train on.
+    judged : Examples
+        Rows to judge on.
     fits : int
         How many classifiers were trained so far.
     """
@@ -66,7 +67,7 @@ class Trainer:
     distillation: float
     weights: Floats | None
     first: NDArray[np.intp]
-    second: NDArray[np.intp]
+    judged: Examples
     fits: int = 0
 
     @classmethod
@@ -80,19 +81,14 @@ class Trainer:
         holdout: float,
         distillation: float,
     ) -> Trainer:
-        """Set rows aside, with every cell on both sides as far as it can be."""
+        """Set rows aside to judge on, unless some are kept back already."""
         examples = evidence.given.examples.take(evidence.rows)
-        rows = np.arange(len(examples))
-        counts = np.bincount(examples.cells, minlength=2 * examples.n_groups)
-        strata = np.where(counts[examples.cells] > 1, examples.cells, -1 - examples.positive)
-        try:
-            first, second = train_test_split(
-                rows, test_size=holdout, random_state=evidence.seed, stratify=strata
-            )
-        except ValueError:  # too few rows for that
-            first, second = train_test_split(rows, test_size=holdout, random_state=evidence.seed)
+        first, judged, weights = np.arange(len(examples)), evidence.reserved, evidence.weights
+        if judged is None:
+            first, second = examples.split(holdout, evidence.seed)
+            judged, weights = examples.take(second), None if weights is None else weights[second]
         prices = error_prices(cost, examples.n_groups)
-        return cls(task, examples, estimator, prices, distillation, evidence.weights, first, second)
+        return cls(task, examples, estimator, prices, distillation, weights, first, judged)
 
     def many(self, points: NDArray[np.float64]) -> list[Trained]:
         """Train and judge at several multipliers."""
@@ -101,13 +97,9 @@ class Trainer:
     def attempt(self, point: Floats, distillation: float) -> Trained:
         """Train and judge at some multipliers."""
         learner = self.train(point, distillation, self.first)
-        part = self.examples.take(self.second)
-        decided = learner.choose(part.X) == 1
-        weights = np.ones(len(part)) if self.weights is None else self.weights[self.second]
-        shape = (self.examples.n_groups, 2)
-        mass = np.bincount(part.cells, weights=weights, minlength=2 * shape[0]).reshape(shape)
-        selected = np.bincount(part.cells, weights=weights * decided, minlength=2 * shape[0]).reshape(shape)
-        rates = CellRates(self.task.groups, mass.astype(np.float64), selected.astype(np.float64))
+        part = self.judged
+        rates = counted(part, learner.choose(part.X) == 1, self.task.groups, self.weights)
+        mass, selected, shape = rates.mass, rates.selected, rates.mass.shape
         missed, wrong = mass[:, 1] - selected[:, 1], selected[:, 0]
         risk = float((self.prices[:, 1] @ missed + self.prices[:, 0] @ wrong) / mass.sum())
         values, errors = self._values(rates, np.bincount(part.cells, minlength=2 * shape[0]).reshape(shape))

@@ -8,7 +8,7 @@ and the selection rates of the rule are differences of normal distribution funct
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -156,6 +156,27 @@ class GaussianProblem:
         below = ndtr((edges[:, None, None] - means) / self.scale)
         selected: NDArray[np.float64] = np.diff(below, axis=0)[chosen].sum(axis=0)
         return selected
+
+    def rates_of(self, decide: Callable[[NDArray[Any], NDArray[Any]], ArrayLike]) -> CellRates:
+        """Population rates of any classifier, exact up to the places where its decision changes.
+
+        Parameters
+        ----------
+        decide : function
+            Takes features, shape (k, 1), and group codes, and gives decisions or their probabilities.
+
+        Returns
+        -------
+        CellRates
+        """
+        span = 9 * self.scale
+        edges = np.linspace(self.means.min() - span, self.means.max() + span, 2 * _GRID)
+        middle = ((edges[:-1] + edges[1:]) / 2)[:, None]
+        M = len(self.groups)
+        codes = np.repeat(np.arange(M), len(middle))
+        chosen = np.asarray(decide(np.tile(middle, (M, 1)), codes), dtype=np.float64).reshape(M, -1)
+        within = np.diff(ndtr((edges[:, None, None] - self.means) / self.scale), axis=0)
+        return CellRates(self.groups, self.masses, self.masses * np.einsum("mk,kmy->my", chosen, within))
 
     def optimum(self, constraint: Constraint, *, cost: float = 0.5, aware: bool = False) -> Optimum:
         """Find the Bayes-optimal fair classifier by maximising the dual with exact population rates.

@@ -1,0 +1,386 @@
+"""A promise that holds on new data: a fair requirement tested on rows that nothing was learned from.
+
+Whether a group is within tolerance of the population is a question about two shares, that of the group and
+that of all others, because q - q_g = (1 - pi)(q_r - q_g) with pi the group's part of the population. Each is
+a binomial count on the rows kept back. The test is exact: its p-value is the largest probability, over all
+pairs of shares that break the tolerance, of counts as good as those seen.
+
+A requirement is promised only if every group passes, at the same level, so no correction for their number is
+needed. Classifiers are tested from the most careful on, and the first failure ends it, so none is needed for
+their number either.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import bdtr, betaincinv, gammaln, ndtri, xlog1py, xlogy
+
+from evenhand.exceptions import InputError, PromiseWarning
+from evenhand.measurement import Measure
+from evenhand.notions import Constraint, Notion
+from evenhand.rates import CellRates
+from evenhand.rows import RowName
+from evenhand.statistic import Statistic
+
+__all__ = ["GroupTest", "Promise", "check_promise", "p_value", "promised", "run_tests", "warn_if_unpromised"]
+
+T = TypeVar("T")
+Floats = NDArray[np.float64]
+Count = tuple[int, int]
+"""Hits, and rows."""
+
+_SPENT = 0.02
+"""Share of the level that the two bounds cost: of the group's part, and of the share that both depend on."""
+_POINTS = 11
+_TAIL = 1e-12
+_ROUNDING = 1e-9
+_POWER = 0.8
+
+
+@dataclass(frozen=True)
+class GroupTest:
+    """What the rows kept back say of one group.
+
+    Attributes
+    ----------
+    name : RowName
+        Notion, statistic and group.
+    n, others : int
+        Rows of the group and of all others that the statistic looks at.
+    value, rest : float
+        The statistic in the group and among all others.
+    p_value : float
+        How likely counts as good as these are where the tolerance is broken.
+    needed : int or None
+        Rows of the group that would let the test pass four times out of five, if the statistics are what they
+        seem, or at least so many if they seem to break the tolerance; None if it passed.
+    """
+
+    name: RowName
+    n: int
+    others: int
+    value: float
+    rest: float
+    p_value: float
+    needed: int | None
+
+
+@dataclass(frozen=True, eq=False)
+class Promise:
+    """What is promised of a classifier on new rows, and on what grounds.
+
+    Attributes
+    ----------
+    holds : bool
+        Whether anything is promised.
+    confidence : float
+        The probability, over the draw of the data, that a promise is right.
+    constraint : Constraint
+        What was asked for.
+    internal : Constraint
+        The tighter requirement that the classifier was made for.
+    n_rows : int
+        Rows kept back and tested on.
+    tests : tuple of GroupTest
+        Of the classifier, for each group and statistic.
+    n_tested : int
+        Classifiers tested before the first that failed, itself included.
+
+    Examples
+    --------
+    >>> import evenhand as eh
+    >>> adult = eh.datasets.load_adult()
+    >>> X, _ = adult.one_hot()
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> fair = eh.FairPostprocessor(
+    ...     LogisticRegression(max_iter=1000), eh.DemographicParity(difference=0.1), confidence=0.95
+    ... )
+    >>> fair.fit(X / X.max(axis=0), adult.label, sensitive_features=adult.sensitive[["sex"]]).promise_.holds
+    True
+    """
+
+    holds: bool
+    confidence: float
+    constraint: Constraint
+    internal: Constraint
+    n_rows: int
+    tests: tuple[GroupTest, ...]
+    n_tested: int
+
+    @property
+    def needed(self) -> dict[RowName, int]:
+        """Rows that would be needed in each group that did not pass."""
+        return {test.name: test.needed for test in self.tests if test.needed is not None}
+
+    def __str__(self) -> str:
+        tested = f"tested on {self.n_rows:,} rows kept back"
+        if self.holds:
+            return (
+                f"{self.constraint!r} holds on new rows of the same kind with confidence {self.confidence:g} "
+                f"(made for {self.internal!r}, {tested})."
+            )
+        short = ", ".join(
+            f"{test.name.group} has {test.n:,} and needs about {test.needed:,}"
+            for test in sorted(self.tests, key=lambda test: test.n)
+            if test.needed is not None
+        )
+        return (
+            f"{self.constraint!r} cannot be promised with confidence {self.confidence:g}, {tested}. Of the "
+            f"rows kept back, {short}."
+        )
+
+
+def check_promise(constraint: Constraint, confidence: object, reserve: object) -> None:
+    """Refuse what cannot be promised, before any work.
+
+    Parameters
+    ----------
+    constraint : Constraint
+    confidence : float
+        Between 0 and 1.
+    reserve : float
+        Share of the rows to keep back.
+    """
+    for name, value in (("confidence", confidence), ("reserve", reserve)):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
+            raise InputError(f"{name} should be between 0 and 1, and neither of them, but is {value!r}.")
+    for notion in constraint.notions:
+        if notion.tolerance == (0 if notion.compares_by == "difference" else 1):
+            raise InputError(
+                f"{notion!r} asks for exact parity, which no number of rows can promise: allow a tolerance."
+            )
+        for statistic in notion.statistics:
+            if not _is_share(statistic):
+                raise InputError(
+                    f"the {statistic.name} of {notion.label} is not a share of rows, and only those can be "
+                    "promised."
+                )
+
+
+def _is_share(statistic: Statistic) -> bool:
+    """Whether each row counts fully or not at all, and is a hit or not."""
+    ends = [
+        (intercept, intercept + slope)
+        for intercept, slope, mask in zip(statistic.intercept, statistic.slope, statistic.mask, strict=True)
+        if mask
+    ]
+    return set(statistic.mask) <= {0, 1} and all(set(pair) <= {0, 1} for pair in ends)
+
+
+def run_tests(constraint: Constraint, rates: CellRates, level: float) -> tuple[GroupTest, ...]:
+    """Test a requirement on counted decisions.
+
+    Parameters
+    ----------
+    constraint : Constraint
+    rates : CellRates
+        Counts of whole decisions, without weights.
+    level : float
+        Probability of a wrong pass that is accepted.
+
+    Returns
+    -------
+    tuple of GroupTest
+        The requirement is passed if every `p_value` is at most `level`.
+    """
+    return tuple(
+        test
+        for notion in constraint.notions
+        for statistic in notion.statistics
+        for test in _statistic_tests(notion, statistic, rates, level)
+    )
+
+
+def _statistic_tests(
+    notion: Notion, statistic: Statistic, rates: CellRates, level: float
+) -> Iterator[GroupTest]:
+    mask, intercept, slope = map(np.array, (statistic.mask, statistic.intercept, statistic.slope))
+    hits = (mask * (intercept * rates.mass + slope * rates.selected)).sum(axis=1)
+    rows = (mask * rates.mass).sum(axis=1)
+    family = rates.groups.members(notion.groups)
+    for name, members in zip(family.names, family.matrix, strict=True):
+        own, others = ((round(float(who @ hits)), round(float(who @ rows))) for who in (members, 1 - members))
+        p = p_value(own, others, tolerance=notion.tolerance, measure=notion.compares_by, level=level)
+        yield GroupTest(
+            RowName(notion.label, statistic.name, name),
+            own[1],
+            others[1],
+            own[0] / own[1] if own[1] else math.nan,
+            others[0] / others[1] if others[1] else math.nan,
+            p,
+            None if p <= level else _needed(own, others, notion, level),
+        )
+
+
+def p_value(own: Count, others: Count, *, tolerance: float, measure: Measure, level: float) -> float:
+    """How likely counts as good as these are, at most, where a group is not within tolerance.
+
+    Parameters
+    ----------
+    own, others : pair of int
+        Hits and rows, of the group and of everybody else.
+    tolerance : float
+    measure : {"difference", "ratio"}
+        Of the group against the whole population.
+    level : float
+        At which it will be judged: a fiftieth of it is spent on each of two bounds.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> round(p_value((100, 1000), (400, 4000), tolerance=0.05, measure="difference", level=0.05), 3)
+    0.002
+    >>> p_value((8, 10), (300, 400), tolerance=0.05, measure="difference", level=0.05) > 0.3
+    True
+    """
+    (k, n), (others_k, others_n) = own, others
+    if not others_n:
+        return 0.0  # there is nobody to differ from
+    if not n:
+        return 1.0
+    spent = _SPENT * level
+    part = float(betaincinv(n, others_n + 1, spent))  # the group's part is smaller only that seldom
+    if measure == "difference":
+        wide = tolerance / (1 - part)
+        sides = [
+            _one_sided(own, others, weight=1.0, gap=wide, spent=spent),
+            _one_sided(others, own, weight=1.0, gap=wide, spent=spent),
+        ]
+    else:
+        weight = tolerance * (1 - part) / (1 - tolerance * part)
+        misses = (n - k, n), (others_n - others_k, others_n)
+        sides = [
+            _one_sided(own, others, weight=weight, gap=0.0, spent=spent),
+            _one_sided(*misses, weight=weight, gap=0.0, spent=spent),
+        ]
+    return min(1.0, max(sides) + spent)
+
+
+def _one_sided(low: Count, high: Count, *, weight: float, gap: float, spent: float) -> float:
+    """Largest probability of T <= t where weight * q_high - q_low >= gap, with T = weight * x_high - x_low.
+
+    It is attained at equality. The share of the larger sample is looked for only where it is likely to be.
+    """
+    (k_low, n_low), (k_high, n_high) = low, high
+    t = weight * k_high / n_high - k_low / n_low
+    if t >= gap:
+        return 1.0
+    if gap > weight:
+        return 0.0  # no two shares are so far apart
+    bound = math.exp(-2 * (gap - t) ** 2 / (weight**2 / n_high + 1 / n_low))  # Hoeffding's
+    if bound < spent:
+        return bound
+    if n_high >= n_low:
+        q_high = np.linspace(*_likely(k_high, n_high, spent), _POINTS)
+        q_low = weight * q_high - gap
+    else:
+        q_low = np.linspace(*_likely(k_low, n_low, spent), _POINTS)
+        q_high = (q_low + gap) / max(weight, _TAIL)
+    inside = (q_low >= 0) & (q_low <= 1) & (q_high >= 0) & (q_high <= 1)
+    q_low, q_high = q_low[inside], q_high[inside]
+    if not len(q_low):
+        return spent
+    if n_high >= n_low:
+        x = _counts(n_low, q_low)
+        most = np.floor(n_high * (t + x / n_low) / max(weight, _TAIL) + _ROUNDING)
+        chances = _probability(x, n_low, q_low) * _at_most(most, n_high, q_high)
+    else:
+        x = _counts(n_high, q_high)
+        least = np.ceil(n_low * (weight * x / n_high - t) - _ROUNDING)
+        chances = _probability(x, n_high, q_high) * (1 - _at_most(least - 1, n_low, q_low))
+    return float(chances.sum(axis=1).max()) + spent + _TAIL
+
+
+def _likely(k: int, n: int, level: float) -> tuple[float, float]:
+    """Clopper-Pearson limits of a share."""
+    low = float(betaincinv(k, n - k + 1, level / 2)) if k > 0 else 0.0
+    high = float(betaincinv(k + 1, n - k, 1 - level / 2)) if k < n else 1.0
+    return low, high
+
+
+def _counts(n: int, q: Floats) -> Floats:
+    """Counts that are not all but impossible for any of the shares."""
+    width = 8 * np.sqrt(n * q * (1 - q)) + 20
+    low, high = max(0.0, float((n * q - width).min())), min(float(n), float((n * q + width).max()))
+    return np.arange(math.floor(low), math.ceil(high) + 1, dtype=np.float64)
+
+
+def _probability(x: Floats, n: int, q: Floats) -> Floats:
+    """Binomial probabilities, shape (len(q), len(x))."""
+    ways = gammaln(n + 1) - gammaln(x + 1) - gammaln(n - x + 1)
+    return np.asarray(np.exp(ways + xlogy(x, q[:, None]) + xlog1py(n - x, -q[:, None])))
+
+
+def _at_most(count: Floats, n: int, q: Floats) -> Floats:
+    """Probability of no more hits, shape (len(q), len(count))."""
+    inside = bdtr(np.clip(count, 0, n), n, q[:, None])
+    return np.where(count < 0, 0.0, np.where(count >= n, 1.0, inside))
+
+
+def _needed(own: Count, others: Count, notion: Notion, level: float) -> int:
+    """Rows of a group at which the test would pass four times out of five, by the normal approximation."""
+    q, rest = ((k + 1) / (n + 2) for k, n in (own, others))
+    part = (own[1] + 1) / (own[1] + others[1] + 2)
+    if notion.compares_by == "difference":
+        room = notion.tolerance - (1 - part) * abs(rest - q)
+        full = notion.tolerance
+    else:
+        overall = part * q + (1 - part) * rest
+        room = min(q - notion.tolerance * overall, (1 - q) - notion.tolerance * (1 - overall))
+        full = (1 - notion.tolerance) * min(overall, 1 - overall)
+    room = room if room > 0 else full  # at least so many, if it only seems to be broken
+    quantiles = ndtri(1 - level) + ndtri(_POWER)
+    return max(own[1] + 1, math.ceil(q * (1 - q) * (quantiles / room) ** 2))
+
+
+def promised(
+    candidates: Iterable[tuple[Constraint, T, CellRates]], constraint: Constraint, confidence: float
+) -> tuple[T, Promise]:
+    """Test classifiers from the most careful on, and give the last before the first that fails.
+
+    Parameters
+    ----------
+    candidates : iterable of (Constraint, classifier, CellRates)
+        What each was made for, itself, and its decisions on the rows kept back, counted. No more of them are
+        asked for than are tested.
+    constraint : Constraint
+        What is to be promised.
+    confidence : float
+
+    Returns
+    -------
+    classifier, Promise
+        The first one, if not even that passes.
+    """
+    level = 1 - confidence
+    best: tuple[Constraint, T, CellRates, tuple[GroupTest, ...]] | None = None
+    holds, tested = False, 0
+    for internal, classifier, rates in candidates:
+        tests = run_tests(constraint, rates, level)
+        passed = all(test.p_value <= level for test in tests)
+        tested += 1
+        if passed or best is None:
+            best, holds = (internal, classifier, rates, tests), passed
+        if not passed:
+            break
+    if best is None:
+        raise ValueError("there are no classifiers to test.")
+    internal, classifier, rates, tests = best
+    n_rows = round(float(rates.mass.sum()))
+    return classifier, Promise(holds, confidence, constraint, internal, n_rows, tests, tested)
+
+
+def warn_if_unpromised(promise: Promise) -> None:
+    """Warn that nothing is promised, and say how many rows would do."""
+    if not promise.holds:
+        warnings.warn(str(promise), PromiseWarning, stacklevel=4)

@@ -1,0 +1,59 @@
+"""The promise against populations that are known: the full version is ``benchmarks/promise.py``."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+import evenhand as eh
+from evenhand.datasets import GaussianProblem
+
+LEVEL = 0.05
+SHARES = {2: [0.8, 0.2], 4: [0.5, 0.3, 0.15, 0.05]}
+
+pytestmark = pytest.mark.filterwarnings("ignore::evenhand.exceptions.EvenhandWarning")
+
+
+def problem(n_groups):
+    rng = np.random.default_rng(n_groups)
+    share, rate = np.array(SHARES[n_groups]), rng.uniform(0.3, 0.7, n_groups)
+    means = np.array([-0.8, 0.8]) + 0.6 * rng.normal(size=(n_groups, 1))
+    groups = eh.Groups.product({"group": range(n_groups)})
+    return GaussianProblem(share[:, None] * np.column_stack([1 - rate, rate]), means, groups)
+
+
+def broken(kind, setting, n, *, constraint, confidence, seed, **settings):
+    """Whether the tolerance is broken in the population although, if asked for, it was promised."""
+    data = setting.sample(n, seed=seed)
+    fair = kind(LogisticRegression(), constraint, aware=True, confidence=confidence, **settings)
+    fair.fit(data.X, data.y, sensitive_features=data.sensitive)
+    rates = setting.rates_of(lambda X, codes: fair.predict(X, sensitive_features={"group": codes}))
+    promised = fair.promise_ is None or fair.promise_.holds
+    return promised, promised and max(found.excess for found in constraint.measure(rates)) > 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "constraint", "n_groups", "draws"),
+    [
+        (eh.FairPostprocessor, eh.DemographicParity(difference=0.1), 2, 60),
+        (eh.FairPostprocessor, eh.EqualOpportunity(ratio=0.7), 2, 30),
+        (eh.FairPostprocessor, eh.EqualizedOdds(difference=0.2), 4, 30),
+        (eh.FairInprocessor, eh.DemographicParity(difference=0.1), 2, 20),
+    ],
+    ids=str,
+)
+def test_promises_are_kept_and_plain_tolerances_are_not(kind, constraint, n_groups, draws):
+    setting, n = problem(n_groups), 1000 * n_groups
+    settings = {"cv": 2} if kind is eh.FairPostprocessor else {}
+    outcomes = {
+        confidence: np.array(
+            [
+                broken(kind, setting, n, constraint=constraint, confidence=confidence, seed=seed, **settings)
+                for seed in range(draws)
+            ]
+        )
+        for confidence in (1 - LEVEL, None)
+    }
+    given, wrong = outcomes[1 - LEVEL].T
+    assert given.mean() > 0.2  # otherwise nothing is tested here
+    assert wrong.mean() <= LEVEL + 3 * np.sqrt(LEVEL * (1 - LEVEL) / draws)
+    assert wrong.mean() <= outcomes[None][:, 1].mean()
