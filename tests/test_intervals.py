@@ -5,6 +5,7 @@ from scipy.stats import binomtest, norm
 
 from evenhand.intervals import (
     Estimate,
+    clopper_pearson,
     critical_value,
     difference,
     gap,
@@ -29,8 +30,17 @@ def test_wilson_agrees_with_scipy(hits, n, confidence):
     assert found.low <= hits / n <= found.high
 
 
-def test_a_share_of_nothing_is_unknown():
-    found = wilson([np.nan, 0.5], [0, 10], Z)
+@pytest.mark.parametrize("confidence", [0.5, 0.95, 0.99999])
+@pytest.mark.parametrize(("hits", "n"), [(0, 1), (1, 1), (0, 30), (30, 30), (3, 10), (499, 1000), (1, 10**6)])
+def test_exact_limits_agree_with_scipy(hits, n, confidence):
+    expected = binomtest(hits, n).proportion_ci(confidence, method="exact")
+    found = clopper_pearson(hits / n, n, critical_value(confidence))
+    assert limits(found) == pytest.approx((expected.low, expected.high), rel=1e-6)
+
+
+@pytest.mark.parametrize("interval", [wilson, clopper_pearson])
+def test_a_share_of_nothing_is_unknown(interval):
+    found = interval([np.nan, 0.5], [0, 10], Z)
     assert np.isnan([found.value[0], found.low[0], found.high[0]]).all()
     assert not np.isnan(found.low[1])
 

@@ -1,9 +1,9 @@
 """How far groups are apart, with an interval that holds for the worst of them, and a verdict.
 
 The largest of several estimated gaps is biased upwards: among equal groups some group always seems to be
-far off. So each group gets an interval that holds for all groups at once (Bonferroni), and the interval of
-the maximum is made from theirs: its lower limit is the largest gap that is certain, its upper limit the
-largest that is possible.
+far off. So each group gets an interval that holds for all groups at once (Bonferroni, on exact limits of the
+shares), and the interval of the maximum is made from theirs: its lower limit is the largest gap that is
+certain, its upper limit the largest that is possible.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.groups import GroupName, Groups, Members
-from evenhand.intervals import Estimate, critical_value, gap, quotient, wilson
+from evenhand.intervals import Estimate, clopper_pearson, critical_value, gap, quotient
 from evenhand.measurement import Measure, Measurement
 from evenhand.notions import Notion
 from evenhand.statistic import Statistic
@@ -173,8 +173,9 @@ def _shares(
     """The statistic in each group and in its rest, the group's part of all, and where there is no rest."""
     own, rest = counted.share(statistic, family.matrix), counted.share(statistic, ~family.matrix)
     everybody = counted.share(statistic, np.ones((1, family.matrix.shape[1])))
-    part = wilson(own.mass / np.where(everybody.mass > 0, everybody.mass, 1.0), everybody.size, z)
-    return own.estimate(z), rest.estimate(z), part, (own.mass > 0) & (rest.mass == 0)
+    part = clopper_pearson(own.mass / np.where(everybody.mass > 0, everybody.mass, 1.0), everybody.size, z)
+    shares = own.estimate(z, clopper_pearson), rest.estimate(z, clopper_pearson)
+    return *shares, part, (own.mass > 0) & (rest.mass == 0)
 
 
 def _differences(statistic: Statistic, counted: Tally, family: Members, z: float) -> Estimate:
@@ -246,7 +247,7 @@ def _four_fifths(what: str, family: Members, counted: Tally, confidence: float) 
     share = counted.share(statistic, family.matrix)
     known = np.flatnonzero(share.mass > 0)
     pairs = len(known) * (len(known) - 1) // 2
-    rates = share.estimate(critical_value(confidence, pairs))
+    rates = share.estimate(critical_value(confidence, pairs), clopper_pearson)
     low, high = np.full((2, len(share.mass)), np.nan)
     low[known] = high[known] = 1.0
     for k in known:

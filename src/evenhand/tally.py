@@ -6,7 +6,7 @@ counts; the squared weights, for how much the rows tell; and what an earlier rul
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,10 +109,10 @@ class Share:
         """Kish's effective number of rows: (sum of w)^2 / sum of w^2, the rows themselves without weights."""
         return np.where(self.mass > 0, self.mass**2 / np.where(self.mass > 0, self.squares, 1.0), 0.0)
 
-    def estimate(self, z: float) -> Estimate:
-        """Give the statistic with its Wilson interval."""
+    def estimate(self, z: float, interval: Callable[..., Estimate] = wilson) -> Estimate:
+        """Give the statistic with its interval, by default Wilson's."""
         width = self.width or 1.0
-        return wilson((self.value - self.start) / width, self.size, z).moved(self.start, width)
+        return interval((self.value - self.start) / width, self.size, z).moved(self.start, width)
 
 
 def tally(decisions: Decisions) -> Tally:

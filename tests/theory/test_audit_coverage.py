@@ -58,6 +58,20 @@ def test_the_worst_of_all_groups_is_covered(kind, shape, m):
         assert np.mean(hits) >= LEAST
 
 
+@pytest.mark.parametrize(("n", "rate"), [(3200, 0.005), (3200, 0.02), (32_000, 0.005)])
+def test_few_of_many_are_no_violation(n, rate):
+    """Where one in two hundred is selected, one group of sixteen easily seems to be far off."""
+    rng = np.random.default_rng(0)
+    groups = Groups.product({"group": range(16)})
+    hits = []
+    for _ in range(SAMPLES):
+        rows = np.stack([rng.multinomial(n, np.full(16, 1 / 16)), np.zeros(16)], axis=1)
+        selected = rng.binomial(rows.astype(int), rate).astype(float)
+        counted = Tally(CellRates(groups, rows, selected, False), rows, rows, selected, weighted=False)
+        hits.append(compare(PARITY, counted, 0.95).low == 0)
+    assert np.mean(hits) >= LEAST
+
+
 @pytest.mark.parametrize("m", [2, 16])
 @pytest.mark.parametrize("shape", ["alike", "apart"])
 def test_the_lowest_rate_over_the_highest_is_covered(shape, m):
