@@ -78,8 +78,9 @@ def audit(
 
     Notes
     -----
-    Rates have Wilson intervals, each with the stated confidence by itself. How far groups are apart has an
-    interval that holds for the worst of all groups at once; see :mod:`evenhand.comparison`. A requirement
+    Rates have Wilson intervals, changes of rates Newcombe's for paired data, each with the stated confidence
+    by itself. How far groups are apart has an interval that holds for the worst of all groups at once, each
+    notion by itself; see :mod:`evenhand.comparison`. A requirement
     is satisfied, or violated, if its whole interval is on that side of the tolerance; otherwise the evidence
     is insufficient. Probabilities are treated as if each decision had been drawn.
 

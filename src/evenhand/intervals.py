@@ -1,10 +1,10 @@
 """Confidence intervals of shares, and of differences and quotients made from them.
 
-A share has a Wilson score interval, or an exact one where many intervals must hold at once. What is made from
-independent shares has limits by the method of variance estimates recovery (MOVER; Zou and Donner 2008): each
-limit is as far from the estimate as the distances between the shares and their own limits are, put together in
-quadrature. For a difference of two shares with Wilson intervals this is Newcombe's hybrid score interval. All
-functions work on arrays, NaN where nothing is known.
+A share has a Wilson score interval, or an exact one where many intervals must hold at once. What is made
+from independent shares has limits by the method of variance estimates recovery (MOVER; Zou and Donner 2008):
+each limit is as far from the estimate as the distances between the shares and their own limits are, put
+together in quadrature. For a difference of two shares with Wilson intervals this is Newcombe's hybrid score
+interval. All functions work on arrays, NaN where nothing is known.
 """
 
 from __future__ import annotations
@@ -126,9 +126,7 @@ def clopper_pearson(value: ArrayLike, size: ArrayLike, z: float) -> Estimate:
     tail, hits, others = special.ndtr(-z), p * n, (1 - p) * n
     low = np.where(hits > 0, special.betaincinv(np.where(hits > 0, hits, 1.0), others + 1, tail), 0.0)
     high = np.where(others > 0, special.betainccinv(hits + 1, np.where(others > 0, others, 1.0), tail), 1.0)
-    return Estimate(
-        p, np.where(np.isnan(p), p, np.clip(low, 0, p)), np.where(np.isnan(p), p, np.clip(high, p, 1))
-    )
+    return Estimate(p, np.clip(low, 0, p), np.clip(high, p, 1))
 
 
 def difference(first: Estimate, second: Estimate) -> Estimate:
