@@ -259,6 +259,18 @@ def test_a_notion_of_ones_own_may_have_any_range():
     assert found.value <= found.high <= 3
 
 
+def test_a_statistic_of_no_rows_is_undefined():
+    class Nothing(eh.Notion):
+        """Looks at nobody."""
+
+        label = "nothing"
+        statistics = (eh.Statistic("nothing", mask=(0, 0)),)
+
+    found = eh.audit(Y, DECIDED, BOTH, constraint=Nothing(difference=0.1))["nothing"]
+    assert found.verdict == "insufficient evidence"
+    assert len(found.undefined) == 3
+
+
 def test_one_group_is_nothing_to_compare():
     for constraint in (None, PARITY, eh.DemographicParity(ratio=0.5)):
         with pytest.warns(
@@ -369,6 +381,11 @@ def test_the_text_fits_and_says_it_all():
     assert "four-fifths rule" in text
 
 
+def test_the_text_says_that_rates_are_weighted():
+    text = str(eh.audit(Y, DECIDED, BOTH, sample_weight=[1, 2, 3] * 3))
+    assert "Rates are weighted, numbers of rows are not." in text
+
+
 def test_long_tables_are_cut():
     rng = np.random.default_rng(0)
     found = eh.audit(None, rng.integers(0, 2, 5000), rng.integers(0, 100, 5000))
@@ -471,10 +488,11 @@ def test_confidence_is_between_0_and_1(confidence):
         eh.audit(Y, DECIDED, BOTH, confidence=confidence)
 
 
-@pytest.mark.parametrize("min_count", [-1, 2.5, "10", None, True])
-def test_min_count_is_a_whole_number(min_count):
-    with pytest.raises(InputError, match=r"min_count should be a whole number, 0 or more, but is"):
-        eh.audit(Y, DECIDED, BOTH, min_count=min_count)
+@pytest.mark.parametrize("name", ["min_count", "min_size"])
+@pytest.mark.parametrize("value", [-1, 2.5, "10", None, True])
+def test_numbers_of_rows_are_whole(name, value):
+    with pytest.raises(InputError, match=rf"{name} should be a whole number, 0 or more, but is"):
+        eh.audit(Y, DECIDED, BOTH, **{name: value})
 
 
 @pytest.mark.parametrize("constraint", ["demographic parity", 0.8, eh.DemographicParity])

@@ -185,10 +185,12 @@ def test_changes_are_left_out_with_what_they_come_from():
     assert alone.groups[0].change.up >= 10
 
 
-def test_nothing_is_said_of_few_people():
+@pytest.mark.parametrize("backend", ["pandas", "polars", "pyarrow"])
+def test_nothing_is_said_of_few_people(backend):
     found = eh.audit([1, 0, 1, 0], [1, 1, 0, 0], list("aabb"), min_count=10)
     assert all(group.rows is None for group in found.groups)
     assert str(found).startswith("Audit by sensitive_feature.")
+    assert found.to_frame("distances", backend=backend).shape == (0, 8)
 
 
 def test_what_is_large_is_shown():

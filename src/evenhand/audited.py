@@ -23,6 +23,7 @@ __all__ = ["Audit", "library_of"]
 Library = Literal["pandas", "polars", "pyarrow"]
 _LIBRARIES: tuple[Library, ...] = ("pandas", "polars", "pyarrow")
 _NUMBERS = ("value", "low", "high", "tolerance")
+_DISTANCE = ("notion", "measure", "groups", "statistic", "group", "value", "low", "high")
 _TAKEN = ("groups", "group", "quantity", "value", "low", "high", "note")
 
 
@@ -113,7 +114,7 @@ class Audit:
             rows = (_comparison_row(found) for found in self.comparisons)
         else:
             rows = _distance_rows(self.comparisons)
-        columns: dict[str, list[Any]] = {}
+        columns: dict[str, list[Any]] = {name: [] for name in (_DISTANCE if what == "distances" else ())}
         for row in rows:
             for name, value in row.items():
                 columns.setdefault(name, []).append(value)
@@ -202,16 +203,8 @@ def _comparison_row(found: Comparison) -> dict[str, Any]:
 def _distance_rows(comparisons: tuple[Comparison, ...]) -> Iterator[dict[str, Any]]:
     for found in comparisons:
         for part in found.distances:
-            yield {
-                "notion": found.notion,
-                "measure": found.measure,
-                "groups": found.groups,
-                "statistic": part.statistic,
-                "group": str(part.group),
-                "value": part.value,
-                "low": part.low,
-                "high": part.high,
-            }
+            where = (found.notion, found.measure, found.groups, part.statistic, str(part.group))
+            yield dict(zip(_DISTANCE, (*where, part.value, part.low, part.high), strict=True))
 
 
 def _finding_dict(group: Finding, terms: Terms) -> dict[str, Any]:

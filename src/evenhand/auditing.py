@@ -115,6 +115,7 @@ def audit(
     sex  0.500 [0.414, 0.599]  sex=M  violated (tolerance 0.8)
     """
     _check_confidence(confidence)
+    _check_count("min_size", min_size)
     _check_count("min_count", min_count)
     _check_constraint(constraint)
     decisions = read_people(

@@ -31,7 +31,7 @@ def crossed(turned: Turned, mass: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.stack([both, turned.down, turned.up, neither])
 
 
-def rate_changes(counted: Tally, members: NDArray[Any], z: float) -> dict[str, Estimate]:
+def rate_changes(turned: Turned, counted: Tally, members: NDArray[Any], z: float) -> dict[str, Estimate]:
     """Give the change of each rate in each group: the later one minus the earlier one.
 
     The intervals are Newcombe's for paired data; see :func:`evenhand.intervals.paired_difference`.
@@ -39,8 +39,9 @@ def rate_changes(counted: Tally, members: NDArray[Any], z: float) -> dict[str, E
 
     Parameters
     ----------
+    turned : Turned
+        What changed, with the weights of `counted`.
     counted : Tally
-        With changes.
     members : array, shape (G, M)
     z : float
         From :func:`evenhand.intervals.critical_value`.
@@ -50,9 +51,7 @@ def rate_changes(counted: Tally, members: NDArray[Any], z: float) -> dict[str, E
     dict
         Estimates of shape (G,) by the name of the rate.
     """
-    if counted.turned is None:
-        return {}
-    table = crossed(counted.turned, counted.rates.mass)
+    table = crossed(turned, counted.rates.mass)
     negatives, positives = table[..., 0], table[..., 1]
     if not counted.rates.labelled:
         wanted: dict[str, tuple[NDArray[np.float64], tuple[int, ...]]] = {"selection rate": (negatives, (0,))}

@@ -182,11 +182,13 @@ def find(counted: Tally, confidence: float) -> tuple[Finding, ...]:
 
 
 def _changes(counted: Tally, members: NDArray[np.bool_], z: float) -> list[Change]:
-    if counted.turned_rows is None:
+    if counted.turned is None or counted.turned_rows is None:
         return []
     rows = (members @ counted.rows).sum(axis=1)
     up, down = ((members @ part).sum(axis=1) for part in (counted.turned_rows.up, counted.turned_rows.down))
-    rates = {name: _listed(found) for name, found in rate_changes(counted, members, z).items()}
+    rates = {
+        name: _listed(found) for name, found in rate_changes(counted.turned, counted, members, z).items()
+    }
     return [
         Change(
             up=float(up[k]),

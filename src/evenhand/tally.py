@@ -73,7 +73,7 @@ class Tally:
         """Sum what a statistic looks at over each of several groups."""
         mask = np.array(statistic.mask, np.float64)
         ends = np.array([statistic.intercept, np.add(statistic.intercept, statistic.slope)], np.float64)
-        ends = ends[:, mask > 0]
+        ends = ends[:, mask > 0] if mask.any() else ends
         size = (mask * self.rates.mass).sum(axis=1)
         return Share(
             members @ size,
