@@ -22,8 +22,8 @@ audit: eh.Audit = eh.audit(
     confidence=0.9,
     pos_label=1,
     missing="own_group",
-    min_size=2,
-    min_count=10,
+    min_size=0,
+    min_count=0,
 )
 verdict: str | None = audit["demographic parity"].verdict
 interval: tuple[float, float] = (audit.comparisons[0].low, audit.comparisons[0].high)
