@@ -206,6 +206,15 @@ def test_few_rows_are_no_evidence():
     assert (found.value, found.verdict) == (0.0, "insufficient evidence")
 
 
+def test_two_groups_are_one_comparison():
+    """The gaps of two groups are one difference, seen from two sides: nothing is lost to a second one."""
+    n, k = 1000, 400
+    decided = [1] * k + [0] * (n - k) + [1] * 500 + [0] * 500
+    found = eh.audit(None, decided, ["a"] * n + ["b"] * n, constraint=PARITY)["demographic parity"]
+    half = (found.high - found.low) / 2
+    assert half == pytest.approx(1.96 * np.sqrt(0.4 * 0.6 / n + 0.25 / n) / 2, rel=0.05)
+
+
 def test_more_confidence_is_a_wider_interval():
     y, decided, features = people()
     widths = []

@@ -124,7 +124,7 @@ def compare(notion: Notion, counted: Tally, confidence: float, *, judge: bool = 
     """
     measured = notion.measure(counted.rates)
     family = counted.rates.groups.members(notion.groups)
-    z = critical_value(confidence, sum(int((~np.isnan(found.values)).sum()) for found in measured))
+    z = critical_value(confidence, sum(_splits(part, counted, family) for part in notion.statistics))
     make = _differences if notion.compares_by == "difference" else _ratios
     distances = [make(statistic, counted, family, z) for statistic in notion.statistics]
     worst = _worst(measured)
@@ -155,6 +155,15 @@ def compare(notion: Notion, counted: Tally, confidence: float, *, judge: bool = 
             for distance in _listed(statistic.name, family.names, part)
         ),
     )
+
+
+def _splits(statistic: Statistic, counted: Tally, family: Members) -> int:
+    """In how many ways the rows are split into a group and the rest; women and men are one split."""
+    known = (np.array(statistic.mask) * counted.rates.mass).sum(axis=1) > 0
+    groups = family.matrix[:, known]
+    groups = groups[groups.any(axis=1)]
+    turned = np.where(groups[:, :1], groups, ~groups)
+    return len({row.tobytes() for row in np.packbits(turned, axis=1)})
 
 
 def _worst(measured: Sequence[Measurement]) -> Measurement | None:
