@@ -1,7 +1,7 @@
 """The intervals of an audit cover what is true, and a clear violation is found.
 
-Fixed seeds, 150 samples each. At a coverage of exactly 0.95, fewer than 0.90 of them are covered less than once
-in a hundred times.
+Fixed seeds, 150 samples each. At a coverage of exactly 0.95, fewer than 0.90 of them are covered less than
+once in a hundred times.
 """
 
 import numpy as np
