@@ -1,4 +1,4 @@
-"""What it costs to import the package and to measure every notion on ten million rows.
+"""What it costs to import the package, and to measure every notion and to audit on ten million rows.
 
 Run: ``python -m benchmarks.measuring``
 """
@@ -48,6 +48,9 @@ def main() -> None:
 
     y, predicted, sensitive = people(10_000_000)
     large = seconds(lambda: measure_all(y, predicted, sensitive))
+    audited = seconds(lambda: eh.audit(y, predicted, sensitive))
+    weights = np.random.default_rng(1).random(len(y))
+    compared = seconds(lambda: eh.audit(y, predicted, sensitive, before=y, sample_weight=weights))
     memory = peak_bytes(lambda: measure_all(y, predicted, sensitive))
     words = pl.DataFrame(sensitive).select(pl.all().cast(pl.String) + "-level")
     strings = seconds(lambda: measure_all(y, predicted, words))
@@ -68,6 +71,8 @@ def main() -> None:
             "peak memory, columns of 8 bytes and that length": memory / 8e7,
             "all notions, 10^7 rows x 20 groups, polars strings, s": strings,
             "all notions, 10^7 rows x 20 groups, pandas strings, s": pandas_strings,
+            "audit of the same integer columns over measuring them": audited / large,
+            "audit with weights and earlier predictions over measuring": compared / large,
             "all notions, 10^6 rows x 20 groups, s": ours,
             "fairlearn MetricFrame, 4 rates, same rows, s": theirs,
             "fairlearn over evenhand": theirs / ours,

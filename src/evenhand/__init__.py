@@ -11,6 +11,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "AccuracyParity": "notions",
+    "Audit": "audited",
     "CellRates": "rates",
     "DemographicParity": "notions",
     "EqualOpportunity": "notions",
@@ -27,6 +28,7 @@ _HOMES = {
     "Solution": "solution",
     "Statistic": "statistic",
     "accuracy_within": "scoring",
+    "audit": "auditing",
     "cell_rates": "rates",
     "datasets": "",
     "exceptions": "",
@@ -36,6 +38,8 @@ _HOMES = {
 
 if TYPE_CHECKING:
     from evenhand import datasets, exceptions
+    from evenhand.audited import Audit
+    from evenhand.auditing import audit
     from evenhand.groups import Groups
     from evenhand.inprocess import FairInprocessor
     from evenhand.notions import (
@@ -57,6 +61,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AccuracyParity",
+    "Audit",
     "CellRates",
     "DemographicParity",
     "DualAscent",
@@ -73,6 +78,7 @@ __all__ = [
     "Solution",
     "Statistic",
     "accuracy_within",
+    "audit",
     "cell_rates",
     "datasets",
     "exceptions",

@@ -6,6 +6,7 @@ P(decision 1 | S=m, Y=y), undefined (NaN) where the mass is zero.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -17,7 +18,7 @@ from evenhand.data import check_rows, read_decisions, read_labels, read_selectio
 from evenhand.exceptions import InputError
 from evenhand.groups import Groups
 
-__all__ = ["CellRates", "cell_rates", "count_cells"]
+__all__ = ["CellRates", "Decisions", "cell_rates", "count_cells", "read_people", "sum_cells"]
 
 Selection = NDArray[np.bool_] | NDArray[np.floating[Any]]
 
@@ -127,25 +128,98 @@ def cell_rates(
     >>> counted.risk()
     0.25
     """
+    decisions = read_people(
+        y_true,
+        y_pred,
+        sensitive_features,
+        sample_weight=sample_weight,
+        pos_label=pos_label,
+        missing=missing,
+        min_size=min_size,
+    )
+    groups, positive = decisions.groups, decisions.positive
+    mass, selected = count_cells(
+        decisions.codes, len(groups), positive, decisions.selection, decisions.weights
+    )
+    return CellRates(groups, mass, selected, labelled=positive is not None, classes=decisions.classes)
+
+
+@dataclass(frozen=True, eq=False)
+class Decisions:
+    """What was decided about each row, and the group and the label that it has.
+
+    Attributes
+    ----------
+    groups : Groups
+    codes : array of int
+        Group of each row.
+    positive : array of bool or None
+        Label of each row, where labels are known.
+    selection : array of bool or float
+        Decision of each row, or its probability.
+    before : array of bool or float, optional
+        The same by an earlier rule.
+    weights : array of float, optional
+        Weight of each row.
+    classes : array, optional
+        The negative and the positive label, where labels are known.
+    """
+
+    groups: Groups
+    codes: NDArray[np.integer[Any]]
+    positive: NDArray[np.bool_] | None
+    selection: Selection
+    before: Selection | None = None
+    weights: NDArray[np.float64] | None = None
+    classes: NDArray[Any] | None = None
+
+
+def read_people(
+    y_true: Any,
+    y_pred: Any,
+    sensitive_features: Any,
+    *,
+    before: Any = None,
+    sample_weight: Any = None,
+    pos_label: Any = None,
+    missing: Literal["error", "own_group"] = "error",
+    min_size: int = 0,
+) -> Decisions:
+    """Read labels, predictions, weights and sensitive features, and check that they belong together.
+
+    Parameters
+    ----------
+    y_true, y_pred, sensitive_features, sample_weight, pos_label, missing, min_size
+        See :func:`cell_rates`.
+    before : array, sequence or series, optional
+        Earlier predictions of the same rows, of the same kinds as `y_pred`.
+
+    Returns
+    -------
+    Decisions
+    """
     columns = named_columns(sensitive_features, what="sensitive_features", default_name="sensitive_feature")
     given = {
         "y_true": y_true,
         "y_pred": y_pred,
+        "before": before,
         "sensitive_features": columns,
         "sample_weight": sample_weight,
     }
     weights = read_weights(sample_weight, check_rows(given))
     labels = None if y_true is None else read_labels(y_true, pos_label=pos_label, what="y_true")
-    if labels is None and pos_label is not None:
-        selection: Selection = read_decisions(y_pred, pos_label=pos_label)
-    else:
-        selection = read_selection(y_pred, None if labels is None else labels.classes)
+
+    def read(predictions: Any, what: str) -> Selection:
+        if labels is None and pos_label is not None:
+            return read_decisions(predictions, pos_label=pos_label, what=what)
+        return read_selection(predictions, None if labels is None else labels.classes, what=what)
+
+    selection = read(y_pred, "y_pred")
+    earlier = None if before is None else read(before, "before")
     groups, codes = Groups.fit(columns, missing=missing, min_size=min_size)
-    positive = None if labels is None else labels.positive
-    mass, selected = count_cells(codes, len(groups), positive, selection, weights)
     if labels is None:
-        return CellRates(groups, mass, selected, labelled=False)
-    return CellRates(groups, mass, selected, classes=labels.classes)
+        return Decisions(groups, codes, None, selection, earlier, weights)
+    return Decisions(groups, codes, labels.positive, selection, earlier, weights, labels.classes)
 
 
 def count_cells(
@@ -180,18 +254,45 @@ def count_cells(
     >>> count_cells(np.array([0, 1]), 2, np.array([True, False]), np.array([0.5, 1.0]))
     (array([[0., 1.], [1., 0.]]), array([[0. , 0.5], [1. , 0. ]]))
     """
-    mass = np.zeros(2 * n_groups)
-    selected = np.zeros(2 * n_groups)
+
+    def columns(rows: slice) -> tuple[NDArray[Any] | None, NDArray[Any]]:
+        if weights is None:
+            return None, selection[rows]
+        return weights[rows], weights[rows] * selection[rows]
+
+    mass, selected = sum_cells(codes, n_groups, positive, columns)
+    return mass, selected
+
+
+def sum_cells(
+    codes: NDArray[np.integer[Any]],
+    n_groups: int,
+    positive: NDArray[np.bool_] | None,
+    columns: Callable[[slice], Sequence[NDArray[Any] | None]],
+) -> NDArray[np.float64]:
+    """Sum several columns over the rows of each cell, in one pass.
+
+    Parameters
+    ----------
+    codes, n_groups, positive
+        See :func:`count_cells`.
+    columns : callable
+        Gives the columns of a slice of rows, so that they need not exist for all rows at a time. None
+        stands for a column of ones.
+
+    Returns
+    -------
+    array, shape (columns, M, 2)
+    """
+    sums: list[NDArray[np.float64]] = []
     for rows in blocks(len(codes)):
         cell = codes[rows].astype(np.intp)
         cell *= 2
         if positive is not None:
             cell += positive[rows]
-        chosen = selection[rows]
-        if weights is not None:
-            mass += np.bincount(cell, weights[rows], 2 * n_groups)
-            selected += np.bincount(cell, weights[rows] * chosen, 2 * n_groups)
-        else:
-            mass += np.bincount(cell, minlength=2 * n_groups)
-            selected += np.bincount(cell, chosen, 2 * n_groups)
-    return mass.reshape(n_groups, 2), selected.reshape(n_groups, 2)
+        for k, column in enumerate(columns(rows)):
+            found = np.bincount(cell, column, 2 * n_groups)
+            if k == len(sums):
+                sums.append(np.zeros(2 * n_groups))
+            sums[k] += found
+    return np.array(sums).reshape(-1, n_groups, 2)

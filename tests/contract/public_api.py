@@ -12,6 +12,24 @@ risk: float = rates.risk(cost=0.3)
 violation: float = both.rows(rates.masses, rates.groups).violation(rates.rates)
 groups, codes = eh.Groups.fit({"sex": np.array(["F", "M"])}, missing="own_group", unseen="pooled")
 rows: int = len(eh.datasets.load_adult("multiple", backend="pandas"))
+audit: eh.Audit = eh.audit(
+    [0, 1],
+    [0.2, 0.9],
+    {"sex": ["F", "M"]},
+    constraint=both,
+    before=[0, 1],
+    sample_weight=[1.0, 2.0],
+    confidence=0.9,
+    pos_label=1,
+    missing="own_group",
+    min_size=0,
+    min_count=0,
+)
+verdict: str | None = audit["demographic parity"].verdict
+interval: tuple[float, float] = (audit.comparisons[0].low, audit.comparisons[0].high)
+selection: float = audit.groups[0].rates["selection rate"].value
+stored: dict[str, object] = audit.to_dict()
+frame = audit.to_frame("distances", backend="polars")
 try:
     groups.encode({"sex": ["X"]})
 except eh.exceptions.GroupError as error:

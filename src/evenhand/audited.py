@@ -1,0 +1,275 @@
+"""What an audit found, as an object to print, to put into a table or to save as JSON."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import narwhals.stable.v2 as nw
+
+from evenhand.columns import show
+from evenhand.comparison import Comparison
+from evenhand.data import check_choice
+from evenhand.exceptions import MissingExtraError
+from evenhand.findings import Finding, Rate, Terms
+from evenhand.groups import GroupName
+from evenhand.wording import group_name, page
+
+__all__ = ["Audit", "library_of"]
+
+Library = Literal["pandas", "polars", "pyarrow"]
+_LIBRARIES: tuple[Library, ...] = ("pandas", "polars", "pyarrow")
+_NUMBERS = ("value", "low", "high", "tolerance")
+_DISTANCE = ("notion", "measure", "groups", "statistic", "group", "value", "low", "high")
+_TAKEN = ("groups", "group", "quantity", "value", "low", "high", "note")
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """What decisions do to groups; made by :func:`evenhand.audit`. ``print`` shows it.
+
+    Attributes
+    ----------
+    terms : Terms
+        How it was made: features, confidence, what was given, what is left out.
+    groups : tuple of Finding
+        Everybody, each value of each feature, each combination of values. Combinations that never occur are
+        listed last, with no rows.
+    comparisons : tuple of Comparison
+        How far the groups are apart by each notion, and by the four-fifths rule.
+    library : {"pandas", "polars", "pyarrow"} or None
+        The library of the tables that were audited.
+    """
+
+    terms: Terms
+    groups: tuple[Finding, ...]
+    comparisons: tuple[Comparison, ...]
+    library: Library | None = None
+
+    def __getitem__(self, notion: str) -> Comparison:
+        """Give the first comparison by a notion, by its name."""
+        for found in self.comparisons:
+            if found.notion == notion:
+                return found
+        known = ", ".join(repr(name) for name in dict.fromkeys(part.notion for part in self.comparisons))
+        raise KeyError(f"no notion {notion!r} here; there are {known}")
+
+    def __str__(self) -> str:
+        return page(self.terms, self.groups, self.comparisons)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give everything as plain Python, ready for JSON. What is undefined or left out is None.
+
+        Returns
+        -------
+        dict
+            ``features``, ``confidence``, ``labelled``, ``weighted``, ``compared``, ``min_count``,
+            ``absent_not_listed``, ``groups`` and ``comparisons``.
+        """
+        return {
+            **asdict(self.terms),
+            "features": list(self.terms.features),
+            "groups": [_finding_dict(group, self.terms) for group in self.groups],
+            "comparisons": [_comparison_dict(found) for found in self.comparisons],
+        }
+
+    def to_frame(
+        self,
+        what: Literal["groups", "comparisons", "distances"] = "groups",
+        *,
+        backend: Library | None = None,
+    ) -> Any:
+        """Give a tidy table.
+
+        Parameters
+        ----------
+        what : {"groups", "comparisons", "distances"}
+            One row per group and quantity, per comparison, or per comparison and group.
+        backend : {"pandas", "polars", "pyarrow"}, optional
+            The library of the table. By default that of the tables that were audited, otherwise pandas or
+            polars, whichever is there.
+
+        Returns
+        -------
+        table
+
+        Examples
+        --------
+        >>> from evenhand import audit
+        >>> found = audit(None, [1, 0, 1, 1], {"sex": ["F", "F", "M", "M"]})
+        >>> print(found.to_frame(backend="pandas").head(3)[["group", "quantity", "value"]].to_string())
+              group        quantity  value
+        0  everyone            rows   4.00
+        1  everyone        selected   3.00
+        2  everyone  selection rate   0.75
+        """
+        check_choice("what", what, ("groups", "comparisons", "distances"))
+        check_choice("backend", backend, (None, *_LIBRARIES))
+        if what == "groups":
+            rows = _group_rows(self.terms, self.groups)
+        elif what == "comparisons":
+            rows = (_comparison_row(found) for found in self.comparisons)
+        else:
+            rows = _distance_rows(self.comparisons)
+        columns: dict[str, list[Any]] = {name: [] for name in (_DISTANCE if what == "distances" else ())}
+        for row in rows:
+            for name, value in row.items():
+                columns.setdefault(name, []).append(value)
+        schema = {name: nw.Float64() if name in _NUMBERS else nw.String() for name in columns}
+        library = backend or self.library or _any_library()
+        return nw.from_dict(columns, schema, backend=library).to_native()
+
+
+def library_of(*tables: Any) -> Library | None:
+    """Name the library of the first table or series among several inputs, if there is one."""
+    for given in tables:
+        for part in given.values() if isinstance(given, Mapping) else (given,):
+            native = nw.from_native(part, pass_through=True, allow_series=True)
+            if isinstance(native, nw.DataFrame | nw.Series):
+                for name in _LIBRARIES:
+                    if name == native.implementation.value:
+                        return name
+    return None
+
+
+def _any_library() -> Library:
+    for name in _LIBRARIES[:2]:
+        if importlib.util.find_spec(name) is not None:
+            return name
+    raise MissingExtraError("polars", "datasets")
+
+
+def _quantities(group: Finding, terms: Terms) -> Iterator[tuple[str, Rate | None]]:
+    """Everything that is reported of a group, by name; None is left out."""
+
+    def exactly(number: float | None) -> Rate | None:
+        return None if number is None else Rate(number, math.nan, math.nan)
+
+    yield "rows", exactly(group.rows)
+    if terms.labelled:
+        yield "positives", exactly(group.positives)
+    yield "selected", exactly(group.selected)
+    for name in terms.rates:
+        yield name, group.rates.get(name)
+    if terms.compared:
+        change = group.change
+        for part in ("up", "down", "unchanged"):
+            yield f"rows {part}", None if change is None else exactly(getattr(change, part))
+        for name in terms.rates:
+            yield f"change of {name}", None if change is None else change.rates[name]
+
+
+def _group_rows(terms: Terms, groups: tuple[Finding, ...]) -> Iterator[dict[str, Any]]:
+    columns = {name: name if name not in _TAKEN else f"{name} (feature)" for name in terms.features}
+    for group in groups:
+        values = dict(zip(group.group.features, group.group.values, strict=True))
+        who = {columns[name]: show(values[name]) if name in values else None for name in terms.features}
+        for quantity, found in _quantities(group, terms):
+            note = None
+            if found is None:
+                note = f"<{terms.min_count}" if quantity == "rows" else "left out"
+            rate = found or Rate(math.nan, math.nan, math.nan)
+            yield {
+                "groups": group.kind,
+                "group": group_name(group.group),
+                **who,
+                "quantity": quantity,
+                "value": rate.value,
+                "low": rate.low,
+                "high": rate.high,
+                "note": note,
+            }
+
+
+def _comparison_row(found: Comparison) -> dict[str, Any]:
+    return {
+        "notion": found.notion,
+        "measure": found.measure,
+        "groups": found.groups,
+        "value": found.value,
+        "low": found.low,
+        "high": found.high,
+        "statistic": found.statistic,
+        "group": None if found.group is None else str(found.group),
+        "reference": None if found.reference is None else str(found.reference),
+        "tolerance": math.nan if found.tolerance is None else found.tolerance,
+        "verdict": found.verdict,
+    }
+
+
+def _distance_rows(comparisons: tuple[Comparison, ...]) -> Iterator[dict[str, Any]]:
+    for found in comparisons:
+        for part in found.distances:
+            where = (found.notion, found.measure, found.groups, part.statistic, str(part.group))
+            yield dict(zip(_DISTANCE, (*where, part.value, part.low, part.high), strict=True))
+
+
+def _finding_dict(group: Finding, terms: Terms) -> dict[str, Any]:
+    small = f"<{terms.min_count}" if group.rows is None else group.rows
+    found: dict[str, Any] = {
+        "groups": group.kind,
+        "group": _group_dict(group.group),
+        "rows": small if isinstance(small, str) else _number(small),
+        "positives": _number(group.positives),
+        "selected": _number(group.selected),
+        "rates": {name: _rate_dict(group.rates.get(name)) for name in terms.rates},
+        "suppressed": group.suppressed,
+    }
+    if terms.compared:
+        change = group.change
+        found["change"] = change and {
+            "up": _number(change.up),
+            "down": _number(change.down),
+            "unchanged": _number(change.unchanged),
+            "rates": {name: _rate_dict(change.rates[name]) for name in terms.rates},
+        }
+    return found
+
+
+def _comparison_dict(found: Comparison) -> dict[str, Any]:
+    return {
+        "notion": found.notion,
+        "measure": found.measure,
+        "groups": found.groups,
+        **_limits(found),
+        "statistic": found.statistic,
+        "group": _group_dict(found.group),
+        "reference": _group_dict(found.reference),
+        "tolerance": found.tolerance,
+        "verdict": found.verdict,
+        "undefined": [_group_dict(group) for group in found.undefined],
+        "distances": [
+            {"statistic": part.statistic, "group": _group_dict(part.group), **_limits(part)}
+            for part in found.distances
+        ],
+    }
+
+
+def _limits(found: Any) -> dict[str, float | None]:
+    return {name: _number(getattr(found, name)) for name in ("value", "low", "high")}
+
+
+def _rate_dict(rate: Rate | None) -> dict[str, float | None] | None:
+    return None if rate is None else _limits(rate)
+
+
+def _number(value: float | None) -> float | None:
+    """None where it is undefined; infinite limits do not occur in JSON either."""
+    return None if value is None or not math.isfinite(value) else value
+
+
+def _group_dict(group: GroupName | None) -> dict[str, Any] | None:
+    if group is None:
+        return None
+    pairs = zip(group.features, group.values, strict=True)
+    return {feature: _plain(value) for feature, value in pairs}
+
+
+def _plain(value: Any) -> Any:
+    """A value that JSON has, or how it is written."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return show(value)
+    return value if value is None or isinstance(value, str | int | float) else show(value)

@@ -1,0 +1,226 @@
+"""What decisions do to groups, with uncertainty: all that is needed is the decisions.
+
+One pass counts rows by group and label. From these counts come the rates of each group with their intervals
+(`findings`), how far the groups are apart with a verdict (`comparison`), and what changed since earlier
+decisions (`change`).
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from numbers import Real
+from typing import Any, Literal
+
+from evenhand.audited import Audit, library_of
+from evenhand.comparison import FOUR_FIFTHS, Comparison, compare, four_fifths
+from evenhand.exceptions import InputError, VacuousConstraintWarning
+from evenhand.findings import Terms, absent_groups, find, hide_small
+from evenhand.groups import GroupName, Mode
+from evenhand.notions import NOTIONS, Constraint, Notion
+from evenhand.rates import read_people
+from evenhand.tally import Tally, tally
+
+__all__ = ["Audit", "audit"]
+
+
+def audit(
+    y_true: Any,
+    y_pred: Any,
+    sensitive_features: Any,
+    *,
+    constraint: Constraint | None = None,
+    before: Any = None,
+    sample_weight: Any = None,
+    confidence: float = 0.95,
+    pos_label: Any = None,
+    missing: Literal["error", "own_group"] = "error",
+    min_size: int = 0,
+    min_count: int = 0,
+) -> Audit:
+    """Say what decisions do to groups, how sure that is, and whether a requirement holds.
+
+    Parameters
+    ----------
+    y_true : array, sequence, series or None
+        Labels of any two values. None if they are not known: then only selection rates are compared.
+    y_pred : array, sequence or series
+        Predicted labels, or the probability of deciding for the positive one.
+    sensitive_features : table, mapping, array or sequence
+        One column per sensitive feature.
+    constraint : Constraint, optional
+        What is asked for, such as ``DemographicParity(difference=0.05)``; several are joined by ``&``. Each
+        gets a verdict. Without it every notion is shown by both measures, without a verdict.
+    before : array, sequence or series, optional
+        Earlier predictions of the same rows, to say who changed, which way.
+    sample_weight : array, optional
+        How much each row counts. Intervals then use Kish's effective number of rows.
+    confidence : float
+        Of the intervals, between 0 and 1.
+    pos_label : object, optional
+        The positive label; by default the one that sorts last.
+    missing : {"error", "own_group"}
+        What a missing sensitive value does.
+    min_size : int
+        Groups with fewer rows are pooled; see :meth:`Groups.fit`.
+    min_count : int
+        For sharing: counts below this are left out, together with their rates and with whatever would give
+        them away by adding and subtracting. A group is shown in steps: its rows, if there are enough; its
+        selection rate, if enough are selected and enough are not; the rest, if there are enough of each
+        kind of right and wrong decision. How far the groups are apart is still said, but a group that is not
+        shown is not named, and figures that depend on it are rounded to two digits, limits outwards.
+
+    Returns
+    -------
+    Audit
+
+    Notes
+    -----
+    Rates have Wilson intervals, changes of rates Newcombe's for paired data, each with the stated confidence
+    by itself. How far groups are apart has an interval that holds for the worst of all groups at once, each
+    notion by itself; see :mod:`evenhand.comparison`. A requirement
+    is satisfied, or violated, if its whole interval is on that side of the tolerance; otherwise the evidence
+    is insufficient. Probabilities are treated as if each decision had been drawn.
+
+    Examples
+    --------
+    >>> from evenhand import DemographicParity
+    >>> found = audit(
+    ...     [0, 1, 1, 1, 0, 1] * 100,
+    ...     [0, 1, 1, 1, 0, 0] * 100,
+    ...     {"sex": ["F", "F", "F", "M", "M", "M"] * 100},
+    ...     constraint=DemographicParity(difference=0.05),
+    ... )
+    >>> found["demographic parity"].verdict
+    'violated'
+    >>> print(found)
+    Audit of 600 rows in 2 groups by sex. Intervals: 95%.
+    <BLANKLINE>
+    group     rows  positives        selection rate            error rate
+    everyone   600        400  0.500 [0.460, 0.540]  0.167 [0.139, 0.199]
+    sex=F      300        200  0.667 [0.612, 0.718]  0.000 [0.000, 0.013]
+    sex=M      300        200  0.333 [0.282, 0.388]  0.333 [0.282, 0.388]
+    <BLANKLINE>
+    group       true-positive rate   false-positive rate
+    everyone  0.750 [0.705, 0.790]  0.000 [0.000, 0.019]
+    sex=F     1.000 [0.981, 1.000]  0.000 [0.000, 0.037]
+    sex=M     0.500 [0.431, 0.569]  0.000 [0.000, 0.037]
+    <BLANKLINE>
+    groups against everyone
+    demographic parity, difference  0.167 [0.124, 0.207]  sex=M  violated (tolerance 0.05)
+    <BLANKLINE>
+    four-fifths rule: lowest over highest selection rate
+    sex  0.500 [0.414, 0.599]  sex=M  violated (tolerance 0.8)
+    """
+    _check_confidence(confidence)
+    _check_count("min_size", min_size)
+    _check_count("min_count", min_count)
+    _check_constraint(constraint)
+    decisions = read_people(
+        y_true,
+        y_pred,
+        sensitive_features,
+        before=before,
+        sample_weight=sample_weight,
+        pos_label=pos_label,
+        missing=missing,
+        min_size=min_size,
+    )
+    counted = tally(decisions)
+    comparisons = _compare(counted, constraint, confidence)
+    findings = find(counted, confidence)
+    absent, left_out = absent_groups(counted, findings)
+    if min_count:
+        findings, *named = hide_small(counted, findings, min_count)
+        comparisons = tuple(_unnamed(found, *named) for found in comparisons)
+        absent = tuple(
+            replace(group, rows=None, positives=None, selected=None, rates={}, change=None, suppressed=True)
+            for group in absent
+        )
+    terms = Terms(
+        features=counted.rates.groups.features,
+        confidence=float(confidence),
+        labelled=counted.rates.labelled,
+        weighted=counted.weighted,
+        compared=before is not None,
+        min_count=min_count,
+        absent_not_listed=left_out,
+    )
+    return Audit(terms, (*findings, *absent), comparisons, library_of(sensitive_features, y_pred, y_true))
+
+
+def _check_confidence(confidence: Any) -> None:
+    proper = isinstance(confidence, Real) and not isinstance(confidence, bool)
+    if not proper or not 0 < float(confidence) < 1:
+        raise InputError(f"confidence should be a number between 0 and 1, but is {confidence!r}.")
+
+
+def _check_count(name: str, value: Any) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise InputError(f"{name} should be a whole number, 0 or more, but is {value!r}.")
+
+
+def _check_constraint(constraint: Any) -> None:
+    if constraint is None:
+        return
+    if not isinstance(constraint, Constraint):
+        raise InputError(
+            f"constraint should be a requirement such as DemographicParity(difference=0.05), "
+            f"but is of type {type(constraint).__name__}."
+        )
+    constraint.check(None)
+
+
+def _compare(counted: Tally, constraint: Constraint | None, confidence: float) -> tuple[Comparison, ...]:
+    groups = counted.rates.groups
+    if len(groups) == 1:
+        warnings.warn(
+            f"there is only one group, {groups.names[0]}, so there is nothing to compare.",
+            VacuousConstraintWarning,
+            stacklevel=3,
+        )
+    notions = tuple(_all_notions(counted)) if constraint is None else constraint.notions
+    judge = constraint is not None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", VacuousConstraintWarning)  # it is given above, once
+        found = [compare(notion, counted, confidence, judge=judge) for notion in notions]
+    return (*found, *four_fifths(counted, confidence))
+
+
+def _all_notions(counted: Tally) -> Iterator[Notion]:
+    modes: tuple[Mode, ...] = ("intersectional", "independent")
+    for mode in modes if len(counted.rates.groups.features) > 1 else modes[:1]:
+        for kind in NOTIONS:
+            if counted.rates.labelled or not any(part.needs_labels for part in kind.statistics):
+                yield kind(difference=0.0, groups=mode)
+                yield kind(ratio=1.0, groups=mode)
+
+
+def _unnamed(found: Comparison, selection: set[GroupName], labels: set[GroupName]) -> Comparison:
+    """Leave out the groups that are not shown, and blur what they set."""
+
+    def is_shown(group: GroupName | None, statistic: str | None) -> bool:
+        return group is None or group in (selection if statistic == "selection rate" else labels)
+
+    group_shown = is_shown(found.group, found.statistic)
+    reference_shown = is_shown(found.reference, found.statistic)
+    distances = tuple(part for part in found.distances if is_shown(part.group, part.statistic))
+    value, low, high = found.value, found.low, found.high
+    if not (group_shown and reference_shown):
+        value = round(value, 2)
+    if len(distances) < len(found.distances):
+        low, high = math.floor(100 * low) / 100, math.ceil(100 * high) / 100
+        if found.notion == FOUR_FIFTHS:  # each quotient is with the highest rate, whosever it is
+            distances = ()
+    return replace(
+        found,
+        value=value,
+        low=low,
+        high=high,
+        group=found.group if group_shown else None,
+        reference=found.reference if reference_shown else None,
+        undefined=(),
+        distances=distances,
+    )

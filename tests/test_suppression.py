@@ -1,0 +1,200 @@
+"""What is small cannot be had back from what is shared."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import evenhand as eh
+from evenhand.suppression import shareable
+
+PARITY = eh.DemographicParity(difference=0.05)
+
+
+def can_be_had(target, rows):
+    """Whether a sum over cells is a combination of other such sums."""
+    if not len(rows):
+        return False
+    rank = np.linalg.matrix_rank(rows.astype(float))
+    return np.linalg.matrix_rank(np.vstack([rows, target]).astype(float)) == rank
+
+
+def crossed(levels):
+    """Everybody, the values of each feature, and all combinations, as sums over the combinations."""
+    cells = np.stack(np.meshgrid(*(np.arange(k) for k in levels), indexing="ij"), -1).reshape(-1, len(levels))
+    rows, families = [np.ones(len(cells), bool)], []
+    for place, size in enumerate(levels):
+        families.append(np.arange(len(rows), len(rows) + size))
+        rows += [cells[:, place] == value for value in range(size)]
+    families.append(np.arange(len(rows), len(rows) + len(cells)))
+    return np.vstack([*rows, np.eye(len(cells), dtype=bool)]), families
+
+
+@given(st.data(), st.sampled_from([(3,), (2, 2), (2, 3), (4, 3), (2, 2, 2)]), st.integers(1, 2))
+def test_nothing_small_can_be_had_by_adding_and_subtracting(data, levels, kinds):
+    members, families = crossed(levels)
+    n = members.shape[1]
+    counts = data.draw(st.lists(st.integers(0, 30), min_size=n * kinds, max_size=n * kinds))
+    counts = np.array(counts, float).reshape(n, kinds)
+    shown = shareable(members, families, counts, 10, allowed=np.ones(len(members), bool))
+    totals = members @ counts
+    assert (totals[shown] >= 10).all()
+    small = (totals < 10).any(axis=1)
+    for group in members[small]:
+        assert not can_be_had(group, members[shown])
+    single = members.sum(axis=1) == 1
+    open_cells = members[shown & single].any(axis=0)
+    for group in members[shown & ~single]:
+        rest = group & ~open_cells
+        assert not rest.any() or (rest @ counts >= 10).all()
+    assert shown[0] != small[0]
+    if not small.any():
+        assert shown.all()
+
+
+def test_no_more_is_hidden_than_need_be():
+    members, families = crossed((2, 2))
+    counts = np.array([[3.0], [20], [30], [40]])
+    shown = shareable(members, families, counts, 10, allowed=np.ones(9, bool))
+    # All single features stay. One cell is small, and the other three give it away by any total.
+    assert shown.tolist() == [True] * 5 + [False] * 4
+
+
+def test_what_is_not_allowed_is_not_shown():
+    members, families = crossed((3,))
+    allowed = np.arange(7) != 2
+    assert (
+        shareable(members, families, np.full((3, 1), 50.0), 10, allowed=allowed).tolist() == allowed.tolist()
+    )
+
+
+def people(n=1500, seed=0):
+    """Three features' worth of combinations, some of them rare."""
+    rng = np.random.default_rng(seed)
+    sex = rng.choice(["F", "M", "X"], n, p=[0.5, 0.49, 0.01])
+    race = rng.choice(["A", "B", "C"], n, p=[0.7, 0.25, 0.05])
+    y = rng.random(n) < 0.4
+    return y.astype(int), (rng.random(n) < 0.3 + 0.3 * y).astype(int), {"sex": sex, "race": race}
+
+
+def sums(found, quantity, mask):
+    """The shown totals of a quantity, by the rows that they are about."""
+    members, values = [], []
+    for group in found.groups:
+        value = quantity(group)
+        if value is not None:
+            members.append(mask(group.group))
+            values.append(value)
+    return np.array(members), np.array(values)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_small_counts_of_an_audit_stay_secret(seed):
+    y, decided, features = people(seed=seed)
+    k = 10
+    found = eh.audit(y, decided, features, min_count=k)
+    names = sorted({(s, r) for s, r in zip(features["sex"], features["race"], strict=True)})
+
+    def cells_of(group):
+        wanted = dict(zip(group.features, group.values, strict=True))
+        return [all({"sex": s, "race": r}[f] == v for f, v in wanted.items()) for s, r in names]
+
+    counts = {
+        "rows": np.ones(len(y)),
+        "selected": decided,
+        "true positives": decided * y,
+        "false positives": decided * (1 - y),
+        "misses": (1 - decided) * y,
+    }
+
+    def shown_value(group, what):
+        if what == "rows":
+            return group.rows
+        if what == "selected":
+            return group.selected
+        return None if group.positives is None else 0.0
+
+    for what, values in counts.items():
+        truth = np.array([values[(features["sex"] == s) & (features["race"] == r)].sum() for s, r in names])
+        members, _ = sums(found, lambda group, what=what: shown_value(group, what), cells_of)
+        for place, count in enumerate(truth):
+            if count < k:
+                assert not can_be_had(np.eye(len(names))[place], members), (what, names[place])
+
+
+def test_left_out_counts_are_marked_everywhere():
+    y, decided, features = people()
+    found = eh.audit(y, decided, features, min_count=10, constraint=PARITY)
+    rare = next(group for group in found.groups if str(group.group) == "sex=X, race=C")
+    assert (rare.rows, rare.positives, rare.selected, dict(rare.rates)) == (None, None, None, {})
+    assert rare.suppressed
+    written = found.to_dict()
+    assert "<10" in {group["rows"] for group in written["groups"]}
+    json.dumps(written, allow_nan=False)
+    frame = found.to_frame(backend="pandas")
+    hidden = frame[(frame["group"] == "sex=X, race=C") & (frame["quantity"] == "rows")]
+    assert hidden["note"].tolist() == ["<10"]
+    assert hidden["value"].isna().all()
+    assert "sex=X, race=C" not in set(found.to_frame("distances", backend="pandas")["group"])
+    lines = [line for line in str(found).splitlines() if line.startswith("sex=X, race=C")]
+    assert lines[0].split()[2:] == ["<10", "left", "out", "left", "out", "left", "out"]
+    assert "Numbers below 10 are left out" in str(found)
+
+
+def test_shown_numbers_are_the_true_ones():
+    y, decided, features = people()
+    plain = {group.group: group for group in eh.audit(y, decided, features).groups}
+    for group in eh.audit(y, decided, features, min_count=10).groups:
+        for name in ("rows", "positives", "selected"):
+            assert getattr(group, name) in (None, getattr(plain[group.group], name))
+        assert all(plain[group.group].rates[name] == rate for name, rate in group.rates.items())
+
+
+def test_a_hidden_group_that_sets_the_worst_is_not_named():
+    sex = ["F"] * 500 + ["M"] * 500 + ["X"] * 5
+    found = eh.audit(None, [1, 0] * 500 + [1] * 5, {"sex": sex}, min_count=10, constraint=PARITY)
+    parity, rule = found.comparisons
+    assert (parity.value, parity.group) == (0.5, None)
+    assert parity.low == round(parity.low, 2)
+    assert parity.high == round(parity.high, 2)
+    assert rule.reference is None
+    assert rule.distances == ()
+    assert "(not shown)" in str(found)
+    assert "sex=X" not in str(found).split("against everyone")[1]
+
+
+def test_combinations_that_never_occur_look_like_small_ones():
+    features = {"sex": ["F"] * 100 + ["M"] * 50, "age": ["o", "y"] * 50 + ["o"] * 50}
+    found = eh.audit(None, [1, 0, 0, 1, 1] * 30, features, min_count=10)
+    assert found.groups[-1].rows is None
+    assert found.groups[-1].suppressed
+
+
+def test_changes_are_left_out_with_what_they_come_from():
+    y, decided, features = people()
+    _, earlier, _ = people(seed=1)
+    found = eh.audit(y, decided, features, before=earlier, min_count=10)
+    assert found.groups[0].change is not None
+    hidden = [group for group in found.groups if group.change is None]
+    assert hidden
+    assert all(group.suppressed for group in hidden)
+    assert "left out" in str(found)
+    alone = eh.audit(None, decided, features, before=earlier, min_count=10)
+    assert alone.groups[0].change.up >= 10
+
+
+@pytest.mark.parametrize("backend", ["pandas", "polars", "pyarrow"])
+def test_nothing_is_said_of_few_people(backend):
+    found = eh.audit([1, 0, 1, 0], [1, 1, 0, 0], list("aabb"), min_count=10)
+    assert all(group.rows is None for group in found.groups)
+    assert str(found).startswith("Audit by sensitive_feature.")
+    assert found.to_frame("distances", backend=backend).shape == (0, 8)
+
+
+def test_what_is_large_is_shown():
+    y, decided, features = people(20_000)
+    del features["sex"]
+    found = eh.audit(y, decided, features, min_count=10)
+    assert not any(group.suppressed for group in found.groups)
