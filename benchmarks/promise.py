@@ -61,7 +61,7 @@ class Outcome:
 def problem(n_groups: int, *, shifted: bool) -> GaussianProblem:
     """Groups of given shares, with base rates that differ; and, if shifted, features that do so too."""
     rng = np.random.default_rng(n_groups)
-    share, rate = np.array(SHARES[n_groups]), rng.uniform(0.3, 0.7, n_groups)
+    share, rate = np.array(SHARES[n_groups]), rng.permutation(np.linspace(0.25, 0.7, n_groups))
     means = np.array([-0.8, 0.8]) + (0.6 if shifted else 0.0) * rng.normal(size=(n_groups, 1))
     groups = eh.Groups.product({"group": range(n_groups)})
     return GaussianProblem(share[:, None] * np.column_stack([1 - rate, rate]), means, groups)

@@ -11,7 +11,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "AccuracyParity": "notions",
-    "Audit": "audited",
+    "Audit": "auditing.audited",
     "CellRates": "rates",
     "DemographicParity": "notions",
     "EqualOpportunity": "notions",
@@ -28,7 +28,7 @@ _HOMES = {
     "Solution": "solution",
     "Statistic": "statistic",
     "accuracy_within": "scoring",
-    "audit": "auditing",
+    "audit": "auditing.audit",
     "cell_rates": "rates",
     "datasets": "",
     "exceptions": "",
@@ -38,8 +38,8 @@ _HOMES = {
 
 if TYPE_CHECKING:
     from evenhand import datasets, exceptions
-    from evenhand.audited import Audit
-    from evenhand.auditing import audit
+    from evenhand.auditing.audit import audit
+    from evenhand.auditing.audited import Audit
     from evenhand.groups import Groups
     from evenhand.inprocess import FairInprocessor
     from evenhand.notions import (

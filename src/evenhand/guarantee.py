@@ -126,14 +126,16 @@ class Promise:
                 f"{self.constraint!r} holds on new rows of the same kind with confidence {self.confidence:g} "
                 f"(made for {self.internal!r}, {tested})."
             )
+        several = len({test.name.statistic for test in self.tests}) > 1
         short = ", ".join(
-            f"{test.name.group} has {test.n:,} and needs about {test.needed:,}"
+            f"{test.name.group}{f' ({test.name.statistic})' if several else ''} has {test.n:,} and needs about "
+            f"{test.needed:,}"
             for test in sorted(self.tests, key=lambda test: test.n)
             if test.needed is not None
         )
         return (
-            f"{self.constraint!r} cannot be promised with confidence {self.confidence:g}, {tested}. Of the "
-            f"rows kept back, {short}."
+            f"{self.constraint!r} cannot be promised with confidence {self.confidence:g}, {tested}. Of rows "
+            f"kept back, {short}."
         )
 
 

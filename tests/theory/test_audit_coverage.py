@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import evenhand as eh
-from evenhand.comparison import compare, four_fifths
-from evenhand.findings import find
+from evenhand.auditing.comparison import compare, four_fifths
+from evenhand.auditing.findings import find
+from evenhand.auditing.tally import Tally
 from evenhand.groups import Groups
 from evenhand.rates import CellRates
-from evenhand.tally import Tally
 
 PARITY = eh.DemographicParity(difference=0.0)
 SAMPLES = 150

@@ -14,14 +14,14 @@ from dataclasses import replace
 from numbers import Real
 from typing import Any, Literal
 
-from evenhand.audited import Audit, library_of
-from evenhand.comparison import FOUR_FIFTHS, Comparison, compare, four_fifths
+from evenhand.auditing.audited import Audit, library_of
+from evenhand.auditing.comparison import FOUR_FIFTHS, Comparison, compare, four_fifths
+from evenhand.auditing.findings import Terms, absent_groups, find, hide_small
+from evenhand.auditing.tally import Tally, tally
 from evenhand.exceptions import InputError, VacuousConstraintWarning
-from evenhand.findings import Terms, absent_groups, find, hide_small
 from evenhand.groups import GroupName, Mode
 from evenhand.notions import NOTIONS, Constraint, Notion
 from evenhand.rates import read_people
-from evenhand.tally import Tally, tally
 
 __all__ = ["Audit", "audit"]
 
@@ -80,7 +80,7 @@ def audit(
     -----
     Rates have Wilson intervals, changes of rates Newcombe's for paired data, each with the stated confidence
     by itself. How far groups are apart has an interval that holds for the worst of all groups at once, each
-    notion by itself; see :mod:`evenhand.comparison`. A requirement
+    notion by itself; see :mod:`evenhand.auditing.comparison`. A requirement
     is satisfied, or violated, if its whole interval is on that side of the tolerance; otherwise the evidence
     is insufficient. Probabilities are treated as if each decision had been drawn.
 

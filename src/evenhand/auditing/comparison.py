@@ -16,12 +16,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from evenhand.auditing.tally import Tally
 from evenhand.groups import GroupName, Groups, Members
 from evenhand.intervals import Estimate, clopper_pearson, critical_value, gap, quotient
 from evenhand.measurement import Measure, Measurement
 from evenhand.notions import Notion
 from evenhand.statistic import Statistic
-from evenhand.tally import Tally
 
 __all__ = ["FOUR_FIFTHS", "Comparison", "Distance", "Verdict", "compare", "four_fifths"]
 

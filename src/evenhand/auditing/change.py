@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from evenhand.auditing.tally import Tally, Turned
 from evenhand.intervals import Estimate, paired_difference
-from evenhand.tally import Tally, Turned
 
 __all__ = ["crossed", "rate_changes"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 
+from evenhand.auditing.comparison import FOUR_FIFTHS, Comparison
+from evenhand.auditing.findings import Finding, Rate, Terms
 from evenhand.columns import show
-from evenhand.comparison import FOUR_FIFTHS, Comparison
-from evenhand.findings import Finding, Rate, Terms
 from evenhand.groups import GroupName
 
 __all__ = ["aligned", "estimate", "group_name", "page"]

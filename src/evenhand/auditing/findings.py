@@ -11,12 +11,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.change import crossed, rate_changes
+from evenhand.auditing.change import crossed, rate_changes
+from evenhand.auditing.suppression import shareable
+from evenhand.auditing.tally import Tally
 from evenhand.groups import POOLED, GroupName, Groups
 from evenhand.intervals import Estimate, critical_value
 from evenhand.notions import AccuracyParity, DemographicParity, EqualOpportunity, PredictiveEquality
-from evenhand.suppression import shareable
-from evenhand.tally import Tally
 
 __all__ = ["RATES", "Change", "Finding", "Kind", "Rate", "Terms", "absent_groups", "find", "hide_small"]
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import evenhand as eh
-from evenhand.suppression import shareable
+from evenhand.auditing.suppression import shareable
 
 PARITY = eh.DemographicParity(difference=0.05)
 

@@ -10,13 +10,13 @@ from typing import Any, Literal
 
 import narwhals.stable.v2 as nw
 
+from evenhand.auditing.comparison import Comparison
+from evenhand.auditing.findings import Finding, Rate, Terms
+from evenhand.auditing.wording import group_name, page
 from evenhand.columns import show
-from evenhand.comparison import Comparison
 from evenhand.data import check_choice
 from evenhand.exceptions import MissingExtraError
-from evenhand.findings import Finding, Rate, Terms
 from evenhand.groups import GroupName
-from evenhand.wording import group_name, page
 
 __all__ = ["Audit", "library_of"]
 
