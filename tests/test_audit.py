@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import binomtest
 
 import evenhand as eh
-from evenhand import audited
+from evenhand.auditing import audited
 from evenhand.exceptions import GroupError, InputError, MissingExtraError, VacuousConstraintWarning
 from evenhand.notions import NOTIONS
 

@@ -128,8 +128,8 @@ class Promise:
             )
         several = len({test.name.statistic for test in self.tests}) > 1
         short = ", ".join(
-            f"{test.name.group}{f' ({test.name.statistic})' if several else ''} has {test.n:,} and needs about "
-            f"{test.needed:,}"
+            f"{test.name.group}{f' ({test.name.statistic})' if several else ''} "
+            f"has {test.n:,} and needs about {test.needed:,}"
             for test in sorted(self.tests, key=lambda test: test.n)
             if test.needed is not None
         )
