@@ -43,7 +43,7 @@ SETTINGS = [
     (16, False, False),
     (16, True, False),
 ]
-"""Groups, whether their features are shifted, and whether decisions are blind to them."""
+"""Groups, whether they are uneven, and whether decisions are blind to them."""
 KEPT = RESULTS / "promise-settings.json"
 PEER_EVERY = 5
 """ThresholdOptimizer takes most of the time, and is fitted to every fifth draw."""
@@ -58,11 +58,19 @@ class Outcome:
     promised: bool = True
 
 
-def problem(n_groups: int, *, shifted: bool) -> GaussianProblem:
-    """Groups of given shares, with base rates that differ; and, if shifted, features that do so too."""
+def problem(n_groups: int, *, uneven: bool) -> GaussianProblem:
+    """Groups of given shares, with base rates that differ.
+
+    If uneven, features differ too and tell more of the label in some groups than in others, so that the
+    learner is wrong about all of them.
+    """
     rng = np.random.default_rng(n_groups)
     share, rate = np.array(SHARES[n_groups]), rng.permutation(np.linspace(0.25, 0.7, n_groups))
-    means = np.array([-0.8, 0.8]) + (0.6 if shifted else 0.0) * rng.normal(size=(n_groups, 1))
+    shift, apart = np.zeros((n_groups, 1)), np.full((n_groups, 1), 0.8)
+    if uneven:
+        shift = 0.6 * rng.normal(size=(n_groups, 1))
+        apart = rng.permutation(np.linspace(0.4, 1.2, n_groups))[:, None]
+    means = shift + apart * np.array([-1.0, 1.0])
     groups = eh.Groups.product({"group": range(n_groups)})
     return GaussianProblem(share[:, None] * np.column_stack([1 - rate, rate]), means, groups)
 
@@ -80,9 +88,9 @@ def judge(setting: GaussianProblem, notion: str, tolerance: float, decide: Any, 
     return Outcome(max(one.difference for one in found) > tolerance, 1 - 2 * rates.risk(), **more)
 
 
-def draw(n_groups: int, seed: int, *, shifted: bool, blind: bool) -> dict[tuple[str, str], Outcome]:
+def draw(n_groups: int, seed: int, *, uneven: bool, blind: bool) -> dict[tuple[str, str], Outcome]:
     """Draw data, and fit every method to them."""
-    setting, tolerance = problem(n_groups, shifted=shifted), TOLERANCE[n_groups]
+    setting, tolerance = problem(n_groups, uneven=uneven), TOLERANCE[n_groups]
     data = setting.sample(ROWS[n_groups], seed=seed)
     outcomes = {}
     with warnings.catch_warnings():
@@ -146,12 +154,12 @@ def main() -> None:
     resumes = KEPT.exists() and not chosen.fresh
     kept: dict[str, dict[str, str]] = json.loads(KEPT.read_text("utf-8")) if resumes else {}
     results: dict[str, Any] = {"level": LEVEL}
-    for n_groups, shifted, blind in SETTINGS:
-        where = f"{n_groups} groups, {'shifted, ' * shifted}{'blind' if blind else 'aware'}"
+    for n_groups, uneven, blind in SETTINGS:
+        where = f"{n_groups} groups, {'uneven, ' * uneven}{'blind' if blind else 'aware'}"
         setting = f"{where}, {chosen.draws} draws"
         if setting not in kept:
             done = Parallel(n_jobs=chosen.jobs)(
-                delayed(draw)(n_groups, seed, shifted=shifted, blind=blind) for seed in range(chosen.draws)
+                delayed(draw)(n_groups, seed, uneven=uneven, blind=blind) for seed in range(chosen.draws)
             )
             kept[setting] = {
                 f"{setting}, {notion} within {TOLERANCE[n_groups]}, {name}": summary(

@@ -21,6 +21,7 @@ _HOMES = {
     "FairPostprocessor": "postprocess",
     "GridSearch": "search",
     "GroupedScores": "scores",
+    "Frontier": "curve",
     "Groups": "groups",
     "Notion": "notions",
     "PredictiveEquality": "notions",
@@ -33,6 +34,7 @@ _HOMES = {
     "datasets": "",
     "exceptions": "",
     "fair_scorer": "scoring",
+    "frontier": "curve",
     "solve": "solution",
 }
 
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from evenhand import datasets, exceptions
     from evenhand.auditing.audit import audit
     from evenhand.auditing.audited import Audit
+    from evenhand.curve import Frontier, frontier
     from evenhand.groups import Groups
     from evenhand.inprocess import FairInprocessor
     from evenhand.notions import (
@@ -69,6 +72,7 @@ __all__ = [
     "EqualizedOdds",
     "FairInprocessor",
     "FairPostprocessor",
+    "Frontier",
     "GridSearch",
     "GroupedScores",
     "Groups",
@@ -83,6 +87,7 @@ __all__ = [
     "datasets",
     "exceptions",
     "fair_scorer",
+    "frontier",
     "solve",
 ]
 

@@ -98,6 +98,14 @@ class Constraint(Parameters):
             notion.set_params(**{notion.compares_by: tolerance})
         return changed
 
+    def with_slack(self, slack: float) -> Self:
+        """Give a copy whose notions are all so far from parity: a difference, or a ratio of 1 minus it."""
+        changed = deepcopy(self)
+        for notion in changed.notions:
+            by_difference = notion.compares_by == "difference"
+            notion.set_params(**{notion.compares_by: slack if by_difference else 1 - slack})
+        return changed
+
     def tightened(self, share: float) -> Self:
         """Give a copy whose tolerances are tighter by a share: 0 as they are, 1 exact parity."""
         changed = deepcopy(self)

@@ -14,7 +14,7 @@ from dataclasses import replace
 from numbers import Real
 from typing import Any, Literal
 
-from evenhand.auditing.audited import Audit, library_of
+from evenhand.auditing.audited import Audit
 from evenhand.auditing.comparison import FOUR_FIFTHS, Comparison, compare, four_fifths
 from evenhand.auditing.findings import Terms, absent_groups, find, hide_small
 from evenhand.auditing.tally import Tally, tally
@@ -22,6 +22,7 @@ from evenhand.exceptions import InputError, VacuousConstraintWarning
 from evenhand.groups import GroupName, Mode
 from evenhand.notions import NOTIONS, Constraint, Notion
 from evenhand.rates import read_people
+from evenhand.tables import library_of
 
 __all__ = ["Audit", "audit"]
 

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
-
-import narwhals.stable.v2 as nw
 
 from evenhand.auditing.comparison import Comparison
 from evenhand.auditing.findings import Finding, Rate, Terms
 from evenhand.auditing.wording import group_name, page
 from evenhand.columns import show
 from evenhand.data import check_choice
-from evenhand.exceptions import MissingExtraError
 from evenhand.groups import GroupName
+from evenhand.tables import Library, make_table
 
-__all__ = ["Audit", "library_of"]
+__all__ = ["Audit"]
 
-Library = Literal["pandas", "polars", "pyarrow"]
-_LIBRARIES: tuple[Library, ...] = ("pandas", "polars", "pyarrow")
 _NUMBERS = ("value", "low", "high", "tolerance")
 _DISTANCE = ("notion", "measure", "groups", "statistic", "group", "value", "low", "high")
 _TAKEN = ("groups", "group", "quantity", "value", "low", "high", "note")
@@ -107,39 +102,15 @@ class Audit:
         2  everyone  selection rate   0.75
         """
         check_choice("what", what, ("groups", "comparisons", "distances"))
-        check_choice("backend", backend, (None, *_LIBRARIES))
         if what == "groups":
             rows = _group_rows(self.terms, self.groups)
         elif what == "comparisons":
             rows = (_comparison_row(found) for found in self.comparisons)
         else:
             rows = _distance_rows(self.comparisons)
-        columns: dict[str, list[Any]] = {name: [] for name in (_DISTANCE if what == "distances" else ())}
-        for row in rows:
-            for name, value in row.items():
-                columns.setdefault(name, []).append(value)
-        schema = {name: nw.Float64() if name in _NUMBERS else nw.String() for name in columns}
-        library = backend or self.library or _any_library()
-        return nw.from_dict(columns, schema, backend=library).to_native()
-
-
-def library_of(*tables: Any) -> Library | None:
-    """Name the library of the first table or series among several inputs, if there is one."""
-    for given in tables:
-        for part in given.values() if isinstance(given, Mapping) else (given,):
-            native = nw.from_native(part, pass_through=True, allow_series=True)
-            if isinstance(native, nw.DataFrame | nw.Series):
-                for name in _LIBRARIES:
-                    if name == native.implementation.value:
-                        return name
-    return None
-
-
-def _any_library() -> Library:
-    for name in _LIBRARIES[:2]:
-        if importlib.util.find_spec(name) is not None:
-            return name
-    raise MissingExtraError("polars", "datasets")
+        return make_table(
+            rows, _DISTANCE if what == "distances" else (), numbers=_NUMBERS, library=backend or self.library
+        )
 
 
 def _quantities(group: Finding, terms: Terms) -> Iterator[tuple[str, Rate | None]]:

@@ -1,0 +1,121 @@
+"use strict";
+(() => {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const byId = (id) => document.getElementById(id);
+  const slider = byId("tolerance");
+  const select = byId("curve");
+  const curves = new Map(data.curves.map((name) => [name, data.points.filter((p) => p.kind === "curve" && p.curve === name)]));
+  const others = data.points.filter((p) => p.kind === "point");
+  const show = (value, digits = 3) => (value === null || value === undefined ? "–" : value.toFixed(digits));
+  const interval = (rate) => (rate.value === null ? "–" : show(rate.value) + (rate.low === null ? "" : ` [${show(rate.low)}, ${show(rate.high)}]`));
+
+  const SPACE = "http://www.w3.org/2000/svg";
+  const plot = byId("plot");
+  const box = { left: 56, right: 620, top: 16, bottom: 292 };
+  const make = (name, attributes, text) => {
+    const node = document.createElementNS(SPACE, name);
+    for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+    if (text !== undefined) node.textContent = text;
+    plot.append(node);
+    return node;
+  };
+  const known = data.points.filter((p) => p.disparity !== null && p.accuracy !== null);
+  const range = (values) => {
+    const low = Math.min(...values), high = Math.max(...values), pad = (high - low || 0.02) * 0.08;
+    return [low - pad, high + pad];
+  };
+  const [x0, x1] = range(known.map((p) => p.disparity));
+  const [y0, y1] = range(known.map((p) => p.accuracy));
+  const x = (value) => box.left + ((value - x0) / (x1 - x0)) * (box.right - box.left);
+  const y = (value) => box.bottom - ((value - y0) / (y1 - y0)) * (box.bottom - box.top);
+  const within = (value, low, high) => Math.min(high, Math.max(low, value));
+
+  const draw = (point) => {
+    plot.replaceChildren();
+    for (let k = 0; k <= 4; k += 1) {
+      const gx = x0 + ((x1 - x0) * k) / 4, gy = y0 + ((y1 - y0) * k) / 4;
+      make("line", { class: "axis", x1: x(gx), x2: x(gx), y1: box.top, y2: box.bottom });
+      make("line", { class: "axis", x1: box.left, x2: box.right, y1: y(gy), y2: y(gy) });
+      make("text", { x: x(gx), y: box.bottom + 16, "text-anchor": "middle" }, show(gx));
+      make("text", { x: box.left - 6, y: y(gy) + 4, "text-anchor": "end" }, show(gy));
+    }
+    const measure = data.measure === "difference" ? "mean difference" : "mean ratio";
+    make("text", { x: (box.left + box.right) / 2, y: box.bottom + 36, "text-anchor": "middle" }, `${measure}, ${data.notion}, on test rows`);
+    make("text", { x: box.left, y: box.top - 4 }, "accuracy");
+    for (const [name, points] of curves) {
+      const path = points.filter((p) => p.disparity !== null).map((p) => `${x(p.disparity)},${y(p.accuracy)}`).join(" ");
+      make("polyline", { class: name === point.curve ? "curve on" : "curve", points: path });
+    }
+    for (const other of others) {
+      if (other.disparity === null) continue;
+      const cx = x(other.disparity), cy = y(other.accuracy);
+      make("rect", { class: "other", x: cx - 4, y: cy - 4, width: 8, height: 8 });
+      make("text", { x: within(cx, box.left + 30, box.right - 30), y: cy - 8, "text-anchor": "middle" }, other.curve);
+    }
+    if (point.disparity === null) return;
+    const cx = x(point.disparity), cy = y(point.accuracy);
+    const span = (a, b, low, high) => [within(a, low, high), within(b, low, high)];
+    const [bx, by] = span(x(point.disparity_low), x(point.disparity_high), box.left, box.right);
+    const [ty, uy] = span(y(point.accuracy_high), y(point.accuracy_low), box.top, box.bottom);
+    make("line", { class: "bar", x1: bx, x2: by, y1: cy, y2: cy });
+    make("line", { class: "bar", x1: cx, x2: cx, y1: ty, y2: uy });
+    make("circle", { class: "dot", cx, cy, r: 7 });
+  };
+
+  const cell = (row, text, kind = "td", cls = "num") => {
+    const node = document.createElement(kind);
+    node.textContent = text;
+    if (kind === "th") node.scope = "row";
+    else node.className = cls;
+    row.append(node);
+  };
+
+  const table = (point) => {
+    const rule = new Map();
+    let heading = null;
+    if (point.rule && point.rule.kind === "thresholds") {
+      heading = "threshold";
+      for (const one of point.rule.thresholds) rule.set(one.group, show(one.threshold, 4));
+    } else if (point.rule) {
+      heading = "weights of label 0 and 1";
+      for (const one of point.rule.weights) rule.set(one.group, [rule.get(one.group), show(one.weight, 4)].filter((part) => part !== undefined).join(", "));
+    }
+    const names = Object.keys(point.groups[0].rates);
+    const head = document.createElement("tr");
+    for (const name of ["group", "rows", ...names, ...(heading ? [heading] : [])]) {
+      const node = document.createElement("th");
+      node.scope = "col";
+      node.textContent = name;
+      head.append(node);
+    }
+    byId("rates").tHead.replaceChildren(head);
+    byId("rates").tBodies[0].replaceChildren(...point.groups.map((group) => {
+      const row = document.createElement("tr");
+      cell(row, group.name, "th");
+      cell(row, group.rows.toLocaleString("en"));
+      for (const name of names) cell(row, interval(group.rates[name]));
+      if (heading) cell(row, rule.get(group.name) ?? "");
+      return row;
+    }));
+  };
+
+  const update = () => {
+    const points = curves.get(select.value);
+    slider.max = points.length - 1;
+    const point = points[within(Number(slider.value), 0, points.length - 1)];
+    byId("chosen").textContent = show(point.tolerance, 4);
+    slider.setAttribute("aria-valuetext", `tolerance ${show(point.tolerance, 4)}`);
+    const accuracy = interval({ value: point.accuracy, low: point.accuracy_low, high: point.accuracy_high });
+    const disparity = interval({ value: point.disparity, low: point.disparity_low, high: point.disparity_high });
+    const mixed = point.rule || point.risk === null ? "" : " A coin chooses between the two neighbouring rules.";
+    const price = point.risk === null ? "" : ` A hundredth of tolerance more buys ${show(point.price, 4)} of accuracy.`;
+    byId("state").textContent = `Accuracy ${accuracy}; ${data.measure} ${disparity}${point.group ? `, set by ${point.group}` : ""}: ${point.verdict}.${price}${mixed}`;
+    table(point);
+    draw(point);
+  };
+  slider.addEventListener("input", update);
+  select.addEventListener("change", update);
+  slider.max = curves.get(select.value).length - 1;
+  slider.value = Math.floor(curves.get(select.value).length / 2);
+  update();
+})();

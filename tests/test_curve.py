@@ -1,0 +1,212 @@
+import math
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+import evenhand as eh
+from evenhand.auditing.comparison import compare
+from evenhand.datasets import GaussianProblem
+from evenhand.exceptions import InputError
+
+PROBLEM = GaussianProblem.random(levels=(2, 2), seed=3)
+TRAIN, TEST = PROBLEM.sample(4000, seed=0), PROBLEM.sample(3000, seed=1)
+PARITY = eh.DemographicParity(difference=0.1)
+HELD = (TEST.X, TEST.y, TEST.sensitive)
+
+
+def post(constraint=PARITY, **settings):
+    return eh.FairPostprocessor(LogisticRegression(), constraint, cv=2, **settings)
+
+
+def drawn(classifiers=None, **settings):
+    given = {"sensitive_features": TRAIN.sensitive, "test": HELD, **settings}
+    return eh.frontier(classifiers or post(), TRAIN.X, TRAIN.y, **given)
+
+
+BLIND = drawn()
+
+
+def test_the_curve_goes_from_parity_to_the_plain_optimum():
+    first, last = BLIND.points[0], BLIND.points[-1]
+    assert len(BLIND.points) == 50
+    assert first.tolerance == 0
+    assert last.price == pytest.approx(0, abs=1e-6)
+    assert first.accuracy.value < last.accuracy.value
+    assert first.comparison.value < last.comparison.value
+    assert BLIND.n_solved == 14
+    assert BLIND.n_rows == 3000
+    assert BLIND.complete
+
+
+def test_risk_is_convex_in_the_tolerance_and_never_below_its_bound():
+    risk = np.array([point.risk for point in BLIND.points])
+    assert (np.diff(risk) <= 1e-9).all()
+    assert (np.diff(risk, 2) >= -1e-9).all()
+    gaps = np.array([point.risk - point.bound for point in BLIND.points])
+    assert (gaps >= -1e-12).all()
+    assert gaps.max() < 1e-3
+
+
+def test_a_mixture_is_as_near_to_the_optimum_as_it_says():
+    for k in (1, 2, 3, 6, 21):
+        point = BLIND.points[k]
+        assert point.rule is None
+        exact = drawn(tolerances=[point.tolerance, 0.5]).points[0]
+        assert point.bound - 1e-9 <= exact.risk <= point.risk + 1e-9
+
+
+def test_a_solved_point_is_what_the_classifier_does():
+    point = BLIND.points[8]
+    fair = post(eh.DemographicParity(difference=point.tolerance)).fit(
+        TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive
+    )
+    chances = fair.predict_proba(TEST.X)[:, 1]
+    rates = eh.cell_rates(TEST.y, chances, TEST.sensitive)
+    assert point.accuracy.value == pytest.approx(1 - 2 * rates.risk(), abs=2e-3)
+    [found] = PARITY.measure(rates)
+    assert point.comparison.value == pytest.approx(found.difference, abs=2e-3)
+    assert point.rule.table == pytest.approx(fair.rule_.table, abs=1e-2)
+
+
+def test_intervals_and_verdicts_are_the_audits():
+    point = BLIND.points[8]
+    again = compare(eh.DemographicParity(difference=point.tolerance), point.counted, 0.95)
+    assert (point.comparison.low, point.comparison.high) == (again.low, again.high)
+    assert point.comparison.verdict == again.verdict
+    groups = point.groups()
+    assert groups[0].rows == 3000
+    assert 1 - groups[0].rates["error rate"].value == pytest.approx(point.accuracy.value)
+
+
+def test_shadow_prices_are_the_slope_of_the_curve():
+    a, b = BLIND.points[8], BLIND.points[12]
+    slope = (a.risk - b.risk) / (b.tolerance - a.tolerance)
+    assert sum(b.prices.values()) - 1e-9 <= slope <= sum(a.prices.values()) + 1e-9
+    assert a.price == pytest.approx(0.02 * sum(a.prices.values()))
+    assert a.binding()
+    prices = BLIND.price_records()
+    assert {row["group"] for row in prices} <= {f"A1={i}, A2={j}" for i in (0, 1) for j in (0, 1)}
+    assert all(row["price"] > 0 for row in prices)
+
+
+def test_blind_aware_and_others_are_on_one_chart():
+    plain = LogisticRegression().fit(TRAIN.X, TRAIN.y)
+    both = drawn(
+        {"blind": post(), "aware": post(aware=True)},
+        tolerances=5,
+        others={"plain": plain, "nobody": np.zeros(3000, int), "by lot": np.full(3000, 0.5)},
+    )
+    assert [point.curve for point in both.points] == ["blind"] * 5 + ["aware"] * 5
+    assert both.curve("aware")[0].accuracy.value > both.curve("blind")[0].accuracy.value - 0.02
+    named = {point.curve: point for point in both.others}
+    assert named["nobody"].comparison.value == 0
+    assert named["nobody"].tolerance is None
+    assert named["nobody"].comparison.verdict is None
+    assert named["by lot"].accuracy.value == pytest.approx(0.5)
+    assert named["plain"].accuracy.value == pytest.approx(plain.score(TEST.X, TEST.y))
+    table = both.to_frame(backend="pandas")
+    assert table["kind"].tolist() == ["curve"] * 10 + ["point"] * 3
+    assert table["tolerance"].isna().sum() == 3
+    assert "plain" in str(both)
+
+
+@pytest.mark.parametrize(
+    "constraint",
+    [
+        eh.DemographicParity(ratio=0.8),
+        eh.EqualizedOdds(difference=0.1),
+        eh.DemographicParity(difference=0.1) & eh.EqualOpportunity(ratio=0.9),
+        eh.AccuracyParity(difference=0.1, groups="independent"),
+    ],
+    ids=str,
+)
+def test_any_requirement_has_a_curve(constraint):
+    found = drawn(post(constraint), tolerances=6)
+    assert len(found.points) == 6
+    by_ratio = constraint.notions[0].compares_by == "ratio"
+    assert found.points[0].tolerance == (1 if by_ratio else 0)
+    assert found.points[0].risk >= found.points[-1].risk
+    mixes = all(notion.compares_by == "difference" for notion in constraint.notions)
+    assert found.n_solved == (3 if mixes else 6)
+    assert all(point.risk - point.bound > -1e-9 for point in found.points)
+
+
+def test_chosen_tolerances_are_taken():
+    found = drawn(post(eh.DemographicParity(ratio=0.8)), tolerances=[0.7, 0.9])
+    assert [point.tolerance for point in found.points] == pytest.approx([0.9, 0.7])
+
+
+def test_training_has_a_curve_too():
+    trained = eh.FairInprocessor(LogisticRegression(), PARITY, aware=True)
+    found = drawn({"trained": trained}, tolerances=3)
+    assert [point.curve for point in found.points] == ["trained"] * 3
+    assert found.n_solved == 3
+    assert found.points[0].accuracy.value < found.points[-1].accuracy.value
+    assert math.isnan(found.points[0].risk)
+    assert found.records()[0]["risk"] is None
+
+
+def test_an_interrupt_ends_it_with_what_there_is(monkeypatch):
+    trained = eh.FairInprocessor(LogisticRegression(), PARITY)
+    adopt, times = eh.FairInprocessor._adopt, []
+
+    def interrupted(self, evidence, constraint):
+        times.append(1)
+        if len(times) > 2:
+            raise KeyboardInterrupt
+        return adopt(self, evidence, constraint)
+
+    monkeypatch.setattr(eh.FairInprocessor, "_adopt", interrupted)
+    found = drawn(trained, tolerances=5)
+    assert not found.complete
+    assert len(found.points) == 2
+    times.extend([1, 1])
+    with pytest.raises(KeyboardInterrupt):
+        drawn(trained, tolerances=5)
+
+
+@pytest.mark.parametrize("library", [pd, pl])
+def test_rows_are_set_aside_from_any_table(library):
+    table = library.DataFrame({"x": TRAIN.X[:, 0], **TRAIN.sensitive})
+    fair = post(sensitive_features=["A1", "A2"])
+    label = np.where(TRAIN.y == 1, "yes", "no").tolist()
+    found = eh.frontier(fair, table, label, tolerances=3, test_share=0.25)
+    assert found.n_rows == 1000
+    assert isinstance(found.to_frame(), library.DataFrame)
+    assert found.to_dict()["points"][0]["curve"] == "fair"
+
+
+def test_aware_in_the_constructors_form():
+    table = pd.DataFrame({"x": TRAIN.X[:, 0], **TRAIN.sensitive})
+    found = eh.frontier(post(sensitive_features=["A1", "A2"], aware=True), table, TRAIN.y, tolerances=3)
+    assert len(found.points) == 3
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"classifiers": LogisticRegression()}, "'fair' should be a FairPostprocessor or a FairInprocessor"),
+        ({"classifiers": {"a": post(None)}}, "'a' has no constraint"),
+        ({"classifiers": post(confidence=0.9)}, "makes a promise, which is about one tolerance"),
+        (
+            {"classifiers": {"a": post(), "b": post(eh.EqualOpportunity(difference=0.1))}},
+            "the classifiers have different requirements: DemographicParity.* and EqualOpportunity",
+        ),
+        ({"tolerances": 1}, "tolerances should be at least 2"),
+        ({"tolerances": [0.1, 2]}, "tolerances should be how many, or numbers from 0 to 1"),
+        ({"tolerances": "all"}, "tolerances should be how many"),
+        ({"confidence": 1}, "confidence should be between 0 and 1"),
+        ({"test": (TEST.X,)}, r"test should be \(X, y\)"),
+        ({"test": None, "test_share": 2}, "test_share should be between 0 and 1"),
+        ({"test": (TEST.X, TEST.y[:-1], TEST.sensitive)}, "X has 3,000, y has 2,999"),
+        ({"others": {"other": np.zeros(7)}}, "predictions of 'other' has 7"),
+        ({"test": None, "others": {"other": np.zeros(3000)}}, "predictions to compare with are about test"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_drawn_is_refused(settings, message):
+    with pytest.raises(InputError, match=message):
+        drawn(**settings)
