@@ -1,0 +1,144 @@
+"""Whether posteriors say how often it happens: calibration by group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from evenhand.charts.look import NO_VALUE, Look, Theme, alt, finished, look_of, table
+from evenhand.charts.records import Row, known, read_records, shown_groups
+
+if TYPE_CHECKING:
+    from altair.typing import ChartType
+
+__all__ = ["calibration_chart"]
+
+_COLUMNS = 4
+_SIDE = 165
+
+
+def calibration_chart(
+    records: Iterable[Mapping[str, Any]],
+    *,
+    title: str = "Do the probabilities hold in each group?",
+    theme: Theme = "light",
+    max_groups: int = 12,
+) -> ChartType:
+    """Draw how often the label is 1 against the probability that was predicted, a panel per group.
+
+    The largest groups come first; of more than `max_groups` only these are drawn.
+
+    Parameters
+    ----------
+    records : iterable of mappings
+        One per group and bin: ``group``, ``predicted``, ``observed``; optional ``low``, ``high``, ``n``.
+    title : str
+    theme : {"light", "dark"}
+    max_groups : int
+
+    Returns
+    -------
+    altair chart
+
+    Examples
+    --------
+    >>> calibration_chart([
+    ...     {"group": "F", "predicted": 0.1, "observed": 0.12, "low": 0.10, "high": 0.14, "n": 900},
+    ...     {"group": "F", "predicted": 0.6, "observed": 0.50, "low": 0.41, "high": 0.59, "n": 100},
+    ... ]).description
+    'On average over 1,000 people, what was predicted and observed differ by 0.028; most in F, by 0.028.'
+    """
+    look = look_of(theme)
+    rows = read_records(
+        records,
+        chart="calibration_chart",
+        texts=("group",),
+        numbers=("predicted", "observed"),
+        optional=("low", "high", "n"),
+    )
+    size: dict[str, float] = {}
+    for row in rows:
+        size[row["group"]] = size.get(row["group"], 0.0) + (row["n"] if known(row, "n") else 0.0)
+    labels, left_out = shown_groups(rows, order=size.get, weight=size.get, most=max_groups)
+    there = [row for row in rows if known(row, "predicted", "observed")]
+    drawn = [{**row, "name": row["group"]} for row in there if row["group"] in labels]
+    most = max((row["n"] for row in drawn if known(row, "n")), default=1.0)
+    columns = min(len(labels), _COLUMNS)
+    panels = [
+        _panel(
+            [row for row in drawn if row["group"] == group],
+            label if not size[group] else f"{label}  (n = {size[group]:,.0f})",
+            look,
+            most=most,
+            left=place % columns == 0,
+            below=place + columns >= len(labels),
+        )
+        for place, (group, label) in enumerate(labels.items())
+    ]
+    left = f" {left_out} smaller groups are not drawn." if left_out else ""
+    return finished(
+        alt.concat(*panels, columns=columns, spacing=18),
+        look,
+        title=title,
+        subtitle="On the dashed line, predicted and observed agree. Above it more people have the label than "
+        f"predicted. Bars: intervals. Larger points: more people.{left}",
+        description=_sentence(there),
+    )
+
+
+def _panel(rows: list[Row], name: str, look: Look, *, most: float, left: bool, below: bool) -> Any:
+    scale = alt.Scale(domain=[0, 1], nice=False)
+    axis = alt.Axis(values=[0, 0.25, 0.5, 0.75, 1], format="~g")
+    x = alt.X("predicted:Q", scale=scale, axis=axis, title="predicted probability" if below else None)
+    y = alt.Y("observed:Q", scale=scale, axis=axis, title="observed share" if left else None)
+    words = [
+        "name:N",
+        *(alt.Tooltip(f"{key}:Q", format=".4f") for key in ("predicted", "observed", "low", "high")),
+    ]
+    area = alt.Size("n:Q", scale=alt.Scale(domain=[0, most], range=[12, 170]), legend=None)
+    layers = [
+        alt.Chart(table([{"predicted": 0, "observed": 0}, {"predicted": 1, "observed": 1}]))
+        .mark_line(color=look.faint, strokeDash=[4, 4], strokeWidth=1)
+        .encode(x=x, y=y),
+        alt.Chart(table(rows)).mark_line(color=look.colours[0], strokeWidth=1, opacity=0.6).encode(x=x, y=y),
+        alt.Chart(table(row for row in rows if known(row, "low", "high")))
+        .mark_rule(color=look.colours[0], strokeWidth=1.5, opacity=0.55)
+        .encode(x=x, y=alt.Y("low:Q", scale=scale), y2="high:Q"),
+        alt.Chart(table({**row, "n": row["n"] or 0} for row in rows))
+        .mark_circle(color=look.colours[0], opacity=1)
+        .encode(x=x, y=y, size=area, tooltip=[*words, alt.Tooltip("n:Q", format=",.0f")]),
+    ]
+    if not rows:
+        layers.append(
+            alt.Chart(table([{"note": NO_VALUE}]))
+            .mark_text(fontStyle="italic", color=look.faint)
+            .encode(x=alt.value(_SIDE / 2), y=alt.value(_SIDE / 2), text="note:N")
+        )
+    heading = alt.TitleParams(
+        text=name, fontSize=12, fontWeight="normal", anchor="start", frame="group", limit=_SIDE + 10, offset=6
+    )
+    return alt.layer(*layers).properties(width=_SIDE, height=_SIDE, title=heading)
+
+
+def _sentence(rows: list[Row]) -> str:
+    """The mean gap between predicted and observed, weighted by people where their numbers are known."""
+    counted = all(known(row, "n") for row in rows)
+
+    def gap(part: list[Row]) -> float:
+        people: list[float] = [row["n"] if counted else 1.0 for row in part]
+        gaps: list[float] = [
+            abs(row["predicted"] - row["observed"]) * n for row, n in zip(part, people, strict=True)
+        ]
+        return sum(gaps) / (sum(people) or 1.0)
+
+    if not rows:
+        return f"Calibration: {NO_VALUE}."
+    by_group = {
+        group: gap([row for row in rows if row["group"] == group]) for group in {r["group"] for r in rows}
+    }
+    worst = max(sorted(by_group), key=lambda group: by_group[group])
+    who = f" over {sum(row['n'] for row in rows):,.0f} people" if counted else " over the bins"
+    return (
+        f"On average{who}, what was predicted and observed differ by {gap(rows):.3f}; "
+        f"most in {worst}, by {by_group[worst]:.3f}."
+    )
