@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import binomtest
 
 import evenhand as eh
-from evenhand.auditing import audited
+from evenhand import tables
 from evenhand.exceptions import GroupError, InputError, MissingExtraError, VacuousConstraintWarning
 from evenhand.notions import NOTIONS
 
@@ -463,7 +463,7 @@ def test_features_may_have_the_names_of_columns():
 
 def test_without_a_table_library_the_frame_says_what_to_install(monkeypatch):
     found = eh.audit(Y, DECIDED, BOTH)
-    monkeypatch.setattr(audited.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr(tables.importlib.util, "find_spec", lambda _: None)
     with pytest.raises(MissingExtraError, match="polars"):
         found.to_frame()
     assert found.to_frame(backend="polars").height
@@ -618,3 +618,28 @@ def test_predictions_of_other_classes_are_refused():
         InputError, match="before holds 'maybe' in 1 of 2 rows, but the classes are 'no' and 'yes'"
     ):
         eh.audit(["no", "yes"], ["no", "yes"], ["a", "b"], before=["maybe", "no"])
+
+
+def test_long_names_stay_apart_when_printed():
+    race, sex, age = (
+        "Black or African American",
+        ["Female", "Male"] * 50,
+        ["18-25", "18-25", "65+", "65+"] * 25,
+    )
+    sensitive = {"race_ethnicity": [race] * 100, "sex": sex, "age_band": age}
+    printed = str(eh.audit(None, [0, 1] * 50, sensitive))
+    names = [line.split("  ")[0] for line in printed.splitlines() if re.search("ale, (18-25|65)", line)][:4]
+    assert len(names) == 4
+    assert len(set(names)) == len(names)
+    assert all(len(name) <= 36 for name in names)
+
+
+def test_features_named_like_columns_of_the_table_keep_columns_of_their_own():
+    table = eh.audit(None, [0, 1], {"group": ["a", "b"], "group (feature)": ["c", "d"]}).to_frame(
+        backend="pandas"
+    )
+    assert table.shape[1] == 9
+
+
+def test_counts_may_be_numpy_numbers():
+    assert eh.audit(None, [0, 1], {"g": ["a", "b"]}, min_count=np.int64(0)).groups[0].rows == 2

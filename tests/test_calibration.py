@@ -90,3 +90,16 @@ def test_of_very_many_cells_only_the_score_of_the_label_is_looked_at():
     assert calibrator.B.shape == (2, 40)
     assert np.allclose(calibrator(p).sum(axis=1), 1)
     assert np.abs(calibrator(p) - p).mean() < 0.005
+
+
+def test_rows_that_take_turns_are_all_represented():
+    rng = np.random.default_rng(4)
+    n = 60_000
+    target = 2 * (np.arange(n) % 2) + (rng.random(n) < 0.4)
+    target[:50] = 4  # a rare class
+    p = rng.dirichlet(np.ones(5), n)
+    new = fit_calibrator("dirichlet", p, target)(p)
+    assert np.abs(new.mean(axis=0) - np.bincount(target) / n).max() < 0.01
+    weights = (np.arange(n) % 2).astype(float)  # none of the even rows counts
+    new = fit_calibrator("dirichlet", p, target, weights)(p)
+    assert abs((new[:, 3] / new[:, 2:4].sum(axis=1)).mean() - 0.4) < 0.01

@@ -3,14 +3,17 @@ import warnings
 
 import numpy as np
 import pytest
-from scipy.stats import binom, norm
+from scipy.stats import beta, binom, norm
 from sklearn.base import clone
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import KFold
 from sklearn.tree import DecisionTreeClassifier
 
 import evenhand as eh
 from evenhand.datasets import GaussianProblem
-from evenhand.exceptions import InputError, PromiseWarning
+from evenhand.exceptions import InputError, PromiseWarning, TrainingRowsWarning
 from evenhand.guarantee import p_value, promised, run_tests
 from evenhand.statistic import Statistic
 
@@ -55,6 +58,34 @@ def test_where_the_tolerance_is_broken_the_test_passes_no_more_often_than_its_le
     assert (
         chance_of_passing(n, others, low - 1e-9, rest, tolerance=ratio, measure="ratio", level=level) <= level
     )
+
+
+@pytest.mark.parametrize(
+    ("n", "others", "tolerance", "measure", "level"),
+    [
+        (25, 5, 0.4, "difference", 0.2),
+        (25, 8, 0.5, "difference", 0.05),
+        (10, 5, 0.3, "ratio", 0.05),
+        (40, 20, 0.3, "ratio", 0.05),
+    ],
+)
+def test_the_ends_of_the_border_are_looked_at(n, others, tolerance, measure, level):
+    part = beta.ppf(0.02 * level, n, others + 1)  # the smallest that the test reckons with
+    wide, weight = tolerance / (1 - part), tolerance * (1 - part) / (1 - tolerance * part)
+    pairs = [(q, q + wide) for q in np.linspace(0, 1, 41)] + [(q + wide, q) for q in np.linspace(0, 1, 41)]
+    if measure == "ratio":
+        pairs = [(weight * q, q) for q in np.linspace(0, 1, 41)]
+        pairs += [(1 - a, 1 - b) for a, b in pairs]
+    given = {"tolerance": tolerance, "measure": measure, "level": level}
+    passes = np.array(
+        [[p_value((k, n), (j, others), **given) <= level for j in range(others + 1)] for k in range(n + 1)]
+    )
+    for own, rest in pairs:
+        if 0 <= own <= 1 and 0 <= rest <= 1:
+            chance = (
+                binom.pmf(np.arange(n + 1), n, own) @ passes @ binom.pmf(np.arange(others + 1), others, rest)
+            )
+            assert chance <= level
 
 
 def test_the_test_has_power_where_shares_are_alike():
@@ -106,7 +137,7 @@ def test_the_first_failure_ends_it():
     def candidates(*rates):
         for k, found in enumerate(rates):
             asked.append(k)
-            yield PARITY, k, found
+            yield PARITY, k, [found]
 
     chosen, promise = promised(candidates(good, good, bad, good), PARITY, 0.95)
     assert (chosen, promise.holds, promise.n_tested, asked) == (1, True, 3, [0, 1, 2])
@@ -242,3 +273,75 @@ def test_weights_that_count_in_the_fit_only_are_welcome():
 def test_parameters_are_cloned():
     fair = clone(eh.FairInprocessor(DecisionTreeClassifier(), PARITY, confidence=0.9, reserve=0.2))
     assert (fair.confidence, fair.reserve) == (0.9, 0.2)
+
+
+def test_lots_by_id_are_promised_too():
+    """One feature of two values: everybody at a tie has the same lot, unless people have ids."""
+    wrong = promised_in = 0
+    for seed in range(25):
+        rng = np.random.default_rng(seed)
+        codes = rng.integers(0, 2, 4000)
+        X = (rng.random(4000) < np.where(codes == 1, 0.8, 0.3)).astype(float)[:, None]
+        y = (rng.random(4000) < np.where(X[:, 0] > 0, 0.7, 0.35)).astype(int)
+        narrow = eh.DemographicParity(difference=0.2)
+        fair = eh.FairPostprocessor(LogisticRegression(), narrow, cv=2, confidence=0.95, random_state=seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            fair.fit(X, y, sensitive_features={"g": codes})
+        chances = fair.predict_proba(np.array([[0.0], [1.0]]))[:, 1]
+        rates = np.array([0.7 * chances[0] + 0.3 * chances[1], 0.2 * chances[0] + 0.8 * chances[1]])
+        promised_in += fair.promise_.holds
+        wrong += fair.promise_.holds and np.abs(rates - rates.mean()).max() > 0.2
+    assert promised_in > 5
+    assert wrong <= 4
+
+
+def test_given_splits_are_about_all_rows():
+    splits = list(KFold(3).split(DATA.X))
+    with pytest.raises(InputError, match="cv should be a number or a splitter where rows are kept back"):
+        fit(cv=splits)
+    assert fit(cv=KFold(3)).promise_.holds
+
+
+def test_nothing_is_promised_of_a_frozen_model_on_its_own_rows():
+    X = np.column_stack([DATA.X, np.random.default_rng(0).normal(size=(6000, 3)), DATA.sensitive["A1"]])
+    model = FrozenEstimator(RandomForestClassifier(20, random_state=0).fit(X, DATA.y))
+    fair = eh.FairPostprocessor(model, PARITY, aware=True, sensitive_features=[4], confidence=0.95)
+    with (
+        pytest.warns(TrainingRowsWarning),
+        pytest.raises(InputError, match="nothing can be promised of a fro"),
+    ):
+        fair.fit(X, DATA.y)
+
+
+def test_many_groups_are_not_all_listed():
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 40, 2000)
+    fair = eh.FairPostprocessor(LogisticRegression(), PARITY, aware=True, cv=2, confidence=0.9)
+    with pytest.warns(PromiseWarning, match=r"and \d+ more do not have enough") as caught:
+        fair.fit(rng.normal(size=(2000, 1)), rng.integers(0, 2, 2000), sensitive_features={"g": codes})
+    assert max(len(str(warning.message)) for warning in caught) < 600
+
+
+def test_a_group_without_rows_has_none():
+    y = np.where(DATA.sensitive["A1"] == 1, 0, DATA.y)
+    with pytest.warns(PromiseWarning, match="A1=1 has none"):
+        eh.FairPostprocessor(
+            LogisticRegression(), eh.EqualOpportunity(difference=0.1), aware=True, cv=2, confidence=0.9
+        ).fit(DATA.X, y, sensitive_features=DATA.sensitive)
+
+
+def test_one_group_is_told_of_once():
+    fair = eh.FairPostprocessor(LogisticRegression(), PARITY, cv=2, confidence=0.9)
+    with pytest.warns(eh.exceptions.VacuousConstraintWarning) as caught:
+        fair.fit(DATA.X, DATA.y, sensitive_features={"g": ["a"] * 6000})
+    assert len(caught) <= 2
+    assert fair.promise_.holds
+
+
+def test_numbers_of_numpy_are_numbers():
+    assert fit(confidence=np.float32(0.9), reserve=np.float64(0.3)).promise_.holds
+
+
+def test_a_ratio_of_nothing_always_holds():
+    assert p_value((0, 100), (50, 100), tolerance=0.0, measure="ratio", level=0.05) < 0.05

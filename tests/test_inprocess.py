@@ -166,6 +166,7 @@ def test_weights_count():
         ({"estimator": FrozenEstimator(LogisticRegression())}, "frozen classifier cannot be trained"),
         ({"max_refits": 0}, "max_refits should be a whole number from 1 on"),
         ({"holdout": 1.0}, "holdout should be a share between 0 and 1"),
+        ({"group_estimator": LogisticRegression()}, "group_estimator would not be used: leave it out"),
         ({"distillation": 1.5}, "distillation should be from 0 to 1, but is 1.5"),
         ({"distillation": "all"}, "distillation should be from 0 to 1, but is 'all'"),
         ({"search": "magic"}, "search should be"),

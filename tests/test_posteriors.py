@@ -4,6 +4,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 from evenhand.datasets import FiniteProblem, GaussianProblem
+from evenhand.exceptions import InputError
 from evenhand.posteriors import Examples, Recipe
 
 FORMS = ["joint", "group_then_label", "label_then_group"]
@@ -87,3 +88,17 @@ def test_nothing_left_possible_is_spread_evenly():
     allowed = np.array([[False, True, True]] * 4)
     p = Recipe("label_then_group", DecisionTreeClassifier(), DecisionTreeClassifier()).fit(rows)
     assert np.allclose(p.cells(rows.X, allowed), [[0, 0], [0.25, 0.25], [0.25, 0.25]])
+
+
+def test_one_row_alone_does_not_undo_the_strata():
+    codes = np.repeat([0, 1, 2, 3], [900, 20, 80, 1])
+    rows = Examples(np.zeros((1001, 1)), codes, np.arange(1001) % 2 == 0, 4)
+    for seed in range(50):
+        _, second = rows.split(0.3, seed)
+        assert np.bincount(rows.cells[second], minlength=6)[:6].min() >= 2
+
+
+def test_a_split_that_leaves_nothing_is_refused():
+    rows = Examples(np.zeros((10, 1)), np.zeros(10, int), np.arange(10) % 2 == 0, 1)
+    with pytest.raises(InputError, match=r"a share of 0.999 of 10 rows leaves none on one side"):
+        rows.split(0.999, 0)

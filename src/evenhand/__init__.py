@@ -36,6 +36,7 @@ _HOMES = {
     "fair_scorer": "scoring",
     "frontier": "curve",
     "solve": "solution",
+    "write_report": "report.page",
 }
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     )
     from evenhand.postprocess import FairPostprocessor
     from evenhand.rates import CellRates, cell_rates
+    from evenhand.report.page import write_report
     from evenhand.rule import Rule
     from evenhand.scores import GroupedScores
     from evenhand.scoring import accuracy_within, fair_scorer
@@ -89,6 +91,7 @@ __all__ = [
     "fair_scorer",
     "frontier",
     "solve",
+    "write_report",
 ]
 
 

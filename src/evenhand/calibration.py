@@ -36,6 +36,7 @@ _LEAST = 1e-6
 _MOST_CLASSES = 16
 _MOST_ROWS = 20_000
 _MOST_STEPS = 300
+_FEW = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,11 +231,11 @@ def _counts(weights: Floats | None, n: int) -> Floats:
 def _dirichlet(p: Floats, target: NDArray[Any], w: Floats) -> Dirichlet:
     """Minimise the logarithmic loss, with a ridge on everything but the intercepts.
 
-    On no more than 20,000 rows, evenly spread: they settle the few numbers that are looked for.
+    On no more than 20,000 rows, drawn from every class: they settle the few numbers that are looked for.
     """
-    rows = np.linspace(0, len(p) - 1, min(len(p), _MOST_ROWS)).astype(np.intp)
-    logs, target, w = _logs(p[rows]), np.asarray(target)[rows], w[rows] * (w.sum() / w[rows].sum())
-    w, total = w / w.sum(), w.sum()
+    total = w.sum()
+    rows, w = _drawn(np.asarray(target), w)
+    logs, target, w = _logs(p[rows]), np.asarray(target)[rows], w / w.sum()
     z = _features(logs)
     center = w @ z
     scale = np.sqrt(w @ (z - center) ** 2)
@@ -263,6 +264,22 @@ def _dirichlet(p: Floats, target: NDArray[Any], w: Floats) -> Dirichlet:
         options={"ftol": 1e-14, "gtol": 1e-7, "maxiter": _MOST_STEPS},
     )
     return Dirichlet(seen, float(found.x[0]), found.x[1:].reshape(shape), center, scale)
+
+
+def _drawn(target: NDArray[Any], w: Floats) -> tuple[NDArray[np.intp], Floats]:
+    """Draw rows of each class, all of a small one, that weigh what the class does."""
+    counted = np.flatnonzero(w > 0)
+    if len(counted) <= _MOST_ROWS:
+        return counted, w[counted]
+    rng = np.random.default_rng(0)
+    rows, weights = [], []
+    for k in np.unique(target[counted]):
+        own = counted[target[counted] == k]
+        size = max(min(len(own), _FEW), round(_MOST_ROWS * len(own) / len(counted)))
+        part = rng.choice(own, size, replace=False)
+        rows.append(part)
+        weights.append(w[part] * (w[own].sum() / w[part].sum()))
+    return np.concatenate(rows), np.concatenate(weights)
 
 
 def _logs(p: Floats) -> Floats:

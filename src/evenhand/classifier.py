@@ -206,7 +206,12 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         )
         rows = estimated.rows
         if is_frozen(self.estimator) and recipe.form != "joint":
-            warn_if_seen(estimated.plain[:, :, 1].sum(axis=1), given.examples.positive[rows])
+            seen = warn_if_seen(estimated.plain[:, :, 1].sum(axis=1), given.examples.positive[rows])
+            if seen and reserved is not None:
+                raise InputError(
+                    "nothing can be promised of a frozen model on rows that it was fitted to: fit with rows "
+                    "that it has not seen."
+                )
         known, codes = recipe.form == "known", given.examples.codes[rows]
         apart = [estimated.final[codes == m] for m in np.unique(codes)] if known else [estimated.final]
         if all(map(_constant, apart)) and not _constant(estimated.cells):  # solve tells of the latter
@@ -239,7 +244,12 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             )
         if self.search != "exact":
             raise InputError(f"a promise needs search='exact', but search is {self.search!r}.")
-        first, second = given.examples.split(self.reserve, seed)
+        if not isinstance(self.cv, Integral) and not hasattr(self.cv, "split"):
+            raise InputError(
+                "cv should be a number or a splitter where rows are kept back for a promise, because given "
+                "splits are about all rows."
+            )
+        first, second = given.examples.split(float(self.reserve), seed)
         return replace(given, examples=given.examples.take(first)), given.examples.take(second)
 
     def _recipe(self, given: Training, seed: int) -> Recipe:
@@ -256,6 +266,11 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             raise InputError(
                 "posterior='group_then_label' adds the group to what the estimator sees, which a frozen one "
                 "cannot take: use posterior='label_then_group'."
+            )
+        if form == "joint" and self.group_estimator is not None:
+            raise InputError(
+                "posterior='joint' learns group and label with one model, so that group_estimator would not "
+                "be used: leave it out, or set posterior='label_then_group'."
             )
         weighted = given.examples.weights is not None
         reweighs = weighted or self.balance == "weight"

@@ -29,7 +29,8 @@ from evenhand.exceptions import InputError, ToleranceWarning
 from evenhand.features import columns_of, take_rows
 from evenhand.groups import Groups
 from evenhand.inprocess import FairInprocessor
-from evenhand.notions import Constraint
+from evenhand.intervals import critical_value
+from evenhand.notions import AccuracyParity, Constraint
 from evenhand.postprocess import FairPostprocessor
 from evenhand.progress import track
 from evenhand.rates import CellRates, Decisions
@@ -41,7 +42,8 @@ __all__ = ["Frontier", "Point", "frontier"]
 
 _POINTS = 50
 _TRAININGS = 8
-_EVERY = 4
+_EVERY = 5
+[_ERROR] = AccuracyParity.statistics
 _HEADINGS = "tolerance  accuracy                 disparity                0.01 more buys"
 _NUMBERS = (
     "tolerance",
@@ -239,7 +241,7 @@ class Frontier:
 
         label = self.points[0].comparison.notion
         name = {"difference": "mean difference", "ratio": "mean ratio"}[self.measure]
-        return frontier_chart(self.records(), disparity=f"{name}, {label}")
+        return frontier_chart(self.records(), x_title=f"{name}, {label}")
 
     def __str__(self) -> str:
         lines = [f"{self.constraint!r} on {self.n_rows:,} test rows; intervals: {self.confidence:.0%}."]
@@ -387,8 +389,9 @@ class _Rows:
             compare(notion, counted, self.confidence, judge=slack is not None) for notion in asked.notions
         ]
         worst = max(found, key=_distance)
-        error = find(counted, self.confidence)[0].rates["error rate"]
-        accuracy = Rate(1 - error.value, 1 - error.high, 1 - error.low)
+        everyone = np.ones((1, len(self.groups)), np.bool_)
+        error = counted.share(_ERROR, everyone).estimate(critical_value(self.confidence))
+        accuracy = Rate(*(1 - float(limit[0]) for limit in (error.value, error.high, error.low)))
         tolerance = None if slack is None else asked.notions[0].tolerance
         return Point(curve, tolerance, counted, accuracy, worst, more.pop("prices", {}), **more)
 
@@ -493,9 +496,10 @@ def _solved_curve(
     last = len(slacks) - 1
     knots = sorted({*range(0, last, _EVERY if mixable else 1), last}, reverse=True)
     points: dict[int, Point] = {}
-    solution = None
+    task, solution = evidence.task(rows.constraint, classifier.cost), None
     for k in track(iter(knots), what=f"solving, {name}", total=len(knots), verbose=verbose):
-        solution = classifier._solve(evidence, rows.constraint.with_slack(slacks[k]), start=solution)
+        task = task.under(rows.constraint.with_slack(slacks[k]))
+        solution = task.solve(tol=classifier.tol, start=solution)
         rule = classifier._rule(evidence, solution)
         points[k] = rows.point(
             name,

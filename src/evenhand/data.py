@@ -72,9 +72,7 @@ def read_labels(y: Any, *, pos_label: Level = None, what: str = "y") -> Labels:
                 "Only binary classification is supported. The type of the target is multiclass. "
                 f"{what} has {len(levels)} classes ({shown})."
             )
-        raise InputError(
-            f"{what} has only one class ({shown}), and two are needed to learn a classification."
-        )
+        raise InputError(f"{what} has only one class ({shown}), and two are needed.")
     if pos_label is None and len({isinstance(level, str) for level in levels}) == 2:
         raise InputError(f"{what} has values of two types, {levels}: say which is positive with pos_label.")
     if pos_label is not None and pos_label not in levels:

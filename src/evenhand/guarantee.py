@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import TypeVar
 
 import numpy as np
@@ -42,6 +43,7 @@ _POINTS = 11
 _TAIL = 1e-12
 _ROUNDING = 1e-9
 _POWER = 0.8
+_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -58,9 +60,11 @@ class GroupTest:
         The statistic in the group and among all others.
     p_value : float
         How likely counts as good as these are where the tolerance is broken.
+    passed : bool
     needed : int or None
-        Rows of the group that would let the test pass four times out of five, if the statistics are what they
-        seem, or at least so many if they seem to break the tolerance; None if it passed.
+        Roughly the rows of the group that would let the test pass four times out of five, if the statistics
+        are what they seem, or at least so many if they seem to break the tolerance; None if it passed, or if
+        there are no rows to tell from.
     """
 
     name: RowName
@@ -69,6 +73,7 @@ class GroupTest:
     value: float
     rest: float
     p_value: float
+    passed: bool
     needed: int | None
 
 
@@ -81,7 +86,7 @@ class Promise:
     holds : bool
         Whether anything is promised.
     confidence : float
-        The probability, over the draw of the data, that a promise is right.
+        A wrong promise is given with a probability of 1 minus this at most, over the draw of the data.
     constraint : Constraint
         What was asked for.
     internal : Constraint
@@ -127,15 +132,16 @@ class Promise:
                 f"(made for {self.internal!r}, {tested})."
             )
         several = len({test.name.statistic for test in self.tests}) > 1
-        short = ", ".join(
+        failed = sorted((test for test in self.tests if not test.passed), key=lambda test: test.n)
+        short = [
             f"{test.name.group}{f' ({test.name.statistic})' if several else ''} "
-            f"has {test.n:,} and needs about {test.needed:,}"
-            for test in sorted(self.tests, key=lambda test: test.n)
-            if test.needed is not None
-        )
+            + ("has none" if not test.n else f"has {test.n:,} and needs about {test.needed:,}")
+            for test in failed[:_SHOWN]
+        ]
+        more = [f"and {len(failed) - _SHOWN} more do not have enough"] if len(failed) > _SHOWN else []
         return (
             f"{self.constraint!r} cannot be promised with confidence {self.confidence:g}, {tested}. Of rows "
-            f"kept back, {short}."
+            f"kept back, {', '.join(short + more)}."
         )
 
 
@@ -151,7 +157,7 @@ def check_promise(constraint: Constraint, confidence: object, reserve: object) -
         Share of the rows to keep back.
     """
     for name, value in (("confidence", confidence), ("reserve", reserve)):
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
+        if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < 1:
             raise InputError(f"{name} should be between 0 and 1, and neither of them, but is {value!r}.")
     for notion in constraint.notions:
         if notion.tolerance == (0 if notion.compares_by == "difference" else 1):
@@ -217,7 +223,8 @@ def _statistic_tests(
             own[0] / own[1] if own[1] else math.nan,
             others[0] / others[1] if others[1] else math.nan,
             p,
-            None if p <= level else _needed(own, others, notion, level),
+            p <= level,
+            None if p <= level or not own[1] else _needed(own, others, notion, level),
         )
 
 
@@ -275,31 +282,33 @@ def _one_sided(low: Count, high: Count, *, weight: float, gap: float, spent: flo
     """
     (k_low, n_low), (k_high, n_high) = low, high
     t = weight * k_high / n_high - k_low / n_low
+    if gap > weight or weight <= 0:
+        return 0.0  # no two shares are so far apart
     if t >= gap:
         return 1.0
-    if gap > weight:
-        return 0.0  # no two shares are so far apart
     bound = math.exp(-2 * (gap - t) ** 2 / (weight**2 / n_high + 1 / n_low))  # Hoeffding's
     if bound < spent:
         return bound
     if n_high >= n_low:
-        q_high = np.linspace(*_likely(k_high, n_high, spent), _POINTS)
-        q_low = weight * q_high - gap
+        least, most = _likely(k_high, n_high, spent)
+        least = max(least, gap / weight)  # the border ends where the other share is 0
+        q_high = np.linspace(least, most, _POINTS)
+        q_low = np.clip(weight * q_high - gap, 0.0, 1.0)
     else:
-        q_low = np.linspace(*_likely(k_low, n_low, spent), _POINTS)
-        q_high = (q_low + gap) / max(weight, _TAIL)
-    inside = (q_low >= 0) & (q_low <= 1) & (q_high >= 0) & (q_high <= 1)
-    q_low, q_high = q_low[inside], q_high[inside]
-    if not len(q_low):
+        least, most = _likely(k_low, n_low, spent)
+        most = min(most, weight - gap)  # or 1
+        q_low = np.linspace(least, most, _POINTS)
+        q_high = np.clip((q_low + gap) / weight, 0.0, 1.0)
+    if least > most:
         return spent
     if n_high >= n_low:
         x = _counts(n_low, q_low)
-        most = np.floor(n_high * (t + x / n_low) / max(weight, _TAIL) + _ROUNDING)
-        chances = _probability(x, n_low, q_low) * _at_most(most, n_high, q_high)
+        top = np.floor(n_high * (t + x / n_low) / weight + _ROUNDING)
+        chances = _probability(x, n_low, q_low) * _at_most(top, n_high, q_high)
     else:
         x = _counts(n_high, q_high)
-        least = np.ceil(n_low * (weight * x / n_high - t) - _ROUNDING)
-        chances = _probability(x, n_high, q_high) * (1 - _at_most(least - 1, n_low, q_low))
+        bottom = np.ceil(n_low * (weight * x / n_high - t) - _ROUNDING)
+        chances = _probability(x, n_high, q_high) * (1 - _at_most(bottom - 1, n_low, q_low))
     return float(chances.sum(axis=1).max()) + spent + _TAIL
 
 
@@ -330,31 +339,37 @@ def _at_most(count: Floats, n: int, q: Floats) -> Floats:
 
 
 def _needed(own: Count, others: Count, notion: Notion, level: float) -> int:
-    """Rows of a group at which the test would pass four times out of five, by the normal approximation."""
-    q, rest = ((k + 1) / (n + 2) for k, n in (own, others))
-    part = (own[1] + 1) / (own[1] + others[1] + 2)
+    """Rows of a group at which the test would pass four times out of five, by the normal approximation.
+
+    Both sides of the tolerance must be passed; the others grow with the group.
+    """
+    (q, rest), part = (k / n for k, n in (own, others)), own[1] / (own[1] + others[1])
+    overall, wide = part * q + (1 - part) * rest, notion.tolerance
     if notion.compares_by == "difference":
-        room = notion.tolerance - (1 - part) * abs(rest - q)
-        full = notion.tolerance
+        rooms, full = [wide - (1 - part) * (rest - q), wide - (1 - part) * (q - rest)], wide
     else:
-        overall = part * q + (1 - part) * rest
-        room = min(q - notion.tolerance * overall, (1 - q) - notion.tolerance * (1 - overall))
-        full = (1 - notion.tolerance) * min(overall, 1 - overall)
-    room = room if room > 0 else full  # at least so many, if it only seems to be broken
-    quantiles = ndtri(1 - level) + ndtri(_POWER)
-    return max(own[1] + 1, math.ceil(q * (1 - q) * (quantiles / room) ** 2))
+        rooms = [q - wide * overall, (1 - q) - wide * (1 - overall)]
+        full = (1 - wide) * min(overall, 1 - overall)
+    room = min(rooms) if min(rooms) > 0 else max(full, _ROUNDING)  # at least so many
+    both = max(rooms) < 2 * room
+    quantiles = ndtri(1 - level) + ndtri((1 + _POWER) / 2 if both else _POWER)
+    smooth = [(k + 1) / (n + 2) for k, n in (own, others)]
+    spread = [share * (1 - share) for share in smooth]
+    variance = (1 - part) ** 2 * (spread[0] + spread[1] * own[1] / others[1])
+    return max(own[1] + 1, math.ceil(variance * (quantiles / room) ** 2))
 
 
 def promised(
-    candidates: Iterable[tuple[Constraint, T, CellRates]], constraint: Constraint, confidence: float
+    candidates: Iterable[tuple[Constraint, T, Sequence[CellRates]]], constraint: Constraint, confidence: float
 ) -> tuple[T, Promise]:
     """Test classifiers from the most careful on, and give the last before the first that fails.
 
     Parameters
     ----------
-    candidates : iterable of (Constraint, classifier, CellRates)
-        What each was made for, itself, and its decisions on the rows kept back, counted. No more of them are
-        asked for than are tested.
+    candidates : iterable of (Constraint, classifier, sequence of CellRates)
+        What each was made for, itself, and its decisions on the rows kept back, counted: several times if
+        lots can be drawn in several ways, all of which are then promised. No more of them are asked for than
+        are tested.
     constraint : Constraint
         What is to be promised.
     confidence : float
@@ -364,12 +379,15 @@ def promised(
     classifier, Promise
         The first one, if not even that passes.
     """
-    level = 1 - confidence
+    level = 1 - float(confidence)
     best: tuple[Constraint, T, CellRates, tuple[GroupTest, ...]] | None = None
     holds, tested = False, 0
-    for internal, classifier, rates in candidates:
+    for internal, classifier, (rates, *again) in candidates:
         tests = run_tests(constraint, rates, level)
-        passed = all(test.p_value <= level for test in tests)
+        for other in again:
+            pairs = zip(tests, run_tests(constraint, other, level), strict=True)
+            tests = tuple(max(pair, key=lambda test: test.p_value) for pair in pairs)
+        passed = all(test.passed for test in tests)
         tested += 1
         if passed or best is None:
             best, holds = (internal, classifier, rates, tests), passed

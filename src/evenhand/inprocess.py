@@ -61,10 +61,11 @@ class FairInprocessor(FairClassifier):
     sensitive_features, aware, cost, pos_label
         As in :class:`FairPostprocessor`.
     posterior_estimator : classifier, optional
-        For the label in the posteriors. By default like `estimator`, or the default one if that has no
-        ``predict_proba``.
+        For the posteriors: of group and label together, or of the label under other forms of `posterior`. By
+        default like `estimator`, or the default one if that has no ``predict_proba``.
     group_estimator : classifier, optional
-        For the groups in the posteriors. By default like `posterior_estimator`.
+        For the groups in the posteriors, under other forms than "joint". By default like
+        `posterior_estimator`.
     posterior, cv, calibration, balance
         How the posteriors of the rows to train on are learned; see :class:`FairPostprocessor`.
     distillation : float
@@ -264,7 +265,7 @@ class FairInprocessor(FairClassifier):
         check_learner(self._classifier, weighted=True, role="estimator", probabilities=False)
         if not isinstance(self.max_refits, Integral) or self.max_refits < 1:
             raise InputError(f"max_refits should be a whole number from 1 on, but is {self.max_refits!r}.")
-        if not isinstance(self.holdout, float) or not 0 < self.holdout < 1:
+        if not isinstance(self.holdout, Real) or not 0 < float(self.holdout) < 1:
             raise InputError(f"holdout should be a share between 0 and 1, but is {self.holdout!r}.")
         if not isinstance(self.distillation, Real) or not 0 <= float(self.distillation) <= 1:
             raise InputError(f"distillation should be from 0 to 1, but is {self.distillation!r}.")
@@ -285,7 +286,7 @@ class FairInprocessor(FairClassifier):
 
     def _careful(
         self, task: Task, trainer: Trainer, trials: list[Trained]
-    ) -> Iterator[tuple[Constraint, Trained, CellRates]]:
+    ) -> Iterator[tuple[Constraint, Trained, list[CellRates]]]:
         """Train ever less careful classifiers; those that are asked for are added to the trials."""
         steps = [(1.0, 1.0), *((share, self.distillation) for share in _SHARES)]
         for share, distillation in track(
@@ -294,7 +295,7 @@ class FairInprocessor(FairClassifier):
             tighter = task.tightened(share)
             multipliers = np.array(list(tighter.solve(tol=self.tol).multipliers.values()))
             trials.append(trainer.attempt(multipliers, distillation))
-            yield tighter.constraint, trials[-1], trials[-1].rates
+            yield tighter.constraint, trials[-1], [trials[-1].rates]
 
     def _read_search(self) -> GridSearch | DualAscent | None:
         return read_search(self.search, max_iter=int(self.max_refits), budget=_MOST_REFITS)

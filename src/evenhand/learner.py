@@ -186,7 +186,7 @@ def _frozen_places(estimator: Any, n_classes: int, names: NDArray[Any] | None) -
             ""
             if names is not None
             else " These are the numbers of groups, or 2 m + y of cells; "
-            "as estimator, with posterior='label_then_group', it may be a model of the label."
+            "with posterior='label_then_group' it may be a model of the label."
         )
     )
 

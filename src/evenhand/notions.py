@@ -112,7 +112,7 @@ class Constraint(Parameters):
         for notion in changed.notions:
             parity = 0.0 if notion.compares_by == "difference" else 1.0
             tolerance = getattr(notion, notion.compares_by)
-            notion.set_params(**{notion.compares_by: tolerance + share * (parity - tolerance)})
+            notion.set_params(**{notion.compares_by: round(tolerance + share * (parity - tolerance), 12)})
         return changed
 
     def check(self, groups: Groups | None) -> None:

@@ -17,14 +17,14 @@ _ENOUGH = 200
 _TOO_CLOSE = 0.003
 
 
-def warn_if_seen(eta: NDArray[np.float64], positive: NDArray[np.bool_]) -> None:
+def warn_if_seen(eta: NDArray[np.float64], positive: NDArray[np.bool_]) -> bool:
     """Warn if a frozen model looks as models do on the rows they were fitted to.
 
     There they are right more often than they are sure: the log-odds of the label rise faster than their own.
     Or the mean score equals the share of positives, far closer than chance would have it.
     """
     if len(eta) < _ENOUGH or positive.all() or not positive.any():
-        return
+        return False
     error = np.sqrt((eta * (1 - eta)).sum())
     off = abs(float((positive - eta).sum()))
     inner = np.clip(eta, 1e-6, 1 - 1e-6)
@@ -37,6 +37,8 @@ def warn_if_seen(eta: NDArray[np.float64], positive: NDArray[np.bool_]) -> None:
             TrainingRowsWarning,
             stacklevel=5,
         )
+        return True
+    return False
 
 
 def _slope(scores: NDArray[np.float64], positive: NDArray[np.bool_]) -> tuple[float, float]:

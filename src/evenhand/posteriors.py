@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
 from evenhand.calibration import Calibrator, GroupCalibrator
+from evenhand.exceptions import InputError
 from evenhand.features import join_columns, take_rows
 from evenhand.learner import Learner, fit_learner, is_frozen
 
@@ -62,13 +63,18 @@ class Examples:
 
     def split(self, share: float, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Divide the rows in two, the second a share of them, with every cell on both sides if it can be."""
-        rows = np.arange(len(self))
-        counts = np.bincount(self.cells, minlength=2 * self.n_groups)
-        strata = np.where(counts[self.cells] > 1, self.cells, -1 - self.positive)
+        rows, cells = np.arange(len(self)), self.cells
+        counts = np.bincount(cells, minlength=2 * self.n_groups)
+        strata = np.where(counts[cells] > 1, cells, counts.argmax())  # lone rows go with the largest
         try:
             first, second = train_test_split(rows, test_size=share, random_state=seed, stratify=strata)
         except ValueError:  # too few rows for that
-            first, second = train_test_split(rows, test_size=share, random_state=seed)
+            try:
+                first, second = train_test_split(rows, test_size=share, random_state=seed)
+            except ValueError:
+                raise InputError(
+                    f"a share of {share:g} of {len(self):,} rows leaves none on one side."
+                ) from None
         return np.sort(first), np.sort(second)
 
     def take(self, rows: NDArray[np.intp]) -> Examples:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, Self
 
@@ -11,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from evenhand.calibration import Calibration
 from evenhand.classifier import Evidence, FairClassifier, as_posteriors, counted
+from evenhand.exceptions import VacuousConstraintWarning
 from evenhand.features import Columns, id_column, person_tokens
 from evenhand.guarantee import Promise, promised, warn_if_unpromised
 from evenhand.notions import Constraint
@@ -113,7 +115,8 @@ class FairPostprocessor(FairClassifier):
     rule_ : Rule
         The table W and what happens on the boundary.
     multipliers_, shadow_prices_ : dict
-        By the name of each row of the requirement; see :class:`evenhand.Solution`.
+        By the name of each row of the requirement; see :class:`evenhand.Solution`. With `confidence` these,
+        the certificate and the rows are of the internal requirement, which ``promise_.internal`` tells.
     certificate_ : Certificate
         Risk attained, bound, gap and violation: the proof, given the posteriors.
     rates_ : CellRates
@@ -245,18 +248,32 @@ class FairPostprocessor(FairClassifier):
 
     def _candidates(
         self, evidence: Evidence, rows: Examples
-    ) -> Iterator[tuple[Constraint, Solution, CellRates]]:
-        """Optima at ever looser tolerances, with what they decide for the rows kept back."""
+    ) -> Iterator[tuple[Constraint, Solution, list[CellRates]]]:
+        """Optima at ever looser tolerances, with what they decide for the rows kept back.
+
+        A lot hangs on the person's features, or on an id of the person: both are counted.
+        """
         cells = evidence.model.cells(rows.X, rows.allowed)
         known = isinstance(evidence.posteriors, GroupedScores)
         posteriors = as_posteriors(cells, rows.codes, evidence.given.groups, known=known)
         solution = None
         for share in _SHARES:
             internal = self.constraint.tightened(share)
-            solution = self._solve(evidence, internal, start=solution)
+            with warnings.catch_warnings():
+                if solution is not None:  # said once
+                    warnings.simplefilter("ignore", VacuousConstraintWarning)
+                solution = self._solve(evidence, internal, start=solution)
             rule = self._rule(evidence, solution)
-            decisions = rule.decide(posteriors, lambda who: person_tokens(rows.X, who))
-            yield internal, solution, counted(rows, decisions, evidence.given.groups, None)
+            ways = [
+                rule.decide(posteriors, tokens)
+                for tokens in (
+                    lambda who: person_tokens(rows.X, who),
+                    lambda who: [b"%d" % number for number in who],
+                )
+            ]
+            different = ways if (ways[0] != ways[1]).any() else ways[:1]
+            groups = evidence.given.groups
+            yield internal, solution, [counted(rows, decisions, groups, None) for decisions in different]
 
     def _choose(self, evidence: Evidence) -> tuple[Solution, tuple[Trial, ...]]:
         """Choose multipliers: by the solver, or by a search."""

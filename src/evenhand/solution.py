@@ -198,7 +198,10 @@ class Task:
 
     def tightened(self, share: float) -> Task:
         """Give the same task with tolerances that are tighter by a share: 0 as they are, 1 exact parity."""
-        constraint = self.constraint.tightened(share)
+        return self.under(self.constraint.tightened(share))
+
+    def under(self, constraint: Constraint) -> Task:
+        """Give the same task with another requirement."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", VacuousConstraintWarning)
             rows = constraint.rows(self.masses, self.groups)

@@ -11,7 +11,7 @@ import math
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, Literal
 
 from evenhand.auditing.audited import Audit
@@ -159,7 +159,7 @@ def _check_confidence(confidence: Any) -> None:
 
 
 def _check_count(name: str, value: Any) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < 0:
         raise InputError(f"{name} should be a whole number, 0 or more, but is {value!r}.")
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from importlib import import_module
+from pathlib import Path
 from typing import Any, Literal
 
 from evenhand.auditing.comparison import Comparison
@@ -71,6 +74,21 @@ class Audit:
             "comparisons": [_comparison_dict(found) for found in self.comparisons],
         }
 
+    def to_html(self, path: str | os.PathLike[str], *, title: str = "Audit") -> Path:
+        """Write a page that opens from disk; see :func:`evenhand.write_report`.
+
+        Parameters
+        ----------
+        path : path
+        title : str
+
+        Returns
+        -------
+        Path
+        """
+        written: Path = import_module("evenhand.report.page").write_report(path, self, title=title)
+        return written
+
     def to_frame(
         self,
         what: Literal["groups", "comparisons", "distances"] = "groups",
@@ -134,7 +152,12 @@ def _quantities(group: Finding, terms: Terms) -> Iterator[tuple[str, Rate | None
 
 
 def _group_rows(terms: Terms, groups: tuple[Finding, ...]) -> Iterator[dict[str, Any]]:
-    columns = {name: name if name not in _TAKEN else f"{name} (feature)" for name in terms.features}
+    columns: dict[str, str] = {}
+    for name in terms.features:
+        column = show(name)
+        while column in (*_TAKEN, *columns.values()):
+            column += " (feature)"
+        columns[name] = column
     for group in groups:
         values = dict(zip(group.group.features, group.group.values, strict=True))
         who = {columns[name]: show(values[name]) if name in values else None for name in terms.features}

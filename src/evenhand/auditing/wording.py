@@ -112,7 +112,7 @@ def _by_group(
     terms: Terms, groups: Sequence[Finding], header: list[str], row: Callable[[Finding], list[str]]
 ) -> list[str]:
     """A table with one line per group; a long one is cut."""
-    rows = [[_cut(group_name(group.group)), *row(group)] for group in groups[:_MOST_LINES]]
+    rows = [[_short(group.group), *row(group)] for group in groups[:_MOST_LINES]]
     lines = aligned([header, *rows])
     left_out = len(groups) - len(rows) + terms.absent_not_listed
     return [*lines, f"and {left_out:,} more: see to_frame()"] if left_out else lines
@@ -140,7 +140,7 @@ def _comparison_table(terms: Terms, comparisons: Sequence[Comparison]) -> list[s
 
 def _comparison_row(terms: Terms, found: Comparison) -> list[str]:
     label = f"{found.notion}, {found.measure}"
-    who = "" if found.group is None else _cut(str(found.group), 30)
+    who = "" if found.group is None else _short(found.group, 30)
     if found.notion == FOUR_FIFTHS:
         label = "combinations" if found.groups == "intersectional" else show(found.groups)
     if terms.min_count and found.group is None:
@@ -157,5 +157,14 @@ def _count(number: float) -> str:
     return f"{number:,.0f}" if number == round(number) else f"{number:,.1f}"
 
 
-def _cut(name: str, width: int = _NAME_WIDTH) -> str:
-    return name if len(name) <= width else name[: width - 1] + "…"
+def _short(group: GroupName, width: int = _NAME_WIDTH) -> str:
+    """Name a group in little room: of a long name only the values, and of long values the ends."""
+    name = group_name(group)
+    if len(name) <= width:
+        return name
+    room = max(3, (width - 2 * (len(group.values) - 1)) // len(group.values))
+    values = [show(value) for value in group.values]
+    if len(", ".join(values)) > width:
+        ends = room // 2, room - room // 2 - 1
+        values = [v if len(v) <= room else v[: ends[0]] + "…" + v[len(v) - ends[1] :] for v in values]
+    return ", ".join(values)

@@ -15,6 +15,7 @@ _HOMES = {
     "rates_chart": "outcomes",
     "save_chart": "saving",
     "thresholds_chart": "rules",
+    "to_svg": "saving",
     "weights_chart": "rules",
 }
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from evenhand.charts.outcomes import changed_chart, rates_chart
     from evenhand.charts.reliability import calibration_chart
     from evenhand.charts.rules import thresholds_chart, weights_chart
-    from evenhand.charts.saving import save_chart
+    from evenhand.charts.saving import save_chart, to_svg
     from evenhand.charts.tradeoff import frontier_chart, prices_chart
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "rates_chart",
     "save_chart",
     "thresholds_chart",
+    "to_svg",
     "weights_chart",
 ]
 

@@ -13,7 +13,7 @@ from evenhand.exceptions import InputError, MissingExtraError
 if TYPE_CHECKING:
     from altair.typing import ChartType
 
-__all__ = ["save_chart"]
+__all__ = ["save_chart", "to_svg"]
 
 _SUFFIXES = (".png", ".svg", ".json")
 
@@ -77,3 +77,8 @@ def _rendered(definition: dict[str, Any], suffix: str, scale: float) -> bytes:
     return bytes(
         vl_convert.vegalite_to_png(definition, vl_version=version, scale=scale, allowed_base_urls=[])
     )
+
+
+def to_svg(chart: ChartType) -> str:
+    """Give a chart as SVG."""
+    return _rendered(chart.to_dict(), ".svg", 1.0).decode()

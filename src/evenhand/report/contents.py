@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
@@ -14,9 +14,13 @@ from evenhand.auditing.audited import Audit
 from evenhand.auditing.findings import Finding
 from evenhand.classifier import FairClassifier
 from evenhand.curve import Frontier, Point
+from evenhand.data import read_labels
+from evenhand.features import columns_of
 from evenhand.inprocess import FairInprocessor
+from evenhand.intervals import critical_value, wilson
 from evenhand.postprocess import FairPostprocessor
 from evenhand.rule import Rule
+from evenhand.scores import GroupedScores
 
 __all__ = ["contents", "rule_records"]
 
@@ -31,6 +35,7 @@ def contents(
     before: Audit | None = None,
     model: FairClassifier | None = None,
     frontier: Frontier | None = None,
+    test: Sequence[Any] | None = None,
     title: str,
     data: str,
 ) -> dict[str, Any]:
@@ -45,6 +50,8 @@ def contents(
     model : FairPostprocessor or FairInprocessor, optional
         Fitted; without it the report is about foreign predictions.
     frontier : Frontier, optional
+    test : (X, y) or (X, y, sensitive_features), optional
+        Rows to compare the model's probabilities with the labels on.
     title : str
     data : str
         A sentence on the rows.
@@ -70,9 +77,62 @@ def contents(
         "earlier": None if earlier is None else [_named(one) for one in earlier["groups"]][:_MOST_GROUPS],
         "comparisons": [_comparison(one) for one in found["comparisons"]],
         "model": None if model is None else _model(model),
-        "frontier": None if frontier is None else _frontier(frontier),
+        "frontier": None if frontier is None else _frontier(frontier, model),
+        "calibration": _calibration(model, test, audit.terms.confidence),
+        "cost": _cost(groups, earlier),
+        "changed": groups[0].get("change"),
         "caveats": list(_caveats(audit, model)),
     }
+
+
+def _cost(groups: Sequence[Mapping[str, Any]], earlier: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Accuracy after and, where it is known, before, and the change."""
+    error = groups[0]["rates"].get("error rate")
+    if error is None:
+        return None
+    old = None if earlier is None else earlier["groups"][0]["rates"].get("error rate")
+    change = (groups[0].get("change") or {}).get("rates", {}).get("error rate")
+    return {
+        "after": _turned(error, 1.0),
+        "before": None if old is None else _turned(old, 1.0),
+        "change": None if change is None else _turned(change, 0.0),
+    }
+
+
+def _turned(rate: Mapping[str, Any], start: float) -> dict[str, Any]:
+    """What is left of `start` when a rate is taken away, with its limits."""
+    value, low, high = (rate[key] for key in ("value", "high", "low"))
+    return {
+        key: None if number is None else start - number
+        for key, number in (("value", value), ("low", low), ("high", high))
+    }
+
+
+def _calibration(
+    model: FairClassifier | None, test: Sequence[Any] | None, confidence: float
+) -> list[dict[str, Any]]:
+    """Predicted and observed share of positives, group by group, in ten bins of equal count."""
+    if test is None or not isinstance(model, FairPostprocessor):
+        return []
+    X, y, sensitive = (*test, None)[:3]
+    aware = model.aware is not False and model.sensitive_features is None
+    _, posteriors = model._read(X, sensitive if aware else None)
+    eta = posteriors.eta if isinstance(posteriors, GroupedScores) else posteriors[:, :, 1].sum(axis=1)
+    positive = read_labels(y, pos_label=model.classes_[1]).positive
+    where = model.sensitive_features
+    columns = columns_of(X, where) if where is not None else sensitive
+    codes = model.groups_.encode(columns)
+    found = []
+    for m, name in enumerate(model.groups_.names):
+        own = np.flatnonzero(codes == m)
+        for rows in np.array_split(own[np.argsort(eta[own], kind="stable")], min(10, max(1, len(own) // 20))):
+            if len(rows):
+                share = wilson(positive[rows].mean(), len(rows), critical_value(confidence))
+                limits = {key: float(getattr(share, key)) for key in ("low", "high")}
+                observed, predicted = float(positive[rows].mean()), float(eta[rows].mean())
+                row = {"group": str(name), "predicted": predicted, "observed": observed, "n": len(rows)}
+                found.append({**row, **limits})
+    return found
 
 
 def _named(group: Mapping[str, Any]) -> dict[str, Any]:
@@ -121,13 +181,12 @@ def _model(model: FairClassifier) -> dict[str, Any]:
         shown["prices"] = [
             {"row": str(name), "price": 0.02 * abs(price)} for name, price in model.shadow_prices_.items()
         ]
-        shown["rule"] = rule_records(
-            model.rule_, [str(name) for name in model.groups_.names], model.aware is True
-        )
+        names = [str(name) for name in model.groups_.names]
+        shown["rule"] = rule_records(model.rule_, names, aware=model.aware is True)
     return shown
 
 
-def rule_records(rule: Rule, names: list[str], aware: bool) -> dict[str, Any]:
+def rule_records(rule: Rule, names: list[str], *, aware: bool) -> dict[str, Any]:
     """Give the thresholds of a rule that knows the group, or the table W of one that does not."""
     table = np.asarray(rule.table, dtype=np.float64)
     if not aware:
@@ -148,8 +207,8 @@ def rule_records(rule: Rule, names: list[str], aware: bool) -> dict[str, Any]:
     }
 
 
-def _frontier(frontier: Frontier) -> dict[str, Any]:
-    aware = {point.curve: None for point in frontier.points}
+def _frontier(frontier: Frontier, model: FairClassifier | None) -> dict[str, Any]:
+    asked = None if model is None else model.constraint.notions[0].tolerance
     points = [
         {**record, "groups": list(_rates(point, frontier.confidence)), "rule": _rule(point)}
         for point, record in zip((*frontier.points, *frontier.others), frontier.records(), strict=True)
@@ -160,7 +219,8 @@ def _frontier(frontier: Frontier) -> dict[str, Any]:
         "confidence": frontier.confidence,
         "rows": frontier.n_rows,
         "complete": frontier.complete,
-        "curves": list(aware),
+        "curves": list(dict.fromkeys(point.curve for point in frontier.points)),
+        "asked": asked,
         "points": points,
         "prices": frontier.price_records(),
     }
@@ -186,7 +246,7 @@ def _rule(point: Point) -> dict[str, Any] | None:
     if point.rule is None:
         return None
     names = [str(name) for name in point.counted.rates.groups.names]
-    return rule_records(point.rule, names, point.aware)
+    return rule_records(point.rule, names, aware=point.aware)
 
 
 def _caveats(audit: Audit, model: FairClassifier | None) -> Iterator[str]:
@@ -201,8 +261,8 @@ def _caveats(audit: Audit, model: FairClassifier | None) -> Iterator[str]:
         yield "Error rates take the labels as true. Labels can be unfair themselves."
     if model is not None:
         yield (
-            "The proof is of the best classifier for the probabilities that were learned. If these are wrong, "
-            "another may be better; the rates above are counted and do not depend on them."
+            "The proof is of the best classifier for the probabilities that were learned. If these are "
+            "wrong, another may be better; the rates above are counted and do not depend on them."
         )
     if getattr(model, "promise_", None) is None:
         yield "Nothing is promised of new rows: ask for confidence, or audit new decisions."

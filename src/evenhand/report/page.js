@@ -115,7 +115,9 @@
   };
   slider.addEventListener("input", update);
   select.addEventListener("change", update);
-  slider.max = curves.get(select.value).length - 1;
-  slider.value = Math.floor(curves.get(select.value).length / 2);
+  const first = curves.get(select.value);
+  const distance = (point) => Math.abs(point.tolerance - (data.asked ?? first[Math.floor(first.length / 2)].tolerance));
+  slider.max = first.length - 1;
+  slider.value = first.reduce((best, point, k) => (distance(point) < distance(first[best]) ? k : best), 0);
   update();
 })();

@@ -6,13 +6,14 @@ import base64
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from evenhand.auditing.audited import Audit
 from evenhand.charts import (
+    calibration_chart,
     changed_chart,
     frontier_chart,
     prices_chart,
@@ -33,8 +34,6 @@ except ImportError:
 
 __all__ = ["render", "write_report"]
 
-_MOST_SHOWN = 40
-
 
 def write_report(
     path: str | os.PathLike[str],
@@ -43,6 +42,7 @@ def write_report(
     before: Audit | None = None,
     model: FairClassifier | None = None,
     frontier: Frontier | None = None,
+    test: Sequence[Any] | None = None,
     title: str = "Fairness report",
     data: str = "",
 ) -> Path:
@@ -60,6 +60,8 @@ def write_report(
         Fitted. Without it the report is about foreign predictions.
     frontier : Frontier, optional
         For the interactive part.
+    test : (X, y) or (X, y, sensitive_features), optional
+        Rows to show on how well the probabilities of a post-processed model agree with the labels.
     title, data : str
         A heading, and a sentence on the rows.
 
@@ -76,7 +78,8 @@ def write_report(
     ...     page.stat().st_size > 1000
     True
     """
-    page = render(contents(audit, before=before, model=model, frontier=frontier, title=title, data=data))
+    shown = contents(audit, before=before, model=model, frontier=frontier, test=test, title=title, data=data)
+    page = render(shown)
     target = Path(path)
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".part")
     try:
@@ -97,6 +100,7 @@ def render(shown: Mapping[str, Any]) -> str:
     room = files("evenhand.report")
     script, style = (room.joinpath(name).read_text("utf-8") for name in ("page.js", "page.css"))
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.policies["json.dumps_kwargs"] = {"sort_keys": False, "allow_nan": False}
     environment.filters.update(number=_number, interval=_interval)
     template = environment.from_string(room.joinpath("page.html").read_text("utf-8"))
     return template.render(
@@ -114,27 +118,27 @@ def _digest(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
+_UNKNOWN = "\u2013"
+
+
 def _number(value: float | None, digits: int = 3) -> str:
-    return "–" if value is None else f"{value:.{digits}f}"
+    return _UNKNOWN if value is None else f"{value:.{digits}f}"
 
 
 def _interval(rate: Mapping[str, Any] | None, digits: int = 3) -> str:
     if rate is None or rate["value"] is None:
-        return "–"
-    limits = [rate["low"], rate["high"]]
-    known = None not in limits
-    return f"{rate['value']:.{digits}f}" + (
-        f" [{limits[0]:.{digits}f}, {limits[1]:.{digits}f}]" if known else ""
-    )
+        return _UNKNOWN
+    if rate["low"] is None or rate["high"] is None:
+        return _number(rate["value"], digits)
+    return f"{rate['value']:.{digits}f} [{rate['low']:.{digits}f}, {rate['high']:.{digits}f}]"
 
 
 def _pictures(shown: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     """Every picture in a light and a dark version, with its alternative text."""
-    for title, draw, records in _charts(shown):
+    for draw, records in _charts(shown):
         if records:
             versions = {theme: draw(records, theme=theme) for theme in ("light", "dark")}
             yield {
-                "title": title,
                 "alt": str(versions["light"].description),
                 **{theme: _source(to_svg(chart)) for theme, chart in versions.items()},
             }
@@ -144,8 +148,9 @@ def _source(svg: str) -> str:
     return "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode()
 
 
-def _charts(shown: Mapping[str, Any]) -> Iterator[tuple[str, Any, list[dict[str, Any]]]]:
-    groups = [group for group in shown["groups"] if group["groups"] != "everyone"][:_MOST_SHOWN]
+def _charts(shown: Mapping[str, Any]) -> Iterator[tuple[Any, list[dict[str, Any]]]]:
+    """Charts and their records; those without records are not drawn."""
+    groups = shown["groups"]
     names = {group["name"] for group in groups}
     earlier = [group for group in shown["earlier"] or () if group["name"] in names]
     rates = [
@@ -154,26 +159,24 @@ def _charts(shown: Mapping[str, Any]) -> Iterator[tuple[str, Any, list[dict[str,
         for group in part
         for quantity, rate in group["rates"].items()
     ]
-    yield "Rates by group", rates_chart, rates
+    yield rates_chart, rates
+    changes = [(group["name"], group["change"]) for group in groups if group.get("change")]
     changed = [
-        {
-            "group": group["name"],
-            **{key: group["change"][key] for key in ("up", "down")},
-            "same": group["change"]["unchanged"],
-        }
-        for group in groups
-        if group.get("change")
+        {"group": name, "up": change["up"], "down": change["down"], "same": change["unchanged"]}
+        for name, change in changes
     ]
-    yield "Who changed", changed_chart, changed
+    yield changed_chart, changed
     rule = (shown["model"] or {}).get("rule")
     if rule is not None:
-        draw = thresholds_chart if rule["kind"] == "thresholds" else weights_chart
-        yield (
-            ("Thresholds" if rule["kind"] == "thresholds" else "Weights of the rule"),
-            draw,
-            rule[rule["kind"]],
-        )
+        draw = {"thresholds": thresholds_chart, "weights": weights_chart}[rule["kind"]]
+        yield draw, rule[rule["kind"]]
+    yield calibration_chart, shown["calibration"]
     frontier = shown["frontier"]
     if frontier is not None:
-        yield "Accuracy against fairness", frontier_chart, frontier["points"]
-        yield "What more tolerance would buy", prices_chart, frontier["prices"]
+        yield frontier_chart, frontier["points"]
+        several = len(frontier["curves"]) > 1
+        prices = [
+            {**row, "group": f"{row['curve']}: {row['group']}" if several else row["group"]}
+            for row in frontier["prices"]
+        ]
+        yield prices_chart, prices

@@ -1,0 +1,239 @@
+"""The page in a real browser, from disk, with every request and every message of the console recorded."""
+
+import json
+import re
+import shutil
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from tests.conftest import absent
+
+import evenhand as eh
+from evenhand.datasets import GaussianProblem
+
+SCRIPT = "</script><script>window.hacked=1</script>"
+RIGHT_TO_LEFT = "\u202e\u05e2\u05d1\u05e8\u05d9\u05ea\u202c"
+NAMES = [SCRIPT, "\"quotes\" 'and' & <b>bold</b>", RIGHT_TO_LEFT, "\U0001f642 long " + "n" * 60]
+PROBLEM = GaussianProblem.random(levels=(4,), seed=2)
+TRAIN, TEST = PROBLEM.sample(4000, seed=0), PROBLEM.sample(3000, seed=1)
+PARITY = eh.DemographicParity(difference=0.05)
+LIMITS = ("value", "low", "high")
+
+
+@dataclass
+class Visit:
+    page: object
+    requests: list = field(default_factory=list)
+    messages: list = field(default_factory=list)
+
+    def text(self, where):
+        return self.page.inner_text(where)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if path is None:
+        absent("Chromium")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield running
+        running.close()
+
+
+def named(data):
+    return {"group": np.array(NAMES, dtype=object)[data.codes]}
+
+
+@pytest.fixture(scope="module")
+def curve():
+    fair = {
+        "blind": eh.FairPostprocessor(LogisticRegression(), PARITY, cv=2),
+        "aware": eh.FairPostprocessor(LogisticRegression(), PARITY, cv=2, aware=True),
+    }
+    plain = LogisticRegression().fit(TRAIN.X, TRAIN.y)
+    test = (TEST.X, TEST.y, named(TEST))
+    return eh.frontier(
+        fair,
+        TRAIN.X,
+        TRAIN.y,
+        sensitive_features=named(TRAIN),
+        test=test,
+        others={SCRIPT: plain},
+        tolerances=11,
+    )
+
+
+@pytest.fixture(scope="module")
+def report(curve, tmp_path_factory):
+    model = eh.FairPostprocessor(LogisticRegression(), PARITY, cv=2, aware=True)
+    model.fit(TRAIN.X, TRAIN.y, sensitive_features=named(TRAIN))
+    plain = LogisticRegression().fit(TRAIN.X, TRAIN.y).predict(TEST.X)
+    now = model.predict(TEST.X, sensitive_features=named(TEST))
+    audit = eh.audit(TEST.y, now, named(TEST), before=plain, constraint=PARITY)
+    before = eh.audit(TEST.y, plain, named(TEST), constraint=PARITY)
+    return eh.write_report(
+        tmp_path_factory.mktemp("report") / "report.html",
+        audit,
+        before=before,
+        model=model,
+        frontier=curve,
+        title=f"Report {SCRIPT}",
+        data="rows <i>of</i> a test",
+    )
+
+
+def visit(browser, path, **settings):
+    context = browser.new_context(offline=True, **settings)
+    seen = Visit(context.new_page())
+    seen.page.on("request", lambda request: seen.requests.append(request.url))
+    seen.page.on("console", lambda message: seen.messages.append(message.text))
+    seen.page.on("pageerror", lambda error: seen.messages.append(str(error)))
+    seen.page.goto(path.as_uri())
+    return seen
+
+
+@pytest.fixture
+def opened(browser, report):
+    seen = visit(browser, report)
+    yield seen
+    seen.page.context.close()
+
+
+def test_the_page_opens_from_disk_without_a_message_or_a_request(opened, report):
+    assert opened.messages == []
+    assert [url for url in opened.requests if not url.startswith("data:image/svg+xml")] == [report.as_uri()]
+    assert report.stat().st_size < 3_000_000
+    assert not re.search(r"""(?:src|href)=["']?https?:""", report.read_text("utf-8"))
+
+
+def test_remote_hosts_are_forbidden(opened):
+    blocked = opened.page.evaluate("fetch('https://example.org/').then(() => 'fetched', () => 'refused')")
+    assert blocked == "refused"
+    assert any("Content Security Policy" in message for message in opened.messages)
+
+
+def test_names_are_shown_as_text_and_nothing_runs(opened):
+    assert opened.page.evaluate("window.hacked") is None
+    assert opened.text("h1") == f"Report {SCRIPT}"
+    assert "rows <i>of</i> a test" in opened.text("header")
+    shown = opened.text("#rates")
+    groups = opened.page.locator("section[aria-labelledby=groups] tbody th").all_inner_texts()
+    for name in NAMES:
+        plain = name.replace("\u202e", "").replace("\u202c", "")
+        assert any(plain in text.replace("\u202e", "").replace("\u202c", "") for text in groups)
+        assert plain in shown.replace("\u202e", "").replace("\u202c", "")
+    assert opened.page.locator("b, i").count() == 0
+
+
+def test_the_slider_changes_the_numbers_and_they_are_the_librarys(opened, curve):
+    page = opened.page
+    for name in ("aware", "blind"):
+        page.select_option("#curve", name)
+        for k in (0, 3, 10):
+            page.evaluate(
+                "k => { const s = document.getElementById('tolerance'); s.value = k;"
+                " s.dispatchEvent(new Event('input')); }",
+                k,
+            )
+            point = curve.curve(name)[k]
+            state = opened.text("#state")
+            assert opened.text("#chosen") == f"{point.tolerance:.4f}"
+            told = [getattr(rate, key) for rate in (point.accuracy, point.comparison) for key in LIMITS]
+            assert numbers(state)[:6] == pytest.approx(told, abs=5.1e-4)
+            assert point.comparison.verdict in state
+            rows = page.locator("#rates tbody tr").all()
+            groups = point.groups()
+            assert len(rows) == len(groups)
+            for row, group in zip(rows, groups, strict=True):
+                cells = row.locator("td").all_inner_texts()
+                rate = group.rates["selection rate"]
+                assert numbers(cells[1]) == pytest.approx([rate.value, rate.low, rate.high], abs=5.1e-4)
+            if k in (0, 10):
+                table = point.rule.table
+                last = rows[1].locator("td").all_inner_texts()[-1]
+                threshold = -table[0, 0] / (table[0, 1] - table[0, 0])
+                told = [threshold] if name == "aware" else table[0].tolist()
+                assert numbers(last) == pytest.approx(told, abs=5.1e-5)
+
+
+def numbers(text):
+    return [float(part) for part in re.findall(r"-?\d+\.\d+", text)]
+
+
+def test_the_page_can_be_used_by_keyboard(opened):
+    page = opened.page
+    page.focus("#tolerance")
+    before = opened.text("#state")
+    page.keyboard.press("End")
+    assert opened.text("#state") != before
+    page.keyboard.press("Home")
+    assert opened.text("#chosen") == "0.0000"
+    assert page.get_attribute("#tolerance", "aria-valuetext") == "tolerance 0.0000"
+    page.reload()
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+
+
+def test_every_picture_has_words(opened):
+    pictures = opened.page.locator("img").all()
+    assert len(pictures) >= 5
+    for picture in pictures:
+        assert len(picture.get_attribute("alt")) > 20
+        assert picture.evaluate("image => image.complete && image.naturalWidth > 100")
+    assert "marked" in opened.page.get_attribute("#plot", "aria-label")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_is_legible_on_a_phone_in_light_and_dark(browser, report, scheme):
+    seen = visit(browser, report, viewport={"width": 360, "height": 740}, color_scheme=scheme)
+    page = seen.page
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    for where in ("body", "#state", "table", ".verdict"):
+        ink, paper = page.evaluate(
+            "where => [getComputedStyle(document.querySelector(where)).color,"
+            " getComputedStyle(document.body).backgroundColor]",
+            where,
+        )
+        assert contrast(ink, paper) > 4.5
+    size = page.evaluate("parseFloat(getComputedStyle(document.querySelector('td')).fontSize)")
+    assert size >= 13
+    page.context.close()
+
+
+def contrast(*colours):
+    """Contrast of two colours as accessibility guidelines have it."""
+    bright = []
+    for colour in colours:
+        parts = np.array([int(part) for part in re.findall(r"\d+", colour)[:3]]) / 255
+        linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+        bright.append(float(linear @ [0.2126, 0.7152, 0.0722]))
+    return (max(bright) + 0.05) / (min(bright) + 0.05)
+
+
+def test_an_audit_of_foreign_predictions_has_the_same_page_without_the_model(browser, tmp_path):
+    audit = eh.audit(None, TEST.y, named(TEST), min_count=10)
+    page = audit.to_html(tmp_path / "audit.html", title="Audit of a model")
+    seen = visit(browser, page)
+    assert seen.messages == []
+    assert seen.text("h1") == "Audit of a model"
+    assert "four-fifths rule" in seen.text("main")
+    assert "Proof" not in seen.text("main")
+    assert seen.page.locator("#tolerance").count() == 0
+    seen.page.context.close()
+
+
+def test_the_data_island_is_what_the_library_says(opened, curve):
+    island = json.loads(opened.page.evaluate("document.getElementById('data').textContent"))
+    assert island["points"][0]["accuracy"] == curve.points[0].accuracy.value
+    assert island["curves"] == ["blind", "aware"]
+
+
+def test_the_page_prints(opened):
+    opened.page.emulate_media(media="print")
+    assert opened.page.evaluate("getComputedStyle(document.querySelector('.controls')).display") == "none"
+    assert len(opened.page.pdf()) > 10_000
