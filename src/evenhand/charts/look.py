@@ -1,15 +1,16 @@
-"""How every chart looks: colours that differ for all eyes, shapes that differ in grey, words around it."""
+"""How every chart looks: letters, shapes and dashes that differ in grey, and the words around it."""
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from evenhand.charts.colours import Look
 from evenhand.charts.records import Row
-from evenhand.exceptions import InputError, MissingExtraError
+from evenhand.exceptions import MissingExtraError
 
 try:
     import altair as alt
@@ -22,88 +23,58 @@ if TYPE_CHECKING:
 __all__ = [
     "DASHES",
     "NO_VALUE",
-    "SHAPES",
     "SIDES",
-    "Look",
-    "Theme",
     "alt",
     "domain",
     "finished",
     "group_axis",
-    "look_of",
-    "many",
+    "line_styles",
+    "own",
+    "point_marks",
     "table",
     "text_beside",
 ]
 
-Theme = Literal["light", "dark"]
 T = TypeVar("T")
 
 NO_VALUE = "no value"
 """Stands where a number is missing, so that it is not taken for 0."""
 
+_INFINITE = (math.inf, -math.inf)
 SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
-DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [12, 3])
+DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [12, 3], [4, 6], [10, 2, 2, 2, 2, 2])
 
 
-@dataclass(frozen=True)
-class Look:
-    """Colours of a theme.
-
-    Attributes
-    ----------
-    paper, ink, faint, grid : str
-        Background, text, secondary text, and lines behind the data.
-    colours : tuple of str
-        After Okabe and Ito, made darker or lighter where they would not stand out from the paper.
-    diverging : tuple of str
-        Below, at and above 0.
-    """
-
-    paper: str
-    ink: str
-    faint: str
-    grid: str
-    colours: tuple[str, ...]
-    diverging: tuple[str, str, str]
-
-
-_LOOKS = {
-    "light": Look(
-        paper="#ffffff",
-        ink="#1b1e23",
-        faint="#5b6068",
-        grid="#e3e5e8",
-        colours=("#0072B2", "#D55E00", "#009E73", "#B65A8E", "#9A6A00", "#555555"),
-        diverging=("#C75400", "#f4f4f2", "#0067A3"),
-    ),
-    "dark": Look(
-        paper="#15181d",
-        ink="#eceef0",
-        faint="#a9b0b8",
-        grid="#343a42",
-        colours=("#56B4E9", "#E69F00", "#35C79A", "#E08FBF", "#F0E442", "#BBBBBB"),
-        diverging=("#E69F00", "#262b32", "#56B4E9"),
-    ),
-}
-
-
-def look_of(theme: str) -> Look:
-    """Give the colours of a theme by its name."""
-    if theme not in _LOOKS:
-        raise InputError(f"theme is {theme!r}; it must be one of {[*_LOOKS]}")
-    return _LOOKS[theme]
-
-
-def many(kinds: Sequence[T], number: int) -> list[T]:
+def _many(kinds: Sequence[T], number: int) -> list[T]:
     """Repeat kinds up to a number. Colours and dashes have different periods, so that pairs differ."""
     return list(islice(cycle(kinds), number))
 
 
+def line_styles(names: list[str], look: Look) -> dict[str, Row]:
+    """Colour and dashes of each line, as they are put into its rows."""
+    pairs = zip(_many(look.colours, len(names)), _many(DASHES, len(names)), strict=True)
+    return {name: {"ink": ink, "dash": dash} for name, (ink, dash) in zip(names, pairs, strict=True)}
+
+
+def point_marks(field: str, names: list[str], look: Look, legend: alt.Legend | None) -> dict[str, Any]:
+    """Colour and shape of points; these make the legend."""
+    channels = {"color": (alt.Color, look.colours), "shape": (alt.Shape, SHAPES)}
+    return {
+        key: channel(
+            f"{field}:N",
+            scale=alt.Scale(domain=names, range=_many(kinds, len(names))),
+            sort=None,
+            legend=legend,
+        )
+        for key, (channel, kinds) in channels.items()
+    }
+
+
 def table(rows: Iterable[Row]) -> Any:
-    """Rows as data inside the chart; nothing is fetched from anywhere."""
-    return alt.InlineData(values=list(rows))
+    """Rows as data inside the chart; nothing is fetched from anywhere. JSON has no infinite numbers."""
+    finite = ({key: None if value in _INFINITE else value for key, value in row.items()} for row in rows)
+    return alt.InlineData(values=list(finite))
 
 
 def domain(numbers: Iterable[float], *, include: Sequence[float] = (), margin: float = 0.04) -> list[float]:
@@ -123,14 +94,25 @@ def domain(numbers: Iterable[float], *, include: Sequence[float] = (), margin: f
 
 def text_beside(rows: Iterable[Row], side: Literal["left", "right"], *, gap: int) -> alt.Chart:
     """Small text that ends left, or begins right, of where its rows are."""
-    align: Literal["left", "right"] = "right" if side == "left" else "left"
-    return alt.Chart(table(rows)).mark_text(align=align, dx=-gap if side == "left" else gap, fontSize=11)
+    ways: dict[str, Any] = {"left": {"align": "right", "dx": -gap}, "right": {"align": "left", "dx": gap}}
+    chart: alt.Chart = alt.Chart(table(rows)).mark_text(fontSize=11, **ways[side])
+    return chart
 
 
-def group_axis(labels: Iterable[str], *, labelled: bool = True) -> Any:
+def group_axis(
+    labels: Iterable[str], *, labelled: bool = True, grid: bool = True, gap: float = 0.25
+) -> alt.Y:
     """One line per group, in the order given."""
-    axis = alt.Axis(title=None, labelLimit=420, labels=labelled, ticks=False, domain=False, grid=True)
-    return alt.Y("group:N", scale=alt.Scale(domain=list(labels)), sort=None, axis=axis)
+    axis = alt.Axis(
+        title=None, labelLimit=420, labels=labelled, labelPadding=8, ticks=False, domain=False, grid=grid
+    )
+    return alt.Y("group:N", scale=alt.Scale(domain=list(labels), paddingInner=gap), sort=None, axis=axis)
+
+
+def own(field: str, *, of: str = "stroke") -> Any:
+    """A channel whose values are in the rows as they are, without a scale and without a legend."""
+    channels = {"stroke": alt.Stroke, "dash": alt.StrokeDash, "fill": alt.Fill}
+    return channels[of](f"{field}:N", scale=None, legend=None)
 
 
 def finished(chart: ChartType, look: Look, *, title: str, subtitle: str = "", description: str) -> ChartType:
@@ -150,16 +132,30 @@ def finished(chart: ChartType, look: Look, *, title: str, subtitle: str = "", de
     altair chart
         On transparent paper; ``usermeta`` has the colour of the paper that it is made for.
     """
-    words = alt.TitleParams(text=title, subtitle=textwrap.wrap(subtitle, 92))
-    dressed: ChartType = (
-        chart.properties(title=words, description=description, usermeta={"paper": look.paper})
-        .configure(
-            background="transparent",
-            padding=12,
-            font="Arial, Liberation Sans, Helvetica, DejaVu Sans, sans-serif",
-        )
-        .configure_view(stroke=None)
-        .configure_title(
+    # One call: each one copies the whole chart, data included.
+    dressed: ChartType = chart.properties(
+        title=alt.TitleParams(text=title, subtitle=textwrap.wrap(subtitle, 92)),
+        description=description,
+        usermeta={"paper": look.paper},
+        config=_config(look),
+    )
+    return dressed
+
+
+def _config(look: Look) -> alt.Config:
+    letters: dict[str, Any] = {
+        "labelColor": look.ink,
+        "titleColor": look.ink,
+        "labelFontSize": 12,
+        "titleFontSize": 12,
+    }
+    return alt.Config(
+        background="transparent",
+        padding=12,
+        font="Arial, Liberation Sans, Helvetica, DejaVu Sans, sans-serif",
+        view=alt.ViewConfig(stroke=None),
+        text=alt.MarkConfig(color=look.ink, fontSize=12),
+        title=alt.TitleConfig(
             anchor="start",
             frame="bounds",
             color=look.ink,
@@ -168,28 +164,21 @@ def finished(chart: ChartType, look: Look, *, title: str, subtitle: str = "", de
             subtitleFontSize=12,
             subtitlePadding=5,
             offset=14,
-        )
-        .configure_axis(
-            labelColor=look.ink,
-            titleColor=look.ink,
-            labelFontSize=12,
-            titleFontSize=12,
+        ),
+        axis=alt.AxisConfig(
+            **letters,
             titleFontWeight="normal",
             titlePadding=8,
+            labelFlush=False,
             gridColor=look.grid,
             domainColor=look.faint,
             tickColor=look.faint,
-        )
-        .configure_legend(
-            labelColor=look.ink,
-            titleColor=look.ink,
-            labelFontSize=12,
-            titleFontSize=12,
+        ),
+        legend=alt.LegendConfig(
+            **letters,
             titleFontWeight="normal",
             labelLimit=340,
             symbolSize=90,
             symbolStrokeWidth=2,
-        )
-        .configure_text(color=look.ink, fontSize=12)
+        ),
     )
-    return dressed

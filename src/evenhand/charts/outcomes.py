@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from evenhand.charts.colours import Look, Theme, look_of
 from evenhand.charts.look import (
+    DASHES,
     NO_VALUE,
     SIDES,
-    Look,
-    Theme,
     alt,
     domain,
     finished,
     group_axis,
-    look_of,
+    own,
     table,
     text_beside,
 )
@@ -118,7 +118,7 @@ def rates_chart(
     ]
     intervals = "Bars: intervals" if confidence is None else f"Bars: {confidence:.0%} intervals"
     notes = [
-        "Line across: everyone." if everyone else "",
+        "Vertical lines: everyone." if everyone else "",
         f"{intervals}." if any(known(row, "low", "high") for row in drawn) else "",
         f"{left_out} groups nearer to everyone are not drawn." if left_out else "",
     ]
@@ -142,49 +142,49 @@ def _rates_panel(
     labelled: bool,
     width: int,
 ) -> Any:
+    for row in (*rows, *everyone):
+        first = paired and row["when"] == "before"
+        row["ink"], row["dash"] = (look.colours[1], DASHES[1]) if first else (look.colours[0], DASHES[0])
     there = [row for row in rows if known(row, "value")]
     ends = [row[key] for row in (*there, *everyone) for key in ("value", "low", "high") if known(row, key)]
     scale = alt.Scale(domain=domain(ends, include=[0.0]), nice=True)
-    x = alt.X("value:Q", scale=scale, title=quantity, axis=alt.Axis(tickCount=4, format="~g"))
+    x = alt.X("value:Q", scale=scale, title=quantity, axis=alt.Axis(tickCount=3, format="~g"))
     y = group_axis(labels, labelled=labelled)
-    colour = _by_when(look.colours[1], look.colours[0], paired=paired)
-    across = (
-        {"yOffset": alt.YOffset("when:N", scale=alt.Scale(domain=list(_WHEN)), sort=None)} if paired else {}
-    )
+    across = {"yOffset": alt.YOffset("when:N", scale=alt.Scale(domain=list(_WHEN)), sort=None)}
+    place: dict[str, Any] = {"y": y, **(across if paired else {})}
     words = ["name:N", "quantity:N", "when:N", alt.Tooltip("value:Q", format=".4f")]
     words += [alt.Tooltip(f"{end}:Q", format=".4f") for end in ("low", "high")]
     layers = [
         alt.Chart(table(row for row in everyone if known(row, "value")))
         .mark_rule(strokeWidth=1.5)
-        .encode(x=x, color=colour, strokeDash=_by_when([4, 3], [1, 0], paired=paired), tooltip=words),
+        .encode(x=x, stroke=own("ink"), strokeDash=own("dash", of="dash"), tooltip=words),
         alt.Chart(table(row for row in there if known(row, "low", "high")))
         .mark_rule(strokeWidth=2, opacity=0.55)
-        .encode(x=alt.X("low:Q", scale=scale), x2="high:Q", y=y, color=colour, **across),
+        .encode(x=alt.X("low:Q", scale=scale), x2="high:Q", stroke=own("ink"), **place),
         alt.Chart(table(there))
         .mark_point(size=60, strokeWidth=2, opacity=1)
-        .encode(
-            x=x,
-            y=y,
-            color=colour,
-            fill=_by_when(look.paper, look.colours[0], paired=paired),
-            shape=_by_when("diamond", "circle", paired=paired, legend=paired),
-            tooltip=words,
-            **across,
-        ),
+        .encode(x=x, tooltip=words, **place, **_marks(look, paired=paired)),
         alt.Chart(table({**row, "note": NO_VALUE} for row in rows if not known(row, "value")))
         .mark_text(align="left", fontStyle="italic", fontSize=11, color=look.faint)
-        .encode(x=alt.value(4), y=y, text="note:N", **across),
+        .encode(x=alt.value(4), text="note:N", **place),
     ]
-    return alt.layer(*layers).properties(width=width, height=alt.Step(19 if paired else 22))
+    return alt.layer(*layers).properties(width=width, height=alt.Step(14 if paired else 22))
 
 
-def _by_when(before: Any, after: Any, *, paired: bool, legend: bool = False) -> Any:
-    """What tells before from after: the channel's value for each."""
+def _marks(look: Look, *, paired: bool) -> dict[str, Any]:
+    """Tell before from after by colour, filling and shape."""
+    channels = {
+        "color": (alt.Color, (look.colours[1], look.colours[0])),
+        "fill": (alt.Fill, (look.paper, look.colours[0])),
+        "shape": (alt.Shape, ("diamond", "circle")),
+    }
     if not paired:
-        return alt.value(after)
-    scale = alt.Scale(domain=list(_WHEN), range=[before, after])
-    key = alt.Legend(title=None, orient="top") if legend else None
-    return {"field": "when", "type": "nominal", "scale": scale.to_dict(), "legend": key and key.to_dict()}
+        return {name: alt.value(values[1]) for name, (_, values) in channels.items()}
+    legend = alt.Legend(title=None, orient="top")
+    return {
+        name: channel("when:N", scale=alt.Scale(domain=list(_WHEN), range=list(values)), legend=legend)
+        for name, (channel, values) in channels.items()
+    }
 
 
 def _rates_sentence(quantity: str, groups: list[Row], everyone: list[Row]) -> str:
@@ -251,16 +251,17 @@ def changed_chart(
         for place, (change, side) in enumerate((("newly selected", "right"), ("no longer selected", "left"))):
             people = row[("up", "down")[place]]
             part = {"change": change, "side": side, "at": share[place] if side == "right" else -share[place]}
-            parts.append({**name, **part, "label": f"{share[place]:.1%} ({people:,.0f})"})
+            label = f"{share[place]:.1%} ({people:,.0f})" if people or not any(share) else ""
+            parts.append({**name, **part, "people": people, "label": label})
     widest = max((abs(part["at"]) for part in parts), default=0.0) or 0.01
     # A third of the axis on either side is kept for the numbers beside the bars.
     x = alt.X(
         "at:Q",
         scale=alt.Scale(domain=[-1.5 * widest, 1.5 * widest], nice=False),
         axis=alt.Axis(labelExpr="format(abs(datum.value), '~%')", tickCount=7),
-        title="← no longer selected      share of the group      newly selected →",
+        title="← no longer selected · share of the group · newly selected →",
     )
-    y = group_axis(labels.values())
+    y = group_axis(labels.values(), grid=False)
     colour = alt.Color(
         "change:N",
         scale=alt.Scale(
@@ -271,7 +272,7 @@ def changed_chart(
     bars = (
         alt.Chart(table(parts))
         .mark_bar(height={"band": 0.62})
-        .encode(x=x, y=y, color=colour, tooltip=["name:N", "change:N", "label:N"])
+        .encode(x=x, y=y, color=colour, tooltip=["name:N", "change:N", "people:Q"])
     )
     numbers = [
         text_beside((part for part in parts if part["side"] == side), side, gap=5).encode(

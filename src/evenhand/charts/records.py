@@ -8,12 +8,9 @@ from typing import Any
 
 from evenhand.exceptions import InputError
 
-__all__ = ["Row", "known", "plain_text", "read_records", "shown_groups"]
+__all__ = ["Row", "known", "plain_text", "read_records", "shortened", "shown_groups"]
 
 Row = dict[str, Any]
-
-_LONGEST = 42
-"""Characters of a name that fit beside a chart; longer ones lose their middle."""
 
 
 def read_records(
@@ -132,10 +129,10 @@ def shown_groups(
     kept.sort(key=lambda name: _first(order(name)))
     labels: dict[str, str] = {}
     for name in kept:
-        label, again = _shortened(name), 1
+        label, again = shortened(name), 1
         while label in labels.values():
             again += 1
-            label = f"{_shortened(name)} ({again})"
+            label = f"{shortened(name)} ({again})"
         labels[name] = label
     return labels, len(names) - len(kept)
 
@@ -145,8 +142,15 @@ def _first(value: float | None) -> float:
     return math.inf if value is None else -value
 
 
-def _shortened(name: str) -> str:
-    if len(name) <= _LONGEST:
+def shortened(name: str, most: int = 42) -> str:
+    """Take letters out of the middle of a long name.
+
+    Examples
+    --------
+    >>> shortened("a long name of a group", 12)
+    'a long …roup'
+    """
+    if len(name) <= most:
         return name
-    tail = _LONGEST // 3
-    return f"{name[: _LONGEST - tail - 1]}…{name[-tail:]}"
+    tail = most // 3
+    return f"{name[: most - tail - 1]}…{name[-tail:]}"

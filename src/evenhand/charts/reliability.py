@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from evenhand.charts.look import NO_VALUE, Look, Theme, alt, finished, look_of, table
+from evenhand.charts.colours import Look, Theme, look_of
+from evenhand.charts.look import NO_VALUE, alt, finished, table
 from evenhand.charts.records import Row, known, read_records, shown_groups
 
 if TYPE_CHECKING:
@@ -67,7 +69,17 @@ def calibration_chart(
     panels = [
         _panel(
             [row for row in drawn if row["group"] == group],
-            label if not size[group] else f"{label}  (n = {size[group]:,.0f})",
+            alt.TitleParams(
+                text=textwrap.wrap(label, _SIDE // 6),
+                subtitle=f"{size[group]:,.0f} people" if size[group] else "",
+                fontSize=12,
+                fontWeight="normal",
+                frame="group",
+                limit=_SIDE + 10,
+                offset=6,
+                subtitleFontSize=11,
+                subtitlePadding=2,
+            ),
             look,
             most=most,
             left=place % columns == 0,
@@ -86,21 +98,22 @@ def calibration_chart(
     )
 
 
-def _panel(rows: list[Row], name: str, look: Look, *, most: float, left: bool, below: bool) -> Any:
+def _panel(
+    rows: list[Row], heading: alt.TitleParams, look: Look, *, most: float, left: bool, below: bool
+) -> Any:
     scale = alt.Scale(domain=[0, 1], nice=False)
-    axis = alt.Axis(values=[0, 0.25, 0.5, 0.75, 1], format="~g")
+    axis = alt.Axis(values=[0, 0.25, 0.5, 0.75, 1], format=".2~f")
     x = alt.X("predicted:Q", scale=scale, axis=axis, title="predicted probability" if below else None)
     y = alt.Y("observed:Q", scale=scale, axis=axis, title="observed share" if left else None)
     words = [
         "name:N",
         *(alt.Tooltip(f"{key}:Q", format=".4f") for key in ("predicted", "observed", "low", "high")),
     ]
-    area = alt.Size("n:Q", scale=alt.Scale(domain=[0, most], range=[12, 170]), legend=None)
+    area = alt.Size("n:Q", scale=alt.Scale(domain=[0, most], range=[18, 170]), legend=None)
     layers = [
         alt.Chart(table([{"predicted": 0, "observed": 0}, {"predicted": 1, "observed": 1}]))
         .mark_line(color=look.faint, strokeDash=[4, 4], strokeWidth=1)
         .encode(x=x, y=y),
-        alt.Chart(table(rows)).mark_line(color=look.colours[0], strokeWidth=1, opacity=0.6).encode(x=x, y=y),
         alt.Chart(table(row for row in rows if known(row, "low", "high")))
         .mark_rule(color=look.colours[0], strokeWidth=1.5, opacity=0.55)
         .encode(x=x, y=alt.Y("low:Q", scale=scale), y2="high:Q"),
@@ -114,9 +127,6 @@ def _panel(rows: list[Row], name: str, look: Look, *, most: float, left: bool, b
             .mark_text(fontStyle="italic", color=look.faint)
             .encode(x=alt.value(_SIDE / 2), y=alt.value(_SIDE / 2), text="note:N")
         )
-    heading = alt.TitleParams(
-        text=name, fontSize=12, fontWeight="normal", anchor="start", frame="group", limit=_SIDE + 10, offset=6
-    )
     return alt.layer(*layers).properties(width=_SIDE, height=_SIDE, title=heading)
 
 

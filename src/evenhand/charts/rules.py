@@ -6,18 +6,8 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from evenhand.charts.look import (
-    NO_VALUE,
-    SIDES,
-    Theme,
-    alt,
-    domain,
-    finished,
-    group_axis,
-    look_of,
-    table,
-    text_beside,
-)
+from evenhand.charts.colours import Theme, legible, look_of, mixed
+from evenhand.charts.look import NO_VALUE, SIDES, alt, domain, finished, group_axis, own, table, text_beside
 from evenhand.charts.records import known, read_records, shown_groups
 
 if TYPE_CHECKING:
@@ -194,19 +184,14 @@ def weights_chart(
         largest[row["group"]] = max(largest.get(row["group"], 0.0), abs(row["weight"]))
     labels, left_out = shown_groups(rows, order=lambda _: 0.0, weight=largest.get, most=max_groups)
     top = max(largest.values(), default=0.0) or 1.0
-    drawn = [
-        {
-            **row,
-            "name": row["group"],
-            "group": labels[row["group"]],
-            "text": f"{row['weight']:+.3f}".replace("-", "\N{MINUS SIGN}")
-            if known(row, "weight")
-            else NO_VALUE,
-            "strong": known(row, "weight") and abs(row["weight"]) > 0.5 * top,
-        }
-        for row in rows
-        if row["group"] in labels
-    ]
+    drawn = []
+    for row in rows:
+        if row["group"] in labels:
+            weight = row["weight"] if known(row, "weight") else 0.0
+            behind = mixed(look.diverging[1], look.diverging[0 if weight < 0 else 2], abs(weight) / top)
+            name = {"name": row["group"], "group": labels[row["group"]]}
+            text = f"{weight:+.3f}" if known(row, "weight") else NO_VALUE
+            drawn.append({**row, **name, "text": text, "fill": behind, "ink": legible(look, behind)})
     columns = sorted({row["label"] for row in rows})
     x = alt.X(
         "label:N",
@@ -215,24 +200,13 @@ def weights_chart(
         axis=alt.Axis(orient="top", labelAngle=0, ticks=False, domain=False),
         title="label Y",
     )
-    y = group_axis(labels.values())
-    colour = alt.Color(
-        "weight:Q",
-        scale=alt.Scale(domain=[-top, 0, top], range=list(look.diverging)),
-        legend=alt.Legend(title="weight", format="+.2~f", gradientLength=120, values=[-top, 0, top]),
-    )
+    y = group_axis(labels.values(), grid=False, gap=0.08)
+    words = ["name:N", "label:N", alt.Tooltip("weight:Q", format="+.6f")]
     cells = [
         alt.Chart(table(row for row in drawn if known(row, "weight")))
         .mark_rect(stroke=look.paper, strokeWidth=2)
-        .encode(
-            x=x, y=y, color=colour, tooltip=["name:N", "label:N", alt.Tooltip("weight:Q", format="+.6f")]
-        ),
-        *(
-            alt.Chart(table(row for row in drawn if row["strong"] is strong))
-            .mark_text(fontSize=12, color=look.paper if strong else look.ink)
-            .encode(x=x, y=y, text="text:N")
-            for strong in (False, True)
-        ),
+        .encode(x=x, y=y, fill=own("fill", of="fill"), tooltip=words),
+        alt.Chart(table(drawn)).mark_text().encode(x=x, y=y, text="text:N", fill=own("ink", of="fill")),
     ]
     sentence = f"Weights: {NO_VALUE}."
     if there:
