@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from evenhand.charts.colours import Theme, look_of
+from evenhand.charts.colours import Look, Theme, look_of
 from evenhand.charts.look import (
     NO_VALUE,
     alt,
     domain,
     finished,
+    intervals_note,
     line_styles,
     own,
     point_marks,
     table,
+    text_over,
 )
 from evenhand.charts.placement import placed
 from evenhand.charts.records import Row, known, read_records, shortened
-from evenhand.exceptions import InputError
 
 if TYPE_CHECKING:
     from altair.typing import ChartType
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["frontier_chart"]
 
 _WIDTH, _HEIGHT = 560, 380
+_UP, _ACROSS = ("accuracy_low", "accuracy_high"), ("disparity_low", "disparity_high")
 _MOST_BARS = 6
 """Error bars per curve; further ones hide the curve."""
 
@@ -36,6 +39,7 @@ def frontier_chart(
     *,
     x_title: str = "disparity",
     y_title: str = "accuracy",
+    confidence: float | None = None,
     title: str = "What fairness costs in accuracy",
     theme: Theme = "light",
 ) -> ChartType:
@@ -48,7 +52,10 @@ def frontier_chart(
         ``accuracy_high``, ``disparity_low``, ``disparity_high``, and ``kind``: "curve", or "point" for a
         classifier that is compared. Curves go by tolerance, or by disparity if they have none.
     x_title, y_title : str
-        What disparity and accuracy are, such as "mean difference, demographic parity".
+        What disparity and accuracy are, such as "mean difference, demographic parity". Less disparity is
+        fairer.
+    confidence : float, optional
+        Of the intervals, for the subtitle.
     title : str
     theme : {"light", "dark"}
 
@@ -65,86 +72,102 @@ def frontier_chart(
     'Accuracy against disparity. blind: 0.830 at 0.010 to 0.850 at 0.110.'
     """
     look = look_of(theme)
-    given = [dict(record) if isinstance(record, Mapping) else record for record in records]
-    limits = ("accuracy_low", "accuracy_high", "disparity_low", "disparity_high")
     rows = read_records(
-        given,
+        records,
         chart="frontier_chart",
         texts=("curve",),
         numbers=("accuracy", "disparity"),
-        optional=("tolerance", *limits),
+        optional=("tolerance", *_UP, *_ACROSS),
+        choices={"kind": ("curve", "point")},
     )
-    for place, (row, record) in enumerate(zip(rows, given, strict=True)):
-        row["kind"] = record.get("kind") or "curve"
-        if row["kind"] not in ("curve", "point"):
-            raise InputError(
-                f"frontier_chart: record {place} has kind {row['kind']!r}; it must be 'curve' or 'point'"
-            )
-        row["order"] = row["tolerance"] if known(row, "tolerance") else row["disparity"]
-    names = list(dict.fromkeys(row["curve"] for row in sorted(rows, key=lambda row: row["kind"])))
-    there = [row for row in rows if known(row, "accuracy", "disparity")]
-    x_domain = domain(
-        [row[key] for row in there for key in ("disparity", *limits[2:]) if known(row, key)], include=[0.0]
-    )
-    y_domain = domain(
-        [row[key] for row in there for key in ("accuracy", *limits[:2]) if known(row, key)], margin=0.08
-    )
-    x = alt.X("disparity:Q", scale=alt.Scale(domain=x_domain, nice=False), title=x_title)
-    y = alt.Y("accuracy:Q", scale=alt.Scale(domain=y_domain, nice=False, zero=False), title=y_title)
+    names = list(dict.fromkeys(row["curve"] for row in sorted(rows, key=lambda row: str(row["kind"]))))
     style = line_styles(names, look)
     for row in rows:
-        row.update(style[row["curve"]])
-    lines = sorted((row for row in rows if row["kind"] == "curve"), key=_along)
-    curves = {name: [row for row in lines if row["curve"] == name] for name in names}
-    drawn = [name for name in names if curves[name]]
+        order = row["disparity"] if row["tolerance"] is None else row["tolerance"]
+        row.update(style[row["curve"]], order=order)
+    there = [row for row in rows if known(row, "accuracy", "disparity")]
     points = [row for row in there if row["kind"] == "point"]
-    marks = point_marks("curve", names, look, alt.Legend(title=None, values=drawn) if lines else None)
-    numbers = ("tolerance", "accuracy", "disparity", *limits)
-    words = ["curve:N", *(alt.Tooltip(f"{number}:Q", format=".4f") for number in numbers)]
-    barred = [*points, *(row for name in drawn for row in _some(curves[name]))]
-
-    def pixel(row: Row) -> tuple[float, float]:
-        across = (row["disparity"] - x_domain[0]) / (x_domain[1] - x_domain[0])
-        return across * _WIDTH, (y_domain[1] - row["accuracy"]) / (y_domain[1] - y_domain[0]) * _HEIGHT
-
-    short = [shortened(row["curve"], 30) for row in points]
-    paths = [[pixel(row) for row in curves[name] if known(row, "accuracy", "disparity")] for name in drawn]
-    ways = placed(short, [pixel(row) for row in points], paths, (_WIDTH, _HEIGHT))
-    halos: list[dict[str, Any]] = [{"stroke": look.paper, "strokeWidth": 4}, {}]
+    lines = sorted((row for row in rows if row["kind"] == "curve"), key=_along)
+    curves = {name: found for name in names if (found := [row for row in lines if row["curve"] == name])}
+    plane = _Plane(
+        x=domain(
+            [row[key] for row in there for key in ("disparity", *_ACROSS) if known(row, key)], include=[0.0]
+        ),
+        y=domain([row[key] for row in there for key in ("accuracy", *_UP) if known(row, key)], margin=0.08),
+    )
+    place = {
+        "x": alt.X("disparity:Q", scale=alt.Scale(domain=plane.x, nice=False), title=x_title),
+        "y": alt.Y("accuracy:Q", scale=alt.Scale(domain=plane.y, nice=False, zero=False), title=y_title),
+    }
+    legend = alt.Legend(title=None, values=list(curves)) if curves else None
+    numbers = ("tolerance", "accuracy", "disparity", *_UP, *_ACROSS)
+    marks = {
+        **place,
+        **point_marks("curve", names, look, legend),
+        "tooltip": ["curve:N", *(alt.Tooltip(f"{number}:Q", format=".4f") for number in numbers)],
+    }
     layers = [
-        alt.Chart(table(row for row in barred if known(row, "disparity", *limits[:2])))
-        .mark_rule(opacity=0.4)
-        .encode(x=x, y="accuracy_low:Q", y2="accuracy_high:Q", stroke=own("ink")),
-        alt.Chart(table(row for row in barred if known(row, "accuracy", *limits[2:])))
-        .mark_rule(opacity=0.4)
-        .encode(x="disparity_low:Q", x2="disparity_high:Q", y=y, stroke=own("ink")),
+        *_bars([*points, *(row for curve in curves.values() for row in _some(curve))], place),
         alt.Chart(table(lines))
         .mark_line(strokeWidth=2)
         .encode(
-            x=x, y=y, detail="curve:N", stroke=own("ink"), strokeDash=own("dash", of="dash"), order="order:Q"
+            detail="curve:N", stroke=own("ink"), strokeDash=own("dash", of="dash"), order="order:Q", **place
         ),
-        alt.Chart(table(row for row in lines if row in there))
+        alt.Chart(table(row for row in lines if known(row, "accuracy", "disparity")))
         .mark_point(size=36, filled=True, opacity=1)
-        .encode(x=x, y=y, tooltip=words, **marks),
-        alt.Chart(table(points))
-        .mark_point(size=110, filled=True, opacity=1)
-        .encode(x=x, y=y, tooltip=words, **marks),
-        *(
-            alt.Chart(table([{**row, "text": name}]))
-            .mark_text(baseline="middle", **way, **halo)
-            .encode(x=x, y=y, text="text:N")
-            for row, name, way in zip(points, short, ways, strict=True)
-            for halo in halos
-        ),
+        .encode(**marks),
+        alt.Chart(table(points)).mark_point(size=110, filled=True, opacity=1).encode(**marks),
+        *_names(points, list(curves.values()), plane, place, look),
     ]
     return finished(
         alt.layer(*layers).properties(width=_WIDTH, height=_HEIGHT),
         look,
         title=title,
-        subtitle="Further left is fairer, further up is more accurate."
-        + (" Light bars: intervals." if any(known(row, *limits[:2]) for row in there) else ""),
+        subtitle=(
+            "Further left is fairer, further up is more accurate.",
+            intervals_note(confidence, there=any(known(row, *_UP) or known(row, *_ACROSS) for row in there)),
+        ),
         description=_sentence(names, there, x_title, y_title),
     )
+
+
+@dataclass(frozen=True)
+class _Plane:
+    """The ends of both axes."""
+
+    x: list[float]
+    y: list[float]
+
+    def pixel(self, row: Row) -> tuple[float, float]:
+        """Where a row is drawn, from the upper left."""
+        across = (row["disparity"] - self.x[0]) / (self.x[1] - self.x[0])
+        return across * _WIDTH, (self.y[1] - row["accuracy"]) / (self.y[1] - self.y[0]) * _HEIGHT
+
+
+def _bars(rows: list[Row], place: dict[str, Any]) -> list[alt.Chart]:
+    """Intervals of both coordinates."""
+    up = {**place, "y": alt.Y(f"{_UP[0]}:Q"), "y2": f"{_UP[1]}:Q"}
+    across = {**place, "x": alt.X(f"{_ACROSS[0]}:Q"), "x2": f"{_ACROSS[1]}:Q"}
+    return [
+        alt.Chart(table(row for row in rows if known(row, other, *limits)))
+        .mark_rule(opacity=0.4)
+        .encode(stroke=own("ink"), **encoding)
+        for limits, other, encoding in ((_UP, "disparity", up), (_ACROSS, "accuracy", across))
+    ]
+
+
+def _names(
+    points: list[Row], curves: list[list[Row]], plane: _Plane, place: dict[str, Any], look: Look
+) -> list[alt.Chart]:
+    """The names of the points, beside them."""
+    names = [shortened(row["curve"], 30) for row in points]
+    paths = [[plane.pixel(row) for row in curve if known(row, "accuracy", "disparity")] for curve in curves]
+    ways = placed(names, [plane.pixel(row) for row in points], paths, (_WIDTH, _HEIGHT))
+    return [
+        layer
+        for row, name, way in zip(points, names, ways, strict=True)
+        for layer in text_over([{**row, "text": name}], look, {**place, "text": "text:N"}, **way)
+    ]
 
 
 def _some(curve: list[Row]) -> list[Row]:

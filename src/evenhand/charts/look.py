@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -28,11 +27,15 @@ __all__ = [
     "domain",
     "finished",
     "group_axis",
+    "intervals_note",
     "line_styles",
+    "notes",
     "own",
+    "paired_marks",
     "point_marks",
     "table",
     "text_beside",
+    "text_over",
 ]
 
 T = TypeVar("T")
@@ -40,14 +43,13 @@ T = TypeVar("T")
 NO_VALUE = "no value"
 """Stands where a number is missing, so that it is not taken for 0."""
 
-_INFINITE = (math.inf, -math.inf)
 SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
-SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
+SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-left")
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [12, 3], [4, 6], [10, 2, 2, 2, 2, 2])
 
 
 def _many(kinds: Sequence[T], number: int) -> list[T]:
-    """Repeat kinds up to a number. Colours and dashes have different periods, so that pairs differ."""
+    """Repeat kinds up to a number. Shapes and dashes have another period than colours, so pairs differ."""
     return list(islice(cycle(kinds), number))
 
 
@@ -72,9 +74,8 @@ def point_marks(field: str, names: list[str], look: Look, legend: alt.Legend | N
 
 
 def table(rows: Iterable[Row]) -> Any:
-    """Rows as data inside the chart; nothing is fetched from anywhere. JSON has no infinite numbers."""
-    finite = ({key: None if value in _INFINITE else value for key, value in row.items()} for row in rows)
-    return alt.InlineData(values=list(finite))
+    """Rows as data inside the chart; nothing is fetched from anywhere."""
+    return alt.InlineData(values=list(rows))
 
 
 def domain(numbers: Iterable[float], *, include: Sequence[float] = (), margin: float = 0.04) -> list[float]:
@@ -99,6 +100,61 @@ def text_beside(rows: Iterable[Row], side: Literal["left", "right"], *, gap: int
     return chart
 
 
+def text_over(
+    rows: Iterable[Row], look: Look, encoding: Mapping[str, Any], **mark: Any
+) -> tuple[alt.Chart, alt.Chart]:
+    """Text that can be read on top of lines: the same letters on a rim of paper."""
+    data = table(rows)
+    rim = alt.Chart(data).mark_text(stroke=look.paper, strokeWidth=4, **mark).encode(**encoding)
+    return rim, alt.Chart(data).mark_text(**mark).encode(**encoding)
+
+
+def notes(rows: Iterable[Row], look: Look, **encoding: Any) -> tuple[alt.Chart, alt.Chart]:
+    """Say in small letters what cannot be drawn: the ``note`` of each row."""
+    mark = {"align": "left", "fontStyle": "italic", "fontSize": 11, "color": look.faint}
+    return text_over(rows, look, {"x": alt.value(4), "text": "note:N", **encoding}, **mark)
+
+
+def paired_marks(field: str, kinds: tuple[str, str], look: Look, *, compared: bool) -> dict[str, Any]:
+    """Tell what is from what it is compared with by colour, filling and shape.
+
+    Parameters
+    ----------
+    field : str
+        Has one of the kinds in each row.
+    kinds : (str, str)
+        What is compared with, and what is.
+    look : Look
+    compared : bool
+        Whether there is anything of the first kind; otherwise no legend is needed.
+
+    Returns
+    -------
+    dict
+        Channels of points.
+    """
+    channels = {
+        "color": (alt.Color, (look.colours[1], look.colours[0])),
+        "fill": (alt.Fill, (look.paper, look.colours[0])),
+        "shape": (alt.Shape, ("diamond", "circle")),
+    }
+    if not compared:
+        return {name: alt.value(values[1]) for name, (_, values) in channels.items()}
+    legend = alt.Legend(title=None, orient="top")
+    return {
+        name: channel(
+            f"{field}:N", scale=alt.Scale(domain=list(kinds), range=list(values)), sort=None, legend=legend
+        )
+        for name, (channel, values) in channels.items()
+    }
+
+
+def intervals_note(confidence: float | None, *, there: bool) -> str:
+    """Say what bars are, if there are any."""
+    level = "" if confidence is None else f"{100 * confidence:g} % "
+    return f"Bars: {level}intervals." if there else ""
+
+
 def group_axis(
     labels: Iterable[str], *, labelled: bool = True, grid: bool = True, gap: float = 0.25
 ) -> alt.Y:
@@ -115,15 +171,19 @@ def own(field: str, *, of: str = "stroke") -> Any:
     return channels[of](f"{field}:N", scale=None, legend=None)
 
 
-def finished(chart: ChartType, look: Look, *, title: str, subtitle: str = "", description: str) -> ChartType:
+def finished(
+    chart: ChartType, look: Look, *, title: str, subtitle: Iterable[str], description: str
+) -> ChartType:
     """Put the words around a chart, and dress it.
 
     Parameters
     ----------
     chart : altair chart
     look : Look
-    title, subtitle : str
-        In plain words. The subtitle is broken into lines.
+    title : str
+        In plain words.
+    subtitle : iterable of str
+        Sentences; empty ones are left out.
     description : str
         What the chart shows, in a sentence, for those who do not see it.
 
@@ -134,7 +194,7 @@ def finished(chart: ChartType, look: Look, *, title: str, subtitle: str = "", de
     """
     # One call: each one copies the whole chart, data included.
     dressed: ChartType = chart.properties(
-        title=alt.TitleParams(text=title, subtitle=textwrap.wrap(subtitle, 92)),
+        title=alt.TitleParams(text=title, subtitle=textwrap.wrap(" ".join(filter(None, subtitle)), 92)),
         description=description,
         usermeta={"paper": look.paper},
         config=_config(look),

@@ -14,11 +14,14 @@ from evenhand.charts.look import (
     domain,
     finished,
     group_axis,
+    intervals_note,
+    notes,
     own,
+    paired_marks,
     table,
     text_beside,
 )
-from evenhand.charts.records import Row, known, plain_text, read_records, shown_groups
+from evenhand.charts.records import Row, known, read_records, shown_groups
 
 if TYPE_CHECKING:
     from altair.typing import ChartType
@@ -70,16 +73,14 @@ def rates_chart(
     'Selection rate: 0.110 (F) to 0.300 (M), everyone 0.240.'
     """
     look = look_of(theme)
-    given = [dict(record) if isinstance(record, Mapping) else record for record in records]
     rows = read_records(
-        given,
+        records,
         chart="rates_chart",
         texts=("group", "quantity"),
         numbers=("value",),
         optional=("low", "high"),
+        choices={"when": ("after", "before")},
     )
-    for row, record in zip(rows, given, strict=True):
-        row["when"] = plain_text(record.get("when") or "after")
     paired = any(row["when"] == "before" for row in rows)
     quantities = list(dict.fromkeys(row["quantity"] for row in rows))
     everyone = [row for row in rows if row["group"] == overall]
@@ -116,17 +117,15 @@ def rates_chart(
         )
         for place, quantity in enumerate(quantities)
     ]
-    intervals = "Bars: intervals" if confidence is None else f"Bars: {confidence:.0%} intervals"
-    notes = [
-        "Vertical lines: everyone." if everyone else "",
-        f"{intervals}." if any(known(row, "low", "high") for row in drawn) else "",
-        f"{left_out} groups nearer to everyone are not drawn." if left_out else "",
-    ]
     return finished(
         alt.concat(*panels, columns=columns, spacing=22),
         look,
         title=title,
-        subtitle=" ".join(filter(None, notes)),
+        subtitle=(
+            "Vertical lines: everyone." if everyone else "",
+            intervals_note(confidence, there=any(known(row, "low", "high") for row in drawn)),
+            f"{left_out} groups nearer to everyone are not drawn." if left_out else "",
+        ),
         description=" ".join(_rates_sentence(quantity, groups, everyone) for quantity in quantities),
     )
 
@@ -163,28 +162,10 @@ def _rates_panel(
         .encode(x=alt.X("low:Q", scale=scale), x2="high:Q", stroke=own("ink"), **place),
         alt.Chart(table(there))
         .mark_point(size=60, strokeWidth=2, opacity=1)
-        .encode(x=x, tooltip=words, **place, **_marks(look, paired=paired)),
-        alt.Chart(table({**row, "note": NO_VALUE} for row in rows if not known(row, "value")))
-        .mark_text(align="left", fontStyle="italic", fontSize=11, color=look.faint)
-        .encode(x=alt.value(4), text="note:N", **place),
+        .encode(x=x, tooltip=words, **place, **paired_marks("when", _WHEN, look, compared=paired)),
+        *notes([{**row, "note": NO_VALUE} for row in rows if not known(row, "value")], look, **place),
     ]
     return alt.layer(*layers).properties(width=width, height=alt.Step(14 if paired else 22))
-
-
-def _marks(look: Look, *, paired: bool) -> dict[str, Any]:
-    """Tell before from after by colour, filling and shape."""
-    channels = {
-        "color": (alt.Color, (look.colours[1], look.colours[0])),
-        "fill": (alt.Fill, (look.paper, look.colours[0])),
-        "shape": (alt.Shape, ("diamond", "circle")),
-    }
-    if not paired:
-        return {name: alt.value(values[1]) for name, (_, values) in channels.items()}
-    legend = alt.Legend(title=None, orient="top")
-    return {
-        name: channel("when:N", scale=alt.Scale(domain=list(_WHEN), range=list(values)), legend=legend)
-        for name, (channel, values) in channels.items()
-    }
 
 
 def _rates_sentence(quantity: str, groups: list[Row], everyone: list[Row]) -> str:
@@ -280,19 +261,18 @@ def changed_chart(
         )
         for side in SIDES
     ]
-    gaps = (
-        alt.Chart(table(missing))
-        .mark_text(fontStyle="italic", fontSize=11, color=look.faint)
-        .encode(y=y, x=alt.value(270), text="note:N")
-    )
     zero = alt.Chart(table([{"at": 0}])).mark_rule(color=look.ink).encode(x="at:Q")
-    chart = alt.layer(bars, *numbers, gaps, zero).properties(width=540, height=alt.Step(24))
-    left = f" {left_out} groups with fewer changes are not drawn." if left_out else ""
+    chart = alt.layer(bars, *numbers, zero, *notes(missing, look, y=y)).properties(
+        width=540, height=alt.Step(24)
+    )
     return finished(
         chart,
         look,
         title=title,
-        subtitle=f"Share of each group, and number of people.{left}",
+        subtitle=(
+            "Share of each group, and number of people.",
+            f"{left_out} groups with fewer changes are not drawn." if left_out else "",
+        ),
         description=_changed_sentence(shares),
     )
 

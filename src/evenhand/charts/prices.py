@@ -78,11 +78,13 @@ def prices_chart(
     names = list(labels.values())
     if left_out:
         names.append(f"{left_out} other groups together")
-        drawn += _together([row for row in there if row["group"] not in labels], names[-1])
+        drawn += _together([row for row in rows if row["group"] not in labels], names[-1])
     style = line_styles(names, look)
     for row in drawn:
         row.update(style[row["group"]])
-    x = alt.X("tolerance:Q", scale=alt.Scale(zero=True, nice=False), title=x_title)
+    x = alt.X(
+        "tolerance:Q", scale=alt.Scale(zero=True, nice=False), axis=alt.Axis(tickCount=8), title=x_title
+    )
     y = alt.Y(
         "price:Q",
         scale=alt.Scale(zero=True),
@@ -116,15 +118,26 @@ def prices_chart(
         alt.layer(lines, dots).properties(width=560, height=300),
         look,
         title=title,
-        subtitle="Shadow price of each group that binds. At 0 the group does not hold accuracy back."
-        + (f" {len(idle)} groups never bind." if idle else ""),
+        subtitle=(
+            "Shadow price of each group that binds. At 0 the group does not hold accuracy back.",
+            f"{len(idle)} groups never bind." if idle else "",
+        ),
         description=sentence,
     )
 
 
 def _together(rows: list[Row], name: str) -> list[Row]:
-    """Add up the prices of several groups at each tolerance."""
-    sums: dict[float, float] = {}
+    """Add up the prices of several groups at each tolerance; a sum with a missing part is missing."""
+    prices: dict[float | None, list[float | None]] = {}
     for row in rows:
-        sums[row["tolerance"]] = sums.get(row["tolerance"], 0.0) + row["price"]
-    return [{"tolerance": at, "price": price, "name": name, "group": name} for at, price in sums.items()]
+        prices.setdefault(row["tolerance"], []).append(row["price"])
+    there = {at: [price for price in part if price is not None] for at, part in prices.items()}
+    return [
+        {
+            "tolerance": at,
+            "price": sum(there[at]) if len(there[at]) == len(part) else None,
+            "name": name,
+            "group": name,
+        }
+        for at, part in prices.items()
+    ]

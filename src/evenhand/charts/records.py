@@ -12,6 +12,8 @@ __all__ = ["Row", "known", "plain_text", "read_records", "shortened", "shown_gro
 
 Row = dict[str, Any]
 
+_JOINERS = "\u200c\u200d"
+
 
 def read_records(
     records: Iterable[Mapping[str, Any]],
@@ -20,6 +22,8 @@ def read_records(
     texts: tuple[str, ...] = (),
     numbers: tuple[str, ...] = (),
     optional: tuple[str, ...] = (),
+    choices: Mapping[str, tuple[str, ...]] | None = None,
+    infinite: bool = False,
 ) -> list[Row]:
     """Check records and make their values plain.
 
@@ -32,11 +36,15 @@ def read_records(
         Keys that every record must have.
     optional : tuple of str
         Keys of numbers that a record may lack.
+    choices : mapping, optional
+        Keys that a record may lack, each with what it can be; the first stands for what is missing.
+    infinite : bool
+        Whether infinite numbers mean something; otherwise they are missing.
 
     Returns
     -------
     list of dict
-        Texts as printable text. Numbers as floats, None where they are missing or NaN; infinite ones stay.
+        Texts as printable text. Numbers as floats, None where they are missing or NaN.
 
     Examples
     --------
@@ -55,7 +63,14 @@ def read_records(
             raise InputError(f"{chart}: record {place} lacks {absent}; it has {[*record]}")
         row: Row = {key: plain_text(record[key]) for key in texts}
         for key in (*numbers, *optional):
-            row[key] = _number(record.get(key), where=f"{chart}: record {place}, {key!r}")
+            number = _number(record.get(key), where=f"{chart}: record {place}, {key!r}")
+            row[key] = None if number is not None and math.isinf(number) and not infinite else number
+        for key, allowed in (choices or {}).items():
+            row[key] = allowed[0] if record.get(key) is None else record[key]
+            if row[key] not in allowed:
+                raise InputError(
+                    f"{chart}: record {place}, {key!r} is {row[key]!r}; it must be one of {[*allowed]}"
+                )
         rows.append(row)
     return rows
 
@@ -73,15 +88,19 @@ def _number(value: Any, *, where: str) -> float | None:
 def plain_text(value: Any) -> str:
     r"""Write a value as text; characters that cannot be printed, or that turn text around, become visible.
 
+    Joiners stay: emoji and some scripts are written with them.
+
     Examples
     --------
-    >>> plain_text("a\u202eb"), plain_text(None)
-    ('a\\u202eb', '(missing)')
+    >>> plain_text("a\u202eb"), plain_text(None), plain_text(" ")
+    ('a\\u202eb', '(missing)', '(empty)')
     """
     if value is None:
         return "(missing)"
     text = str(value)
-    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+    if not text.strip():
+        return "(empty)"
+    return "".join(c if c.isprintable() or c in _JOINERS else ascii(c)[1:-1] for c in text)
 
 
 def known(row: Row, *keys: str) -> bool:
