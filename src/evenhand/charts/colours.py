@@ -73,9 +73,15 @@ def mixed(one: str, other: str, share: float) -> str:
     return "#" + "".join(f"{round(a + share * (b - a)):02x}" for a, b in parts)
 
 
-def legible(look: Look, behind: str) -> str:
-    """Ink or paper, whichever is easier to read on a colour."""
-    return max((look.ink, look.paper), key=lambda colour: contrast(colour, behind))
+def legible(behind: str) -> str:
+    """Black or white, whichever is easier to read on a colour.
+
+    Examples
+    --------
+    >>> legible("#F0E442"), legible("#0072B2")
+    ('#000000', '#ffffff')
+    """
+    return max(("#000000", "#ffffff"), key=lambda ink: contrast(ink, behind))
 
 
 def contrast(one: str, other: str) -> float:

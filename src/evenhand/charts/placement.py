@@ -20,6 +20,10 @@ _WAYS: tuple[tuple[str, int, int], ...] = (
     ("center", 0, 18),
     ("left", 12, 0),
     ("right", -12, 0),
+    ("left", 4, -27),
+    ("right", -4, -27),
+    ("left", 4, 29),
+    ("right", -4, 29),
 )
 """How a name can stand to its point: alignment, and pixels to the right and down. The first are preferred."""
 

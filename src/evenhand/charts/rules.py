@@ -198,7 +198,7 @@ def weights_chart(
             behind = mixed(look.diverging[1], look.diverging[0 if weight < 0 else 2], abs(weight) / top)
             name = {"name": row["group"], "group": labels[row["group"]]}
             text = f"{weight:+.3f}" if known(row, "weight") else NO_VALUE
-            drawn.append({**row, **name, "text": text, "fill": behind, "ink": legible(look, behind)})
+            drawn.append({**row, **name, "text": text, "fill": behind, "ink": legible(behind)})
     columns = sorted({row["label"] for row in rows})
     x = alt.X(
         "label:N",
