@@ -1,5 +1,6 @@
 import json
 import pickle
+import re
 import sys
 
 import numpy as np

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 _HOMES = {
     "calibration_chart": "reliability",
     "changed_chart": "outcomes",
-    "frontier_chart": "tradeoff",
-    "prices_chart": "tradeoff",
+    "frontier_chart": "frontier",
+    "prices_chart": "prices",
     "rates_chart": "outcomes",
     "save_chart": "saving",
     "thresholds_chart": "rules",
@@ -20,11 +20,12 @@ _HOMES = {
 }
 
 if TYPE_CHECKING:
+    from evenhand.charts.frontier import frontier_chart
     from evenhand.charts.outcomes import changed_chart, rates_chart
+    from evenhand.charts.prices import prices_chart
     from evenhand.charts.reliability import calibration_chart
     from evenhand.charts.rules import thresholds_chart, weights_chart
     from evenhand.charts.saving import save_chart, to_svg
-    from evenhand.charts.tradeoff import frontier_chart, prices_chart
 
 __all__ = [
     "calibration_chart",

@@ -1,15 +1,15 @@
-"""How every chart looks: colours that differ for all eyes, shapes that differ in grey, words around it."""
+"""How every chart looks: letters, shapes and dashes that differ in grey, and the words around it."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from evenhand.charts.colours import Look
 from evenhand.charts.records import Row
-from evenhand.exceptions import InputError, MissingExtraError
+from evenhand.exceptions import MissingExtraError
 
 try:
     import altair as alt
@@ -22,83 +22,55 @@ if TYPE_CHECKING:
 __all__ = [
     "DASHES",
     "NO_VALUE",
-    "SHAPES",
     "SIDES",
-    "Look",
-    "Theme",
     "alt",
     "domain",
     "finished",
     "group_axis",
-    "look_of",
-    "many",
+    "intervals_note",
+    "line_styles",
+    "notes",
+    "own",
+    "paired_marks",
+    "point_marks",
     "table",
     "text_beside",
+    "text_over",
 ]
 
-Theme = Literal["light", "dark"]
 T = TypeVar("T")
 
 NO_VALUE = "no value"
 """Stands where a number is missing, so that it is not taken for 0."""
 
 SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
-SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
-DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [12, 3])
+SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-left")
+DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [12, 3], [4, 6], [10, 2, 2, 2, 2, 2])
 
 
-@dataclass(frozen=True)
-class Look:
-    """Colours of a theme.
-
-    Attributes
-    ----------
-    paper, ink, faint, grid : str
-        Background, text, secondary text, and lines behind the data.
-    colours : tuple of str
-        After Okabe and Ito, made darker or lighter where they would not stand out from the paper.
-    diverging : tuple of str
-        Below, at and above 0.
-    """
-
-    paper: str
-    ink: str
-    faint: str
-    grid: str
-    colours: tuple[str, ...]
-    diverging: tuple[str, str, str]
-
-
-_LOOKS = {
-    "light": Look(
-        paper="#ffffff",
-        ink="#1b1e23",
-        faint="#5b6068",
-        grid="#e3e5e8",
-        colours=("#0072B2", "#D55E00", "#009E73", "#B65A8E", "#9A6A00", "#555555"),
-        diverging=("#C75400", "#f4f4f2", "#0067A3"),
-    ),
-    "dark": Look(
-        paper="#15181d",
-        ink="#eceef0",
-        faint="#a9b0b8",
-        grid="#343a42",
-        colours=("#56B4E9", "#E69F00", "#35C79A", "#E08FBF", "#F0E442", "#BBBBBB"),
-        diverging=("#E69F00", "#262b32", "#56B4E9"),
-    ),
-}
-
-
-def look_of(theme: str) -> Look:
-    """Give the colours of a theme by its name."""
-    if theme not in _LOOKS:
-        raise InputError(f"theme is {theme!r}; it must be one of {[*_LOOKS]}")
-    return _LOOKS[theme]
-
-
-def many(kinds: Sequence[T], number: int) -> list[T]:
-    """Repeat kinds up to a number. Colours and dashes have different periods, so that pairs differ."""
+def _many(kinds: Sequence[T], number: int) -> list[T]:
+    """Repeat kinds up to a number. Shapes and dashes have another period than colours, so pairs differ."""
     return list(islice(cycle(kinds), number))
+
+
+def line_styles(names: list[str], look: Look) -> dict[str, Row]:
+    """Colour and dashes of each line, as they are put into its rows."""
+    pairs = zip(_many(look.colours, len(names)), _many(DASHES, len(names)), strict=True)
+    return {name: {"ink": ink, "dash": dash} for name, (ink, dash) in zip(names, pairs, strict=True)}
+
+
+def point_marks(field: str, names: list[str], look: Look, legend: alt.Legend | None) -> dict[str, Any]:
+    """Colour and shape of points; these make the legend."""
+    channels = {"color": (alt.Color, look.colours), "shape": (alt.Shape, SHAPES)}
+    return {
+        key: channel(
+            f"{field}:N",
+            scale=alt.Scale(domain=names, range=_many(kinds, len(names))),
+            sort=None,
+            legend=legend,
+        )
+        for key, (channel, kinds) in channels.items()
+    }
 
 
 def table(rows: Iterable[Row]) -> Any:
@@ -123,25 +95,95 @@ def domain(numbers: Iterable[float], *, include: Sequence[float] = (), margin: f
 
 def text_beside(rows: Iterable[Row], side: Literal["left", "right"], *, gap: int) -> alt.Chart:
     """Small text that ends left, or begins right, of where its rows are."""
-    align: Literal["left", "right"] = "right" if side == "left" else "left"
-    return alt.Chart(table(rows)).mark_text(align=align, dx=-gap if side == "left" else gap, fontSize=11)
+    ways: dict[str, Any] = {"left": {"align": "right", "dx": -gap}, "right": {"align": "left", "dx": gap}}
+    chart: alt.Chart = alt.Chart(table(rows)).mark_text(fontSize=11, **ways[side])
+    return chart
 
 
-def group_axis(labels: Iterable[str], *, labelled: bool = True) -> Any:
+def text_over(
+    rows: Iterable[Row], look: Look, encoding: Mapping[str, Any], **mark: Any
+) -> tuple[alt.Chart, alt.Chart]:
+    """Text that can be read on top of lines: the same letters on a rim of paper."""
+    data = table(rows)
+    rim = alt.Chart(data).mark_text(stroke=look.paper, strokeWidth=4, **mark).encode(**encoding)
+    return rim, alt.Chart(data).mark_text(**mark).encode(**encoding)
+
+
+def notes(rows: Iterable[Row], look: Look, **encoding: Any) -> tuple[alt.Chart, alt.Chart]:
+    """Say in small letters what cannot be drawn: the ``note`` of each row."""
+    mark = {"align": "left", "fontStyle": "italic", "fontSize": 11, "color": look.faint}
+    return text_over(rows, look, {"x": alt.value(4), "text": "note:N", **encoding}, **mark)
+
+
+def paired_marks(field: str, kinds: tuple[str, str], look: Look, *, compared: bool) -> dict[str, Any]:
+    """Tell what is from what it is compared with by colour, filling and shape.
+
+    Parameters
+    ----------
+    field : str
+        Has one of the kinds in each row.
+    kinds : (str, str)
+        What is compared with, and what is.
+    look : Look
+    compared : bool
+        Whether there is anything of the first kind; otherwise no legend is needed.
+
+    Returns
+    -------
+    dict
+        Channels of points.
+    """
+    channels = {
+        "color": (alt.Color, (look.colours[1], look.colours[0])),
+        "fill": (alt.Fill, (look.paper, look.colours[0])),
+        "shape": (alt.Shape, ("diamond", "circle")),
+    }
+    if not compared:
+        return {name: alt.value(values[1]) for name, (_, values) in channels.items()}
+    legend = alt.Legend(title=None, orient="top")
+    return {
+        name: channel(
+            f"{field}:N", scale=alt.Scale(domain=list(kinds), range=list(values)), sort=None, legend=legend
+        )
+        for name, (channel, values) in channels.items()
+    }
+
+
+def intervals_note(confidence: float | None, *, there: bool) -> str:
+    """Say what bars are, if there are any."""
+    level = "" if confidence is None else f"{100 * confidence:g} % "
+    return f"Bars: {level}intervals." if there else ""
+
+
+def group_axis(
+    labels: Iterable[str], *, labelled: bool = True, grid: bool = True, gap: float = 0.25
+) -> alt.Y:
     """One line per group, in the order given."""
-    axis = alt.Axis(title=None, labelLimit=420, labels=labelled, ticks=False, domain=False, grid=True)
-    return alt.Y("group:N", scale=alt.Scale(domain=list(labels)), sort=None, axis=axis)
+    axis = alt.Axis(
+        title=None, labelLimit=420, labels=labelled, labelPadding=8, ticks=False, domain=False, grid=grid
+    )
+    return alt.Y("group:N", scale=alt.Scale(domain=list(labels), paddingInner=gap), sort=None, axis=axis)
 
 
-def finished(chart: ChartType, look: Look, *, title: str, subtitle: str = "", description: str) -> ChartType:
+def own(field: str, *, of: str = "stroke") -> Any:
+    """A channel whose values are in the rows as they are, without a scale and without a legend."""
+    channels = {"stroke": alt.Stroke, "dash": alt.StrokeDash, "fill": alt.Fill}
+    return channels[of](f"{field}:N", scale=None, legend=None)
+
+
+def finished(
+    chart: ChartType, look: Look, *, title: str, subtitle: Iterable[str], description: str
+) -> ChartType:
     """Put the words around a chart, and dress it.
 
     Parameters
     ----------
     chart : altair chart
     look : Look
-    title, subtitle : str
-        In plain words. The subtitle is broken into lines.
+    title : str
+        In plain words.
+    subtitle : iterable of str
+        Sentences; empty ones are left out.
     description : str
         What the chart shows, in a sentence, for those who do not see it.
 
@@ -150,16 +192,30 @@ def finished(chart: ChartType, look: Look, *, title: str, subtitle: str = "", de
     altair chart
         On transparent paper; ``usermeta`` has the colour of the paper that it is made for.
     """
-    words = alt.TitleParams(text=title, subtitle=textwrap.wrap(subtitle, 92))
-    dressed: ChartType = (
-        chart.properties(title=words, description=description, usermeta={"paper": look.paper})
-        .configure(
-            background="transparent",
-            padding=12,
-            font="Arial, Liberation Sans, Helvetica, DejaVu Sans, sans-serif",
-        )
-        .configure_view(stroke=None)
-        .configure_title(
+    # One call: each one copies the whole chart, data included.
+    dressed: ChartType = chart.properties(
+        title=alt.TitleParams(text=title, subtitle=textwrap.wrap(" ".join(filter(None, subtitle)), 92)),
+        description=description,
+        usermeta={"paper": look.paper},
+        config=_config(look),
+    )
+    return dressed
+
+
+def _config(look: Look) -> alt.Config:
+    letters: dict[str, Any] = {
+        "labelColor": look.ink,
+        "titleColor": look.ink,
+        "labelFontSize": 12,
+        "titleFontSize": 12,
+    }
+    return alt.Config(
+        background="transparent",
+        padding=12,
+        font="Arial, Liberation Sans, Helvetica, DejaVu Sans, sans-serif",
+        view=alt.ViewConfig(stroke=None),
+        text=alt.MarkConfig(color=look.ink, fontSize=12),
+        title=alt.TitleConfig(
             anchor="start",
             frame="bounds",
             color=look.ink,
@@ -168,28 +224,21 @@ def finished(chart: ChartType, look: Look, *, title: str, subtitle: str = "", de
             subtitleFontSize=12,
             subtitlePadding=5,
             offset=14,
-        )
-        .configure_axis(
-            labelColor=look.ink,
-            titleColor=look.ink,
-            labelFontSize=12,
-            titleFontSize=12,
+        ),
+        axis=alt.AxisConfig(
+            **letters,
             titleFontWeight="normal",
             titlePadding=8,
+            labelFlush=False,
             gridColor=look.grid,
             domainColor=look.faint,
             tickColor=look.faint,
-        )
-        .configure_legend(
-            labelColor=look.ink,
-            titleColor=look.ink,
-            labelFontSize=12,
-            titleFontSize=12,
+        ),
+        legend=alt.LegendConfig(
+            **letters,
             titleFontWeight="normal",
             labelLimit=340,
             symbolSize=90,
             symbolStrokeWidth=2,
-        )
-        .configure_text(color=look.ink, fontSize=12)
+        ),
     )
-    return dressed

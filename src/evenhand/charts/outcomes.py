@@ -5,20 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from evenhand.charts.colours import Look, Theme, look_of
 from evenhand.charts.look import (
+    DASHES,
     NO_VALUE,
     SIDES,
-    Look,
-    Theme,
     alt,
     domain,
     finished,
     group_axis,
-    look_of,
+    intervals_note,
+    notes,
+    own,
+    paired_marks,
     table,
     text_beside,
 )
-from evenhand.charts.records import Row, known, plain_text, read_records, shown_groups
+from evenhand.charts.records import Row, known, read_records, shown_groups
 
 if TYPE_CHECKING:
     from altair.typing import ChartType
@@ -70,16 +73,14 @@ def rates_chart(
     'Selection rate: 0.110 (F) to 0.300 (M), everyone 0.240.'
     """
     look = look_of(theme)
-    given = [dict(record) if isinstance(record, Mapping) else record for record in records]
     rows = read_records(
-        given,
+        records,
         chart="rates_chart",
         texts=("group", "quantity"),
         numbers=("value",),
         optional=("low", "high"),
+        choices={"when": ("after", "before")},
     )
-    for row, record in zip(rows, given, strict=True):
-        row["when"] = plain_text(record.get("when") or "after")
     paired = any(row["when"] == "before" for row in rows)
     quantities = list(dict.fromkeys(row["quantity"] for row in rows))
     everyone = [row for row in rows if row["group"] == overall]
@@ -116,17 +117,15 @@ def rates_chart(
         )
         for place, quantity in enumerate(quantities)
     ]
-    intervals = "Bars: intervals" if confidence is None else f"Bars: {confidence:.0%} intervals"
-    notes = [
-        "Line across: everyone." if everyone else "",
-        f"{intervals}." if any(known(row, "low", "high") for row in drawn) else "",
-        f"{left_out} groups nearer to everyone are not drawn." if left_out else "",
-    ]
     return finished(
         alt.concat(*panels, columns=columns, spacing=22),
         look,
         title=title,
-        subtitle=" ".join(filter(None, notes)),
+        subtitle=(
+            "Vertical lines: everyone." if everyone else "",
+            intervals_note(confidence, there=any(known(row, "low", "high") for row in drawn)),
+            f"{left_out} groups nearer to everyone are not drawn." if left_out else "",
+        ),
         description=" ".join(_rates_sentence(quantity, groups, everyone) for quantity in quantities),
     )
 
@@ -142,49 +141,31 @@ def _rates_panel(
     labelled: bool,
     width: int,
 ) -> Any:
+    for row in (*rows, *everyone):
+        first = paired and row["when"] == "before"
+        row["ink"], row["dash"] = (look.colours[1], DASHES[1]) if first else (look.colours[0], DASHES[0])
     there = [row for row in rows if known(row, "value")]
     ends = [row[key] for row in (*there, *everyone) for key in ("value", "low", "high") if known(row, key)]
     scale = alt.Scale(domain=domain(ends, include=[0.0]), nice=True)
-    x = alt.X("value:Q", scale=scale, title=quantity, axis=alt.Axis(tickCount=4, format="~g"))
+    x = alt.X("value:Q", scale=scale, title=quantity, axis=alt.Axis(tickCount=3, format="~g"))
     y = group_axis(labels, labelled=labelled)
-    colour = _by_when(look.colours[1], look.colours[0], paired=paired)
-    across = (
-        {"yOffset": alt.YOffset("when:N", scale=alt.Scale(domain=list(_WHEN)), sort=None)} if paired else {}
-    )
+    across = {"yOffset": alt.YOffset("when:N", scale=alt.Scale(domain=list(_WHEN)), sort=None)}
+    place: dict[str, Any] = {"y": y, **(across if paired else {})}
     words = ["name:N", "quantity:N", "when:N", alt.Tooltip("value:Q", format=".4f")]
     words += [alt.Tooltip(f"{end}:Q", format=".4f") for end in ("low", "high")]
     layers = [
         alt.Chart(table(row for row in everyone if known(row, "value")))
         .mark_rule(strokeWidth=1.5)
-        .encode(x=x, color=colour, strokeDash=_by_when([4, 3], [1, 0], paired=paired), tooltip=words),
+        .encode(x=x, stroke=own("ink"), strokeDash=own("dash", of="dash"), tooltip=words),
         alt.Chart(table(row for row in there if known(row, "low", "high")))
         .mark_rule(strokeWidth=2, opacity=0.55)
-        .encode(x=alt.X("low:Q", scale=scale), x2="high:Q", y=y, color=colour, **across),
+        .encode(x=alt.X("low:Q", scale=scale), x2="high:Q", stroke=own("ink"), **place),
         alt.Chart(table(there))
         .mark_point(size=60, strokeWidth=2, opacity=1)
-        .encode(
-            x=x,
-            y=y,
-            color=colour,
-            fill=_by_when(look.paper, look.colours[0], paired=paired),
-            shape=_by_when("diamond", "circle", paired=paired, legend=paired),
-            tooltip=words,
-            **across,
-        ),
-        alt.Chart(table({**row, "note": NO_VALUE} for row in rows if not known(row, "value")))
-        .mark_text(align="left", fontStyle="italic", fontSize=11, color=look.faint)
-        .encode(x=alt.value(4), y=y, text="note:N", **across),
+        .encode(x=x, tooltip=words, **place, **paired_marks("when", _WHEN, look, compared=paired)),
+        *notes([{**row, "note": NO_VALUE} for row in rows if not known(row, "value")], look, **place),
     ]
-    return alt.layer(*layers).properties(width=width, height=alt.Step(19 if paired else 22))
-
-
-def _by_when(before: Any, after: Any, *, paired: bool, legend: bool = False) -> Any:
-    """What tells before from after: the channel's value for each."""
-    if not paired:
-        return alt.value(after)
-    scale = alt.Scale(domain=list(_WHEN), range=[before, after])
-    key = alt.Legend(title=None, orient="top") if legend else None
-    return {"field": "when", "type": "nominal", "scale": scale.to_dict(), "legend": key and key.to_dict()}
+    return alt.layer(*layers).properties(width=width, height=alt.Step(14 if paired else 22))
 
 
 def _rates_sentence(quantity: str, groups: list[Row], everyone: list[Row]) -> str:
@@ -251,16 +232,17 @@ def changed_chart(
         for place, (change, side) in enumerate((("newly selected", "right"), ("no longer selected", "left"))):
             people = row[("up", "down")[place]]
             part = {"change": change, "side": side, "at": share[place] if side == "right" else -share[place]}
-            parts.append({**name, **part, "label": f"{share[place]:.1%} ({people:,.0f})"})
+            label = f"{share[place]:.1%} ({people:,.0f})" if people or not any(share) else ""
+            parts.append({**name, **part, "people": people, "label": label})
     widest = max((abs(part["at"]) for part in parts), default=0.0) or 0.01
     # A third of the axis on either side is kept for the numbers beside the bars.
     x = alt.X(
         "at:Q",
         scale=alt.Scale(domain=[-1.5 * widest, 1.5 * widest], nice=False),
         axis=alt.Axis(labelExpr="format(abs(datum.value), '~%')", tickCount=7),
-        title="← no longer selected      share of the group      newly selected →",
+        title="← no longer selected · share of the group · newly selected →",
     )
-    y = group_axis(labels.values())
+    y = group_axis(labels.values(), grid=False)
     colour = alt.Color(
         "change:N",
         scale=alt.Scale(
@@ -271,7 +253,7 @@ def changed_chart(
     bars = (
         alt.Chart(table(parts))
         .mark_bar(height={"band": 0.62})
-        .encode(x=x, y=y, color=colour, tooltip=["name:N", "change:N", "label:N"])
+        .encode(x=x, y=y, color=colour, tooltip=["name:N", "change:N", "people:Q"])
     )
     numbers = [
         text_beside((part for part in parts if part["side"] == side), side, gap=5).encode(
@@ -279,19 +261,18 @@ def changed_chart(
         )
         for side in SIDES
     ]
-    gaps = (
-        alt.Chart(table(missing))
-        .mark_text(fontStyle="italic", fontSize=11, color=look.faint)
-        .encode(y=y, x=alt.value(270), text="note:N")
-    )
     zero = alt.Chart(table([{"at": 0}])).mark_rule(color=look.ink).encode(x="at:Q")
-    chart = alt.layer(bars, *numbers, gaps, zero).properties(width=540, height=alt.Step(24))
-    left = f" {left_out} groups with fewer changes are not drawn." if left_out else ""
+    chart = alt.layer(bars, *numbers, zero, *notes(missing, look, y=y)).properties(
+        width=540, height=alt.Step(24)
+    )
     return finished(
         chart,
         look,
         title=title,
-        subtitle=f"Share of each group, and number of people.{left}",
+        subtitle=(
+            "Share of each group, and number of people.",
+            f"{left_out} groups with fewer changes are not drawn." if left_out else "",
+        ),
         description=_changed_sentence(shares),
     )
 

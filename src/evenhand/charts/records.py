@@ -8,12 +8,11 @@ from typing import Any
 
 from evenhand.exceptions import InputError
 
-__all__ = ["Row", "known", "plain_text", "read_records", "shown_groups"]
+__all__ = ["Row", "known", "plain_text", "read_records", "shortened", "shown_groups"]
 
 Row = dict[str, Any]
 
-_LONGEST = 42
-"""Characters of a name that fit beside a chart; longer ones lose their middle."""
+_JOINERS = "\u200c\u200d"
 
 
 def read_records(
@@ -23,6 +22,8 @@ def read_records(
     texts: tuple[str, ...] = (),
     numbers: tuple[str, ...] = (),
     optional: tuple[str, ...] = (),
+    choices: Mapping[str, tuple[str, ...]] | None = None,
+    infinite: bool = False,
 ) -> list[Row]:
     """Check records and make their values plain.
 
@@ -35,11 +36,15 @@ def read_records(
         Keys that every record must have.
     optional : tuple of str
         Keys of numbers that a record may lack.
+    choices : mapping, optional
+        Keys that a record may lack, each with what it can be; the first stands for what is missing.
+    infinite : bool
+        Whether infinite numbers mean something; otherwise they are missing.
 
     Returns
     -------
     list of dict
-        Texts as printable text. Numbers as floats, None where they are missing or NaN; infinite ones stay.
+        Texts as printable text. Numbers as floats, None where they are missing or NaN.
 
     Examples
     --------
@@ -58,7 +63,14 @@ def read_records(
             raise InputError(f"{chart}: record {place} lacks {absent}; it has {[*record]}")
         row: Row = {key: plain_text(record[key]) for key in texts}
         for key in (*numbers, *optional):
-            row[key] = _number(record.get(key), where=f"{chart}: record {place}, {key!r}")
+            number = _number(record.get(key), where=f"{chart}: record {place}, {key!r}")
+            row[key] = None if number is not None and math.isinf(number) and not infinite else number
+        for key, allowed in (choices or {}).items():
+            row[key] = allowed[0] if record.get(key) is None else record[key]
+            if row[key] not in allowed:
+                raise InputError(
+                    f"{chart}: record {place}, {key!r} is {row[key]!r}; it must be one of {[*allowed]}"
+                )
         rows.append(row)
     return rows
 
@@ -76,15 +88,19 @@ def _number(value: Any, *, where: str) -> float | None:
 def plain_text(value: Any) -> str:
     r"""Write a value as text; characters that cannot be printed, or that turn text around, become visible.
 
+    Joiners stay: emoji and some scripts are written with them.
+
     Examples
     --------
-    >>> plain_text("a\u202eb"), plain_text(None)
-    ('a\\u202eb', '(missing)')
+    >>> plain_text("a\u202eb"), plain_text(None), plain_text(" ")
+    ('a\\u202eb', '(missing)', '(empty)')
     """
     if value is None:
         return "(missing)"
     text = str(value)
-    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+    if not text.strip():
+        return "(empty)"
+    return "".join(c if c.isprintable() or c in _JOINERS else ascii(c)[1:-1] for c in text)
 
 
 def known(row: Row, *keys: str) -> bool:
@@ -132,10 +148,10 @@ def shown_groups(
     kept.sort(key=lambda name: _first(order(name)))
     labels: dict[str, str] = {}
     for name in kept:
-        label, again = _shortened(name), 1
+        label, again = shortened(name), 1
         while label in labels.values():
             again += 1
-            label = f"{_shortened(name)} ({again})"
+            label = f"{shortened(name)} ({again})"
         labels[name] = label
     return labels, len(names) - len(kept)
 
@@ -145,8 +161,15 @@ def _first(value: float | None) -> float:
     return math.inf if value is None else -value
 
 
-def _shortened(name: str) -> str:
-    if len(name) <= _LONGEST:
+def shortened(name: str, most: int = 42) -> str:
+    """Take letters out of the middle of a long name.
+
+    Examples
+    --------
+    >>> shortened("a long name of a group", 12)
+    'a long …roup'
+    """
+    if len(name) <= most:
         return name
-    tail = _LONGEST // 3
-    return f"{name[: _LONGEST - tail - 1]}…{name[-tail:]}"
+    tail = most // 3
+    return f"{name[: most - tail - 1]}…{name[-tail:]}"

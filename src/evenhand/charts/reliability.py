@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from evenhand.charts.look import NO_VALUE, Look, Theme, alt, finished, look_of, table
+from evenhand.charts.colours import Look, Theme, look_of
+from evenhand.charts.look import NO_VALUE, alt, finished, intervals_note, notes, table
 from evenhand.charts.records import Row, known, read_records, shown_groups
 
 if TYPE_CHECKING:
@@ -14,12 +16,14 @@ if TYPE_CHECKING:
 __all__ = ["calibration_chart"]
 
 _COLUMNS = 4
-_SIDE = 165
+_SIDE, _LARGE = 165, 280
+"""Pixels of a panel, and of one or two."""
 
 
 def calibration_chart(
     records: Iterable[Mapping[str, Any]],
     *,
+    confidence: float | None = None,
     title: str = "Do the probabilities hold in each group?",
     theme: Theme = "light",
     max_groups: int = 12,
@@ -32,6 +36,8 @@ def calibration_chart(
     ----------
     records : iterable of mappings
         One per group and bin: ``group``, ``predicted``, ``observed``; optional ``low``, ``high``, ``n``.
+    confidence : float, optional
+        Of the intervals, for the subtitle.
     title : str
     theme : {"light", "dark"}
     max_groups : int
@@ -64,43 +70,60 @@ def calibration_chart(
     drawn = [{**row, "name": row["group"]} for row in there if row["group"] in labels]
     most = max((row["n"] for row in drawn if known(row, "n")), default=1.0)
     columns = min(len(labels), _COLUMNS)
+    side = _LARGE if columns <= 2 else _SIDE
     panels = [
         _panel(
             [row for row in drawn if row["group"] == group],
-            label if not size[group] else f"{label}  (n = {size[group]:,.0f})",
+            alt.TitleParams(
+                text=textwrap.wrap(label, side // 6),
+                subtitle=f"{size[group]:,.0f} people" if size[group] else "",
+                fontSize=12,
+                fontWeight="normal",
+                frame="group",
+                limit=side + 10,
+                offset=6,
+                subtitleFontSize=11,
+                subtitlePadding=2,
+            ),
             look,
+            side=side,
             most=most,
             left=place % columns == 0,
             below=place + columns >= len(labels),
         )
         for place, (group, label) in enumerate(labels.items())
     ]
-    left = f" {left_out} smaller groups are not drawn." if left_out else ""
     return finished(
         alt.concat(*panels, columns=columns, spacing=18),
         look,
         title=title,
-        subtitle="On the dashed line, predicted and observed agree. Above it more people have the label than "
-        f"predicted. Bars: intervals. Larger points: more people.{left}",
+        subtitle=(
+            "On the dashed line, predicted and observed agree.",
+            "Above it more people have the label than predicted.",
+            intervals_note(confidence, there=any(known(row, "low", "high") for row in drawn)),
+            "Larger points: more people." if any(size.values()) else "",
+            f"{left_out} smaller groups are not drawn." if left_out else "",
+        ),
         description=_sentence(there),
     )
 
 
-def _panel(rows: list[Row], name: str, look: Look, *, most: float, left: bool, below: bool) -> Any:
+def _panel(
+    rows: list[Row], heading: alt.TitleParams, look: Look, *, side: int, most: float, left: bool, below: bool
+) -> Any:
     scale = alt.Scale(domain=[0, 1], nice=False)
-    axis = alt.Axis(values=[0, 0.25, 0.5, 0.75, 1], format="~g")
+    axis = alt.Axis(values=[0, 0.25, 0.5, 0.75, 1], format=".2~f")
     x = alt.X("predicted:Q", scale=scale, axis=axis, title="predicted probability" if below else None)
     y = alt.Y("observed:Q", scale=scale, axis=axis, title="observed share" if left else None)
     words = [
         "name:N",
         *(alt.Tooltip(f"{key}:Q", format=".4f") for key in ("predicted", "observed", "low", "high")),
     ]
-    area = alt.Size("n:Q", scale=alt.Scale(domain=[0, most], range=[12, 170]), legend=None)
+    area = alt.Size("n:Q", scale=alt.Scale(domain=[0, most], range=[18, 170]), legend=None)
     layers = [
         alt.Chart(table([{"predicted": 0, "observed": 0}, {"predicted": 1, "observed": 1}]))
         .mark_line(color=look.faint, strokeDash=[4, 4], strokeWidth=1)
         .encode(x=x, y=y),
-        alt.Chart(table(rows)).mark_line(color=look.colours[0], strokeWidth=1, opacity=0.6).encode(x=x, y=y),
         alt.Chart(table(row for row in rows if known(row, "low", "high")))
         .mark_rule(color=look.colours[0], strokeWidth=1.5, opacity=0.55)
         .encode(x=x, y=alt.Y("low:Q", scale=scale), y2="high:Q"),
@@ -109,15 +132,8 @@ def _panel(rows: list[Row], name: str, look: Look, *, most: float, left: bool, b
         .encode(x=x, y=y, size=area, tooltip=[*words, alt.Tooltip("n:Q", format=",.0f")]),
     ]
     if not rows:
-        layers.append(
-            alt.Chart(table([{"note": NO_VALUE}]))
-            .mark_text(fontStyle="italic", color=look.faint)
-            .encode(x=alt.value(_SIDE / 2), y=alt.value(_SIDE / 2), text="note:N")
-        )
-    heading = alt.TitleParams(
-        text=name, fontSize=12, fontWeight="normal", anchor="start", frame="group", limit=_SIDE + 10, offset=6
-    )
-    return alt.layer(*layers).properties(width=_SIDE, height=_SIDE, title=heading)
+        layers += notes([{"note": NO_VALUE}], look, y=alt.value(side / 2))
+    return alt.layer(*layers).properties(width=side, height=side, title=heading)
 
 
 def _sentence(rows: list[Row]) -> str:

@@ -6,15 +6,17 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from evenhand.charts.colours import Theme, legible, look_of, mixed
 from evenhand.charts.look import (
     NO_VALUE,
     SIDES,
-    Theme,
     alt,
     domain,
     finished,
     group_axis,
-    look_of,
+    notes,
+    own,
+    paired_marks,
     table,
     text_beside,
 )
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from altair.typing import ChartType
 
 __all__ = ["thresholds_chart", "weights_chart"]
+
+_KINDS = ("without the requirement", "with it")
 
 
 def thresholds_chart(
@@ -65,6 +69,7 @@ def thresholds_chart(
         texts=("group",),
         numbers=("threshold",),
         optional=("unconstrained",),
+        infinite=True,
     )
     threshold = {row["group"]: row["threshold"] for row in rows}
     shift = {
@@ -76,9 +81,9 @@ def thresholds_chart(
     drawn = [
         {**row, "name": row["group"], "group": labels[row["group"]]} for row in rows if row["group"] in labels
     ]
-    compared = bool(shift)
     for row in drawn:
         row["note"] = _in_words(row["threshold"])
+        row["threshold"] = row["threshold"] if known(row, "threshold") else None
         row["label"] = f"{row['threshold']:.3f}" if known(row, "threshold") else ""
         lowered = known(row, "threshold", "unconstrained") and row["threshold"] < row["unconstrained"]
         row["side"] = "left" if lowered else "right"
@@ -86,28 +91,20 @@ def thresholds_chart(
     both = [row for row in there if known(row, "unconstrained")]
     numbers = [row[key] for row in there for key in ("threshold", "unconstrained") if known(row, key)]
     inside = all(0 <= number <= 1 for number in numbers)
-    scale = alt.Scale(domain=[0, 1] if inside else domain(numbers, include=[0.0, 1.0]), nice=False)
+    # Numbers stand beside their marks, so that there must be room beyond 0 and 1.
+    scale = alt.Scale(domain=domain(numbers, include=[-0.08, 1.08]), nice=False)
+    axis = alt.Axis(values=[k / 10 for k in range(11)]) if inside else alt.Axis()
     y = group_axis(labels.values())
     x = alt.X(
-        "threshold:Q", scale=scale, title="threshold on the score P(Y = 1 given the person and the group)"
-    )
-    kinds = ["with the requirement", "without"] if compared else ["with the requirement"]
-    key = alt.Legend(title=None, orient="top") if compared else None
-    shape = alt.Shape(
-        "kind:N", scale=alt.Scale(domain=kinds, range=["circle", "diamond"][: len(kinds)]), legend=key
-    )
-    colour = alt.Color(
-        "kind:N",
-        scale=alt.Scale(domain=kinds, range=[look.colours[0], look.colours[1]][: len(kinds)]),
-        legend=key,
-    )
-    fill = alt.Fill(
-        "kind:N", scale=alt.Scale(domain=kinds, range=[look.colours[0], look.paper][: len(kinds)]), legend=key
+        "threshold:Q",
+        scale=scale,
+        axis=axis,
+        title="threshold on the score P(Y = 1 given the person and the group)",
     )
     words = ["name:N", *(alt.Tooltip(f"{part}:Q", format=".4f") for part in ("threshold", "unconstrained"))]
     dots = [
         {**row, "at": row[part], "kind": kind}
-        for part, kind in (("unconstrained", "without"), ("threshold", "with the requirement"))
+        for part, kind in zip(("unconstrained", "threshold"), _KINDS, strict=True)
         for row in drawn
         if known(row, part)
     ]
@@ -117,16 +114,14 @@ def thresholds_chart(
         .encode(x=x, x2="unconstrained:Q", y=y),
         alt.Chart(table(dots))
         .mark_point(size=80, strokeWidth=2, opacity=1)
-        .encode(x=alt.X("at:Q", scale=scale), y=y, shape=shape, color=colour, fill=fill, tooltip=words),
+        .encode(x="at:Q", y=y, tooltip=words, **paired_marks("kind", _KINDS, look, compared=bool(shift))),
         *(
             text_beside((row for row in there if row["side"] == side), side, gap=9).encode(
                 x=x, y=y, text="label:N"
             )
             for side in SIDES
         ),
-        alt.Chart(table(row for row in drawn if row["note"]))
-        .mark_text(align="left", fontStyle="italic", fontSize=11, color=look.faint)
-        .encode(x=alt.value(4), y=y, text="note:N"),
+        *notes([row for row in drawn if row["note"]], look, y=y),
     ]
     found = sorted(there, key=lambda row: row["threshold"])
     sentence = f"Thresholds: {NO_VALUE}."
@@ -136,12 +131,14 @@ def thresholds_chart(
             f"The threshold is {low['threshold']:.3f} ({low['name']}) at the lowest and "
             f"{high['threshold']:.3f} ({high['name']}) at the highest."
         )
-    left = f" {left_out} groups whose threshold moved less are not drawn." if left_out else ""
     return finished(
         alt.layer(*layers).properties(width=540, height=alt.Step(24)),
         look,
         title=title,
-        subtitle=f"A person is selected if the score is above the threshold of the person's group.{left}",
+        subtitle=(
+            "A person is selected if the score is above the threshold of the person's group.",
+            f"{left_out} groups whose threshold moved less are not drawn." if left_out else "",
+        ),
         description=sentence,
     )
 
@@ -194,19 +191,14 @@ def weights_chart(
         largest[row["group"]] = max(largest.get(row["group"], 0.0), abs(row["weight"]))
     labels, left_out = shown_groups(rows, order=lambda _: 0.0, weight=largest.get, most=max_groups)
     top = max(largest.values(), default=0.0) or 1.0
-    drawn = [
-        {
-            **row,
-            "name": row["group"],
-            "group": labels[row["group"]],
-            "text": f"{row['weight']:+.3f}".replace("-", "\N{MINUS SIGN}")
-            if known(row, "weight")
-            else NO_VALUE,
-            "strong": known(row, "weight") and abs(row["weight"]) > 0.5 * top,
-        }
-        for row in rows
-        if row["group"] in labels
-    ]
+    drawn = []
+    for row in rows:
+        if row["group"] in labels:
+            weight = row["weight"] if known(row, "weight") else 0.0
+            behind = mixed(look.diverging[1], look.diverging[0 if weight < 0 else 2], abs(weight) / top)
+            name = {"name": row["group"], "group": labels[row["group"]]}
+            text = f"{weight:+.3f}" if known(row, "weight") else NO_VALUE
+            drawn.append({**row, **name, "text": text, "fill": behind, "ink": legible(behind)})
     columns = sorted({row["label"] for row in rows})
     x = alt.X(
         "label:N",
@@ -215,36 +207,27 @@ def weights_chart(
         axis=alt.Axis(orient="top", labelAngle=0, ticks=False, domain=False),
         title="label Y",
     )
-    y = group_axis(labels.values())
-    colour = alt.Color(
-        "weight:Q",
-        scale=alt.Scale(domain=[-top, 0, top], range=list(look.diverging)),
-        legend=alt.Legend(title="weight", format="+.2~f", gradientLength=120, values=[-top, 0, top]),
-    )
+    y = group_axis(labels.values(), grid=False, gap=0.08)
+    words = ["name:N", "label:N", alt.Tooltip("weight:Q", format="+.6f")]
     cells = [
         alt.Chart(table(row for row in drawn if known(row, "weight")))
         .mark_rect(stroke=look.paper, strokeWidth=2)
-        .encode(
-            x=x, y=y, color=colour, tooltip=["name:N", "label:N", alt.Tooltip("weight:Q", format="+.6f")]
-        ),
-        *(
-            alt.Chart(table(row for row in drawn if row["strong"] is strong))
-            .mark_text(fontSize=12, color=look.paper if strong else look.ink)
-            .encode(x=x, y=y, text="text:N")
-            for strong in (False, True)
-        ),
+        .encode(x=x, y=y, fill=own("fill", of="fill"), tooltip=words),
+        alt.Chart(table(drawn)).mark_text().encode(x=x, y=y, text="text:N", fill=own("ink", of="fill")),
     ]
     sentence = f"Weights: {NO_VALUE}."
     if there:
         low, high = (choose(there, key=lambda row: row["weight"]) for choose in (min, max))
         ends = (f"{row['weight']:+.3f} ({row['group']}, label {row['label']})" for row in (low, high))
         sentence = f"Weights go from {' to '.join(ends)}."
-    left = f" {left_out} groups with smaller weights are not drawn." if left_out else ""
     return finished(
         alt.layer(*cells).properties(width=alt.Step(150), height=alt.Step(26)),
         look,
         title=title,
-        subtitle="A person is selected if the sum of weight times probability of group and label is above 0. "
-        f"Positive weights speak for selection, negative ones against.{left}",
+        subtitle=(
+            "A person is selected if the sum of weight times probability of group and label is above 0.",
+            "Positive weights speak for selection, negative ones against.",
+            f"{left_out} groups with smaller weights are not drawn." if left_out else "",
+        ),
         description=sentence,
     )

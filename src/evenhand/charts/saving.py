@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import secrets
 from pathlib import Path
@@ -52,7 +53,7 @@ def save_chart(chart: ChartType, path: str | Path, *, scale: float = 2.0) -> Pat
         raise InputError(f"{path.name!r} must end in .png, .svg or .json; charts are written as one of these")
     if not path.parent.is_dir():
         raise InputError(f"there is no folder {str(path.parent)!r} to write {path.name!r} to; make it first")
-    content = _rendered(chart.to_dict(), path.suffix.lower(), scale)
+    content = _rendered(chart.to_dict(validate=False), path.suffix.lower(), scale)
     unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         unfinished.write_bytes(content)
@@ -73,7 +74,9 @@ def _rendered(definition: dict[str, Any], suffix: str, scale: float) -> bytes:
     definition = {**definition, "config": {**definition.get("config", {}), "background": paper}}
     version = ".".join(alt.SCHEMA_VERSION.split(".")[:2])
     if suffix == ".svg":
-        return vl_convert.vegalite_to_svg(definition, vl_version=version, allowed_base_urls=[]).encode()
+        picture = vl_convert.vegalite_to_svg(definition, vl_version=version, allowed_base_urls=[])
+        words = html.escape(definition.get("description", ""))
+        return picture.replace("<svg", f'<svg role="img" aria-label="{words}"', 1).encode()
     return bytes(
         vl_convert.vegalite_to_png(definition, vl_version=version, scale=scale, allowed_base_urls=[])
     )

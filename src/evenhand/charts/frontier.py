@@ -1,0 +1,191 @@
+"""What fairness costs: the frontier of accuracy and disparity."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from evenhand.charts.colours import Look, Theme, look_of
+from evenhand.charts.look import (
+    NO_VALUE,
+    alt,
+    domain,
+    finished,
+    intervals_note,
+    line_styles,
+    own,
+    point_marks,
+    table,
+    text_over,
+)
+from evenhand.charts.placement import placed
+from evenhand.charts.records import Row, known, read_records, shortened
+
+if TYPE_CHECKING:
+    from altair.typing import ChartType
+
+__all__ = ["frontier_chart"]
+
+_WIDTH, _HEIGHT = 560, 380
+_UP, _ACROSS = ("accuracy_low", "accuracy_high"), ("disparity_low", "disparity_high")
+_MOST_BARS = 6
+"""Error bars per curve; further ones hide the curve."""
+
+
+def frontier_chart(
+    records: Iterable[Mapping[str, Any]],
+    *,
+    x_title: str = "disparity",
+    y_title: str = "accuracy",
+    confidence: float | None = None,
+    title: str = "What fairness costs in accuracy",
+    theme: Theme = "light",
+) -> ChartType:
+    """Draw accuracy against disparity: curves over the tolerance, and other classifiers as points.
+
+    Parameters
+    ----------
+    records : iterable of mappings
+        ``curve`` (its name), ``accuracy``, ``disparity``; optional ``tolerance``, ``accuracy_low``,
+        ``accuracy_high``, ``disparity_low``, ``disparity_high``, and ``kind``: "curve", or "point" for a
+        classifier that is compared. Curves go by tolerance, or by disparity if they have none.
+    x_title, y_title : str
+        What disparity and accuracy are, such as "mean difference, demographic parity". Less disparity is
+        fairer.
+    confidence : float, optional
+        Of the intervals, for the subtitle.
+    title : str
+    theme : {"light", "dark"}
+
+    Returns
+    -------
+    altair chart
+
+    Examples
+    --------
+    >>> frontier_chart([
+    ...     {"curve": "blind", "tolerance": 0.00, "accuracy": 0.83, "disparity": 0.01},
+    ...     {"curve": "blind", "tolerance": 0.10, "accuracy": 0.85, "disparity": 0.11},
+    ... ]).description
+    'Accuracy against disparity. blind: 0.830 at 0.010 to 0.850 at 0.110.'
+    """
+    look = look_of(theme)
+    rows = read_records(
+        records,
+        chart="frontier_chart",
+        texts=("curve",),
+        numbers=("accuracy", "disparity"),
+        optional=("tolerance", *_UP, *_ACROSS),
+        choices={"kind": ("curve", "point")},
+    )
+    names = list(dict.fromkeys(row["curve"] for row in sorted(rows, key=lambda row: str(row["kind"]))))
+    style = line_styles(names, look)
+    for row in rows:
+        order = row["disparity"] if row["tolerance"] is None else row["tolerance"]
+        row.update(style[row["curve"]], order=order)
+    there = [row for row in rows if known(row, "accuracy", "disparity")]
+    points = [row for row in there if row["kind"] == "point"]
+    lines = sorted((row for row in rows if row["kind"] == "curve"), key=_along)
+    curves = {name: found for name in names if (found := [row for row in lines if row["curve"] == name])}
+    plane = _Plane(
+        x=domain(
+            [row[key] for row in there for key in ("disparity", *_ACROSS) if known(row, key)], include=[0.0]
+        ),
+        y=domain([row[key] for row in there for key in ("accuracy", *_UP) if known(row, key)], margin=0.08),
+    )
+    place = {
+        "x": alt.X("disparity:Q", scale=alt.Scale(domain=plane.x, nice=False), title=x_title),
+        "y": alt.Y("accuracy:Q", scale=alt.Scale(domain=plane.y, nice=False, zero=False), title=y_title),
+    }
+    legend = alt.Legend(title=None, values=list(curves)) if curves else None
+    numbers = ("tolerance", "accuracy", "disparity", *_UP, *_ACROSS)
+    marks = {
+        **place,
+        **point_marks("curve", names, look, legend),
+        "tooltip": ["curve:N", *(alt.Tooltip(f"{number}:Q", format=".4f") for number in numbers)],
+    }
+    layers = [
+        *_bars([*points, *(row for curve in curves.values() for row in _some(curve))], place),
+        alt.Chart(table(lines))
+        .mark_line(strokeWidth=2)
+        .encode(
+            detail="curve:N", stroke=own("ink"), strokeDash=own("dash", of="dash"), order="order:Q", **place
+        ),
+        alt.Chart(table(row for row in lines if known(row, "accuracy", "disparity")))
+        .mark_point(size=36, filled=True, opacity=1)
+        .encode(**marks),
+        alt.Chart(table(points)).mark_point(size=110, filled=True, opacity=1).encode(**marks),
+        *_names(points, list(curves.values()), plane, place, look),
+    ]
+    return finished(
+        alt.layer(*layers).properties(width=_WIDTH, height=_HEIGHT),
+        look,
+        title=title,
+        subtitle=(
+            "Further left is fairer, further up is more accurate.",
+            intervals_note(confidence, there=any(known(row, *_UP) or known(row, *_ACROSS) for row in there)),
+        ),
+        description=_sentence(names, there, x_title, y_title),
+    )
+
+
+@dataclass(frozen=True)
+class _Plane:
+    """The ends of both axes."""
+
+    x: list[float]
+    y: list[float]
+
+    def pixel(self, row: Row) -> tuple[float, float]:
+        """Where a row is drawn, from the upper left."""
+        across = (row["disparity"] - self.x[0]) / (self.x[1] - self.x[0])
+        return across * _WIDTH, (self.y[1] - row["accuracy"]) / (self.y[1] - self.y[0]) * _HEIGHT
+
+
+def _bars(rows: list[Row], place: dict[str, Any]) -> list[alt.Chart]:
+    """Intervals of both coordinates."""
+    up = {**place, "y": alt.Y(f"{_UP[0]}:Q"), "y2": f"{_UP[1]}:Q"}
+    across = {**place, "x": alt.X(f"{_ACROSS[0]}:Q"), "x2": f"{_ACROSS[1]}:Q"}
+    return [
+        alt.Chart(table(row for row in rows if known(row, other, *limits)))
+        .mark_rule(opacity=0.4)
+        .encode(stroke=own("ink"), **encoding)
+        for limits, other, encoding in ((_UP, "disparity", up), (_ACROSS, "accuracy", across))
+    ]
+
+
+def _names(
+    points: list[Row], curves: list[list[Row]], plane: _Plane, place: dict[str, Any], look: Look
+) -> list[alt.Chart]:
+    """The names of the points, beside them."""
+    names = [shortened(row["curve"], 30) for row in points]
+    paths = [[plane.pixel(row) for row in curve if known(row, "accuracy", "disparity")] for curve in curves]
+    ways = placed(names, [plane.pixel(row) for row in points], paths, (_WIDTH, _HEIGHT))
+    return [
+        layer
+        for row, name, way in zip(points, names, ways, strict=True)
+        for layer in text_over([{**row, "text": name}], look, {**place, "text": "text:N"}, **way)
+    ]
+
+
+def _some(curve: list[Row]) -> list[Row]:
+    """A few rows of a curve, evenly spread over it, its ends included."""
+    if len(curve) <= _MOST_BARS:
+        return curve
+    return [curve[round(k * (len(curve) - 1) / (_MOST_BARS - 1))] for k in range(_MOST_BARS)]
+
+
+def _along(row: Row) -> float:
+    """Where on its curve a row is."""
+    return math.inf if row["order"] is None else float(row["order"])
+
+
+def _sentence(names: list[str], rows: list[Row], x_title: str, y_title: str) -> str:
+    parts = []
+    for name in names:
+        mine = sorted((row for row in rows if row["curve"] == name), key=lambda row: row["disparity"])
+        ends = [f"{row['accuracy']:.3f} at {row['disparity']:.3f}" for row in mine]
+        parts.append(f"{name}: {' to '.join(dict.fromkeys([ends[0], ends[-1]])) if ends else NO_VALUE}")
+    return f"{y_title[:1].upper()}{y_title[1:]} against {x_title}. {'; '.join(parts)}."

@@ -1,0 +1,143 @@
+"""What more tolerance would buy: shadow prices of groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from evenhand.charts.colours import Theme, look_of
+from evenhand.charts.look import (
+    NO_VALUE,
+    alt,
+    finished,
+    line_styles,
+    own,
+    point_marks,
+    table,
+)
+from evenhand.charts.records import Row, known, read_records, shown_groups
+
+if TYPE_CHECKING:
+    from altair.typing import ChartType
+
+__all__ = ["prices_chart"]
+
+_LINES = 6
+"""Lines that can be told apart; further groups are added up."""
+
+
+def prices_chart(
+    records: Iterable[Mapping[str, Any]],
+    *,
+    x_title: str = "tolerance",
+    title: str = "What more tolerance would buy",
+    theme: Theme = "light",
+) -> ChartType:
+    """Draw shadow prices over the tolerance: the accuracy that one more point (0.01) of it buys, by group.
+
+    Six lines can be told apart. With more groups, the five with the highest prices have lines, and the
+    others are added up: prices of groups add.
+
+    Parameters
+    ----------
+    records : iterable of mappings
+        ``tolerance``, ``group``, ``price`` (0 where the group does not bind).
+    x_title : str
+        What the tolerance is of.
+    title : str
+    theme : {"light", "dark"}
+
+    Returns
+    -------
+    altair chart
+
+    Examples
+    --------
+    >>> prices_chart([
+    ...     {"tolerance": 0.01, "group": "F", "price": 0.004},
+    ...     {"tolerance": 0.05, "group": "F", "price": 0.001},
+    ... ]).description
+    'The highest price is 0.0040 of accuracy per 0.01 of tolerance, of F at tolerance 0.010.'
+    """
+    look = look_of(theme)
+    rows = read_records(records, chart="prices_chart", texts=("group",), numbers=("tolerance", "price"))
+    there = [row for row in rows if known(row, "tolerance", "price")]
+    highest: dict[str, float] = {}
+    idle = {row["group"] for row in rows} - {row["group"] for row in rows if row["price"] != 0}
+    if len(idle) < len({row["group"] for row in rows}):
+        rows = [row for row in rows if row["group"] not in idle]
+    for row in there:
+        highest[row["group"]] = max(highest.get(row["group"], row["price"]), row["price"])
+    number = len({row["group"] for row in rows})
+    labels, left_out = shown_groups(
+        rows, order=highest.get, weight=highest.get, most=_LINES if number <= _LINES else _LINES - 1
+    )
+    drawn = [
+        {**row, "name": row["group"], "group": labels[row["group"]]} for row in rows if row["group"] in labels
+    ]
+    names = list(labels.values())
+    if left_out:
+        names.append(f"{left_out} other groups together")
+        drawn += _together([row for row in rows if row["group"] not in labels], names[-1])
+    style = line_styles(names, look)
+    for row in drawn:
+        row.update(style[row["group"]])
+    x = alt.X(
+        "tolerance:Q", scale=alt.Scale(zero=True, nice=False), axis=alt.Axis(tickCount=8), title=x_title
+    )
+    y = alt.Y(
+        "price:Q",
+        scale=alt.Scale(zero=True),
+        axis=alt.Axis(tickCount=6),
+        title="accuracy gained per 0.01 of tolerance",
+    )
+    words = ["name:N", alt.Tooltip("tolerance:Q", format=".4f"), alt.Tooltip("price:Q", format=".5f")]
+    lines = (
+        alt.Chart(table(drawn))
+        .mark_line(strokeWidth=2)
+        .encode(x=x, y=y, detail="group:N", stroke=own("ink"), strokeDash=own("dash", of="dash"))
+    )
+    dots = (
+        alt.Chart(table(row for row in drawn if known(row, "tolerance", "price")))
+        .mark_point(size=40, filled=True, opacity=1)
+        .encode(
+            x=x,
+            y=y,
+            tooltip=words,
+            **point_marks("group", names, look, alt.Legend(title=None, orient="bottom", columns=2)),
+        )
+    )
+    sentence = f"Prices: {NO_VALUE}."
+    if there:
+        top = max(there, key=lambda row: row["price"])
+        sentence = (
+            f"The highest price is {top['price']:.4f} of accuracy per 0.01 of tolerance, of {top['group']} "
+            f"at tolerance {top['tolerance']:.3f}."
+        )
+    return finished(
+        alt.layer(lines, dots).properties(width=560, height=300),
+        look,
+        title=title,
+        subtitle=(
+            "Shadow price of each group that binds. At 0 the group does not hold accuracy back.",
+            f"{len(idle)} groups never bind." if idle else "",
+        ),
+        description=sentence,
+    )
+
+
+def _together(rows: list[Row], name: str) -> list[Row]:
+    """Add up the prices of several groups at each tolerance; a sum with a missing part is missing."""
+    prices: dict[float | None, list[float | None]] = {}
+    for row in rows:
+        prices.setdefault(row["tolerance"], []).append(row["price"])
+    there = {at: [price for price in part if price is not None] for at, part in prices.items()}
+    return [
+        {
+            "tolerance": at,
+            "price": sum(there[at]) if len(there[at]) == len(part) else None,
+            "name": name,
+            "group": name,
+        }
+        for at, part in prices.items()
+    ]

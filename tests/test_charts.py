@@ -1,0 +1,402 @@
+"""Charts: what they show and refuse, and that pictures hold names as text and nothing from elsewhere."""
+
+import json
+import math
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from evenhand import charts
+from evenhand.charts.colours import _LOOKS, contrast, legible, mixed
+from evenhand.charts.placement import placed
+from evenhand.charts.records import plain_text, shortened, shown_groups
+from evenhand.exceptions import InputError
+
+NAN = float("nan")
+ODD = [
+    "<script>alert(1)</script>",
+    "say \"hi\" and 'bye' & co",
+    "نساء",
+    "👩🏽‍🦱 women",
+    "a.b[c]\\d",
+    "line\nbreak",
+    "\u202eturned",
+    "",
+    "y" * 80 + " one",
+    "y" * 80 + " two",
+    "y" * 80 + " two",
+]
+
+
+def frontier(groups):
+    curve = [
+        {"curve": "blind", "tolerance": t / 50, "accuracy": 0.8 + t / 200, "disparity": t / 50}
+        | {"accuracy_low": 0.79, "accuracy_high": 0.86, "disparity_low": t / 60, "disparity_high": t / 40}
+        for t in range(9)
+    ]
+    others = [
+        {"curve": group, "accuracy": 0.7 + k / 100, "disparity": 0.02 * k, "kind": "point"}
+        for k, group in enumerate(groups)
+    ]
+    return [*curve, *others]
+
+
+def rates(groups):
+    return [
+        {"group": group, "quantity": quantity, "when": when, "value": 0.3 + k / 500, "low": 0.2, "high": 0.5}
+        for k, group in enumerate(["everyone", *groups])
+        for quantity in ("selection rate", "true-positive rate")
+        for when in ("before", "after")
+    ]
+
+
+def thresholds(groups):
+    return [{"group": g, "threshold": 0.3 + k / 500, "unconstrained": 0.5} for k, g in enumerate(groups)]
+
+
+def weights(groups):
+    return [
+        {"group": g, "label": y, "weight": y - 0.5 + k / 500} for k, g in enumerate(groups) for y in (0, 1)
+    ]
+
+
+def prices(groups):
+    return [
+        {"tolerance": t / 100, "group": g, "price": (k + 1) * (4 - t) / 1000}
+        for k, g in enumerate(groups)
+        for t in range(5)
+    ]
+
+
+def calibration(groups):
+    return [
+        {"group": g, "predicted": b / 5, "observed": b / 5, "low": 0, "high": 1, "n": 10 * k + 10}
+        for k, g in enumerate(groups)
+        for b in range(5)
+    ]
+
+
+def changed(groups):
+    return [{"group": g, "up": k, "down": 3, "same": 90} for k, g in enumerate(groups)]
+
+
+ALL = [frontier, rates, thresholds, weights, prices, calibration, changed]
+NUMBER = {
+    "frontier": "accuracy",
+    "rates": "value",
+    "thresholds": "threshold",
+    "weights": "weight",
+    "prices": "price",
+    "calibration": "observed",
+    "changed": "up",
+}
+
+
+@pytest.fixture(params=ALL, ids=lambda make: make.__name__)
+def make(request):
+    return request.param
+
+
+def draw(make, records, **options):
+    return getattr(charts, f"{make.__name__}_chart")(records, **options)
+
+
+def svg(chart, folder):
+    return charts.save_chart(chart, folder / "chart.svg").read_text(encoding="utf-8")
+
+
+def texts(picture):
+    return [part.text for part in ET.fromstring(picture).iter() if part.tag.endswith("}text") and part.text]  # noqa: S314
+
+
+def rows_of(chart):
+    """Every row of data that a chart holds."""
+    return [row for rows in chart.to_dict()["datasets"].values() for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("groups", "theme"),
+    [(["F"], "light"), (["F", "M"], "dark"), (ODD, "light"), ([f"g{k}" for k in range(50)], "dark")],
+    ids=["one", "two", "odd", "fifty"],
+)
+def test_every_chart_is_valid_and_says_in_words_what_it_shows(make, groups, theme):
+    chart = draw(make, make(groups), theme=theme)
+    definition = chart.to_dict()  # checked against the schema
+    assert len(definition["description"]) > 20
+    assert re.search(r"\d\.\d", definition["description"])
+    assert definition["title"]["text"]
+    assert definition["config"]["background"] == "transparent"
+    json.dumps(definition, allow_nan=False)
+
+
+def test_names_are_text_and_nothing_else(make, tmp_path):
+    picture = svg(draw(make, make(ODD[:6])), tmp_path)
+    root = ET.fromstring(picture)  # noqa: S314
+    assert not [part for part in root.iter() if part.tag.lower().endswith(("script", "image", "a"))]
+    assert root.get("aria-label") == draw(make, make(ODD[:6])).description
+    drawn = " ".join(texts(picture))
+    for name in ("alert(1)", "say \"hi\" and 'bye'", "line\\nbreak"):
+        assert name in drawn or make is prices
+    assert set(re.findall(r"https?://[^\"'<> ]+", picture)) <= {
+        "http://www.w3.org/2000/svg",
+        "http://www.w3.org/1999/xlink",
+    }
+
+
+def test_files_hold_no_address_but_the_name_of_the_schema(make, tmp_path):
+    path = charts.save_chart(draw(make, make(["F", "M"])), tmp_path / "chart.json")
+    text = path.read_text(encoding="utf-8")
+    assert re.findall(r"https?://[^\"]+", text) == [json.loads(text)["$schema"]]
+
+
+@pytest.mark.parametrize("nothing", [None, NAN, math.inf])
+def test_a_missing_number_is_never_drawn_as_zero(make, nothing, tmp_path):
+    records = make(["F", "M", "X"])
+    key = NUMBER[make.__name__]
+    for record in records:
+        if record.get("group", record.get("curve")) == "X":
+            record[key] = nothing
+    chart = draw(make, records)
+    missing = [row for row in rows_of(chart) if row.get("name", row.get("curve")) == "X"]
+    assert all(row.get(key) is None or key == "up" for row in missing)
+    picture = svg(chart, tmp_path)
+    if make in (rates, thresholds, weights, changed, calibration):
+        words = "nobody is selected" if make is thresholds and nothing == math.inf else "no value"
+        assert words in texts(picture)
+
+
+def test_a_chart_without_any_number_still_says_so(make):
+    records = [{**record, NUMBER[make.__name__]: None} for record in make(["F", "M"])]
+    assert "no value" in draw(make, records).description
+
+
+def test_no_records_is_an_error(make):
+    with pytest.raises(InputError, match=f"{make.__name__}_chart got no records"):
+        draw(make, [])
+
+
+def test_what_is_wrong_in_a_record_is_said(make):
+    key = NUMBER[make.__name__]
+    good = make(["F"])
+    with pytest.raises(InputError, match=rf"record 1 lacks \['{key}'\]"):
+        draw(make, [good[0], {k: v for k, v in good[0].items() if k != key}])
+    with pytest.raises(InputError, match=f"record 0, '{key}' is 'many'; it must be a number"):
+        draw(make, [{**good[0], key: "many"}])
+    with pytest.raises(InputError, match="record 0 is a str; records are dicts"):
+        draw(make, ["F"])
+    with pytest.raises(InputError, match="theme is 'sepia'"):
+        draw(make, good, theme="sepia")
+
+
+def test_choices_are_checked():
+    with pytest.raises(InputError, match="'when' is 'later'; it must be one of"):
+        charts.rates_chart([{"group": "F", "quantity": "q", "value": 1, "when": "later"}])
+    with pytest.raises(InputError, match="'kind' is 'dot'"):
+        charts.frontier_chart([{"curve": "a", "accuracy": 1, "disparity": 0, "kind": "dot"}])
+
+
+@pytest.mark.parametrize("make", [rates, thresholds, weights, calibration, changed])
+def test_groups_that_are_not_drawn_are_counted(make):
+    chart = draw(make, make([f"g{k}" for k in range(9)]), max_groups=4)
+    assert any("5 " in line and "not drawn" in line for line in [" ".join(chart.title.subtitle)])
+    assert len({row["name"] for row in rows_of(chart) if row.get("name", "everyone") != "everyone"}) == 4
+    with pytest.raises(InputError, match="max_groups is 0"):
+        draw(make, make(["F"]), max_groups=0)
+
+
+def test_rates_are_sorted_by_the_first_quantity_as_it_is_now():
+    found = {"low": (0.9, 0.1), "high": (0.1, 0.8), "mid": (0.5, 0.5)}
+    records = [
+        {"group": group, "quantity": "selection rate", "when": when, "value": value}
+        for group, values in found.items()
+        for when, value in zip(("before", "after"), values, strict=True)
+    ]
+    panel = charts.rates_chart(records).to_dict()["concat"][0]
+    assert panel["layer"][1]["encoding"]["y"]["scale"]["domain"] == ["high", "mid", "low"]
+
+
+def test_subtitles_name_the_confidence():
+    for chart in (
+        charts.rates_chart(rates(["F"]), confidence=0.95),
+        charts.frontier_chart(frontier([]), confidence=0.95),
+        charts.calibration_chart(calibration(["F"]), confidence=0.95),
+    ):
+        assert "Bars: 95 % intervals." in " ".join(chart.title.subtitle)
+
+
+def test_everyone_alone_is_drawn_as_a_group():
+    chart = charts.rates_chart([{"group": "everyone", "quantity": "selection rate", "value": 0.2}])
+    assert "0.200 (everyone)" in chart.description
+
+
+def test_long_curves_have_few_bars_and_both_ends():
+    chart = charts.frontier_chart(frontier([]))
+    bars = next(iter(chart.to_dict()["datasets"].values()))
+    assert [row["tolerance"] for row in bars][:: len(bars) - 1] == [0, 8 / 50]
+    assert len(bars) == 6
+
+
+def test_curves_without_tolerance_go_by_disparity():
+    records = [{"curve": "a", "accuracy": 0.8, "disparity": d} for d in (0.3, 0.1)]
+    assert {row["order"] for row in rows_of(charts.frontier_chart(records))} == {0.1, 0.3}
+
+
+def test_prices_of_further_groups_are_added_up():
+    chart = charts.prices_chart(prices([f"g{k}" for k in range(9)]))
+    together = {r["tolerance"]: r["price"] for r in rows_of(chart) if r["group"] == "4 other groups together"}
+    assert together[0.0] == pytest.approx(4 * (1 + 2 + 3 + 4) / 1000)
+
+
+def test_a_sum_of_prices_with_a_missing_part_is_missing():
+    records = prices([f"g{k}" for k in range(9)])
+    records[0]["price"] = None
+    together = [row for row in rows_of(charts.prices_chart(records)) if row["group"].startswith("4 other")]
+    assert [row["price"] for row in together if row["tolerance"] == 0.0] == [None]
+
+
+def test_groups_that_never_bind_are_only_counted():
+    records = [*prices(["F"]), {"tolerance": 0.01, "group": "M", "price": 0}]
+    chart = charts.prices_chart(records)
+    assert "1 groups never bind." in " ".join(chart.title.subtitle)
+    assert {row["group"] for row in rows_of(chart)} == {"F"}
+    assert charts.prices_chart(records[-1:]).description.startswith("The highest price is 0.0000")
+
+
+def test_thresholds_beyond_0_and_1_widen_the_axis():
+    chart = charts.thresholds_chart(
+        [{"group": "F", "threshold": 1.7}, {"group": "M", "threshold": -math.inf}]
+    )
+    ends = chart.to_dict()["layer"][0]["encoding"]["x"]["scale"]["domain"]
+    assert ends[0] <= 0
+    assert ends[1] >= 1.7
+    assert "everybody is selected" in {row["note"] for row in rows_of(chart)}
+
+
+def test_nobody_changed_is_written_as_zero():
+    chart = charts.changed_chart([{"group": "F", "up": 0, "down": 0, "same": 5}])
+    assert {row["label"] for row in rows_of(chart) if "label" in row} == {"0.0% (0)"}
+    empty = charts.changed_chart([{"group": "F", "up": 0, "down": 0, "same": 0}])
+    assert "no value" in empty.description
+
+
+def test_calibration_without_counts_weighs_bins_alike():
+    records = [{"group": "F", "predicted": p, "observed": 0.5} for p in (0.4, 0.8)]
+    assert "over the bins, what was predicted and observed differ by 0.200" in (
+        charts.calibration_chart(records).description
+    )
+
+
+def test_names_stay_apart_when_they_are_shortened():
+    labels, left_out = shown_groups(
+        [{"group": f"{'y' * 40} {k} {'z' * 40}"} for k in range(3)],
+        order=lambda _: 0.0,
+        weight=lambda _: 0.0,
+        most=9,
+    )
+    assert len(set(labels.values())) == 3
+    assert left_out == 0
+    assert len(shortened("y" * 99)) == 42
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "(missing)"),
+        ("", "(empty)"),
+        (3, "3"),
+        ("a\x00b", "a\\x00b"),
+        ("👩🏽‍🦱", "👩🏽‍🦱"),
+        ("\ud800", "\\ud800"),
+    ],
+)
+def test_text_is_made_printable(value, text):
+    assert plain_text(value) == text
+
+
+@pytest.mark.parametrize("look", _LOOKS.values(), ids=[*_LOOKS])
+def test_colours_stand_out_and_numbers_on_them_can_be_read(look):
+    assert min(contrast(colour, look.paper) for colour in look.colours) >= 3
+    assert min(contrast(colour, look.paper) for colour in (look.ink, look.faint)) >= 4.5
+    for end in (look.diverging[0], look.diverging[2]):
+        for k in range(11):
+            behind = mixed(look.diverging[1], end, k / 10)
+            assert contrast(legible(behind), behind) >= 4.5
+
+
+def test_names_beside_points_do_not_hide_each_other():
+    names = ["logistic regression", "reweighing", "reduction", "threshold optimizer"]
+    points = [(200.0, 100.0), (205.0, 103.0), (200.0, 108.0), (210.0, 98.0)]
+    ways = placed(names, points, [[(0.0, 300.0), (400.0, 50.0)]], (560, 380))
+    assert len({(way["align"], way["dx"], way["dy"]) for way in ways}) == 4
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_pictures_have_the_paper_of_their_theme(theme, tmp_path):
+    chart = charts.changed_chart(changed(["F"]), theme=theme)
+    assert f'fill="{_LOOKS[theme].paper}"' in svg(chart, tmp_path)
+    small, large = (
+        charts.save_chart(chart, tmp_path / f"{scale}.PNG", scale=scale).read_bytes() for scale in (1, 2)
+    )
+    width = [int.from_bytes(picture[16:20], "big") for picture in (small, large)]
+    assert small.startswith(b"\x89PNG")
+    assert width[1] == pytest.approx(2 * width[0], abs=2)
+
+
+def test_only_three_kinds_of_files_are_written(tmp_path):
+    chart = charts.changed_chart(changed(["F"]))
+    for name in ("chart.html", "chart.pdf", "chart"):
+        with pytest.raises(InputError, match=r"must end in \.png, \.svg or \.json"):
+            charts.save_chart(chart, tmp_path / name)
+    with pytest.raises(InputError, match="there is no folder"):
+        charts.save_chart(chart, tmp_path / "absent" / "chart.png")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_is_there_complete_or_not_at_all(tmp_path, monkeypatch):
+    chart = charts.changed_chart(changed(["F"]))
+    old = charts.save_chart(chart, tmp_path / "chart.json").read_bytes()
+    monkeypatch.setattr("pathlib.Path.replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
+    with pytest.raises(OSError, match="disk full"):
+        charts.save_chart(chart, str(tmp_path / "chart.json"))
+    assert [path.name for path in tmp_path.iterdir()] == ["chart.json"]
+    assert (tmp_path / "chart.json").read_bytes() == old
+
+
+def test_data_from_elsewhere_are_refused(tmp_path):
+    import altair as alt
+
+    chart = alt.Chart(alt.UrlData("https://example.org/data.csv")).mark_point().encode(x="a:Q")
+    with pytest.raises(ValueError, match=r"(?i)allowed|url|external"):
+        charts.save_chart(chart, tmp_path / "chart.svg")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("package", "extra"),
+    [("altair", "altair"), ("vl_convert", "vl-convert-python")],
+    ids=["altair", "vl_convert"],
+)
+def test_a_missing_package_is_named_with_its_extra(package, extra, tmp_path):
+    code = f"""
+import sys
+sys.modules[{package!r}] = None
+import evenhand.charts as charts
+chart = charts.changed_chart([{{"group": "F", "up": 1, "down": 0, "same": 1}}])
+charts.save_chart(chart, {str(tmp_path / "chart.json")!r})
+charts.save_chart(chart, {str(tmp_path / "chart.png")!r})
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)  # noqa: S603
+    assert f"MissingExtraError: this needs the package '{extra}'" in done.stderr.splitlines()[-1]
+    assert "evenhand[report]" in done.stderr
+
+
+def test_names_are_loaded_when_they_are_used():
+    code = (
+        "import sys, evenhand.charts as c; assert 'altair' not in sys.modules; assert 'rates_chart' in dir(c)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)  # noqa: S603
+    with pytest.raises(AttributeError, match="no attribute 'pie_chart'"):
+        charts.pie_chart  # noqa: B018
