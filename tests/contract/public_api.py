@@ -3,6 +3,7 @@
 import numpy as np
 
 import evenhand as eh
+from evenhand import charts
 
 notion: eh.Notion = eh.DemographicParity(difference=0.02)
 both = eh.DemographicParity(difference=0.05, groups="independent") & eh.EqualOpportunity(ratio=0.9)
@@ -34,6 +35,9 @@ try:
     groups.encode({"sex": ["X"]})
 except eh.exceptions.GroupError as error:
     message: str = str(error)
+
+chart = charts.rates_chart([{"group": "F", "quantity": "selection rate", "value": 0.1}], theme="dark")
+saved: str = charts.save_chart(chart, "rates.svg").name
 
 
 def classifiers() -> None:
