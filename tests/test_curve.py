@@ -210,3 +210,10 @@ def test_aware_in_the_constructors_form():
 def test_what_cannot_be_drawn_is_refused(settings, message):
     with pytest.raises(InputError, match=message):
         drawn(**settings)
+
+
+def test_the_chart_is_of_the_curve():
+    chart = BLIND.plot()
+    assert "demographic parity" in str(chart.to_dict())
+    ratio = drawn(post(eh.DemographicParity(ratio=0.8)), tolerances=3)
+    assert "1 minus mean ratio" in str(ratio.plot().to_dict())

@@ -38,7 +38,7 @@ from evenhand.rows import RowName
 from evenhand.scores import GroupedScores
 from evenhand.tables import Library, library_of, make_table
 
-__all__ = ["Frontier", "Point", "frontier"]
+__all__ = ["Frontier", "Point", "chart_arguments", "frontier"]
 
 _POINTS = 50
 _TRAININGS = 8
@@ -239,9 +239,9 @@ class Frontier:
         """
         from evenhand.charts import frontier_chart  # noqa: PLC0415  (needs an extra)
 
-        label = self.points[0].comparison.notion
-        name = {"difference": "mean difference", "ratio": "mean ratio"}[self.measure]
-        return frontier_chart(self.records(), x_title=f"{name}, {label}")
+        return frontier_chart(
+            **chart_arguments(self.records(), self.measure, self.points[0].comparison.notion)
+        )
 
     def __str__(self) -> str:
         lines = [f"{self.constraint!r} on {self.n_rows:,} test rows; intervals: {self.confidence:.0%}."]
@@ -562,6 +562,28 @@ def _distance(found: Comparison) -> float:
     """How far a comparison is from its tolerance."""
     value = found.value if found.measure == "difference" else 1 - found.value
     return -math.inf if math.isnan(value) else value
+
+
+def chart_arguments(records: list[dict[str, Any]], measure: str, notion: str) -> dict[str, Any]:
+    """Give what the chart takes, for which less disparity is fairer: of a ratio, 1 minus it."""
+    if measure == "difference":
+        return {"records": records, "x_title": f"mean difference, {notion}"}
+    turned = [
+        {
+            **record,
+            **{
+                key: None if record[other] is None else 1 - record[other]
+                for key, other in (
+                    ("disparity", "disparity"),
+                    ("disparity_low", "disparity_high"),
+                    ("disparity_high", "disparity_low"),
+                )
+            },
+            "tolerance": None if record["tolerance"] is None else 1 - record["tolerance"],
+        }
+        for record in records
+    ]
+    return {"records": turned, "x_title": f"1 minus mean ratio, {notion}"}
 
 
 def _known(value: Any) -> Any:

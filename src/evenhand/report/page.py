@@ -7,6 +7,7 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from evenhand.charts import (
     weights_chart,
 )
 from evenhand.classifier import FairClassifier
-from evenhand.curve import Frontier
+from evenhand.curve import Frontier, chart_arguments
 from evenhand.exceptions import MissingExtraError
 from evenhand.report.contents import contents
 
@@ -158,6 +159,7 @@ def _charts(shown: Mapping[str, Any]) -> Iterator[tuple[Any, list[dict[str, Any]
         for when, part in (("before", earlier), ("after" if earlier else None, groups))
         for group in part
         for quantity, rate in group["rates"].items()
+        if rate is not None
     ]
     yield rates_chart, rates
     changes = [(group["name"], group["change"]) for group in groups if group.get("change")]
@@ -173,7 +175,8 @@ def _charts(shown: Mapping[str, Any]) -> Iterator[tuple[Any, list[dict[str, Any]
     yield calibration_chart, shown["calibration"]
     frontier = shown["frontier"]
     if frontier is not None:
-        yield frontier_chart, frontier["points"]
+        drawn = chart_arguments(frontier["points"], frontier["measure"], frontier["notion"])
+        yield partial(frontier_chart, x_title=drawn["x_title"]), drawn["records"]
         several = len(frontier["curves"]) > 1
         prices = [
             {**row, "group": f"{row['curve']}: {row['group']}" if several else row["group"]}

@@ -1,0 +1,137 @@
+import json
+import re
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+import evenhand as eh
+from evenhand.datasets import GaussianProblem
+from evenhand.report.contents import contents
+from evenhand.report.page import render
+
+PROBLEM = GaussianProblem.random(levels=(2, 2), seed=2)
+TRAIN, TEST = PROBLEM.sample(3000, seed=0), PROBLEM.sample(2000, seed=1)
+PARITY = eh.DemographicParity(difference=0.05) & eh.EqualOpportunity(ratio=0.8)
+
+
+def fitted(kind=eh.FairPostprocessor, **settings):
+    return kind(LogisticRegression(), PARITY, **settings).fit(
+        TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive
+    )
+
+
+def decided(model):
+    return model.predict(TEST.X, sensitive_features=TEST.sensitive)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return fitted(aware=True)
+
+
+def test_the_contents_are_plain_values(model):
+    before = LogisticRegression().fit(TRAIN.X, TRAIN.y).predict(TEST.X)
+    audit = eh.audit(TEST.y, decided(model), TEST.sensitive, before=before, constraint=PARITY)
+    shown = contents(
+        audit,
+        before=eh.audit(TEST.y, before, TEST.sensitive),
+        model=model,
+        test=(TEST.X, TEST.y, TEST.sensitive),
+        title="t",
+        data="",
+    )
+    again = json.loads(json.dumps(shown, allow_nan=False))
+    assert again == json.loads(json.dumps(again))
+    accuracy = (decided(model) == TEST.y).mean()
+    assert shown["cost"]["after"]["value"] == pytest.approx(accuracy)
+    assert shown["cost"]["before"]["value"] == pytest.approx((before == TEST.y).mean())
+    change = shown["cost"]["change"]
+    assert change["value"] == pytest.approx(accuracy - (before == TEST.y).mean())
+    assert change["low"] < change["value"] < change["high"]
+    assert [one["notion"] for one in shown["model"]["asked"]] == ["demographic parity", "equal opportunity"]
+    assert shown["model"]["proof"]["gap"] < 1e-6
+    assert len(shown["model"]["rule"]["thresholds"]) == 4
+    assert {row["group"] for row in shown["calibration"]} == {str(name) for name in model.groups_.names}
+    assert all(row["low"] <= row["observed"] <= row["high"] for row in shown["calibration"])
+
+
+def test_thresholds_are_those_that_decide(model):
+    shown = contents(eh.audit(TEST.y, decided(model), TEST.sensitive), model=model, title="", data="")
+    found = {row["group"]: row["threshold"] for row in shown["model"]["rule"]["thresholds"]}
+    _, scores = model._read(TEST.X, TEST.sensitive)
+    decisions = decided(model)
+    for m, name in enumerate(model.groups_.names):
+        own = scores.codes == m
+        agree = (scores.eta[own] > found[str(name)]) == (decisions[own] == 1)
+        assert agree.mean() > 0.98
+
+
+def test_the_page_tells_what_the_contents_do(model, tmp_path):
+    audit = eh.audit(TEST.y, decided(model), TEST.sensitive, constraint=PARITY)
+    page = eh.write_report(tmp_path / "r.html", audit, model=model, title="A & B").read_text("utf-8")
+    assert "<title>A &amp; B</title>" in page
+    assert "no group differs from everyone by more than 0.05" in page
+    assert "at least 0.8 of everyone" in page
+    for comparison in audit.comparisons:
+        assert f"{comparison.value:.3f}" in page
+    assert "Nothing is promised of new rows" in page
+    assert list(tmp_path.iterdir()) == [tmp_path / "r.html"]
+
+
+@pytest.mark.filterwarnings("ignore::evenhand.exceptions.ToleranceWarning")
+@pytest.mark.parametrize("aware", [False, True, ["A1"]])
+def test_every_kind_of_model_has_a_page(aware, tmp_path):
+    for kind in (eh.FairPostprocessor, eh.FairInprocessor):
+        own = fitted(kind, aware=aware)
+        audit = eh.audit(TEST.y, decided(own), TEST.sensitive)
+        page = eh.write_report(tmp_path / "r.html", audit, model=own).read_text("utf-8")
+        assert ("post-processing" if kind is eh.FairPostprocessor else "in-processing") in page
+
+
+def test_a_promise_is_told(tmp_path):
+    own = eh.FairPostprocessor(
+        LogisticRegression(), eh.DemographicParity(difference=0.3), aware=True, confidence=0.9
+    ).fit(TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive)
+    audit = eh.audit(TEST.y, decided(own), TEST.sensitive)
+    page = eh.write_report(tmp_path / "r.html", audit, model=own).read_text("utf-8")
+    assert "<strong>Promised.</strong>" in page
+    assert "Nothing is promised" not in page
+
+
+def test_small_and_absent_groups_are_caveats():
+    sensitive = {"a": ["x"] * 40 + ["y"] * 5, "b": ["u"] * 40 + ["v"] * 5}
+    shown = contents(eh.audit(None, [0, 1, 1] * 15, sensitive), title="", data="")
+    assert any("fewer than 30 rows" in caveat for caveat in shown["caveats"])
+    assert any("2 combinations never occur" in caveat for caveat in shown["caveats"])
+
+
+def test_suppressed_numbers_stay_out_of_the_page(tmp_path):
+    sensitive = {"a": ["x"] * 40 + ["y"] * 40 + ["z"] * 3}
+    audit = eh.audit([0, 1] * 41 + [1], [0, 1, 1] * 27 + [0, 1], sensitive, min_count=10)
+    page = audit.to_html(tmp_path / "a.html").read_text("utf-8")
+    assert "left out" in page
+    assert not re.search(r">\s*3\s*<", page)
+
+
+def test_a_page_that_cannot_be_written_leaves_nothing(tmp_path, monkeypatch):
+    target = tmp_path / "r.html"
+    target.write_text("old")
+    audit = eh.audit(None, [0, 1], {"g": ["a", "b"]})
+
+    def full(handle):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        eh.write_report(target, audit)
+    assert target.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_many_groups_are_cut_and_counted():
+    codes = np.arange(1200) % 150
+    audit = eh.audit(None, np.arange(1200) % 2, {"a": codes, "b": codes % 3})
+    shown = contents(audit, title="", data="")
+    assert shown["groups_left_out"] > 0
+    assert "more groups are not shown" in render(shown)
