@@ -102,7 +102,7 @@ def render(shown: Mapping[str, Any]) -> str:
     script, style = (room.joinpath(name).read_text("utf-8") for name in ("page.js", "page.css"))
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.policies["json.dumps_kwargs"] = {"sort_keys": False, "allow_nan": False}
-    environment.filters.update(number=_number, interval=_interval)
+    environment.filters.update(number=_number, interval=_interval, count=_count)
     template = environment.from_string(room.joinpath("page.html").read_text("utf-8"))
     return template.render(
         **shown,
@@ -120,6 +120,11 @@ def _digest(text: str) -> str:
 
 
 _UNKNOWN = "\u2013"
+
+
+def _count(value: float | str | None) -> str:
+    """A number of rows; text stands for one that is left out."""
+    return "left out" if value is None else value if isinstance(value, str) else f"{value:,.0f}"
 
 
 def _number(value: float | None, digits: int = 3) -> str:
