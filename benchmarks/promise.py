@@ -45,8 +45,8 @@ SETTINGS = [
 ]
 """Groups, whether they are uneven, and whether decisions are blind to them."""
 KEPT = RESULTS / "promise-settings.json"
-PEER_EVERY = 5
-"""ThresholdOptimizer takes most of the time, and is fitted to every fifth draw."""
+PEER_EVERY = {2: 5, 4: 5, 16: 25}
+"""ThresholdOptimizer takes most of the time, and is fitted to every so many draws."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ def draw(n_groups: int, seed: int, *, uneven: bool, blind: bool) -> dict[tuple[s
                 fair.set_params(constraint=kind(difference=tolerance))._settle(evidence)
                 kept = fair.promise_ is None or fair.promise_.holds
                 outcomes[notion, name] = judge(setting, notion, tolerance, decide, promised=kept)
-        for notion in () if blind or seed % PEER_EVERY else NOTIONS:
+        for notion in () if blind or seed % PEER_EVERY[n_groups] else NOTIONS:
             outcomes[notion, "ThresholdOptimizer"] = threshold(setting, data, notion, tolerance)
     return outcomes
 

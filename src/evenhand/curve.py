@@ -137,10 +137,9 @@ class Frontier:
     --------
     >>> import evenhand as eh
     >>> from sklearn.linear_model import LogisticRegression
-    >>> compas = eh.datasets.load_compas()
-    >>> X, _ = compas.one_hot()
-    >>> fair = eh.FairPostprocessor(LogisticRegression(max_iter=1000), eh.DemographicParity(difference=0.1))
-    >>> curve = eh.frontier(fair, X, compas.label, sensitive_features=compas.sensitive, tolerances=9)
+    >>> data = eh.datasets.GaussianProblem.random(levels=(2, 2), seed=3).sample(2000)
+    >>> fair = eh.FairPostprocessor(LogisticRegression(), eh.DemographicParity(difference=0.1))
+    >>> curve = eh.frontier(fair, data.X, data.y, sensitive_features=data.sensitive, tolerances=6)
     >>> bool(curve.points[0].accuracy.value < curve.points[-1].accuracy.value)
     True
     """
