@@ -35,6 +35,7 @@ from evenhand.postprocess import FairPostprocessor
 from evenhand.progress import track
 from evenhand.rates import CellRates, Decisions
 from evenhand.rows import RowName
+from evenhand.rule import Rule
 from evenhand.scores import GroupedScores
 from evenhand.tables import Library, library_of, make_table
 
@@ -80,8 +81,8 @@ class Point:
         By how much a unit of tolerance would lower the risk, by row of the requirement; 0 if none does.
     risk, bound : float
         As the posteriors have it: the risk, and one that no fair classifier goes below. NaN if unknown.
-    rule : object or None
-        The rule of a post-processed classifier, unless a coin chooses between the two neighbours.
+    rules : tuple of Rule
+        The rule of a post-processed classifier, or the two that a coin chooses between.
     aware : bool
         Whether it knows the group.
     """
@@ -94,7 +95,7 @@ class Point:
     prices: Mapping[RowName, float]
     risk: float = math.nan
     bound: float = math.nan
-    rule: Any = None
+    rules: tuple[Rule, ...] = ()
     aware: bool = False
 
     @property
@@ -507,7 +508,7 @@ def _solved_curve(
             prices={row: abs(price) for row, price in solution.shadow_prices.items()},
             risk=solution.certificate.objective,
             bound=solution.certificate.bound,
-            rule=rule,
+            rules=(rule,),
             aware=known,
         )
     for k in range(len(slacks)):
@@ -536,7 +537,8 @@ def _mixed(rows: _Rows, slack: float, low: tuple[float, Point], high: tuple[floa
     )
     prices = {row: mean(price, second.prices.get(row, 0.0)) for row, price in first.prices.items()}
     risk = mean(first.risk, second.risk)
-    return rows.point(first.curve, slack, counted, prices=prices, risk=risk, bound=max(bounds))
+    both = {"rules": (*first.rules, *second.rules), "aware": first.aware}
+    return rows.point(first.curve, slack, counted, prices=prices, risk=risk, bound=max(bounds), **both)
 
 
 def _trained_curve(

@@ -154,7 +154,7 @@ def test_the_slider_changes_the_numbers_and_they_are_the_librarys(opened, curve)
                 rate = group.rates["selection rate"]
                 assert numbers(cells[1]) == pytest.approx([rate.value, rate.low, rate.high], abs=5.1e-4)
             if k in (0, 10):
-                table = point.rule.table
+                table = point.rules[0].table
                 last = rows[1].locator("td").all_inner_texts()[-1]
                 threshold = -table[0, 0] / (table[0, 1] - table[0, 0])
                 told = [threshold] if name == "aware" else table[0].tolist()

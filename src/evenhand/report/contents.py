@@ -210,7 +210,7 @@ def rule_records(rule: Rule, names: list[str], *, aware: bool) -> dict[str, Any]
 def _frontier(frontier: Frontier, model: FairClassifier | None) -> dict[str, Any]:
     asked = None if model is None else model.constraint.notions[0].tolerance
     points = [
-        {**record, "groups": list(_rates(point, frontier.confidence)), "rule": _rule(point)}
+        {**record, "groups": list(_rates(point, frontier.confidence)), "rules": _rules(point)}
         for point, record in zip((*frontier.points, *frontier.others), frontier.records(), strict=True)
     ]
     return {
@@ -242,11 +242,9 @@ def _known(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
-def _rule(point: Point) -> dict[str, Any] | None:
-    if point.rule is None:
-        return None
+def _rules(point: Point) -> list[dict[str, Any]]:
     names = [str(name) for name in point.counted.rates.groups.names]
-    return rule_records(point.rule, names, aware=point.aware)
+    return [rule_records(rule, names, aware=point.aware) for rule in point.rules]
 
 
 def _caveats(audit: Audit, model: FairClassifier | None) -> Iterator[str]:

@@ -71,15 +71,13 @@
   };
 
   const table = (point) => {
-    const rule = new Map();
-    let heading = null;
-    if (point.rule && point.rule.kind === "thresholds") {
-      heading = "threshold";
-      for (const one of point.rule.thresholds) rule.set(one.group, show(one.threshold, 4));
-    } else if (point.rule) {
-      heading = "weights of label 0 and 1";
-      for (const one of point.rule.weights) rule.set(one.group, [rule.get(one.group), show(one.weight, 4)].filter((part) => part !== undefined).join(", "));
-    }
+    const told = point.rules.map((rule) => {
+      const found = new Map();
+      if (rule.kind === "thresholds") for (const one of rule.thresholds) found.set(one.group, show(one.threshold, 4));
+      else for (const one of rule.weights) found.set(one.group, [found.get(one.group), show(one.weight, 4)].filter((part) => part !== undefined).join(", "));
+      return found;
+    });
+    const heading = point.rules.length === 0 ? null : point.rules[0].kind === "thresholds" ? "threshold" : "weights of label 0 and 1";
     const names = Object.keys(point.groups[0].rates);
     const head = document.createElement("tr");
     for (const name of ["group", "rows", ...names, ...(heading ? [heading] : [])]) {
@@ -94,7 +92,7 @@
       cell(row, group.name, "th");
       cell(row, group.rows.toLocaleString("en"));
       for (const name of names) cell(row, interval(group.rates[name]));
-      if (heading) cell(row, rule.get(group.name) ?? "");
+      if (heading) cell(row, told.map((found) => found.get(group.name)).filter((part) => part !== undefined).join(" or "));
       return row;
     }));
   };
@@ -107,7 +105,7 @@
     slider.setAttribute("aria-valuetext", `tolerance ${show(point.tolerance, 4)}`);
     const accuracy = interval({ value: point.accuracy, low: point.accuracy_low, high: point.accuracy_high });
     const disparity = interval({ value: point.disparity, low: point.disparity_low, high: point.disparity_high });
-    const mixed = point.rule || point.risk === null ? "" : " A coin chooses between the two neighbouring rules.";
+    const mixed = point.rules.length < 2 ? "" : " A coin chooses between two neighbouring rules.";
     const price = point.risk === null ? "" : ` A hundredth of tolerance more buys ${show(point.price, 4)} of accuracy.`;
     byId("state").textContent = `Accuracy ${accuracy}; ${data.measure} ${disparity}${point.group ? `, set by ${point.group}` : ""}: ${point.verdict}.${price}${mixed}`;
     table(point);
