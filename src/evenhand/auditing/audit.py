@@ -22,9 +22,9 @@ from evenhand.exceptions import InputError, VacuousConstraintWarning
 from evenhand.groups import GroupName, Mode
 from evenhand.notions import NOTIONS, Constraint, Notion
 from evenhand.rates import read_people
-from evenhand.tables import library_of
+from evenhand.tables import Library, library_of
 
-__all__ = ["Audit", "audit"]
+__all__ = ["Audit", "audit", "audit_of"]
 
 
 def audit(
@@ -129,7 +129,24 @@ def audit(
         missing=missing,
         min_size=min_size,
     )
-    counted = tally(decisions)
+    return audit_of(
+        tally(decisions),
+        constraint=constraint,
+        confidence=float(confidence),
+        min_count=int(min_count),
+        library=library_of(sensitive_features, y_pred, y_true),
+    )
+
+
+def audit_of(
+    counted: Tally,
+    *,
+    constraint: Constraint | None = None,
+    confidence: float = 0.95,
+    min_count: int = 0,
+    library: Library | None = None,
+) -> Audit:
+    """Audit decisions that are counted already; see :func:`audit`."""
     comparisons = _compare(counted, constraint, confidence)
     findings = find(counted, confidence)
     absent, left_out = absent_groups(counted, findings)
@@ -142,14 +159,14 @@ def audit(
         )
     terms = Terms(
         features=counted.rates.groups.features,
-        confidence=float(confidence),
+        confidence=confidence,
         labelled=counted.rates.labelled,
         weighted=counted.weighted,
-        compared=before is not None,
+        compared=counted.turned is not None,
         min_count=min_count,
         absent_not_listed=left_out,
     )
-    return Audit(terms, (*findings, *absent), comparisons, library_of(sensitive_features, y_pred, y_true))
+    return Audit(terms, (*findings, *absent), comparisons, library)
 
 
 def _check_confidence(confidence: Any) -> None:

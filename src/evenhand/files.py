@@ -1,0 +1,148 @@
+"""Tables in files: CSV and Parquet, read as a whole or in pieces, and decisions written piece by piece."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from difflib import get_close_matches
+from pathlib import Path
+
+from evenhand.exceptions import InputError, MissingExtraError
+
+try:
+    import polars as pl
+except ImportError:
+    raise MissingExtraError("polars", "cli") from None
+
+__all__ = ["columns_in", "read_pieces", "read_table", "refuse_existing", "write_pieces"]
+
+_RISKY = r"^[=+\-@\t\r]"
+
+
+def columns_in(path: Path) -> list[str]:
+    """Give the names of a file's columns."""
+    return _scan(path)[1]
+
+
+def read_table(path: Path, wanted: Sequence[str] | None = None) -> pl.DataFrame:
+    """Read a file, or some of its columns.
+
+    Parameters
+    ----------
+    path : Path
+        CSV, or Parquet by its suffix.
+    wanted : sequence of str, optional
+        A name that is not there is refused, with the nearest that is.
+
+    Returns
+    -------
+    polars.DataFrame
+    """
+    lazy, there = _scan(path)
+    _refuse_strange(path, wanted or (), there)
+    try:
+        return (lazy if wanted is None else lazy.select(list(dict.fromkeys(wanted)))).collect()
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise _unreadable(path, error) from None
+
+
+def read_pieces(path: Path, rows: int) -> Iterator[pl.DataFrame]:
+    """Read a file a number of rows at a time."""
+    lazy, _ = _scan(path)
+    try:
+        yield from lazy.collect_batches(chunk_size=rows, maintain_order=True)
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise _unreadable(path, error) from None
+
+
+def write_pieces(path: Path, pieces: Iterable[pl.DataFrame], *, safe: bool = True) -> int:
+    """Write pieces one below the other as CSV, or Parquet by the suffix: all of them or nothing.
+
+    Parameters
+    ----------
+    path : Path
+    pieces : iterable of polars.DataFrame
+    safe : bool
+        Put an apostrophe before text in CSV that a spreadsheet would take for a formula.
+
+    Returns
+    -------
+    int
+        Rows written.
+    """
+    count = 0
+    with _written_at_once(path) as unfinished:
+        if path.suffix.lower() in (".parquet", ".pq"):
+            table = pl.concat(list(pieces))
+            table.write_parquet(unfinished)
+            return table.height
+        with Path(unfinished).open("wb") as file:
+            for k, piece in enumerate(pieces):
+                (_harmless(piece) if safe else piece).write_csv(file, include_header=k == 0)
+                count += piece.height
+            file.flush()
+            os.fsync(file.fileno())
+    return count
+
+
+def refuse_existing(path: Path | None, *, force: bool) -> None:
+    """Refuse, before any work, an output that is there already or cannot be written."""
+    if path is None:
+        return
+    folder = path.resolve().parent
+    if path.exists() and not force:
+        raise InputError(f"{path} is there already: use --force to overwrite it.")
+    if not folder.is_dir():
+        raise InputError(f"there is no folder {path.parent} to write {path.name} to.")
+    if not os.access(folder, os.W_OK):
+        raise InputError(f"{path.parent} cannot be written to.")
+
+
+@contextmanager
+def _written_at_once(path: Path) -> Iterator[str]:
+    handle, name = tempfile.mkstemp(dir=path.resolve().parent, prefix=f".{path.name}.")
+    os.close(handle)
+    try:
+        yield name
+        Path(name).chmod(0o644)
+        Path(name).replace(path)
+    finally:
+        Path(name).unlink(missing_ok=True)
+
+
+def _harmless(piece: pl.DataFrame) -> pl.DataFrame:
+    text = pl.col(pl.String)
+    changed = pl.when(text.str.contains(_RISKY)).then(pl.lit("'") + text).otherwise(text).name.keep()
+    return piece.with_columns(changed) if pl.String in piece.dtypes else piece
+
+
+def _scan(path: Path) -> tuple[pl.LazyFrame, list[str]]:
+    if not path.is_file():
+        raise InputError(f"there is no file {path}.")
+    try:
+        if path.suffix.lower() in (".parquet", ".pq"):
+            lazy = pl.scan_parquet(path)
+        else:
+            lazy = pl.scan_csv(path, infer_schema_length=10_000)
+        return lazy, lazy.collect_schema().names()
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: Path, error: Exception) -> InputError:
+    first = (str(error).splitlines() or ["no reason given"])[0]
+    return InputError(f"{path.name} cannot be read as a table: {first}")
+
+
+def _refuse_strange(path: Path, wanted: Sequence[str], there: Sequence[str]) -> None:
+    for name in wanted:
+        if name not in there:
+            close = get_close_matches(name, there, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"it has {_listed(there)}."
+            raise InputError(f"{path.name} has no column {name!r}: {hint}")
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names[:8])) + (", ..." if len(names) > 8 else "")

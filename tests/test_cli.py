@@ -1,0 +1,179 @@
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import polars as pl
+import pytest
+
+from evenhand.cli import FAILED, UNDECIDED, VIOLATED, main
+from evenhand.datasets import load_compas
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("files")
+    rng = np.random.default_rng(0)
+    sex = rng.choice(["F", "M"], 3000)
+    y = rng.integers(0, 2, 3000)
+    apart = np.where(sex == "F", rng.random(3000) < 0.2, rng.random(3000) < 0.6).astype(int)
+    table = pl.DataFrame(
+        {
+            "y": y,
+            "apart": apart,
+            "alike": rng.integers(0, 2, 3000),
+            "chance": rng.random(3000),
+            "answer": np.where(apart, "yes", "no"),
+            "sex": sex,
+            "race": rng.choice(["a", "b, c", "\x1b[31mred"], 3000),
+            "weight": rng.random(3000),
+        }
+    )
+    table.write_csv(place / "p.csv")
+    table.write_parquet(place / "p.parquet")
+    table.head(30).write_csv(place / "few.csv")
+    (place / "broken.parquet").write_bytes(b"PAR1 not really")
+    (place / "empty.csv").write_text("")
+    return place
+
+
+def run(capsys, *arguments):
+    with pytest.raises(SystemExit) as ended:
+        main([str(argument) for argument in arguments])
+    out = capsys.readouterr()
+    return ended.value.code, out.out, out.err
+
+
+@pytest.mark.parametrize("name", ["p.csv", "p.parquet"])
+def test_a_violated_audit_can_be_told_from_an_error(folder, capsys, name):
+    base = ["audit", folder / name, "--label", "y", "--sensitive", "sex"]
+    code, out, _ = run(capsys, *base, "--prediction", "apart", "--difference", "0.05")
+    assert code == VIOLATED
+    assert "violated (tolerance 0.05)" in out
+    code, out, _ = run(capsys, *base, "--prediction", "alike", "--difference", "0.3")
+    assert code == 0
+    assert "satisfied" in out
+    code, _, _ = run(capsys, *base, "--prediction", "apart")
+    assert code == 0  # nothing is asked for
+
+
+def test_too_few_rows_have_a_code_of_their_own(folder, capsys):
+    few = ["audit", folder / "few.csv", "--prediction", "alike", "--sensitive", "sex", "--ratio", "0.8"]
+    assert run(capsys, *few)[0] == UNDECIDED
+
+
+def test_several_notions_weights_and_earlier_decisions(folder, capsys):
+    code, out, _ = run(
+        capsys,
+        *("audit", folder / "p.csv", "--label", "y", "--prediction", "apart", "--sensitive", "sex, race"),
+        *("--before", "alike", "--weight", "weight", "--difference", "0.1", "--groups", "independent"),
+        *("--notion", "equal-opportunity", "predictive-equality"),
+    )
+    assert code == VIOLATED
+    assert "equal opportunity, difference" in out
+    assert "changed" in out
+    assert "\x1b" not in out
+
+
+def test_json_for_machines(folder, capsys):
+    asked = ["audit", folder / "p.csv", "--prediction", "answer", "--sensitive", "sex", "--json"]
+    _, out, _ = run(capsys, *asked, "--positive", "yes")
+    found = json.loads(out)
+    _, out, _ = run(capsys, *asked, "--positive", "no")
+    turned = json.loads(out)
+    assert found["groups"][0]["selected"] + turned["groups"][0]["selected"] == 3000
+
+
+def test_a_report_is_written_and_not_overwritten(folder, capsys, tmp_path):
+    page = tmp_path / "audit.html"
+    asked = ["audit", folder / "p.csv", "--prediction", "apart", "--sensitive", "sex", "--report", page]
+    code, _, err = run(capsys, *asked)
+    assert code == 0
+    assert "The same as a page" in err
+    assert "<title>Audit of p.csv</title>" in page.read_text("utf-8")
+    code, out, err = run(capsys, *asked)
+    assert (code, out) == (FAILED, "")
+    assert "use --force" in err
+    assert run(capsys, *asked, "--force")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--prediction", "apart", "--sensitive", "sexx"], "has no column 'sexx': did you mean 'sex'?"),
+        (["--prediction", "zzz", "--sensitive", "sex"], "has no column 'zzz': it has 'y', 'apart'"),
+        (["--prediction", "apart", "--sensitive", " , "], "--sensitive should name columns"),
+        (["--prediction", "apart", "--sensitive", "chance"], "distinct values"),
+        (["--prediction", "race", "--sensitive", "sex"], "y_pred"),
+        (
+            ["--prediction", "apart", "--sensitive", "sex", "--difference", "0.1", "--ratio", "0.8"],
+            "give --difference or --ratio, not both",
+        ),
+        (["--prediction", "apart", "--sensitive", "sex", "--difference", "7"], "from 0 to 1"),
+        (["--prediction", "apart", "--sensitive", "sex", "--confidence", "1"], "between 0 and 1"),
+        (["--prediction", "apart"], "--sensitive"),
+        (["--prediction", "apart", "--sensitive", "sex", "--notion", "parity"], "parity"),
+        (
+            ["--prediction", "apart", "--sensitive", "sex", "--report", "no/where.html"],
+            "there is no folder no",
+        ),
+    ],
+    ids=str,
+)
+def test_a_wrong_call_is_one_sentence(folder, capsys, arguments, message):
+    code, out, err = run(capsys, "audit", folder / "p.csv", *arguments)
+    assert (code, out) == (FAILED, "")
+    assert message in " ".join(err.replace("│", " ").split())
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("nothing.csv", "there is no file"),
+        ("broken.parquet", "cannot be read"),
+        ("empty.csv", "cannot be read"),
+    ],
+)
+def test_files_that_cannot_be_read(folder, capsys, name, message):
+    code, _, err = run(capsys, "audit", folder / name, "--prediction", "a", "--sensitive", "b")
+    assert code == FAILED
+    assert message in err
+
+
+def test_the_frontier_of_a_file(capsys, tmp_path):
+    compas = load_compas()
+    table = compas.features.with_columns(compas.label.alias("label"))
+    table = table.with_columns(
+        **{name: compas.sensitive[name] for name in compas.sensitive.columns if name not in table.columns}
+    )
+    table.write_csv(tmp_path / "train.csv")
+    asked = ["frontier", tmp_path / "train.csv", "--target", "label", "--tolerances", "6"]
+    asked += ["--sensitive", ",".join(compas.sensitive.columns)]
+    code, out, _ = run(capsys, *asked, "--aware", "--out", tmp_path / "f.html")
+    assert code == 0
+    assert out.count("tolerance  accuracy") == 2
+    assert 'id="tolerance"' in (tmp_path / "f.html").read_text("utf-8")
+    code, _, err = run(capsys, *asked[:2], "--target", "labels", "--sensitive", "sex")
+    assert code == FAILED
+    assert "did you mean 'label'?" in err
+
+
+def test_help_is_quick_and_needs_none_of_the_heavy_libraries():
+    code = (
+        "import sys; from evenhand.cli import app; app(['--help'], result_action='return_value');"
+        "print([name for name in ('numpy', 'polars', 'sklearn', 'altair') if name in sys.modules])"
+    )
+    environment = {**os.environ, "COLUMNS": "80"}
+    command = [sys.executable, "-c", code]
+    told = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout  # noqa: S603
+    assert "audit" in told
+    assert told.strip().endswith("[]")
+
+
+def test_the_command_is_installed():
+    from importlib.metadata import entry_points
+
+    [command] = entry_points(group="console_scripts", name="evenhand")
+    assert command.value == "evenhand.cli:main"
