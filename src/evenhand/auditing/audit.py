@@ -197,7 +197,7 @@ def _compare(counted: Tally, constraint: Constraint | None, confidence: float) -
         warnings.warn(
             f"there is only one group, {groups.names[0]}, so there is nothing to compare.",
             VacuousConstraintWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     notions = tuple(_all_notions(counted)) if constraint is None else constraint.notions
     judge = constraint is not None
