@@ -29,8 +29,8 @@ _OLDEST_PROTOCOL = 2
 
 _MOST_NODES = 50_000_000
 
-# Their compiled code trusts the sizes that a file tells, or they call what they hold.
-_LEFT_OUT = {"SVC", "NuSVC", "SVR", "NuSVR", "OneClassSVM"}
+# Their compiled code believes the sizes that a file tells.
+_LEFT_OUT = {"IsolationForest", "SVC", "NuSVC", "SVR", "NuSVR", "OneClassSVM"}
 
 _OBJECTS = {
     "evenhand.tabular.TabularClassifier",
@@ -330,7 +330,12 @@ def _check_tree(tree: Any, n_features: Any) -> int:
     leaf = left == -1
     inside = (left > own) & (left < len(own)) & (right > own) & (right < len(own))
     inside &= (feature >= 0) & (feature < tree.n_features)
-    if tree.n_features != n_features or not len(own) or not (leaf | inside).all():
+    if (
+        type(n_features) is not int
+        or tree.n_features != n_features
+        or not len(own)
+        or not (leaf | inside).all()
+    ):
         raise _out_of_bounds()
     return id(tree)
 
@@ -340,6 +345,8 @@ def _check_boosted(model: Any) -> Iterator[int]:
 
     n_features, bins = model.n_features_in_, model._bin_mapper
     categorical = np.asarray(bins.is_categorical_)
+    if type(n_features) is not int or not _keeps_width(model, n_features):
+        raise _out_of_bounds()
     if not (categorical.shape == (n_features,) and len(bins.bin_thresholds_) == n_features):
         raise _out_of_bounds()
     for k in np.flatnonzero(categorical):
@@ -358,6 +365,16 @@ def _check_boosted(model: Any) -> Iterator[int]:
         if not ((nodes["is_leaf"] != 0) | inside).all() or sets.shape[1:] != (8,):
             raise _out_of_bounds()
         yield id(predictor)
+
+
+def _keeps_width(model: Any, n_features: int) -> bool:
+    """Say whether what boosted trees do to their columns first gives as many columns as the trees expect."""
+    prepare = getattr(model, "_preprocessor", None)
+    if prepare is None:
+        return True
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of columns without names
+        return bool(prepare.transform(np.zeros((1, n_features), dtype=object)).shape == (1, n_features))
 
 
 def _out_of_bounds() -> UntrustedFileError:
