@@ -29,7 +29,7 @@ from sklearn.tree import DecisionTreeClassifier
 from xgboost import XGBClassifier
 
 import evenhand as eh
-from evenhand import persistence
+from evenhand import persistence, trusted
 from evenhand.datasets import GaussianProblem
 from evenhand.exceptions import InputError, MissingExtraError, UntrustedFileError, VersionWarning
 
@@ -257,6 +257,10 @@ def test_what_cannot_be_saved_is_refused_before_anything_is_written(tmp_path):
     reads = FunctionTransformer(inverse_func=np.loadtxt, check_inverse=False)
     with pytest.raises(InputError, match=r"numpy.loadtxt"):
         eh.save(post(make_pipeline(reads, LogisticRegression())), path)
+    model = post()
+    model.history_ = (np.array([1 + 2j]), iter([1]))
+    with pytest.raises(InputError, match="cannot be saved"):
+        eh.save(model, path)
     assert not list(tmp_path.iterdir())
 
 
@@ -311,6 +315,16 @@ def test_without_skops_the_extra_is_named(model, path, monkeypatch):
     with pytest.raises(MissingExtraError, match=r"evenhand\[files\]"):
         eh.save(model, path)
     assert not path.exists()
+
+
+def test_a_skops_that_is_missing_or_too_old_is_refused_at_loading(saved, monkeypatch):
+    monkeypatch.setattr(trusted, "_OLDEST_SKOPS", (99, 0))
+    with pytest.raises(MissingExtraError, match=r"skops>="):
+        eh.load(saved)
+    monkeypatch.setitem(sys.modules, "skops.io", None)
+    with pytest.raises(MissingExtraError, match=r"evenhand\[files\]"):
+        eh.load(saved)
+    assert eh.verify(saved).ok
 
 
 # What is refused at loading
@@ -547,6 +561,24 @@ def test_a_planted_object_is_refused_and_does_not_run(saved, attack, tmp_path, m
     planted(saved, lambda schema: {**schema, **attack})
     refused(saved, "is refused")
     assert not (tmp_path / "evil").exists()
+
+
+def test_a_random_generator_calls_nothing_else(path):
+    eh.save(post(HistGradientBoostingClassifier(max_iter=2)), path)
+
+    def rename(schema):
+        waiting = [schema]
+        while waiting:
+            found = waiting.pop()
+            if isinstance(found, dict) and found.get("__loader__") == "RandomGeneratorNode":
+                found["content"]["bit_generator"]["content"]["bit_generator"]["content"] = '"seed"'
+            waiting.extend(
+                found.values() if isinstance(found, dict) else found if isinstance(found, list) else []
+            )
+
+    planted(path, rename)
+    with pytest.raises(UntrustedFileError, match=r"numpy.random.seed|bit generator"):
+        eh.load(path)
 
 
 class Evil:

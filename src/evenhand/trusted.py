@@ -14,7 +14,7 @@ import warnings
 import zipfile
 from collections.abc import Iterator
 from functools import cache
-from importlib import import_module
+from importlib import import_module, metadata
 from types import ModuleType
 from typing import Any
 
@@ -26,6 +26,9 @@ __all__ = ["dump_parts", "inspect_parts", "load_parts"]
 
 _OLDEST_PROTOCOL = 2
 """Of skops. Nodes of older files are made by other code."""
+
+_OLDEST_SKOPS = (0, 15)
+"""Older ones call whatever a file names as the source of a random generator."""
 
 _MOST_NODES = 50_000_000
 
@@ -153,11 +156,12 @@ def load_parts(data: bytes) -> list[Any]:
     -------
     list
     """
+    skops = _skops()
     inspect_parts(data)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # other versions are told of once
-            parts = _skops().loads(data, trusted=sorted(set().union(*_loaders().values())))
+            parts = skops.loads(data, trusted=sorted(set().union(*_loaders().values())))
         if not isinstance(parts, list):
             raise UntrustedFileError("the parts of the model are no list.")
         _check_trees(parts)
@@ -270,9 +274,13 @@ def _loaders() -> dict[str, set[str]]:
 
 def _skops() -> ModuleType:
     try:
-        return import_module("skops.io")
+        module = import_module("skops.io")
+        version = tuple(int(number) for number in metadata.version("skops").split(".")[:2])
     except ImportError:
         raise MissingExtraError("skops", "files") from None
+    if version < _OLDEST_SKOPS:
+        raise MissingExtraError("skops>=0.15", "files")
+    return module
 
 
 def _check_trees(parts: Any) -> None:
