@@ -147,9 +147,7 @@ def load(path: str | os.PathLike[str], *, max_bytes: int = _MOST_BYTES) -> Any:
     """
     with _told(path):
         manifest, members = _unpacked(Path(path), max_bytes)
-        content = _json(members[_MODEL], _MODEL)
-        if not isinstance(content, dict) or content.get("model") != manifest["model"]:
-            raise UntrustedFileError("the model is not the one that the manifest tells of.")
+        content = _read_model(manifest, members)
         _warn_of(path, _differences(manifest["versions"]))
         parts = load_parts(members[_PARTS])
         return decode_model(content, parts, _read_rule(members))
@@ -179,6 +177,7 @@ def verify(path: str | os.PathLike[str], *, max_bytes: int = _MOST_BYTES) -> Fil
     try:
         with _told(path):
             manifest, members = _unpacked(Path(path), max_bytes)
+            _read_model(manifest, members)
             _read_rule(members)
             inspect_parts(members[_PARTS])
     except UntrustedFileError as error:
@@ -355,6 +354,13 @@ def _shown(manifest: dict[str, Any]) -> str:
     versions = manifest.get("versions")
     found = versions.get("evenhand") if isinstance(versions, dict) else None
     return show(found)[:20] if isinstance(found, str) else "of a later version"
+
+
+def _read_model(manifest: dict[str, Any], members: dict[str, bytes]) -> dict[str, Any]:
+    content = _json(members[_MODEL], _MODEL)
+    if not isinstance(content, dict) or content.get("model") != manifest["model"]:
+        raise UntrustedFileError("the model is not the one that the manifest tells of.")
+    return content
 
 
 def _read_rule(members: dict[str, bytes]) -> Rule | None:
