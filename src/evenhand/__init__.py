@@ -35,7 +35,10 @@ _HOMES = {
     "exceptions": "",
     "fair_scorer": "scoring",
     "frontier": "curve",
+    "load": "persistence",
+    "save": "persistence",
     "solve": "solution",
+    "verify": "persistence",
     "write_report": "report.page",
 }
 
@@ -54,6 +57,7 @@ if TYPE_CHECKING:
         Notion,
         PredictiveEquality,
     )
+    from evenhand.persistence import load, save, verify
     from evenhand.postprocess import FairPostprocessor
     from evenhand.rates import CellRates, cell_rates
     from evenhand.report.page import write_report
@@ -90,7 +94,10 @@ __all__ = [
     "exceptions",
     "fair_scorer",
     "frontier",
+    "load",
+    "save",
     "solve",
+    "verify",
     "write_report",
 ]
 

@@ -50,6 +50,16 @@ class Sigmoid:
 
 
 @dataclass(frozen=True, eq=False)
+class Isotonic:
+    """A monotone curve."""
+
+    model: Any
+
+    def __call__(self, p: Floats) -> Floats:
+        return np.asarray(self.model.predict(p))
+
+
+@dataclass(frozen=True, eq=False)
 class Bins:
     """A value for each range of p."""
 
@@ -298,11 +308,9 @@ def _sigmoid(p: Floats, hit: Floats, w: Floats) -> Sigmoid:
     return Sigmoid(LogisticRegression(C=1e6).fit(_logits(p), hit, sample_weight=w))
 
 
-def _isotonic(p: Floats, hit: Floats, w: Floats) -> Callable[[Floats], Floats]:
-    curve: Callable[[Floats], Floats] = (
-        IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip").fit(p, hit, sample_weight=w).predict
-    )
-    return curve
+def _isotonic(p: Floats, hit: Floats, w: Floats) -> Isotonic:
+    model = IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip")
+    return Isotonic(model.fit(p, hit, sample_weight=w))
 
 
 def _binning(p: Floats, hit: Floats, w: Floats) -> Bins:

@@ -16,7 +16,9 @@ __all__ = [
     "ToleranceWarning",
     "TrainingRowsWarning",
     "UnseenGroupWarning",
+    "UntrustedFileError",
     "VacuousConstraintWarning",
+    "VersionWarning",
     "VisibleFeatureWarning",
 ]
 
@@ -52,6 +54,10 @@ class InfeasibleError(EvenhandError):
 
 class CertificateError(EvenhandError):
     """No algorithm reached a solution that can be proven to the tolerance asked for."""
+
+
+class UntrustedFileError(EvenhandError):
+    """A model file that is damaged, altered, too new, or holds what a file may not hold."""
 
 
 class MissingExtraError(EvenhandError, ImportError):
@@ -93,3 +99,7 @@ class VisibleFeatureWarning(EvenhandWarning):
 
 class TrainingRowsWarning(EvenhandWarning):
     """A model that stays as it is seems to have been fitted to the rows that the rule is fitted to."""
+
+
+class VersionWarning(EvenhandWarning):
+    """A model file was written with other versions of packages than those installed."""

@@ -58,5 +58,8 @@ def classifiers() -> None:
     score: float = eh.accuracy_within([0, 1], [0, 1], constraint=notion, sensitive_features=["F", "M"])
     scorer = eh.fair_scorer(notion, sensitive_features="sex")
     trained = eh.FairInprocessor(None, both, search=eh.DualAscent(rate=0.5), max_refits=3, refit=False)
+    eh.save(fitted, "fair.evenhand", overwrite=True)
+    loaded = eh.load("fair.evenhand", max_bytes=1 << 20)
+    whole: bool = eh.verify("fair.evenhand").ok
     fits: int = trained.fit([[1.0], [2.0]], [0, 1], sensitive_features={"sex": ["F", "M"]}).n_fits_
     other = eh.FairPostprocessor(constraint=notion, search=eh.GridSearch(step=0.2))

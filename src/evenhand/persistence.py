@@ -1,0 +1,405 @@
+"""Fitted models in files: one file, no code in it, and nothing is made before everything is checked.
+
+A file is a ZIP archive of
+
+* ``manifest.json``: format, versions, what the model is, size and SHA-256 of every other member
+* ``model.json``: our own objects, by class and fields
+* ``rule.json``: the rule, exactly (post-processing only)
+* ``estimator.skops``: arrays and classifiers of other packages
+
+and its comment, the last 64 bytes of the file, is the SHA-256 of all bytes before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.metadata
+import io
+import json
+import os
+import platform
+import secrets
+import sys
+import warnings
+import zipfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from evenhand.classifier import FairClassifier
+from evenhand.columns import show
+from evenhand.exceptions import InputError, UntrustedFileError, VersionWarning
+from evenhand.rule import Rule
+from evenhand.stored import MODELS, decode_model, encode_model
+from evenhand.trusted import dump_parts, inspect_parts, load_parts
+
+__all__ = ["FileReport", "load", "save", "verify"]
+
+_FORMAT = "evenhand model"
+_VERSION = 1
+_MANIFEST, _MODEL, _RULE, _PARTS = "manifest.json", "model.json", "rule.json", "estimator.skops"
+_MEMBERS = (_MANIFEST, _MODEL, _RULE, _PARTS)
+_MOST_BYTES = 1 << 30
+_DIGEST = 64
+_DATE = (1980, 1, 1, 0, 0, 0)
+_PACKAGES = ("numpy", "scipy", "scikit-learn", "skops", "xgboost", "lightgbm")
+_ONLY_IF_USED = {"xgboost", "lightgbm"}
+
+
+@dataclass(frozen=True)
+class FileReport:
+    """What a model file says of itself, and whether it can be trusted to be what was written.
+
+    Attributes
+    ----------
+    ok : bool
+        Whether it is complete, unaltered, of a format that can be read, and holds only what is allowed.
+    problem : str or None
+        What is wrong otherwise.
+    format_version : int or None
+    model : str or None
+        The class of the model.
+    requirement, promise : str or None
+        What it was fitted for, and what was promised.
+    versions : dict
+        Of the packages that it was written with.
+    differences : dict
+        By package, the version in the file and the one installed (None if it is not), where they differ.
+    members : dict
+        Sizes of what the file holds, in bytes.
+    """
+
+    ok: bool
+    problem: str | None = None
+    format_version: int | None = None
+    model: str | None = None
+    requirement: str | None = None
+    promise: str | None = None
+    versions: dict[str, str] = field(default_factory=dict)
+    differences: dict[str, tuple[str, str | None]] = field(default_factory=dict)
+    members: dict[str, int] = field(default_factory=dict)
+
+
+def save(model: FairClassifier, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+    """Write a fitted model to one file.
+
+    The file appears complete or not at all. It holds no code: neither functions nor classes of your own.
+
+    Parameters
+    ----------
+    model : FairPostprocessor or FairInprocessor
+        Fitted. Inner classifiers are those of scikit-learn, xgboost or lightgbm.
+    path : str or path
+    overwrite : bool
+        Whether a file that is there may be replaced.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> import evenhand as eh
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> drawn = eh.datasets.GaussianProblem.random(seed=0).sample(500, seed=0)
+    >>> fair = eh.FairPostprocessor(LogisticRegression(), eh.DemographicParity(difference=0.1))
+    >>> fair = fair.fit(drawn.X, drawn.y, sensitive_features=drawn.sensitive)
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "fair.evenhand"
+    >>> eh.save(fair, path)
+    >>> eh.verify(path).ok
+    True
+    >>> bool((eh.load(path).predict(drawn.X) == fair.predict(drawn.X)).all())
+    True
+    """
+    target = Path(path)
+    if type(model) not in MODELS.values():
+        raise InputError(
+            f"only a FairPostprocessor or FairInprocessor can be saved, and this is a {type(model).__name__}."
+        )
+    if not model.__sklearn_is_fitted__():
+        raise InputError(f"this {type(model).__name__} is not fitted yet: call fit before save.")
+    _refuse_existing(target, overwrite=overwrite)
+    _write(target, _packed(model), overwrite=overwrite)
+
+
+def load(path: str | os.PathLike[str], *, max_bytes: int = _MOST_BYTES) -> Any:
+    """Read a model that :func:`save` wrote.
+
+    Its decisions are those of the model that was saved, bit for bit under the same versions; under others a
+    warning tells them.
+
+    Parameters
+    ----------
+    path : str or path
+    max_bytes : int
+        A file is refused if it, or what is packed in it, is larger.
+
+    Returns
+    -------
+    FairPostprocessor or FairInprocessor
+
+    Raises
+    ------
+    UntrustedFileError
+        If the file is damaged, altered, of a newer format, or holds anything that is not on the list.
+
+    Examples
+    --------
+    See :func:`save`.
+    """
+    with _told(path):
+        manifest, members = _unpacked(Path(path), max_bytes)
+        content = _read_model(manifest, members)
+        _warn_of(path, _differences(manifest["versions"]))
+        parts = load_parts(members[_PARTS])
+        return decode_model(content, parts, _read_rule(members))
+
+
+def verify(path: str | os.PathLike[str], *, max_bytes: int = _MOST_BYTES) -> FileReport:
+    """Check a file without making anything that it holds.
+
+    Parameters
+    ----------
+    path : str or path
+    max_bytes : int
+        A file is refused if it, or what is packed in it, is larger.
+
+    Returns
+    -------
+    FileReport
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "note.evenhand"
+    >>> size = path.write_text("not a model")
+    >>> verify(path).ok
+    False
+    """
+    try:
+        with _told(path):
+            manifest, members = _unpacked(Path(path), max_bytes)
+            _read_model(manifest, members)
+            _read_rule(members)
+            inspect_parts(members[_PARTS])
+    except UntrustedFileError as error:
+        return FileReport(ok=False, problem=str(error))
+    differences = _differences(manifest["versions"])
+    _warn_of(path, differences)
+    return FileReport(
+        ok=True,
+        format_version=manifest["format_version"],
+        model=manifest["model"],
+        requirement=manifest["requirement"],
+        promise=manifest["promise"],
+        versions=manifest["versions"],
+        differences=differences,
+        members={name: len(data) for name, data in members.items()},
+    )
+
+
+# Writing
+
+
+def _packed(model: FairClassifier) -> bytes:
+    content, parts = encode_model(model)
+    members = {_MODEL: _text(content), _PARTS: dump_parts(parts)}
+    rule = getattr(model, "rule_", None)
+    if rule is not None:
+        members[_RULE] = rule.to_json().encode()
+    manifest = _manifest(model, members, inspect_parts(members[_PARTS]))
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in {_MANIFEST: _text(manifest), **members}.items():
+            entry = zipfile.ZipInfo(name, _DATE)  # the same model gives the same archive
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, data)
+        archive.comment = b"0" * _DIGEST
+    packed = buffer.getvalue()[:-_DIGEST]
+    return packed + hashlib.sha256(packed).hexdigest().encode()
+
+
+def _manifest(model: FairClassifier, members: dict[str, bytes], packages: set[str]) -> dict[str, Any]:
+    certificate = getattr(model, "certificate_", None)
+    promise = getattr(model, "promise_", None)
+    unused = _ONLY_IF_USED - packages
+    return {
+        "format": _FORMAT,
+        "format_version": _VERSION,
+        "model": type(model).__name__,
+        "versions": {name: found for name, found in _installed().items() if name not in unused},
+        "requirement": repr(model.constraint),
+        "classes": [str(label) for label in model.classes_.tolist()],
+        "groups": [str(name) for name in model.groups_.names],
+        "certificate": certificate
+        and {name: repr(float(value)) for name, value in vars(certificate).items()},
+        "promise": None if promise is None else str(promise),
+        "members": {
+            name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+            for name, data in members.items()
+        },
+    }
+
+
+def _text(content: Any) -> bytes:
+    return json.dumps(content, allow_nan=False, indent=1).encode()
+
+
+def _installed() -> dict[str, str]:
+    found = {"evenhand": sys.modules["evenhand"].__version__, "python": platform.python_version()}
+    for name in _PACKAGES:
+        for package in (name, f"{name}-cpu"):
+            with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+                found[name] = importlib.metadata.version(package)
+    return found
+
+
+def _refuse_existing(path: Path, *, overwrite: bool) -> None:
+    if path.exists() and not overwrite:
+        raise InputError(
+            f"there is a file {str(path)!r} already: choose another name or pass overwrite=True."
+        )
+    if path.is_dir():
+        raise InputError(f"{str(path)!r} is a folder: give the name of a file.")
+    if not path.parent.is_dir():
+        raise InputError(f"there is no folder {str(path.parent)!r}: make it first.")
+
+
+def _write(path: Path, data: bytes, *, overwrite: bool) -> None:
+    """Write beside the place, then move there: whatever happens meanwhile, the old file stays whole."""
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        with beside.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        _refuse_existing(path, overwrite=overwrite)
+        beside.replace(path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+    if os.name == "posix":  # elsewhere folders cannot be opened
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+# Reading
+
+
+def _unpacked(path: Path, max_bytes: int) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """Give the manifest and the members, after all checks that need no knowledge of what they mean."""
+    if path.stat().st_size > max_bytes:
+        raise UntrustedFileError(f"it has more than {max_bytes:,} bytes; raise max_bytes if that is right.")
+    data = path.read_bytes()
+    if not data.startswith(b"PK"):
+        raise UntrustedFileError("it is no evenhand model.")
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            _check_entries(archive, max_bytes)
+            if hashlib.sha256(data[:-_DIGEST]).hexdigest().encode() != archive.comment:
+                raise UntrustedFileError("its checksum is wrong, so that it was altered or damaged.")
+            members = {entry.filename: archive.read(entry) for entry in archive.infolist()}
+    except (zipfile.BadZipFile, zipfile.LargeZipFile, ValueError, OSError, EOFError, NotImplementedError):
+        raise UntrustedFileError("it was cut off or damaged.") from None
+    manifest = _json(members.pop(_MANIFEST), _MANIFEST)
+    _check_manifest(manifest, members)
+    return manifest, members
+
+
+def _check_entries(archive: zipfile.ZipFile, max_bytes: int) -> None:
+    entries = archive.infolist()
+    names = [entry.filename for entry in entries]
+    strange = [name for name in names if name not in _MEMBERS]
+    if strange:
+        raise UntrustedFileError(f"it holds {strange[0]!r}, which is no part of a model.")
+    if len(set(names)) != len(names):
+        raise UntrustedFileError("it holds a member twice.")
+    if any(entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for entry in entries):
+        raise UntrustedFileError("it is packed in another way than evenhand does.")
+    missing = [name for name in (_MANIFEST, _MODEL, _PARTS) if name not in names]
+    if missing:
+        raise UntrustedFileError(f"it lacks {missing[0]!r}.")
+    if sum(entry.file_size for entry in entries) > max_bytes:
+        raise UntrustedFileError(
+            f"it would unpack to more than {max_bytes:,} bytes; raise max_bytes if that is right."
+        )
+
+
+def _check_manifest(manifest: Any, members: dict[str, bytes]) -> None:
+    if not isinstance(manifest, dict) or manifest.get("format") != _FORMAT:
+        raise UntrustedFileError("it is no evenhand model.")
+    version = manifest.get("format_version")
+    if type(version) is not int or version < 1:
+        raise UntrustedFileError(f"its format version is {version!r}, which does not exist.")
+    if version > _VERSION:
+        raise UntrustedFileError(
+            f"it is of format version {version}, and only {_VERSION} can be read here: it needs evenhand "
+            f"{_shown(manifest)} or newer."
+        )
+    kept = {
+        name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+        for name, data in members.items()
+    }
+    if manifest.get("members") != kept:
+        raise UntrustedFileError("the checksums of its members are wrong, so that it was altered or damaged.")
+    versions = manifest.get("versions")
+    proper = isinstance(versions, dict) and all(isinstance(found, str) for found in versions.values())
+    texts = [manifest.get("model"), manifest.get("requirement"), manifest.get("promise", "") or ""]
+    if not proper or not all(isinstance(text, str) for text in texts) or manifest["model"] not in MODELS:
+        raise UntrustedFileError("its manifest is not one that evenhand writes.")
+
+
+def _shown(manifest: dict[str, Any]) -> str:
+    versions = manifest.get("versions")
+    found = versions.get("evenhand") if isinstance(versions, dict) else None
+    return show(found)[:20] if isinstance(found, str) else "of a later version"
+
+
+def _read_model(manifest: dict[str, Any], members: dict[str, bytes]) -> dict[str, Any]:
+    content = _json(members[_MODEL], _MODEL)
+    if not isinstance(content, dict) or content.get("model") != manifest["model"]:
+        raise UntrustedFileError("the model is not the one that the manifest tells of.")
+    return content
+
+
+def _read_rule(members: dict[str, bytes]) -> Rule | None:
+    if _RULE not in members:
+        return None
+    try:
+        return Rule.from_json(members[_RULE].decode())
+    except (InputError, UnicodeDecodeError, RecursionError) as error:
+        raise UntrustedFileError(f"its rule cannot be read: {error}") from None
+
+
+def _json(data: bytes, name: str) -> Any:
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        raise UntrustedFileError(f"its {name} cannot be read.") from None
+
+
+@contextlib.contextmanager
+def _told(path: str | os.PathLike[str]) -> Any:
+    """Name the file in what is raised."""
+    try:
+        yield
+    except UntrustedFileError as error:
+        raise UntrustedFileError(f"{os.fspath(path)!r} is refused: {error}") from error.__cause__
+    except FileNotFoundError:
+        raise InputError(f"there is no file {os.fspath(path)!r}.") from None
+
+
+def _differences(versions: dict[str, str]) -> dict[str, tuple[str, str | None]]:
+    here = _installed()
+    return {name: (then, here.get(name)) for name, then in versions.items() if here.get(name) != then}
+
+
+def _warn_of(path: str | os.PathLike[str], differences: dict[str, tuple[str, str | None]]) -> None:
+    if differences:
+        told = ", ".join(f"{name} {then} (here {now or 'none'})" for name, (then, now) in differences.items())
+        warnings.warn(
+            f"{os.fspath(path)!r} was written with {told}: its decisions may differ in rare cases.",
+            VersionWarning,
+            stacklevel=4,
+        )

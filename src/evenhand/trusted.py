@@ -1,0 +1,389 @@
+"""What a model file may hold besides our own objects, and how it is checked before anything is made.
+
+Arrays and classifiers are kept by skops, which describes them in a schema: a tree of nodes, each with a
+loader, a module and a class. Every node is checked here, by its loader, against a fixed list. Types are
+listed one by one, because a loader calls what it is told to: a whole package on the list would hold functions
+that do harm. Then skops checks the same list again and makes the objects, and trees are checked for bounds.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import warnings
+import zipfile
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module, metadata
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from evenhand.exceptions import InputError, MissingExtraError, UntrustedFileError
+
+__all__ = ["dump_parts", "inspect_parts", "load_parts"]
+
+_OLDEST_PROTOCOL = 2
+"""Of skops. Nodes of older files are made by other code."""
+
+_OLDEST_SKOPS = (0, 15)
+"""Older ones call whatever a file names as the source of a random generator."""
+
+_MOST_NODES = 50_000_000
+
+# Their compiled code believes the sizes that a file tells.
+_LEFT_OUT = {"IsolationForest", "SVC", "NuSVC", "SVR", "NuSVR", "OneClassSVM"}
+
+_OBJECTS = {
+    "evenhand.tabular.TabularClassifier",
+    "lightgbm.basic.Booster",
+    "lightgbm.sklearn.LGBMClassifier",
+    "xgboost.core.Booster",
+    "xgboost.sklearn.XGBClassifier",
+    "xgboost.sklearn.XGBRFClassifier",
+    "sklearn._loss.link.HalfLogitLink",
+    "sklearn._loss.link.IdentityLink",
+    "sklearn._loss.link.Interval",
+    "sklearn._loss.link.LogLink",
+    "sklearn._loss.link.LogitLink",
+    "sklearn._loss.link.MultinomialLogit",
+    "sklearn._loss.loss.ExponentialLoss",
+    "sklearn._loss.loss.HalfBinomialLoss",
+    "sklearn._loss.loss.HalfMultinomialLoss",
+    "sklearn._loss.loss.HalfSquaredError",
+    "sklearn.calibration._CalibratedClassifier",
+    "sklearn.calibration._SigmoidCalibration",
+    "sklearn.calibration._TemperatureScaling",
+    "sklearn.ensemble._hist_gradient_boosting.binning._BinMapper",
+    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
+    "sklearn.model_selection._split.GroupKFold",
+    "sklearn.model_selection._split.KFold",
+    "sklearn.model_selection._split.RepeatedKFold",
+    "sklearn.model_selection._split.RepeatedStratifiedKFold",
+    "sklearn.model_selection._split.ShuffleSplit",
+    "sklearn.model_selection._split.StratifiedGroupKFold",
+    "sklearn.model_selection._split.StratifiedKFold",
+    "sklearn.model_selection._split.StratifiedShuffleSplit",
+    "sklearn.model_selection._split.TimeSeriesSplit",
+    "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
+    "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
+}
+_NUMBERS = {
+    f"numpy.{name}"
+    for name in (
+        *("bool", "bool_", "float16", "float32", "float64", "longdouble", "str_", "bytes_"),
+        *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
+    )
+}
+_FUNCTIONS = {
+    *(f"numpy.{name}" for name in ("abs", "absolute", "cbrt", "exp", "exp2", "expm1", "floor", "ceil")),
+    *(
+        f"numpy.{name}"
+        for name in ("log", "log10", "log1p", "log2", "rint", "sign", "sqrt", "square", "tanh")
+    ),
+    "scipy.special._ufuncs.expit",
+    "scipy.special._ufuncs.logit",
+    "sklearn.utils.validation.check_array",  # in boosted trees that have categories
+}
+_LOADERS = {
+    "BytearrayNode": {"builtins.bytearray"},
+    "BytesNode": {"builtins.bytes"},
+    "DTypeNode": {"numpy.dtype"},
+    "DefaultDictNode": {"collections.defaultdict"},
+    "DictNode": {"builtins.dict", "collections.OrderedDict", "sklearn.utils._bunch.Bunch"},
+    "FunctionNode": _FUNCTIONS,
+    "JsonNode": {"builtins.str"},
+    "ListNode": {"builtins.list"},
+    "LossNode": {
+        f"sklearn._loss._loss.Cy{name}"
+        for name in ("ExponentialLoss", "HalfBinomialLoss", "HalfMultinomialLoss", "HalfSquaredError")
+    },
+    "NdArrayNode": {"numpy.ndarray", *_NUMBERS},
+    "PartialNode": {"functools.partial"},
+    "RandomGeneratorNode": {"numpy.random._generator.Generator"},
+    "RandomStateNode": {"numpy.random.mtrand.RandomState"},
+    "SetNode": {"builtins.set"},
+    "SliceNode": {"builtins.slice"},
+    "TreeNode": {"sklearn.tree._tree.Tree"},
+    "TupleNode": {"builtins.tuple"},
+    "TypeNode": {
+        *(
+            f"builtins.{name}"
+            for name in ("bool", "bytes", "dict", "float", "int", "list", "set", "str", "tuple")
+        ),
+        "collections.OrderedDict",
+        *_NUMBERS,
+    },
+}
+"""What each loader may make. "ObjectNode" is added by `_loaders`; any other is refused."""
+
+
+def dump_parts(parts: list[Any]) -> bytes:
+    """Write arrays and classifiers by skops, if a file may hold them.
+
+    Parameters
+    ----------
+    parts : list
+
+    Returns
+    -------
+    bytes
+    """
+    skops = _skops()
+    try:
+        data: bytes = skops.dumps(parts)
+        inspect_parts(data)
+    except UntrustedFileError as error:
+        raise InputError(
+            f"this model cannot be saved: {error} Choose another classifier, or keep the rule alone: "
+            "rule_.to_json()."
+        ) from None
+    except Exception as error:
+        raise InputError(f"this model cannot be saved: {type(error).__name__}: {error}") from error
+    return data
+
+
+def load_parts(data: bytes) -> list[Any]:
+    """Make the arrays and classifiers that a file holds, after all checks.
+
+    Parameters
+    ----------
+    data : bytes
+        As :func:`dump_parts` wrote them.
+
+    Returns
+    -------
+    list
+    """
+    skops = _skops()
+    inspect_parts(data)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # other versions are told of once
+            parts = skops.loads(data, trusted=sorted(set().union(*_loaders().values())))
+        if not isinstance(parts, list):
+            raise UntrustedFileError("the parts of the model are no list.")
+        _check_trees(parts)
+    except UntrustedFileError:
+        raise
+    except ModuleNotFoundError as error:
+        raise InputError(f"this model needs the package {error.name!r}, which is not installed.") from None
+    except Exception as error:
+        raise UntrustedFileError(
+            f"the parts of the model cannot be read with the packages here: {type(error).__name__}: {error}"
+        ) from error
+    return parts
+
+
+def inspect_parts(data: bytes) -> set[str]:
+    """Refuse parts that hold anything but what is on the list; nothing is made or imported for it.
+
+    Parameters
+    ----------
+    data : bytes
+
+    Returns
+    -------
+    set of str
+        The packages that are needed.
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            members = {member.filename: member.file_size for member in archive.infolist()}
+            plain = all(member.compress_type == zipfile.ZIP_STORED for member in archive.infolist())
+            if not plain or len(members) != len(archive.infolist()) or sum(members.values()) > len(data):
+                raise UntrustedFileError(
+                    "the parts of the model are packed in another way than evenhand does."
+                )
+            schema = json.loads(archive.read("schema.json"))
+        protocol = schema["protocol"]
+        if type(protocol) is not int or protocol < _OLDEST_PROTOCOL:
+            raise UntrustedFileError(
+                f"the parts of the model are of protocol {protocol!r} of skops, which is too old."
+            )
+        packages, size = set(), 0
+        for node in _nodes(schema):
+            packages.add(_check_node(node))
+            file = node.get("file")
+            size += 0 if file is None else members[file]
+        # An array that is told twice is kept once, and so is read at most as often as there are models of it.
+        if size > 100 * len(data):
+            raise UntrustedFileError("the parts of the model are far larger than the file.")
+    except UntrustedFileError:
+        raise
+    except Exception as error:
+        raise UntrustedFileError(
+            f"the parts of the model are damaged: {type(error).__name__}: {error}"
+        ) from None
+    return packages
+
+
+def _nodes(schema: Any) -> Iterator[dict[str, Any]]:
+    """Go through everything in a schema that skops could take for a node."""
+    waiting, seen = [schema], 0
+    while waiting:
+        found = waiting.pop()
+        seen += 1
+        if seen > _MOST_NODES:
+            raise UntrustedFileError("the parts of the model are too many.")
+        if isinstance(found, dict):
+            if "__loader__" in found:
+                yield found
+            waiting.extend(found.values())
+        elif isinstance(found, list):
+            waiting.extend(found)
+
+
+def _check_node(node: dict[str, Any]) -> str:
+    loader, module, kind = node["__loader__"], node.get("__module__"), node.get("__class__")
+    if not (isinstance(loader, str) and isinstance(module, str) and isinstance(kind, str)):
+        raise UntrustedFileError("the parts of the model are damaged: a node has no type.")
+    name = f"{module}.{kind}"
+    if "." in kind or name not in _loaders().get(loader, ()):
+        raise UntrustedFileError(
+            f"it holds {name} (as {loader}), which is not on the list of what a file may hold."
+        )
+    if loader == "DefaultDictNode" and node["content"]["default_factory"].get("__loader__") != "TypeNode":
+        raise UntrustedFileError("it holds a dictionary that calls something.")
+    if loader == "PartialNode" and node["content"]["func"].get("__loader__") != "FunctionNode":
+        raise UntrustedFileError("it holds a function that calls something else.")
+    if loader == "DictNode":
+        keys = node["key_types"]
+        if keys.get("__loader__") != "ListNode" or any(
+            key.get("__loader__") != "TypeNode" for key in keys["content"]
+        ):
+            raise UntrustedFileError("it holds a dictionary whose keys are made by something.")
+    return module.partition(".")[0]
+
+
+@cache
+def _loaders() -> dict[str, set[str]]:
+    """What each loader may make, scikit-learn's estimators included."""
+    from sklearn.utils import all_estimators  # noqa: PLC0415  (imports all of scikit-learn)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        estimators = {
+            f"{kind.__module__}.{kind.__name__}"
+            for name, kind in all_estimators()
+            if kind.__module__.startswith("sklearn.") and name not in _LEFT_OUT
+        }
+    return {**_LOADERS, "ObjectNode": _OBJECTS | estimators}
+
+
+def _skops() -> ModuleType:
+    try:
+        module = import_module("skops.io")
+        version = tuple(int(number) for number in metadata.version("skops").split(".")[:2])
+    except ImportError:
+        raise MissingExtraError("skops", "files") from None
+    if version < _OLDEST_SKOPS:
+        raise MissingExtraError("skops>=0.15", "files")
+    return module
+
+
+def _check_trees(parts: Any) -> None:
+    """Refuse trees that would lead scikit-learn's compiled code out of bounds; it does not look itself."""
+    from sklearn.ensemble._forest import BaseForest  # noqa: PLC0415
+    from sklearn.ensemble._gb import BaseGradientBoosting  # noqa: PLC0415
+    from sklearn.ensemble._hist_gradient_boosting.gradient_boosting import (  # noqa: PLC0415
+        BaseHistGradientBoosting,
+    )
+    from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor  # noqa: PLC0415
+    from sklearn.tree import BaseDecisionTree  # noqa: PLC0415
+    from sklearn.tree._tree import Tree  # noqa: PLC0415
+
+    checked: set[int] = set()
+    bare: list[Any] = []
+    for found in _reached(parts):
+        if isinstance(found, Tree | TreePredictor):
+            bare.append(found)
+        elif isinstance(found, BaseHistGradientBoosting) and hasattr(found, "_predictors"):
+            checked.update(_check_boosted(found))
+        elif isinstance(found, BaseDecisionTree) and hasattr(found, "tree_"):
+            checked.add(_check_tree(found.tree_, found.n_features_in_))
+        elif isinstance(found, BaseForest | BaseGradientBoosting) and hasattr(found, "estimators_"):
+            trees = np.asarray(found.estimators_, dtype=object)
+            if isinstance(found, BaseGradientBoosting) and trees.shape[1:] != (found.n_trees_per_iteration_,):
+                raise _out_of_bounds()
+            for tree in trees.ravel():
+                _check_tree(tree.tree_, found.n_features_in_)
+    if any(id(tree) not in checked for tree in bare):
+        raise UntrustedFileError("it holds a tree that belongs to no classifier.")
+
+
+def _reached(start: Any) -> Iterator[Any]:
+    """Go through everything that some objects hold."""
+    waiting, seen = [start], {}
+    while waiting:
+        found = waiting.pop()
+        if id(found) in seen or isinstance(found, str | bytes | bytearray | int | float | type | None):
+            continue
+        seen[id(found)] = found
+        yield found
+        if isinstance(found, dict):
+            waiting.extend(found.values())
+        elif isinstance(found, list | tuple | set):
+            waiting.extend(found)
+        elif isinstance(found, np.ndarray):
+            waiting.extend(found.ravel().tolist() if found.dtype == object else ())
+        if hasattr(found, "__dict__"):
+            waiting.extend(vars(found).values())
+
+
+def _check_tree(tree: Any, n_features: Any) -> int:
+    left, right, feature = tree.children_left, tree.children_right, tree.feature
+    own = np.arange(tree.node_count)
+    leaf = left == -1
+    inside = (left > own) & (left < len(own)) & (right > own) & (right < len(own))
+    inside &= (feature >= 0) & (feature < tree.n_features)
+    if (
+        type(n_features) is not int
+        or tree.n_features != n_features
+        or not len(own)
+        or not (leaf | inside).all()
+    ):
+        raise _out_of_bounds()
+    return id(tree)
+
+
+def _check_boosted(model: Any) -> Iterator[int]:
+    from sklearn.ensemble._hist_gradient_boosting.common import PREDICTOR_RECORD_DTYPE  # noqa: PLC0415
+
+    n_features, bins = model.n_features_in_, model._bin_mapper
+    categorical = np.asarray(bins.is_categorical_)
+    if type(n_features) is not int or not _keeps_width(model, n_features):
+        raise _out_of_bounds()
+    if not (categorical.shape == (n_features,) and len(bins.bin_thresholds_) == n_features):
+        raise _out_of_bounds()
+    for k in np.flatnonzero(categorical):
+        known = np.asarray(bins.bin_thresholds_[k])
+        if known.size and not (known.min() >= 0 and known.max() <= 255):
+            raise _out_of_bounds()
+    for predictor in (tree for trees in model._predictors for tree in trees):
+        nodes, own = predictor.nodes, np.arange(len(predictor.nodes))
+        if nodes.dtype != PREDICTOR_RECORD_DTYPE or nodes.ndim != 1 or not len(nodes):
+            raise _out_of_bounds()
+        left, right = nodes["left"].astype(np.int64), nodes["right"].astype(np.int64)
+        inside = (left > own) & (left < len(own)) & (right > own) & (right < len(own))
+        inside &= (nodes["feature_idx"] >= 0) & (nodes["feature_idx"] < n_features)
+        sets = np.asarray(predictor.raw_left_cat_bitsets)
+        inside &= (nodes["is_categorical"] == 0) | (nodes["bitset_idx"] < len(sets))
+        if not ((nodes["is_leaf"] != 0) | inside).all() or sets.shape[1:] != (8,):
+            raise _out_of_bounds()
+        yield id(predictor)
+
+
+def _keeps_width(model: Any, n_features: int) -> bool:
+    """Say whether what boosted trees do to their columns first gives as many columns as the trees expect."""
+    prepare = getattr(model, "_preprocessor", None)
+    if prepare is None:
+        return True
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of columns without names
+        return bool(prepare.transform(np.zeros((1, n_features), dtype=object)).shape == (1, n_features))
+
+
+def _out_of_bounds() -> UntrustedFileError:
+    return UntrustedFileError("it holds a tree whose branches or features do not exist.")
