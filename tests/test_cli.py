@@ -177,3 +177,89 @@ def test_the_command_is_installed():
 
     [command] = entry_points(group="console_scripts", name="evenhand")
     assert command.value == "evenhand.cli:main"
+
+
+@pytest.fixture(scope="module")
+def loans(tmp_path_factory):
+    place = tmp_path_factory.mktemp("loans")
+    rng = np.random.default_rng(1)
+    n = 1500
+    sex = rng.choice(["F", "M"], n)
+    income = rng.normal(np.where(sex == "F", 0.0, 0.6), 1.0)
+    job = rng.choice(["=cook", "clerk", None], n)
+    paid = np.where(rng.random(n) < 1 / (1 + np.exp(-1.5 * income)), "yes", "no")
+    table = pl.DataFrame({"id": range(n), "sex": sex, "income": income, "job": job, "paid": paid})
+    table.head(1000).write_csv(place / "train.csv")
+    table.tail(500).drop("paid").write_csv(place / "new.csv")
+    return place
+
+
+@pytest.mark.parametrize("method", ["post", "in"])
+@pytest.mark.parametrize("aware", [[], ["--aware"]], ids=["blind", "aware"])
+@pytest.mark.filterwarnings("ignore::evenhand.exceptions.EvenhandWarning")
+def test_fit_verify_and_predict_from_files(loans, capsys, tmp_path, method, aware):
+    model, out = tmp_path / "m.eh", tmp_path / "d.csv"
+    asked = ["fit", loans / "train.csv", "--target", "paid", "--sensitive", "sex", "--difference", "0.4"]
+    code, told, _ = run(capsys, *asked, "--method", method, *aware, "--out", model)
+    assert code in (0, UNDECIDED)
+    assert "proof: risk" in told
+    code, told, _ = run(capsys, "verify", model)
+    assert code == 0
+    assert "complete and unaltered" in told
+    code, told, _ = run(capsys, "predict", model, loans / "new.csv", "--out", out, "--rows", "120")
+    assert (code, told) == (0, f"500 rows decided: {out}\n")
+    decided = pl.read_csv(out)
+    assert decided["id"].to_list() == list(range(1000, 1500))
+    assert set(decided["decision"]) <= {"yes", "no"}
+    assert decided["job"].drop_nulls().str.starts_with("'=").any()
+    from evenhand import load
+
+    new = pl.read_csv(loans / "new.csv")
+    kept = load(model)
+    seen = new.select([name for name in kept.feature_names_in_ if name in new.columns])
+    assert (decided["decision"].to_numpy() == kept.predict(seen)).all()
+    code, _, err = run(capsys, "predict", model, loans / "new.csv", "--out", out)
+    assert code == FAILED
+    assert "use --force" in err
+
+
+def test_a_promise_and_a_report_of_a_model(loans, capsys, tmp_path):
+    page = tmp_path / "r.html"
+    asked = ["fit", loans / "train.csv", "--target", "paid", "--sensitive", "sex", "--difference", "0.45"]
+    asked += ["--confidence", "0.9", "--aware", "--out", tmp_path / "m.eh", "--report", page, "--json"]
+    _, told, _ = run(capsys, *asked)
+    found = json.loads(told)
+    assert found["promise"]["holds"]
+    assert found["proof"]["risk"] >= found["proof"]["bound"] - 1e-9
+    assert "<strong>Promised.</strong>" in page.read_text("utf-8")
+
+
+def test_a_spoilt_model_file_is_refused(loans, capsys, tmp_path):
+    bad = tmp_path / "bad.eh"
+    bad.write_bytes(b"not a model")
+    code, told, _ = run(capsys, "verify", bad)
+    assert code == FAILED
+    assert told.startswith("file")
+    code, _, err = run(capsys, "predict", bad, loans / "new.csv", "--out", tmp_path / "x.csv")
+    assert code == FAILED
+    assert err.startswith("evenhand: ")
+    assert not (tmp_path / "x.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "say what is asked for: --difference or --ratio"),
+        (["--difference", "0.1", "--test-share", "2"], "--test-share should be between 0 and 1"),
+        (["--difference", "0.1", "--sensitive", "sexe"], "did you mean 'sex'?"),
+        (["--difference", "0.1", "--confidence", "1"], "confidence should be between 0 and 1"),
+    ],
+    ids=str,
+)
+def test_a_wrong_fit_is_one_sentence(loans, capsys, tmp_path, arguments, message):
+    asked = ["fit", loans / "train.csv", "--target", "paid", "--out", tmp_path / "m.eh"]
+    asked += [] if "--sensitive" in arguments else ["--sensitive", "sex"]
+    code, _, err = run(capsys, *asked, *arguments)
+    assert code == FAILED
+    assert message in " ".join(err.split())
+    assert list(tmp_path.iterdir()) == []

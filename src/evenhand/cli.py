@@ -215,6 +215,213 @@ def frontier(
     return 0
 
 
+@app.command
+def fit(
+    table: Path,
+    /,
+    *,
+    target: str,
+    sensitive: str,
+    out: Path,
+    notion: Notions = ("demographic-parity",),
+    difference: float | None = None,
+    ratio: float | None = None,
+    groups: Mode = "intersectional",
+    aware: Flag = False,
+    method: Literal["post", "in"] = "post",
+    confidence: float | None = None,
+    positive: str | None = None,
+    test: Path | None = None,
+    test_share: float = 0.25,
+    report: Path | None = None,
+    as_json: Json = False,
+    force: Flag = False,
+) -> int:
+    """Learn a fair classifier from a file, judge it on rows it has not seen, and keep it.
+
+    The exit code is that of an audit of the test rows.
+
+    Parameters
+    ----------
+    table
+        CSV or Parquet file to learn from. Categories and missing values need no preparation.
+    target
+        Column of labels.
+    sensitive
+        Columns of sensitive features, with commas between them.
+    out
+        File for the model.
+    notion
+        What is asked for; several may be given.
+    difference
+        Largest difference allowed between a group and everyone.
+    ratio
+        Smallest ratio allowed; 0.8, say.
+    groups
+        Compare every combination of sensitive values, or each feature by itself.
+    aware
+        Let decisions use the sensitive features.
+    method
+        Post-processing, or training with costs.
+    confidence
+        Promise the requirement for new rows, with this confidence.
+    positive
+        The positive label; by default the one that sorts last.
+    test
+        File to judge on.
+    test_share
+        Share of the rows to judge on, without such a file.
+    report
+        HTML file to write as well.
+    as_json
+        Print JSON instead of text.
+    force
+        Overwrite outputs that are there.
+    """
+    files = import_module("evenhand.files")
+    rooms = import_module("evenhand")
+    constraint = _requirement(notion, difference, ratio, groups)
+    if constraint is None:
+        raise InputError("say what is asked for: --difference or --ratio.")
+    for path in (out, report):
+        files.refuse_existing(path, force=force)
+    features = _names(sensitive)
+    (X, y), (X_test, y_test) = _two_parts(files, table, test, test_share, target=target, features=features)
+    kind = rooms.FairPostprocessor if method == "post" else rooms.FairInprocessor
+    model = kind(
+        constraint=constraint,
+        sensitive_features=features,
+        aware=aware,
+        confidence=confidence,
+        pos_label=None if positive is None else _like(y, positive),
+        verbose=True,
+    ).fit(X, y)
+    found = rooms.audit(
+        y_test,
+        model.predict(X_test),
+        X_test.select(features),
+        constraint=constraint,
+        pos_label=model.classes_[1],
+    )
+    rooms.save(model, out, overwrite=force)
+    proof = model.certificate_
+    if as_json:
+        promise = (
+            None if model.promise_ is None else {"holds": model.promise_.holds, "text": str(model.promise_)}
+        )
+        told = {"risk": proof.objective, "bound": proof.bound, "violation": proof.violation}
+        print(json.dumps({"proof": told, "promise": promise, "audit": found.to_dict()}, indent=1))
+    else:
+        print(found)
+        print(f"\nproof: risk {proof.objective:.6f}, and none below {proof.bound:.6f} (gap {proof.gap:.1e})")
+        print(model.promise_ or "nothing is promised of new rows; --confidence 0.95 would")
+        print(f"model: {out}")
+    if report is not None:
+        rooms.write_report(report, found, model=model, test=(X_test, y_test), title=f"Model of {table.name}")
+        print(f"The same as a page: {report}", file=sys.stderr)
+    return _code([one.verdict for one in found.comparisons if one.notion != "four-fifths rule"])
+
+
+@app.command
+def predict(
+    model: Path,
+    table: Path,
+    /,
+    *,
+    out: Path,
+    rows: int = 100_000,
+    formulas: Flag = False,
+    force: Flag = False,
+) -> int:
+    """Decide about the rows of a file, piece by piece, and keep all of its columns.
+
+    Parameters
+    ----------
+    model
+        File of a model.
+    table
+        CSV or Parquet file.
+    out
+        File for the rows with two more columns, decision and its probability.
+    rows
+        How many are read at a time.
+    formulas
+        Leave text as it is that a spreadsheet would take for a formula.
+    force
+        Overwrite the output if it is there.
+    """
+    files = import_module("evenhand.files")
+    files.refuse_existing(out, force=force)
+    if rows < 1:
+        raise InputError(f"--rows should be at least 1, but is {rows}.")
+    kept = import_module("evenhand.persistence").load(model)
+    wanted = getattr(kept, "feature_names_in_", ())
+    there = files.columns_in(table)
+    needed = [name for name in wanted if name not in kept.sight_.hidden]
+    files.refuse_strange(table, needed, there)
+    taken = [name for name in ("decision", "probability") if name in there]
+    if taken:
+        raise InputError(f"{table.name} has a column {taken[0]!r} already: rename it.")
+
+    def decided() -> Any:
+        for piece in files.read_pieces(table, rows):
+            X = piece.select([name for name in wanted if name in there])
+            yield files.with_decisions(piece, kept.predict(X), kept.predict_proba(X)[:, 1])
+
+    count = files.write_pieces(out, decided(), safe=not formulas)
+    print(f"{count:,} rows decided: {out}")
+    return 0
+
+
+@app.command
+def verify(model: Path, /, *, as_json: Json = False) -> int:
+    """Check that a model file is complete and unaltered, and say what it is.
+
+    Parameters
+    ----------
+    model
+        File of a model.
+    as_json
+        Print JSON instead of text.
+    """
+    from dataclasses import asdict  # noqa: PLC0415
+
+    found = import_module("evenhand.persistence").verify(model)
+    if as_json:
+        print(json.dumps(asdict(found), indent=1))
+    else:
+        lines = {
+            "file": "complete and unaltered" if found.ok else found.problem,
+            "model": found.model,
+            "asked": found.requirement,
+            "promise": found.promise,
+            "written with": ", ".join(f"{name} {number}" for name, number in found.versions.items()),
+        }
+        for name, text in lines.items():
+            if text:
+                print(f"{name:<13} {text}")
+        for name, (then, now) in found.differences.items():
+            print(f"{'differs':<13} {name} was {then} and is {now or 'not installed'}")
+    return 0 if found.ok else FAILED
+
+
+def _two_parts(
+    files: Any, table: Path, test: Path | None, share: float, *, target: str, features: Sequence[str]
+) -> list[tuple[Any, Any]]:
+    """Rows to learn from and rows to judge on."""
+    X, y = _examples(files, table, target, features)
+    if test is not None:
+        return [(X, y), _examples(files, test, target, features)]
+    if not 0 < share < 1:
+        raise InputError(f"--test-share should be between 0 and 1, but is {share}.")
+    split = import_module("sklearn.model_selection").train_test_split
+    try:
+        parts = split(range(len(y)), test_size=share, random_state=0, stratify=y.cast(str).to_list())
+    except ValueError:
+        parts = split(range(len(y)), test_size=share, random_state=0)
+    return [(X[sorted(rows)], y[sorted(rows)]) for rows in parts]
+
+
 def _requirement(
     notions: Sequence[str], difference: float | None, ratio: float | None, groups: str
 ) -> Constraint | None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 from evenhand.exceptions import InputError, MissingExtraError
 
@@ -16,7 +17,15 @@ try:
 except ImportError:
     raise MissingExtraError("polars", "cli") from None
 
-__all__ = ["columns_in", "read_pieces", "read_table", "refuse_existing", "write_pieces"]
+__all__ = [
+    "columns_in",
+    "read_pieces",
+    "read_table",
+    "refuse_existing",
+    "refuse_strange",
+    "with_decisions",
+    "write_pieces",
+]
 
 _RISKY = r"^[=+\-@\t\r]"
 
@@ -41,7 +50,7 @@ def read_table(path: Path, wanted: Sequence[str] | None = None) -> pl.DataFrame:
     polars.DataFrame
     """
     lazy, there = _scan(path)
-    _refuse_strange(path, wanted or (), there)
+    refuse_strange(path, wanted or (), there)
     try:
         return (lazy if wanted is None else lazy.select(list(dict.fromkeys(wanted)))).collect()
     except (pl.exceptions.PolarsError, OSError) as error:
@@ -85,6 +94,13 @@ def write_pieces(path: Path, pieces: Iterable[pl.DataFrame], *, safe: bool = Tru
             file.flush()
             os.fsync(file.fileno())
     return count
+
+
+def with_decisions(piece: pl.DataFrame, decisions: Any, chances: Any) -> pl.DataFrame:
+    """Put decisions and their probabilities beside the columns of a piece."""
+    return piece.with_columns(
+        pl.Series("decision", list(decisions)), pl.Series("probability", chances, dtype=pl.Float64)
+    )
 
 
 def refuse_existing(path: Path | None, *, force: bool) -> None:
@@ -136,7 +152,8 @@ def _unreadable(path: Path, error: Exception) -> InputError:
     return InputError(f"{path.name} cannot be read as a table: {first}")
 
 
-def _refuse_strange(path: Path, wanted: Sequence[str], there: Sequence[str]) -> None:
+def refuse_strange(path: Path, wanted: Sequence[str], there: Sequence[str]) -> None:
+    """Refuse names that are not there, with the nearest that is."""
     for name in wanted:
         if name not in there:
             close = get_close_matches(name, there, n=1)
