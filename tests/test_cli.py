@@ -176,7 +176,7 @@ def test_the_command_is_installed():
     from importlib.metadata import entry_points
 
     [command] = entry_points(group="console_scripts", name="evenhand")
-    assert command.value == "evenhand.cli:main"
+    assert command.value == "evenhand.__main__:main"
 
 
 @pytest.fixture(scope="module")
@@ -262,4 +262,25 @@ def test_a_wrong_fit_is_one_sentence(loans, capsys, tmp_path, arguments, message
     code, _, err = run(capsys, *asked, *arguments)
     assert code == FAILED
     assert message in " ".join(err.split())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_its_packages_the_command_says_what_to_install():
+    code = "import sys; sys.modules['cyclopts'] = None; from evenhand.__main__ import main; main()"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)  # noqa: S603
+    assert told.returncode == 1
+    assert told.stderr == (
+        "evenhand: this needs the package 'cyclopts'; install it with: pip install 'evenhand[cli]'\n"
+    )
+
+
+def test_a_full_disk_is_one_sentence(folder, capsys, tmp_path, monkeypatch):
+    def full(handle):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    asked = ["audit", folder / "p.csv", "--prediction", "apart", "--sensitive", "sex"]
+    code, _, err = run(capsys, *asked, "--report", tmp_path / "a.html")
+    assert code == FAILED
+    assert err.endswith("evenhand: [Errno 28] No space left on device\n")
     assert list(tmp_path.iterdir()) == []

@@ -106,8 +106,8 @@ def test_refits_are_limited_and_the_best_is_kept():
 
 
 def test_with_posteriors_for_labels_the_optimums_own_decisions_are_learned():
-    exact = eh.DemographicParity(difference=0.0)
-    noisy, own = (disparity(fitted(constraint=exact, distillation=a, max_refits=1)) for a in (0.0, 1.0))
+    narrow = eh.DemographicParity(difference=0.05)
+    noisy, own = (disparity(fitted(constraint=narrow, distillation=a, max_refits=1)) for a in (0.0, 1.0))
     assert own < noisy
 
 
@@ -118,7 +118,7 @@ def test_the_last_resort_is_to_learn_the_optimums_own_decisions():
     assert 3 <= len(fair.history_) < 10
     assert last.violation < first.violation
     exact = fitted(coarse, eh.DemographicParity(difference=0.0), distillation=0.0, aware=True)
-    assert len(exact.history_) == 2  # there is nothing to tighten
+    assert len(exact.history_) == 1  # there is nothing to tighten
 
 
 def test_without_a_last_refit_the_judged_classifier_is_kept():

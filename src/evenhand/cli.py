@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import warnings
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
@@ -446,7 +447,7 @@ def _names(text: str) -> list[str]:
 
 
 def _examples(files: Any, path: Path, target: str, features: Sequence[str]) -> tuple[Any, Any]:
-    files.read_table(path, [target, *features]).head(0)  # names that are not there, before all is read
+    files.refuse_strange(path, [target, *features], files.columns_in(path))
     frame = files.read_table(path)
     return frame.drop(target), frame.get_column(target)
 
@@ -462,19 +463,20 @@ def _code(verdicts: Sequence[str | None]) -> int:
     return UNDECIDED if "insufficient evidence" in verdicts else 0
 
 
+def _one_line(message: Warning | str, *_: Any, **__: Any) -> None:
+    print(f"evenhand: {message}", file=sys.stderr)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line; errors are one sentence, and exit codes tell them apart."""
+    """Run the command line; errors and warnings are one sentence, and exit codes tell them apart."""
+    warnings.showwarning = _one_line
     try:
         code = app(arguments, exit_on_error=False, result_action="return_value")
     except CycloptsError:  # told already
         code = FAILED
-    except EvenhandError as error:
+    except (EvenhandError, OSError) as error:  # a full disk, say
         print(f"evenhand: {error}", file=sys.stderr)
         code = FAILED
     except KeyboardInterrupt:
         code = INTERRUPTED
     sys.exit(code if isinstance(code, int) else 0)
-
-
-if __name__ == "__main__":
-    main()

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from evenhand.exceptions import InputError, MissingExtraError
+from evenhand.writing import written_at_once
 
 try:
     import polars as pl
@@ -82,17 +81,15 @@ def write_pieces(path: Path, pieces: Iterable[pl.DataFrame], *, safe: bool = Tru
         Rows written.
     """
     count = 0
-    with _written_at_once(path) as unfinished:
+    with written_at_once(path) as unfinished:
         if path.suffix.lower() in (".parquet", ".pq"):
             table = pl.concat(list(pieces))
             table.write_parquet(unfinished)
             return table.height
-        with Path(unfinished).open("wb") as file:
+        with unfinished.open("wb") as file:
             for k, piece in enumerate(pieces):
                 (_harmless(piece) if safe else piece).write_csv(file, include_header=k == 0)
                 count += piece.height
-            file.flush()
-            os.fsync(file.fileno())
     return count
 
 
@@ -114,18 +111,6 @@ def refuse_existing(path: Path | None, *, force: bool) -> None:
         raise InputError(f"there is no folder {path.parent} to write {path.name} to.")
     if not os.access(folder, os.W_OK):
         raise InputError(f"{path.parent} cannot be written to.")
-
-
-@contextmanager
-def _written_at_once(path: Path) -> Iterator[str]:
-    handle, name = tempfile.mkstemp(dir=path.resolve().parent, prefix=f".{path.name}.")
-    os.close(handle)
-    try:
-        yield name
-        Path(name).chmod(0o644)
-        Path(name).replace(path)
-    finally:
-        Path(name).unlink(missing_ok=True)
 
 
 def _harmless(piece: pl.DataFrame) -> pl.DataFrame:

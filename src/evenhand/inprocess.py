@@ -70,7 +70,7 @@ class FairInprocessor(FairClassifier):
         How the posteriors of the rows to train on are learned; see :class:`FairPostprocessor`.
     distillation : float
         How far labels are replaced by their posteriors in training: 0 for the costs of the labels as they
-        are, 1 for what the optimum decides itself.
+        are, 1 for what the optimum decides itself, as search="exact" has it where exact parity is asked for.
     search : {"exact", "dual", "grid"}, DualAscent or GridSearch
         How multipliers are chosen. "exact" starts from the solver's, trains, and looks at what the trained
         classifier does on held-out rows; while that violates the requirement by more than two standard
@@ -351,10 +351,12 @@ def _walk(task: Task, trainer: Trainer, steps: Iterator[int], tol: float) -> lis
     """Start from the optimum's multipliers, and walk along the frontier until the trained classifier is fair.
 
     Where it clearly is not, the requirement is tightened by what was missed, up to exact parity; after that,
-    the optimum's own decisions are learned.
+    and where exact parity is asked for, the optimum's own decisions are learned.
     """
     trials: list[Trained] = []
     share, room, distillation = 0.0, 0.0, trainer.distillation
+    if task.constraint == task.constraint.tightened(1.0):
+        share, distillation = 1.0, 1.0
     for _ in steps:
         try:
             multipliers = task.tightened(share).solve(tol=tol).multipliers

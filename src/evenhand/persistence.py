@@ -19,7 +19,6 @@ import io
 import json
 import os
 import platform
-import secrets
 import sys
 import warnings
 import zipfile
@@ -33,6 +32,7 @@ from evenhand.exceptions import InputError, UntrustedFileError, VersionWarning
 from evenhand.rule import Rule
 from evenhand.stored import MODELS, decode_model, encode_model
 from evenhand.trusted import dump_parts, inspect_parts, load_parts
+from evenhand.writing import written_at_once
 
 __all__ = ["FileReport", "load", "save", "verify"]
 
@@ -117,7 +117,10 @@ def save(model: FairClassifier, path: str | os.PathLike[str], *, overwrite: bool
     if not model.__sklearn_is_fitted__():
         raise InputError(f"this {type(model).__name__} is not fitted yet: call fit before save.")
     _refuse_existing(target, overwrite=overwrite)
-    _write(target, _packed(model), overwrite=overwrite)
+    data = _packed(model)
+    with written_at_once(target) as unfinished:
+        unfinished.write_bytes(data)
+        _refuse_existing(target, overwrite=overwrite)
 
 
 def load(path: str | os.PathLike[str], *, max_bytes: int = _MOST_BYTES) -> Any:
@@ -263,32 +266,13 @@ def _refuse_existing(path: Path, *, overwrite: bool) -> None:
         raise InputError(f"there is no folder {str(path.parent)!r}: make it first.")
 
 
-def _write(path: Path, data: bytes, *, overwrite: bool) -> None:
-    """Write beside the place, then move there: whatever happens meanwhile, the old file stays whole."""
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        with beside.open("xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        _refuse_existing(path, overwrite=overwrite)
-        beside.replace(path)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
-    if os.name == "posix":  # elsewhere folders cannot be opened
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-
-
 # Reading
 
 
 def _unpacked(path: Path, max_bytes: int) -> tuple[dict[str, Any], dict[str, bytes]]:
     """Give the manifest and the members, after all checks that need no knowledge of what they mean."""
+    if path.is_dir():
+        raise InputError(f"{str(path)!r} is a folder: give the name of a file.")
     if path.stat().st_size > max_bytes:
         raise UntrustedFileError(f"it has more than {max_bytes:,} bytes; raise max_bytes if that is right.")
     data = path.read_bytes()

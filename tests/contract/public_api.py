@@ -1,5 +1,8 @@
 """What users write must type-check: read by mypy, not run."""
 
+import tempfile
+from pathlib import Path
+
 import numpy as np
 
 import evenhand as eh
@@ -37,7 +40,7 @@ except eh.exceptions.GroupError as error:
     message: str = str(error)
 
 chart = charts.rates_chart([{"group": "F", "quantity": "selection rate", "value": 0.1}], theme="dark")
-saved: str = charts.save_chart(chart, "rates.svg").name
+saved: str = charts.save_chart(chart, Path(tempfile.mkdtemp()) / "rates.svg").name
 
 
 def classifiers() -> None:

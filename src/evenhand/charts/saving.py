@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import html
 import json
-import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evenhand.charts.look import alt
 from evenhand.exceptions import InputError, MissingExtraError
+from evenhand.writing import written_at_once
 
 if TYPE_CHECKING:
     from altair.typing import ChartType
@@ -54,12 +54,8 @@ def save_chart(chart: ChartType, path: str | Path, *, scale: float = 2.0) -> Pat
     if not path.parent.is_dir():
         raise InputError(f"there is no folder {str(path.parent)!r} to write {path.name!r} to; make it first")
     content = _rendered(chart.to_dict(validate=False), path.suffix.lower(), scale)
-    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
+    with written_at_once(path) as unfinished:
         unfinished.write_bytes(content)
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
     return path
 
 

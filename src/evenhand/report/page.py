@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from importlib.resources import files
@@ -27,6 +26,7 @@ from evenhand.classifier import FairClassifier
 from evenhand.curve import Frontier, chart_arguments
 from evenhand.exceptions import MissingExtraError
 from evenhand.report.contents import contents
+from evenhand.writing import written_at_once
 
 try:
     from jinja2 import Environment
@@ -82,17 +82,8 @@ def write_report(
     shown = contents(audit, before=before, model=model, frontier=frontier, test=test, title=title, data=data)
     page = render(shown)
     target = Path(path)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".part")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(page)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).chmod(0o644)
-        Path(name).replace(target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    with written_at_once(target) as unfinished:
+        unfinished.write_text(page, encoding="utf-8")
     return target
 
 
