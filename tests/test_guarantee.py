@@ -14,7 +14,8 @@ from sklearn.tree import DecisionTreeClassifier
 import evenhand as eh
 from evenhand.datasets import GaussianProblem
 from evenhand.exceptions import InputError, PromiseWarning, TrainingRowsWarning
-from evenhand.guarantee import p_value, promised, run_tests
+from evenhand.guarantee import promised, run_tests
+from evenhand.shares import p_value
 from evenhand.statistic import Statistic
 
 PROBLEM = GaussianProblem.random(levels=(2,), seed=3)

@@ -34,7 +34,7 @@ _HOMES = {
     "datasets": "",
     "exceptions": "",
     "fair_scorer": "scoring",
-    "frontier": "curve",
+    "frontier": "tracing",
     "load": "persistence",
     "save": "persistence",
     "solve": "solution",
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from evenhand import datasets, exceptions
     from evenhand.auditing.audit import audit
     from evenhand.auditing.audited import Audit
-    from evenhand.curve import Frontier, frontier
+    from evenhand.curve import Frontier
     from evenhand.groups import Groups
     from evenhand.inprocess import FairInprocessor
     from evenhand.notions import (
@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from evenhand.search import DualAscent, GridSearch
     from evenhand.solution import Solution, solve
     from evenhand.statistic import Statistic
+    from evenhand.tracing import frontier
 
 __all__ = [
     "AccuracyParity",

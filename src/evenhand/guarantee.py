@@ -20,28 +20,19 @@ from numbers import Real
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import bdtr, betaincinv, gammaln, ndtri, xlog1py, xlogy
+from scipy.special import ndtri
 
 from evenhand.exceptions import InputError, PromiseWarning
-from evenhand.measurement import Measure
 from evenhand.notions import Constraint, Notion
 from evenhand.rates import CellRates
 from evenhand.rows import RowName
+from evenhand.shares import ROUNDING, Count, p_value
 from evenhand.statistic import Statistic
 
-__all__ = ["GroupTest", "Promise", "check_promise", "p_value", "promised", "run_tests", "warn_if_unpromised"]
+__all__ = ["GroupTest", "Promise", "check_promise", "promised", "run_tests", "warn_if_unpromised"]
 
 T = TypeVar("T")
-Floats = NDArray[np.float64]
-Count = tuple[int, int]
-"""Hits, and rows."""
 
-_SPENT = 0.02
-"""Share of the level that the two bounds cost: of the group's part, and of the share that both depend on."""
-_POINTS = 11
-_TAIL = 1e-12
-_ROUNDING = 1e-9
 _POWER = 0.8
 _SHOWN = 5
 
@@ -228,116 +219,6 @@ def _statistic_tests(
         )
 
 
-def p_value(own: Count, others: Count, *, tolerance: float, measure: Measure, level: float) -> float:
-    """How likely counts as good as these are, at most, where a group is not within tolerance.
-
-    Parameters
-    ----------
-    own, others : pair of int
-        Hits and rows, of the group and of everybody else.
-    tolerance : float
-    measure : {"difference", "ratio"}
-        Of the group against the whole population.
-    level : float
-        At which it will be judged: a fiftieth of it is spent on each of two bounds.
-
-    Returns
-    -------
-    float
-
-    Examples
-    --------
-    >>> round(p_value((100, 1000), (400, 4000), tolerance=0.05, measure="difference", level=0.05), 3)
-    0.002
-    >>> p_value((8, 10), (300, 400), tolerance=0.05, measure="difference", level=0.05) > 0.3
-    True
-    """
-    (k, n), (others_k, others_n) = own, others
-    if not others_n:
-        return 0.0  # there is nobody to differ from
-    if not n:
-        return 1.0
-    spent = _SPENT * level
-    part = float(betaincinv(n, others_n + 1, spent))  # the group's part is smaller only that seldom
-    if measure == "difference":
-        wide = tolerance / (1 - part)
-        sides = [
-            _one_sided(own, others, weight=1.0, gap=wide, spent=spent),
-            _one_sided(others, own, weight=1.0, gap=wide, spent=spent),
-        ]
-    else:
-        weight = tolerance * (1 - part) / (1 - tolerance * part)
-        misses = (n - k, n), (others_n - others_k, others_n)
-        sides = [
-            _one_sided(own, others, weight=weight, gap=0.0, spent=spent),
-            _one_sided(*misses, weight=weight, gap=0.0, spent=spent),
-        ]
-    return min(1.0, max(sides) + spent)
-
-
-def _one_sided(low: Count, high: Count, *, weight: float, gap: float, spent: float) -> float:
-    """Largest probability of T <= t where weight * q_high - q_low >= gap, with T = weight * x_high - x_low.
-
-    It is attained at equality. The share of the larger sample is looked for only where it is likely to be.
-    """
-    (k_low, n_low), (k_high, n_high) = low, high
-    t = weight * k_high / n_high - k_low / n_low
-    if gap > weight or weight <= 0:
-        return 0.0  # no two shares are so far apart
-    if t >= gap:
-        return 1.0
-    bound = math.exp(-2 * (gap - t) ** 2 / (weight**2 / n_high + 1 / n_low))  # Hoeffding's
-    if bound < spent:
-        return bound
-    if n_high >= n_low:
-        least, most = _likely(k_high, n_high, spent)
-        least = max(least, gap / weight)  # the border ends where the other share is 0
-        q_high = np.linspace(least, most, _POINTS)
-        q_low = np.clip(weight * q_high - gap, 0.0, 1.0)
-    else:
-        least, most = _likely(k_low, n_low, spent)
-        most = min(most, weight - gap)  # or 1
-        q_low = np.linspace(least, most, _POINTS)
-        q_high = np.clip((q_low + gap) / weight, 0.0, 1.0)
-    if least > most:
-        return spent
-    if n_high >= n_low:
-        x = _counts(n_low, q_low)
-        top = np.floor(n_high * (t + x / n_low) / weight + _ROUNDING)
-        chances = _probability(x, n_low, q_low) * _at_most(top, n_high, q_high)
-    else:
-        x = _counts(n_high, q_high)
-        bottom = np.ceil(n_low * (weight * x / n_high - t) - _ROUNDING)
-        chances = _probability(x, n_high, q_high) * (1 - _at_most(bottom - 1, n_low, q_low))
-    return float(chances.sum(axis=1).max()) + spent + _TAIL
-
-
-def _likely(k: int, n: int, level: float) -> tuple[float, float]:
-    """Clopper-Pearson limits of a share."""
-    low = float(betaincinv(k, n - k + 1, level / 2)) if k > 0 else 0.0
-    high = float(betaincinv(k + 1, n - k, 1 - level / 2)) if k < n else 1.0
-    return low, high
-
-
-def _counts(n: int, q: Floats) -> Floats:
-    """Counts that are not all but impossible for any of the shares."""
-    width = 8 * np.sqrt(n * q * (1 - q)) + 20
-    low, high = max(0.0, float((n * q - width).min())), min(float(n), float((n * q + width).max()))
-    return np.arange(math.floor(low), math.ceil(high) + 1, dtype=np.float64)
-
-
-def _probability(x: Floats, n: int, q: Floats) -> Floats:
-    """Binomial probabilities, shape (len(q), len(x))."""
-    ways = gammaln(n + 1) - gammaln(x + 1) - gammaln(n - x + 1)
-    return np.asarray(np.exp(ways + xlogy(x, q[:, None]) + xlog1py(n - x, -q[:, None])))
-
-
-def _at_most(count: Floats, n: int, q: Floats) -> Floats:
-    """Probability of no more hits, shape (len(q), len(count))."""
-    inside = bdtr(np.clip(count, 0, n), n, q[:, None])
-    return np.where(count < 0, 0.0, np.where(count >= n, 1.0, inside))
-
-
 def _needed(own: Count, others: Count, notion: Notion, level: float) -> int:
     """Rows of a group at which the test would pass four times out of five, by the normal approximation.
 
@@ -350,7 +231,7 @@ def _needed(own: Count, others: Count, notion: Notion, level: float) -> int:
     else:
         rooms = [q - wide * overall, (1 - q) - wide * (1 - overall)]
         full = (1 - wide) * min(overall, 1 - overall)
-    room = min(rooms) if min(rooms) > 0 else max(full, _ROUNDING)  # at least so many
+    room = min(rooms) if min(rooms) > 0 else max(full, ROUNDING)  # at least so many
     both = max(rooms) < 2 * room
     quantiles = ndtri(1 - level) + ndtri((1 + _POWER) / 2 if both else _POWER)
     smooth = [(k + 1) / (n + 2) for k, n in (own, others)]

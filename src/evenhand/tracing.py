@@ -1,0 +1,358 @@
+"""The whole trade-off between accuracy and fairness, on rows that nothing was learned from.
+
+Post-processing learns its posteriors once and solves for some of the tolerances, each from the one before.
+In between, a coin chooses between the two neighbours. That is a classifier too: where groups are compared by
+difference it satisfies the tolerance between theirs, its rates lie between theirs, and how far it is from the
+optimum is known, because the smallest risk is convex in the tolerance.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import train_test_split
+
+from evenhand.auditing.comparison import Comparison, compare
+from evenhand.auditing.findings import Rate
+from evenhand.auditing.tally import Tally, tally
+from evenhand.classifier import Evidence, FairClassifier, as_posteriors
+from evenhand.columns import named_columns
+from evenhand.curve import Frontier, Point
+from evenhand.data import check_rows, read_labels, read_selection
+from evenhand.exceptions import InputError, ToleranceWarning
+from evenhand.features import columns_of, take_rows
+from evenhand.groups import Groups
+from evenhand.inprocess import FairInprocessor
+from evenhand.intervals import critical_value
+from evenhand.notions import AccuracyParity, Constraint
+from evenhand.postprocess import FairPostprocessor
+from evenhand.progress import track
+from evenhand.rates import CellRates, Decisions
+from evenhand.scores import GroupedScores
+from evenhand.tables import library_of
+
+__all__ = ["frontier"]
+
+_POINTS = 50
+_TRAININGS = 8
+_EVERY = 5
+[_ERROR] = AccuracyParity.statistics
+
+
+def frontier(
+    classifiers: FairClassifier | Mapping[str, FairClassifier],
+    X: Any,
+    y: Any,
+    *,
+    sensitive_features: Any = None,
+    test: Sequence[Any] | None = None,
+    test_share: float = 0.3,
+    tolerances: int | Sequence[float] | None = None,
+    others: Mapping[str, Any] | None = None,
+    confidence: float = 0.95,
+    verbose: bool = False,
+    random_state: int = 0,
+) -> Frontier:
+    """Find the whole curve of accuracy against fairness.
+
+    Parameters
+    ----------
+    classifiers : FairPostprocessor, FairInprocessor, or mapping of names to them
+        Not fitted; their requirements say what is compared and how, and their tolerances are not looked at.
+        Several give several curves on one chart, such as blind and aware.
+    X, y, sensitive_features
+        As for ``fit``.
+    test : (X, y) or (X, y, sensitive_features), optional
+        Rows to judge on. Otherwise a share of the rows is set aside for that.
+    test_share : float
+        That share.
+    tolerances : int or sequence of float, optional
+        How many, from parity to what no requirement would give, or which. By default 50, and 8 where each is
+        a training.
+    others : mapping of names to classifiers or predictions, optional
+        To compare with: fitted classifiers that are given the test X, or decisions on the test rows, labels
+        or probabilities, which need `test`.
+    confidence : float
+        Of the intervals.
+    verbose : bool
+        Whether to show progress. An interrupt ends it with the points that there are.
+    random_state : int
+        For the rows set aside.
+
+    Returns
+    -------
+    Frontier
+    """
+    named = dict(classifiers) if isinstance(classifiers, Mapping) else {"fair": classifiers}
+    constraint = _check(named, tolerances, confidence)
+    learn, judge = _divided(_Data(X, y, sensitive_features), test, test_share, random_state)
+    if others and test is None and any(not hasattr(value, "predict") for value in others.values()):
+        raise InputError("predictions to compare with are about test rows: pass test=(X, y).")
+    points: list[Point] = []
+    solved, complete, rows = 0, True, None
+    try:
+        for name, classifier in named.items():
+            evidence = classifier._estimate(learn.X, learn.y, learn.sensitive, None)
+            rows = _Rows.read(classifier, evidence, judge, constraint=constraint, confidence=confidence)
+            chosen = _slacks(evidence, classifier, constraint, tolerances)
+            if isinstance(classifier, FairPostprocessor):
+                own, count = _solved_curve(name, classifier, evidence, rows, chosen, verbose=verbose)
+                points += own
+                solved += count
+            else:
+                for point in _trained_curve(name, classifier, evidence, rows, chosen, verbose=verbose):
+                    points.append(point)
+                    solved += 1
+    except KeyboardInterrupt:
+        if not points:
+            raise
+        complete = False
+    if rows is None:
+        raise InputError("there are no classifiers.")
+    compared = tuple(rows.other(name, value, judge) for name, value in (others or {}).items())
+    points.sort(key=lambda point: list(named).index(point.curve))
+    return Frontier(
+        constraint,
+        tuple(points),
+        compared,
+        confidence,
+        len(rows.codes),
+        solved,
+        complete,
+        library_of(X, y, sensitive_features),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Data:
+    X: Any
+    y: Any
+    sensitive: Any
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """The test rows, and what is asked of decisions on them."""
+
+    constraint: Constraint
+    confidence: float
+    groups: Groups
+    codes: NDArray[np.int32]
+    positive: NDArray[np.bool_]
+    classes: NDArray[Any]
+    classifier: FairClassifier
+    X: Any
+    sensitive: Any
+
+    @classmethod
+    def read(
+        cls,
+        classifier: FairClassifier,
+        evidence: Evidence,
+        data: _Data,
+        constraint: Constraint,
+        confidence: float,
+    ) -> _Rows:
+        groups, classes = evidence.given.groups, evidence.given.classes
+        where = classifier.sensitive_features
+        columns = (
+            columns_of(data.X, where)
+            if where is not None
+            else named_columns(data.sensitive, what="sensitive_features", default_name="sensitive_feature")
+        )
+        check_rows({"X": data.X, "y": data.y, "sensitive_features": columns})
+        positive = read_labels(data.y, pos_label=classes[1]).positive
+        shown = data.sensitive if where is None and classifier.aware is not False else None
+        codes = groups.encode(columns)
+        return cls(constraint, confidence, groups, codes, positive, classes, classifier, data.X, shown)
+
+    def count(self, selection: NDArray[Any]) -> Tally:
+        return tally(Decisions(self.groups, self.codes, self.positive, selection, classes=self.classes))
+
+    def point(self, curve: str, slack: float | None, counted: Tally, **more: Any) -> Point:
+        asked = self.constraint if slack is None else self.constraint.with_slack(slack)
+        found = [
+            compare(notion, counted, self.confidence, judge=slack is not None) for notion in asked.notions
+        ]
+        worst = max(found, key=_distance)
+        everyone = np.ones((1, len(self.groups)), np.bool_)
+        error = counted.share(_ERROR, everyone).estimate(critical_value(self.confidence))
+        accuracy = Rate(*(1 - float(limit[0]) for limit in (error.value, error.high, error.low)))
+        tolerance = None if slack is None else asked.notions[0].tolerance
+        return Point(curve, tolerance, counted, accuracy, worst, more.pop("prices", {}), **more)
+
+    def other(self, name: str, value: Any, data: _Data) -> Point:
+        given = value.predict(data.X) if hasattr(value, "predict") else value
+        selection = read_selection(given, classes=self.classes, what=f"predictions of {name!r}")
+        check_rows({"the test rows": self.codes, f"predictions of {name!r}": selection})
+        return self.point(name, None, self.count(selection))
+
+
+def _check(named: Mapping[str, Any], tolerances: Any, confidence: Any) -> Constraint:
+    """Refuse what cannot be drawn, before any work."""
+    for name, classifier in named.items():
+        if not isinstance(classifier, FairPostprocessor | FairInprocessor):
+            raise InputError(
+                f"{name!r} should be a FairPostprocessor or a FairInprocessor, but is {classifier!r}. Others "
+                "to compare with go into others=."
+            )
+        if not isinstance(classifier.constraint, Constraint):
+            raise InputError(f"{name!r} has no constraint.")
+        if classifier.confidence is not None:
+            raise InputError(f"{name!r} makes a promise, which is about one tolerance: leave confidence out.")
+    if not named:
+        raise InputError("there are no classifiers.")
+    kinds = {repr(classifier.constraint.with_slack(0.5)) for classifier in named.values()}
+    if len(kinds) > 1:
+        raise InputError(f"the classifiers have different requirements: {' and '.join(sorted(kinds))}.")
+    if isinstance(confidence, bool) or not isinstance(confidence, Real) or not 0 < float(confidence) < 1:
+        raise InputError(f"confidence should be between 0 and 1, and neither of them, but is {confidence!r}.")
+    if isinstance(tolerances, Integral) and not isinstance(tolerances, bool):
+        if tolerances < 2:
+            raise InputError(f"tolerances should be at least 2, but are {tolerances}.")
+    elif tolerances is not None:
+        values = np.asarray(tolerances, dtype=object)
+        good = [isinstance(value, Real) and 0 <= float(value) <= 1 for value in values.ravel()]
+        if values.ndim != 1 or not len(values) or not all(good):
+            raise InputError(
+                f"tolerances should be how many, or numbers from 0 to 1, but are {tolerances!r}."
+            )
+    first: Constraint = next(iter(named.values())).constraint
+    return first
+
+
+def _divided(data: _Data, test: Sequence[Any] | None, share: float, seed: int) -> tuple[_Data, _Data]:
+    if test is not None:
+        if not isinstance(test, tuple | list) or len(test) not in (2, 3):
+            raise InputError("test should be (X, y) or (X, y, sensitive_features).")
+        return data, _Data(test[0], test[1], test[2] if len(test) == 3 else None)
+    X, y, sensitive = data.X, data.y, data.sensitive
+    if not isinstance(share, float) or not 0 < share < 1:
+        raise InputError(f"test_share should be between 0 and 1, but is {share!r}.")
+    check_rows({"X": X, "y": y, "sensitive_features": sensitive})
+    labels = np.asarray(y)
+    _, counts = np.unique(labels.astype(str), return_counts=True)
+    strata = labels.astype(str) if counts.min() > 1 else None
+    halves = train_test_split(np.arange(len(labels)), test_size=share, random_state=seed, stratify=strata)
+    learn, judge = (
+        _Data(_taken(X, rows), labels[rows], _taken(sensitive, rows)) for rows in map(np.sort, halves)
+    )
+    return learn, judge
+
+
+def _taken(value: Any, rows: NDArray[np.intp]) -> Any:
+    if value is None:
+        return None
+    if isinstance(value, Mapping):
+        return {name: _taken(column, rows) for name, column in value.items()}
+    if isinstance(value, list | tuple):
+        return [value[row] for row in rows]
+    return take_rows(value, rows)
+
+
+def _slacks(
+    evidence: Evidence, classifier: FairClassifier, constraint: Constraint, tolerances: Any
+) -> list[float]:
+    """Tolerances as distances from parity, from parity on."""
+    ratio = constraint.notions[0].compares_by == "ratio"
+    if tolerances is not None and not isinstance(tolerances, Integral):
+        return sorted(1 - float(value) if ratio else float(value) for value in tolerances)
+    default = _POINTS if isinstance(classifier, FairPostprocessor) else _TRAININGS
+    plain = evidence.task(constraint.with_slack(1.0), classifier.cost).solve(tol=classifier.tol)
+    found = constraint.measure(plain.rates)
+    widest = max(one.difference if one.measure == "difference" else 1 - one.ratio for one in found)
+    return [float(slack) for slack in np.linspace(0.0, max(widest, 1e-6), int(tolerances or default))]
+
+
+def _solved_curve(
+    name: str,
+    classifier: FairPostprocessor,
+    evidence: Evidence,
+    rows: _Rows,
+    slacks: list[float],
+    *,
+    verbose: bool,
+) -> tuple[list[Point], int]:
+    """Solve for some tolerances, from the loosest on, and mix in between."""
+    people = evidence.given.sight.people(classifier, rows.X, rows.sensitive)
+    known = isinstance(evidence.posteriors, GroupedScores)
+    cells = evidence.model.cells(people.X, evidence.given.sight.allowed(rows.groups, people.known))
+    posteriors = as_posteriors(cells, rows.codes, rows.groups, known=known)
+    mixable = all(notion.compares_by == "difference" for notion in rows.constraint.notions)
+    last = len(slacks) - 1
+    knots = sorted({*range(0, last, _EVERY if mixable else 1), last}, reverse=True)
+    points: dict[int, Point] = {}
+    task, solution = evidence.task(rows.constraint, classifier.cost), None
+    for k in track(iter(knots), what=f"solving, {name}", total=len(knots), verbose=verbose):
+        task = task.under(rows.constraint.with_slack(slacks[k]))
+        solution = task.solve(tol=classifier.tol, start=solution)
+        rule = classifier._rule(evidence, solution)
+        points[k] = rows.point(
+            name,
+            slacks[k],
+            rows.count(rule.selection(posteriors)),
+            prices={row: abs(price) for row, price in solution.shadow_prices.items()},
+            risk=solution.certificate.objective,
+            bound=solution.certificate.bound,
+            rules=(rule,),
+            aware=known,
+        )
+    for k in range(len(slacks)):
+        if k not in points:
+            low = max(knot for knot in knots if knot < k)
+            high = min(knot for knot in knots if knot > k)
+            points[k] = _mixed(rows, slacks[k], (slacks[low], points[low]), (slacks[high], points[high]))
+    return [points[k] for k in range(len(slacks))], len(knots)
+
+
+def _mixed(rows: _Rows, slack: float, low: tuple[float, Point], high: tuple[float, Point]) -> Point:
+    """Toss a coin between two neighbours."""
+    (a, first), (b, second) = low, high
+    share = (slack - a) / (b - a)
+
+    def mean(x: Any, y: Any) -> Any:
+        return (1 - share) * x + share * y
+
+    one, two = first.counted, second.counted
+    selected = mean(one.rates.selected, two.rates.selected)
+    rates = CellRates(rows.groups, one.rates.mass, selected, classes=one.rates.classes)
+    counted = replace(one, rates=rates, selected=mean(one.selected, two.selected))
+    bounds = (
+        first.bound - (slack - a) * sum(first.prices.values()),
+        second.bound + (b - slack) * sum(second.prices.values()),
+    )
+    prices = {row: mean(price, second.prices.get(row, 0.0)) for row, price in first.prices.items()}
+    risk = mean(first.risk, second.risk)
+    both = {"rules": (*first.rules, *second.rules), "aware": first.aware}
+    return rows.point(first.curve, slack, counted, prices=prices, risk=risk, bound=max(bounds), **both)
+
+
+def _trained_curve(
+    name: str,
+    classifier: FairInprocessor,
+    evidence: Evidence,
+    rows: _Rows,
+    slacks: list[float],
+    *,
+    verbose: bool,
+) -> Iterator[Point]:
+    for slack in track(iter(slacks), what=f"training, {name}", total=len(slacks), verbose=verbose):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ToleranceWarning)  # what is reached is what the curve shows
+            classifier._adopt(evidence, rows.constraint.with_slack(slack))
+        decided = classifier._decide(rows.X, rows.sensitive, None)
+        certificate = classifier.certificate_
+        yield rows.point(name, slack, rows.count(decided), bound=certificate.bound)
+
+
+def _distance(found: Comparison) -> float:
+    """How far a comparison is from its tolerance."""
+    value = found.value if found.measure == "difference" else 1 - found.value
+    return -math.inf if math.isnan(value) else value
