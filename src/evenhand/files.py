@@ -105,6 +105,8 @@ def refuse_existing(path: Path | None, *, force: bool) -> None:
     if path is None:
         return
     folder = path.resolve().parent
+    if path.is_dir():
+        raise InputError(f"{path} is a folder: name a file in it.")
     if path.exists() and not force:
         raise InputError(f"{path} is there already: use --force to overwrite it.")
     if not folder.is_dir():

@@ -1,0 +1,24 @@
+"""Exit codes, so that a script can tell a violated tolerance from a wrong call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from evenhand.auditing.audited import Audit
+
+__all__ = ["FAILED", "INTERRUPTED", "UNDECIDED", "VIOLATED", "code_of"]
+
+FAILED, VIOLATED, UNDECIDED, INTERRUPTED = 2, 3, 4, 130
+"""Something is wrong with the call; a tolerance is violated; there is not enough evidence; Control-C."""
+
+
+def code_of(found: Audit) -> int:
+    """Give the exit code of an audit; the four-fifths rule is shown, but was not asked for."""
+    verdicts: Iterable[str | None] = [
+        one.verdict for one in found.comparisons if one.notion != "four-fifths rule"
+    ]
+    if "violated" in verdicts:
+        return VIOLATED
+    return UNDECIDED if "insufficient evidence" in verdicts else 0

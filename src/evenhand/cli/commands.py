@@ -1,0 +1,314 @@
+"""The commands: audit, frontier, fit, predict and verify."""
+
+from __future__ import annotations
+
+import json
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from evenhand.exceptions import InputError, MissingExtraError
+
+try:
+    from cyclopts import App
+except ImportError:
+    raise MissingExtraError("cyclopts", "cli") from None
+
+from evenhand.cli.codes import FAILED, code_of
+from evenhand.cli.config import fill_from_file
+from evenhand.cli.options import (
+    Comparison,
+    Flag,
+    Json,
+    Learning,
+    Manner,
+    Names,
+    Tolerance,
+    as_value,
+    check_confidence,
+    check_paths,
+    names_in,
+    requirement,
+)
+
+__all__ = ["app"]
+
+app = App(
+    name="evenhand", help="Fair decisions with one or many sensitive features.", config=[fill_from_file]
+)
+
+
+@app.command
+def audit(
+    table: Path,
+    *,
+    prediction: str,
+    sensitive: Names,
+    label: str | None = None,
+    weight: str | None = None,
+    before: str | None = None,
+    positive: str | None = None,
+    compared: Comparison = Comparison(),
+    tolerance: Tolerance = Tolerance(),
+    confidence: float = 0.95,
+    min_count: int = 0,
+    report: Path | None = None,
+    manner: Manner = Manner(),
+) -> int:
+    """Say what predictions do to groups, with intervals and verdicts.
+
+    The exit code is 0 if every tolerance that is asked for is satisfied, or none is asked for; 3 if one is
+    violated; 4 if there is not enough evidence; 2 if something is wrong with the call.
+
+    Parameters
+    ----------
+    table
+        CSV or Parquet file.
+    prediction
+        Column of decisions: labels, or probabilities of a positive decision.
+    sensitive
+        Columns of sensitive features, with commas between them.
+    label
+        Column of true labels. Without it, only how often groups are selected can be looked at.
+    weight
+        Column of weights.
+    before
+        Column of earlier decisions to compare with.
+    positive
+        The positive label; by default the one that sorts last.
+    confidence
+        Of the intervals.
+    min_count
+        Leave out smaller counts, and what would give them away.
+    report
+        HTML file to write as well.
+    """
+    constraint = requirement(compared, tolerance)
+    check_confidence(confidence)
+    if min_count < 0:
+        raise InputError(f"--min-count should be 0 or more, but is {min_count}.")
+    check_paths([table], [report], force=manner.force)
+    features = names_in(sensitive)
+    optional = [name for name in (label, weight, before) if name is not None]
+    frame = import_module("evenhand.files").read_table(table, [prediction, *optional, *features])
+
+    def column(name: str | None) -> Any:
+        return None if name is None else frame.get_column(name)
+
+    found = import_module("evenhand.auditing.audit").audit(
+        column(label),
+        column(prediction),
+        {name: column(name) for name in features},
+        constraint=constraint,
+        before=column(before),
+        sample_weight=column(weight),
+        pos_label=None if positive is None else as_value(column(label or prediction), positive),
+        confidence=confidence,
+        min_count=min_count,
+    )
+    print(json.dumps(found.to_dict(), indent=1) if manner.as_json else found)
+    if report is not None:
+        found.to_html(report, title=f"Audit of {table.name}")
+        print(f"The same as a page: {report}", file=sys.stderr)
+    return code_of(found)
+
+
+@app.command
+def frontier(
+    table: Path,
+    *,
+    learning: Learning,
+    aware: Flag = False,
+    compared: Comparison = Comparison(),
+    by_ratio: Flag = False,
+    tolerances: int | None = None,
+    out: Path | None = None,
+    manner: Manner = Manner(),
+) -> int:
+    """Show what fairness costs in accuracy, for every tolerance.
+
+    Parameters
+    ----------
+    table
+        CSV or Parquet file to learn from.
+    aware
+        Let decisions use the sensitive features: adds a second curve.
+    by_ratio
+        Compare groups by ratio instead of difference.
+    tolerances
+        How many; by default 50, and 8 where each is a training.
+    out
+        HTML file to write: the report with its slider.
+    """
+    constraint = requirement(compared, Tolerance(ratio=0.8) if by_ratio else Tolerance(difference=0.1))
+    if tolerances is not None and tolerances < 2:
+        raise InputError(f"--tolerances should be at least 2, but is {tolerances}.")
+    check_paths([table, learning.test], [out], force=manner.force)
+    learning.check(table)
+    rooms = import_module("evenhand")
+    (X, y), test = learning.parts(table)
+    curve = rooms.frontier(
+        {
+            name: learning.classifier(y, constraint=constraint, aware=name == "aware")
+            for name in (["blind", "aware"] if aware else ["blind"])
+        },
+        X,
+        y,
+        test=test,
+        tolerances=tolerances,
+        verbose=True,
+    )
+    print(json.dumps(curve.to_dict(), indent=1) if manner.as_json else curve)
+    if out is not None:
+        middle = curve.points[len(curve.points) // 2]
+        shown = import_module("evenhand.auditing.audit").audit_of(middle.counted)
+        rooms.write_report(out, shown, frontier=curve, title=f"What fairness costs: {table.name}")
+        print(f"The same as a page: {out}", file=sys.stderr)
+    return 0
+
+
+@app.command
+def fit(
+    table: Path,
+    *,
+    learning: Learning,
+    out: Path,
+    aware: Flag = False,
+    compared: Comparison = Comparison(),
+    tolerance: Tolerance = Tolerance(),
+    confidence: float | None = None,
+    report: Path | None = None,
+    manner: Manner = Manner(),
+) -> int:
+    """Learn a fair classifier from a file, judge it on rows it has not seen, and keep it.
+
+    The exit code is that of an audit of the test rows.
+
+    Parameters
+    ----------
+    table
+        CSV or Parquet file to learn from. Categories and missing values need no preparation.
+    out
+        File for the model.
+    aware
+        Let decisions use the sensitive features.
+    confidence
+        Promise the requirement for new rows, with this confidence.
+    report
+        HTML file to write as well.
+    """
+    constraint = requirement(compared, tolerance)
+    if constraint is None:
+        raise InputError("say what is asked for: --difference or --ratio.")
+    check_confidence(confidence)
+    check_paths([table, learning.test], [out, report], force=manner.force)
+    learning.check(table)
+    rooms = import_module("evenhand")
+    (X, y), (X_test, y_test) = learning.parts(table)
+    model = learning.classifier(y, constraint=constraint, aware=aware, confidence=confidence).fit(X, y)
+    found = rooms.audit(
+        y_test,
+        model.predict(X_test),
+        X_test.select(model.sensitive_features),
+        constraint=constraint,
+        pos_label=model.classes_[1],
+    )
+    rooms.save(model, out, overwrite=manner.force)
+    proof, promise = model.certificate_, model.promise_
+    if manner.as_json:
+        told = {"risk": proof.objective, "bound": proof.bound, "violation": proof.violation}
+        said = None if promise is None else {"holds": promise.holds, "text": str(promise)}
+        print(json.dumps({"proof": told, "promise": said, "audit": found.to_dict()}, indent=1))
+    else:
+        print(found)
+        print(f"\nproof: risk {proof.objective:.6f}, and none below {proof.bound:.6f} (gap {proof.gap:.1e})")
+        print(promise or "nothing is promised of new rows; --confidence 0.95 would")
+        print(f"model: {out}")
+    if report is not None:
+        rooms.write_report(report, found, model=model, test=(X_test, y_test), title=f"Model of {table.name}")
+        print(f"The same as a page: {report}", file=sys.stderr)
+    return code_of(found)
+
+
+@app.command
+def predict(
+    model: Path,
+    table: Path,
+    /,
+    *,
+    out: Path,
+    rows: int = 100_000,
+    formulas: Flag = False,
+    force: Flag = False,
+) -> int:
+    """Decide about the rows of a file, piece by piece, and keep all of its columns.
+
+    Parameters
+    ----------
+    model
+        File of a model.
+    table
+        CSV or Parquet file.
+    out
+        File for the rows with two more columns, decision and its probability.
+    rows
+        How many are read at a time.
+    formulas
+        Leave text as it is that a spreadsheet would take for a formula.
+    force
+        Overwrite the output if it is there.
+    """
+    files = import_module("evenhand.files")
+    check_paths([model, table], [out], force=force)
+    if rows < 1:
+        raise InputError(f"--rows should be at least 1, but is {rows}.")
+    kept = import_module("evenhand.persistence").load(model)
+    wanted = getattr(kept, "feature_names_in_", ())
+    there = files.columns_in(table)
+    needed = [name for name in wanted if name not in kept.sight_.hidden]
+    files.refuse_strange(table, needed, there)
+    taken = [name for name in ("decision", "probability") if name in there]
+    if taken:
+        raise InputError(f"{table.name} has a column {taken[0]!r} already: rename it.")
+
+    def decided() -> Any:
+        for piece in files.read_pieces(table, rows):
+            X = piece.select([name for name in wanted if name in there])
+            yield files.with_decisions(piece, kept.predict(X), kept.predict_proba(X)[:, 1])
+
+    count = files.write_pieces(out, decided(), safe=not formulas)
+    print(f"{count:,} rows decided: {out}")
+    return 0
+
+
+@app.command
+def verify(model: Path, /, *, as_json: Json = False) -> int:
+    """Check that a model file is complete and unaltered, and say what it is.
+
+    Parameters
+    ----------
+    model
+        File of a model.
+    as_json
+        Print JSON instead of text.
+    """
+    from dataclasses import asdict  # noqa: PLC0415
+
+    found = import_module("evenhand.persistence").verify(model)
+    if as_json:
+        print(json.dumps(asdict(found), indent=1))
+    else:
+        lines = {
+            "file": "complete and unaltered" if found.ok else found.problem,
+            "model": found.model,
+            "asked": found.requirement,
+            "promise": found.promise,
+            "written with": ", ".join(f"{name} {number}" for name, number in found.versions.items()),
+        }
+        for name, text in lines.items():
+            if text:
+                print(f"{name:<13} {text}")
+        for name, (then, now) in found.differences.items():
+            print(f"{'differs':<13} {name} was {then} and is {now or 'not installed'}")
+    return 0 if found.ok else FAILED

@@ -1,0 +1,53 @@
+"""Options from a TOML file, for runs that are repeated."""
+
+from __future__ import annotations
+
+import tomllib
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from cyclopts import App
+from cyclopts.config import Dict
+
+from evenhand.exceptions import InputError
+
+__all__ = ["fill_from_file"]
+
+_COMMANDS = ("audit", "fit", "frontier")
+_EITHER = (("difference", "ratio"), ("test", "test-share"))
+"""One of the call replaces the other of the file."""
+
+
+def fill_from_file(app: App, commands: tuple[str, ...], arguments: Any) -> None:
+    """Fill the options that a call leaves open from the file that ``--config`` names.
+
+    The file has a table for each command, such as ``[fit]``, with the names of its options as keys.
+    """
+    given = {name: one for one in arguments if one.tokens for name in one.names}
+    if "--config" not in given:
+        return
+    path = Path(given["--config"].tokens[-1].value)
+    options = dict(_table(path, commands[0]))
+    for pair in _EITHER:
+        if any(f"--{name}" in given for name in pair):
+            options = {key: value for key, value in options.items() if key.replace("_", "-") not in pair}
+    Dict(options, source=str(path), use_commands_as_keys=False)(app, commands, arguments)
+
+
+def _table(path: Path, command: str) -> dict[str, Any]:
+    if not path.is_file():
+        raise InputError(f"there is no file {path}.")
+    try:
+        tables = tomllib.loads(path.read_text("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} cannot be read as TOML: {error}.") from None
+    for name, table in tables.items():
+        if name not in _COMMANDS or not isinstance(table, dict):
+            close = get_close_matches(name, _COMMANDS, n=1)
+            hint = f"did you mean [{close[0]}]?" if close else f"options of {command} go below [{command}]."
+            raise InputError(f"{path} has {name!r} where commands are expected: {hint}")
+    if command not in tables:
+        raise InputError(f"{path} has no table [{command}].")
+    found: dict[str, Any] = tables[command]
+    return found

@@ -1,0 +1,197 @@
+"""Options that commands share, and what is refused before any work starts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from evenhand.exceptions import InputError
+
+__all__ = [
+    "Comparison",
+    "Flag",
+    "Json",
+    "Learning",
+    "Manner",
+    "Names",
+    "Tolerance",
+    "as_value",
+    "check_confidence",
+    "check_paths",
+    "names_in",
+    "requirement",
+]
+
+Names = Annotated[tuple[str, ...], Parameter(negative="")]
+Flag = Annotated[bool, Parameter(negative="")]
+Json = Annotated[bool, Parameter(name="--json", negative="")]
+
+_NOTIONS = {
+    "demographic-parity": "DemographicParity",
+    "equal-opportunity": "EqualOpportunity",
+    "predictive-equality": "PredictiveEquality",
+    "accuracy-parity": "AccuracyParity",
+    "equalized-odds": "EqualizedOdds",
+}
+NotionName = Literal[
+    "demographic-parity", "equal-opportunity", "predictive-equality", "accuracy-parity", "equalized-odds"
+]
+_SHARE = 0.25
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """How groups are compared."""
+
+    notion: Annotated[tuple[NotionName, ...], Parameter(consume_multiple=True, negative="")] = (
+        "demographic-parity",
+    )
+    """What is asked for; several may be given."""
+
+    groups: Literal["intersectional", "independent"] = "intersectional"
+    """Compare every combination of sensitive values, or each feature by itself."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Tolerance:
+    """How far groups may be apart: one of two measures."""
+
+    difference: float | None = None
+    """Largest difference allowed between a group and everyone."""
+
+    ratio: float | None = None
+    """Smallest ratio allowed; 0.8, say."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Learning:
+    """What is learned from, and what is judged on."""
+
+    target: str
+    """Column of labels."""
+
+    sensitive: Names
+    """Columns of sensitive features, with commas between them."""
+
+    positive: str | None = None
+    """The positive label; by default the one that sorts last."""
+
+    method: Literal["post", "in"] = "post"
+    """Post-processing, or training with costs."""
+
+    test: Path | None = None
+    """File to judge on."""
+
+    test_share: float | None = None
+    """Share of the rows to judge on, without such a file; by default a quarter."""
+
+    def check(self, table: Path) -> None:
+        """Refuse what cannot go together, and columns that the files do not have."""
+        if self.test is not None and self.test_share is not None:
+            raise InputError("give --test or --test-share, not both.")
+        if self.test_share is not None and not 0 < self.test_share < 1:
+            raise InputError(f"--test-share should be between 0 and 1, but is {self.test_share}.")
+        features = names_in(self.sensitive)
+        if self.target in features:
+            raise InputError(f"{self.target!r} is both --target and --sensitive.")
+        files = import_module("evenhand.files")
+        for path in (table, *([] if self.test is None else [self.test])):
+            files.refuse_strange(path, [self.target, *features], files.columns_in(path))
+
+    def parts(self, table: Path) -> list[tuple[Any, Any]]:
+        """Read the rows to learn from and the rows to judge on."""
+        X, y = self._read(table)
+        if self.test is not None:
+            return [(X, y), self._read(self.test)]
+        split = import_module("sklearn.model_selection").train_test_split
+        chosen = {"test_size": self.test_share or _SHARE, "random_state": 0}
+        try:
+            parts = split(range(len(y)), **chosen, stratify=y.cast(str).to_list())
+        except ValueError:  # a label that is there once
+            parts = split(range(len(y)), **chosen)
+        return [(X[sorted(rows)], y[sorted(rows)]) for rows in parts]
+
+    def classifier(self, y: Any, **settings: Any) -> Any:
+        """Make the classifier that is asked for, not fitted yet."""
+        rooms = import_module("evenhand")
+        kind = rooms.FairPostprocessor if self.method == "post" else rooms.FairInprocessor
+        return kind(
+            sensitive_features=names_in(self.sensitive),
+            pos_label=None if self.positive is None else as_value(y, self.positive),
+            verbose=True,
+            **settings,
+        )
+
+    def _read(self, path: Path) -> tuple[Any, Any]:
+        frame = import_module("evenhand.files").read_table(path)
+        return frame.drop(self.target), frame.get_column(self.target)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Manner:
+    """How a command runs."""
+
+    config: Path | None = None
+    """TOML file of options, with a table for each command. Options of the call win."""
+
+    as_json: Json = False
+    """Print JSON instead of text."""
+
+    force: Flag = False
+    """Overwrite outputs that are there."""
+
+
+def requirement(compared: Comparison, tolerance: Tolerance) -> Any:
+    """Put together what is asked for; None if no tolerance is given."""
+    if tolerance.difference is not None and tolerance.ratio is not None:
+        raise InputError("give --difference or --ratio, not both.")
+    if tolerance.difference is None and tolerance.ratio is None:
+        return None
+    rooms = import_module("evenhand.notions")
+    asked: Any = None
+    for name in dict.fromkeys(compared.notion):
+        notion = getattr(rooms, _NOTIONS[name])
+        one = notion(difference=tolerance.difference, ratio=tolerance.ratio, groups=compared.groups)
+        asked = one if asked is None else asked & one
+    return asked
+
+
+def names_in(texts: Sequence[str]) -> list[str]:
+    """Read names with commas between them, given once or several times."""
+    names = [name.strip() for text in texts for name in text.split(",") if name.strip()]
+    if not names:
+        raise InputError("--sensitive should name columns, with commas between them.")
+    return list(dict.fromkeys(names))
+
+
+def as_value(column: Any, text: str) -> Any:
+    """Read the text of an option as a value of a column."""
+    return next((value for value in column.unique().to_list() if str(value) == text), text)
+
+
+def check_confidence(confidence: float | None) -> None:
+    """Refuse a confidence that is none."""
+    if confidence is not None and not 0 < confidence < 1:
+        raise InputError(f"--confidence should be between 0 and 1, but is {confidence}.")
+
+
+def check_paths(inputs: Sequence[Path | None], outputs: Sequence[Path | None], *, force: bool) -> None:
+    """Refuse outputs that are there, cannot be written, or are an input or another output."""
+    files = import_module("evenhand.files")
+    taken = {path.resolve() for path in inputs if path is not None}
+    for path in outputs:
+        if path is None:
+            continue
+        if path.resolve() in taken:
+            raise InputError(f"{path} is named twice: an output needs a file of its own.")
+        taken.add(path.resolve())
+        files.refuse_existing(path, force=force)

@@ -1,0 +1,33 @@
+"""How the command line is run: errors and warnings are one sentence, and exit codes tell them apart."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from cyclopts import CycloptsError
+
+from evenhand.cli.codes import FAILED, INTERRUPTED, UNDECIDED, VIOLATED
+from evenhand.cli.commands import app
+from evenhand.exceptions import EvenhandError
+
+__all__ = ["FAILED", "UNDECIDED", "VIOLATED", "main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line, and end the process with its exit code."""
+    warnings.showwarning = _one_line
+    try:
+        code = app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
+    except (CycloptsError, EvenhandError, OSError) as error:  # a full disk, say
+        _one_line(str(error))
+        code = FAILED
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _one_line(message: Warning | str, *_: Any, **__: Any) -> None:
+    print(f"evenhand: {message}", file=sys.stderr)
