@@ -1,4 +1,4 @@
-"""The commands: audit, frontier, fit, predict and verify."""
+"""The commands: audit, frontier, fit, predict, verify and demo."""
 
 from __future__ import annotations
 
@@ -312,3 +312,20 @@ def verify(model: Path, /, *, as_json: Json = False) -> int:
         for name, (then, now) in found.differences.items():
             print(f"{'differs':<13} {name} was {then} and is {now or 'not installed'}")
     return 0 if found.ok else FAILED
+
+
+@app.command
+def demo(*, out: Path | None = None, force: Flag = False) -> int:
+    """Tell the whole story on bundled census data, in about half a minute and offline.
+
+    Parameters
+    ----------
+    out
+        HTML file to write. By default evenhand-demo.html, which is overwritten if it is there.
+    force
+        Overwrite the file of --out if it is there.
+    """
+    page = out or Path("evenhand-demo.html")
+    check_paths([], [page], force=force or out is None)
+    import_module("evenhand.demo").run(page)
+    return 0
