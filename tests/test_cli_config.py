@@ -90,7 +90,7 @@ def test_the_example_of_the_documentation_runs(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     adult = load_adult()
     table = pl.concat([adult.features, adult.sensitive, adult.label.to_frame("income")], how="horizontal")
-    table.head(3000).write_parquet("train.parquet")
+    table.head(1200).write_parquet("train.parquet")
     code, out, err = run(capsys, "fit", "--config", EXAMPLE)
     assert code != FAILED, err
     assert "tolerance 0.05" in out

@@ -19,7 +19,6 @@ from evenhand.exceptions import MissingExtraError
 from evenhand.groups import GroupName
 from evenhand.notions import DemographicParity
 from evenhand.postprocess import FairPostprocessor
-from evenhand.progress import track
 from evenhand.report.page import write_report
 from evenhand.tabular import TabularClassifier
 from evenhand.tracing import frontier
@@ -89,14 +88,14 @@ def _run(page: Path, console: Console) -> Frontier:
     console.print(
         "Blind models never see race or sex. The proof: given what was learned, no model within the "
         "tolerance has a risk (half the error) below the bound. On other people MD varies, most in small "
-        "groups; confidence=0.95 would promise it.\n"
+        "groups; confidence=0.95 promises it, or tells how many people that takes.\n"
     )
     console.print(_prices(points))
     console.print("A group that shows - has room: the tolerance for it costs nothing.\n")
 
-    for _ in track([page], what="the report", total=1, verbose=True):
-        model = fair["blind"].fit(X[learn], y[learn])
-        after = audit(y[judge], model.predict(X[judge]), people, constraint=model.constraint, before=plain)
+    model = fair["blind"].fit(X[learn], y[learn])
+    after = audit(y[judge], model.predict(X[judge]), people, constraint=model.constraint, before=plain)
+    with console.status("drawing the page"):
         write_report(
             page,
             after,
@@ -147,7 +146,7 @@ def _comparison(points: list[Point]) -> Table:
 
 def _prices(points: list[Point]) -> Table:
     """What a hundredth of tolerance more for one group would buy in accuracy, the dearest group first."""
-    table = _table("Shadow prices: the accuracy that 0.01 of tolerance costs", "group")
+    table = _table("Shadow prices: accuracy bought by 0.01 more tolerance", "group")
     for point in points:
         table.add_column(_name(point), justify="right")
     bought = {name.group: [0.02 * point.prices[name] for point in points] for name in points[0].prices}
