@@ -1,0 +1,1 @@
+"""The paper's experiments, with its published numbers and the peers beside ours."""

@@ -1,0 +1,124 @@
+"""What each part is worth: noise, calibration, cross-fitting, independent groups, promises, multipliers."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+import evenhand as eh
+from benchmarks.paper.asked import Asked, judged
+from benchmarks.paper.methods import Task, our_curves
+from evenhand.exceptions import PromiseWarning
+
+__all__ = ["ABLATIONS"]
+
+Lines = Iterator[tuple[str, dict[str, Any]]]
+"""The name of a variant, and what was measured of it."""
+DP = Asked("DP")
+NOISE = [0.0, 0.05, 0.1, 0.15, 0.2, 0.3]
+LIMITS = [0.05, 0.1]
+
+
+def noise(task: Task) -> Lines:
+    """P(Y | x, s) moved by Unif(-e, 2e), of training rows and test rows alike."""
+    fair = eh.FairPostprocessor(task.table.model(), DP.at(0.5), aware=True)
+    evidence = fair._estimate(task.train.X, task.train.y, task.train.sensitive, None)
+    fair._adopt(evidence, fair._solve(evidence, fair.constraint))
+    _, new = fair._read(task.test.X, task.test.sensitive)
+    rng = np.random.default_rng(task.seed)
+
+    def moved(scores: Any, size: float) -> Any:
+        eta = np.clip(scores.eta + rng.uniform(-size, 2 * size, len(scores.eta)), 0, 1)
+        return eh.GroupedScores(eta, scores.codes, scores.n_groups)
+
+    for size in NOISE:
+        old, test = moved(evidence.posteriors, size), moved(new, size)
+        for limit in LIMITS:
+            rule = eh.solve(old, DP.at(limit), groups=evidence.given.groups).rule
+            point = DP.point(judged(task.test, rule.selection(test)))
+            yield f"e={size:g}, tolerance {limit:g}", {"points": [point]}
+
+
+def calibration(task: Task) -> Lines:
+    """Ways to calibrate the posteriors."""
+    for name in (None, "binning", "isotonic", "sigmoid", "dirichlet"):
+        yield from _variant(name or "none", task, calibration=name)
+
+
+def folds(task: Task) -> Lines:
+    """Cross-fitting, and the paper's half to learn from and half to choose multipliers on."""
+    yield from _variant("five folds, averaged", task)
+    yield from _variant("five folds, one model of all rows", task, average=False)
+    yield from _variant("half and half", task, holdout=0.5)
+    yield from _variant("half and half, joint model, not calibrated", task, **THE_PAPERS)
+
+
+THE_PAPERS = {"holdout": 0.5, "posterior": "joint", "calibration": None}
+
+
+def groups(task: Task) -> Lines:
+    """Each feature by itself, or every combination: what either does to both."""
+    single, every = Asked("DP", groups="independent"), DP
+    fair = eh.FairPostprocessor(task.table.model(), DP.at(0.5), aware=task.aware)
+    evidence = fair._estimate(task.train.X, task.train.y, task.train.sensitive, None)
+    fair._adopt(evidence, fair._solve(evidence, fair.constraint))
+    _, posteriors = fair._read(task.test.X, task.shown)
+    for name, one in {"independent": single, "intersectional": every}.items():
+        points, others = [], []
+        for tolerance in one.tolerances():
+            solution = fair._solve(evidence, one.at(tolerance))
+            rates = judged(task.test, fair._rule(evidence, solution).selection(posteriors))
+            points.append(every.point(rates))
+            others.append(single.point(rates))
+        yield name, {"points": points, "by feature": others}
+
+
+def promise(task: Task) -> Lines:
+    """The guarantee switched on, and off."""
+    tolerance = 0.15
+    for confidence in (None, 0.95):
+        fair = eh.FairPostprocessor(
+            task.table.model(), DP.at(tolerance), aware=task.aware, confidence=confidence
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PromiseWarning)
+            fair.fit(task.train.X, task.train.y, sensitive_features=task.train.sensitive)
+        chances = fair.predict_proba(task.test.X, sensitive_features=task.shown)
+        point = DP.point(judged(task.test, chances[:, 1]))
+        told = {} if fair.promise_ is None else {"holds": fair.promise_.holds}
+        yield "off" if confidence is None else "on", {"points": [point], "tolerance": tolerance, **told}
+
+
+def multipliers(task: Task) -> Lines:
+    """What is chosen at three tolerances, as the paper shows it for one run."""
+    for name, kind in {"post": eh.FairPostprocessor, "in": eh.FairInprocessor}.items():
+        for tolerance in (0.03, 0.08, 0.2):
+            fair = kind(task.table.model(), DP.at(tolerance), aware=task.aware)
+            fair.fit(task.train.X, task.train.y, sensitive_features=task.train.sensitive)
+            chances = fair.predict_proba(task.test.X, sensitive_features=task.shown)
+            yield (
+                f"{name}, tolerance {tolerance:g}",
+                {
+                    "points": [DP.point(judged(task.test, chances[:, 1]))],
+                    "multipliers": {str(row): value for row, value in fair.multipliers_.items()},
+                },
+            )
+
+
+def _variant(name: str, task: Task, **settings: Any) -> Lines:
+    for _, curve in our_curves(task, [DP], **settings):
+        yield name, {"points": curve.points, "fits": curve.fits}
+
+
+ABLATIONS: dict[str, tuple[Callable[[Task], Lines], tuple[str, ...], tuple[str, ...], int]] = {
+    "noise": (noise, ("COMPAS, race, logistic", "COMPAS, race x sex"), ("aware",), 10),
+    "calibration": (calibration, ("COMPAS, race, logistic", "COMPAS, race x sex"), ("blind", "aware"), 10),
+    "folds": (folds, ("COMPAS, race x sex", "Adult, sex x race"), ("blind", "aware"), 10),
+    "groups": (groups, ("COMPAS, race x sex", "Adult, sex x race"), ("blind", "aware"), 10),
+    "promise": (promise, ("Adult, sex x race", "Adult, sex"), ("blind", "aware"), 5),
+    "multipliers": (multipliers, ("COMPAS, race x sex", "Adult, sex x race"), ("blind", "aware"), 1),
+}
+"""How each is run, on which tables, in which settings, and on how many splits at most."""

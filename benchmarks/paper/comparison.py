@@ -1,0 +1,185 @@
+"""Accuracy at matched disparity, and a verdict with its interval.
+
+A method's curve is the mean over splits of accuracy and disparity, tolerance by tolerance. A hull of the
+points of a single split would pick the lucky ones, and a method with more points would be luckier. Two mean
+curves are compared over the disparities that the peer's spans, all alike, and the interval of the difference
+is by leaving out each split in turn (jackknife), of both curves at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.stats import t as student
+
+from benchmarks.paper.asked import Asked
+from benchmarks.paper.kept import Kept
+from benchmarks.paper.methods import METHODS, OURS
+from benchmarks.paper.plan import asked_of
+from benchmarks.paper.tables import TABLES, read
+
+__all__ = [
+    "PEERS",
+    "Verdict",
+    "at_disparity",
+    "coin",
+    "hull",
+    "interval",
+    "mean_curve",
+    "on_hull",
+    "splits_of",
+    "verdicts",
+]
+
+PEERS = [name for name in METHODS if name not in OURS]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One cell: ours against a peer on a table."""
+
+    table: str
+    asked: Asked
+    setting: str
+    ours: str
+    peer: str
+    splits: int
+    mean: float
+    half: float
+
+    @property
+    def word(self) -> str:
+        """Ahead, level or behind."""
+        if not np.isfinite(self.half):
+            return "one split"
+        return "ahead" if self.mean > self.half else "behind" if self.mean < -self.half else "level"
+
+
+def hull(points: Iterable[Iterable[float]], start: tuple[float, float]) -> np.ndarray:
+    """The upper hull of a curve, as rows of disparity and accuracy, from the coin on.
+
+    Whatever lies on it can be had by drawing lots between two classifiers, or a classifier and the coin.
+    """
+    rows = sorted([start, *((d, a) for a, d in points if np.isfinite(d))], key=lambda row: (row[0], -row[1]))
+    found: list[tuple[float, float]] = []
+    for d, a in rows:
+        if found and a <= found[-1][1]:
+            continue
+        while len(found) > 1 and _bends_up(found[-2], found[-1], (d, a)):
+            found.pop()
+        found.append((d, a))
+    return np.array(found)
+
+
+def on_hull(corners: np.ndarray, disparity: float) -> float:
+    """Accuracy at a disparity no larger."""
+    return float(np.interp(disparity, corners[:, 0], corners[:, 1]))
+
+
+def coin(table: str, asked: Asked) -> tuple[float, float]:
+    """What needs no model: everyone alike, or a lot.
+
+    Everyone gets the more frequent label. Where that is not even, one lot for all: for accuracy parity, and
+    for ratios a lot that selects as many as are positive.
+    """
+    share = float(read(TABLES[table]).y.mean())
+    if asked.notion == "AP":
+        return 0.0, 0.5
+    if asked.measure == "ratio":
+        return 0.0, share**2 + (1 - share) ** 2
+    return 0.0, max(share, 1 - share)
+
+
+def splits_of(kept: Kept, table: str, method: str, setting: str, what: str) -> list[int]:
+    """The splits that were measured."""
+    return [seed for seed in range(100) if (table, method, setting, what, seed) in kept.cells]
+
+
+def verdicts(kept: Kept) -> list[Verdict]:
+    """Each of ours against each peer, wherever both were measured on the same splits."""
+    found = []
+    for table in TABLES.values():
+        for asked in asked_of(table):
+            for setting in ("blind", "aware"):
+                for ours in OURS:
+                    for peer in PEERS:
+                        one = _compared(kept, table.name, asked, setting, ours=ours, peer=peer)
+                        if one is not None:
+                            found.append(one)
+    return found
+
+
+def mean_curve(
+    kept: Kept, table: str, method: str, setting: str, what: str, *, missing: Any = None
+) -> np.ndarray | Any:
+    """Mean accuracy and disparity over splits, tolerance by tolerance."""
+    seeds = splits_of(kept, table, method, setting, what)
+    if not seeds:
+        return missing
+    return np.mean([kept.cells[table, method, setting, what, seed]["points"] for seed in seeds], axis=0)
+
+
+def at_disparity(
+    kept: Kept, table: str, method: str, setting: str, *, asked: Asked, disparity: float
+) -> tuple[float, float, int] | None:
+    """Mean accuracy at a mean disparity no larger, half of its interval, and the number of splits."""
+    seeds = splits_of(kept, table, method, setting, str(asked))
+    if len(seeds) < 2:
+        return None
+    points = np.array([kept.cells[table, method, setting, str(asked), seed]["points"] for seed in seeds])
+    start = coin(table, asked)
+
+    def found(some: np.ndarray) -> float:
+        return on_hull(hull(some.mean(axis=0), start), disparity)
+
+    half = _jackknife([found(np.delete(points, k, 0)) for k in range(len(seeds))])
+    return found(points), half, len(seeds)
+
+
+def interval(values: Iterable[float]) -> tuple[float, float]:
+    """Mean, and half of its 95 % interval by Student's t."""
+    known = np.array(list(values))
+    if len(known) < 2:
+        return float(known.mean()), float("nan")
+    spread = known.std(ddof=1) / np.sqrt(len(known))
+    return float(known.mean()), float(student.ppf(0.975, len(known) - 1) * spread)
+
+
+def _compared(kept: Kept, table: str, asked: Asked, setting: str, *, ours: str, peer: str) -> Verdict | None:
+    seeds = set(splits_of(kept, table, ours, setting, str(asked)))
+    seeds &= set(splits_of(kept, table, peer, setting, str(asked)))
+    if not seeds or (TABLES[table].learner, peer) == ("logistic", "plain trees"):
+        return None  # another learner is another question
+    own, theirs = (
+        np.array([kept.cells[table, name, setting, str(asked), seed]["points"] for seed in sorted(seeds)])
+        for name in (ours, peer)
+    )
+    start, n = coin(table, asked), len(seeds)
+    mean = _apart(own, theirs, start)
+    if n < 2:
+        return Verdict(table, asked, setting, ours, peer, n, mean, float("nan"))
+    without = [_apart(np.delete(own, k, 0), np.delete(theirs, k, 0), start) for k in range(n)]
+    return Verdict(table, asked, setting, ours, peer, n, mean, _jackknife(without))
+
+
+def _jackknife(without: list[float]) -> float:
+    """Half of the 95 % interval, from what is found without each split in turn."""
+    n = len(without)
+    return float(student.ppf(0.975, n - 1) * np.sqrt((n - 1) * np.var(without)))
+
+
+def _apart(own: np.ndarray, theirs: np.ndarray, start: tuple[float, float]) -> float:
+    """How much more accurate our mean curve is, on average over the disparities that the peer's spans."""
+    corners = hull(theirs.mean(axis=0), start)
+    line = hull(own.mean(axis=0), start)
+    first, last = corners[min(1, len(corners) - 1)], corners[-1]
+    return float(
+        np.mean([on_hull(line, d) - on_hull(corners, d) for d in np.linspace(first[0], last[0], 101)])
+    )
+
+
+def _bends_up(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float]) -> bool:
+    return (b[0] - a[0]) * (c[1] - a[1]) >= (b[1] - a[1]) * (c[0] - a[0])

@@ -1,0 +1,281 @@
+"""Every method as a curve: accuracy and disparity on test rows over its own tolerances."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from fairlearn.postprocessing import ThresholdOptimizer
+from fairlearn.reductions import (
+    DemographicParity,
+    EqualizedOdds,
+    ErrorRateParity,
+    ExponentiatedGradient,
+    FalsePositiveRateParity,
+    TruePositiveRateParity,
+)
+
+import evenhand as eh
+from benchmarks.paper import bias_score, linear_post
+from benchmarks.paper.asked import DIFFERENCES, Asked, Point, judged
+from benchmarks.paper.tables import Half, Logistic, Table
+from evenhand.tabular import TabularClassifier
+
+__all__ = ["METHODS", "OURS", "Curve", "Method", "Task", "half_posteriors", "our_curves"]
+
+REDUCTIONS = {
+    "DP": DemographicParity,
+    "EO": TruePositiveRateParity,
+    "PE": FalsePositiveRateParity,
+    "AP": ErrorRateParity,
+    "odds": EqualizedOdds,
+}
+THRESHOLDS = {
+    "DP": "demographic_parity",
+    "EO": "true_positive_rate_parity",
+    "PE": "false_positive_rate_parity",
+    "odds": "equalized_odds",
+}
+REDUCED = {"difference": [0.005, 0.03, 0.08], "ratio": [0.95, 0.7]}
+"""ExponentiatedGradient takes most of the time: these tolerances with trees."""
+REDUCED_LARGE = {"difference": [0.005, 0.05], "ratio": [0.8]}
+"""With trees on more than 20,000 rows."""
+REDUCED_SMALL = {"difference": [0.005, 0.02, 0.04, 0.07, 0.11], "ratio": [0.95, 0.85, 0.7, 0.5]}
+"""With logistic regression, which is quick."""
+ROUNDS = {"trees": 15, "logistic": 50}
+THRESHOLD_TOLERANCES = [0.0, 0.02, 0.05, 0.1, 0.15]
+
+
+@dataclass(frozen=True)
+class Task:
+    """One split of a table, and whether decisions may use the group."""
+
+    table: Table
+    seed: int
+    aware: bool
+    train: Half
+    test: Half
+
+    @property
+    def shown(self) -> Any:
+        """Sensitive features of test rows, if they may be used."""
+        return self.test.sensitive if self.aware else None
+
+
+@dataclass
+class Curve:
+    """Points of one method, what it took, and what else is to be kept."""
+
+    points: list[Point] = field(default_factory=list)
+    fits: float = 0.0
+    seconds: float = 0.0
+
+
+Curves = Iterator[tuple[Asked, Curve]]
+
+
+def our_curves(task: Task, asked: list[Asked], **settings: Any) -> Curves:
+    """Post-processing: all curves from one model of the posteriors."""
+    start = time.perf_counter()
+    fair = eh.FairPostprocessor(task.table.model(), eh.DemographicParity(difference=0.5), aware=task.aware)
+    fair.set_params(**settings)
+    evidence = fair._estimate(
+        task.train.X, task.train.y, task.train.sensitive, None, holdout=settings.get("holdout")
+    )
+    fair._adopt(evidence, fair._solve(evidence, fair.constraint))
+    _, posteriors = fair._read(task.test.X, task.shown)
+    shared = time.perf_counter() - start
+    for one in asked:
+        start = time.perf_counter()
+        curve, solution = Curve(fits=evidence.fits), None
+        for tolerance in one.tolerances():
+            solution = fair._solve(evidence, one.at(tolerance), start=solution)
+            selection = fair._rule(evidence, solution).selection(posteriors)
+            curve.points.append(one.point(judged(task.test, selection)))
+        curve.seconds = shared + time.perf_counter() - start
+        yield one, curve
+
+
+def trained(task: Task, asked: list[Asked]) -> Curves:
+    """In-processing: a few models are trained for each tolerance."""
+    start = time.perf_counter()
+    fair = eh.FairInprocessor(task.table.model(), eh.DemographicParity(difference=0.5), aware=task.aware)
+    evidence = fair._estimate(task.train.X, task.train.y, task.train.sensitive, None)
+    shared = time.perf_counter() - start
+    for one in asked:
+        start = time.perf_counter()
+        curve, fits = Curve(), []
+        for tolerance in one.tolerances(few=True):
+            fair._adopt(evidence, one.at(tolerance))
+            chances = fair.predict_proba(task.test.X, sensitive_features=task.shown)
+            curve.points.append(one.point(judged(task.test, chances[:, 1])))
+            fits.append(fair.n_fits_)
+        curve.fits = float(np.mean(fits))
+        curve.seconds = shared + time.perf_counter() - start
+        yield one, curve
+
+
+def plain_trees(task: Task, asked: list[Asked]) -> Curves:
+    """Boosted trees without any constraint."""
+    X, new = _seen(task)
+    start = time.perf_counter()
+    model = TabularClassifier().fit(X, task.train.y)
+    yield from _one_point(task, asked, model.predict(new), start)
+
+
+def plain_logistic(task: Task, asked: list[Asked]) -> Curves:
+    """Logistic regression without any constraint."""
+    X, new = task.train.numbers, task.test.numbers
+    if task.aware:
+        X, new = task.train.numbers_with_group, task.test.numbers_with_group
+    start = time.perf_counter()
+    model = Logistic().fit(X, task.train.y)
+    yield from _one_point(task, asked, model.predict(new), start)
+
+
+def reduction(task: Task, asked: list[Asked]) -> Curves:
+    """Fairlearn's ExponentiatedGradient."""
+    X, new = _seen(task)
+    some = reduced(task.table)
+    for one in asked:
+        start = time.perf_counter()
+        curve, fits = Curve(), []
+        for tolerance in some[one.measure]:
+            bound = {f"{one.measure}_bound": tolerance}
+            peer = ExponentiatedGradient(
+                task.table.model(),
+                REDUCTIONS[one.notion](**bound),
+                eps=tolerance if one.measure == "difference" else 0.01,
+                max_iter=ROUNDS[task.table.learner],
+            )
+            peer.fit(X, task.train.y, sensitive_features=task.train.codes)
+            curve.points.append(one.point(judged(task.test, peer._pmf_predict(new)[:, 1])))
+            fits.append(peer.n_oracle_calls_)
+        curve.fits = float(np.mean(fits))
+        curve.seconds = time.perf_counter() - start
+        yield one, curve
+
+
+def reduced(table: Table) -> dict[str, list[float]]:
+    """Tolerances of ExponentiatedGradient."""
+    if table.learner == "logistic":
+        return REDUCED_SMALL
+    return REDUCED_LARGE if table.large else REDUCED
+
+
+def thresholds(task: Task, asked: list[Asked]) -> Curves:
+    """Fairlearn's ThresholdOptimizer, which knows no ratios: its classifiers are measured by them as well."""
+    X, new = _seen(task)
+    start = time.perf_counter()
+    model = task.table.model().fit(X, task.train.y)
+    shared = time.perf_counter() - start
+    for notion in dict.fromkeys(one.notion for one in asked):
+        start, found = time.perf_counter(), []
+        for tolerance in (None,) if notion == "odds" else THRESHOLD_TOLERANCES:
+            peer = ThresholdOptimizer(
+                estimator=model,
+                constraints=THRESHOLDS[notion],
+                prefit=True,
+                predict_method="predict_proba",
+                tol=tolerance or None,
+            )
+            peer.fit(X, task.train.y, sensitive_features=task.train.codes)
+            chances = peer._pmf_predict(new, sensitive_features=task.test.codes)
+            found.append(judged(task.test, chances[:, 1]))
+        took = shared + time.perf_counter() - start
+        yield from _measured(asked, notion, found, took)
+
+
+def linear(task: Task, asked: list[Asked]) -> Curves:
+    """The linear program of Xian and Zhao, on posteriors of one half of the training rows for the other."""
+    start = time.perf_counter()
+    _, p, new = half_posteriors(task)
+    shared = time.perf_counter() - start
+    for notion in dict.fromkeys(one.notion for one in asked):
+        start = time.perf_counter()
+        found = [
+            judged(task.test, linear_post.fit(p, notion, tolerance, task.seed).selection(new, task.seed))
+            for tolerance in DIFFERENCES
+        ]
+        yield from _measured(asked, notion, found, shared + time.perf_counter() - start)
+
+
+def biased(task: Task, asked: list[Asked]) -> Curves:
+    """The bias scores of Chen and others, chosen on one half of the training rows."""
+    start = time.perf_counter()
+    rows, p, new = half_posteriors(task)
+    shared = time.perf_counter() - start
+    for notion in dict.fromkeys(one.notion for one in asked):
+        start = time.perf_counter()
+        score = bias_score.fit(
+            p, task.train.y[rows], task.train.codes[rows], notion, tolerances=DIFFERENCES, seed=task.seed
+        )
+        found = [judged(task.test, score.selection(new, tolerance)) for tolerance in DIFFERENCES]
+        yield from _measured(asked, notion, found, shared + time.perf_counter() - start)
+
+
+def half_posteriors(task: Task) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Learn from half of the training rows; give the other, its posteriors, and those of test rows."""
+    order = np.random.default_rng(task.seed).permutation(len(task.train.y))
+    first, second = order[: len(order) // 2], order[len(order) // 2 :]
+    train, groups = task.train, task.train.codes.max() + 1
+    X, new = _seen(task)
+
+    def cells(model: Any, X: Any, codes: np.ndarray) -> np.ndarray:
+        chances = model.predict_proba(X)
+        p = np.zeros((len(X), 2 * groups))
+        if task.aware:
+            p[np.arange(len(X)), 2 * codes] = chances[:, 0]
+            p[np.arange(len(X)), 2 * codes + 1] = chances[:, 1]
+        else:
+            p[:, model.classes_] = chances
+        return p.reshape(len(X), groups, 2)
+
+    target = train.y if task.aware else 2 * train.codes + train.y
+    model = task.table.model().fit(X.iloc[first], target[first])
+    return second, cells(model, X.iloc[second], train.codes[second]), cells(model, new, task.test.codes)
+
+
+def _seen(task: Task) -> tuple[Any, Any]:
+    if task.aware:
+        return task.train.with_group, task.test.with_group
+    return task.train.X, task.test.X
+
+
+def _one_point(task: Task, asked: list[Asked], selection: np.ndarray, start: float) -> Curves:
+    rates = judged(task.test, selection)
+    for one in asked:
+        yield one, Curve([one.point(rates)], 1.0, time.perf_counter() - start)
+
+
+def _measured(asked: list[Asked], notion: str, found: list[Any], took: float) -> Curves:
+    for one in asked:
+        if one.notion == notion:
+            yield one, Curve([one.point(rates) for rates in found], 1.0, took)
+
+
+@dataclass(frozen=True)
+class Method:
+    """How it is run, the settings it has, on how many splits at most, and the notions it is made for."""
+
+    run: Callable[[Task, list[Asked]], Curves]
+    settings: tuple[str, ...] = ("blind", "aware")
+    splits: int = 10
+    notions: tuple[str, ...] = ("DP", "EO", "PE", "AP", "odds")
+
+
+_RATES = ("DP", "EO", "PE", "odds")
+METHODS = {
+    "post": Method(our_curves),
+    "in": Method(trained),
+    "plain trees": Method(plain_trees),
+    "plain logistic": Method(plain_logistic),
+    "ThresholdOptimizer": Method(thresholds, ("aware",), notions=_RATES),
+    "LinearPost": Method(linear, notions=_RATES),
+    "bias score": Method(biased, notions=_RATES),
+    "ExponentiatedGradient": Method(reduction, splits=5),
+}
+OURS = ("post", "in")

@@ -1,0 +1,73 @@
+"""Charts of mean curves, one picture per table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import altair as alt
+
+from benchmarks.paper.comparison import mean_curve
+from benchmarks.paper.kept import Kept
+from benchmarks.paper.methods import METHODS
+from benchmarks.paper.plan import asked_of
+from benchmarks.paper.tables import TABLES, Table
+
+__all__ = ["draw"]
+
+COLOURS = {
+    "post": "#0b5fa5",
+    "in": "#d1495b",
+    "plain trees": "#111111",
+    "plain logistic": "#777777",
+    "ThresholdOptimizer": "#2e933c",
+    "LinearPost": "#8f5db7",
+    "bias score": "#e0a100",
+    "ExponentiatedGradient": "#00a6a6",
+}
+
+
+def draw(kept: Kept, folder: Path) -> Iterable[str]:
+    """Draw every table, and give the Markdown that shows the pictures."""
+    yield "## Curves\n"
+    yield (
+        "Mean accuracy and mean disparity over splits on test rows, MD or 1 - MR: up and to the left is "
+        "better. "
+        "Ours are `post` and `in`.\n"
+    )
+    (folder / "reproduction").mkdir(exist_ok=True)
+    for table in TABLES.values():
+        chart = _chart(kept, table)
+        if chart is not None:
+            name = "-".join(table.name.lower().replace(",", "").split()) + ".svg"
+            chart.save(folder / "reproduction" / name)
+            yield f"### {table.name}\n\n![Accuracy against disparity on {table.name}](reproduction/{name})\n"
+
+
+def _chart(kept: Kept, table: Table) -> alt.VConcatChart | None:
+    rows = []
+    for asked in asked_of(table):
+        pair = []
+        for setting in ("blind", "aware"):
+            values = [
+                {"method": method, "accuracy": accuracy, "disparity": disparity, "order": k}
+                for method in METHODS
+                for k, (accuracy, disparity) in enumerate(
+                    mean_curve(kept, table.name, method, setting, str(asked), missing=())
+                )
+            ]
+            if values:
+                pair.append(_panel(values, f"{asked}, {setting}", asked.measure))
+        if pair:
+            rows.append(alt.hconcat(*pair))
+    return alt.vconcat(*rows).resolve_scale(color="shared") if rows else None
+
+
+def _panel(values: list[dict[str, object]], title: str, measure: str) -> alt.LayerChart:
+    color = alt.Color("method:N", scale=alt.Scale(domain=list(COLOURS), range=list(COLOURS.values())))
+    base = alt.Chart(alt.Data(values=values), title=title, width=300, height=190).encode(
+        x=alt.X("disparity:Q", title="MD" if measure == "difference" else "1 - MR"),
+        y=alt.Y("accuracy:Q", scale=alt.Scale(zero=False), title="accuracy"),
+        color=color,
+    )
+    return base.mark_line(strokeWidth=1.3).encode(order="order:O") + base.mark_point(filled=True, size=28)

@@ -1,0 +1,137 @@
+"""The benchmark's machinery on two splits of COMPAS, and each peer that it rebuilds against its own claim."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import evenhand as eh
+from benchmarks.paper import bias_score, linear_post
+from benchmarks.paper.__main__ import main
+from benchmarks.paper.asked import Asked
+from benchmarks.paper.comparison import coin, hull, mean_curve, on_hull, verdicts
+from benchmarks.paper.kept import CELLS, Kept
+from benchmarks.paper.plan import Choice, planned
+from evenhand.datasets import GaussianProblem
+
+TABLE = "COMPAS, race x sex"
+PROBLEM = GaussianProblem.random(levels=(2,), seed=5)
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    """Rows of two groups whose posteriors are known."""
+    drawn = PROBLEM.sample(4_000, seed=0)
+    groups, codes = eh.Groups.fit(drawn.sensitive)
+    return PROBLEM.posteriors(drawn.X), drawn.y, codes, groups
+
+
+def optimum(p, tolerance, groups):
+    return eh.solve(p, eh.DemographicParity(difference=tolerance), groups=groups).certificate.objective
+
+
+@pytest.mark.parametrize("tolerance", [0.0, 0.05, 0.2])
+def test_the_linear_program_is_optimal_for_the_difference_of_two_groups(drawn, tolerance):
+    """Two groups a apart are at most a times the larger's share away from everyone."""
+    p, _, _, groups = drawn
+    larger = p.sum(axis=2).mean(axis=0).max()
+    found = linear_post.fit(p, "DP", tolerance, seed=0)
+    assert found.risk == pytest.approx(optimum(p, tolerance * larger, groups), abs=2e-4)
+    selection = found.selection(p, seed=0)
+    rates = np.einsum("nmy,n->m", p, selection) / p.sum(axis=(0, 2))
+    assert abs(rates[0] - rates[1]) <= tolerance + 0.005
+
+
+def test_a_bias_score_is_optimal_for_the_disparity_that_it_has(drawn):
+    p, y, codes, groups = drawn
+    shares = p.sum(axis=(0, 2)) / len(p)
+    score = bias_score.fit(p, y, codes, "DP", tolerances=[0.1], seed=0)
+    for tolerance in (0.02, 0.1):
+        selection = score.selection(p, tolerance)
+        eta = p[:, :, 1].sum(axis=1)
+        risk = np.where(selection == 1, 1 - eta, eta).mean() / 2
+        rate = np.einsum("nmy,n->m", p, selection) / len(p) / shares
+        attained = abs(rate - selection.mean()).max()
+        assert risk == pytest.approx(optimum(p, attained, groups), abs=1e-3)
+        rates = eh.cell_rates(y, selection, {"group": codes})
+        [parity] = eh.DemographicParity(difference=tolerance).measure(rates)
+        assert parity.difference <= tolerance + 1e-9
+
+
+def test_a_hull_leaves_out_what_lots_between_others_would_beat():
+    corners = hull([(0.8, 0.1), (0.7, 0.05), (0.9, 0.2), (0.6, 0.3)], (0.0, 0.5))
+    assert corners.tolist() == [[0.0, 0.5], [0.05, 0.7], [0.1, 0.8], [0.2, 0.9]]
+    assert on_hull(corners, 0.15) == pytest.approx(0.85)
+    assert on_hull(hull([(0.62, 0.1), (0.9, 0.2)], (0.0, 0.5)), 0.1) == pytest.approx(0.7)
+
+
+def cells(kept, method, shift, seeds=5):
+    """Curves with noise that both methods share."""
+    for seed in range(seeds):
+        noise = np.random.default_rng(seed).normal(0, 0.02)
+        own = np.random.default_rng([seed, len(method)]).normal(0, 0.001)
+        points = [(0.62 + noise + own + shift, 0.05), (0.66 + noise + own + shift, 0.2)]
+        kept.cells[TABLE, method, "blind", "DP by difference", seed] = {"points": points}
+
+
+@pytest.mark.parametrize(("shift", "word"), [(0.01, "ahead"), (0.0, "level"), (-0.01, "behind")])
+def test_a_verdict_is_about_splits_in_pairs(tmp_path, shift, word):
+    kept = Kept(tmp_path / "cells", {})
+    cells(kept, "post", shift)
+    cells(kept, "LinearPost", 0.0)
+    [found] = verdicts(kept)
+    assert (found.word, found.splits) == (word, 5)
+    assert found.mean == pytest.approx(shift, abs=0.002)
+
+
+def test_a_cut_line_is_measured_again_and_others_are_not(tmp_path):
+    path = tmp_path / CELLS.name
+    choice = Choice((TABLE,), ("plain trees",), ("DP", "EO"), ("difference",), ("blind",), 1)
+    [unit] = planned(choice, Kept.read(path))
+    assert [str(one) for one in unit.asked] == ["DP by difference", "EO by difference"]
+    Kept.read(path).add(unit.key("DP by difference"), {"points": [], "of": unit.fingerprint})
+    path.write_text(path.read_text() + '[["cut of')
+    [rest] = planned(choice, Kept.read(path))
+    assert [str(one) for one in rest.asked] == ["EO by difference"]
+    line = json.loads(path.read_text().splitlines()[0])
+    line[1]["of"] = "other settings"
+    path.write_text(json.dumps(line) + "\n")
+    [again] = planned(choice, Kept.read(path))
+    assert len(again.asked) == 2
+
+
+@pytest.fixture(scope="module")
+def reduced(tmp_path_factory) -> Path:
+    """Two splits of COMPAS."""
+    folder = tmp_path_factory.mktemp("paper")
+    arguments = ["--tables", TABLE, "--notions", "DP", "--measures", "difference", "--splits", "2"]
+    methods = ["post", "in", "plain trees", "LinearPost", "bias score", "ThresholdOptimizer", "noise"]
+    main([*arguments, "--jobs", "1", "--into", str(folder), "--methods", *methods])
+    return folder
+
+
+@pytest.mark.parametrize("setting", ["blind", "aware"])
+@pytest.mark.parametrize("method", ["post", "in"])
+def test_our_curve_is_above_the_line_from_no_constraint_to_no_model(reduced, method, setting):
+    """On the whole: a single point of two splits, with groups of 240 rows, may fall below."""
+    kept, asked = Kept.read(reduced / CELLS.name), Asked("DP")
+    plain = mean_curve(kept, TABLE, "plain trees", setting, str(asked))
+    line = hull(plain, coin(TABLE, asked))
+    curve = mean_curve(kept, TABLE, method, setting, str(asked))
+    above = [accuracy - on_hull(line, disparity) for accuracy, disparity in curve]
+    assert np.mean(above) > -0.002
+    assert min(above) > -0.05
+
+
+def test_the_page_shows_what_was_measured(reduced):
+    page = (reduced / "reproduction.md").read_text()
+    assert "0.5936 @ 0.1096" in page
+    assert page.count(f"| {TABLE} | DP by difference |") == 4
+    assert "e=0.1, tolerance 0.05" in page
+    assert (reduced / "reproduction" / "compas-race-x-sex.svg").stat().st_size > 10_000
+
+
+def test_a_finished_run_has_nothing_left_to_do(reduced):
+    choice = Choice((TABLE,), ("post", "noise"), ("DP",), ("difference",), ("blind", "aware"), 2)
+    assert planned(choice, Kept.read(reduced / CELLS.name)) == []
