@@ -5,14 +5,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-import evenhand as eh
 from benchmarks.paper import bias_score, linear_post
 from benchmarks.paper.__main__ import main
 from benchmarks.paper.asked import Asked
 from benchmarks.paper.comparison import coin, hull, mean_curve, on_hull, verdicts
 from benchmarks.paper.kept import CELLS, Kept
 from benchmarks.paper.plan import Choice, planned
+
+import evenhand as eh
 from evenhand.datasets import GaussianProblem
 
 TABLE = "COMPAS, race x sex"
