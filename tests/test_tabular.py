@@ -5,7 +5,9 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
+from evenhand import tabular
 from evenhand.tabular import TabularClassifier
 
 RNG = np.random.default_rng(0)
@@ -66,3 +68,28 @@ def test_a_class_of_one_row_does_not_stop_it():
     y[0] = 1
     y[1:100] = 2
     assert TabularClassifier().fit(pd.DataFrame({"age": AGE}), y).classes_.tolist() == [0, 1, 2]
+
+
+def test_few_rows_are_one_threads_work(monkeypatch):
+    """On a busy machine threads wait for one another."""
+    seen = []
+    trees = tabular.HistGradientBoostingClassifier
+
+    def counted(method):
+        def wrapped(self, *arguments, **named):
+            pools = [pool for pool in threadpool_info() if pool["user_api"] == "openmp"]
+            seen.append({pool["num_threads"] for pool in pools})
+            return method(self, *arguments, **named)
+
+        return wrapped
+
+    monkeypatch.setattr(trees, "fit", counted(trees.fit))
+    monkeypatch.setattr(trees, "predict_proba", counted(trees.predict_proba))
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(300, 2)), rng.integers(0, 2, 300)
+    with threadpool_limits(2, user_api="openmp"):
+        TabularClassifier().fit(X, y).predict_proba(X)
+        assert seen == [{1}, {1}]
+        monkeypatch.setattr(tabular, "_ENOUGH_FOR_THREADS", 100)
+        TabularClassifier().fit(X, y)
+    assert seen[2] == {2}

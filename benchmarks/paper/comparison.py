@@ -2,8 +2,8 @@
 
 A method's curve is the mean over splits of accuracy and disparity, tolerance by tolerance. A hull of the
 points of a single split would pick the lucky ones, and a method with more points would be luckier. Two mean
-curves are compared over the disparities that the peer's spans, all alike, and the interval of the difference
-is by leaving out each split in turn (jackknife), of both curves at once.
+curves are compared over the disparities that both have, all alike; how low either gets is a second question.
+Intervals of differences are by leaving out each split in turn (jackknife), of both curves at once.
 """
 
 from __future__ import annotations
@@ -49,13 +49,24 @@ class Verdict:
     splits: int
     mean: float
     half: float
+    lower: float
+    lower_half: float
 
     @property
     def word(self) -> str:
-        """Ahead, level or behind."""
-        if not np.isfinite(self.half):
-            return "one split"
-        return "ahead" if self.mean > self.half else "behind" if self.mean < -self.half else "level"
+        """Ahead, level or behind in accuracy."""
+        return _word(self.mean, self.half)
+
+    @property
+    def reach(self) -> str:
+        """Ahead, level or behind in how fair it can get; nothing for a peer without tolerances."""
+        return "" if self.peer.startswith("plain") else _word(self.lower, self.lower_half)
+
+
+def _word(mean: float, half: float) -> str:
+    if not np.isfinite(half):
+        return "one split"
+    return "ahead" if mean > half else "behind" if mean < -half else "level"
 
 
 def hull(points: Iterable[Iterable[float]], start: tuple[float, float]) -> np.ndarray:
@@ -158,27 +169,31 @@ def _compared(kept: Kept, table: str, asked: Asked, setting: str, *, ours: str, 
         for name in (ours, peer)
     )
     start, n = coin(table, asked), len(seeds)
-    mean = _apart(own, theirs, start)
-    if n < 2:
-        return Verdict(table, asked, setting, ours, peer, n, mean, float("nan"))
-    without = [_apart(np.delete(own, k, 0), np.delete(theirs, k, 0), start) for k in range(n)]
-    return Verdict(table, asked, setting, ours, peer, n, mean, _jackknife(without))
+    pairs = [(np.delete(own, k, 0), np.delete(theirs, k, 0)) for k in range(n)] if n > 1 else []
+    apart = _apart(own, theirs, start), _jackknife([_apart(*pair, start) for pair in pairs])
+    lower = _lower(own, theirs), _jackknife([_lower(*pair) for pair in pairs])
+    return Verdict(table, asked, setting, ours, peer, n, *apart, *lower)
 
 
 def _jackknife(without: list[float]) -> float:
     """Half of the 95 % interval, from what is found without each split in turn."""
     n = len(without)
+    if not n:
+        return float("nan")
     return float(student.ppf(0.975, n - 1) * np.sqrt((n - 1) * np.var(without)))
 
 
 def _apart(own: np.ndarray, theirs: np.ndarray, start: tuple[float, float]) -> float:
-    """How much more accurate our mean curve is, on average over the disparities that the peer's spans."""
-    corners = hull(theirs.mean(axis=0), start)
-    line = hull(own.mean(axis=0), start)
-    first, last = corners[min(1, len(corners) - 1)], corners[-1]
-    return float(
-        np.mean([on_hull(line, d) - on_hull(corners, d) for d in np.linspace(first[0], last[0], 101)])
-    )
+    """How much more accurate our mean curve is, on average over the disparities that both curves have."""
+    line, corners = (hull(points.mean(axis=0), start) for points in (own, theirs))
+    least = max(some[min(1, len(some) - 1), 0] for some in (line, corners))
+    grid = np.linspace(least, max(least, corners[-1, 0]), 101)
+    return float(np.mean([on_hull(line, d) - on_hull(corners, d) for d in grid]))
+
+
+def _lower(own: np.ndarray, theirs: np.ndarray) -> float:
+    """How much lower the smallest disparity of our mean curve is."""
+    return float(theirs.mean(axis=0)[:, 1].min() - own.mean(axis=0)[:, 1].min())
 
 
 def _bends_up(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float]) -> bool:

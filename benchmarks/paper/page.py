@@ -62,8 +62,10 @@ def write_page(kept: Kept, folder: Path = DOCS) -> Path:
     counted = Counter(one.word for one in found)
     print(f"{len(found)} comparisons: {', '.join(f'{n} {word}' for word, n in counted.most_common())}")
     for one in found:
-        if one.word == "behind":
-            print(f"behind: {one.table}, {one.asked}, {one.setting}: {one.ours} and {one.peer}: {_gap(one)}")
+        if "behind" in (one.word, one.reach):
+            told = f"{one.table}, {one.asked}, {one.setting}: {one.ours} and {one.peer}"
+            least = f"{100 * one.lower:+.2f} ± {100 * one.lower_half:.2f}"
+            print(f"behind: {told}: accuracy {_gap(one)}, fairest {least}")
     print(f"written: {path}")
     return path
 
@@ -90,29 +92,31 @@ def _table(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
 def _verdicts(found: list[Verdict]) -> Iterable[str]:
     yield "## Verdicts\n"
     yield (
-        "How much more accurate ours is at the peer's disparities on test rows, in points of a hundred, "
-        "with the "
-        "95 % interval over splits. Empty: the peer is not made for that notion or setting.\n"
+        "How much more accurate ours is at the same disparity on test rows, over the disparities that both "
+        "curves have, in points of a hundred, with the 95 % interval over splits. Empty: the peer is not made "
+        "for that notion or setting. How fair either can get is compared as well: the smallest mean "
+        "disparity.\n"
     )
     total = [
         [
             f"{ours} against {peer}",
             *(
-                f"{counted['ahead']} / {counted['level']} / {counted['behind']}"
+                _counted(
+                    getattr(one, what)
+                    for one in found
+                    if (one.ours, one.peer, one.setting) == (ours, peer, setting)
+                )
+                for what in ("word", "reach")
                 for setting in ("blind", "aware")
-                for counted in [
-                    Counter(
-                        one.word
-                        for one in found
-                        if (one.ours, one.peer, one.setting) == (ours, peer, setting)
-                    )
-                ]
             ),
         ]
         for ours in OURS
         for peer in PEERS
     ]
-    yield _table(["ahead / level / behind", "blind", "aware"], total)
+    yield _table(
+        ["ahead / level / behind", "accuracy, blind", "accuracy, aware", "fairest, blind", "fairest, aware"],
+        total,
+    )
     for ours in OURS:
         yield f"### {'Post-processing' if ours == 'post' else 'In-processing'}\n"
         rows = []
@@ -128,6 +132,11 @@ def _verdicts(found: list[Verdict]) -> Iterable[str]:
                         row = [table.name, str(asked), setting]
                         rows.append([*row, *(cells.get(peer, "") for peer in PEERS)])
         yield _table(["table", "asked", "setting", *PEERS], rows)
+
+
+def _counted(words: Iterable[str]) -> str:
+    counted = Counter(words)
+    return " / ".join(str(counted[word]) for word in ("ahead", "level", "behind")) if counted else ""
 
 
 def _gap(one: Verdict) -> str:

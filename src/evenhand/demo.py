@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 from sklearn.model_selection import train_test_split
-from threadpoolctl import threadpool_limits
 
 from evenhand.auditing.audit import audit
 from evenhand.auditing.audited import Audit
@@ -52,12 +51,7 @@ def run(page: Path) -> Frontier:
     Frontier
         The curves that the tables are about.
     """
-    # Where two cores are shared with other work, threads wait for each other: 200 seconds instead of 6.
-    with threadpool_limits(1):
-        return _run(page, Console(highlight=False))
-
-
-def _run(page: Path, console: Console) -> Frontier:
+    console = Console(highlight=False)
     adult = load_adult()
     X, y = adult.features.hstack(adult.sensitive), adult.label
     learn, judge = map(np.sort, train_test_split(np.arange(len(y)), test_size=0.5, random_state=0))
