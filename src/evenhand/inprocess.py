@@ -350,25 +350,31 @@ class FairInprocessor(FairClassifier):
 def _walk(task: Task, trainer: Trainer, steps: Iterator[int], tol: float) -> list[Trained]:
     """Start from the optimum's multipliers, and walk along the frontier until the trained classifier is fair.
 
-    Where it clearly is not, the requirement is tightened by what was missed, up to exact parity; after that,
-    and where exact parity is asked for, the optimum's own decisions are learned.
+    Where it clearly is not, the requirement is tightened by what was missed, up to exact parity; there the
+    optimum's own decisions are learned as well, and first where exact parity is asked for.
     """
     trials: list[Trained] = []
-    share, room, distillation = 0.0, 0.0, trainer.distillation
+    share, room = 0.0, 0.0
+    last = {trainer.distillation, 1.0}
     if task.constraint == task.constraint.tightened(1.0):
-        share, distillation = 1.0, 1.0
+        share = 1.0
+    distillation = 1.0 if share else trainer.distillation
     for _ in steps:
         try:
             multipliers = task.tightened(share).solve(tol=tol).multipliers
             trials.append(trainer.attempt(np.array(list(multipliers.values())), distillation))
-            if trials[-1].clear <= 0 or distillation == 1:
+            if share == 1:
+                last.discard(distillation)
+            if trials[-1].clear <= 0 or not last:
                 break
             room = room if share else _room(task, tol)
         except (InfeasibleError, CertificateError):
             if not trials:
                 raise
             break
-        if share == 1 or room <= 0:
+        if share == 1:
+            [distillation] = last
+        elif room <= 0:
             share, distillation = 1.0, 1.0
         else:
             share = min(1.0, share + max(_STEP, trials[-1].violation / room))
