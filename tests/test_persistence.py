@@ -379,6 +379,23 @@ def planted(path, change):
     repacked(path, plant)
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        "train.csv",
+        {"file": "t.csv", "target": "y"},
+        {"file": "t.csv", "target": "y", "test_share": "a"},
+        {"file": "t.csv", "target": "y", "test_share": 2.0},
+        {"file": 3, "target": "y", "test_share": None},
+        {"file": "t.csv", "target": "y", "test_share": None, "more": 1},
+    ],
+    ids=str,
+)
+def test_a_strange_source_is_refused(saved, source):
+    repacked(saved, source=source)
+    refused(saved, "manifest is not one")
+
+
 def test_repacking_by_itself_does_no_harm(saved, model):
     repacked(saved)
     same(model, eh.load(saved), TEST.X)
@@ -430,6 +447,23 @@ def test_files_that_are_no_models_are_refused(path):
 def test_a_strange_manifest_is_refused(saved, manifest, match):
     repacked(saved, **manifest)
     refused(saved, match)
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        {"requirement": "DemographicParity(difference=0.0)"},
+        {"promise": "holds"},
+        {"certificate": None},
+    ],
+    ids=str,
+)
+def test_a_manifest_that_promises_more_than_the_model_is_refused(saved, manifest):
+    repacked(saved, **manifest)
+    with pytest.raises(UntrustedFileError, match="not the one that the manifest tells of"):
+        eh.load(saved)
+    given = {"data": (TRAIN.X, TRAIN.y), "sensitive_features": TRAIN.sensitive}
+    assert "not the one that the manifest tells of" in eh.verify(saved, **given).problem
 
 
 def test_the_model_is_the_one_of_the_manifest(saved):

@@ -304,7 +304,10 @@ def fit(
         constraint=constraint,
         pos_label=model.classes_[1],
     )
-    rooms.save(model, out, overwrite=force)
+    source = import_module("evenhand.persistence").Source(
+        table.name, target, test_share if test is None else None
+    )
+    rooms.save(model, out, overwrite=force, source=source)
     proof = model.certificate_
     if as_json:
         promise = (
@@ -375,19 +378,30 @@ def predict(
 
 
 @app.command
-def verify(model: Path, /, *, as_json: Json = False) -> int:
-    """Check that a model file is complete and unaltered, and say what it is.
+def verify(model: Path, /, *, data: Path | None = None, as_json: Json = False) -> int:
+    """Check that a model file is complete and unaltered, and say what it is; with the data, prove it again.
+
+    The exit code is 0 if all is well, 2 if the file or the call is not, and 3 if the data do not confirm the
+    proof.
 
     Parameters
     ----------
     model
         File of a model.
+    data
+        The file that `evenhand fit` learned it from, CSV or Parquet. Posteriors are learned again, and the
+        risk and the bound of the proof are computed from them, apart from the solver.
     as_json
         Print JSON instead of text.
     """
     from dataclasses import asdict  # noqa: PLC0415
 
-    found = import_module("evenhand.persistence").verify(model)
+    persistence = import_module("evenhand.persistence")
+    found = persistence.verify(model)
+    if found.ok and data is not None:
+        rows = _learned_from(data, found.source)
+        with warnings.catch_warnings(category=UserWarning, action="ignore"):  # told already
+            found = persistence.verify(model, data=rows)
     if as_json:
         print(json.dumps(asdict(found), indent=1))
     else:
@@ -396,14 +410,35 @@ def verify(model: Path, /, *, as_json: Json = False) -> int:
             "model": found.model,
             "asked": found.requirement,
             "promise": found.promise,
+            "learned from": found.source and found.source.file,
             "written with": ", ".join(f"{name} {number}" for name, number in found.versions.items()),
+            **{
+                f"differs ({name})": f"was {then} and is {now or 'not installed'}"
+                for name, (then, now) in found.differences.items()
+            },
+            "proof": found.proof and found.proof.verdict,
         }
+        show = import_module("evenhand.columns").show
         for name, text in lines.items():
             if text:
-                print(f"{name:<13} {text}")
-        for name, (then, now) in found.differences.items():
-            print(f"{'differs':<13} {name} was {then} and is {now or 'not installed'}")
-    return 0 if found.ok else FAILED
+                print(show(f"{name:<13} {text}"))
+    if not found.ok:
+        return FAILED
+    return 0 if found.proof is None or found.proof.confirmed else VIOLATED
+
+
+def _learned_from(path: Path, source: Any) -> tuple[Any, Any]:
+    """Find the rows again that `fit` learned from."""
+    if source is None:
+        raise InputError(
+            "this model was not made by evenhand fit, so that it does not tell which rows of a file it was "
+            "fitted to: use evenhand.verify(path, data=(X, y)) in Python."
+        )
+    files = import_module("evenhand.files")
+    if source.test_share is None:
+        return _examples(files, path, source.target, ())
+    parts = _two_parts(files, path, None, source.test_share, target=source.target, features=())
+    return parts[0]
 
 
 def _two_parts(

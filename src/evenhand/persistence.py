@@ -17,24 +17,26 @@ import hashlib
 import importlib.metadata
 import io
 import json
+import math
 import os
 import platform
 import sys
 import warnings
 import zipfile
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from evenhand.classifier import FairClassifier
 from evenhand.columns import show
 from evenhand.exceptions import InputError, UntrustedFileError, VersionWarning
+from evenhand.proof import Proof, prove
 from evenhand.rule import Rule
 from evenhand.stored import MODELS, decode_model, encode_model
 from evenhand.trusted import dump_parts, inspect_parts, load_parts
 from evenhand.writing import written_at_once
 
-__all__ = ["FileReport", "load", "save", "verify"]
+__all__ = ["FileReport", "Source", "load", "save", "verify"]
 
 _FORMAT = "evenhand model"
 _VERSION = 1
@@ -45,6 +47,25 @@ _DIGEST = 64
 _DATE = (1980, 1, 1, 0, 0, 0)
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "skops", "xgboost", "lightgbm")
 _ONLY_IF_USED = {"xgboost", "lightgbm"}
+
+
+@dataclass(frozen=True)
+class Source:
+    """The file that a model was learned from.
+
+    Attributes
+    ----------
+    file : str
+        Its name, without folders.
+    target : str
+        The column of labels; all others are features.
+    test_share : float or None
+        The share of its rows that were set aside; None if all were learned from.
+    """
+
+    file: str
+    target: str
+    test_share: float | None
 
 
 @dataclass(frozen=True)
@@ -68,6 +89,10 @@ class FileReport:
         By package, the version in the file and the one installed (None if it is not), where they differ.
     members : dict
         Sizes of what the file holds, in bytes.
+    source : Source or None
+        The file that it was learned from, as ``evenhand fit`` notes it.
+    proof : Proof or None
+        Of the certificate, where the data were given: ``proof.confirmed`` and ``proof.verdict``.
     """
 
     ok: bool
@@ -79,9 +104,17 @@ class FileReport:
     versions: dict[str, str] = field(default_factory=dict)
     differences: dict[str, tuple[str, str | None]] = field(default_factory=dict)
     members: dict[str, int] = field(default_factory=dict)
+    source: Source | None = None
+    proof: Proof | None = None
 
 
-def save(model: FairClassifier, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+def save(
+    model: FairClassifier,
+    path: str | os.PathLike[str],
+    *,
+    overwrite: bool = False,
+    source: Source | None = None,
+) -> None:
     """Write a fitted model to one file.
 
     The file appears complete or not at all. It holds no code: neither functions nor classes of your own.
@@ -93,6 +126,8 @@ def save(model: FairClassifier, path: str | os.PathLike[str], *, overwrite: bool
     path : str or path
     overwrite : bool
         Whether a file that is there may be replaced.
+    source : Source, optional
+        What the model was learned from, if that is a file: ``evenhand fit`` notes it, to find the rows again.
 
     Examples
     --------
@@ -117,7 +152,7 @@ def save(model: FairClassifier, path: str | os.PathLike[str], *, overwrite: bool
     if not model.__sklearn_is_fitted__():
         raise InputError(f"this {type(model).__name__} is not fitted yet: call fit before save.")
     _refuse_existing(target, overwrite=overwrite)
-    data = _packed(model)
+    data = _packed(model, source)
     with written_at_once(target) as unfinished:
         unfinished.write_bytes(data)
         _refuse_existing(target, overwrite=overwrite)
@@ -152,16 +187,30 @@ def load(path: str | os.PathLike[str], *, max_bytes: int = _MOST_BYTES) -> Any:
         manifest, members = _unpacked(Path(path), max_bytes)
         content = _read_model(manifest, members)
         _warn_of(path, _differences(manifest["versions"]))
-        parts = load_parts(members[_PARTS])
-        return decode_model(content, parts, _read_rule(members))
+        return _made(manifest, content, members)
 
 
-def verify(path: str | os.PathLike[str], *, max_bytes: int = _MOST_BYTES) -> FileReport:
-    """Check a file without making anything that it holds.
+def verify(
+    path: str | os.PathLike[str],
+    *,
+    data: tuple[Any, Any] | None = None,
+    sensitive_features: Any = None,
+    sample_weight: Any = None,
+    max_bytes: int = _MOST_BYTES,
+) -> FileReport:
+    """Check a file without making anything that it holds; with the data, compute its certificate anew.
+
+    With `data` the model is made, after all checks, posteriors are learned again as in fit, and the risk of
+    the stored rule and the bound of the stored multipliers are computed from them, apart from the solver.
+    That takes as long as learning the posteriors did.
 
     Parameters
     ----------
     path : str or path
+    data : pair (X, y), optional
+        The rows that the model was fitted to.
+    sensitive_features, sample_weight
+        As they were passed to fit.
     max_bytes : int
         A file is refused if it, or what is packed in it, is larger.
 
@@ -180,9 +229,10 @@ def verify(path: str | os.PathLike[str], *, max_bytes: int = _MOST_BYTES) -> Fil
     try:
         with _told(path):
             manifest, members = _unpacked(Path(path), max_bytes)
-            _read_model(manifest, members)
+            content = _read_model(manifest, members)
             _read_rule(members)
             inspect_parts(members[_PARTS])
+            model = None if data is None else _made(manifest, content, members)
     except UntrustedFileError as error:
         return FileReport(ok=False, problem=str(error))
     differences = _differences(manifest["versions"])
@@ -195,20 +245,25 @@ def verify(path: str | os.PathLike[str], *, max_bytes: int = _MOST_BYTES) -> Fil
         promise=manifest["promise"],
         versions=manifest["versions"],
         differences=differences,
-        members={name: len(data) for name, data in members.items()},
+        members={name: len(content) for name, content in members.items()},
+        source=_read_source(manifest.get("source")),
+        proof=None
+        if model is None or data is None
+        else prove(model, *data, sensitive_features, sample_weight),
     )
 
 
 # Writing
 
 
-def _packed(model: FairClassifier) -> bytes:
+def _packed(model: FairClassifier, source: Source | None) -> bytes:
     content, parts = encode_model(model)
     members = {_MODEL: _text(content), _PARTS: dump_parts(parts)}
     rule = getattr(model, "rule_", None)
     if rule is not None:
         members[_RULE] = rule.to_json().encode()
     manifest = _manifest(model, members, inspect_parts(members[_PARTS]))
+    manifest["source"] = None if source is None else asdict(source)
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in {_MANIFEST: _text(manifest), **members}.items():
@@ -221,24 +276,30 @@ def _packed(model: FairClassifier) -> bytes:
 
 
 def _manifest(model: FairClassifier, members: dict[str, bytes], packages: set[str]) -> dict[str, Any]:
-    certificate = getattr(model, "certificate_", None)
-    promise = getattr(model, "promise_", None)
     unused = _ONLY_IF_USED - packages
     return {
         "format": _FORMAT,
         "format_version": _VERSION,
-        "model": type(model).__name__,
         "versions": {name: found for name, found in _installed().items() if name not in unused},
+        **_described(model),
+        "members": {
+            name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+            for name, data in members.items()
+        },
+    }
+
+
+def _described(model: FairClassifier) -> dict[str, Any]:
+    certificate = getattr(model, "certificate_", None)
+    promise = getattr(model, "promise_", None)
+    return {
+        "model": type(model).__name__,
         "requirement": repr(model.constraint),
         "classes": [str(label) for label in model.classes_.tolist()],
         "groups": [str(name) for name in model.groups_.names],
         "certificate": certificate
         and {name: repr(float(value)) for name, value in vars(certificate).items()},
         "promise": None if promise is None else str(promise),
-        "members": {
-            name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-            for name, data in members.items()
-        },
     }
 
 
@@ -332,6 +393,21 @@ def _check_manifest(manifest: Any, members: dict[str, bytes]) -> None:
     texts = [manifest.get("model"), manifest.get("requirement"), manifest.get("promise", "") or ""]
     if not proper or not all(isinstance(text, str) for text in texts) or manifest["model"] not in MODELS:
         raise UntrustedFileError("its manifest is not one that evenhand writes.")
+    _read_source(manifest.get("source"))
+
+
+def _read_source(told: Any) -> Source | None:
+    if told is None:
+        return None
+    try:
+        source = Source(**told)
+    except TypeError:
+        source = Source("", "", math.nan)
+    share = source.test_share
+    named = isinstance(source.file, str) and isinstance(source.target, str)
+    if not named or not (share is None or (isinstance(share, float) and 0 < share < 1)):
+        raise UntrustedFileError("its manifest is not one that evenhand writes.")
+    return source
 
 
 def _shown(manifest: dict[str, Any]) -> str:
@@ -345,6 +421,18 @@ def _read_model(manifest: dict[str, Any], members: dict[str, bytes]) -> dict[str
     if not isinstance(content, dict) or content.get("model") != manifest["model"]:
         raise UntrustedFileError("the model is not the one that the manifest tells of.")
     return content
+
+
+def _made(manifest: dict[str, Any], content: Any, members: dict[str, bytes]) -> FairClassifier:
+    model = decode_model(content, load_parts(members[_PARTS]), _read_rule(members))
+    try:
+        described = _described(model)
+    except Exception as error:
+        raise UntrustedFileError(f"the model is damaged: {type(error).__name__}: {error}") from None
+    same_words = manifest["versions"].get("evenhand") == _installed()["evenhand"]
+    if same_words and any(manifest.get(name) != value for name, value in described.items()):
+        raise UntrustedFileError("the model is not the one that the manifest tells of.")
+    return model
 
 
 def _read_rule(members: dict[str, bytes]) -> Rule | None:
