@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import sys
 import warnings
 from collections.abc import Sequence
@@ -107,7 +109,7 @@ def audit(
     """
     files = import_module("evenhand.files")
     constraint = _requirement(notion, difference, ratio, groups)
-    files.refuse_existing(report, force=force)
+    files.refuse_existing(report, force=force, inputs=[table])
     features = _names(sensitive)
     optional = [name for name in (label, weight, before) if name is not None]
     frame = files.read_table(table, [prediction, *optional, *features])
@@ -129,7 +131,7 @@ def audit(
     print(json.dumps(found.to_dict(), indent=1) if as_json else found)
     if report is not None:
         found.to_html(report, title=f"Audit of {table.name}")
-        print(f"The same as a page: {report}", file=sys.stderr)
+        _tell(f"The same as a page: {report}")
     return _code([one.verdict for one in found.comparisons if one.notion != "four-fifths rule"])
 
 
@@ -189,7 +191,7 @@ def frontier(
         Overwrite the page if it is there.
     """
     files = import_module("evenhand.files")
-    files.refuse_existing(out, force=force)
+    files.refuse_existing(out, force=force, inputs=[table, test])
     features = _names(sensitive)
     rooms = import_module("evenhand")
     tolerance = {"ratio": 0.8} if by_ratio else {"difference": 0.1}
@@ -212,7 +214,7 @@ def frontier(
         middle = curve.points[len(curve.points) // 2]
         shown = import_module("evenhand.auditing.audit").audit_of(middle.counted)
         rooms.write_report(out, shown, frontier=curve, title=f"What fairness costs: {table.name}")
-        print(f"The same as a page: {out}", file=sys.stderr)
+        _tell(f"The same as a page: {out}")
     return 0
 
 
@@ -284,8 +286,8 @@ def fit(
     constraint = _requirement(notion, difference, ratio, groups)
     if constraint is None:
         raise InputError("say what is asked for: --difference or --ratio.")
-    for path in (out, report):
-        files.refuse_existing(path, force=force)
+    files.refuse_existing(out, force=force, inputs=[table, test])
+    files.refuse_existing(report, force=force, inputs=[table, test, out])
     features = _names(sensitive)
     (X, y), (X_test, y_test) = _two_parts(files, table, test, test_share, target=target, features=features)
     kind = rooms.FairPostprocessor if method == "post" else rooms.FairInprocessor
@@ -319,10 +321,10 @@ def fit(
         print(found)
         print(f"\nproof: risk {proof.objective:.6f}, and none below {proof.bound:.6f} (gap {proof.gap:.1e})")
         print(model.promise_ or "nothing is promised of new rows; --confidence 0.95 would")
-        print(f"model: {out}")
+        print(_visible(f"model: {out}"))
     if report is not None:
         rooms.write_report(report, found, model=model, test=(X_test, y_test), title=f"Model of {table.name}")
-        print(f"The same as a page: {report}", file=sys.stderr)
+        _tell(f"The same as a page: {report}")
     return _code([one.verdict for one in found.comparisons if one.notion != "four-fifths rule"])
 
 
@@ -355,7 +357,7 @@ def predict(
         Overwrite the output if it is there.
     """
     files = import_module("evenhand.files")
-    files.refuse_existing(out, force=force)
+    files.refuse_existing(out, force=force, inputs=[model, table])
     if rows < 1:
         raise InputError(f"--rows should be at least 1, but is {rows}.")
     kept = import_module("evenhand.persistence").load(model)
@@ -373,7 +375,7 @@ def predict(
             yield files.with_decisions(piece, kept.predict(X), kept.predict_proba(X)[:, 1])
 
     count = files.write_pieces(out, decided(), safe=not formulas)
-    print(f"{count:,} rows decided: {out}")
+    print(_visible(f"{count:,} rows decided: {out}"))
     return 0
 
 
@@ -418,10 +420,9 @@ def verify(model: Path, /, *, data: Path | None = None, as_json: Json = False) -
             },
             "proof": found.proof and found.proof.verdict,
         }
-        show = import_module("evenhand.columns").show
         for name, text in lines.items():
             if text:
-                print(show(f"{name:<13} {text}"))
+                print(_visible(f"{name:<13} {text}"))
     if not found.ok:
         return FAILED
     return 0 if found.proof is None or found.proof.confirmed else VIOLATED
@@ -498,20 +499,38 @@ def _code(verdicts: Sequence[str | None]) -> int:
     return UNDECIDED if "insufficient evidence" in verdicts else 0
 
 
+def _visible(text: object) -> str:
+    """Make visible what a terminal would obey: names of files and columns are written by others."""
+    return str(import_module("evenhand.columns").show(str(text)))
+
+
+def _tell(text: object) -> None:
+    print("\n".join(map(_visible, str(text).splitlines())), file=sys.stderr)
+
+
 def _one_line(message: Warning | str, *_: Any, **__: Any) -> None:
-    print(f"evenhand: {message}", file=sys.stderr)
+    _tell(f"evenhand: {message}")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; errors and warnings are one sentence, and exit codes tell them apart."""
     warnings.showwarning = _one_line
     try:
-        code = app(arguments, exit_on_error=False, result_action="return_value")
-    except CycloptsError:  # told already
+        code = app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
+        sys.stdout.flush()
+    except (CycloptsError, EvenhandError) as error:
+        _tell(f"evenhand: {error}")
         code = FAILED
-    except (EvenhandError, OSError) as error:  # a full disk, say
-        print(f"evenhand: {error}", file=sys.stderr)
+    except OSError as error:  # a full disk, say
+        _tell(f"evenhand: {error}")
         code = FAILED
+        _drop_output()
     except KeyboardInterrupt:
         code = INTERRUPTED
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _drop_output() -> None:
+    """Let go of output that could not be written, which Python would try again at its end."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -323,6 +323,8 @@ def _refuse_existing(path: Path, *, overwrite: bool) -> None:
         )
     if path.is_dir():
         raise InputError(f"{str(path)!r} is a folder: give the name of a file.")
+    if path.exists() and not path.is_file():  # a device, which a rename would replace
+        raise InputError(f"{str(path)!r} is not a file that can be written: choose another name.")
     if not path.parent.is_dir():
         raise InputError(f"there is no folder {str(path.parent)!r}: make it first.")
 
