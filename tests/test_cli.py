@@ -240,6 +240,38 @@ def test_fit_verify_and_predict_from_files(loans, capsys, tmp_path, method, awar
     assert "use --force" in err
 
 
+def test_the_proof_is_computed_again_from_the_file_of_the_fit(loans, capsys, tmp_path):
+    table = pl.read_csv(loans / "train.csv")
+    table.write_parquet(tmp_path / "t.parquet")
+    table.tail(600).write_csv(tmp_path / "other.csv")
+    model = tmp_path / "m.eh"
+    asked = ["fit", loans / "train.csv", "--target", "paid", "--sensitive", "sex", "--difference", "0.2"]
+    run(capsys, *asked, "--out", model)
+    for path in (loans / "train.csv", tmp_path / "t.parquet"):
+        code, told, _ = run(capsys, "verify", model, "--data", path)
+        assert code == 0
+        assert "proof         proven on 750 rows" in told
+    code, told, _ = run(capsys, "verify", model, "--data", tmp_path / "other.csv", "--json")
+    assert code == VIOLATED
+    assert json.loads(told)["proof"]["verdict"].endswith("there are 450 of them and not 750.")
+    code, told, err = run(capsys, "verify", model, "--data", loans / "new.csv")
+    assert (code, told) == (FAILED, "")
+    assert "has no column 'paid'" in err
+    run(capsys, *asked, "--out", model, "--force", "--test", tmp_path / "other.csv")
+    assert "proven on 1,000 rows" in run(capsys, "verify", model, "--data", loans / "train.csv")[1]
+
+
+def test_a_model_of_no_file_is_proven_in_python(loans, capsys, tmp_path):
+    import evenhand as eh
+
+    table = pl.read_csv(loans / "train.csv")
+    fair = eh.FairPostprocessor(constraint=eh.DemographicParity(difference=0.3), sensitive_features="sex")
+    eh.save(fair.fit(table.drop("paid"), table["paid"]), tmp_path / "m.eh")
+    code, _, err = run(capsys, "verify", tmp_path / "m.eh", "--data", loans / "train.csv")
+    assert code == FAILED
+    assert "was not made by evenhand fit" in err
+
+
 def test_a_promise_and_a_report_of_a_model(loans, capsys, tmp_path):
     page = tmp_path / "r.html"
     asked = ["fit", loans / "train.csv", "--target", "paid", "--sensitive", "sex", "--difference", "0.45"]
@@ -277,7 +309,7 @@ def test_a_spoilt_model_file_is_refused(loans, capsys, tmp_path):
         (["--difference", "0.1", "--test", "{loans}/new.csv"], "new.csv has no column 'paid'"),
         (["--difference", "0.1", "--sensitive", "paid"], "'paid' is both --target and --sensitive"),
         (["--difference", "0.1", "--report", "{out}"], "is named twice"),
-        (["--difference", "0.1", "--report", "{loans}/train.csv", "--force"], "is named twice"),
+        (["--difference", "0.1", "--report", "{loans}/train.csv", "--force"], "is read as well"),
         (["--difference", "0.1", "--method", "pots"], 'Did you mean "post"?'),
     ],
     ids=str,

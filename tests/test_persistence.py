@@ -1,3 +1,4 @@
+import copy
 import hashlib
 import io
 import json
@@ -10,7 +11,9 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import skops.io
 from lightgbm import LGBMClassifier
+from scipy.sparse import coo_array, csr_array, csr_matrix
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import (
@@ -22,6 +25,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import SVC
@@ -84,14 +88,30 @@ ESTIMATORS = {
     "forest": RandomForestClassifier(3, random_state=0),
     "trees": GradientBoostingClassifier(n_estimators=3),
     "calibrated": CalibratedClassifierCV(GaussianNB(), cv=2),
+    "support vectors": CalibratedClassifierCV(SVC(), cv=2),
+    "many support vectors": SVC(kernel="poly", probability=True, random_state=0),
+    "neighbours": KNeighborsClassifier(),
+    "neighbours in a ball": KNeighborsClassifier(algorithm="ball_tree", metric="manhattan"),
+    "neighbours in a box": KNeighborsClassifier(algorithm="kd_tree", weights="distance", p=3),
+    "all neighbours": KNeighborsClassifier(algorithm="brute"),
 }
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS.values(), ids=ESTIMATORS)
+@pytest.mark.filterwarnings("ignore:The `probability` parameter was deprecated:FutureWarning")
 def test_every_kind_of_classifier_comes_back_as_it_was(estimator, path):
     before = post(estimator)
     eh.save(before, path)
     same(before, eh.load(path), TEST.X)
+
+
+@pytest.mark.parametrize("kind", [csr_array, csr_matrix])
+def test_rows_that_are_sparse_come_back(kind, path):
+    X = kind(np.where(np.abs(TRAIN.X) > 0.5, TRAIN.X, 0.0))
+    fair = eh.FairPostprocessor(KNeighborsClassifier(), PARITY, cv=2)
+    before = fair.fit(X, TRAIN.y, sensitive_features=TRAIN.sensitive)
+    eh.save(before, path)
+    same(before, eh.load(path), X)
 
 
 @pytest.mark.parametrize("aware", [False, True, ["A1"]], ids=["blind", "aware", "mixed"])
@@ -252,8 +272,13 @@ def test_what_cannot_be_saved_is_refused_before_anything_is_written(tmp_path):
         eh.save(LogisticRegression(), path)
     with pytest.raises(InputError, match=r"Foreign \(as ObjectNode\), which is not on the list"):
         eh.save(post(Foreign()), path)
-    with pytest.raises(InputError, match=r"sklearn.svm._classes.SVC"):
-        eh.save(post(CalibratedClassifierCV(SVC(), cv=2)), path)
+    callable_kernel = SVC(kernel=lambda a, b: a @ b.T)
+    with pytest.raises(InputError, match=r"kernel is not a named one"):
+        eh.save(post(CalibratedClassifierCV(callable_kernel, cv=2)), path)
+    sparse = CalibratedClassifierCV(SVC(), cv=2)
+    fair = eh.FairPostprocessor(sparse, PARITY, cv=2)
+    with pytest.raises(InputError, match=r"a support vector machine of sparse rows"):
+        eh.save(fair.fit(csr_array(TRAIN.X), TRAIN.y, sensitive_features=TRAIN.sensitive), path)
     reads = FunctionTransformer(inverse_func=np.loadtxt, check_inverse=False)
     with pytest.raises(InputError, match=r"numpy.loadtxt"):
         eh.save(post(make_pipeline(reads, LogisticRegression())), path)
@@ -379,6 +404,23 @@ def planted(path, change):
     repacked(path, plant)
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        "train.csv",
+        {"file": "t.csv", "target": "y"},
+        {"file": "t.csv", "target": "y", "test_share": "a"},
+        {"file": "t.csv", "target": "y", "test_share": 2.0},
+        {"file": 3, "target": "y", "test_share": None},
+        {"file": "t.csv", "target": "y", "test_share": None, "more": 1},
+    ],
+    ids=str,
+)
+def test_a_strange_source_is_refused(saved, source):
+    repacked(saved, source=source)
+    refused(saved, "manifest is not one")
+
+
 def test_repacking_by_itself_does_no_harm(saved, model):
     repacked(saved)
     same(model, eh.load(saved), TEST.X)
@@ -430,6 +472,23 @@ def test_files_that_are_no_models_are_refused(path):
 def test_a_strange_manifest_is_refused(saved, manifest, match):
     repacked(saved, **manifest)
     refused(saved, match)
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        {"requirement": "DemographicParity(difference=0.0)"},
+        {"promise": "holds"},
+        {"certificate": None},
+    ],
+    ids=str,
+)
+def test_a_manifest_that_promises_more_than_the_model_is_refused(saved, manifest):
+    repacked(saved, **manifest)
+    with pytest.raises(UntrustedFileError, match="not the one that the manifest tells of"):
+        eh.load(saved)
+    given = {"data": (TRAIN.X, TRAIN.y), "sensitive_features": TRAIN.sensitive}
+    assert "not the one that the manifest tells of" in eh.verify(saved, **given).problem
 
 
 def test_the_model_is_the_one_of_the_manifest(saved):
@@ -660,7 +719,12 @@ def test_one_array_told_very_often_is_refused(path):
     refused(path, "far larger than the file")
 
 
-def test_trees_that_lead_out_of_bounds_are_refused(path):
+def test_trees_that_lead_out_of_bounds_are_refused(path, monkeypatch):
+    def save(model):
+        with monkeypatch.context() as unchecked:
+            unchecked.setattr(trusted, "check_bounds", lambda _: None)
+            eh.save(model, path, overwrite=True)
+
     def boosted(field, value):
         model = post(HistGradientBoostingClassifier(max_iter=2), calibration=None, average=False)
         [tree] = model.posterior_model_.label.model._predictors[0]
@@ -668,25 +732,93 @@ def test_trees_that_lead_out_of_bounds_are_refused(path):
         return model
 
     for field, value in {"left": 10**6, "right": 0, "feature_idx": 10**6}.items():
-        eh.save(boosted(field, value), path, overwrite=True)
+        save(boosted(field, value))
         with pytest.raises(UntrustedFileError, match="branches or features"):
             eh.load(path)
     X = np.column_stack([np.round(TRAIN.X), TRAIN.X])
     boosting = HistGradientBoostingClassifier(max_iter=2, categorical_features=[True, False])
     fair = eh.FairPostprocessor(boosting, PARITY, calibration=None, average=False, cv=2)
     fair.fit(np.abs(X), TRAIN.y, sensitive_features=TRAIN.sensitive)
-    eh.save(fair, path, overwrite=True)
+    save(fair)
     same(fair, eh.load(path), np.abs(X))
     fair.posterior_model_.label.model._preprocessor = FunctionTransformer().fit(X[:, :1])
     fair.posterior_model_.label.model._preprocessor.validate = True
-    eh.save(fair, path, overwrite=True)
+    save(fair)
     with pytest.raises(UntrustedFileError, match="is refused"):
         eh.load(path)
     model = post(RandomForestClassifier(2), calibration=None, average=False)
     model.posterior_model_.label.model.n_features_in_ = 5
-    eh.save(model, path, overwrite=True)
+    save(model)
     with pytest.raises(UntrustedFileError, match="branches or features"):
         eh.load(path)
+
+
+def lead_astray(model, **changes):
+    """Load what an attacker wrote: the checks at saving are not theirs."""
+    model = copy.deepcopy(model)
+    for name, value in changes.items():
+        setattr(model, name, value)
+    if hasattr(model, "_tree"):
+        model._tree = None
+    return trusted.load_parts(skops.io.dumps([model]))
+
+
+def test_support_vectors_that_lead_out_of_bounds_are_refused():
+    model = SVC().fit(TRAIN.X, TRAIN.y)
+    assert (lead_astray(model)[0].predict(TEST.X) == model.predict(TEST.X)).all()
+    count = len(model.support_)
+    for change in (
+        {"_n_support": np.array([10**6, 10**6], np.int32)},
+        {"_n_support": np.array([-1, count + 1], np.int32)},
+        {"_n_support": np.array([count], np.int32)},
+        {"support_": model.support_[:1]},
+        {"support_vectors_": model.support_vectors_[:, :0].copy()},
+        {"_dual_coef_": model._dual_coef_[:, :1]},
+        {"_intercept_": np.empty(0)},
+        {"_probA": np.zeros(7)},
+        {"classes_": np.arange(100)},
+        {"n_features_in_": 100},
+    ):
+        with pytest.raises(UntrustedFileError, match="vectors do not exist"):
+            lead_astray(model, **change)
+    for change in ({"kernel": "precomputed"}, {"_sparse": True}):
+        with pytest.raises(UntrustedFileError, match="support vector machine"):
+            lead_astray(model, **change)
+
+
+def test_neighbours_that_lead_out_of_bounds_are_refused():
+    model = KNeighborsClassifier(algorithm="kd_tree").fit(TRAIN.X, TRAIN.y)
+    assert (lead_astray(model)[0].predict(TEST.X) == model.predict(TEST.X)).all()
+    for change in (
+        {"_y": model._y[:5]},
+        {"_y": model._y + 1000},
+        {"_y": -model._y},
+        {"_y": model._y.astype(float)},
+        {"_fit_X": TRAIN.X[:5]},
+        {"n_features_in_": 100},
+        {"effective_metric_": np.exp, "_fit_method": "brute"},
+    ):
+        with pytest.raises(UntrustedFileError, match="rows or classes do not exist"):
+            lead_astray(model, **change)
+    with pytest.raises(InputError, match=r"_kd_tree.KDTree"):  # a tree by itself is not believed
+        trusted.dump_parts([model._tree])
+
+
+def test_sparse_matrices_that_lead_out_of_bounds_are_refused():
+    fine = csr_array(np.eye(4))
+    [back] = trusted.load_parts(trusted.dump_parts([fine]))
+    assert (back.toarray() == np.eye(4)).all()
+    for name, value in {"indices": [0, 1, 2, 4000], "indptr": [0, 1, 2, 3, 4000]}.items():
+        bad = fine.copy()
+        setattr(bad, name, np.array(value, dtype=np.int32))
+        with pytest.raises(UntrustedFileError, match=r"whose rows or columns|index pointer"):
+            trusted.load_parts(skops.io.dumps([bad]))
+    with pytest.raises(InputError, match="sparse matrix"):
+        trusted.dump_parts([coo_array(np.eye(2))])
+    nothing = np.zeros(5_000_000, np.int32)
+    huge = csr_array((nothing, nothing, np.array([0, len(nothing)])), shape=(1, 1))
+    with pytest.raises(UntrustedFileError, match="far larger than the file"):
+        trusted.inspect_parts(skops.io.dumps([huge]))
 
 
 def test_other_versions_are_told_of(saved):

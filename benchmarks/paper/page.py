@@ -93,8 +93,8 @@ def _verdicts(found: list[Verdict]) -> Iterable[str]:
     yield "## Verdicts\n"
     yield (
         "How much more accurate ours is at the same disparity on test rows, over the disparities that both "
-        "curves have, in points of a hundred, with the 95 % interval over splits. Empty: the peer is not made "
-        "for that notion or setting. How fair either can get is compared as well: the smallest mean "
+        "curves have, in points of a hundred, with the 95 % interval over splits. Empty: the peer is not "
+        "made for that notion or setting. How fair either can get is compared as well: the smallest mean "
         "disparity.\n"
     )
     total = [

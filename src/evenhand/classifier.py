@@ -20,6 +20,7 @@ from evenhand.crossfit import cross_fit
 from evenhand.data import Labels, check_choice, check_rows, read_labels, read_weights
 from evenhand.exceptions import ConstantScoreWarning, InputError
 from evenhand.features import read_features
+from evenhand.fingerprint import Fingerprint
 from evenhand.groups import Groups
 from evenhand.guarantee import check_promise
 from evenhand.learner import check_learner, check_model, is_frozen
@@ -30,6 +31,7 @@ from evenhand.posteriors import Examples, PosteriorModel, Recipe
 from evenhand.rates import CellRates
 from evenhand.scores import GroupedScores
 from evenhand.solution import Task, error_prices
+from evenhand.solver.certificate import Certificate
 from evenhand.tabular import TabularClassifier
 
 __all__ = ["Evidence", "FairClassifier", "Training", "as_posteriors", "counted"]
@@ -51,6 +53,8 @@ class Training:
     sight : Sight
     weights : array or None
         How much each row counts in risk and requirement.
+    fingerprint : Fingerprint
+        By which the rows are known again.
     """
 
     examples: Examples
@@ -58,6 +62,7 @@ class Training:
     classes: NDArray[Any]
     sight: Sight
     weights: NDArray[np.float64] | None
+    fingerprint: Fingerprint
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,6 +137,10 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     reserve: Any
     classes_: NDArray[Any]
     groups_: Groups
+    sight_: Sight
+    certificate_: Certificate
+    fitted_to_: Fingerprint
+    seed_: int
 
     def _training(self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> Training:
         """Read and check everything before any work starts."""
@@ -183,14 +192,32 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             sight.allowed(groups, people.known),
             weights if self.weights != "constraint" else None,
         )
-        return Training(examples, groups, labels.classes, sight, weights if self.weights != "fit" else None)
+        return Training(
+            examples,
+            groups,
+            labels.classes,
+            sight,
+            weights if self.weights != "fit" else None,
+            Fingerprint.of(X, labels.positive, codes, weights),
+        )
 
     def _estimate(
-        self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any, *, holdout: float | None = None
+        self,
+        X: Any,
+        y: Any,
+        sensitive_features: Any,
+        sample_weight: Any,
+        *,
+        holdout: float | None = None,
+        seed: int | None = None,
     ) -> Evidence:
-        """Learn posteriors, and give those of rows that their model has not seen."""
+        """Learn posteriors, and give those of rows that their model has not seen.
+
+        With the seed of an earlier fit they are those of that fit.
+        """
         given = self._training(X, y, sensitive_features, sample_weight)
-        seed = int(check_random_state(self.random_state).randint(2**31))
+        if seed is None:
+            seed = int(check_random_state(self.random_state).randint(2**31))
         given, reserved = self._kept_back(given, seed)
         recipe = self._recipe(given, seed)
         estimated = cross_fit(
@@ -283,6 +310,14 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         if form in ("group_then_label", "label_then_group"):
             check_learner(group, weighted=reweighs, role="group_estimator", balanced=not weighted)
         return Recipe(form, label, group, self.balance, given.classes, seed)
+
+    def _remember(self, evidence: Evidence) -> None:
+        """Keep what every fitted classifier tells, and what it takes to fit it again."""
+        self.classes_ = evidence.given.classes
+        self.groups_ = evidence.given.groups
+        self.sight_ = evidence.given.sight
+        self.fitted_to_ = evidence.given.fingerprint
+        self.seed_ = evidence.seed
 
     @property
     def _label_model(self) -> Any:

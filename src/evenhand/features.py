@@ -22,6 +22,7 @@ from evenhand.data import check_rows
 from evenhand.exceptions import GroupError, InputError
 
 __all__ = [
+    "LARGEST",
     "Columns",
     "column_names",
     "columns_of",
@@ -32,13 +33,14 @@ __all__ = [
     "person_tokens",
     "read_features",
     "take_rows",
+    "value_bytes",
 ]
 
 Columns = str | int | Sequence[str] | Sequence[int] | Callable[[Any], Any]
 """Where in X sensitive features are: names, positions, or a function of X that gives them."""
 
 _SHORT = (np.float16, np.float32)
-_LARGEST = 2**53
+LARGEST = 2**53
 """Up to here floats hold every whole number."""
 _MISSING = struct.pack("<d", float("nan"))
 
@@ -223,20 +225,21 @@ def person_tokens(X: Any, rows: NDArray[np.intp]) -> list[bytes]:
     part: Any = take_rows(np.asarray(X, dtype=object) if isinstance(X, list) else X, rows)
     if has_names(part):
         values = [_frame(part).get_column(name).to_list() for name in column_names(part)]
-        return [b"".join(map(_value_bytes, row)) for row in zip(*values, strict=True)]
+        return [b"".join(map(value_bytes, row)) for row in zip(*values, strict=True)]
     part = _dense(part)
     if part.dtype.kind == "M":
         part = part.astype("M8[us]")  # the finest that Python's datetime holds
-    exact = part.dtype.kind in "bf" or (part.dtype.kind in "iu" and np.all(abs(part) <= _LARGEST))
+    exact = part.dtype.kind in "bf" or (part.dtype.kind in "iu" and np.all(abs(part) <= LARGEST))
     if exact:
         numbers = np.ascontiguousarray(part, dtype="<f8") + 0.0  # no negative zeros
         numbers[np.isnan(numbers)] = np.nan
         return [row.tobytes() for row in numbers]
-    return [b"".join(map(_value_bytes, row)) for row in part.tolist()]
+    return [b"".join(map(value_bytes, row)) for row in part.tolist()]
 
 
-def _value_bytes(value: Any) -> bytes:
-    if isinstance(value, int | np.integer) and not -_LARGEST <= value <= _LARGEST:
+def value_bytes(value: Any) -> bytes:
+    """Write one value as bytes: numbers by their value, all else by its text."""
+    if isinstance(value, int | np.integer) and not -LARGEST <= value <= LARGEST:
         text = str(int(value)).encode()
         return b"i" + struct.pack("<q", len(text)) + text
     if isinstance(value, bool | int | float | np.number | np.bool_):

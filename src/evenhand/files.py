@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -26,7 +27,7 @@ __all__ = [
     "write_pieces",
 ]
 
-_RISKY = r"^[=+\-@\t\r]"
+_RISKY = r"^[=+\-@\t\r\n]"
 
 
 def columns_in(path: Path) -> list[str]:
@@ -80,17 +81,27 @@ def write_pieces(path: Path, pieces: Iterable[pl.DataFrame], *, safe: bool = Tru
     int
         Rows written.
     """
+    write = _write_parquet if path.suffix.lower() in (".parquet", ".pq") else _write_csv
+    try:
+        with written_at_once(path) as unfinished:
+            return write(unfinished, pieces, safe=safe)
+    except pl.exceptions.PolarsError as error:
+        raise InputError(f"{path.name} cannot be written: {_first_line(error)}") from None
+
+
+def _write_csv(path: Path, pieces: Iterable[pl.DataFrame], *, safe: bool) -> int:
     count = 0
-    with written_at_once(path) as unfinished:
-        if path.suffix.lower() in (".parquet", ".pq"):
-            table = pl.concat(list(pieces))
-            table.write_parquet(unfinished)
-            return table.height
-        with unfinished.open("wb") as file:
-            for k, piece in enumerate(pieces):
-                (_harmless(piece) if safe else piece).write_csv(file, include_header=k == 0)
-                count += piece.height
+    with path.open("wb") as file:
+        for k, piece in enumerate(pieces):
+            (_harmless(piece) if safe else piece).write_csv(file, include_header=k == 0)
+            count += piece.height
     return count
+
+
+def _write_parquet(path: Path, pieces: Iterable[pl.DataFrame], *, safe: bool) -> int:  # noqa: ARG001
+    table = pl.concat(list(pieces))
+    table.write_parquet(path)
+    return table.height
 
 
 def with_decisions(piece: pl.DataFrame, decisions: Any, chances: Any) -> pl.DataFrame:
@@ -107,6 +118,8 @@ def refuse_existing(path: Path | None, *, force: bool) -> None:
     folder = path.resolve().parent
     if path.is_dir():
         raise InputError(f"{path} is a folder: name a file in it.")
+    if path.exists() and not path.is_file():  # a device or a pipe, which a rename would replace
+        raise InputError(f"{path} is not a file that can be written: choose another name.")
     if path.exists() and not force:
         raise InputError(f"{path} is there already: use --force to overwrite it.")
     if not folder.is_dir():
@@ -116,9 +129,12 @@ def refuse_existing(path: Path | None, *, force: bool) -> None:
 
 
 def _harmless(piece: pl.DataFrame) -> pl.DataFrame:
+    """Put an apostrophe before names and text that a spreadsheet would take for a formula."""
+    piece = piece.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String))
     text = pl.col(pl.String)
     changed = pl.when(text.str.contains(_RISKY)).then(pl.lit("'") + text).otherwise(text).name.keep()
-    return piece.with_columns(changed) if pl.String in piece.dtypes else piece
+    piece = piece.with_columns(changed) if pl.String in piece.dtypes else piece
+    return piece.rename({name: f"'{name}" for name in piece.columns if re.match(_RISKY, name)})
 
 
 def _scan(path: Path) -> tuple[pl.LazyFrame, list[str]]:
@@ -126,17 +142,20 @@ def _scan(path: Path) -> tuple[pl.LazyFrame, list[str]]:
         raise InputError(f"there is no file {path}.")
     try:
         if path.suffix.lower() in (".parquet", ".pq"):
-            lazy = pl.scan_parquet(path)
+            lazy = pl.scan_parquet(path, glob=False)
         else:
-            lazy = pl.scan_csv(path, infer_schema_length=10_000)
+            lazy = pl.scan_csv(path, infer_schema_length=10_000, glob=False)
         return lazy, lazy.collect_schema().names()
     except (pl.exceptions.PolarsError, OSError) as error:
         raise _unreadable(path, error) from None
 
 
 def _unreadable(path: Path, error: Exception) -> InputError:
-    first = (str(error).splitlines() or ["no reason given"])[0]
-    return InputError(f"{path.name} cannot be read as a table: {first}")
+    return InputError(f"{path.name} cannot be read as a table: {_first_line(error)}")
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or ["no reason given"])[0]
 
 
 def refuse_strange(path: Path, wanted: Sequence[str], there: Sequence[str]) -> None:

@@ -19,7 +19,7 @@ from evenhand.guarantee import Promise, promised, warn_if_unpromised
 from evenhand.learner import Learner, check_learner, is_frozen
 from evenhand.measurement import Measurement
 from evenhand.notions import Constraint
-from evenhand.people import Aware, Sight
+from evenhand.people import Aware
 from evenhand.posteriors import Balance, Form
 from evenhand.progress import track
 from evenhand.rates import CellRates
@@ -123,7 +123,6 @@ class FairInprocessor(FairClassifier):
     """
 
     learner_: Learner
-    sight_: Sight
     multipliers_: Mapping[RowName, float]
     certificate_: Certificate
     achieved_: tuple[Measurement, ...]
@@ -248,9 +247,7 @@ class FairInprocessor(FairClassifier):
         learner = best.learner
         if self.refit and evidence.reserved is None:
             learner = trainer.train(best.multipliers, best.distillation, slice(None))
-        self.classes_ = evidence.given.classes
-        self.groups_ = evidence.given.groups
-        self.sight_ = evidence.given.sight
+        self._remember(evidence)
         self.multipliers_ = dict(zip(task.rows.names, best.multipliers.tolist(), strict=True))
         self.certificate_ = task.at(best.multipliers).certificate
         self.achieved_ = _measured(constraint, best.rates)

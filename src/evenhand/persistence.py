@@ -1,50 +1,52 @@
-"""Fitted models in files: one file, no code in it, and nothing is made before everything is checked.
-
-A file is a ZIP archive of
-
-* ``manifest.json``: format, versions, what the model is, size and SHA-256 of every other member
-* ``model.json``: our own objects, by class and fields
-* ``rule.json``: the rule, exactly (post-processing only)
-* ``estimator.skops``: arrays and classifiers of other packages
-
-and its comment, the last 64 bytes of the file, is the SHA-256 of all bytes before.
-"""
+"""Fitted models in files: one file, no code in it, and nothing is made before everything is checked."""
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import importlib.metadata
-import io
 import json
+import math
 import os
 import platform
 import sys
 import warnings
-import zipfile
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from evenhand.archive import MODEL, PARTS, RULE, pack, read_json, unpack
 from evenhand.classifier import FairClassifier
-from evenhand.columns import show
 from evenhand.exceptions import InputError, UntrustedFileError, VersionWarning
+from evenhand.proof import Proof, prove
 from evenhand.rule import Rule
 from evenhand.stored import MODELS, decode_model, encode_model
 from evenhand.trusted import dump_parts, inspect_parts, load_parts
 from evenhand.writing import written_at_once
 
-__all__ = ["FileReport", "load", "save", "verify"]
+__all__ = ["FileReport", "Source", "load", "save", "verify"]
 
-_FORMAT = "evenhand model"
-_VERSION = 1
-_MANIFEST, _MODEL, _RULE, _PARTS = "manifest.json", "model.json", "rule.json", "estimator.skops"
-_MEMBERS = (_MANIFEST, _MODEL, _RULE, _PARTS)
 _MOST_BYTES = 1 << 30
-_DIGEST = 64
-_DATE = (1980, 1, 1, 0, 0, 0)
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "skops", "xgboost", "lightgbm")
 _ONLY_IF_USED = {"xgboost", "lightgbm"}
+
+
+@dataclass(frozen=True)
+class Source:
+    """The file that a model was learned from.
+
+    Attributes
+    ----------
+    file : str
+        Its name, without folders.
+    target : str
+        The column of labels; all others are features.
+    test_share : float or None
+        The share of its rows that were set aside; None if all were learned from.
+    """
+
+    file: str
+    target: str
+    test_share: float | None
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,10 @@ class FileReport:
         By package, the version in the file and the one installed (None if it is not), where they differ.
     members : dict
         Sizes of what the file holds, in bytes.
+    source : Source or None
+        The file that it was learned from, as ``evenhand fit`` notes it.
+    proof : Proof or None
+        Of the certificate, where the data were given: ``proof.confirmed`` and ``proof.verdict``.
     """
 
     ok: bool
@@ -79,9 +85,17 @@ class FileReport:
     versions: dict[str, str] = field(default_factory=dict)
     differences: dict[str, tuple[str, str | None]] = field(default_factory=dict)
     members: dict[str, int] = field(default_factory=dict)
+    source: Source | None = None
+    proof: Proof | None = None
 
 
-def save(model: FairClassifier, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+def save(
+    model: FairClassifier,
+    path: str | os.PathLike[str],
+    *,
+    overwrite: bool = False,
+    source: Source | None = None,
+) -> None:
     """Write a fitted model to one file.
 
     The file appears complete or not at all. It holds no code: neither functions nor classes of your own.
@@ -93,6 +107,8 @@ def save(model: FairClassifier, path: str | os.PathLike[str], *, overwrite: bool
     path : str or path
     overwrite : bool
         Whether a file that is there may be replaced.
+    source : Source, optional
+        What the model was learned from, if that is a file: ``evenhand fit`` notes it, to find the rows again.
 
     Examples
     --------
@@ -117,7 +133,7 @@ def save(model: FairClassifier, path: str | os.PathLike[str], *, overwrite: bool
     if not model.__sklearn_is_fitted__():
         raise InputError(f"this {type(model).__name__} is not fitted yet: call fit before save.")
     _refuse_existing(target, overwrite=overwrite)
-    data = _packed(model)
+    data = _packed(model, source)
     with written_at_once(target) as unfinished:
         unfinished.write_bytes(data)
         _refuse_existing(target, overwrite=overwrite)
@@ -152,16 +168,30 @@ def load(path: str | os.PathLike[str], *, max_bytes: int = _MOST_BYTES) -> Any:
         manifest, members = _unpacked(Path(path), max_bytes)
         content = _read_model(manifest, members)
         _warn_of(path, _differences(manifest["versions"]))
-        parts = load_parts(members[_PARTS])
-        return decode_model(content, parts, _read_rule(members))
+        return _made(manifest, content, members)
 
 
-def verify(path: str | os.PathLike[str], *, max_bytes: int = _MOST_BYTES) -> FileReport:
-    """Check a file without making anything that it holds.
+def verify(
+    path: str | os.PathLike[str],
+    *,
+    data: tuple[Any, Any] | None = None,
+    sensitive_features: Any = None,
+    sample_weight: Any = None,
+    max_bytes: int = _MOST_BYTES,
+) -> FileReport:
+    """Check a file without making anything that it holds; with the data, compute its certificate anew.
+
+    With `data` the model is made, after all checks, posteriors are learned again as in fit, and the risk of
+    the stored rule and the bound of the stored multipliers are computed from them, apart from the solver.
+    That takes as long as learning the posteriors did.
 
     Parameters
     ----------
     path : str or path
+    data : pair (X, y), optional
+        The rows that the model was fitted to.
+    sensitive_features, sample_weight
+        As they were passed to fit.
     max_bytes : int
         A file is refused if it, or what is packed in it, is larger.
 
@@ -180,9 +210,10 @@ def verify(path: str | os.PathLike[str], *, max_bytes: int = _MOST_BYTES) -> Fil
     try:
         with _told(path):
             manifest, members = _unpacked(Path(path), max_bytes)
-            _read_model(manifest, members)
+            content = _read_model(manifest, members)
             _read_rule(members)
-            inspect_parts(members[_PARTS])
+            inspect_parts(members[PARTS])
+            model = None if data is None else _made(manifest, content, members)
     except UntrustedFileError as error:
         return FileReport(ok=False, problem=str(error))
     differences = _differences(manifest["versions"])
@@ -195,55 +226,41 @@ def verify(path: str | os.PathLike[str], *, max_bytes: int = _MOST_BYTES) -> Fil
         promise=manifest["promise"],
         versions=manifest["versions"],
         differences=differences,
-        members={name: len(data) for name, data in members.items()},
+        members={name: len(content) for name, content in members.items()},
+        source=_read_source(manifest.get("source")),
+        proof=None
+        if model is None or data is None
+        else prove(model, *data, sensitive_features, sample_weight),
     )
 
 
 # Writing
 
 
-def _packed(model: FairClassifier) -> bytes:
+def _packed(model: FairClassifier, source: Source | None) -> bytes:
     content, parts = encode_model(model)
-    members = {_MODEL: _text(content), _PARTS: dump_parts(parts)}
+    members = {MODEL: json.dumps(content, allow_nan=False, indent=1).encode(), PARTS: dump_parts(parts)}
     rule = getattr(model, "rule_", None)
     if rule is not None:
-        members[_RULE] = rule.to_json().encode()
-    manifest = _manifest(model, members, inspect_parts(members[_PARTS]))
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in {_MANIFEST: _text(manifest), **members}.items():
-            entry = zipfile.ZipInfo(name, _DATE)  # the same model gives the same archive
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(entry, data)
-        archive.comment = b"0" * _DIGEST
-    packed = buffer.getvalue()[:-_DIGEST]
-    return packed + hashlib.sha256(packed).hexdigest().encode()
+        members[RULE] = rule.to_json().encode()
+    unused = _ONLY_IF_USED - inspect_parts(members[PARTS])
+    versions = {name: found for name, found in _installed().items() if name not in unused}
+    noted = None if source is None else asdict(source)
+    return pack({"versions": versions, **_described(model), "source": noted}, members)
 
 
-def _manifest(model: FairClassifier, members: dict[str, bytes], packages: set[str]) -> dict[str, Any]:
+def _described(model: FairClassifier) -> dict[str, Any]:
     certificate = getattr(model, "certificate_", None)
     promise = getattr(model, "promise_", None)
-    unused = _ONLY_IF_USED - packages
     return {
-        "format": _FORMAT,
-        "format_version": _VERSION,
         "model": type(model).__name__,
-        "versions": {name: found for name, found in _installed().items() if name not in unused},
         "requirement": repr(model.constraint),
         "classes": [str(label) for label in model.classes_.tolist()],
         "groups": [str(name) for name in model.groups_.names],
         "certificate": certificate
         and {name: repr(float(value)) for name, value in vars(certificate).items()},
         "promise": None if promise is None else str(promise),
-        "members": {
-            name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-            for name, data in members.items()
-        },
     }
-
-
-def _text(content: Any) -> bytes:
-    return json.dumps(content, allow_nan=False, indent=1).encode()
 
 
 def _installed() -> dict[str, str]:
@@ -262,6 +279,8 @@ def _refuse_existing(path: Path, *, overwrite: bool) -> None:
         )
     if path.is_dir():
         raise InputError(f"{str(path)!r} is a folder: give the name of a file.")
+    if path.exists() and not path.is_file():  # a device, which a rename would replace
+        raise InputError(f"{str(path)!r} is not a file that can be written: choose another name.")
     if not path.parent.is_dir():
         raise InputError(f"there is no folder {str(path.parent)!r}: make it first.")
 
@@ -270,97 +289,57 @@ def _refuse_existing(path: Path, *, overwrite: bool) -> None:
 
 
 def _unpacked(path: Path, max_bytes: int) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """Give the manifest and the members, after all checks that need no knowledge of what they mean."""
-    if path.is_dir():
-        raise InputError(f"{str(path)!r} is a folder: give the name of a file.")
-    if path.stat().st_size > max_bytes:
-        raise UntrustedFileError(f"it has more than {max_bytes:,} bytes; raise max_bytes if that is right.")
-    data = path.read_bytes()
-    if not data.startswith(b"PK"):
-        raise UntrustedFileError("it is no evenhand model.")
-    try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            _check_entries(archive, max_bytes)
-            if hashlib.sha256(data[:-_DIGEST]).hexdigest().encode() != archive.comment:
-                raise UntrustedFileError("its checksum is wrong, so that it was altered or damaged.")
-            members = {entry.filename: archive.read(entry) for entry in archive.infolist()}
-    except (zipfile.BadZipFile, zipfile.LargeZipFile, ValueError, OSError, EOFError, NotImplementedError):
-        raise UntrustedFileError("it was cut off or damaged.") from None
-    manifest = _json(members.pop(_MANIFEST), _MANIFEST)
-    _check_manifest(manifest, members)
-    return manifest, members
-
-
-def _check_entries(archive: zipfile.ZipFile, max_bytes: int) -> None:
-    entries = archive.infolist()
-    names = [entry.filename for entry in entries]
-    strange = [name for name in names if name not in _MEMBERS]
-    if strange:
-        raise UntrustedFileError(f"it holds {strange[0]!r}, which is no part of a model.")
-    if len(set(names)) != len(names):
-        raise UntrustedFileError("it holds a member twice.")
-    if any(entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for entry in entries):
-        raise UntrustedFileError("it is packed in another way than evenhand does.")
-    missing = [name for name in (_MANIFEST, _MODEL, _PARTS) if name not in names]
-    if missing:
-        raise UntrustedFileError(f"it lacks {missing[0]!r}.")
-    if sum(entry.file_size for entry in entries) > max_bytes:
-        raise UntrustedFileError(
-            f"it would unpack to more than {max_bytes:,} bytes; raise max_bytes if that is right."
-        )
-
-
-def _check_manifest(manifest: Any, members: dict[str, bytes]) -> None:
-    if not isinstance(manifest, dict) or manifest.get("format") != _FORMAT:
-        raise UntrustedFileError("it is no evenhand model.")
-    version = manifest.get("format_version")
-    if type(version) is not int or version < 1:
-        raise UntrustedFileError(f"its format version is {version!r}, which does not exist.")
-    if version > _VERSION:
-        raise UntrustedFileError(
-            f"it is of format version {version}, and only {_VERSION} can be read here: it needs evenhand "
-            f"{_shown(manifest)} or newer."
-        )
-    kept = {
-        name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-        for name, data in members.items()
-    }
-    if manifest.get("members") != kept:
-        raise UntrustedFileError("the checksums of its members are wrong, so that it was altered or damaged.")
+    """Give the manifest and the members of a file, if the manifest tells what it should."""
+    manifest, members = unpack(path, max_bytes)
     versions = manifest.get("versions")
     proper = isinstance(versions, dict) and all(isinstance(found, str) for found in versions.values())
     texts = [manifest.get("model"), manifest.get("requirement"), manifest.get("promise", "") or ""]
     if not proper or not all(isinstance(text, str) for text in texts) or manifest["model"] not in MODELS:
         raise UntrustedFileError("its manifest is not one that evenhand writes.")
+    _read_source(manifest.get("source"))
+    return manifest, members
 
 
-def _shown(manifest: dict[str, Any]) -> str:
-    versions = manifest.get("versions")
-    found = versions.get("evenhand") if isinstance(versions, dict) else None
-    return show(found)[:20] if isinstance(found, str) else "of a later version"
+def _read_source(told: Any) -> Source | None:
+    if told is None:
+        return None
+    try:
+        source = Source(**told)
+    except TypeError:
+        source = Source("", "", math.nan)
+    share = source.test_share
+    named = isinstance(source.file, str) and isinstance(source.target, str)
+    if not named or not (share is None or (isinstance(share, float) and 0 < share < 1)):
+        raise UntrustedFileError("its manifest is not one that evenhand writes.")
+    return source
 
 
 def _read_model(manifest: dict[str, Any], members: dict[str, bytes]) -> dict[str, Any]:
-    content = _json(members[_MODEL], _MODEL)
+    content = read_json(members[MODEL], MODEL)
     if not isinstance(content, dict) or content.get("model") != manifest["model"]:
         raise UntrustedFileError("the model is not the one that the manifest tells of.")
     return content
 
 
+def _made(manifest: dict[str, Any], content: Any, members: dict[str, bytes]) -> FairClassifier:
+    model = decode_model(content, load_parts(members[PARTS]), _read_rule(members))
+    try:
+        described = _described(model)
+    except Exception as error:
+        raise UntrustedFileError(f"the model is damaged: {type(error).__name__}: {error}") from None
+    same_words = manifest["versions"].get("evenhand") == _installed()["evenhand"]
+    if same_words and any(manifest.get(name) != value for name, value in described.items()):
+        raise UntrustedFileError("the model is not the one that the manifest tells of.")
+    return model
+
+
 def _read_rule(members: dict[str, bytes]) -> Rule | None:
-    if _RULE not in members:
+    if RULE not in members:
         return None
     try:
-        return Rule.from_json(members[_RULE].decode())
+        return Rule.from_json(members[RULE].decode())
     except (InputError, UnicodeDecodeError, RecursionError) as error:
         raise UntrustedFileError(f"its rule cannot be read: {error}") from None
-
-
-def _json(data: bytes, name: str) -> Any:
-    try:
-        return json.loads(data)
-    except (ValueError, RecursionError):
-        raise UntrustedFileError(f"its {name} cannot be read.") from None
 
 
 @contextlib.contextmanager

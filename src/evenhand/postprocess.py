@@ -16,7 +16,7 @@ from evenhand.exceptions import VacuousConstraintWarning
 from evenhand.features import Columns, id_column, person_tokens
 from evenhand.guarantee import Promise, promised, warn_if_unpromised
 from evenhand.notions import Constraint
-from evenhand.people import Aware, People, Sight
+from evenhand.people import Aware, People
 from evenhand.posteriors import Balance, Examples, Form, PosteriorModel
 from evenhand.progress import track
 from evenhand.rates import CellRates
@@ -114,6 +114,8 @@ class FairPostprocessor(FairClassifier):
         Names, keys and row counts of the groups.
     rule_ : Rule
         The table W and what happens on the boundary.
+    solved_rule_ : Rule
+        The same before it was settled for spots that many new people share: what the certificate is about.
     multipliers_, shadow_prices_ : dict
         By the name of each row of the requirement; see :class:`evenhand.Solution`. With `confidence` these,
         the certificate and the rows are of the internal requirement, which ``promise_.internal`` tells.
@@ -149,7 +151,7 @@ class FairPostprocessor(FairClassifier):
     """
 
     rule_: Rule
-    sight_: Sight
+    solved_rule_: Rule
     posterior_model_: PosteriorModel
     multipliers_: Mapping[RowName, float]
     shadow_prices_: Mapping[RowName, float]
@@ -295,9 +297,7 @@ class FairPostprocessor(FairClassifier):
 
     def _adopt(self, evidence: Evidence, solution: Solution) -> Self:
         """Become the classifier that a solution describes."""
-        self.classes_ = evidence.given.classes
-        self.groups_ = evidence.given.groups
-        self.sight_ = evidence.given.sight
+        self._remember(evidence)
         self.posterior_model_ = evidence.model
         self.multipliers_ = solution.multipliers
         self.shadow_prices_ = solution.shadow_prices
@@ -305,6 +305,7 @@ class FairPostprocessor(FairClassifier):
         self.rates_ = solution.rates
         self.rows_ = solution.rows
         self.prices_ = error_prices(self.cost, len(evidence.given.groups))
+        self.solved_rule_ = solution.rule
         self.rule_ = self._rule(evidence, solution)
         return self
 

@@ -18,6 +18,7 @@ import numpy as np
 from evenhand.calibration import Bins, Curves, Dirichlet, GroupCalibrator, Isotonic, Sigmoid
 from evenhand.classifier import FairClassifier
 from evenhand.exceptions import InputError, UntrustedFileError
+from evenhand.fingerprint import Fingerprint
 from evenhand.groups import POOLED, GroupName, Groups
 from evenhand.guarantee import GroupTest, Promise
 from evenhand.inprocess import FairInprocessor
@@ -53,8 +54,8 @@ _CLASSES: tuple[type[Any], ...] = (
     *(Bins, Curves, Dirichlet, GroupCalibrator, Isotonic, Sigmoid),
     *NOTIONS,
     *(AllOf, DualAscent, GridSearch),
-    *(CellRates, Certificate, GroupName, GroupTest, Groups, Measurement, Promise, RowName, Rows, Sight),
-    *(Trained, Trial),
+    *(CellRates, Certificate, Fingerprint, GroupName, GroupTest, Groups, Measurement, Promise, RowName),
+    *(Rows, Sight, Trained, Trial),
 )
 _OURS = {kind.__name__: kind for kind in _CLASSES}
 _TIMES: dict[str, Any] = {kind.__name__: kind for kind in (datetime.date, datetime.datetime, datetime.time)}
@@ -130,6 +131,8 @@ class _Writer:
             }
         if value is POOLED:
             return {"pooled": True}
+        if kind is Rule:
+            return {"rule": value.to_json()}
         if _TIMES.get(kind.__name__) is kind:
             return {kind.__name__: value.isoformat()}
         if _OURS.get(kind.__name__) is kind:
@@ -177,4 +180,6 @@ def _decode(value: Any, parts: list[Any]) -> Any:  # noqa: PLR0911
         return float(content)
     if tag == "pooled":
         return POOLED
+    if tag == "rule":
+        return Rule.from_json(content)
     return _TIMES[tag].fromisoformat(content)

@@ -3,7 +3,8 @@
 Arrays and classifiers are kept by skops, which describes them in a schema: a tree of nodes, each with a
 loader, a module and a class. Every node is checked here, by its loader, against a fixed list. Types are
 listed one by one, because a loader calls what it is told to: a whole package on the list would hold functions
-that do harm. Then skops checks the same list again and makes the objects, and trees are checked for bounds.
+that do harm. Then skops checks the same list again and makes the objects, and `bounds` checks what compiled
+code would believe.
 """
 
 from __future__ import annotations
@@ -18,8 +19,7 @@ from importlib import import_module, metadata
 from types import ModuleType
 from typing import Any
 
-import numpy as np
-
+from evenhand.bounds import check_bounds, rebuild_trees, without_trees
 from evenhand.exceptions import InputError, MissingExtraError, UntrustedFileError
 
 __all__ = ["dump_parts", "inspect_parts", "load_parts"]
@@ -32,8 +32,8 @@ _OLDEST_SKOPS = (0, 15)
 
 _MOST_NODES = 50_000_000
 
-# Their compiled code believes the sizes that a file tells.
-_LEFT_OUT = {"IsolationForest", "SVC", "NuSVC", "SVR", "NuSVR", "OneClassSVM"}
+# Their compiled code believes the sizes that a file tells, and they are no classifiers.
+_LEFT_OUT = {"IsolationForest", "SVR", "NuSVR", "OneClassSVM"}
 
 _OBJECTS = {
     "evenhand.tabular.TabularClassifier",
@@ -104,6 +104,9 @@ _LOADERS = {
     "RandomGeneratorNode": {"numpy.random._generator.Generator"},
     "RandomStateNode": {"numpy.random.mtrand.RandomState"},
     "SetNode": {"builtins.set"},
+    "SparseMatrixNode": {
+        f"scipy.sparse._{kind}.{kind}_{name}" for kind in ("csr", "csc") for name in ("array", "matrix")
+    },
     "SliceNode": {"builtins.slice"},
     "TreeNode": {"sklearn.tree._tree.Tree"},
     "TupleNode": {"builtins.tuple"},
@@ -132,7 +135,8 @@ def dump_parts(parts: list[Any]) -> bytes:
     """
     skops = _skops()
     try:
-        data: bytes = skops.dumps(parts)
+        check_bounds(parts)
+        data: bytes = skops.dumps(without_trees(parts))
         inspect_parts(data)
     except UntrustedFileError as error:
         raise InputError(
@@ -164,7 +168,8 @@ def load_parts(data: bytes) -> list[Any]:
             parts = skops.loads(data, trusted=sorted(set().union(*_loaders().values())))
         if not isinstance(parts, list):
             raise UntrustedFileError("the parts of the model are no list.")
-        _check_trees(parts)
+        rebuild_trees(parts)
+        check_bounds(parts)
     except UntrustedFileError:
         raise
     except ModuleNotFoundError as error:
@@ -197,6 +202,8 @@ def inspect_parts(data: bytes) -> set[str]:
                     "the parts of the model are packed in another way than evenhand does."
                 )
             schema = json.loads(archive.read("schema.json"))
+            packed = {name: _unpacked_size(archive, name) for name in members if name.endswith(".npz")}
+            members |= packed
         protocol = schema["protocol"]
         if type(protocol) is not int or protocol < _OLDEST_PROTOCOL:
             raise UntrustedFileError(
@@ -217,6 +224,12 @@ def inspect_parts(data: bytes) -> set[str]:
             f"the parts of the model are damaged: {type(error).__name__}: {error}"
         ) from None
     return packages
+
+
+def _unpacked_size(archive: zipfile.ZipFile, name: str) -> int:
+    """Give the size of a sparse matrix, which is an archive of its own."""
+    with zipfile.ZipFile(io.BytesIO(archive.read(name))) as matrix:
+        return sum(member.file_size for member in matrix.infolist())
 
 
 def _nodes(schema: Any) -> Iterator[dict[str, Any]]:
@@ -281,109 +294,3 @@ def _skops() -> ModuleType:
     if version < _OLDEST_SKOPS:
         raise MissingExtraError("skops>=0.15", "files")
     return module
-
-
-def _check_trees(parts: Any) -> None:
-    """Refuse trees that would lead scikit-learn's compiled code out of bounds; it does not look itself."""
-    from sklearn.ensemble._forest import BaseForest  # noqa: PLC0415
-    from sklearn.ensemble._gb import BaseGradientBoosting  # noqa: PLC0415
-    from sklearn.ensemble._hist_gradient_boosting.gradient_boosting import (  # noqa: PLC0415
-        BaseHistGradientBoosting,
-    )
-    from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor  # noqa: PLC0415
-    from sklearn.tree import BaseDecisionTree  # noqa: PLC0415
-    from sklearn.tree._tree import Tree  # noqa: PLC0415
-
-    checked: set[int] = set()
-    bare: list[Any] = []
-    for found in _reached(parts):
-        if isinstance(found, Tree | TreePredictor):
-            bare.append(found)
-        elif isinstance(found, BaseHistGradientBoosting) and hasattr(found, "_predictors"):
-            checked.update(_check_boosted(found))
-        elif isinstance(found, BaseDecisionTree) and hasattr(found, "tree_"):
-            checked.add(_check_tree(found.tree_, found.n_features_in_))
-        elif isinstance(found, BaseForest | BaseGradientBoosting) and hasattr(found, "estimators_"):
-            trees = np.asarray(found.estimators_, dtype=object)
-            if isinstance(found, BaseGradientBoosting) and trees.shape[1:] != (found.n_trees_per_iteration_,):
-                raise _out_of_bounds()
-            for tree in trees.ravel():
-                _check_tree(tree.tree_, found.n_features_in_)
-    if any(id(tree) not in checked for tree in bare):
-        raise UntrustedFileError("it holds a tree that belongs to no classifier.")
-
-
-def _reached(start: Any) -> Iterator[Any]:
-    """Go through everything that some objects hold."""
-    waiting, seen = [start], {}
-    while waiting:
-        found = waiting.pop()
-        if id(found) in seen or isinstance(found, str | bytes | bytearray | int | float | type | None):
-            continue
-        seen[id(found)] = found
-        yield found
-        if isinstance(found, dict):
-            waiting.extend(found.values())
-        elif isinstance(found, list | tuple | set):
-            waiting.extend(found)
-        elif isinstance(found, np.ndarray):
-            waiting.extend(found.ravel().tolist() if found.dtype == object else ())
-        if hasattr(found, "__dict__"):
-            waiting.extend(vars(found).values())
-
-
-def _check_tree(tree: Any, n_features: Any) -> int:
-    left, right, feature = tree.children_left, tree.children_right, tree.feature
-    own = np.arange(tree.node_count)
-    leaf = left == -1
-    inside = (left > own) & (left < len(own)) & (right > own) & (right < len(own))
-    inside &= (feature >= 0) & (feature < tree.n_features)
-    if (
-        type(n_features) is not int
-        or tree.n_features != n_features
-        or not len(own)
-        or not (leaf | inside).all()
-    ):
-        raise _out_of_bounds()
-    return id(tree)
-
-
-def _check_boosted(model: Any) -> Iterator[int]:
-    from sklearn.ensemble._hist_gradient_boosting.common import PREDICTOR_RECORD_DTYPE  # noqa: PLC0415
-
-    n_features, bins = model.n_features_in_, model._bin_mapper
-    categorical = np.asarray(bins.is_categorical_)
-    if type(n_features) is not int or not _keeps_width(model, n_features):
-        raise _out_of_bounds()
-    if not (categorical.shape == (n_features,) and len(bins.bin_thresholds_) == n_features):
-        raise _out_of_bounds()
-    for k in np.flatnonzero(categorical):
-        known = np.asarray(bins.bin_thresholds_[k])
-        if known.size and not (known.min() >= 0 and known.max() <= 255):
-            raise _out_of_bounds()
-    for predictor in (tree for trees in model._predictors for tree in trees):
-        nodes, own = predictor.nodes, np.arange(len(predictor.nodes))
-        if nodes.dtype != PREDICTOR_RECORD_DTYPE or nodes.ndim != 1 or not len(nodes):
-            raise _out_of_bounds()
-        left, right = nodes["left"].astype(np.int64), nodes["right"].astype(np.int64)
-        inside = (left > own) & (left < len(own)) & (right > own) & (right < len(own))
-        inside &= (nodes["feature_idx"] >= 0) & (nodes["feature_idx"] < n_features)
-        sets = np.asarray(predictor.raw_left_cat_bitsets)
-        inside &= (nodes["is_categorical"] == 0) | (nodes["bitset_idx"] < len(sets))
-        if not ((nodes["is_leaf"] != 0) | inside).all() or sets.shape[1:] != (8,):
-            raise _out_of_bounds()
-        yield id(predictor)
-
-
-def _keeps_width(model: Any, n_features: int) -> bool:
-    """Say whether what boosted trees do to their columns first gives as many columns as the trees expect."""
-    prepare = getattr(model, "_preprocessor", None)
-    if prepare is None:
-        return True
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of columns without names
-        return bool(prepare.transform(np.zeros((1, n_features), dtype=object)).shape == (1, n_features))
-
-
-def _out_of_bounds() -> UntrustedFileError:
-    return UntrustedFileError("it holds a tree whose branches or features do not exist.")

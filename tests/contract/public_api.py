@@ -64,5 +64,7 @@ def classifiers() -> None:
     eh.save(fitted, "fair.evenhand", overwrite=True)
     loaded = eh.load("fair.evenhand", max_bytes=1 << 20)
     whole: bool = eh.verify("fair.evenhand").ok
+    proof = eh.verify("fair.evenhand", data=([[1.0]], [0]), sample_weight=[1.0]).proof
+    proven: bool = proof is not None and proof.confirmed
     fits: int = trained.fit([[1.0], [2.0]], [0, 1], sensitive_features={"sex": ["F", "M"]}).n_fits_
     other = eh.FairPostprocessor(constraint=notion, search=eh.GridSearch(step=0.2))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import sys
+import warnings
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ try:
 except ImportError:
     raise MissingExtraError("cyclopts", "cli") from None
 
-from evenhand.cli.codes import FAILED, code_of
+from evenhand.cli.codes import FAILED, VIOLATED, code_of
 from evenhand.cli.config import fill_from_file
 from evenhand.cli.options import (
     Comparison,
@@ -28,9 +28,12 @@ from evenhand.cli.options import (
     as_value,
     check_confidence,
     check_paths,
+    divided,
+    examples,
     names_in,
     requirement,
 )
+from evenhand.cli.telling import tell, visible
 
 __all__ = ["app"]
 
@@ -110,7 +113,7 @@ def audit(
     print(json.dumps(found.to_dict(), indent=1) if manner.as_json else found)
     if report is not None:
         found.to_html(report, title=f"Audit of {table.name}")
-        print(f"The same as a page: {report}", file=sys.stderr)
+        tell(f"The same as a page: {report}")
     return code_of(found)
 
 
@@ -164,7 +167,7 @@ def frontier(
         middle = curve.points[len(curve.points) // 2]
         shown = import_module("evenhand.auditing.audit").audit_of(middle.counted)
         rooms.write_report(out, shown, frontier=curve, title=f"What fairness costs: {table.name}")
-        print(f"The same as a page: {out}", file=sys.stderr)
+        tell(f"The same as a page: {out}")
     return 0
 
 
@@ -214,7 +217,9 @@ def fit(
         constraint=constraint,
         pos_label=model.classes_[1],
     )
-    rooms.save(model, out, overwrite=manner.force)
+    share = learning.share if learning.test is None else None
+    source = import_module("evenhand.persistence").Source(table.name, learning.target, share)
+    rooms.save(model, out, overwrite=manner.force, source=source)
     proof, promise = model.certificate_, model.promise_
     if manner.as_json:
         told = {"risk": proof.objective, "bound": proof.bound, "violation": proof.violation}
@@ -224,10 +229,10 @@ def fit(
         print(found)
         print(f"\nproof: risk {proof.objective:.6f}, and none below {proof.bound:.6f} (gap {proof.gap:.1e})")
         print(promise or "nothing is promised of new rows; --confidence 0.95 would")
-        print(f"model: {out}")
+        print(visible(f"model: {out}"))
     if report is not None:
         rooms.write_report(report, found, model=model, test=(X_test, y_test), title=f"Model of {table.name}")
-        print(f"The same as a page: {report}", file=sys.stderr)
+        tell(f"The same as a page: {report}")
     return code_of(found)
 
 
@@ -278,24 +283,35 @@ def predict(
             yield files.with_decisions(piece, kept.predict(X), kept.predict_proba(X)[:, 1])
 
     count = files.write_pieces(out, decided(), safe=not formulas)
-    print(f"{count:,} rows decided: {out}")
+    print(visible(f"{count:,} rows decided: {out}"))
     return 0
 
 
 @app.command
-def verify(model: Path, /, *, as_json: Json = False) -> int:
-    """Check that a model file is complete and unaltered, and say what it is.
+def verify(model: Path, /, *, data: Path | None = None, as_json: Json = False) -> int:
+    """Check that a model file is complete and unaltered, and say what it is; with the data, prove it again.
+
+    The exit code is 0 if all is well, 2 if the file or the call is not, and 3 if the data do not confirm the
+    proof.
 
     Parameters
     ----------
     model
         File of a model.
+    data
+        The file that `evenhand fit` learned it from, CSV or Parquet. Posteriors are learned again, and the
+        risk and the bound of the proof are computed from them, apart from the solver.
     as_json
         Print JSON instead of text.
     """
     from dataclasses import asdict  # noqa: PLC0415
 
-    found = import_module("evenhand.persistence").verify(model)
+    persistence = import_module("evenhand.persistence")
+    found = persistence.verify(model)
+    if found.ok and data is not None:
+        rows = _learned_from(data, found.source)
+        with warnings.catch_warnings(category=UserWarning, action="ignore"):  # told already
+            found = persistence.verify(model, data=rows)
     if as_json:
         print(json.dumps(asdict(found), indent=1))
     else:
@@ -304,14 +320,33 @@ def verify(model: Path, /, *, as_json: Json = False) -> int:
             "model": found.model,
             "asked": found.requirement,
             "promise": found.promise,
+            "learned from": found.source and found.source.file,
             "written with": ", ".join(f"{name} {number}" for name, number in found.versions.items()),
+            **{
+                f"differs ({name})": f"was {then} and is {now or 'not installed'}"
+                for name, (then, now) in found.differences.items()
+            },
+            "proof": found.proof and found.proof.verdict,
         }
         for name, text in lines.items():
             if text:
-                print(f"{name:<13} {text}")
-        for name, (then, now) in found.differences.items():
-            print(f"{'differs':<13} {name} was {then} and is {now or 'not installed'}")
-    return 0 if found.ok else FAILED
+                print(visible(f"{name:<13} {text}"))
+    if not found.ok:
+        return FAILED
+    return 0 if found.proof is None or found.proof.confirmed else VIOLATED
+
+
+def _learned_from(path: Path, source: Any) -> tuple[Any, Any]:
+    """Find the rows again that `fit` learned from."""
+    if source is None:
+        raise InputError(
+            "this model was not made by evenhand fit, so that it does not tell which rows of a file it was "
+            "fitted to: use evenhand.verify(path, data=(X, y)) in Python."
+        )
+    files = import_module("evenhand.files")
+    files.refuse_strange(path, [source.target], files.columns_in(path))
+    X, y = examples(path, source.target)
+    return (X, y) if source.test_share is None else divided(X, y, source.test_share)[0]
 
 
 @app.command

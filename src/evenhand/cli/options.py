@@ -23,6 +23,8 @@ __all__ = [
     "as_value",
     "check_confidence",
     "check_paths",
+    "divided",
+    "examples",
     "names_in",
     "requirement",
 ]
@@ -108,16 +110,15 @@ class Learning:
 
     def parts(self, table: Path) -> list[tuple[Any, Any]]:
         """Read the rows to learn from and the rows to judge on."""
-        X, y = self._read(table)
+        X, y = examples(table, self.target)
         if self.test is not None:
-            return [(X, y), self._read(self.test)]
-        split = import_module("sklearn.model_selection").train_test_split
-        chosen = {"test_size": self.test_share or _SHARE, "random_state": 0}
-        try:
-            parts = split(range(len(y)), **chosen, stratify=y.cast(str).to_list())
-        except ValueError:  # a label that is there once
-            parts = split(range(len(y)), **chosen)
-        return [(X[sorted(rows)], y[sorted(rows)]) for rows in parts]
+            return [(X, y), examples(self.test, self.target)]
+        return divided(X, y, self.share)
+
+    @property
+    def share(self) -> float:
+        """Of the rows to judge on."""
+        return self.test_share or _SHARE
 
     def classifier(self, y: Any, **settings: Any) -> Any:
         """Make the classifier that is asked for, not fitted yet."""
@@ -129,10 +130,6 @@ class Learning:
             verbose=True,
             **settings,
         )
-
-    def _read(self, path: Path) -> tuple[Any, Any]:
-        frame = import_module("evenhand.files").read_table(path)
-        return frame.drop(self.target), frame.get_column(self.target)
 
 
 @Parameter(name="*")
@@ -148,6 +145,23 @@ class Manner:
 
     force: Flag = False
     """Overwrite outputs that are there."""
+
+
+def examples(path: Path, target: str) -> tuple[Any, Any]:
+    """Read features and labels."""
+    frame = import_module("evenhand.files").read_table(path)
+    return frame.drop(target), frame.get_column(target)
+
+
+def divided(X: Any, y: Any, share: float) -> list[tuple[Any, Any]]:
+    """Divide rows into those to learn from and a share to judge on, the same every time."""
+    split = import_module("sklearn.model_selection").train_test_split
+    chosen = {"test_size": share, "random_state": 0}
+    try:
+        parts = split(range(len(y)), **chosen, stratify=y.cast(str).to_list())
+    except ValueError:  # a label that is there once
+        parts = split(range(len(y)), **chosen)
+    return [(X[sorted(rows)], y[sorted(rows)]) for rows in parts]
 
 
 def requirement(compared: Comparison, tolerance: Tolerance) -> Any:
@@ -187,11 +201,16 @@ def check_confidence(confidence: float | None) -> None:
 def check_paths(inputs: Sequence[Path | None], outputs: Sequence[Path | None], *, force: bool) -> None:
     """Refuse outputs that are there, cannot be written, or are an input or another output."""
     files = import_module("evenhand.files")
-    taken = {path.resolve() for path in inputs if path is not None}
-    for path in outputs:
-        if path is None:
-            continue
-        if path.resolve() in taken:
+    wanted = [path for path in outputs if path is not None]
+    for k, path in enumerate(wanted):
+        if any(_same(path, other) for other in inputs if other is not None):
+            raise InputError(f"{path} is read as well, and is not overwritten: choose another output.")
+        if any(_same(path, other) for other in wanted[:k]):
             raise InputError(f"{path} is named twice: an output needs a file of its own.")
-        taken.add(path.resolve())
         files.refuse_existing(path, force=force)
+
+
+def _same(path: Path, other: Path) -> bool:
+    """Whether two names are of one file, also by links."""
+    both = path.exists() and other.exists()
+    return path.samefile(other) if both else path.resolve() == other.resolve()

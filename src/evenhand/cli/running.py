@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 import warnings
 from collections.abc import Sequence
@@ -11,6 +13,7 @@ from cyclopts import CycloptsError
 
 from evenhand.cli.codes import FAILED, INTERRUPTED, UNDECIDED, VIOLATED
 from evenhand.cli.commands import app
+from evenhand.cli.telling import tell
 from evenhand.exceptions import EvenhandError
 
 __all__ = ["FAILED", "UNDECIDED", "VIOLATED", "main"]
@@ -21,13 +24,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
     warnings.showwarning = _one_line
     try:
         code = app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
-    except (CycloptsError, EvenhandError, OSError) as error:  # a full disk, say
+        sys.stdout.flush()
+    except (CycloptsError, EvenhandError) as error:
         _one_line(str(error))
         code = FAILED
+    except OSError as error:  # a full disk, say
+        _one_line(str(error))
+        code = FAILED
+        _drop_output()
     except KeyboardInterrupt:
         code = INTERRUPTED
     sys.exit(code if isinstance(code, int) else 0)
 
 
 def _one_line(message: Warning | str, *_: Any, **__: Any) -> None:
-    print(f"evenhand: {message}", file=sys.stderr)
+    tell(f"evenhand: {message}")
+
+
+def _drop_output() -> None:
+    """Let go of output that could not be written, which Python would try again at its end."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

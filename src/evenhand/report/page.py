@@ -23,6 +23,7 @@ from evenhand.charts import (
     weights_chart,
 )
 from evenhand.classifier import FairClassifier
+from evenhand.columns import show
 from evenhand.curve import Frontier, chart_arguments
 from evenhand.exceptions import MissingExtraError
 from evenhand.report.contents import contents
@@ -89,6 +90,7 @@ def write_report(
 
 def render(shown: Mapping[str, Any]) -> str:
     """Make the page of a report's contents."""
+    shown = _visible(shown)
     room = files("evenhand.report")
     script, style = (room.joinpath(name).read_text("utf-8") for name in ("page.js", "page.css"))
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
@@ -104,6 +106,15 @@ def render(shown: Mapping[str, Any]) -> str:
         script_hash=_digest(script),
         style_hash=_digest(style),
     )
+
+
+def _visible(value: Any) -> Any:
+    """Make visible, in all texts, what would turn the direction of writing or is no letter at all."""
+    if isinstance(value, str):
+        return show(value)
+    if isinstance(value, Mapping):
+        return {name: _visible(one) for name, one in value.items()}
+    return [_visible(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def _digest(text: str) -> str:

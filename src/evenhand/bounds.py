@@ -1,0 +1,224 @@
+"""What compiled code of other packages believes without looking, checked before it is used.
+
+Trees, support vectors, neighbours and sparse matrices hold numbers of rows, columns and branches. A file that
+tells wrong ones would lead compiled code out of its memory.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from evenhand.exceptions import UntrustedFileError
+
+__all__ = ["check_bounds", "rebuild_trees", "without_trees"]
+
+_KERNELS = ("linear", "poly", "rbf", "sigmoid")
+
+
+def check_bounds(parts: Any) -> None:
+    """Refuse objects whose numbers do not fit together.
+
+    Parameters
+    ----------
+    parts : list
+        Arrays and classifiers.
+    """
+    from sklearn.neighbors._base import NeighborsBase  # noqa: PLC0415
+    from sklearn.svm._base import BaseSVC  # noqa: PLC0415
+
+    objects = list(_reached(parts))
+    _check_trees(objects)
+    for found in objects:
+        if issparse(found):
+            _check_sparse(found)
+        elif isinstance(found, BaseSVC) and hasattr(found, "support_vectors_"):
+            _check_support(found)
+        elif isinstance(found, NeighborsBase) and hasattr(found, "_fit_X"):
+            _check_neighbors(found)
+
+
+def without_trees(parts: list[Any]) -> list[Any]:
+    """Give parts without the trees by which neighbours are found, which are made again from the rows."""
+    if not any(_is_search_tree(found) for found in _reached(parts)):
+        return parts
+    parts = copy.deepcopy(parts)
+    for found in _reached(parts):
+        if _is_search_tree(getattr(found, "_tree", None)):
+            found._tree = None
+    return parts
+
+
+def rebuild_trees(parts: Any) -> None:
+    """Make the trees again that :func:`without_trees` took away; the same rows give the same tree."""
+    from sklearn.neighbors import BallTree, KDTree  # noqa: PLC0415
+    from sklearn.neighbors._base import NeighborsBase  # noqa: PLC0415
+
+    for found in list(_reached(parts)):
+        if isinstance(found, NeighborsBase) and hasattr(found, "_fit_method"):
+            kind = {"ball_tree": BallTree, "kd_tree": KDTree}.get(found._fit_method)
+            known = {**found.effective_metric_params_, "metric": str(found.effective_metric_)}
+            found._tree = None if kind is None else kind(found._fit_X, found.leaf_size, **known)
+
+
+def _is_search_tree(found: Any) -> bool:
+    return type(found).__module__ in ("sklearn.neighbors._kd_tree", "sklearn.neighbors._ball_tree")
+
+
+def _check_sparse(matrix: Any) -> None:
+    try:
+        if matrix.format not in ("csr", "csc"):
+            raise ValueError
+        matrix.check_format(full_check=True)
+    except (AttributeError, ValueError):
+        raise UntrustedFileError("it holds a sparse matrix whose rows or columns do not exist.") from None
+
+
+def _check_support(model: Any) -> None:
+    """Support vectors of each class, their coefficients and their number, as libsvm reads them."""
+    if model.kernel not in _KERNELS:
+        raise UntrustedFileError("it holds a support vector machine whose kernel is not a named one.")
+    if model._sparse:
+        raise UntrustedFileError("it holds a support vector machine of sparse rows.")
+    classes = len(model.classes_)
+    pairs, vectors = classes * (classes - 1) // 2, len(model.support_vectors_)
+    shapes = [
+        (model.support_vectors_, (vectors, model.n_features_in_), np.float64),
+        (model.support_, (vectors,), np.int32),
+        (model._n_support, (classes,), np.int32),
+        (model._dual_coef_, (classes - 1, vectors), np.float64),
+        (model._intercept_, (pairs,), np.float64),
+        (model._probA, (pairs if len(model._probA) else 0,), np.float64),
+        (model._probB, (len(model._probA),), np.float64),
+    ]
+    fits = all(
+        isinstance(array, np.ndarray)
+        and (array.shape, array.dtype) == (shape, kind)
+        and array.flags.c_contiguous
+        for array, shape, kind in shapes
+    )
+    counts = model._n_support
+    if classes < 2 or not fits or counts.min() < 0 or int(counts.astype(np.int64).sum()) != vectors:
+        raise UntrustedFileError("it holds a support vector machine whose vectors do not exist.")
+
+
+def _check_neighbors(model: Any) -> None:
+    rows, labels = model.n_samples_fit_, getattr(model, "_y", None)
+    fits = model._fit_X.shape == (rows, model.n_features_in_) and isinstance(model.effective_metric_, str)
+    if labels is not None and hasattr(model, "classes_"):
+        labels = np.asarray(labels)
+        fits &= labels.shape == (rows,) and labels.dtype.kind in "iu"
+        fits = fits and bool(((labels >= 0) & (labels < len(model.classes_))).all())
+    if not fits:
+        raise UntrustedFileError("it holds neighbours whose rows or classes do not exist.")
+
+
+def _check_trees(objects: list[Any]) -> None:
+    """Refuse trees that would lead scikit-learn's compiled code out of bounds; it does not look itself."""
+    from sklearn.ensemble._forest import BaseForest  # noqa: PLC0415
+    from sklearn.ensemble._gb import BaseGradientBoosting  # noqa: PLC0415
+    from sklearn.ensemble._hist_gradient_boosting.gradient_boosting import (  # noqa: PLC0415
+        BaseHistGradientBoosting,
+    )
+    from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor  # noqa: PLC0415
+    from sklearn.tree import BaseDecisionTree  # noqa: PLC0415
+    from sklearn.tree._tree import Tree  # noqa: PLC0415
+
+    checked: set[int] = set()
+    bare: list[Any] = []
+    for found in objects:
+        if isinstance(found, Tree | TreePredictor):
+            bare.append(found)
+        elif isinstance(found, BaseHistGradientBoosting) and hasattr(found, "_predictors"):
+            checked.update(_check_boosted(found))
+        elif isinstance(found, BaseDecisionTree) and hasattr(found, "tree_"):
+            checked.add(_check_tree(found.tree_, found.n_features_in_))
+        elif isinstance(found, BaseForest | BaseGradientBoosting) and hasattr(found, "estimators_"):
+            trees = np.asarray(found.estimators_, dtype=object)
+            if isinstance(found, BaseGradientBoosting) and trees.shape[1:] != (found.n_trees_per_iteration_,):
+                raise _out_of_bounds()
+            for tree in trees.ravel():
+                _check_tree(tree.tree_, found.n_features_in_)
+    if any(id(tree) not in checked for tree in bare):
+        raise UntrustedFileError("it holds a tree that belongs to no classifier.")
+
+
+def _reached(start: Any) -> Iterator[Any]:
+    """Go through everything that some objects hold."""
+    waiting, seen = [start], {}
+    while waiting:
+        found = waiting.pop()
+        if id(found) in seen or isinstance(found, str | bytes | bytearray | int | float | type | None):
+            continue
+        seen[id(found)] = found
+        yield found
+        if isinstance(found, dict):
+            waiting.extend(found.values())
+        elif isinstance(found, list | tuple | set):
+            waiting.extend(found)
+        elif isinstance(found, np.ndarray):
+            waiting.extend(found.ravel().tolist() if found.dtype == object else ())
+        if hasattr(found, "__dict__"):
+            waiting.extend(vars(found).values())
+
+
+def _check_tree(tree: Any, n_features: Any) -> int:
+    left, right, feature = tree.children_left, tree.children_right, tree.feature
+    own = np.arange(tree.node_count)
+    leaf = left == -1
+    inside = (left > own) & (left < len(own)) & (right > own) & (right < len(own))
+    inside &= (feature >= 0) & (feature < tree.n_features)
+    if (
+        type(n_features) is not int
+        or tree.n_features != n_features
+        or not len(own)
+        or not (leaf | inside).all()
+    ):
+        raise _out_of_bounds()
+    return id(tree)
+
+
+def _check_boosted(model: Any) -> Iterator[int]:
+    from sklearn.ensemble._hist_gradient_boosting.common import PREDICTOR_RECORD_DTYPE  # noqa: PLC0415
+
+    n_features, bins = model.n_features_in_, model._bin_mapper
+    categorical = np.asarray(bins.is_categorical_)
+    if type(n_features) is not int or not _keeps_width(model, n_features):
+        raise _out_of_bounds()
+    if not (categorical.shape == (n_features,) and len(bins.bin_thresholds_) == n_features):
+        raise _out_of_bounds()
+    for k in np.flatnonzero(categorical):
+        known = np.asarray(bins.bin_thresholds_[k])
+        if known.size and not (known.min() >= 0 and known.max() <= 255):
+            raise _out_of_bounds()
+    for predictor in (tree for trees in model._predictors for tree in trees):
+        nodes, own = predictor.nodes, np.arange(len(predictor.nodes))
+        if nodes.dtype != PREDICTOR_RECORD_DTYPE or nodes.ndim != 1 or not len(nodes):
+            raise _out_of_bounds()
+        left, right = nodes["left"].astype(np.int64), nodes["right"].astype(np.int64)
+        inside = (left > own) & (left < len(own)) & (right > own) & (right < len(own))
+        inside &= (nodes["feature_idx"] >= 0) & (nodes["feature_idx"] < n_features)
+        sets = np.asarray(predictor.raw_left_cat_bitsets)
+        inside &= (nodes["is_categorical"] == 0) | (nodes["bitset_idx"] < len(sets))
+        if not ((nodes["is_leaf"] != 0) | inside).all() or sets.shape[1:] != (8,):
+            raise _out_of_bounds()
+        yield id(predictor)
+
+
+def _keeps_width(model: Any, n_features: int) -> bool:
+    """Say whether what boosted trees do to their columns first gives as many columns as the trees expect."""
+    prepare = getattr(model, "_preprocessor", None)
+    if prepare is None:
+        return True
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of columns without names
+        return bool(prepare.transform(np.zeros((1, n_features), dtype=object)).shape == (1, n_features))
+
+
+def _out_of_bounds() -> UntrustedFileError:
+    return UntrustedFileError("it holds a tree whose branches or features do not exist.")
