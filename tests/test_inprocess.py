@@ -12,6 +12,8 @@ from xgboost import XGBClassifier
 import evenhand as eh
 from evenhand.datasets import GaussianProblem
 from evenhand.exceptions import GroupError, InputError, ToleranceWarning
+from evenhand.search import best_trial
+from evenhand.trainer import Trained
 
 PARITY = eh.DemographicParity(difference=0.05)
 PROBLEM = GaussianProblem.random(levels=(2, 2), seed=3)
@@ -237,3 +239,19 @@ def test_an_unseen_known_group_is_refused():
         fitted(aware=True, max_refits=1).predict(
             TEST.X[:1], sensitive_features={"A1": np.array([7]), "A2": np.array([0])}
         )
+
+
+def test_by_ratio_selecting_nearly_nobody_is_not_nearly_fair():
+    """Rows of the requirement say so, because a tenth of nothing is nothing; the ratio does not."""
+    asked = eh.DemographicParity(ratio=0.9)
+    y, group = [0, 1] * 100, ["a"] * 100 + ["b"] * 100
+
+    def trial(risk, violation, first, second):
+        decided = [k < first for k in range(100)] + [k < second for k in range(100)]
+        rates = eh.cell_rates(y, decided, {"group": group})
+        measured = tuple(asked.measure(rates))
+        return Trained(np.zeros(2), risk, np.zeros(2), violation, 0.6, None, rates, violation, measured)
+
+    nobody, some = trial(0.2, 0.009, 2, 0), trial(0.1, 0.05, 50, 40)
+    assert (nobody.excess, some.excess) == pytest.approx((0.9, 0.9 - 8 / 9))
+    assert best_trial([nobody, some]) is some

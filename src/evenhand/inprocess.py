@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping
 from numbers import Integral, Real
 from typing import Any, Literal, Self
@@ -13,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from evenhand.calibration import Calibration
 from evenhand.classifier import Evidence, FairClassifier
-from evenhand.exceptions import CertificateError, InfeasibleError, InputError, VacuousConstraintWarning
+from evenhand.exceptions import CertificateError, InfeasibleError, InputError
 from evenhand.features import Columns
 from evenhand.guarantee import Promise, promised, warn_if_unpromised
 from evenhand.learner import Learner, check_learner, is_frozen
@@ -250,7 +249,7 @@ class FairInprocessor(FairClassifier):
         self._remember(evidence)
         self.multipliers_ = dict(zip(task.rows.names, best.multipliers.tolist(), strict=True))
         self.certificate_ = task.at(best.multipliers).certificate
-        self.achieved_ = _measured(constraint, best.rates)
+        self.achieved_ = best.measured
         self.history_ = tuple(Trial(t.multipliers, t.risk, t.values, t.violation) for t in trials)
         self.n_fits_ = evidence.fits + trainer.fits
         self.learner_ = learner
@@ -382,9 +381,3 @@ def _room(task: Task, tol: float) -> float:
     """How far inside the requirement the optimum is at its tightest."""
     values = task.rows.values(task.tightened(1.0).solve(tol=tol).rates.rates)
     return float(np.nanmin(np.fmin(task.rows.hi - values, values - task.rows.lo), initial=np.inf))
-
-
-def _measured(constraint: Any, rates: CellRates) -> tuple[Measurement, ...]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", VacuousConstraintWarning)
-        return tuple(constraint.measure(rates))

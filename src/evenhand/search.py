@@ -52,6 +52,11 @@ class Trial:
     values: Vector
     violation: float
 
+    @property
+    def excess(self) -> float:
+        """How far the requirement is missed."""
+        return self.violation
+
 
 T = TypeVar("T", bound=Trial)
 T_co = TypeVar("T_co", bound=Trial, covariant=True)
@@ -75,7 +80,7 @@ def best_trial(trials: Sequence[T]) -> T:
     fair = [trial for trial in trials if trial.violation <= _FEASIBLE]
     if fair:
         return min(fair, key=lambda trial: trial.risk)
-    return min(trials, key=lambda trial: trial.violation)
+    return min(trials, key=lambda trial: trial.excess)
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from evenhand.classifier import Evidence, counted
 from evenhand.exceptions import VacuousConstraintWarning
 from evenhand.learner import Learner, fit_learner
+from evenhand.measurement import Measurement
 from evenhand.posteriors import Examples
 from evenhand.rates import CellRates
 from evenhand.scores import GroupedScores
@@ -28,13 +29,23 @@ class Trained(Trial):
     """A trial, with the classifier that was trained for it and its rates on the rows set aside.
 
     `distillation` is how far labels were replaced by their posteriors in its training. `clear` is the part of
-    the violation that so many rows do not show by chance: two standard errors less.
+    the violation that so many rows do not show by chance: two standard errors less. `measured` is what the
+    requirement's measures are there.
     """
 
     distillation: float
     learner: Learner
     rates: CellRates
     clear: float
+    measured: tuple[Measurement, ...]
+
+    @property
+    def excess(self) -> float:
+        """How far the measures miss their tolerances.
+
+        By ratio, rows of the requirement are nearly satisfied by who selects nearly nobody, ratios are not.
+        """
+        return float(np.nanmax([0.0, *(one.excess for one in self.measured)]))
 
 
 @dataclass(eq=False)
@@ -105,7 +116,10 @@ class Trainer:
         values, errors = self._values(rates, np.bincount(part.cells, minlength=2 * shape[0]).reshape(shape))
         over = np.fmax(self.task.rows.lo - values, values - self.task.rows.hi)
         violation, clear = (float(np.nanmax(by, initial=0.0)) for by in (over, over - 2 * errors))
-        return Trained(point, risk, values, violation, distillation, learner, rates, clear)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", VacuousConstraintWarning)
+            measured = tuple(self.task.constraint.measure(rates))
+        return Trained(point, risk, values, violation, distillation, learner, rates, clear, measured)
 
     def _values(self, rates: CellRates, counts: NDArray[np.intp]) -> tuple[Floats, Floats]:
         """Values of the requirement's rows on the rows set aside, and their standard errors.
