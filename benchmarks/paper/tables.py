@@ -80,11 +80,6 @@ class Table:
     splits: int = 10
     survey: bool = False
 
-    @property
-    def large(self) -> bool:
-        """Whether there are more than 20,000 rows to learn from."""
-        return self.survey or (self.source, self.variant) == ("adult", "single")
-
     def model(self) -> Any:
         """The learner, not fitted."""
         return Logistic() if self.learner == "logistic" else TabularClassifier()
