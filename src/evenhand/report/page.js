@@ -28,16 +28,24 @@
   const [y0, y1] = range(known.map((p) => p.accuracy));
   const x = (value) => box.left + ((value - x0) / (x1 - x0)) * (box.right - box.left);
   const y = (value) => box.bottom - ((value - y0) / (y1 - y0)) * (box.bottom - box.top);
+  const marks = (low, high) => {
+    const power = 10 ** Math.floor(Math.log10((high - low) / 4));
+    const step = [1, 2, 5, 10].map((k) => k * power).find((size) => (high - low) / size <= 6);
+    const found = [];
+    for (let k = Math.ceil(low / step); k * step <= high; k += 1) found.push(k * step);
+    return found;
+  };
   const within = (value, low, high) => Math.min(high, Math.max(low, value));
 
   const draw = (point) => {
     plot.replaceChildren();
-    for (let k = 0; k <= 4; k += 1) {
-      const gx = x0 + ((x1 - x0) * k) / 4, gy = y0 + ((y1 - y0) * k) / 4;
-      make("line", { class: "axis", x1: x(gx), x2: x(gx), y1: box.top, y2: box.bottom });
-      make("line", { class: "axis", x1: box.left, x2: box.right, y1: y(gy), y2: y(gy) });
-      make("text", { x: x(gx), y: box.bottom + 16, "text-anchor": "middle" }, show(gx));
-      make("text", { x: box.left - 6, y: y(gy) + 4, "text-anchor": "end" }, show(gy));
+    for (const value of marks(x0, x1)) {
+      make("line", { class: "axis", x1: x(value), x2: x(value), y1: box.top, y2: box.bottom });
+      make("text", { x: x(value), y: box.bottom + 16, "text-anchor": "middle" }, show(value));
+    }
+    for (const value of marks(y0, y1)) {
+      make("line", { class: "axis", x1: box.left, x2: box.right, y1: y(value), y2: y(value) });
+      make("text", { x: box.left - 6, y: y(value) + 4, "text-anchor": "end" }, show(value));
     }
     const measure = data.measure === "difference" ? "mean difference" : "mean ratio";
     make("text", { x: (box.left + box.right) / 2, y: box.bottom + 36, "text-anchor": "middle" }, `${measure}, ${data.notion}, on test rows`);
