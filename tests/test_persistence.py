@@ -138,7 +138,7 @@ def test_whatever_is_seen_decisions_are_the_same(aware, constraint, path):
         {"search": eh.DualAscent()},
         {"min_group_size": 200, "unseen": "pooled"},
     ],
-    ids=lambda settings: ", ".join(settings),
+    ids=", ".join,
 )
 @pytest.mark.filterwarnings("ignore::evenhand.exceptions.EvenhandWarning")
 def test_every_setting_comes_back(settings, path):

@@ -2,9 +2,9 @@
 
 Run: ``python -m benchmarks.paper`` (about two hours on two cores), then read ``docs/reproduction.md``, which
 is written from the results. ``--tables``, ``--methods``, ``--notions``, ``--measures``, ``--settings`` and
-``--splits`` choose a part. Every cell is kept as soon as it is measured, so that an interrupted run goes on
-where it was; cells that were measured with other settings are measured anew. ``--write`` only writes the
-page.
+``--splits`` choose a part. What a method does on a split is kept as soon as it is measured, so that an
+interrupted run goes on where it was; what was measured with other settings is measured anew, and with
+``--fresh`` everything that is chosen, as after a change of the library. ``--write`` only writes the page.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--splits", type=int, default=10, help="at most; some tables have fewer")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--into", type=Path, help="folder for cells and page, not the repository's")
+    parser.add_argument("--fresh", action="store_true", help="measure again what is kept, of what is chosen")
     parser.add_argument("--write", action="store_true", help="only write the page, from what is kept")
     chosen = parser.parse_args(arguments)
     kept = Kept.read(chosen.into / CELLS.name if chosen.into else CELLS)
@@ -52,6 +53,7 @@ def main(arguments: list[str] | None = None) -> None:
             tuple(chosen.measures),
             tuple(chosen.settings),
             chosen.splits,
+            chosen.fresh,
         )
         run(planned(choice, kept), kept, jobs=chosen.jobs)
     write_page(kept, chosen.into or DOCS)

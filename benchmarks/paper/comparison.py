@@ -25,6 +25,7 @@ __all__ = [
     "PEERS",
     "Verdict",
     "at_disparity",
+    "between",
     "coin",
     "hull",
     "interval",
@@ -34,6 +35,8 @@ __all__ = [
     "verdicts",
 ]
 
+FEWEST = 3
+"""Splits without which there is no verdict."""
 PEERS = [name for name in METHODS if name not in OURS]
 
 
@@ -55,26 +58,31 @@ class Verdict:
     @property
     def word(self) -> str:
         """Ahead, level or behind in accuracy."""
-        return _word(self.mean, self.half)
+        return _word(self.mean, self.half, self.splits)
 
     @property
     def reach(self) -> str:
-        """Ahead, level or behind in how fair it can get; nothing for a peer without tolerances."""
-        return "" if self.peer.startswith("plain") else _word(self.lower, self.lower_half)
+        """Ahead, level or behind in how fair it can get; nothing for a peer that was not asked for parity."""
+        asked = not self.peer.startswith("plain") and self.peer != "ExponentiatedGradient"
+        return _word(self.lower, self.lower_half, self.splits) if asked else ""
 
 
-def _word(mean: float, half: float) -> str:
-    if not np.isfinite(half):
-        return "one split"
+def _word(mean: float, half: float, splits: int) -> str:
+    if splits < FEWEST:
+        return "too few"
     return "ahead" if mean > half else "behind" if mean < -half else "level"
 
 
-def hull(points: Iterable[Iterable[float]], start: tuple[float, float]) -> np.ndarray:
-    """The upper hull of a curve, as rows of disparity and accuracy, from the coin on.
+def hull(points: Iterable[Iterable[float]], start: tuple[float, float] | None) -> np.ndarray:
+    """The upper hull of a curve, as rows of disparity and accuracy, from the coin on if there is one.
 
-    Whatever lies on it can be had by drawing lots between two classifiers, or a classifier and the coin.
+    By difference, whatever lies on it can be had by drawing lots between two classifiers, or a classifier and
+    the coin. By ratio it is a line between points.
     """
-    rows = sorted([start, *((d, a) for a, d in points if np.isfinite(d))], key=lambda row: (row[0], -row[1]))
+    rows = sorted(
+        [*([] if start is None else [start]), *((d, a) for a, d in points if np.isfinite(d))],
+        key=lambda row: (row[0], -row[1]),
+    )
     found: list[tuple[float, float]] = []
     for d, a in rows:
         if found and a <= found[-1][1]:
@@ -90,18 +98,15 @@ def on_hull(corners: np.ndarray, disparity: float) -> float:
     return float(np.interp(disparity, corners[:, 0], corners[:, 1]))
 
 
-def coin(table: str, asked: Asked) -> tuple[float, float]:
-    """What needs no model: everyone alike, or a lot.
+def coin(table: str, asked: Asked) -> tuple[float, float] | None:
+    """What needs no model: everyone gets the more frequent label, or for accuracy parity a lot.
 
-    Everyone gets the more frequent label. Where that is not even, one lot for all: for accuracy parity, and
-    for ratios a lot that selects as many as are positive.
+    By ratio, lots between a classifier and such a decision need not be fairer, and there is none.
     """
-    share = float(read(TABLES[table]).y.mean())
-    if asked.notion == "AP":
-        return 0.0, 0.5
     if asked.measure == "ratio":
-        return 0.0, share**2 + (1 - share) ** 2
-    return 0.0, max(share, 1 - share)
+        return None
+    share = float(read(TABLES[table]).y.mean())
+    return 0.0, 0.5 if asked.notion == "AP" else max(share, 1 - share)
 
 
 def splits_of(kept: Kept, table: str, method: str, setting: str, what: str) -> list[int]:
@@ -160,19 +165,28 @@ def interval(values: Iterable[float]) -> tuple[float, float]:
 
 
 def _compared(kept: Kept, table: str, asked: Asked, setting: str, *, ours: str, peer: str) -> Verdict | None:
-    seeds = set(splits_of(kept, table, ours, setting, str(asked)))
-    seeds &= set(splits_of(kept, table, peer, setting, str(asked)))
-    if not seeds or (TABLES[table].learner, peer) == ("logistic", "plain trees"):
-        return None  # another learner is another question
-    own, theirs = (
-        np.array([kept.cells[table, name, setting, str(asked), seed]["points"] for seed in sorted(seeds)])
-        for name in (ours, peer)
-    )
+    found = between(kept, table, asked, setting, ours=(ours, str(asked)), peer=peer)
+    return None if found is None else Verdict(table, asked, setting, ours, peer, *found)
+
+
+def between(
+    kept: Kept, table: str, asked: Asked, setting: str, *, ours: tuple[str, str], peer: str
+) -> tuple[int, float, float, float, float] | None:
+    """Compare a method and what was measured of it with a peer.
+
+    Gives the number of splits, how much more accurate ours is, how much lower its smallest disparity is, and
+    half of the interval of each.
+    """
+    keys = [(table, *own) for own in [(ours[0], setting, ours[1]), (peer, setting, str(asked))]]
+    seeds = set(splits_of(kept, *keys[0])) & set(splits_of(kept, *keys[1]))
+    if not seeds:
+        return None
+    own, theirs = (np.array([kept.cells[*key, seed]["points"] for seed in sorted(seeds)]) for key in keys)
     start, n = coin(table, asked), len(seeds)
     pairs = [(np.delete(own, k, 0), np.delete(theirs, k, 0)) for k in range(n)] if n > 1 else []
     apart = _apart(own, theirs, start), _jackknife([_apart(*pair, start) for pair in pairs])
     lower = _lower(own, theirs), _jackknife([_lower(*pair) for pair in pairs])
-    return Verdict(table, asked, setting, ours, peer, n, *apart, *lower)
+    return n, *apart, *lower
 
 
 def _jackknife(without: list[float]) -> float:
@@ -183,10 +197,11 @@ def _jackknife(without: list[float]) -> float:
     return float(student.ppf(0.975, n - 1) * np.sqrt((n - 1) * np.var(without)))
 
 
-def _apart(own: np.ndarray, theirs: np.ndarray, start: tuple[float, float]) -> float:
+def _apart(own: np.ndarray, theirs: np.ndarray, start: tuple[float, float] | None) -> float:
     """How much more accurate our mean curve is, on average over the disparities that both curves have."""
     line, corners = (hull(points.mean(axis=0), start) for points in (own, theirs))
-    least = max(some[min(1, len(some) - 1), 0] for some in (line, corners))
+    first = 0 if start is None else 1
+    least = max(some[min(first, len(some) - 1), 0] for some in (line, corners))
     grid = np.linspace(least, max(least, corners[-1, 0]), 101)
     return float(np.mean([on_hull(line, d) - on_hull(corners, d) for d in grid]))
 

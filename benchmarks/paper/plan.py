@@ -12,6 +12,7 @@ from typing import Any
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from benchmarks.paper import asked as asking
+from benchmarks.paper import bias_score
 from benchmarks.paper import methods as doing
 from benchmarks.paper.ablations import ABLATIONS
 from benchmarks.paper.asked import Asked
@@ -19,7 +20,7 @@ from benchmarks.paper.kept import Kept, Key, fingerprint_of
 from benchmarks.paper.methods import METHODS, Task
 from benchmarks.paper.tables import ACS, TABLES, Table, fingerprint
 
-__all__ = ["Choice", "Unit", "planned", "run"]
+__all__ = ["Choice", "Unit", "asked_of", "current", "planned", "run"]
 
 RATIO_NOTIONS = ("DP", "EO", "PE")
 """Of the notions, those that are also asked for by ratio."""
@@ -35,6 +36,7 @@ class Choice:
     measures: tuple[str, ...]
     settings: tuple[str, ...]
     splits: int
+    fresh: bool = False
 
 
 @dataclass(frozen=True)
@@ -53,13 +55,17 @@ class Unit:
 
     @property
     def fingerprint(self) -> str:
-        """All that the result depends on, but for the versions of packages."""
+        """All settings that the result depends on; not the code, for which there is ``--fresh``."""
         table = TABLES[self.table]
         shared = [astuple(table)[:-2], fingerprint(table)]
         if self.method == "ExponentiatedGradient":
             return fingerprint_of(*shared, doing.reduced(table), doing.ROUNDS)
         if self.method == "ThresholdOptimizer":
             return fingerprint_of(*shared, doing.THRESHOLD_TOLERANCES)
+        if self.method == "bias score":
+            return fingerprint_of(
+                *shared, asking.DIFFERENCES, bias_score.CANDIDATES, bias_score.STEPS, bias_score.MOST_ROWS
+            )
         if self.method == "in":
             return fingerprint_of(*shared, asking.FEW_DIFFERENCES, asking.FEW_RATIOS)
         return fingerprint_of(*shared, asking.DIFFERENCES, asking.RATIOS)
@@ -95,7 +101,8 @@ def _unit(table: Table, method: str, setting: str, seed: int, *, choice: Choice,
         _, tables, settings, splits = ABLATIONS[method]
         unit = Unit(table.name, method, setting, seed)
         wanted = table.name in tables and setting in settings and seed < splits
-        return unit if wanted and not kept.has(unit.key("done"), unit.fingerprint) else None
+        there = not choice.fresh and kept.has(unit.key("done"), unit.fingerprint)
+        return unit if wanted and not there else None
     made_for = METHODS[method]
     if setting not in made_for.settings or seed >= min(table.splits, made_for.splits):
         return None
@@ -106,9 +113,22 @@ def _unit(table: Table, method: str, setting: str, seed: int, *, choice: Choice,
         if one.notion in choice.notions
         and one.notion in made_for.notions
         and one.measure in choice.measures
-        and not kept.has(whole.key(str(one)), whole.fingerprint)
+        and (choice.fresh or not kept.has(whole.key(str(one)), whole.fingerprint))
     )
     return Unit(table.name, method, setting, seed, asked) if asked else None
+
+
+def current(kept: Kept) -> Kept:
+    """Give what was measured with the settings of now."""
+    known: dict[Key, str] = {}
+    cells = {}
+    for (table, method, setting, what, seed), cell in kept.cells.items():
+        if table in TABLES and (method in METHODS or method in ABLATIONS) and TABLES[table].there:
+            which = (table, method)
+            known.setdefault(which, Unit(table, method, setting, seed).fingerprint)
+            if cell["of"] == known[which]:
+                cells[table, method, setting, what, seed] = cell
+    return Kept(kept.path, cells)
 
 
 def measure(unit: Unit) -> list[tuple[Key, dict[str, Any]]]:

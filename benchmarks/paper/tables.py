@@ -122,13 +122,13 @@ TABLES = {
         Table("COMPAS, race, logistic", "compas", "single", ("race",), "logistic"),
         Table("COMPAS, race x sex", "compas", "multiple", ("sex", "race")),
         Table("Adult, sex x race", "adult", "multiple", ("sex", "race")),
-        Table("Adult, sex", "adult", "single", ("sex",), splits=2),
-        Table("ACS income, race", "income", "", ("RAC1P",), splits=2, survey=True),
-        Table("ACS income, race x sex", "income", "", ("RAC1P", "SEX"), splits=2, survey=True),
-        Table("ACS coverage, race", "publiccoverage", "", ("RAC1P",), splits=2, survey=True),
-        Table("ACS coverage, race x sex", "publiccoverage", "", ("RAC1P", "SEX"), splits=2, survey=True),
-        Table("ACS employment, race", "employment", "", ("RAC1P",), splits=2, survey=True),
-        Table("ACS employment, race x sex", "employment", "", ("RAC1P", "SEX"), splits=2, survey=True),
+        Table("Adult, sex", "adult", "single", ("sex",), splits=3),
+        Table("ACS income, race", "income", "", ("RAC1P",), splits=3, survey=True),
+        Table("ACS income, race x sex", "income", "", ("RAC1P", "SEX"), splits=3, survey=True),
+        Table("ACS coverage, race", "publiccoverage", "", ("RAC1P",), splits=3, survey=True),
+        Table("ACS coverage, race x sex", "publiccoverage", "", ("RAC1P", "SEX"), splits=3, survey=True),
+        Table("ACS employment, race", "employment", "", ("RAC1P",), splits=3, survey=True),
+        Table("ACS employment, race x sex", "employment", "", ("RAC1P", "SEX"), splits=3, survey=True),
     ]
 }
 
