@@ -219,7 +219,9 @@ def test_fit_verify_and_predict_from_files(loans, capsys, tmp_path, method, awar
     asked = ["fit", loans / "train.csv", "--target", "paid", "--sensitive", "sex", "--difference", "0.4"]
     code, told, _ = run(capsys, *asked, "--method", method, *aware, "--out", model)
     assert code in (0, UNDECIDED)
-    assert "proof: risk" in told
+    assert "that satisfies DemographicParity(difference=0.4)" in told
+    assert "has a risk (half the error) below" in told
+    assert ("this one has" in told) == (method == "post")
     code, told, _ = run(capsys, "verify", model)
     assert code == 0
     assert "complete and unaltered" in told
@@ -274,13 +276,29 @@ def test_a_model_of_no_file_is_proven_in_python(loans, capsys, tmp_path):
 
 def test_a_promise_and_a_report_of_a_model(loans, capsys, tmp_path):
     page = tmp_path / "r.html"
-    asked = ["fit", loans / "train.csv", "--target", "paid", "--sensitive", "sex", "--difference", "0.45"]
+    asked = ["fit", loans / "train.csv", "--target", "paid", "--sensitive", "sex", "--difference", "0.15"]
     asked += ["--confidence", "0.9", "--aware", "--out", tmp_path / "m.eh", "--report", page, "--json"]
     _, told, _ = run(capsys, *asked)
     found = json.loads(told)
     assert found["promise"]["holds"]
     assert found["proof"]["risk"] >= found["proof"]["bound"] - 1e-9
     assert "<strong>Promised.</strong>" in page.read_text("utf-8")
+    from evenhand import load
+
+    proof, internal = found["proof"], load(tmp_path / "m.eh").promise_.internal
+    assert (proof["asked"], proof["requirement"]) == ("DemographicParity(difference=0.15)", repr(internal))
+    assert proof["asked"] != proof["requirement"]
+    assert "tighter than what was asked for, DemographicParity(difference=0.15)" in proof["text"]
+
+
+@pytest.mark.filterwarnings("ignore::evenhand.exceptions.EvenhandWarning")
+def test_of_a_trained_classifier_only_the_bound_is_told(loans, capsys, tmp_path):
+    """Its certificate is of the rule that it imitates, whose risk is not its own."""
+    asked = ["fit", loans / "train.csv", "--target", "paid", "--sensitive", "sex", "--difference", "0.1"]
+    _, told, _ = run(capsys, *asked, "--method", "in", "--json", "--out", tmp_path / "m.eh")
+    proof = json.loads(told)["proof"]
+    assert (proof["risk"], proof["violation"]) == (None, None)
+    assert f"below {proof['bound']:.6f}; what it attains itself is for an audit to say" in proof["text"]
 
 
 def test_a_spoilt_model_file_is_refused(loans, capsys, tmp_path):

@@ -15,6 +15,7 @@ from sklearn.linear_model import LogisticRegression
 import evenhand as eh
 from evenhand.datasets import GaussianProblem
 from evenhand.fingerprint import Fingerprint
+from evenhand.proof import claimed
 from evenhand.solver.certificate import Certificate
 
 PARITY = eh.DemographicParity(difference=0.05)
@@ -81,9 +82,19 @@ def test_of_a_trained_classifier_the_bound_is_proven(aware, tmp_path):
     model = fitted(eh.FairInprocessor, aware=aware, max_refits=2)
     proof = proof_of(model, tmp_path)
     assert proof.confirmed, proof.verdict
-    assert f"has a risk below {model.certificate_.bound:.6f}" in proof.verdict
+    assert f"has a risk (half the error) below {model.certificate_.bound:.6f}" in proof.verdict
     model.certificate_ = dataclasses.replace(model.certificate_, bound=model.certificate_.bound + 0.01)
     assert "the bound is" in proof_of(model, tmp_path).verdict
+
+
+def test_a_claim_names_what_the_bound_is_about():
+    plain = claimed(fitted())
+    assert not plain.tightened
+    assert "has a risk (half the error) below" in str(plain)
+    assert "has a risk below" in str(claimed(fitted(cost=0.3)))
+    careful = fitted(constraint=eh.DemographicParity(difference=0.3), confidence=0.9, aware=True)
+    assert claimed(careful).requirement is careful.promise_.internal
+    assert "tighter than what was asked for, DemographicParity(difference=0.3)" in str(claimed(careful))
 
 
 @pytest.mark.parametrize("kind", [eh.FairPostprocessor, eh.FairInprocessor])

@@ -220,14 +220,22 @@ def fit(
     share = learning.share if learning.test is None else None
     source = import_module("evenhand.persistence").Source(table.name, learning.target, share)
     rooms.save(model, out, overwrite=manner.force, source=source)
-    proof, promise = model.certificate_, model.promise_
+    proof, promise = import_module("evenhand.proof").claimed(model), model.promise_
     if manner.as_json:
-        told = {"risk": proof.objective, "bound": proof.bound, "violation": proof.violation}
+        told = {
+            "text": str(proof),
+            "requirement": repr(proof.requirement),
+            "asked": repr(proof.asked),
+            "risk": proof.risk,
+            "bound": proof.bound,
+            "violation": proof.violation,
+        }
         said = None if promise is None else {"holds": promise.holds, "text": str(promise)}
         print(json.dumps({"proof": told, "promise": said, "audit": found.to_dict()}, indent=1))
     else:
         print(found)
-        print(f"\nproof: risk {proof.objective:.6f}, and none below {proof.bound:.6f} (gap {proof.gap:.1e})")
+        print()
+        print(visible(f"proof: {proof}."))
         print(promise or "nothing is promised of new rows; --confidence 0.95 would")
         print(visible(f"model: {out}"))
     if report is not None:
