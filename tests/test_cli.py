@@ -298,7 +298,7 @@ def test_of_a_trained_classifier_only_the_bound_is_told(loans, capsys, tmp_path)
     _, told, _ = run(capsys, *asked, "--method", "in", "--json", "--out", tmp_path / "m.eh")
     proof = json.loads(told)["proof"]
     assert (proof["risk"], proof["violation"]) == (None, None)
-    assert f"below {proof['bound']:.6f}; what it attains itself is for an audit to say" in proof["text"]
+    assert f"below {proof['bound']:.6f}; what it attains is for an audit to say" in proof["text"]
 
 
 def test_a_spoilt_model_file_is_refused(loans, capsys, tmp_path):
@@ -361,6 +361,126 @@ def test_a_wrong_frontier_is_one_sentence(loans, capsys, arguments, message):
     assert (code, out) == (FAILED, "")
     assert message in err
     assert err.count("\n") == 1
+
+
+@pytest.fixture
+def only_reads(monkeypatch):
+    """A call that should be refused before anything is learned."""
+
+    def fit(*_, **__):
+        raise AssertionError("something was learned")
+
+    monkeypatch.setattr("evenhand.FairPostprocessor.fit", fit)
+
+
+def without_some_labels(table):
+    return table.with_columns(paid=pl.when(pl.col("id") > 4).then(pl.col("paid")))
+
+
+def with_other_labels(table):
+    return table.with_columns(paid=pl.col("paid").str.to_uppercase())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (without_some_labels, "'paid' of t.csv is missing in 5 of 1,000 rows"),
+        (lambda table: table.head(0), "t.csv has no rows"),
+        (lambda table: table.head(1), "'paid' of t.csv has only one class"),
+        (lambda table: table.with_columns(paid=pl.col("id") % 3), "'paid' of t.csv has 3 classes"),
+    ],
+    ids=["missing labels", "no rows", "one row", "three labels"],
+)
+@pytest.mark.parametrize("command", ["fit", "frontier"])
+@pytest.mark.usefixtures("only_reads")
+def test_rows_that_cannot_be_learned_from(loans, capsys, tmp_path, *, command, change, message):
+    change(pl.read_csv(loans / "train.csv")).write_csv(tmp_path / "t.csv")
+    asked = [command, tmp_path / "t.csv", "--target", "paid", "--sensitive", "sex", "--out", tmp_path / "m"]
+    code, out, err = run(capsys, *asked, *(["--difference", "0.4"] if command == "fit" else []))
+    assert (code, out) == (FAILED, "")
+    assert message in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda table: table.drop("income"), "test.csv has no column 'income'"),
+        (lambda table: table.head(0), "test.csv has no rows"),
+        (without_some_labels, "'paid' of test.csv is missing in 5"),
+        (with_other_labels, "'paid' is 'NO' or 'YES' in test.csv, but 'no' or 'yes' in train.csv"),
+        (lambda table: table.filter(paid="yes"), "'paid' of test.csv has only one class ('yes')"),
+    ],
+    ids=["no feature", "no rows", "missing labels", "other labels", "one label"],
+)
+@pytest.mark.usefixtures("only_reads")
+def test_a_file_that_cannot_be_judged_on_is_named(loans, capsys, tmp_path, change, message):
+    change(pl.read_csv(loans / "train.csv")).write_csv(tmp_path / "test.csv")
+    asked = ["fit", loans / "train.csv", "--target", "paid", "--sensitive", "sex", "--difference", "0.4"]
+    code, _, err = run(capsys, *asked, "--test", tmp_path / "test.csv", "--out", tmp_path / "m.eh")
+    assert code == FAILED
+    assert message in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("share", "message"),
+    [("0.0001", "leaves 1 of 1,000 rows to judge on"), ("0.9999", "none to learn from")],
+)
+@pytest.mark.usefixtures("only_reads")
+def test_both_parts_need_both_labels(loans, capsys, tmp_path, share, message):
+    asked = ["fit", loans / "train.csv", "--target", "paid", "--sensitive", "sex", "--difference", "0.4"]
+    code, _, err = run(capsys, *asked, "--test-share", share, "--out", tmp_path / "m.eh")
+    assert code == FAILED
+    assert f"--test-share {share}" in err
+    assert message in err
+
+
+def test_a_test_file_may_have_more_columns_in_another_order(loans, capsys, tmp_path):
+    table = pl.read_csv(loans / "train.csv")
+    table.select("paid", "job", pl.lit(1).alias("more"), "income", "sex", "id").write_csv(tmp_path / "t.csv")
+    asked = ["fit", loans / "train.csv", "--target", "paid", "--sensitive", "sex", "--difference", "0.4"]
+    code, told, _ = run(capsys, *asked, "--test", tmp_path / "t.csv", "--out", tmp_path / "m.eh")
+    assert code in (0, UNDECIDED)
+    assert "Audit of 1000 rows" in told.replace(",", "")
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_no_rows_are_decided_as_no_rows(loans, capsys, tmp_path, suffix):
+    import evenhand as eh
+
+    table = pl.read_csv(loans / "train.csv")
+    fair = eh.FairPostprocessor(constraint=eh.DemographicParity(difference=0.3), sensitive_features="sex")
+    eh.save(fair.fit(table.drop("paid"), table["paid"]), tmp_path / "m.eh")
+    out = tmp_path / f"d.{suffix}"
+    getattr(pl.read_csv(loans / "new.csv").head(0), f"write_{suffix}")(tmp_path / f"new.{suffix}")
+    code, told, _ = run(capsys, "predict", tmp_path / "m.eh", tmp_path / f"new.{suffix}", "--out", out)
+    assert (code, told) == (0, f"0 rows decided: {out}\n")
+    decided = getattr(pl, f"read_{suffix}")(out)
+    assert decided.columns == ["id", "sex", "income", "job", "decision", "probability"]
+    assert decided.height == 0
+    if suffix == "parquet":
+        assert decided.schema["decision"] == pl.String
+        assert decided.schema["income"] == pl.Float64
+
+
+def test_a_positive_label_is_found_as_it_is_written(capsys, tmp_path):
+    rows = {"b": [True, False, False, True], "f": [1.0, 2.0, 2.0, 1.0], "s": ["u", "v", "u", "v"]}
+    pl.DataFrame(rows).write_csv(tmp_path / "t.csv")
+    for column, positive in (("b", "true"), ("b", "True"), ("f", "1"), ("f", "1.0")):
+        asked = ["audit", tmp_path / "t.csv", "--prediction", column, "--sensitive", "s"]
+        code, told, _ = run(capsys, *asked, "--positive", positive, "--label", column, "--json")
+        assert code == 0
+        assert json.loads(told)["groups"][0]["rates"]["error rate"]["value"] == 0
+        assert json.loads(told)["groups"][0]["selected"] == 2
+
+
+def test_a_column_may_have_a_comma_in_its_name(capsys, tmp_path):
+    rows = {"p": [0, 1, 1, 0] * 5, "job, title": ["a", "b"] * 10, "sex": ["F", "M", "M", "F"] * 5}
+    pl.DataFrame(rows).write_csv(tmp_path / "t.csv")
+    asked = ["audit", tmp_path / "t.csv", "--prediction", "p", "--sensitive", "job, title"]
+    assert "by job, title." in run(capsys, *asked)[1]
+    assert "by job, title, sex." in run(capsys, *asked, "--sensitive", "sex")[1]
 
 
 def test_a_test_file_instead_of_a_share(loans, capsys, tmp_path):

@@ -111,7 +111,7 @@ class Claim:
         if self.risk is None or self.violation is None:
             said = (
                 f"on the posteriors that trained this classifier, none that satisfies {self.requirement!r} "
-                f"has a {self.risk_name} below {self.bound:.6f}; what it attains itself is for an audit to say"
+                f"has a {self.risk_name} below {self.bound:.6f}; what it attains is for an audit to say"
             )
         else:
             said = (
@@ -120,7 +120,10 @@ class Claim:
                 f"{max(self.risk - self.bound, 0.0):.1e} more, and is off the requirement by "
                 f"{self.violation:.1e}"
             )
-        tighter = f". That requirement is tighter than what was asked for, {self.asked!r}, so that a promise can be given"
+        tighter = (
+            f". That requirement is tighter than what was asked for, {self.asked!r}, so that a promise can "
+            "be given"
+        )
         return said + (tighter if self.tightened else "")
 
 

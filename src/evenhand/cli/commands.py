@@ -25,14 +25,12 @@ from evenhand.cli.options import (
     Manner,
     Names,
     Tolerance,
-    as_value,
     check_confidence,
     check_paths,
-    divided,
-    examples,
     names_in,
     requirement,
 )
+from evenhand.cli.rows import as_value, divided, examples, read_rows
 from evenhand.cli.telling import tell, visible
 
 __all__ = ["app"]
@@ -71,7 +69,7 @@ def audit(
     prediction
         Column of decisions: labels, or probabilities of a positive decision.
     sensitive
-        Columns of sensitive features, with commas between them.
+        Columns of sensitive features, with commas between them, or the option several times.
     label
         Column of true labels. Without it, only how often groups are selected can be looked at.
     weight
@@ -92,9 +90,9 @@ def audit(
     if min_count < 0:
         raise InputError(f"--min-count should be 0 or more, but is {min_count}.")
     check_paths([table], [report], force=manner.force)
-    features = names_in(sensitive)
+    features = names_in(sensitive, import_module("evenhand.files").columns_in(table))
     optional = [name for name in (label, weight, before) if name is not None]
-    frame = import_module("evenhand.files").read_table(table, [prediction, *optional, *features])
+    frame = read_rows(table, [prediction, *optional, *features])
 
     def column(name: str | None) -> Any:
         return None if name is None else frame.get_column(name)
@@ -153,7 +151,7 @@ def frontier(
     (X, y), test = learning.parts(table)
     curve = rooms.frontier(
         {
-            name: learning.classifier(y, constraint=constraint, aware=name == "aware")
+            name: learning.classifier(X, y, constraint=constraint, aware=name == "aware")
             for name in (["blind", "aware"] if aware else ["blind"])
         },
         X,
@@ -209,7 +207,7 @@ def fit(
     learning.check(table)
     rooms = import_module("evenhand")
     (X, y), (X_test, y_test) = learning.parts(table)
-    model = learning.classifier(y, constraint=constraint, aware=aware, confidence=confidence).fit(X, y)
+    model = learning.classifier(X, y, constraint=constraint, aware=aware, confidence=confidence).fit(X, y)
     found = rooms.audit(
         y_test,
         model.predict(X_test),
@@ -288,7 +286,8 @@ def predict(
     def decided() -> Any:
         for piece in files.read_pieces(table, rows):
             X = piece.select([name for name in wanted if name in there])
-            yield files.with_decisions(piece, kept.predict(X), kept.predict_proba(X)[:, 1])
+            decisions, chances = (kept.predict(X), kept.predict_proba(X)[:, 1]) if len(X) else ([], [])
+            yield files.with_decisions(piece, decisions, chances, kept.classes_)
 
     count = files.write_pieces(out, decided(), safe=not formulas)
     print(visible(f"{count:,} rows decided: {out}"))

@@ -1,0 +1,76 @@
+"""Rows to learn from and to judge on, and what is wrong with them, found out before anything is learned."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from evenhand.exceptions import InputError
+
+__all__ = ["as_value", "divided", "examples", "read_rows", "to_judge_on", "two_labels"]
+
+
+def read_rows(path: Path, wanted: list[str] | None = None) -> Any:
+    """Read a file that has rows."""
+    frame = import_module("evenhand.files").read_table(path, wanted)
+    if not frame.height:
+        raise InputError(f"{path.name} has no rows.")
+    return frame
+
+
+def examples(path: Path, target: str) -> tuple[Any, Any]:
+    """Read features and labels."""
+    frame = read_rows(path)
+    return frame.drop(target), frame.get_column(target)
+
+
+def two_labels(path: Path, y: Any, positive: str | None = None) -> list[Any]:
+    """Give the two labels of a file, the positive one last, or say what is wrong with them."""
+    chosen = None if positive is None else as_value(y, positive)
+    read = import_module("evenhand.data").read_labels
+    found: list[Any] = read(y, pos_label=chosen, what=f"{y.name!r} of {path.name}").classes.tolist()
+    return found
+
+
+def to_judge_on(test: Path, target: str, *, table: Path, X: Any, y: Any) -> tuple[Any, Any]:
+    """Read the file to judge on: the columns that are learned from, and the same two labels."""
+    X_test, y_test = examples(test, target)
+    known, there = two_labels(table, y), two_labels(test, y_test)
+    if set(known) != set(there):
+        raise InputError(
+            f"{target!r} is {there[0]!r} or {there[1]!r} in {test.name}, but {known[0]!r} or {known[1]!r} in "
+            f"{table.name}: write the labels alike."
+        )
+    return X_test.select(X.columns), y_test
+
+
+def divided(X: Any, y: Any, share: float) -> list[tuple[Any, Any]]:
+    """Divide rows into those to learn from and a share to judge on, the same every time."""
+    split = import_module("sklearn.model_selection").train_test_split
+    chosen = {"test_size": share, "random_state": 0}
+    try:
+        parts = split(range(len(y)), **chosen, stratify=y.cast(str).to_list())
+    except ValueError:  # a label that is there once
+        try:
+            parts = split(range(len(y)), **chosen)
+        except ValueError:
+            raise InputError(
+                f"--test-share {share:g} of {len(y):,} rows leaves none to learn from or none to judge on."
+            ) from None
+    for rows, purpose in zip(parts, ("learn from", "judge on"), strict=True):
+        if y[rows].n_unique() < 2:
+            raise InputError(
+                f"--test-share {share:g} leaves {len(rows):,} of {len(y):,} rows to {purpose}, all with the "
+                "same label: choose a share that leaves both labels."
+            )
+    return [(X[sorted(rows)], y[sorted(rows)]) for rows in parts]
+
+
+def as_value(column: Any, text: str) -> Any:
+    """Read the text of an option as a value of a column: true is True, and 1 is 1.0."""
+    values = column.unique().drop_nulls().to_list()
+    same = [value for value in values if str(value) == text]
+    same += [value for value in values if isinstance(value, bool) and str(value).lower() == text.lower()]
+    same += [value for value in values if isinstance(value, float) and repr(value) == f"{text}.0"]
+    return same[0] if same else text
