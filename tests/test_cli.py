@@ -8,7 +8,9 @@ import polars as pl
 import pytest
 
 from evenhand.cli import FAILED, UNDECIDED, VIOLATED, main
+from evenhand.cli.telling import in_options
 from evenhand.datasets import load_compas
+from evenhand.exceptions import InputError
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +117,15 @@ def test_a_report_is_written_and_not_overwritten(folder, capsys, tmp_path):
         (["--prediction", "zzz", "--sensitive", "sex"], "has no column 'zzz': it has 'y', 'apart'"),
         (["--prediction", "apart", "--sensitive", " , "], "--sensitive should name columns"),
         (["--prediction", "apart", "--sensitive", "chance"], "distinct values"),
-        (["--prediction", "race", "--sensitive", "sex"], "y_pred"),
+        (["--prediction", "race", "--sensitive", "sex"], "'race' has 3 values ('"),
+        (["--prediction", "race", "--label", "y", "--sensitive", "sex"], "--prediction holds '"),
+        (["--prediction", "apart", "--label", "race", "--sensitive", "sex"], "--label has 3 classes"),
+        (["--prediction", "apart", "--weight", "race", "--sensitive", "sex"], "--weight should be numbers"),
+        (["--prediction", "apart", "--before", "answer", "--sensitive", "sex"], "--before holds 'no'"),
+        (
+            ["--prediction", "apart", "--label", "y", "--sensitive", "sex", "--positive", "7"],
+            "--positive '7' is not a value of --label",
+        ),
         (
             ["--prediction", "apart", "--sensitive", "sex", "--difference", "0.1", "--ratio", "0.8"],
             "give --difference or --ratio, not both",
@@ -473,6 +483,68 @@ def test_a_positive_label_is_found_as_it_is_written(capsys, tmp_path):
         assert code == 0
         assert json.loads(told)["groups"][0]["rates"]["error rate"]["value"] == 0
         assert json.loads(told)["groups"][0]["selected"] == 2
+
+
+def test_the_decision_that_sorts_last_is_positive(folder, capsys, tmp_path):
+    asked = ["--sensitive", "sex", "--json"]
+    told = [
+        run(capsys, "audit", folder / "p.csv", "--prediction", "answer", *asked, *more)[1]
+        for more in ([], ["--positive", "yes"])
+    ]
+    assert told[0] == told[1]
+    pl.DataFrame({"p": ["no", "no"], "sex": ["F", "M"]}).write_csv(tmp_path / "t.csv")
+    code, _, err = run(capsys, "audit", tmp_path / "t.csv", "--prediction", "p", *asked)
+    assert code == FAILED
+    assert "'p' holds only 'no': say which is positive with --positive" in err
+
+
+def test_names_in_quotes_are_not_options():
+    with pytest.raises(InputError, match=r"^'y_true' of y_true\.csv"), in_options():
+        raise InputError("'y_true' of y_true.csv is missing.")
+
+
+def test_a_missing_sensitive_value_can_be_a_group(loans, capsys, tmp_path):
+    page, model = tmp_path / "r.html", tmp_path / "m.eh"
+    about = ["--sensitive", "job", "--difference", "0.4"]
+    calls = [
+        ["audit", loans / "train.csv", "--prediction", "paid", *about],
+        ["fit", loans / "train.csv", "--target", "paid", *about, "--aware", "--out", model, "--report", page],
+        ["frontier", loans / "train.csv", "--target", "paid", "--tolerances", "3", *about[:2]],
+    ]
+    for call in calls:
+        code, out, err = run(capsys, *call)
+        assert (code, out) == (FAILED, "")
+        assert "Fill them in, drop them, or use --missing own-group.\n" in err
+        assert run(capsys, *call, "--missing", "own-group")[0] in (0, UNDECIDED)
+    assert "job=(missing)" in page.read_text("utf-8")
+
+
+UNREAD = """
+import os, sys
+from evenhand.cli import main
+read, write = os.pipe()
+os.close(read)
+os.dup2(write, 1)
+main(sys.argv[1:])
+"""
+
+
+def test_a_pipe_that_nobody_reads_is_no_error(folder, tmp_path):
+    """As with head: the page is written all the same, and the exit code is that of the audit."""
+    page = tmp_path / "r.html"
+    asked = ["audit", folder / "p.csv", "--prediction", "apart", "--sensitive", "sex", "--report", page]
+    command = [sys.executable, "-c", UNREAD, *map(str, asked), "--difference", "0.05"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603
+    assert (done.returncode, done.stderr) == (VIOLATED, f"The same as a page: {page}\n")
+    assert page.exists()
+
+
+def test_a_pipe_that_closes_elsewhere_has_a_code_of_its_own(folder, capsys, monkeypatch):
+    def closed(*_, **__):
+        raise BrokenPipeError
+
+    monkeypatch.setattr("evenhand.cli.running.app", closed)
+    assert run(capsys, "--help") == (141, "", "")
 
 
 def test_a_column_may_have_a_comma_in_its_name(capsys, tmp_path):

@@ -30,8 +30,8 @@ from evenhand.cli.options import (
     names_in,
     requirement,
 )
-from evenhand.cli.rows import as_value, divided, examples, read_rows
-from evenhand.cli.telling import tell, visible
+from evenhand.cli.rows import as_value, divided, examples, last_decision, read_rows
+from evenhand.cli.telling import in_options, say, tell, visible
 
 __all__ = ["app"]
 
@@ -97,18 +97,24 @@ def audit(
     def column(name: str | None) -> Any:
         return None if name is None else frame.get_column(name)
 
-    found = import_module("evenhand.auditing.audit").audit(
-        column(label),
-        column(prediction),
-        {name: column(name) for name in features},
-        constraint=constraint,
-        before=column(before),
-        sample_weight=column(weight),
-        pos_label=None if positive is None else as_value(column(label or prediction), positive),
-        confidence=confidence,
-        min_count=min_count,
-    )
-    print(json.dumps(found.to_dict(), indent=1) if manner.as_json else found)
+    if positive is None and label is None:
+        chosen = last_decision(column(prediction))
+    else:
+        chosen = None if positive is None else as_value(column(label or prediction), positive)
+    with in_options():
+        found = import_module("evenhand.auditing.audit").audit(
+            column(label),
+            column(prediction),
+            {name: column(name) for name in features},
+            constraint=constraint,
+            before=column(before),
+            sample_weight=column(weight),
+            pos_label=chosen,
+            confidence=confidence,
+            missing=compared.policy,
+            min_count=min_count,
+        )
+    say(json.dumps(found.to_dict(), indent=1) if manner.as_json else found)
     if report is not None:
         found.to_html(report, title=f"Audit of {table.name}")
         tell(f"The same as a page: {report}")
@@ -148,19 +154,22 @@ def frontier(
     check_paths([table, learning.test], [out], force=manner.force)
     learning.check(table)
     rooms = import_module("evenhand")
-    (X, y), test = learning.parts(table)
-    curve = rooms.frontier(
-        {
-            name: learning.classifier(X, y, constraint=constraint, aware=name == "aware")
-            for name in (["blind", "aware"] if aware else ["blind"])
-        },
-        X,
-        y,
-        test=test,
-        tolerances=tolerances,
-        verbose=True,
-    )
-    print(json.dumps(curve.to_dict(), indent=1) if manner.as_json else curve)
+    with in_options():
+        (X, y), test = learning.parts(table)
+        curve = rooms.frontier(
+            {
+                name: learning.classifier(
+                    X, y, constraint=constraint, aware=name == "aware", missing=compared.policy
+                )
+                for name in (["blind", "aware"] if aware else ["blind"])
+            },
+            X,
+            y,
+            test=test,
+            tolerances=tolerances,
+            verbose=True,
+        )
+    say(json.dumps(curve.to_dict(), indent=1) if manner.as_json else curve)
     if out is not None:
         middle = curve.points[len(curve.points) // 2]
         shown = import_module("evenhand.auditing.audit").audit_of(middle.counted)
@@ -206,15 +215,18 @@ def fit(
     check_paths([table, learning.test], [out, report], force=manner.force)
     learning.check(table)
     rooms = import_module("evenhand")
-    (X, y), (X_test, y_test) = learning.parts(table)
-    model = learning.classifier(X, y, constraint=constraint, aware=aware, confidence=confidence).fit(X, y)
-    found = rooms.audit(
-        y_test,
-        model.predict(X_test),
-        X_test.select(model.sensitive_features),
-        constraint=constraint,
-        pos_label=model.classes_[1],
-    )
+    settings = {"aware": aware, "confidence": confidence, "missing": compared.policy}
+    with in_options():
+        (X, y), (X_test, y_test) = learning.parts(table)
+        model = learning.classifier(X, y, constraint=constraint, **settings).fit(X, y)
+        found = rooms.audit(
+            y_test,
+            model.predict(X_test),
+            X_test.select(model.sensitive_features),
+            constraint=constraint,
+            pos_label=model.classes_[1],
+            missing=compared.policy,
+        )
     share = learning.share if learning.test is None else None
     source = import_module("evenhand.persistence").Source(table.name, learning.target, share)
     rooms.save(model, out, overwrite=manner.force, source=source)
@@ -229,13 +241,12 @@ def fit(
             "violation": proof.violation,
         }
         said = None if promise is None else {"holds": promise.holds, "text": str(promise)}
-        print(json.dumps({"proof": told, "promise": said, "audit": found.to_dict()}, indent=1))
+        say(json.dumps({"proof": told, "promise": said, "audit": found.to_dict()}, indent=1))
     else:
-        print(found)
-        print()
-        print(visible(f"proof: {proof}."))
-        print(promise or "nothing is promised of new rows; --confidence 0.95 would")
-        print(visible(f"model: {out}"))
+        say(f"{found}\n")
+        say(visible(f"proof: {proof}."))
+        say(promise or "nothing is promised of new rows; --confidence 0.95 would")
+        say(visible(f"model: {out}"))
     if report is not None:
         rooms.write_report(report, found, model=model, test=(X_test, y_test), title=f"Model of {table.name}")
         tell(f"The same as a page: {report}")
@@ -290,7 +301,7 @@ def predict(
             yield files.with_decisions(piece, decisions, chances, kept.classes_)
 
     count = files.write_pieces(out, decided(), safe=not formulas)
-    print(visible(f"{count:,} rows decided: {out}"))
+    say(visible(f"{count:,} rows decided: {out}"))
     return 0
 
 
@@ -320,7 +331,7 @@ def verify(model: Path, /, *, data: Path | None = None, as_json: Json = False) -
         with warnings.catch_warnings(category=UserWarning, action="ignore"):  # told already
             found = persistence.verify(model, data=rows)
     if as_json:
-        print(json.dumps(asdict(found), indent=1))
+        say(json.dumps(asdict(found), indent=1))
     else:
         lines = {
             "file": "complete and unaltered" if found.ok else found.problem,
@@ -337,7 +348,7 @@ def verify(model: Path, /, *, data: Path | None = None, as_json: Json = False) -
         }
         for name, text in lines.items():
             if text:
-                print(visible(f"{name:<13} {text}"))
+                say(visible(f"{name:<13} {text}"))
     if not found.ok:
         return FAILED
     return 0 if found.proof is None or found.proof.confirmed else VIOLATED

@@ -57,6 +57,14 @@ class Comparison:
     groups: Literal["intersectional", "independent"] = "intersectional"
     """Compare every combination of sensitive values, or each feature by itself."""
 
+    missing: Literal["error", "own-group"] = "error"
+    """What a missing sensitive value does: it is refused, or makes a group of its own."""
+
+    @property
+    def policy(self) -> str:
+        """For missing values, as the library calls it."""
+        return self.missing.replace("-", "_")
+
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from evenhand.exceptions import InputError
 
-__all__ = ["as_value", "divided", "examples", "read_rows", "to_judge_on", "two_labels"]
+__all__ = ["as_value", "divided", "examples", "last_decision", "read_rows", "to_judge_on", "two_labels"]
 
 
 def read_rows(path: Path, wanted: list[str] | None = None) -> Any:
@@ -74,3 +74,16 @@ def as_value(column: Any, text: str) -> Any:
     same += [value for value in values if isinstance(value, bool) and str(value).lower() == text.lower()]
     same += [value for value in values if isinstance(value, float) and repr(value) == f"{text}.0"]
     return same[0] if same else text
+
+
+def last_decision(column: Any) -> Any:
+    """Give the decision that sorts last, where there are two; None for 0 and 1 and for probabilities."""
+    values = column.unique().drop_nulls().sort().to_list()
+    if column.dtype.is_float() or all(value in (0, 1) for value in values):
+        return None
+    if len(values) == 2:
+        return values[1]
+    shown = ", ".join(map(repr, values[:5])) + (", ..." if len(values) > 5 else "")
+    if len(values) == 1:
+        raise InputError(f"{column.name!r} holds only {shown}: say which is positive with --positive.")
+    raise InputError(f"{column.name!r} has {len(values)} values ({shown}), but a decision has two.")
