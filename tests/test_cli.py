@@ -265,12 +265,43 @@ def test_the_proof_is_computed_again_from_the_file_of_the_fit(loans, capsys, tmp
         assert "proof         proven on 750 rows" in told
     code, told, _ = run(capsys, "verify", model, "--data", tmp_path / "other.csv", "--json")
     assert code == VIOLATED
-    assert json.loads(told)["proof"]["verdict"].endswith("there are 450 of them and not 750.")
+    assert json.loads(told)["proof"]["verdict"].endswith("there are 600 of them and not 1,000.")
     code, told, err = run(capsys, "verify", model, "--data", loans / "new.csv")
     assert (code, told) == (FAILED, "")
     assert "has no column 'paid'" in err
     run(capsys, *asked, "--out", model, "--force", "--test", tmp_path / "other.csv")
     assert "proven on 1,000 rows" in run(capsys, "verify", model, "--data", loans / "train.csv")[1]
+
+
+def test_what_is_other_in_a_file_is_what_is_told(loans, capsys, tmp_path):
+    table, path, model = pl.read_csv(loans / "train.csv"), tmp_path / "t.csv", tmp_path / "m.eh"
+    asked = ["fit", loans / "train.csv", "--target", "paid", "--sensitive", "sex", "--difference", "0.2"]
+    run(capsys, *asked, "--out", model)
+    flipped = pl.when(pl.col("id") == 5).then(pl.lit("yes")).otherwise(pl.lit("no"))
+    others = {
+        "their labels are others, or in another order": [
+            table.with_columns(paid=pl.when(pl.col("id") < 20).then(flipped).otherwise(pl.col("paid"))),
+            table.with_columns(paid=pl.col("paid").str.to_uppercase()),
+            table.with_columns(paid=pl.lit("yes")),
+            table.with_columns(paid=pl.when(pl.col("id") > 9).then(pl.col("paid"))),
+            table.reverse(),
+        ],
+        "their features are others": [table.with_columns(pl.col("income") + 1)],
+        "there are 1,001 of them and not 1,000": [pl.concat([table, table.head(1)])],
+        "there is no column 'job' and the fit had no column 'work'": [table.rename({"job": "work"})],
+        "there is no column 'sex'": [table.drop("sex")],
+        "the fit had no column 'more'": [table.with_columns(more=1)],
+    }
+    for message, tables in others.items():
+        for other in tables:
+            other.write_csv(path)
+            code, told, err = run(capsys, "verify", model, "--data", path)
+            assert (code, err) == (VIOLATED, "")
+            assert told.endswith(f"not confirmed: these are not the rows of the fit, {message}.\n")
+    table.select(reversed(table.columns)).write_csv(path)
+    code, told, _ = run(capsys, "verify", model, "--data", path)
+    assert code == 0
+    assert "proven on 750 rows" in told
 
 
 def test_a_model_of_no_file_is_proven_in_python(loans, capsys, tmp_path):

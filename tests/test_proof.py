@@ -189,6 +189,17 @@ def test_other_rows_are_found_out_before_any_work(tmp_path, monkeypatch):
     assert told(sensitive=turned) == "their groups are others."
 
 
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_columns_are_found_by_name(kind, tmp_path):
+    columns = {"x0": TRAIN.X[:, 0], "x1": TRAIN.X[:, 0] ** 2}
+    model = fitted(X=kind(columns))
+    turned = kind(dict(reversed(columns.items())))
+    assert proof_of(model, tmp_path, data=(turned, TRAIN.y)).confirmed
+    renamed = kind({f"z{name}": column for name, column in columns.items()})
+    verdict = proof_of(model, tmp_path, data=(renamed, TRAIN.y)).verdict
+    assert "there is no column 'x0', 'x1' and the fit had no column 'zx0', 'zx1'" in verdict
+
+
 def test_what_is_drawn_without_a_seed_is_told_of(tmp_path):
     proof = proof_of(fitted(estimator=RandomForestClassifier(3)), tmp_path)
     assert not proof.confirmed

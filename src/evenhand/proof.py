@@ -19,7 +19,7 @@ from sklearn.base import clone
 from evenhand.classifier import Evidence, FairClassifier, as_posteriors, counted
 from evenhand.columns import blocks
 from evenhand.exceptions import EvenhandWarning, InputError
-from evenhand.features import person_tokens
+from evenhand.features import column_names, has_names, ordered_columns, person_tokens
 from evenhand.guarantee import run_tests
 from evenhand.inprocess import FairInprocessor
 from evenhand.notions import Constraint
@@ -169,6 +169,9 @@ def prove(model: FairClassifier, X: Any, y: Any, sensitive_features: Any, sample
     stored = model.certificate_
     if not hasattr(model, "fitted_to_"):
         return Proof(False, "not confirmed: the model does not tell which rows it was fitted to.", stored)
+    X, other = _in_order(model, X)
+    if other is not None:
+        return Proof(False, f"not confirmed: these are not the rows of the fit, {other}.", stored)
     again = clone(model)
     holdout = model.holdout if isinstance(model, FairPostprocessor) else None
     with warnings.catch_warnings():
@@ -261,6 +264,18 @@ def _compare(model: Any, evidence: Evidence) -> tuple[Certificate | None, list[s
     if evidence.reserved is not None:
         problems += _compare_promise(model, evidence.reserved)
     return found, problems
+
+
+def _in_order(model: FairClassifier, X: Any) -> tuple[Any, str | None]:
+    """Put the columns of a table in the order of the fit, or say which are others."""
+    names = list(getattr(model, "feature_names_in_", ()))
+    there = column_names(X) if names and has_names(X) else names
+    lacking = [name for name in names if name not in there]
+    more = [name for name in there if name not in names]
+    if lacking or more:
+        told = (("there is no column", lacking), ("the fit had no column", more))
+        return X, " and ".join(f"{words} {', '.join(map(repr, some[:5]))}" for words, some in told if some)
+    return (X if there == names else ordered_columns(X, names)), None
 
 
 def _asked(model: Any) -> Constraint:

@@ -30,7 +30,7 @@ from evenhand.cli.options import (
     names_in,
     requirement,
 )
-from evenhand.cli.rows import as_value, divided, examples, last_decision, read_rows
+from evenhand.cli.rows import as_value, last_decision, learned_from, read_rows, source_of
 from evenhand.cli.telling import in_options, say, tell, visible
 
 __all__ = ["app"]
@@ -215,6 +215,7 @@ def fit(
     check_paths([table, learning.test], [out, report], force=manner.force)
     learning.check(table)
     rooms = import_module("evenhand")
+    source = source_of(table, learning.target, None if learning.test else learning.share)
     settings = {"aware": aware, "confidence": confidence, "missing": compared.policy}
     with in_options():
         (X, y), (X_test, y_test) = learning.parts(table)
@@ -227,8 +228,6 @@ def fit(
             pos_label=model.classes_[1],
             missing=compared.policy,
         )
-    share = learning.share if learning.test is None else None
-    source = import_module("evenhand.persistence").Source(table.name, learning.target, share)
     rooms.save(model, out, overwrite=manner.force, source=source)
     proof, promise = import_module("evenhand.proof").claimed(model), model.promise_
     if manner.as_json:
@@ -322,14 +321,19 @@ def verify(model: Path, /, *, data: Path | None = None, as_json: Json = False) -
     as_json
         Print JSON instead of text.
     """
-    from dataclasses import asdict  # noqa: PLC0415
+    from dataclasses import asdict, replace  # noqa: PLC0415
 
     persistence = import_module("evenhand.persistence")
     found = persistence.verify(model)
     if found.ok and data is not None:
-        rows = _learned_from(data, found.source)
+        rows = learned_from(data, found.source)
         with warnings.catch_warnings(category=UserWarning, action="ignore"):  # told already
-            found = persistence.verify(model, data=rows)
+            if isinstance(rows, str):
+                stored = persistence.load(model).certificate_
+                told = f"not confirmed: these are not the rows of the fit, {rows}."
+                found = replace(found, proof=persistence.Proof(False, told, stored))
+            else:
+                found = persistence.verify(model, data=rows)
     if as_json:
         say(json.dumps(asdict(found), indent=1))
     else:
@@ -352,19 +356,6 @@ def verify(model: Path, /, *, data: Path | None = None, as_json: Json = False) -
     if not found.ok:
         return FAILED
     return 0 if found.proof is None or found.proof.confirmed else VIOLATED
-
-
-def _learned_from(path: Path, source: Any) -> tuple[Any, Any]:
-    """Find the rows again that `fit` learned from."""
-    if source is None:
-        raise InputError(
-            "this model was not made by evenhand fit, so that it does not tell which rows of a file it was "
-            "fitted to: use evenhand.verify(path, data=(X, y)) in Python."
-        )
-    files = import_module("evenhand.files")
-    files.refuse_strange(path, [source.target], files.columns_in(path))
-    X, y = examples(path, source.target)
-    return (X, y) if source.test_share is None else divided(X, y, source.test_share)[0]
 
 
 @app.command

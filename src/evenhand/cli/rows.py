@@ -1,4 +1,4 @@
-"""Rows to learn from and to judge on, and what is wrong with them, found out before anything is learned."""
+"""Rows of files: what is wrong with them is found out before anything is learned."""
 
 from __future__ import annotations
 
@@ -8,7 +8,17 @@ from typing import Any
 
 from evenhand.exceptions import InputError
 
-__all__ = ["as_value", "divided", "examples", "last_decision", "read_rows", "to_judge_on", "two_labels"]
+__all__ = [
+    "as_value",
+    "divided",
+    "examples",
+    "last_decision",
+    "learned_from",
+    "read_rows",
+    "source_of",
+    "to_judge_on",
+    "two_labels",
+]
 
 
 def read_rows(path: Path, wanted: list[str] | None = None) -> Any:
@@ -65,6 +75,29 @@ def divided(X: Any, y: Any, share: float) -> list[tuple[Any, Any]]:
                 "same label: choose a share that leaves both labels."
             )
     return [(X[sorted(rows)], y[sorted(rows)]) for rows in parts]
+
+
+def source_of(table: Path, target: str, share: float | None) -> Any:
+    """Note by what `verify` finds the rows of a fit again."""
+    y = read_rows(table, [target]).get_column(target)
+    digest = import_module("evenhand.fingerprint").digest_of(y)
+    return import_module("evenhand.persistence").Source(table.name, target, share, len(y), digest)
+
+
+def learned_from(path: Path, source: Any) -> tuple[Any, Any] | str:
+    """Find the rows again that `fit` learned from, or say why they are not there."""
+    if source is None:
+        raise InputError(
+            "this model was not made by evenhand fit, so that it does not tell which rows of a file it was "
+            "fitted to: use evenhand.verify(path, data=(X, y)) in Python."
+        )
+    files = import_module("evenhand.files")
+    files.refuse_strange(path, [source.target], files.columns_in(path))
+    X, y = examples(path, source.target)
+    other: str | None = source.difference(y)
+    if other is not None:
+        return other
+    return (X, y) if source.test_share is None else divided(X, y, source.test_share)[0]
 
 
 def as_value(column: Any, text: str) -> Any:
