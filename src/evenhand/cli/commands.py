@@ -247,7 +247,10 @@ def fit(
         say(promise or "nothing is promised of new rows; --confidence 0.95 would")
         say(visible(f"model: {out}"))
     if report is not None:
-        rooms.write_report(report, found, model=model, test=(X_test, y_test), title=f"Model of {table.name}")
+        with in_options():
+            rooms.write_report(
+                report, found, model=model, test=(X_test, y_test), title=f"Model of {table.name}"
+            )
         tell(f"The same as a page: {report}")
     return code_of(found)
 
