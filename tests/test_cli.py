@@ -8,7 +8,9 @@ import polars as pl
 import pytest
 
 from evenhand.cli import FAILED, UNDECIDED, VIOLATED, main
+from evenhand.cli.telling import in_options
 from evenhand.datasets import load_compas
+from evenhand.exceptions import InputError
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +117,15 @@ def test_a_report_is_written_and_not_overwritten(folder, capsys, tmp_path):
         (["--prediction", "zzz", "--sensitive", "sex"], "has no column 'zzz': it has 'y', 'apart'"),
         (["--prediction", "apart", "--sensitive", " , "], "--sensitive should name columns"),
         (["--prediction", "apart", "--sensitive", "chance"], "distinct values"),
-        (["--prediction", "race", "--sensitive", "sex"], "y_pred"),
+        (["--prediction", "race", "--sensitive", "sex"], "'race' has 3 values ('"),
+        (["--prediction", "race", "--label", "y", "--sensitive", "sex"], "--prediction holds '"),
+        (["--prediction", "apart", "--label", "race", "--sensitive", "sex"], "--label has 3 classes"),
+        (["--prediction", "apart", "--weight", "race", "--sensitive", "sex"], "--weight should be numbers"),
+        (["--prediction", "apart", "--before", "answer", "--sensitive", "sex"], "--before holds 'no'"),
+        (
+            ["--prediction", "apart", "--label", "y", "--sensitive", "sex", "--positive", "7"],
+            "--positive '7' is not a value of --label",
+        ),
         (
             ["--prediction", "apart", "--sensitive", "sex", "--difference", "0.1", "--ratio", "0.8"],
             "give --difference or --ratio, not both",
@@ -219,7 +229,9 @@ def test_fit_verify_and_predict_from_files(loans, capsys, tmp_path, method, awar
     asked = ["fit", loans / "train.csv", "--target", "paid", "--sensitive", "sex", "--difference", "0.4"]
     code, told, _ = run(capsys, *asked, "--method", method, *aware, "--out", model)
     assert code in (0, UNDECIDED)
-    assert "proof: risk" in told
+    assert "that satisfies DemographicParity(difference=0.4)" in told
+    assert "has a risk (half the error) below" in told
+    assert ("this one has" in told) == (method == "post")
     code, told, _ = run(capsys, "verify", model)
     assert code == 0
     assert "complete and unaltered" in told
@@ -253,12 +265,43 @@ def test_the_proof_is_computed_again_from_the_file_of_the_fit(loans, capsys, tmp
         assert "proof         proven on 750 rows" in told
     code, told, _ = run(capsys, "verify", model, "--data", tmp_path / "other.csv", "--json")
     assert code == VIOLATED
-    assert json.loads(told)["proof"]["verdict"].endswith("there are 450 of them and not 750.")
+    assert json.loads(told)["proof"]["verdict"].endswith("there are 600 of them and not 1,000.")
     code, told, err = run(capsys, "verify", model, "--data", loans / "new.csv")
     assert (code, told) == (FAILED, "")
     assert "has no column 'paid'" in err
     run(capsys, *asked, "--out", model, "--force", "--test", tmp_path / "other.csv")
     assert "proven on 1,000 rows" in run(capsys, "verify", model, "--data", loans / "train.csv")[1]
+
+
+def test_what_is_other_in_a_file_is_what_is_told(loans, capsys, tmp_path):
+    table, path, model = pl.read_csv(loans / "train.csv"), tmp_path / "t.csv", tmp_path / "m.eh"
+    asked = ["fit", loans / "train.csv", "--target", "paid", "--sensitive", "sex", "--difference", "0.2"]
+    run(capsys, *asked, "--out", model)
+    flipped = pl.when(pl.col("id") == 5).then(pl.lit("yes")).otherwise(pl.lit("no"))
+    others = {
+        "their labels are others, or in another order": [
+            table.with_columns(paid=pl.when(pl.col("id") < 20).then(flipped).otherwise(pl.col("paid"))),
+            table.with_columns(paid=pl.col("paid").str.to_uppercase()),
+            table.with_columns(paid=pl.lit("yes")),
+            table.with_columns(paid=pl.when(pl.col("id") > 9).then(pl.col("paid"))),
+            table.reverse(),
+        ],
+        "their features are others": [table.with_columns(pl.col("income") + 1)],
+        "there are 1,001 of them and not 1,000": [pl.concat([table, table.head(1)])],
+        "there is no column 'job' and the fit had no column 'work'": [table.rename({"job": "work"})],
+        "there is no column 'sex'": [table.drop("sex")],
+        "the fit had no column 'more'": [table.with_columns(more=1)],
+    }
+    for message, tables in others.items():
+        for other in tables:
+            other.write_csv(path)
+            code, told, err = run(capsys, "verify", model, "--data", path)
+            assert (code, err) == (VIOLATED, "")
+            assert told.endswith(f"not confirmed: these are not the rows of the fit, {message}.\n")
+    table.select(reversed(table.columns)).write_csv(path)
+    code, told, _ = run(capsys, "verify", model, "--data", path)
+    assert code == 0
+    assert "proven on 750 rows" in told
 
 
 def test_a_model_of_no_file_is_proven_in_python(loans, capsys, tmp_path):
@@ -274,13 +317,29 @@ def test_a_model_of_no_file_is_proven_in_python(loans, capsys, tmp_path):
 
 def test_a_promise_and_a_report_of_a_model(loans, capsys, tmp_path):
     page = tmp_path / "r.html"
-    asked = ["fit", loans / "train.csv", "--target", "paid", "--sensitive", "sex", "--difference", "0.45"]
+    asked = ["fit", loans / "train.csv", "--target", "paid", "--sensitive", "sex", "--difference", "0.15"]
     asked += ["--confidence", "0.9", "--aware", "--out", tmp_path / "m.eh", "--report", page, "--json"]
     _, told, _ = run(capsys, *asked)
     found = json.loads(told)
     assert found["promise"]["holds"]
     assert found["proof"]["risk"] >= found["proof"]["bound"] - 1e-9
     assert "<strong>Promised.</strong>" in page.read_text("utf-8")
+    from evenhand import load
+
+    proof, internal = found["proof"], load(tmp_path / "m.eh").promise_.internal
+    assert (proof["asked"], proof["requirement"]) == ("DemographicParity(difference=0.15)", repr(internal))
+    assert proof["asked"] != proof["requirement"]
+    assert "tighter than what was asked for, DemographicParity(difference=0.15)" in proof["text"]
+
+
+@pytest.mark.filterwarnings("ignore::evenhand.exceptions.EvenhandWarning")
+def test_of_a_trained_classifier_only_the_bound_is_told(loans, capsys, tmp_path):
+    """Its certificate is of the rule that it imitates, whose risk is not its own."""
+    asked = ["fit", loans / "train.csv", "--target", "paid", "--sensitive", "sex", "--difference", "0.1"]
+    _, told, _ = run(capsys, *asked, "--method", "in", "--json", "--out", tmp_path / "m.eh")
+    proof = json.loads(told)["proof"]
+    assert (proof["risk"], proof["violation"]) == (None, None)
+    assert f"below {proof['bound']:.6f}; what it attains is for an audit to say" in proof["text"]
 
 
 def test_a_spoilt_model_file_is_refused(loans, capsys, tmp_path):
@@ -343,6 +402,188 @@ def test_a_wrong_frontier_is_one_sentence(loans, capsys, arguments, message):
     assert (code, out) == (FAILED, "")
     assert message in err
     assert err.count("\n") == 1
+
+
+@pytest.fixture
+def only_reads(monkeypatch):
+    """A call that should be refused before anything is learned."""
+
+    def fit(*_, **__):
+        raise AssertionError("something was learned")
+
+    monkeypatch.setattr("evenhand.FairPostprocessor.fit", fit)
+
+
+def without_some_labels(table):
+    return table.with_columns(paid=pl.when(pl.col("id") > 4).then(pl.col("paid")))
+
+
+def with_other_labels(table):
+    return table.with_columns(paid=pl.col("paid").str.to_uppercase())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (without_some_labels, "'paid' of t.csv is missing in 5 of 1,000 rows"),
+        (lambda table: table.head(0), "t.csv has no rows"),
+        (lambda table: table.head(1), "'paid' of t.csv has only one class"),
+        (lambda table: table.with_columns(paid=pl.col("id") % 3), "'paid' of t.csv has 3 classes"),
+    ],
+    ids=["missing labels", "no rows", "one row", "three labels"],
+)
+@pytest.mark.parametrize("command", ["fit", "frontier"])
+@pytest.mark.usefixtures("only_reads")
+def test_rows_that_cannot_be_learned_from(loans, capsys, tmp_path, *, command, change, message):
+    change(pl.read_csv(loans / "train.csv")).write_csv(tmp_path / "t.csv")
+    asked = [command, tmp_path / "t.csv", "--target", "paid", "--sensitive", "sex", "--out", tmp_path / "m"]
+    code, out, err = run(capsys, *asked, *(["--difference", "0.4"] if command == "fit" else []))
+    assert (code, out) == (FAILED, "")
+    assert message in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda table: table.drop("income"), "test.csv has no column 'income'"),
+        (lambda table: table.head(0), "test.csv has no rows"),
+        (without_some_labels, "'paid' of test.csv is missing in 5"),
+        (with_other_labels, "'paid' is 'NO' or 'YES' in test.csv, but 'no' or 'yes' in train.csv"),
+        (lambda table: table.filter(paid="yes"), "'paid' of test.csv has only one class ('yes')"),
+    ],
+    ids=["no feature", "no rows", "missing labels", "other labels", "one label"],
+)
+@pytest.mark.usefixtures("only_reads")
+def test_a_file_that_cannot_be_judged_on_is_named(loans, capsys, tmp_path, change, message):
+    change(pl.read_csv(loans / "train.csv")).write_csv(tmp_path / "test.csv")
+    asked = ["fit", loans / "train.csv", "--target", "paid", "--sensitive", "sex", "--difference", "0.4"]
+    code, _, err = run(capsys, *asked, "--test", tmp_path / "test.csv", "--out", tmp_path / "m.eh")
+    assert code == FAILED
+    assert message in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("share", "message"),
+    [("0.0001", "leaves 1 of 1,000 rows to judge on"), ("0.9999", "none to learn from")],
+)
+@pytest.mark.usefixtures("only_reads")
+def test_both_parts_need_both_labels(loans, capsys, tmp_path, share, message):
+    asked = ["fit", loans / "train.csv", "--target", "paid", "--sensitive", "sex", "--difference", "0.4"]
+    code, _, err = run(capsys, *asked, "--test-share", share, "--out", tmp_path / "m.eh")
+    assert code == FAILED
+    assert f"--test-share {share}" in err
+    assert message in err
+
+
+def test_a_test_file_may_have_more_columns_in_another_order(loans, capsys, tmp_path):
+    table = pl.read_csv(loans / "train.csv")
+    table.select("paid", "job", pl.lit(1).alias("more"), "income", "sex", "id").write_csv(tmp_path / "t.csv")
+    asked = ["fit", loans / "train.csv", "--target", "paid", "--sensitive", "sex", "--difference", "0.4"]
+    code, told, _ = run(capsys, *asked, "--test", tmp_path / "t.csv", "--out", tmp_path / "m.eh")
+    assert code in (0, UNDECIDED)
+    assert "Audit of 1000 rows" in told.replace(",", "")
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_no_rows_are_decided_as_no_rows(loans, capsys, tmp_path, suffix):
+    import evenhand as eh
+
+    table = pl.read_csv(loans / "train.csv")
+    fair = eh.FairPostprocessor(constraint=eh.DemographicParity(difference=0.3), sensitive_features="sex")
+    eh.save(fair.fit(table.drop("paid"), table["paid"]), tmp_path / "m.eh")
+    out = tmp_path / f"d.{suffix}"
+    getattr(pl.read_csv(loans / "new.csv").head(0), f"write_{suffix}")(tmp_path / f"new.{suffix}")
+    code, told, _ = run(capsys, "predict", tmp_path / "m.eh", tmp_path / f"new.{suffix}", "--out", out)
+    assert (code, told) == (0, f"0 rows decided: {out}\n")
+    decided = getattr(pl, f"read_{suffix}")(out)
+    assert decided.columns == ["id", "sex", "income", "job", "decision", "probability"]
+    assert decided.height == 0
+    if suffix == "parquet":
+        assert decided.schema["decision"] == pl.String
+        assert decided.schema["income"] == pl.Float64
+
+
+def test_a_positive_label_is_found_as_it_is_written(capsys, tmp_path):
+    rows = {"b": [True, False, False, True], "f": [1.0, 2.0, 2.0, 1.0], "s": ["u", "v", "u", "v"]}
+    pl.DataFrame(rows).write_csv(tmp_path / "t.csv")
+    for column, positive in (("b", "true"), ("b", "True"), ("f", "1"), ("f", "1.0")):
+        asked = ["audit", tmp_path / "t.csv", "--prediction", column, "--sensitive", "s"]
+        code, told, _ = run(capsys, *asked, "--positive", positive, "--label", column, "--json")
+        assert code == 0
+        assert json.loads(told)["groups"][0]["rates"]["error rate"]["value"] == 0
+        assert json.loads(told)["groups"][0]["selected"] == 2
+
+
+def test_the_decision_that_sorts_last_is_positive(folder, capsys, tmp_path):
+    asked = ["--sensitive", "sex", "--json"]
+    told = [
+        run(capsys, "audit", folder / "p.csv", "--prediction", "answer", *asked, *more)[1]
+        for more in ([], ["--positive", "yes"])
+    ]
+    assert told[0] == told[1]
+    pl.DataFrame({"p": ["no", "no"], "sex": ["F", "M"]}).write_csv(tmp_path / "t.csv")
+    code, _, err = run(capsys, "audit", tmp_path / "t.csv", "--prediction", "p", *asked)
+    assert code == FAILED
+    assert "'p' holds only 'no': say which is positive with --positive" in err
+
+
+def test_names_in_quotes_are_not_options():
+    with pytest.raises(InputError, match=r"^'y_true' of y_true\.csv"), in_options():
+        raise InputError("'y_true' of y_true.csv is missing.")
+
+
+def test_a_missing_sensitive_value_can_be_a_group(loans, capsys, tmp_path):
+    page, model = tmp_path / "r.html", tmp_path / "m.eh"
+    about = ["--sensitive", "job", "--difference", "0.4"]
+    calls = [
+        ["audit", loans / "train.csv", "--prediction", "paid", *about],
+        ["fit", loans / "train.csv", "--target", "paid", *about, "--aware", "--out", model, "--report", page],
+        ["frontier", loans / "train.csv", "--target", "paid", "--tolerances", "3", *about[:2]],
+    ]
+    for call in calls:
+        code, out, err = run(capsys, *call)
+        assert (code, out) == (FAILED, "")
+        assert "Fill them in, drop them, or use --missing own-group.\n" in err
+        assert run(capsys, *call, "--missing", "own-group")[0] in (0, UNDECIDED)
+    assert "job=(missing)" in page.read_text("utf-8")
+
+
+UNREAD = """
+import os, sys
+from evenhand.cli import main
+read, write = os.pipe()
+os.close(read)
+os.dup2(write, 1)
+main(sys.argv[1:])
+"""
+
+
+def test_a_pipe_that_nobody_reads_is_no_error(folder, tmp_path):
+    """As with head: the page is written all the same, and the exit code is that of the audit."""
+    page = tmp_path / "r.html"
+    asked = ["audit", folder / "p.csv", "--prediction", "apart", "--sensitive", "sex", "--report", page]
+    command = [sys.executable, "-c", UNREAD, *map(str, asked), "--difference", "0.05"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603
+    assert (done.returncode, done.stderr) == (VIOLATED, f"The same as a page: {page}\n")
+    assert page.exists()
+
+
+def test_a_pipe_that_closes_elsewhere_has_a_code_of_its_own(folder, capsys, monkeypatch):
+    def closed(*_, **__):
+        raise BrokenPipeError
+
+    monkeypatch.setattr("evenhand.cli.running.app", closed)
+    assert run(capsys, "--help") == (141, "", "")
+
+
+def test_a_column_may_have_a_comma_in_its_name(capsys, tmp_path):
+    rows = {"p": [0, 1, 1, 0] * 5, "job, title": ["a", "b"] * 10, "sex": ["F", "M", "M", "F"] * 5}
+    pl.DataFrame(rows).write_csv(tmp_path / "t.csv")
+    asked = ["audit", tmp_path / "t.csv", "--prediction", "p", "--sensitive", "job, title"]
+    assert "by job, title." in run(capsys, *asked)[1]
+    assert "by job, title, sex." in run(capsys, *asked, "--sensitive", "sex")[1]
 
 
 def test_a_test_file_instead_of_a_share(loans, capsys, tmp_path):

@@ -15,6 +15,7 @@ from sklearn.linear_model import LogisticRegression
 import evenhand as eh
 from evenhand.datasets import GaussianProblem
 from evenhand.fingerprint import Fingerprint
+from evenhand.proof import claimed
 from evenhand.solver.certificate import Certificate
 
 PARITY = eh.DemographicParity(difference=0.05)
@@ -81,9 +82,19 @@ def test_of_a_trained_classifier_the_bound_is_proven(aware, tmp_path):
     model = fitted(eh.FairInprocessor, aware=aware, max_refits=2)
     proof = proof_of(model, tmp_path)
     assert proof.confirmed, proof.verdict
-    assert f"has a risk below {model.certificate_.bound:.6f}" in proof.verdict
+    assert f"has a risk (half the error) below {model.certificate_.bound:.6f}" in proof.verdict
     model.certificate_ = dataclasses.replace(model.certificate_, bound=model.certificate_.bound + 0.01)
     assert "the bound is" in proof_of(model, tmp_path).verdict
+
+
+def test_a_claim_names_what_the_bound_is_about():
+    plain = claimed(fitted())
+    assert not plain.tightened
+    assert "has a risk (half the error) below" in str(plain)
+    assert "has a risk below" in str(claimed(fitted(cost=0.3)))
+    careful = fitted(constraint=eh.DemographicParity(difference=0.3), confidence=0.9, aware=True)
+    assert claimed(careful).requirement is careful.promise_.internal
+    assert "tighter than what was asked for, DemographicParity(difference=0.3)" in str(claimed(careful))
 
 
 @pytest.mark.parametrize("kind", [eh.FairPostprocessor, eh.FairInprocessor])
@@ -176,6 +187,17 @@ def test_other_rows_are_found_out_before_any_work(tmp_path, monkeypatch):
     order = np.random.default_rng(0).permutation(800)
     turned = {name: values[order] for name, values in TRAIN.sensitive.items()}
     assert told(sensitive=turned) == "their groups are others."
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_columns_are_found_by_name(kind, tmp_path):
+    columns = {"x0": TRAIN.X[:, 0], "x1": TRAIN.X[:, 0] ** 2}
+    model = fitted(X=kind(columns))
+    turned = kind(dict(reversed(columns.items())))
+    assert proof_of(model, tmp_path, data=(turned, TRAIN.y)).confirmed
+    renamed = kind({f"z{name}": column for name, column in columns.items()})
+    verdict = proof_of(model, tmp_path, data=(renamed, TRAIN.y)).verdict
+    assert "there is no column 'x0', 'x1' and the fit had no column 'zx0', 'zx1'" in verdict
 
 
 def test_what_is_drawn_without_a_seed_is_told_of(tmp_path):

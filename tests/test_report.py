@@ -87,15 +87,19 @@ def test_every_kind_of_model_has_a_page(aware, tmp_path):
         audit = eh.audit(TEST.y, decided(own), TEST.sensitive)
         page = eh.write_report(tmp_path / "r.html", audit, model=own).read_text("utf-8")
         assert ("post-processing" if kind is eh.FairPostprocessor else "in-processing") in page
+        assert ("; this one has" in page) == (kind is eh.FairPostprocessor)
+        assert ("what it attains is counted" in page) == (kind is eh.FairInprocessor)
 
 
 def test_a_promise_is_told(tmp_path):
     own = eh.FairPostprocessor(
-        LogisticRegression(), eh.DemographicParity(difference=0.3), aware=True, confidence=0.9
+        LogisticRegression(), eh.DemographicParity(difference=0.2), aware=True, confidence=0.9
     ).fit(TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive)
     audit = eh.audit(TEST.y, decided(own), TEST.sensitive)
     page = eh.write_report(tmp_path / "r.html", audit, model=own).read_text("utf-8")
     assert "<strong>Promised.</strong>" in page
+    assert f"no classifier that satisfies {own.promise_.internal!r} has a risk (half the error)" in page
+    assert "tighter than the one that was asked for" in page
     assert "Nothing is promised" not in page
 
 

@@ -30,6 +30,7 @@ __all__ = [
     "has_names",
     "id_column",
     "join_columns",
+    "ordered_columns",
     "person_tokens",
     "read_features",
     "take_rows",
@@ -166,6 +167,11 @@ def drop_columns(X: Any, where: Sequence[Any]) -> Any:
     if hasattr(X, "iloc"):
         return X.loc[:, kept]
     return _frame(X).select(kept).to_native() if has_names(X) else X[:, kept]
+
+
+def ordered_columns(X: Any, names: Sequence[Any]) -> Any:
+    """Give the columns of a table in an order."""
+    return X.loc[:, list(names)] if hasattr(X, "iloc") else _frame(X).select(list(names)).to_native()
 
 
 def join_columns(X: Any, added: Mapping[Any, NDArray[np.float64]]) -> Any:

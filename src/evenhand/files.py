@@ -58,10 +58,16 @@ def read_table(path: Path, wanted: Sequence[str] | None = None) -> pl.DataFrame:
 
 
 def read_pieces(path: Path, rows: int) -> Iterator[pl.DataFrame]:
-    """Read a file a number of rows at a time."""
+    """Read a file a number of rows at a time; one without rows is one piece."""
     lazy, _ = _scan(path)
+    empty = True
     try:
-        yield from lazy.collect_batches(chunk_size=rows, maintain_order=True)
+        for piece in lazy.collect_batches(chunk_size=rows, maintain_order=True):
+            if piece.height:
+                empty = False
+                yield piece
+        if empty:
+            yield lazy.head(0).collect()
     except (pl.exceptions.PolarsError, OSError) as error:
         raise _unreadable(path, error) from None
 
@@ -104,10 +110,11 @@ def _write_parquet(path: Path, pieces: Iterable[pl.DataFrame], *, safe: bool) ->
     return table.height
 
 
-def with_decisions(piece: pl.DataFrame, decisions: Any, chances: Any) -> pl.DataFrame:
-    """Put decisions and their probabilities beside the columns of a piece."""
+def with_decisions(piece: pl.DataFrame, decisions: Any, chances: Any, classes: Any) -> pl.DataFrame:
+    """Put decisions, which are among two classes, and their probabilities beside the columns of a piece."""
     return piece.with_columns(
-        pl.Series("decision", list(decisions)), pl.Series("probability", chances, dtype=pl.Float64)
+        pl.Series("decision", list(decisions), dtype=pl.Series(list(classes)).dtype),
+        pl.Series("probability", chances, dtype=pl.Float64),
     )
 
 

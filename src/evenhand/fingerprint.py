@@ -15,7 +15,7 @@ from scipy.sparse import issparse
 from evenhand.columns import is_missing
 from evenhand.features import LARGEST, column_names, has_names, value_bytes
 
-__all__ = ["Fingerprint"]
+__all__ = ["Fingerprint", "digest_of"]
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,18 @@ class Fingerprint:
         parts = ("labels", "groups", "weights", "features")
         names = [name for name in parts if getattr(self, name) != getattr(other, name)]
         return f"their {' and '.join(names)} are others" if names else None
+
+
+def digest_of(column: Any) -> str:
+    """Give the digest of one column, by the same rules.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> digest_of(pl.Series([1, 0])) == digest_of(pl.Series([True, False]))
+    True
+    """
+    return _digest([_column(nw.from_native(column, series_only=True))])
 
 
 def _digest(parts: Iterable[bytes]) -> str:

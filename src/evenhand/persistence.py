@@ -17,6 +17,7 @@ from typing import Any
 from evenhand.archive import MODEL, PARTS, RULE, pack, read_json, unpack
 from evenhand.classifier import FairClassifier
 from evenhand.exceptions import InputError, UntrustedFileError, VersionWarning
+from evenhand.fingerprint import digest_of
 from evenhand.proof import Proof, prove
 from evenhand.rule import Rule
 from evenhand.stored import MODELS, decode_model, encode_model
@@ -42,11 +43,25 @@ class Source:
         The column of labels; all others are features.
     test_share : float or None
         The share of its rows that were set aside; None if all were learned from.
+    rows : int or None
+        How many it has.
+    labels : str or None
+        Digest of the column of labels: which rows are set aside hangs on it.
     """
 
     file: str
     target: str
     test_share: float | None
+    rows: int | None = None
+    labels: str | None = None
+
+    def difference(self, y: Any) -> str | None:
+        """Say in what the labels of another file differ from those of this one, or None."""
+        if self.rows is not None and len(y) != self.rows:
+            return f"there are {len(y):,} of them and not {self.rows:,}"
+        if self.labels is not None and digest_of(y) != self.labels:
+            return "their labels are others, or in another order"
+        return None
 
 
 @dataclass(frozen=True)
@@ -309,6 +324,7 @@ def _read_source(told: Any) -> Source | None:
         source = Source("", "", math.nan)
     share = source.test_share
     named = isinstance(source.file, str) and isinstance(source.target, str)
+    named = named and isinstance(source.rows, int | None) and isinstance(source.labels, str | None)
     if not named or not (share is None or (isinstance(share, float) and 0 < share < 1)):
         raise UntrustedFileError("its manifest is not one that evenhand writes.")
     return source

@@ -19,7 +19,7 @@ from sklearn.base import clone
 from evenhand.classifier import Evidence, FairClassifier, as_posteriors, counted
 from evenhand.columns import blocks
 from evenhand.exceptions import EvenhandWarning, InputError
-from evenhand.features import person_tokens
+from evenhand.features import column_names, has_names, ordered_columns, person_tokens
 from evenhand.guarantee import run_tests
 from evenhand.inprocess import FairInprocessor
 from evenhand.notions import Constraint
@@ -32,7 +32,7 @@ from evenhand.solution import error_prices
 from evenhand.solver.certificate import Certificate
 from evenhand.ties import settle_ties
 
-__all__ = ["TOLERANCE", "Proof", "prove", "recompute"]
+__all__ = ["TOLERANCE", "Claim", "Proof", "claimed", "prove", "recompute"]
 
 Floats = NDArray[np.float64]
 
@@ -71,6 +71,87 @@ class Proof:
     rows: int = 0
 
 
+@dataclass(frozen=True)
+class Claim:
+    """What a certificate proves of a classifier, and what it does not.
+
+    Attributes
+    ----------
+    requirement : Constraint
+        What the bound is about.
+    asked : Constraint
+        What was asked for; with a promise, a rule is made for a tighter requirement.
+    bound : float
+        No classifier that satisfies the requirement has a smaller risk, on the posteriors.
+    risk, violation : float or None
+        What the classifier attains on them; None if it was trained by itself, and is not the rule of the
+        multipliers.
+    halved : bool
+        Whether the risk is half the error, because both errors cost 1/2.
+    """
+
+    requirement: Constraint
+    asked: Constraint
+    bound: float
+    risk: float | None
+    violation: float | None
+    halved: bool
+
+    @property
+    def tightened(self) -> bool:
+        """Whether the bound is about more than was asked for."""
+        return repr(self.requirement) != repr(self.asked)
+
+    @property
+    def risk_name(self) -> str:
+        """Say what risk is."""
+        return "risk (half the error)" if self.halved else "risk"
+
+    def __str__(self) -> str:
+        if self.risk is None or self.violation is None:
+            said = (
+                f"on the posteriors that trained this classifier, none that satisfies {self.requirement!r} "
+                f"has a {self.risk_name} below {self.bound:.6f}; what it attains is for an audit to say"
+            )
+        else:
+            said = (
+                f"no classifier that satisfies {self.requirement!r} on these posteriors has a "
+                f"{self.risk_name} below {self.bound:.6f}; this one has {self.risk:.6f}, which is "
+                f"{max(self.risk - self.bound, 0.0):.1e} more, and is off the requirement by "
+                f"{self.violation:.1e}"
+            )
+        tighter = (
+            f". That requirement is tighter than what was asked for, {self.asked!r}, so that a promise can "
+            "be given"
+        )
+        return said + (tighter if self.tightened else "")
+
+
+def claimed(model: FairClassifier, found: Certificate | None = None) -> Claim:
+    """Say what the certificate of a fitted model proves.
+
+    Parameters
+    ----------
+    model : FairPostprocessor or FairInprocessor
+    found : Certificate, optional
+        As it was computed again; by default as the model has it.
+
+    Returns
+    -------
+    Claim
+    """
+    certificate = model.certificate_ if found is None else found
+    trained = isinstance(model, FairInprocessor)  # its certificate is of the rule that it imitates
+    return Claim(
+        _asked(model),
+        model.constraint,
+        certificate.bound,
+        None if trained else certificate.objective,
+        None if trained else certificate.violation,
+        halved=bool(np.all(error_prices(model.cost, len(model.groups_)) == 0.5)),
+    )
+
+
 def prove(model: FairClassifier, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> Proof:
     """Compute the certificate of a fitted model from scratch, and compare.
 
@@ -88,6 +169,9 @@ def prove(model: FairClassifier, X: Any, y: Any, sensitive_features: Any, sample
     stored = model.certificate_
     if not hasattr(model, "fitted_to_"):
         return Proof(False, "not confirmed: the model does not tell which rows it was fitted to.", stored)
+    X, other = _in_order(model, X)
+    if other is not None:
+        return Proof(False, f"not confirmed: these are not the rows of the fit, {other}.", stored)
     again = clone(model)
     holdout = model.holdout if isinstance(model, FairPostprocessor) else None
     with warnings.catch_warnings():
@@ -100,7 +184,7 @@ def prove(model: FairClassifier, X: Any, y: Any, sensitive_features: Any, sample
         found, problems = _compare(model, evidence)
     rows = len(evidence.rows)
     if found is not None and not problems:
-        return Proof(True, _proven(model, found, rows), stored, found, rows)
+        return Proof(True, f"proven on {rows:,} rows: {claimed(model, found)}.", stored, found, rows)
     return Proof(False, f"not confirmed: {'; '.join(problems)}.{_hint(model)}", stored, found, rows)
 
 
@@ -182,6 +266,18 @@ def _compare(model: Any, evidence: Evidence) -> tuple[Certificate | None, list[s
     return found, problems
 
 
+def _in_order(model: FairClassifier, X: Any) -> tuple[Any, str | None]:
+    """Put the columns of a table in the order of the fit, or say which are others."""
+    names = list(getattr(model, "feature_names_in_", ()))
+    there = column_names(X) if names and has_names(X) else names
+    lacking = [name for name in names if name not in there]
+    more = [name for name in there if name not in names]
+    if lacking or more:
+        told = (("there is no column", lacking), ("the fit had no column", more))
+        return X, " and ".join(f"{words} {', '.join(map(repr, some[:5]))}" for words, some in told if some)
+    return (X if there == names else ordered_columns(X, names)), None
+
+
 def _asked(model: Any) -> Constraint:
     """Give what the certificate is about: with a promise, a rule is made for a tighter requirement."""
     careful = isinstance(model, FairPostprocessor) and model.promise_ is not None
@@ -206,19 +302,6 @@ def _compare_promise(model: Any, kept_back: Examples) -> list[str]:
     if promise.holds and not all(t.passed for t in run_tests(model.constraint, rates, 1 - model.confidence)):
         return ["the promise does not hold on the rows kept back"]
     return []
-
-
-def _proven(model: Any, found: Certificate, rows: int) -> str:
-    if isinstance(model, FairInprocessor):
-        return (
-            f"proven on {rows:,} rows: on the posteriors that trained this classifier, none that satisfies "
-            f"{model.constraint!r} has a risk below {found.bound:.6f}."
-        )
-    return (
-        f"proven on {rows:,} rows: no classifier that satisfies {_asked(model)!r} on these posteriors has a "
-        f"risk lower by more than {max(found.gap, 0.0):.1e}; this one is off the requirement by "
-        f"{found.violation:.1e}."
-    )
 
 
 def _hint(model: FairClassifier) -> str:

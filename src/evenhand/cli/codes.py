@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from evenhand.auditing.audited import Audit
 
-__all__ = ["FAILED", "INTERRUPTED", "UNDECIDED", "VIOLATED", "code_of"]
+__all__ = ["FAILED", "INTERRUPTED", "UNDECIDED", "UNREAD", "VIOLATED", "code_of"]
 
-FAILED, VIOLATED, UNDECIDED, INTERRUPTED = 2, 3, 4, 130
-"""Something is wrong with the call; a tolerance is violated; there is not enough evidence; Control-C."""
+FAILED, VIOLATED, UNDECIDED, INTERRUPTED, UNREAD = 2, 3, 4, 130, 141
+"""A wrong call; a violated tolerance; not enough evidence; Control-C; output that nobody reads."""
 
 
 def code_of(found: Audit) -> int:

@@ -25,15 +25,13 @@ from evenhand.cli.options import (
     Manner,
     Names,
     Tolerance,
-    as_value,
     check_confidence,
     check_paths,
-    divided,
-    examples,
     names_in,
     requirement,
 )
-from evenhand.cli.telling import tell, visible
+from evenhand.cli.rows import as_value, last_decision, learned_from, read_rows, source_of
+from evenhand.cli.telling import in_options, say, tell, visible
 
 __all__ = ["app"]
 
@@ -71,7 +69,7 @@ def audit(
     prediction
         Column of decisions: labels, or probabilities of a positive decision.
     sensitive
-        Columns of sensitive features, with commas between them.
+        Columns of sensitive features, with commas between them, or the option several times.
     label
         Column of true labels. Without it, only how often groups are selected can be looked at.
     weight
@@ -92,25 +90,31 @@ def audit(
     if min_count < 0:
         raise InputError(f"--min-count should be 0 or more, but is {min_count}.")
     check_paths([table], [report], force=manner.force)
-    features = names_in(sensitive)
+    features = names_in(sensitive, import_module("evenhand.files").columns_in(table))
     optional = [name for name in (label, weight, before) if name is not None]
-    frame = import_module("evenhand.files").read_table(table, [prediction, *optional, *features])
+    frame = read_rows(table, [prediction, *optional, *features])
 
     def column(name: str | None) -> Any:
         return None if name is None else frame.get_column(name)
 
-    found = import_module("evenhand.auditing.audit").audit(
-        column(label),
-        column(prediction),
-        {name: column(name) for name in features},
-        constraint=constraint,
-        before=column(before),
-        sample_weight=column(weight),
-        pos_label=None if positive is None else as_value(column(label or prediction), positive),
-        confidence=confidence,
-        min_count=min_count,
-    )
-    print(json.dumps(found.to_dict(), indent=1) if manner.as_json else found)
+    if positive is None and label is None:
+        chosen = last_decision(column(prediction))
+    else:
+        chosen = None if positive is None else as_value(column(label or prediction), positive)
+    with in_options():
+        found = import_module("evenhand.auditing.audit").audit(
+            column(label),
+            column(prediction),
+            {name: column(name) for name in features},
+            constraint=constraint,
+            before=column(before),
+            sample_weight=column(weight),
+            pos_label=chosen,
+            confidence=confidence,
+            missing=compared.policy,
+            min_count=min_count,
+        )
+    say(json.dumps(found.to_dict(), indent=1) if manner.as_json else found)
     if report is not None:
         found.to_html(report, title=f"Audit of {table.name}")
         tell(f"The same as a page: {report}")
@@ -150,19 +154,22 @@ def frontier(
     check_paths([table, learning.test], [out], force=manner.force)
     learning.check(table)
     rooms = import_module("evenhand")
-    (X, y), test = learning.parts(table)
-    curve = rooms.frontier(
-        {
-            name: learning.classifier(y, constraint=constraint, aware=name == "aware")
-            for name in (["blind", "aware"] if aware else ["blind"])
-        },
-        X,
-        y,
-        test=test,
-        tolerances=tolerances,
-        verbose=True,
-    )
-    print(json.dumps(curve.to_dict(), indent=1) if manner.as_json else curve)
+    with in_options():
+        (X, y), test = learning.parts(table)
+        curve = rooms.frontier(
+            {
+                name: learning.classifier(
+                    X, y, constraint=constraint, aware=name == "aware", missing=compared.policy
+                )
+                for name in (["blind", "aware"] if aware else ["blind"])
+            },
+            X,
+            y,
+            test=test,
+            tolerances=tolerances,
+            verbose=True,
+        )
+    say(json.dumps(curve.to_dict(), indent=1) if manner.as_json else curve)
     if out is not None:
         middle = curve.points[len(curve.points) // 2]
         shown = import_module("evenhand.auditing.audit").audit_of(middle.counted)
@@ -208,30 +215,42 @@ def fit(
     check_paths([table, learning.test], [out, report], force=manner.force)
     learning.check(table)
     rooms = import_module("evenhand")
-    (X, y), (X_test, y_test) = learning.parts(table)
-    model = learning.classifier(y, constraint=constraint, aware=aware, confidence=confidence).fit(X, y)
-    found = rooms.audit(
-        y_test,
-        model.predict(X_test),
-        X_test.select(model.sensitive_features),
-        constraint=constraint,
-        pos_label=model.classes_[1],
-    )
-    share = learning.share if learning.test is None else None
-    source = import_module("evenhand.persistence").Source(table.name, learning.target, share)
+    source = source_of(table, learning.target, None if learning.test else learning.share)
+    settings = {"aware": aware, "confidence": confidence, "missing": compared.policy}
+    with in_options():
+        (X, y), (X_test, y_test) = learning.parts(table)
+        model = learning.classifier(X, y, constraint=constraint, **settings).fit(X, y)
+        found = rooms.audit(
+            y_test,
+            model.predict(X_test),
+            X_test.select(model.sensitive_features),
+            constraint=constraint,
+            pos_label=model.classes_[1],
+            missing=compared.policy,
+        )
     rooms.save(model, out, overwrite=manner.force, source=source)
-    proof, promise = model.certificate_, model.promise_
+    proof, promise = import_module("evenhand.proof").claimed(model), model.promise_
     if manner.as_json:
-        told = {"risk": proof.objective, "bound": proof.bound, "violation": proof.violation}
+        told = {
+            "text": str(proof),
+            "requirement": repr(proof.requirement),
+            "asked": repr(proof.asked),
+            "risk": proof.risk,
+            "bound": proof.bound,
+            "violation": proof.violation,
+        }
         said = None if promise is None else {"holds": promise.holds, "text": str(promise)}
-        print(json.dumps({"proof": told, "promise": said, "audit": found.to_dict()}, indent=1))
+        say(json.dumps({"proof": told, "promise": said, "audit": found.to_dict()}, indent=1))
     else:
-        print(found)
-        print(f"\nproof: risk {proof.objective:.6f}, and none below {proof.bound:.6f} (gap {proof.gap:.1e})")
-        print(promise or "nothing is promised of new rows; --confidence 0.95 would")
-        print(visible(f"model: {out}"))
+        say(f"{found}\n")
+        say(visible(f"proof: {proof}."))
+        say(promise or "nothing is promised of new rows; --confidence 0.95 would")
+        say(visible(f"model: {out}"))
     if report is not None:
-        rooms.write_report(report, found, model=model, test=(X_test, y_test), title=f"Model of {table.name}")
+        with in_options():
+            rooms.write_report(
+                report, found, model=model, test=(X_test, y_test), title=f"Model of {table.name}"
+            )
         tell(f"The same as a page: {report}")
     return code_of(found)
 
@@ -280,10 +299,11 @@ def predict(
     def decided() -> Any:
         for piece in files.read_pieces(table, rows):
             X = piece.select([name for name in wanted if name in there])
-            yield files.with_decisions(piece, kept.predict(X), kept.predict_proba(X)[:, 1])
+            decisions, chances = (kept.predict(X), kept.predict_proba(X)[:, 1]) if len(X) else ([], [])
+            yield files.with_decisions(piece, decisions, chances, kept.classes_)
 
     count = files.write_pieces(out, decided(), safe=not formulas)
-    print(visible(f"{count:,} rows decided: {out}"))
+    say(visible(f"{count:,} rows decided: {out}"))
     return 0
 
 
@@ -304,16 +324,21 @@ def verify(model: Path, /, *, data: Path | None = None, as_json: Json = False) -
     as_json
         Print JSON instead of text.
     """
-    from dataclasses import asdict  # noqa: PLC0415
+    from dataclasses import asdict, replace  # noqa: PLC0415
 
     persistence = import_module("evenhand.persistence")
     found = persistence.verify(model)
     if found.ok and data is not None:
-        rows = _learned_from(data, found.source)
+        rows = learned_from(data, found.source)
         with warnings.catch_warnings(category=UserWarning, action="ignore"):  # told already
-            found = persistence.verify(model, data=rows)
+            if isinstance(rows, str):
+                stored = persistence.load(model).certificate_
+                told = f"not confirmed: these are not the rows of the fit, {rows}."
+                found = replace(found, proof=persistence.Proof(False, told, stored))
+            else:
+                found = persistence.verify(model, data=rows)
     if as_json:
-        print(json.dumps(asdict(found), indent=1))
+        say(json.dumps(asdict(found), indent=1))
     else:
         lines = {
             "file": "complete and unaltered" if found.ok else found.problem,
@@ -330,23 +355,10 @@ def verify(model: Path, /, *, data: Path | None = None, as_json: Json = False) -
         }
         for name, text in lines.items():
             if text:
-                print(visible(f"{name:<13} {text}"))
+                say(visible(f"{name:<13} {text}"))
     if not found.ok:
         return FAILED
     return 0 if found.proof is None or found.proof.confirmed else VIOLATED
-
-
-def _learned_from(path: Path, source: Any) -> tuple[Any, Any]:
-    """Find the rows again that `fit` learned from."""
-    if source is None:
-        raise InputError(
-            "this model was not made by evenhand fit, so that it does not tell which rows of a file it was "
-            "fitted to: use evenhand.verify(path, data=(X, y)) in Python."
-        )
-    files = import_module("evenhand.files")
-    files.refuse_strange(path, [source.target], files.columns_in(path))
-    X, y = examples(path, source.target)
-    return (X, y) if source.test_share is None else divided(X, y, source.test_share)[0]
 
 
 @app.command

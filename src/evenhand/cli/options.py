@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from evenhand.cli.rows import as_value, divided, examples, to_judge_on, two_labels
 from evenhand.exceptions import InputError
 
 __all__ = [
@@ -20,11 +21,8 @@ __all__ = [
     "Manner",
     "Names",
     "Tolerance",
-    "as_value",
     "check_confidence",
     "check_paths",
-    "divided",
-    "examples",
     "names_in",
     "requirement",
 ]
@@ -59,6 +57,14 @@ class Comparison:
     groups: Literal["intersectional", "independent"] = "intersectional"
     """Compare every combination of sensitive values, or each feature by itself."""
 
+    missing: Literal["error", "own-group"] = "error"
+    """What a missing sensitive value does: it is refused, or makes a group of its own."""
+
+    @property
+    def policy(self) -> str:
+        """For missing values, as the library calls it."""
+        return self.missing.replace("-", "_")
+
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +87,7 @@ class Learning:
     """Column of labels."""
 
     sensitive: Names
-    """Columns of sensitive features, with commas between them."""
+    """Columns of sensitive features, with commas between them, or the option several times."""
 
     positive: str | None = None
     """The positive label; by default the one that sorts last."""
@@ -101,18 +107,21 @@ class Learning:
             raise InputError("give --test or --test-share, not both.")
         if self.test_share is not None and not 0 < self.test_share < 1:
             raise InputError(f"--test-share should be between 0 and 1, but is {self.test_share}.")
-        features = names_in(self.sensitive)
+        files = import_module("evenhand.files")
+        there = files.columns_in(table)
+        features = names_in(self.sensitive, there)
         if self.target in features:
             raise InputError(f"{self.target!r} is both --target and --sensitive.")
-        files = import_module("evenhand.files")
-        for path in (table, *([] if self.test is None else [self.test])):
-            files.refuse_strange(path, [self.target, *features], files.columns_in(path))
+        files.refuse_strange(table, [self.target, *features], there)
+        if self.test is not None:
+            files.refuse_strange(self.test, [self.target, *features, *there], files.columns_in(self.test))
 
     def parts(self, table: Path) -> list[tuple[Any, Any]]:
         """Read the rows to learn from and the rows to judge on."""
         X, y = examples(table, self.target)
+        two_labels(table, y, self.positive)
         if self.test is not None:
-            return [(X, y), examples(self.test, self.target)]
+            return [(X, y), to_judge_on(self.test, self.target, table=table, X=X, y=y)]
         return divided(X, y, self.share)
 
     @property
@@ -120,12 +129,12 @@ class Learning:
         """Of the rows to judge on."""
         return self.test_share or _SHARE
 
-    def classifier(self, y: Any, **settings: Any) -> Any:
+    def classifier(self, X: Any, y: Any, **settings: Any) -> Any:
         """Make the classifier that is asked for, not fitted yet."""
         rooms = import_module("evenhand")
         kind = rooms.FairPostprocessor if self.method == "post" else rooms.FairInprocessor
         return kind(
-            sensitive_features=names_in(self.sensitive),
+            sensitive_features=names_in(self.sensitive, X.columns),
             pos_label=None if self.positive is None else as_value(y, self.positive),
             verbose=True,
             **settings,
@@ -147,23 +156,6 @@ class Manner:
     """Overwrite outputs that are there."""
 
 
-def examples(path: Path, target: str) -> tuple[Any, Any]:
-    """Read features and labels."""
-    frame = import_module("evenhand.files").read_table(path)
-    return frame.drop(target), frame.get_column(target)
-
-
-def divided(X: Any, y: Any, share: float) -> list[tuple[Any, Any]]:
-    """Divide rows into those to learn from and a share to judge on, the same every time."""
-    split = import_module("sklearn.model_selection").train_test_split
-    chosen = {"test_size": share, "random_state": 0}
-    try:
-        parts = split(range(len(y)), **chosen, stratify=y.cast(str).to_list())
-    except ValueError:  # a label that is there once
-        parts = split(range(len(y)), **chosen)
-    return [(X[sorted(rows)], y[sorted(rows)]) for rows in parts]
-
-
 def requirement(compared: Comparison, tolerance: Tolerance) -> Any:
     """Put together what is asked for; None if no tolerance is given."""
     if tolerance.difference is not None and tolerance.ratio is not None:
@@ -179,17 +171,13 @@ def requirement(compared: Comparison, tolerance: Tolerance) -> Any:
     return asked
 
 
-def names_in(texts: Sequence[str]) -> list[str]:
-    """Read names with commas between them, given once or several times."""
-    names = [name.strip() for text in texts for name in text.split(",") if name.strip()]
+def names_in(texts: Sequence[str], there: Sequence[str]) -> list[str]:
+    """Read names of columns, with commas between them unless a column is called so."""
+    parts = [part for text in texts for part in ([text] if text in there else text.split(","))]
+    names = [part if part in there else part.strip() for part in parts if part.strip()]
     if not names:
         raise InputError("--sensitive should name columns, with commas between them.")
     return list(dict.fromkeys(names))
-
-
-def as_value(column: Any, text: str) -> Any:
-    """Read the text of an option as a value of a column."""
-    return next((value for value in column.unique().to_list() if str(value) == text), text)
 
 
 def check_confidence(confidence: float | None) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import sys
 import warnings
 from collections.abc import Sequence
@@ -11,9 +9,9 @@ from typing import Any
 
 from cyclopts import CycloptsError
 
-from evenhand.cli.codes import FAILED, INTERRUPTED, UNDECIDED, VIOLATED
+from evenhand.cli.codes import FAILED, INTERRUPTED, UNDECIDED, UNREAD, VIOLATED
 from evenhand.cli.commands import app
-from evenhand.cli.telling import tell
+from evenhand.cli.telling import drop_output, tell
 from evenhand.exceptions import EvenhandError
 
 __all__ = ["FAILED", "UNDECIDED", "VIOLATED", "main"]
@@ -28,10 +26,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (CycloptsError, EvenhandError) as error:
         _one_line(str(error))
         code = FAILED
+    except BrokenPipeError:  # help that nobody reads to its end
+        code = UNREAD
+        drop_output()
     except OSError as error:  # a full disk, say
         _one_line(str(error))
         code = FAILED
-        _drop_output()
+        drop_output()
     except KeyboardInterrupt:
         code = INTERRUPTED
     sys.exit(code if isinstance(code, int) else 0)
@@ -39,9 +40,3 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _one_line(message: Warning | str, *_: Any, **__: Any) -> None:
     tell(f"evenhand: {message}")
-
-
-def _drop_output() -> None:
-    """Let go of output that could not be written, which Python would try again at its end."""
-    with contextlib.suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,11 +1,42 @@
-"""What the command line says, with everything made visible that a terminal would obey."""
+"""What the command line says: in the words of its options, and with control characters made visible."""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import re
 import sys
+from collections.abc import Iterator
 from importlib import import_module
 
-__all__ = ["tell", "visible"]
+from evenhand.exceptions import EvenhandError
+
+__all__ = ["drop_output", "in_options", "say", "tell", "visible"]
+
+_OPTIONS = {
+    r"make the groups with missing='own_group'": "use --missing own-group",
+    r", or make the groups with unseen='pooled'": "",
+    r"(?<!['\w])y_true(?!['\w]|\.\w)": "--label",
+    r"(?<!['\w])y_pred(?!['\w]|\.\w)": "--prediction",
+    r"(?<!['\w])before(?= (has|holds|is|should) )": "--before",
+    r"(?<!['\w])sample_weight(?!['\w]|\.\w)": "--weight",
+    r"(?<!['\w])pos_label=": "--positive ",
+    r"(?<!['\w])pos_label(?!['\w]|\.\w)": "--positive",
+}
+"""How the library names its parameters, outside of quotes, and what the options are called."""
+
+
+@contextlib.contextmanager
+def in_options() -> Iterator[None]:
+    """Let errors name options where the library names parameters."""
+    try:
+        yield
+    except EvenhandError as error:
+        text = str(error)
+        for pattern, option in _OPTIONS.items():
+            text = re.sub(pattern, option, text)
+        error.args = (text,)
+        raise
 
 
 def visible(text: object) -> str:
@@ -16,3 +47,17 @@ def visible(text: object) -> str:
 def tell(text: object) -> None:
     """Say something beside the result."""
     print("\n".join(map(visible, str(text).splitlines())), file=sys.stderr)
+
+
+def say(text: object) -> None:
+    """Print a result. Where nobody reads on, the command goes on in silence, and its exit code counts."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        drop_output()
+
+
+def drop_output() -> None:
+    """Let go of output that could not be written, which Python would try again at its end."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

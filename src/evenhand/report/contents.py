@@ -19,6 +19,7 @@ from evenhand.features import columns_of
 from evenhand.inprocess import FairInprocessor
 from evenhand.intervals import critical_value, wilson
 from evenhand.postprocess import FairPostprocessor
+from evenhand.proof import claimed
 from evenhand.rule import Rule
 from evenhand.scores import GroupedScores
 
@@ -151,7 +152,7 @@ def _comparison(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _model(model: FairClassifier) -> dict[str, Any]:
-    certificate = model.certificate_ if isinstance(model, FairPostprocessor | FairInprocessor) else None
+    proof = claimed(model) if isinstance(model, FairPostprocessor | FairInprocessor) else None
     promise = getattr(model, "promise_", None)
     shown: dict[str, Any] = {
         "method": "post-processing" if isinstance(model, FairPostprocessor) else "in-processing",
@@ -167,12 +168,15 @@ def _model(model: FairClassifier) -> dict[str, Any]:
         "aware": model.aware if isinstance(model.aware, bool) else ", ".join(model.aware),
         "promise": None if promise is None else {"holds": promise.holds, "text": str(promise)},
         "proof": None
-        if certificate is None
+        if proof is None
         else {
-            "risk": certificate.objective,
-            "bound": certificate.bound,
-            "gap": certificate.gap,
-            "violation": certificate.violation,
+            "requirement": repr(proof.requirement),
+            "tightened": proof.tightened,
+            "risk_name": proof.risk_name,
+            "risk": proof.risk,
+            "bound": proof.bound,
+            "gap": None if proof.risk is None else proof.risk - proof.bound,
+            "violation": proof.violation,
         },
         "prices": [],
         "rule": None,
