@@ -1,3 +1,5 @@
+import weakref
+
 import polars as pl
 import pytest
 
@@ -62,3 +64,37 @@ def test_a_file_that_breaks_off_is_told_of(tmp_path):
         read_table(path)
     with pytest.raises(InputError, match=r"t.csv cannot be read as a table"):
         list(read_pieces(path, 10))
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_few_pieces_are_held_at_a_time(tmp_path, suffix):
+    """Who writes a large file must not hold it."""
+    alive, most = set(), 0
+
+    class Counted(pl.DataFrame):
+        pass
+
+    def pieces():
+        nonlocal most
+        for k in range(60):
+            piece = Counted({"x": [float(k)] * 1000})
+            alive.add(k)
+            weakref.finalize(piece, alive.discard, k)
+            most = max(most, len(alive))
+            yield piece
+            del piece
+
+    assert write_pieces(tmp_path / f"t{suffix}", pieces()) == 60_000
+    assert most <= 30
+    assert read_table(tmp_path / f"t{suffix}").get_column("x").sum() == 1000 * sum(range(60))
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_what_a_piece_fails_with_is_told_as_it_is(tmp_path, suffix):
+    def pieces():
+        yield TABLE
+        raise InputError("the second piece is strange.")
+
+    with pytest.raises(InputError, match=r"^the second piece is strange\.$"):
+        write_pieces(tmp_path / f"t{suffix}", pieces())
+    assert list(tmp_path.iterdir()) == []

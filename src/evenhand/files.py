@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,6 +15,7 @@ from evenhand.writing import written_at_once
 
 try:
     import polars as pl
+    from polars.io.plugins import register_io_source
 except ImportError:
     raise MissingExtraError("polars", "cli") from None
 
@@ -105,9 +107,28 @@ def _write_csv(path: Path, pieces: Iterable[pl.DataFrame], *, safe: bool) -> int
 
 
 def _write_parquet(path: Path, pieces: Iterable[pl.DataFrame], *, safe: bool) -> int:  # noqa: ARG001
-    table = pl.concat(list(pieces))
-    table.write_parquet(path)
-    return table.height
+    """Let polars take piece after piece, so that no more than a few are in memory."""
+    rest = iter(pieces)
+    first = next(rest, pl.DataFrame())
+    count, failed = 0, None
+
+    def source(*_: Any) -> Iterator[pl.DataFrame]:
+        nonlocal count, failed
+        try:
+            for piece in itertools.chain([first], rest):
+                count += piece.height
+                yield piece
+        except Exception as error:
+            failed = error
+            raise
+
+    try:
+        register_io_source(source, schema=first.schema).sink_parquet(path)
+    except pl.exceptions.PolarsError:
+        if failed is not None:  # polars would tell of it in words of its own
+            raise failed from None
+        raise
+    return count
 
 
 def with_decisions(piece: pl.DataFrame, decisions: Any, chances: Any, classes: Any) -> pl.DataFrame:
