@@ -37,6 +37,8 @@ _SHARES = (1.0, 0.75, 0.5, 0.25, 0.0)
 """By how much tolerances are tightened for a promise, from the most careful on."""
 _STEP = 0.25
 """Least share by which a requirement is tightened."""
+_FAR_OFF = 0.05
+"""What is clearly missed by more is learned in another way."""
 _MOST_REFITS = 500
 """Points of a grid that is asked for by name: each of them is a training."""
 
@@ -347,30 +349,32 @@ def _walk(task: Task, trainer: Trainer, steps: Iterator[int], tol: float) -> lis
     """Start from the optimum's multipliers, and walk along the frontier until the trained classifier is fair.
 
     Where it clearly is not, the requirement is tightened by what was missed, up to exact parity; there the
-    optimum's own decisions are learned as well, and first where exact parity is asked for.
+    optimum's own decisions are learned. Where exact parity is asked for they are learned first, and labels as
+    well only if that is far off, as where the optimum draws lots in whole groups.
     """
     trials: list[Trained] = []
-    share, room = 0.0, 0.0
-    last = {trainer.distillation, 1.0}
-    if task.constraint == task.constraint.tightened(1.0):
-        share = 1.0
-    distillation = 1.0 if share else trainer.distillation
+    share, room, distillation = 0.0, 0.0, trainer.distillation
+    exact = task.constraint == task.constraint.tightened(1.0)
+    if exact:
+        share, distillation = 1.0, 1.0
     for _ in steps:
         try:
             multipliers = task.tightened(share).solve(tol=tol).multipliers
             trials.append(trainer.attempt(np.array(list(multipliers.values())), distillation))
-            if share == 1:
-                last.discard(distillation)
-            if trials[-1].clear <= 0 or not last:
+            if trials[-1].clear <= 0:
                 break
             room = room if share else _room(task, tol)
         except (InfeasibleError, CertificateError):
             if not trials:
                 raise
             break
-        if share == 1:
-            [distillation] = last
-        elif room <= 0:
+        if distillation == 1:
+            if not exact or len(trials) > 1 or trials[-1].clear < _FAR_OFF:
+                break
+            distillation = trainer.distillation
+        elif exact:
+            break
+        elif share == 1 or room <= 0:
             share, distillation = 1.0, 1.0
         else:
             share = min(1.0, share + max(_STEP, trials[-1].violation / room))

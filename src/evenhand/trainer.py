@@ -141,7 +141,8 @@ class Trainer:
 
         To select a person gains y - c - Q(x) on average over y; the sign of that is the label to learn, its
         size the weight. With the label itself for y this is a cost of c + Q(x) for a false positive and of
-        1 - c - Q(x) for a false negative; with the posterior eta(x), it is the optimum's own H(x).
+        1 - c - Q(x) for a false negative; with the posterior eta(x), it is the optimum's own H(x). Where
+        nothing but that is learned, all rows count alike: rates are shares of rows.
         """
         self.fits += 1
         index = np.arange(len(self.examples))[rows]
@@ -150,8 +151,9 @@ class Trainer:
         y = part.positive + distillation * (eta - part.positive)
         gain = y * prices[:, 1] - (1 - y) * prices[:, 0] - self._correction(multipliers, index)
         given = np.ones(len(part)) if part.weights is None else part.weights
-        size = float(given @ np.abs(gain)) / float(given.sum())  # regularisation is made for costs of about 1
-        weights = given * np.abs(gain) / (size if size > 0 else 1.0)
+        costs = np.abs(gain) if distillation < 1 else (gain != 0).astype(np.float64)
+        size = float(given @ costs) / float(given.sum())  # regularisation is made for costs of about 1
+        weights = given * costs / (size if size > 0 else 1.0)
         return fit_learner(self.estimator, part.X, (gain > 0).astype(np.intp), n_classes=2, weights=weights)
 
     def _correction(self, multipliers: Floats, index: NDArray[np.intp]) -> Floats:
