@@ -85,8 +85,6 @@ def test_a_file_that_is_not_there(capsys, tmp_path):
 
 
 def test_the_example_of_the_documentation_runs(capsys, tmp_path, monkeypatch):
-    if not EXAMPLE.exists():
-        pytest.skip("the documentation is not here")
     monkeypatch.chdir(tmp_path)
     adult = load_adult()
     table = pl.concat([adult.features, adult.sensitive, adult.label.to_frame("income")], how="horizontal")

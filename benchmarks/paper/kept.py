@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,7 +59,3 @@ class Kept:
         fresh = self.path.with_suffix(".new")
         fresh.write_text("".join(lines), encoding="utf-8")
         fresh.replace(self.path)
-
-    def curves(self, keys: Iterable[Key]) -> list[Any]:
-        """Points of some cells."""
-        return [self.cells[key]["points"] for key in keys]

@@ -71,7 +71,8 @@ class FairInprocessor(FairClassifier):
         How the posteriors of the rows to train on are learned; see :class:`FairPostprocessor`.
     distillation : float
         How far labels are replaced by their posteriors in training: 0 for the costs of the labels as they
-        are, 1 for what the optimum decides itself, as search="exact" has it where exact parity is asked for.
+        are, 1 for what the optimum decides itself, each row alike, as search="exact" has it where exact
+        parity is asked for.
     search : {"exact", "dual", "grid"}, DualAscent or GridSearch
         How multipliers are chosen. "exact" starts from the solver's, trains, and looks at what the trained
         classifier does on held-out rows; while that violates the requirement by more than two standard
