@@ -21,9 +21,9 @@ NOTIONS: dict[str, Any] = {
 }
 DIFFERENCES = [0.0, 0.01, 0.025, 0.045, 0.07, 0.1, 0.14, 0.2, 0.3]
 RATIOS = [1.0, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.25]
-FEW_DIFFERENCES = [0.0, 0.01, 0.03, 0.06, 0.1, 0.2]
+FEW_DIFFERENCES = [0.0, 0.01, 0.03, 0.06, 0.1, 0.15, 0.2]
 """For methods that train a model for each tolerance."""
-FEW_RATIOS = [1.0, 0.9, 0.75, 0.6, 0.4]
+FEW_RATIOS = [1.0, 0.9, 0.75, 0.55, 0.35, 0.2]
 
 Point = tuple[float, float]
 """Accuracy and disparity on test rows: MD, or 1 - MR, so that less is fairer."""

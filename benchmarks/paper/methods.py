@@ -81,7 +81,7 @@ Curves = Iterator[tuple[Asked, Curve]]
 
 def our_curves(task: Task, asked: list[Asked], **settings: Any) -> Curves:
     """Post-processing: all curves from one model of the posteriors."""
-    start = time.perf_counter()
+    start = time.process_time()
     fair = eh.FairPostprocessor(task.table.model(), eh.DemographicParity(difference=0.5), aware=task.aware)
     fair.set_params(**settings)
     evidence = fair._estimate(
@@ -89,26 +89,26 @@ def our_curves(task: Task, asked: list[Asked], **settings: Any) -> Curves:
     )
     fair._adopt(evidence, fair._solve(evidence, fair.constraint))
     _, posteriors = fair._read(task.test.X, task.shown)
-    shared = time.perf_counter() - start
+    shared = time.process_time() - start
     for one in asked:
-        start = time.perf_counter()
+        start = time.process_time()
         curve, solution = Curve(fits=evidence.fits), None
         for tolerance in one.tolerances():
             solution = fair._solve(evidence, one.at(tolerance), start=solution)
             selection = fair._rule(evidence, solution).selection(posteriors)
             curve.points.append(one.point(judged(task.test, selection)))
-        curve.seconds = shared + time.perf_counter() - start
+        curve.seconds = shared + time.process_time() - start
         yield one, curve
 
 
 def trained(task: Task, asked: list[Asked]) -> Curves:
     """In-processing: a few models are trained for each tolerance."""
-    start = time.perf_counter()
+    start = time.process_time()
     fair = eh.FairInprocessor(task.table.model(), eh.DemographicParity(difference=0.5), aware=task.aware)
     evidence = fair._estimate(task.train.X, task.train.y, task.train.sensitive, None)
-    shared = time.perf_counter() - start
+    shared = time.process_time() - start
     for one in asked:
-        start = time.perf_counter()
+        start = time.process_time()
         curve, fits = Curve(), []
         for tolerance in one.tolerances(few=True):
             fair._adopt(evidence, one.at(tolerance))
@@ -116,14 +116,14 @@ def trained(task: Task, asked: list[Asked]) -> Curves:
             curve.points.append(one.point(judged(task.test, chances[:, 1])))
             fits.append(fair.n_fits_)
         curve.fits = float(np.mean(fits))
-        curve.seconds = shared + time.perf_counter() - start
+        curve.seconds = shared + time.process_time() - start
         yield one, curve
 
 
 def plain_trees(task: Task, asked: list[Asked]) -> Curves:
     """Boosted trees without any constraint."""
     X, new = _seen(task)
-    start = time.perf_counter()
+    start = time.process_time()
     model = TabularClassifier().fit(X, task.train.y)
     yield from _one_point(task, asked, model.predict(new), start)
 
@@ -133,7 +133,7 @@ def plain_logistic(task: Task, asked: list[Asked]) -> Curves:
     X, new = task.train.numbers, task.test.numbers
     if task.aware:
         X, new = task.train.numbers_with_group, task.test.numbers_with_group
-    start = time.perf_counter()
+    start = time.process_time()
     model = Logistic().fit(X, task.train.y)
     yield from _one_point(task, asked, model.predict(new), start)
 
@@ -143,7 +143,7 @@ def reduction(task: Task, asked: list[Asked]) -> Curves:
     X, new = _seen(task)
     some = reduced(task.table)
     for one in asked:
-        start = time.perf_counter()
+        start = time.process_time()
         curve, fits = Curve(), []
         for tolerance in some[one.measure]:
             bound = {f"{one.measure}_bound": tolerance}
@@ -157,7 +157,7 @@ def reduction(task: Task, asked: list[Asked]) -> Curves:
             curve.points.append(one.point(judged(task.test, peer._pmf_predict(new)[:, 1])))
             fits.append(peer.n_oracle_calls_)
         curve.fits = float(np.mean(fits))
-        curve.seconds = time.perf_counter() - start
+        curve.seconds = time.process_time() - start
         yield one, curve
 
 
@@ -173,11 +173,11 @@ def reduced(table: Table) -> dict[str, list[float]]:
 def thresholds(task: Task, asked: list[Asked]) -> Curves:
     """Fairlearn's ThresholdOptimizer, which knows no ratios: its classifiers are measured by them as well."""
     X, new = _seen(task)
-    start = time.perf_counter()
+    start = time.process_time()
     model = task.table.model().fit(X, task.train.y)
-    shared = time.perf_counter() - start
+    shared = time.process_time() - start
     for notion in dict.fromkeys(one.notion for one in asked):
-        start, found = time.perf_counter(), []
+        start, found = time.process_time(), []
         for tolerance in (None,) if notion == "odds" else THRESHOLD_TOLERANCES:
             peer = ThresholdOptimizer(
                 estimator=model,
@@ -189,36 +189,36 @@ def thresholds(task: Task, asked: list[Asked]) -> Curves:
             peer.fit(X, task.train.y, sensitive_features=task.train.codes)
             chances = peer._pmf_predict(new, sensitive_features=task.test.codes)
             found.append(judged(task.test, chances[:, 1]))
-        took = shared + time.perf_counter() - start
+        took = shared + time.process_time() - start
         yield from _measured(asked, notion, found, took)
 
 
 def linear(task: Task, asked: list[Asked]) -> Curves:
     """The linear program of Xian and Zhao, on posteriors of one half of the training rows for the other."""
-    start = time.perf_counter()
+    start = time.process_time()
     _, p, new = half_posteriors(task)
-    shared = time.perf_counter() - start
+    shared = time.process_time() - start
     for notion in dict.fromkeys(one.notion for one in asked):
-        start = time.perf_counter()
+        start = time.process_time()
         found = [
             judged(task.test, linear_post.fit(p, notion, tolerance, task.seed).selection(new, task.seed))
             for tolerance in DIFFERENCES
         ]
-        yield from _measured(asked, notion, found, shared + time.perf_counter() - start)
+        yield from _measured(asked, notion, found, shared + time.process_time() - start)
 
 
 def biased(task: Task, asked: list[Asked]) -> Curves:
     """The bias scores of Chen and others, chosen on one half of the training rows."""
-    start = time.perf_counter()
+    start = time.process_time()
     rows, p, new = half_posteriors(task)
-    shared = time.perf_counter() - start
+    shared = time.process_time() - start
     for notion in dict.fromkeys(one.notion for one in asked):
-        start = time.perf_counter()
+        start = time.process_time()
         score = bias_score.fit(
             p, task.train.y[rows], task.train.codes[rows], notion, tolerances=DIFFERENCES, seed=task.seed
         )
         found = [judged(task.test, score.selection(new, tolerance)) for tolerance in DIFFERENCES]
-        yield from _measured(asked, notion, found, shared + time.perf_counter() - start)
+        yield from _measured(asked, notion, found, shared + time.process_time() - start)
 
 
 def half_posteriors(task: Task) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -252,7 +252,7 @@ def _seen(task: Task) -> tuple[Any, Any]:
 def _one_point(task: Task, asked: list[Asked], selection: np.ndarray, start: float) -> Curves:
     rates = judged(task.test, selection)
     for one in asked:
-        yield one, Curve([one.point(rates)], 1.0, time.perf_counter() - start)
+        yield one, Curve([one.point(rates)], 1.0, time.process_time() - start)
 
 
 def _measured(asked: list[Asked], notion: str, found: list[Any], took: float) -> Curves:

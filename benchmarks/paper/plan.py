@@ -144,7 +144,7 @@ def measure(unit: Unit) -> list[tuple[Key, dict[str, Any]]]:
             found.append((unit.key("done"), {"points": []}))
         else:
             for one, curve in METHODS[unit.method].run(task, list(unit.asked)):
-                cell = {"points": curve.points, "fits": curve.fits, "seconds": round(curve.seconds, 3)}
+                cell = {"points": curve.points, "fits": curve.fits, "cpu": round(curve.seconds, 3)}
                 found.append((unit.key(str(one)), cell))
     return [(key, {**_rounded(cell), "of": unit.fingerprint}) for key, cell in found]
 

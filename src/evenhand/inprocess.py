@@ -37,8 +37,12 @@ _SHARES = (1.0, 0.75, 0.5, 0.25, 0.0)
 """By how much tolerances are tightened for a promise, from the most careful on."""
 _STEP = 0.25
 """Least share by which a requirement is tightened."""
+_NEAR = 0.01
+"""What is missed by less is let be."""
 _FAR_OFF = 0.05
-"""What is clearly missed by more is learned in another way."""
+"""What is missed by more at exact parity is learned in the other way, from labels or decisions."""
+_TOLD = 0.2
+"""Share of the labels' variance from which on the optimum's decisions are learned for themselves."""
 _MOST_REFITS = 500
 """Points of a grid that is asked for by name: each of them is a training."""
 
@@ -72,16 +76,18 @@ class FairInprocessor(FairClassifier):
     distillation : float
         How far labels are replaced by their posteriors in training: 0 for the costs of the labels as they
         are, 1 for what the optimum decides itself, each row alike, as search="exact" has it where exact
-        parity is asked for.
+        parity is asked for and the posteriors tell a fifth of the labels' variance or more.
     search : {"exact", "dual", "grid"}, DualAscent or GridSearch
-        How multipliers are chosen. "exact" starts from the solver's, trains, and looks at what the trained
-        classifier does on held-out rows; while that violates the requirement by more than two standard
-        errors, the solver's multipliers for a tighter one are taken, and at the tightest a distillation of 1.
+        How multipliers are chosen. "exact" starts from the solver's, trains, and looks at what the posteriors
+        of all rows say of the trained classifier. While they find it more than 0.01 from the requirement, or
+        held-out rows object by more than two standard errors, the solver's multipliers for a tighter one are
+        taken, and where exact parity still misses by more than 0.05, a distillation of 1.
         "grid" by name has a budget of 500 trainings.
     max_refits : int
         Most classifiers that "exact" trains on the way, and default number of steps of "dual".
     holdout : float
-        Share of the rows on which trained classifiers are judged.
+        Share of the rows that classifiers do not see on the way, for ``achieved_`` and their risk, by which
+        "dual" and "grid" choose.
     refit : bool
         Whether the classifier is trained once more on all rows when the multipliers are chosen.
     confidence, reserve
@@ -109,7 +115,8 @@ class FairInprocessor(FairClassifier):
     promise_ : Promise or None
         What holds on new rows, if `confidence` is given.
     history_ : tuple of Trial
-        Multipliers, risk and violation of every classifier that was trained on the way; of a grid, the best.
+        Multipliers, risk on held-out rows, and violation by the posteriors of all rows or clearly by held-out
+        ones, of every classifier that was trained on the way; of a grid, the best.
     n_fits_ : int
         Models fitted in all, those of the posteriors included.
 
@@ -240,7 +247,7 @@ class FairInprocessor(FairClassifier):
         if evidence.reserved is None:
             trials = self._search(task, trainer)
             best = best_trial(trials)
-            warn_if_missed(best)
+            warn_if_missed(best, allowed=_NEAR)
         else:
             trials = []
             candidates = self._careful(task, trainer, trials)
@@ -349,36 +356,34 @@ class FairInprocessor(FairClassifier):
 def _walk(task: Task, trainer: Trainer, steps: Iterator[int], tol: float) -> list[Trained]:
     """Start from the optimum's multipliers, and walk along the frontier until the trained classifier is fair.
 
-    Where it clearly is not, the requirement is tightened by what was missed, up to exact parity; there the
-    optimum's own decisions are learned. Where exact parity is asked for they are learned first, and labels as
-    well only if that is far off, as where the optimum draws lots in whole groups.
+    Where it is not, the requirement is tightened by what was missed, up to exact parity; where that is still
+    far off the optimum's own decisions are learned. Where exact parity is asked for they are learned first,
+    and labels as well only if that is far off, as where the optimum draws lots in whole groups. Where the
+    posteriors tell little of the labels, its decisions are mostly noise: there they are learned last, and
+    only if held-out rows are clearly far off.
     """
     trials: list[Trained] = []
-    share, room, distillation = 0.0, 0.0, trainer.distillation
-    exact = task.constraint == task.constraint.tightened(1.0)
-    if exact:
-        share, distillation = 1.0, 1.0
+    share, room, told = 0.0, 0.0, trainer.explained >= _TOLD
+    ways = list(dict.fromkeys([trainer.distillation, 1.0]))
+    if task.constraint == task.constraint.tightened(1.0):
+        share, ways = 1.0, ways[::-1] if told else ways
     for _ in steps:
         try:
             multipliers = task.tightened(share).solve(tol=tol).multipliers
-            trials.append(trainer.attempt(np.array(list(multipliers.values())), distillation))
-            if trials[-1].clear <= 0:
+            trials.append(trainer.attempt(np.array(list(multipliers.values())), ways[0]))
+            if trials[-1].excess <= _NEAR:
                 break
             room = room if share else _room(task, tol)
         except (InfeasibleError, CertificateError):
             if not trials:
                 raise
             break
-        if distillation == 1:
-            if not exact or len(trials) > 1 or trials[-1].clear < _FAR_OFF:
-                break
-            distillation = trainer.distillation
-        elif exact:
-            break
-        elif share == 1 or room <= 0:
-            share, distillation = 1.0, 1.0
-        else:
+        if share < 1 and room > 0:
             share = min(1.0, share + max(_STEP, trials[-1].violation / room))
+        elif len(ways) > 1 and (trials[-1].excess if told else trials[-1].clear) > _FAR_OFF:
+            share, ways = 1.0, ways[1:]
+        else:
+            break
     return trials
 
 

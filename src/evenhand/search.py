@@ -270,11 +270,11 @@ def ascended(trial: Trial, evaluator: Evaluator[Any], step: float) -> Vector:
     return np.where(low > 0, low, np.where(high < 0, high, 0.0))
 
 
-def warn_if_missed(best: Trial) -> None:
-    """Say so if even the best trial violates the requirement."""
-    if best.violation > _FEASIBLE:
+def warn_if_missed(best: Trial, *, allowed: float = _FEASIBLE) -> None:
+    """Say so if even the best trial violates the requirement by more than is allowed."""
+    if best.violation > allowed:
         warnings.warn(
-            f"no multipliers that were tried satisfy the requirement on the rows that it is checked on: the "
+            "no multipliers that were tried satisfy the requirement, as far as the rows of the fit tell: the "
             f"nearest are out by {best.violation:.4f}.",
             ToleranceWarning,
             stacklevel=4,

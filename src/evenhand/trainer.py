@@ -1,9 +1,9 @@
-"""Classifiers trained with the costs that multipliers give, and judged on rows set aside."""
+"""Classifiers trained with the costs that multipliers give, judged by posteriors and on rows set aside."""
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from evenhand.classifier import Evidence, counted
 from evenhand.exceptions import VacuousConstraintWarning
 from evenhand.learner import Learner, fit_learner
 from evenhand.measurement import Measurement
+from evenhand.notions import Constraint
 from evenhand.posteriors import Examples
 from evenhand.rates import CellRates
 from evenhand.scores import GroupedScores
@@ -26,31 +27,54 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Trained(Trial):
-    """A trial, with the classifier that was trained for it and its rates on the rows set aside.
+    """A trial, with the classifier that was trained for it.
 
-    `distillation` is how far labels were replaced by their posteriors in its training. `clear` is the part of
-    the violation that so many rows do not show by chance: two standard errors less. `measured` is what the
-    requirement's measures are there.
+    Attributes
+    ----------
+    distillation : float
+        How far labels were replaced by their posteriors in its training.
+    learner : Learner
+    expected : CellRates
+        By the posteriors of all rows; `values` are of these.
+    rates : CellRates
+        On the rows set aside; `risk` is of these.
+    clear : float
+        The part of a violation there that so many rows do not show by chance: two standard errors less.
+        `violation` is at least as large.
+    constraint : Constraint
     """
 
     distillation: float
     learner: Learner
+    expected: CellRates
     rates: CellRates
     clear: float
-    measured: tuple[Measurement, ...]
+    constraint: Constraint
 
     @property
     def excess(self) -> float:
-        """How far the measures miss their tolerances.
+        """How far the measures miss their tolerances, or rows set aside clearly object.
 
         By ratio, rows of the requirement are nearly satisfied by who selects nearly nobody, ratios are not.
         """
-        return float(np.nanmax([0.0, *(one.excess for one in self.measured)]))
+        found = _measured(self.constraint, self.expected)
+        return float(np.nanmax([self.clear, *(one.excess for one in found)]))
+
+    @property
+    def measured(self) -> tuple[Measurement, ...]:
+        """What the requirement's measures are on the rows set aside."""
+        return _measured(self.constraint, self.rates)
+
+
+def _measured(constraint: Constraint, rates: CellRates) -> tuple[Measurement, ...]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", VacuousConstraintWarning)
+        return tuple(constraint.measure(rates))
 
 
 @dataclass(eq=False)
 class Trainer:
-    """Trains classifiers at given multipliers, and judges them on rows set aside.
+    """Trains classifiers at given multipliers, and judges them.
 
     Attributes
     ----------
@@ -62,11 +86,13 @@ class Trainer:
     distillation : float
         How far labels are replaced by their posteriors, unless told otherwise.
     weights : array or None
-        How much the latter count.
+        How much the examples count in the requirement.
     first : array of int
-        Rows to train on.
-    judged : Examples
-        Rows to judge on.
+        Those to train on.
+    second : array of int
+        Those that are set aside.
+    kept : Examples or None
+        Rows kept back for a promise, instead.
     fits : int
         How many classifiers were trained so far.
     """
@@ -78,7 +104,8 @@ class Trainer:
     distillation: float
     weights: Floats | None
     first: NDArray[np.intp]
-    judged: Examples
+    second: NDArray[np.intp]
+    kept: Examples | None
     fits: int = 0
 
     @classmethod
@@ -92,14 +119,22 @@ class Trainer:
         holdout: float,
         distillation: float,
     ) -> Trainer:
-        """Set rows aside to judge on, unless some are kept back already."""
-        examples = evidence.given.examples.take(evidence.rows)
-        first, judged, weights = np.arange(len(examples)), evidence.reserved, evidence.weights
-        if judged is None:
+        """Set rows aside, unless some are kept back already."""
+        examples, kept = evidence.given.examples.take(evidence.rows), evidence.reserved
+        first, second = np.arange(len(examples)), np.arange(0)
+        if kept is None:
             first, second = examples.split(holdout, evidence.seed)
-            judged, weights = examples.take(second), None if weights is None else weights[second]
         prices = error_prices(cost, examples.n_groups)
-        return cls(task, examples, estimator, prices, distillation, weights, first, judged)
+        return cls(task, examples, estimator, prices, distillation, evidence.weights, first, second, kept)
+
+    @property
+    def explained(self) -> float:
+        """Share of the labels' variance that the posteriors tell."""
+        y, weights = self.examples.positive.astype(np.float64), self.examples.weights
+        eta = self._summed(np.ones_like(self.prices), np.arange(len(y)))[:, 1]
+        mean = np.average(y, weights=weights)
+        left, total = (np.average((y - by) ** 2, weights=weights) for by in (eta, mean))
+        return float(1 - left / total) if total > 0 else 0.0
 
     def many(self, points: NDArray[np.float64]) -> list[Trained]:
         """Train and judge at several multipliers."""
@@ -108,33 +143,69 @@ class Trainer:
     def attempt(self, point: Floats, distillation: float) -> Trained:
         """Train and judge at some multipliers."""
         learner = self.train(point, distillation, self.first)
-        part = self.judged
-        rates = counted(part, learner.choose(part.X) == 1, self.task.groups, self.weights)
-        mass, selected, shape = rates.mass, rates.selected, rates.mass.shape
-        missed, wrong = mass[:, 1] - selected[:, 1], selected[:, 0]
-        risk = float((self.prices[:, 1] @ missed + self.prices[:, 0] @ wrong) / mass.sum())
-        values, errors = self._values(rates, np.bincount(part.cells, minlength=2 * shape[0]).reshape(shape))
-        over = np.fmax(self.task.rows.lo - values, values - self.task.rows.hi)
-        violation, clear = (float(np.nanmax(by, initial=0.0)) for by in (over, over - 2 * errors))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", VacuousConstraintWarning)
-            measured = tuple(self.task.constraint.measure(rates))
-        return Trained(point, risk, values, violation, distillation, learner, rates, clear, measured)
+        decided = learner.choose(self.examples.X) == 1
+        expected, rows = self._expected(decided), self.task.rows
+        values = rows.values(expected.rates)
+        over = np.fmax(rows.lo - values, values - rows.hi)
+        rates, counts = self._set_aside(learner, decided)
+        clear = self._clear(rates, counts)
+        return Trained(
+            point,
+            risk=self._risk(rates),
+            values=values,
+            violation=float(np.nanmax(over, initial=clear)),
+            distillation=distillation,
+            learner=learner,
+            expected=expected,
+            rates=rates,
+            clear=clear,
+            constraint=self.task.constraint,
+        )
 
-    def _values(self, rates: CellRates, counts: NDArray[np.intp]) -> tuple[Floats, Floats]:
-        """Values of the requirement's rows on the rows set aside, and their standard errors.
+    def _expected(self, decided: NDArray[np.bool_]) -> CellRates:
+        """Give the rates of decisions by the posteriors of all rows, as the optimum is judged too.
 
-        NaN where they are undefined there.
+        The labels of rows set aside say little of a small group, where the posteriors of everyone who may be
+        of it say much; and what a classifier has learned of their labels by heart they do not know.
         """
+        chosen = decided.astype(np.float64)
+        if self.weights is not None:
+            chosen *= self.weights / self.weights.mean()
+        posteriors, shape = self.task.posteriors, self.task.masses.shape
+        if isinstance(posteriors, GroupedScores):
+            eta, codes = posteriors.eta, posteriors.codes
+            sums = [np.bincount(codes, chosen * by, shape[0]) for by in (1 - eta, eta)]
+            selected = np.column_stack(sums) / len(chosen)
+        else:
+            selected = np.tensordot(chosen, posteriors, axes=1) / len(chosen)
+        return CellRates(self.task.groups, self.task.masses, np.minimum(selected, self.task.masses))
+
+    def _set_aside(self, learner: Learner, decided: NDArray[np.bool_]) -> tuple[CellRates, NDArray[np.intp]]:
+        """Count decisions on the rows set aside or kept back; give the rows in each cell as well."""
+        part, weights = self.kept, None
+        if part is None:
+            part, decided = replace(self.examples, X=None).take(self.second), decided[self.second]
+            weights = None if self.weights is None else self.weights[self.second]
+        else:
+            decided = learner.choose(part.X) == 1
+        rates = counted(part, decided, self.task.groups, weights)
+        return rates, np.bincount(part.cells, minlength=rates.mass.size).reshape(rates.mass.shape)
+
+    def _risk(self, rates: CellRates) -> float:
+        missed, wrong = rates.mass[:, 1] - rates.selected[:, 1], rates.selected[:, 0]
+        return float((self.prices[:, 1] @ missed + self.prices[:, 0] @ wrong) / rates.mass.sum())
+
+    def _clear(self, rates: CellRates, counts: NDArray[np.intp]) -> float:
+        """Give the violation of the requirement by some rows, less two standard errors."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", VacuousConstraintWarning)
             rows = self.task.constraint.rows(rates.masses, rates.groups)
         share = np.nan_to_num((rates.rates * counts + 1) / (counts + 2), nan=0.5)
         variance = share * (1 - share) / np.maximum(counts, 1)
         errors = np.sqrt((rows.C**2 * variance).reshape(len(rows), -1).sum(axis=1))
-        found = dict(zip(rows.names, zip(rows.values(rates.rates), errors, strict=True), strict=True))
-        pairs = np.array([found.get(name, (np.nan, np.nan)) for name in self.task.rows.names])
-        return pairs[:, 0], pairs[:, 1]
+        values = rows.values(rates.rates)
+        over = np.fmax(rows.lo - values, values - rows.hi)
+        return float(np.nanmax(over - 2 * errors, initial=0.0))
 
     def train(self, multipliers: Floats, distillation: float, rows: NDArray[np.intp] | slice) -> Learner:
         """Train a copy of the classifier with the costs that the multipliers give.
