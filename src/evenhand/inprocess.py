@@ -23,6 +23,7 @@ from evenhand.posteriors import Balance, Form
 from evenhand.progress import track
 from evenhand.rates import CellRates
 from evenhand.rows import RowName
+from evenhand.scores import GroupedScores
 from evenhand.search import DualAscent, GridSearch, Trial, best_trial, read_search, warn_if_missed
 from evenhand.solution import Task
 from evenhand.solver.certificate import Certificate
@@ -42,7 +43,7 @@ _NEAR = 0.01
 _FAR_OFF = 0.05
 """What is missed by more at exact parity is learned in the other way, from labels or decisions."""
 _TOLD = 0.2
-"""Share of the labels' variance from which on the optimum's decisions are learned for themselves."""
+"""Share of the labels' variance from which on blind decisions of the optimum are learned for themselves."""
 _MOST_REFITS = 500
 """Points of a grid that is asked for by name: each of them is a training."""
 
@@ -76,7 +77,7 @@ class FairInprocessor(FairClassifier):
     distillation : float
         How far labels are replaced by their posteriors in training: 0 for the costs of the labels as they
         are, 1 for what the optimum decides itself, each row alike, as search="exact" has it where exact
-        parity is asked for and the posteriors tell a fifth of the labels' variance or more.
+        parity is asked for, and the group is known or posteriors tell a fifth of the labels' variance.
     search : {"exact", "dual", "grid"}, DualAscent or GridSearch
         How multipliers are chosen. "exact" starts from the solver's, trains, and looks at what the posteriors
         of all rows say of the trained classifier. While they find it more than 0.01 from the requirement, or
@@ -358,12 +359,13 @@ def _walk(task: Task, trainer: Trainer, steps: Iterator[int], tol: float) -> lis
 
     Where it is not, the requirement is tightened by what was missed, up to exact parity; where that is still
     far off the optimum's own decisions are learned. Where exact parity is asked for they are learned first,
-    and labels as well only if that is far off, as where the optimum draws lots in whole groups. Where the
-    posteriors tell little of the labels, its decisions are mostly noise: there they are learned last, and
-    only if held-out rows are clearly far off.
+    and labels as well only if that is far off, as where the optimum draws lots in whole groups. Where groups
+    are guessed and the posteriors tell little of the labels, its decisions are mostly noise: there they are
+    learned last, and only if held-out rows are clearly far off.
     """
     trials: list[Trained] = []
-    share, room, told = 0.0, 0.0, trainer.explained >= _TOLD
+    told = isinstance(task.posteriors, GroupedScores) or trainer.explained >= _TOLD
+    share, room = 0.0, 0.0
     ways = list(dict.fromkeys([trainer.distillation, 1.0]))
     if task.constraint == task.constraint.tightened(1.0):
         share, ways = 1.0, ways[::-1] if told else ways
