@@ -101,12 +101,14 @@ def _short(found: list[Verdict], kept: Kept) -> Iterable[str]:
         )
     yield "\n".join(told) + "\n"
     behind = [one for one in found if "behind" in (one.word, one.reach)]
+    other = sum(one.peer == "plain trees" and TABLES[one.table].learner == "logistic" for one in behind)
     judged = sum(word not in ("", "too few") for one in found for word in (one.word, one.reach))
     yield (
         "Every comparison in which ours is behind is in the table below, by accuracy or by how fair it gets, "
         f"in points of a hundred. Of {judged} verdicts of both kinds, {round(0.025 * judged)} would say so "
-        "by chance if all methods were alike. What is known of the reasons is under the next heading but "
-        "one.\n"
+        f"by chance if all methods were alike. In {other} comparisons ours has logistic models inside and "
+        "the peer is plain trees, another learner. What else is known of the reasons is under the next heading "
+        "but one.\n"
     )
     rows = [
         [
