@@ -107,8 +107,8 @@ def _short(found: list[Verdict], kept: Kept) -> Iterable[str]:
         "Every comparison in which ours is behind is in the table below, by accuracy or by how fair it gets, "
         f"in points of a hundred. Of {judged} verdicts of both kinds, {round(0.025 * judged)} would say so "
         f"by chance if all methods were alike. In {other} comparisons ours has logistic models inside and "
-        "the peer is plain trees, another learner. What else is known of the reasons is under the next heading "
-        "but one.\n"
+        "the peer is plain trees, another learner. What else is known of the reasons is under the next "
+        "heading but one.\n"
     )
     rows = [
         [
