@@ -10,6 +10,7 @@ from benchmarks.paper.__main__ import main
 from benchmarks.paper.asked import Asked
 from benchmarks.paper.comparison import coin, hull, mean_curve, on_hull, verdicts
 from benchmarks.paper.kept import CELLS, Kept
+from benchmarks.paper.pictures import _without_outlier
 from benchmarks.paper.plan import Choice, planned
 
 import evenhand as eh
@@ -135,3 +136,11 @@ def test_the_page_shows_what_was_measured(reduced):
 def test_a_finished_run_has_nothing_left_to_do(reduced):
     choice = Choice((TABLE,), ("post", "noise"), ("DP",), ("difference",), ("blind", "aware"), 2)
     assert planned(choice, Kept.read(reduced / CELLS.name)) == []
+
+
+def test_pictures_leave_out_only_what_would_hide_the_others():
+    near, far = ({"method": "plain logistic", "accuracy": height} for height in (0.78, 0.6))
+    others = [{"method": "post", "accuracy": height} for height in (0.8, 0.85)]
+    assert _without_outlier([*others, near]) == [*others, near]
+    assert _without_outlier([*others, far]) == others
+    assert _without_outlier([far]) == [far]
