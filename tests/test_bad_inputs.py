@@ -783,7 +783,9 @@ def test_a_person_always_gets_the_same_answer(seed):
     first = found.predict(TIED, sensitive_features=SEX)
     chances = found.predict_proba(TIED, sensitive_features=SEX)[:, 1]
     mixed = (chances > 1e-9) & (chances < 1 - 1e-9)
-    assert 0 < first[mixed].mean() < 1
+    assert mixed.any()
+    if seed is not None:  # otherwise one draw in a hundred or so gives everyone the same
+        assert 0 < first[mixed].mean() < 1
     turned = np.random.default_rng(0).permutation(N)
     assert np.array_equal(found.predict(TIED, sensitive_features=SEX), first)
     assert np.array_equal(found.predict(TIED[turned], sensitive_features=SEX[turned]), first[turned])
