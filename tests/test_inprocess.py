@@ -325,10 +325,10 @@ def test_what_is_nearly_fair_is_let_be():
 
 
 def test_a_distillation_of_1_is_tried_once():
-    fair = fitted(
-        DecisionTreeClassifier(max_depth=1), distillation=1.0, constraint=eh.DemographicParity(difference=0.0)
-    )
-    assert len(fair.history_) == 1
+    exact = eh.DemographicParity(difference=0.0)
+    fair = fitted(DecisionTreeClassifier(max_depth=1), exact, distillation=1.0, aware=True)
+    [only] = fair.history_
+    assert only.violation > 0.05  # so that another way would be tried if there were one
 
 
 def test_by_ratio_selecting_nearly_nobody_is_not_nearly_fair():
