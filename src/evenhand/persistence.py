@@ -157,8 +157,9 @@ def save(
 def load(path: str | os.PathLike[str], *, max_bytes: int = _MOST_BYTES) -> Any:
     """Read a model that :func:`save` wrote.
 
-    Its decisions are those of the model that was saved, bit for bit under the same versions; under others a
-    warning tells them.
+    With the same versions of packages its decisions and their probabilities are those of the model that was
+    saved, also on another processor; there the last bits of ``decision_function`` may differ. Other versions
+    are told by a warning.
 
     Parameters
     ----------

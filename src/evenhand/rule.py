@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial import KDTree
 
 from evenhand.columns import blocks
 from evenhand.exceptions import InputError
@@ -17,10 +18,17 @@ from evenhand.scores import GroupedScores
 from evenhand.solver.oracle import ROUNDING
 from evenhand.solver.thresholds import Steps
 
-__all__ = ["Rule", "lots", "written_out"]
+__all__ = ["SAME_ATOM", "Rule", "lots", "written_out"]
 
 _FORMAT = "evenhand rule"
 _VERSION = 1
+
+SAME_ATOM = 1e-11
+"""Posteriors closer than this are the same atom.
+
+Classifiers round posteriors to 12 digits. On another processor the last bits of a matrix product differ, and
+one in some thousand numbers is then rounded to the neighbouring twelfth digit.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,11 +131,13 @@ class Rule:
         near = np.flatnonzero(np.abs(H) <= ROUNDING * largest)
         terms = np.tensordot(written_out(posteriors, near, len(self.table)), np.abs(self.table), axes=2)
         chosen[near[np.abs(H[near]) <= ROUNDING * np.maximum(self.unit, terms)]] = self.chance
-        known = self.boundary()
-        if known:
+        if self.atoms is not None and self.chances is not None and len(self.atoms):
             open_rows = self._beside_atoms(H, ROUNDING * largest)
-            for row, atom in zip(open_rows, written_out(posteriors, open_rows, len(self.table)), strict=True):
-                chosen[row] = known.get(atom.tobytes(), chosen[row])
+            here = written_out(posteriors, open_rows, len(self.table)).reshape(-1, self.table.size)
+            tree = KDTree(self.atoms.reshape(len(self.atoms), -1))
+            distance, atom = tree.query(here, p=np.inf, distance_upper_bound=SAME_ATOM)
+            found = np.isfinite(distance)
+            chosen[open_rows[found]] = self.chances[np.asarray(atom)[found]]
         return chosen
 
     def decide(
@@ -235,7 +245,7 @@ class Rule:
 
     def _beside_atoms(self, H: NDArray[np.float64], width: float) -> NDArray[np.intp]:
         """Find the rows with the H of some atom, which alone can be atoms."""
-        near = np.flatnonzero(np.abs(H) <= self.reach)
+        near = np.flatnonzero(np.abs(H) <= self.reach + width)
         own = np.sort(np.tensordot(np.asarray(self.atoms), self.table, axes=2))
         places = np.searchsorted(own, H[near])
         low, high = own[np.maximum(places - 1, 0)], own[np.minimum(places, len(own) - 1)]

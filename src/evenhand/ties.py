@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.rule import Rule, written_out
+from evenhand.rule import SAME_ATOM, Rule, written_out
 from evenhand.scores import GroupedScores
 from evenhand.solver.oracle import ROUNDING
 from evenhand.solver.thresholds import Steps
@@ -94,10 +94,10 @@ def _stepped(
 
 def _with_spot(edges: Floats, chances: Floats, spot: float, chance: float) -> tuple[Floats, Floats]:
     """Cut a single score out of a step function and give it a chance of its own."""
-    below = np.nextafter(spot, -np.inf)
-    before, after = edges[edges < below], edges[edges > spot]
+    below, above = spot - SAME_ATOM, spot + SAME_ATOM  # another processor gives other last bits
+    before, after = edges[edges < below], edges[edges > above]
     return (
-        np.concatenate([before, [below, spot], after]),
+        np.concatenate([before, [below, above], after]),
         np.concatenate([chances[: len(before) + 1], [chance], chances[len(edges) - len(after) :]]),
     )
 

@@ -20,6 +20,8 @@ from evenhand.solver.oracle import ROUNDING, Smoothed, Totals, Vector
 __all__ = ["GroupedRows"]
 
 _BLOCK = 1 << 16
+_MARGIN = 1e-11
+"""Between an edge and the scores beside it: more than last bits can move a score rounded to 12 digits."""
 
 
 class GroupedRows:
@@ -151,6 +153,8 @@ class GroupedRows:
         slope = v[1] - v[0]
         root = -v[0] / slope if slope > 0 else below
         edge = root if below < root < above else (below + above) / 2
+        margin = min(_MARGIN, (above - below) / 2)
+        edge = min(max(edge, below + margin), above - margin)
         return float(edge if below <= edge < above else below)
 
     def sums_between(self, m: int, places: tuple[int, int]) -> Vector:
