@@ -187,6 +187,10 @@ def test_other_rows_are_found_out_before_any_work(tmp_path, monkeypatch):
     order = np.random.default_rng(0).permutation(800)
     turned = {name: values[order] for name, values in TRAIN.sensitive.items()}
     assert told(sensitive=turned) == "their groups are others."
+    reordered = told(TRAIN.X[order], TRAIN.y[order], turned, weights[order])
+    assert (
+        reordered == "not confirmed: these are the rows of the fit in another order: sort them as they were."
+    )
 
 
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pa.table])

@@ -17,6 +17,8 @@ from evenhand.features import LARGEST, column_names, has_names, value_bytes
 
 __all__ = ["Fingerprint", "digest_of"]
 
+Words = NDArray[np.uint64]
+
 
 @dataclass(frozen=True)
 class Fingerprint:
@@ -30,6 +32,8 @@ class Fingerprint:
     rows : int
     labels, groups, weights, features : str
         SHA-256; `weights` is empty where there are none.
+    unordered : str
+        Of all these together, whatever the order of the rows; empty for sparse features.
     """
 
     rows: int
@@ -37,6 +41,7 @@ class Fingerprint:
     groups: str
     weights: str
     features: str
+    unordered: str
 
     @classmethod
     def of(
@@ -52,21 +57,27 @@ class Fingerprint:
         >>> matrix == Fingerprint.of(pl.DataFrame({"x": [1, 2]}), y, s, None)
         True
         """
-        return cls(
-            len(positive),
-            _digest([_numbers(positive)]),
-            _digest([_numbers(codes)]),
-            "" if weights is None else _digest([_numbers(weights)]),
-            _digest(_columns(X)),
-        )
+        parts: dict[str, Iterable[Words]] = {
+            "labels": [_numbers(positive)],
+            "groups": [_numbers(codes)],
+            "weights": [] if weights is None else [_numbers(weights)],
+            "features": _columns(X),
+        }
+        whole = None if issparse(X) else np.zeros(len(positive), np.uint64)
+        digests = {name: _digest(columns, whole) for name, columns in parts.items()}
+        unordered = "" if whole is None else hashlib.sha256(np.sort(whole).tobytes()).hexdigest()
+        return cls(len(positive), unordered=unordered, **digests)
 
     def difference(self, other: Fingerprint) -> str | None:
-        """Say in what other rows differ from these, or None."""
+        """Say in what other rows differ from these; None if they are the same."""
+        strange = "these are not the rows of the fit"
         if self.rows != other.rows:
-            return f"there are {other.rows:,} of them and not {self.rows:,}"
+            return f"{strange}, there are {other.rows:,} of them and not {self.rows:,}"
         parts = ("labels", "groups", "weights", "features")
         names = [name for name in parts if getattr(self, name) != getattr(other, name)]
-        return f"their {' and '.join(names)} are others" if names else None
+        if names and self.unordered and self.unordered == other.unordered:
+            return "these are the rows of the fit in another order: sort them as they were"
+        return f"{strange}, their {' and '.join(names)} are others" if names else None
 
 
 def digest_of(column: Any) -> str:
@@ -81,15 +92,20 @@ def digest_of(column: Any) -> str:
     return _digest([_column(nw.from_native(column, series_only=True))])
 
 
-def _digest(parts: Iterable[bytes]) -> str:
-    whole = hashlib.sha256()
-    for part in parts:
-        whole.update(hashlib.sha256(part).digest())
-    return whole.hexdigest()
+def _digest(columns: Iterable[Words], whole: Words | None = None) -> str:
+    """The digest of columns; a hash of each row is kept in `whole`, which they are mixed into."""
+    digests = []
+    for words in columns:
+        digests.append(hashlib.sha256(words.tobytes()).digest())
+        if whole is not None:
+            whole ^= words
+            whole *= np.uint64(0x9E3779B97F4A7C15)  # odd, so that no two words become one
+            whole ^= whole >> np.uint64(32)  # upper bits reach the lower ones, too
+    return hashlib.sha256(b"".join(digests)).hexdigest() if digests else ""
 
 
-def _columns(X: Any) -> Iterable[bytes]:
-    """Give the bytes of each column; those of a sparse matrix are where it is not 0, and what is there."""
+def _columns(X: Any) -> Iterable[Words]:
+    """The words of each column; those of a sparse matrix are where it is not 0, and what is there."""
     if issparse(X):
         matrix = X.tocsc(copy=True)  # type: ignore[attr-defined]  # all of scipy's have it
         matrix.sum_duplicates()
@@ -101,8 +117,8 @@ def _columns(X: Any) -> Iterable[bytes]:
     return (_column(frame.get_column(name)) for name in column_names(X))
 
 
-def _column(column: Any) -> bytes:
-    """Write a column as `value_bytes` writes its values, but quickly."""
+def _column(column: Any) -> Words:
+    """Eight bytes for each value: a number's own, and a hash of what `value_bytes` writes for all else."""
     series = isinstance(column, nw.Series)
     if series and (column.dtype.is_float() or column.dtype == nw.Boolean or _small(column)):
         return _numbers(column.cast(nw.Float64).to_numpy())
@@ -110,10 +126,16 @@ def _column(column: Any) -> bytes:
         return _numbers(column)
     values = column.to_list() if series else column.tolist()
     try:
-        known = {value: value_bytes(value) for value in set(values)}  # few are distinct
-        return b"".join(map(known.__getitem__, values))
+        known = {value: _word(value) for value in set(values)}  # few are distinct
+        words = list(map(known.__getitem__, values))
     except (KeyError, TypeError):  # what equals nothing, or cannot be hashed
-        return b"".join(map(value_bytes, values))
+        words = list(map(_word, values))
+    return np.frombuffer(b"".join(words), "<u8")
+
+
+def _word(value: Any) -> bytes:
+    written = value_bytes(value)
+    return written if len(written) == 8 else hashlib.blake2b(written, digest_size=8).digest()
 
 
 def _small(column: Any) -> bool:
@@ -123,7 +145,7 @@ def _small(column: Any) -> bool:
     return bool(whole) and all(abs(int(end)) <= LARGEST for end in ends)
 
 
-def _numbers(values: Any) -> bytes:
+def _numbers(values: Any) -> Words:
     array = np.array(values, dtype="<f8") + 0.0  # no negative zeros
     array[np.isnan(array)] = np.nan
-    return array.tobytes()
+    return array.view("<u8")

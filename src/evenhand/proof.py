@@ -179,7 +179,7 @@ def prove(model: FairClassifier, X: Any, y: Any, sensitive_features: Any, sample
         given = again._training(X, y, sensitive_features, sample_weight)
         other = model.fitted_to_.difference(given.fingerprint)
         if other is not None:
-            return Proof(False, f"not confirmed: these are not the rows of the fit, {other}.", stored)
+            return Proof(False, f"not confirmed: {other}.", stored)
         evidence = again._estimate(X, y, sensitive_features, sample_weight, holdout=holdout, seed=model.seed_)
         found, problems = _compare(model, evidence)
     rows = len(evidence.rows)
