@@ -72,11 +72,13 @@ def test_a_group_that_is_misjudged_by_the_label_is_put_right_by_all_cells_togeth
     assert error < np.abs(p - truth).mean()
 
 
-def test_few_rows_change_little_and_many_rows_are_sampled_evenly():
-    rng = np.random.default_rng(2)
-    truth, p, target = cells(rng, 40)
+def test_few_rows_change_little():
+    truth, p, target = cells(np.random.default_rng(2), 40)
     assert np.abs(fit_calibrator("dirichlet", p, target)(p) - truth).mean() < 0.08
-    truth, p, target = cells(rng, 60_000, bend=0.6)
+
+
+def test_weights_on_many_rows_do_not_move_what_is_right():
+    truth, p, target = cells(np.random.default_rng(2), 60_000, bend=0.6)
     weights = np.where(np.arange(len(p)) % 2, 1.0, 3.0)
     new = fit_calibrator("dirichlet", p, target, weights)(p)
     assert np.abs(new - truth).mean() < 0.01
@@ -99,7 +101,46 @@ def test_rows_that_take_turns_are_all_represented():
     target[:50] = 4  # a rare class
     p = rng.dirichlet(np.ones(5), n)
     new = fit_calibrator("dirichlet", p, target)(p)
-    assert np.abs(new.mean(axis=0) - np.bincount(target) / n).max() < 0.01
+    assert np.abs(new.mean(axis=0) - np.bincount(target) / n).max() < 1e-6
     weights = (np.arange(n) % 2).astype(float)  # none of the even rows counts
     new = fit_calibrator("dirichlet", p, target, weights)(p)
     assert abs((new[:, 3] / new[:, 2:4].sum(axis=1)).mean() - 0.4) < 0.01
+
+
+@pytest.mark.parametrize("K", [4, 18])
+def test_every_class_has_its_share_of_all_rows(K):
+    # The derivative by an intercept is predicted less observed share: zero on the rows that were looked at.
+    rng = np.random.default_rng(5)
+    n = 60_000
+    p = rng.dirichlet(np.linspace(0.2, 2, K), n)
+    target = (p.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1).clip(0, K - 1)
+    weights = np.where(rng.random(n) < 0.2, 0.0, rng.lognormal(size=n))
+    new = fit_calibrator("dirichlet", p, target, weights)(p)
+    shares = np.bincount(target, weights=weights, minlength=K) / weights.sum()
+    assert np.abs(np.average(new, axis=0, weights=weights) - shares).max() < 1e-6
+
+
+def test_all_rows_settle_how_groups_go_with_the_label():
+    # Likewise the derivative by B is the mean of (predicted - observed) z, apart from the ridge of 100 rows.
+    _, p, target = cells(np.random.default_rng(6), 60_000, bend=0.6)
+    calibrator = fit_calibrator("dirichlet", p, target)
+    z = (np.log(p) - calibrator.center) / calibrator.scale
+    excess = calibrator(p) - np.equal.outer(target, np.arange(4))
+    np.testing.assert_allclose(z.T @ excess, -100 * calibrator.B[:-1], atol=1e-3)
+
+
+@pytest.mark.parametrize("least", [0.0, 1e-320, 1e-40])
+def test_a_class_of_rows_that_hardly_weigh_anything_is_left_as_it_is(least):
+    p = np.random.default_rng(7).dirichlet(np.ones(4), 30_000)
+    target = np.arange(30_000) % 4
+    new = fit_calibrator("dirichlet", p, target, np.where(target == 2, least, 1.0))(p)
+    np.testing.assert_array_equal(new[:, 2], p[:, 2])
+    assert np.allclose(new.sum(axis=1), 1)
+    few = np.where(np.arange(30_000) < 40, 1.0, least)  # nearly all rows hardly weigh anything
+    assert np.allclose(fit_calibrator("dirichlet", p, target, few)(p).sum(axis=1), 1)
+
+
+def test_weights_of_any_size_can_be_calibrated_by():
+    _, p, target = cells(np.random.default_rng(8), 3000, bend=0.6)
+    large = [fit_calibrator("dirichlet", p, target, np.full(3000, size))(p) for size in (1e12, 1e16)]
+    np.testing.assert_allclose(*large, atol=1e-6)

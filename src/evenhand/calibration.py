@@ -8,10 +8,11 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
-from scipy.special import log_softmax, logit, softmax
+from scipy.special import logit, softmax
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
+
+from evenhand.multinomial import Regression, fit
 
 __all__ = [
     "Calibration",
@@ -34,9 +35,8 @@ _SHRINK = 100.0
 _SLACK = 1e-3
 _LEAST = 1e-6
 _MOST_CLASSES = 16
-_MOST_ROWS = 20_000
-_MOST_STEPS = 300
-_FEW = 100
+_LEAST_SHARE = 1e-30  # of all weights: less cannot be told from zero
+_LEAST_RIDGE = 1e-10  # less would drown in rounding, where many rows or large weights make the ridge small
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,57 +239,32 @@ def _counts(weights: Floats | None, n: int) -> Floats:
 
 
 def _dirichlet(p: Floats, target: NDArray[Any], w: Floats) -> Dirichlet:
-    """Minimise the logarithmic loss, with a ridge on everything but the intercepts.
-
-    On no more than 20,000 rows, drawn from every class: they settle the few numbers that are looked for.
-    """
+    """Minimise the logarithmic loss over all rows, with a ridge, of which intercepts have hardly any."""
     total = w.sum()
-    rows, w = _drawn(np.asarray(target), w)
-    logs, target, w = _logs(p[rows]), np.asarray(target)[rows], w / w.sum()
-    z = _features(logs)
-    center = w @ z
-    scale = np.sqrt(w @ (z - center) ** 2)
+    w = w / total
+    counted = w > _LEAST_SHARE
+    if not counted.all():
+        p, target, w = p[counted], target[counted], w[counted]
+    logs = _logs(p)
+    seen = np.bincount(target, minlength=p.shape[1]) > 0
+    features = _features(logs)
+    center = w @ features
+    scale = np.sqrt(w @ (features - center) ** 2)
     scale = np.where(scale > 0, scale, 1.0)
-    z = np.column_stack([(z - center) / scale, np.ones(len(z))])
-    hit = np.equal.outer(target, np.arange(p.shape[1])).astype(np.float64)
-    seen = w @ hit > 0
-    logs, hit = logs[:, seen], hit[:, seen]
-    shape = (z.shape[1], hit.shape[1])
-    ridge = np.full((shape[0], 1), _SHRINK / total)
-    ridge[-1] = _SLACK / total
-
-    def loss(point: Floats) -> tuple[float, Floats]:
-        slope, B = point[0], point[1:].reshape(shape)
-        log_p = log_softmax((1 + slope) * logs + z @ B, axis=1)
-        residual = w[:, None] * (np.exp(log_p) - hit)
-        value = -float(w @ (log_p * hit).sum(axis=1)) + 0.5 * float((ridge * B**2).sum() + slope**2 / total)
-        return value, np.append((residual * logs).sum() + slope / total, z.T @ residual + ridge * B)
-
-    start = np.zeros(1 + shape[0] * shape[1])
-    found = minimize(
-        loss,
-        start,
-        jac=True,
-        method="L-BFGS-B",
-        options={"ftol": 1e-14, "gtol": 1e-7, "maxiter": _MOST_STEPS},
+    F, K = features.shape[1], int(seen.sum())
+    ridge = np.concatenate([[1.0], np.full(F * K, _SHRINK), np.full(K, _SLACK)]) / total
+    found = fit(
+        Regression(
+            logs if seen.all() else logs[:, seen],
+            features,
+            center,
+            scale,
+            (np.cumsum(seen) - 1)[target],
+            w,
+            np.maximum(ridge, _LEAST_RIDGE),
+        )
     )
-    return Dirichlet(seen, float(found.x[0]), found.x[1:].reshape(shape), center, scale)
-
-
-def _drawn(target: NDArray[Any], w: Floats) -> tuple[NDArray[np.intp], Floats]:
-    """Draw rows of each class, all of a small one, that weigh what the class does."""
-    counted = np.flatnonzero(w > 0)
-    if len(counted) <= _MOST_ROWS:
-        return counted, w[counted]
-    rng = np.random.default_rng(0)
-    rows, weights = [], []
-    for k in np.unique(target[counted]):
-        own = counted[target[counted] == k]
-        size = max(min(len(own), _FEW), round(_MOST_ROWS * len(own) / len(counted)))
-        part = rng.choice(own, size, replace=False)
-        rows.append(part)
-        weights.append(w[part] * (w[own].sum() / w[part].sum()))
-    return np.concatenate(rows), np.concatenate(weights)
+    return Dirichlet(seen, float(found[0]), found[1:].reshape(F + 1, K), center, scale)
 
 
 def _logs(p: Floats) -> Floats:
