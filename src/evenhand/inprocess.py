@@ -103,7 +103,9 @@ class FairInprocessor(FairClassifier):
         The trained classifier, which takes the visible columns of X and answers 0 or 1; None if all rows had
         to be decided alike.
     classes_ : array
-        ``[negative, positive]``.
+        The two labels, sorted.
+    pos_label_ : object
+        The positive one of them.
     groups_ : Groups
     multipliers_ : dict
         By the name of each row of the requirement.
@@ -321,7 +323,7 @@ class FairInprocessor(FairClassifier):
         return np.asarray(self.learner_.choose(people.X) == 1)
 
     def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> Floats:
-        """Give the probability of each decision, which is 0 or 1: no lots are drawn.
+        """Probability of each decision, in the order of ``classes_``: 0 or 1, nothing is randomised.
 
         Parameters
         ----------
@@ -335,10 +337,10 @@ class FairInprocessor(FairClassifier):
         """
         check_is_fitted(self)
         decided = self._decide(X, sensitive_features, None).astype(np.float64)
-        return np.column_stack([1 - decided, decided])
+        return self._by_class(decided)
 
     def decision_function(self, X: Any, *, sensitive_features: Any = None) -> Floats:
-        """Give a score of each row that is positive where the decision is for the positive label.
+        """Score of each row, positive where the decision is for ``classes_[1]``.
 
         Parameters
         ----------
@@ -351,7 +353,7 @@ class FairInprocessor(FairClassifier):
         array, shape (n,)
         """
         check_is_fitted(self)
-        return self.learner_.score(self.sight_.people(self, X, sensitive_features).X)
+        return self._for_last(self.learner_.score(self.sight_.people(self, X, sensitive_features).X))
 
 
 def _walk(task: Task, trainer: Trainer, steps: Iterator[int], tol: float) -> list[Trained]:

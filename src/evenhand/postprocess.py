@@ -109,7 +109,9 @@ class FairPostprocessor(FairClassifier):
     Attributes
     ----------
     classes_ : array
-        ``[negative, positive]``.
+        The two labels, sorted.
+    pos_label_ : object
+        The positive one of them.
     groups_ : Groups
         Names, keys and row counts of the groups.
     rule_ : Rule
@@ -337,7 +339,7 @@ class FairPostprocessor(FairClassifier):
         return decisions
 
     def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> NDArray[np.float64]:
-        """Give the probability of each decision, 0 or 1 except where a lot is drawn.
+        """Probability of each decision, in the order of ``classes_``: 0 or 1 unless it is randomised.
 
         Parameters
         ----------
@@ -353,10 +355,13 @@ class FairPostprocessor(FairClassifier):
         selection = self.rule_.selection(posteriors)
         strangers, H = self._strangers(people, posteriors)
         selection[strangers] = H > 0
-        return np.column_stack([1 - selection, selection])
+        return self._by_class(selection)
 
     def decision_function(self, X: Any, *, sensitive_features: Any = None) -> NDArray[np.float64]:
-        """Give H of each row: positive where the decision is for the positive label.
+        """H of each row: positive where the decision is for ``classes_[1]``.
+
+        That is the positive label, unless `pos_label` is the one that sorts first: then this is -H, because
+        scikit-learn's tools take a large score for ``classes_[1]``.
 
         Where the group is known and several rates are bounded together, thresholds may be mixed, and H is 0
         up to rounding for whole ranges of scores: ``predict_proba`` tells their decisions.
@@ -375,7 +380,7 @@ class FairPostprocessor(FairClassifier):
         decision = self.rule_.decision(posteriors)
         strangers, H = self._strangers(people, posteriors)
         decision[strangers] = H
-        return decision
+        return self._for_last(decision)
 
     def _strangers(
         self, people: People, posteriors: NDArray[Any] | GroupedScores

@@ -225,7 +225,7 @@ def fit(
             model.predict(X_test),
             X_test.select(model.sensitive_features),
             constraint=constraint,
-            pos_label=model.classes_[1],
+            pos_label=model.pos_label_,
             missing=compared.policy,
         )
     rooms.save(model, out, overwrite=manner.force, source=source)
@@ -292,6 +292,7 @@ def predict(
     there = files.columns_in(table)
     needed = [name for name in wanted if name not in kept.sight_.hidden]
     files.refuse_strange(table, needed, there)
+    positive = kept.classes_.tolist().index(kept.pos_label_)
     taken = [name for name in ("decision", "probability") if name in there]
     if taken:
         raise InputError(f"{table.name} has a column {taken[0]!r} already: rename it.")
@@ -299,7 +300,7 @@ def predict(
     def decided() -> Any:
         for piece in files.read_pieces(table, rows):
             X = piece.select([name for name in wanted if name in there])
-            decisions, chances = (kept.predict(X), kept.predict_proba(X)[:, 1]) if len(X) else ([], [])
+            decisions, chances = (kept.predict(X), kept.predict_proba(X)[:, positive]) if len(X) else ([], [])
             yield files.with_decisions(piece, decisions, chances, kept.classes_)
 
     count = files.write_pieces(out, decided(), safe=not formulas)
