@@ -26,7 +26,7 @@ from evenhand.guarantee import check_promise
 from evenhand.learner import check_learner, check_model, is_frozen
 from evenhand.notions import Constraint
 from evenhand.overlap import warn_if_seen
-from evenhand.people import Sight, find_groups, find_sight
+from evenhand.people import Sight, find_groups, find_sight, find_usable
 from evenhand.posteriors import Examples, PosteriorModel, Recipe
 from evenhand.rates import CellRates
 from evenhand.scores import GroupedScores
@@ -182,7 +182,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             groups,
             self.sensitive_features,
             aware=self.aware,
-            marks=not is_frozen(self.estimator),
+            frozen_to=self._frozen_to(groups),
         )
         people = sight.view(X, columns)
         examples = Examples(
@@ -321,6 +321,14 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         self.sight_ = evidence.given.sight
         self.fitted_to_ = evidence.given.fingerprint
         self.seed_ = evidence.seed
+
+    def _frozen_to(self, groups: Groups) -> int | None:
+        """How many columns a frozen model was fitted to that will be asked, -1 if it does not tell."""
+        models = [self._label_model]
+        if find_usable(self.aware, groups.features) != groups.features:  # groups are learned as well
+            models.append(self._group_model)
+        frozen = [model for model in models if is_frozen(model)]
+        return int(getattr(frozen[0], "n_features_in_", -1)) if frozen else None
 
     @property
     def _label_model(self) -> Any:

@@ -281,6 +281,9 @@ class FairInprocessor(FairClassifier):
         self._read_search()
         if is_frozen(self.posterior_estimator) and self.aware:
             raise InputError("posterior_estimator may be frozen only where aware=False.")
+        if is_frozen(self.group_estimator) and self.aware and self.aware is not True:
+            # It takes no columns beyond those of its fit, and the classifier would not see what it may.
+            raise InputError("group_estimator may be frozen only where aware is True or False.")
 
     def _search(self, task: Task, trainer: Trainer) -> list[Trained]:
         search = self._read_search()

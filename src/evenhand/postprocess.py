@@ -53,8 +53,11 @@ class FairPostprocessor(FairClassifier):
         Columns of X that hold the sensitive features: names in a table, positions in an array, or a function
         of X that gives them. Otherwise they are passed to `fit`. Scorers and cross-validation need them here.
     aware : bool or list of str
-        Whether decisions may use the sensitive features; or the names of those that may be used. Columns of X
-        that may not be used are taken away from what the models see.
+        Whether decisions may use the sensitive features; or the names of those that may be used. Models see
+        the same wherever these come from: columns of X that `sensitive_features` names are taken away, and
+        what may be used is added on the right as columns of 0 and 1, one per group (in a table
+        ``known_group_0``, ``known_group_1``, ...). Only a frozen model, which takes no further columns, sees
+        columns of X that may be used as they are, if it was fitted to them.
     cost : float, pair, or array of shape (M, 2)
         A number c prices a false positive at c and a false negative at 1 - c; see :func:`evenhand.solve`.
     pos_label : object, optional

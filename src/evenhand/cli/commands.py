@@ -290,7 +290,7 @@ def predict(
     kept = import_module("evenhand.persistence").load(model)
     wanted = getattr(kept, "feature_names_in_", ())
     there = files.columns_in(table)
-    needed = [name for name in wanted if name not in kept.sight_.hidden]
+    needed = [name for name in wanted if name not in kept.sight_.unused]
     files.refuse_strange(table, needed, there)
     positive = kept.classes_.tolist().index(kept.pos_label_)
     taken = [name for name in ("decision", "probability") if name in there]
