@@ -24,7 +24,7 @@ from evenhand.rows import RowName, Rows
 from evenhand.rule import Rule
 from evenhand.scores import GroupedScores
 from evenhand.search import PlugIn, Trial, best_trial, read_search, warn_if_missed
-from evenhand.solution import Solution, error_prices
+from evenhand.solution import Solution, Task, error_prices
 from evenhand.solver.certificate import Certificate
 from evenhand.ties import settle_ties
 
@@ -250,7 +250,7 @@ class FairPostprocessor(FairClassifier):
             warn_if_unpromised(self.promise_)
             self.history_ = ()
         else:
-            solution, self.history_ = self._choose(evidence)
+            solution, self.history_ = self._choose(evidence.task(self.constraint, self.cost))
         return self._adopt(evidence, solution)
 
     def _candidates(
@@ -269,7 +269,7 @@ class FairPostprocessor(FairClassifier):
             with warnings.catch_warnings():
                 if solution is not None:  # said once
                     warnings.simplefilter("ignore", VacuousConstraintWarning)
-                solution = self._solve(evidence, internal, start=solution)
+                solution = evidence.task(internal, self.cost).solve(tol=self.tol, start=solution)
             rule = self._rule(evidence, solution)
             ways = [
                 rule.decide(posteriors, tokens)
@@ -282,12 +282,11 @@ class FairPostprocessor(FairClassifier):
             groups = evidence.given.groups
             yield internal, solution, [counted(rows, decisions, groups, None) for decisions in different]
 
-    def _choose(self, evidence: Evidence) -> tuple[Solution, tuple[Trial, ...]]:
+    def _choose(self, task: Task, start: Solution | None = None) -> tuple[Solution, tuple[Trial, ...]]:
         """Choose multipliers: by the solver, or by a search."""
         search = read_search(self.search)
         if search is None:
-            return self._solve(evidence, self.constraint), ()
-        task = evidence.task(self.constraint, self.cost)
+            return task.solve(tol=self.tol, start=start), ()
         trials = search.run(
             PlugIn(task, self.n_jobs),
             watch=lambda steps, total: track(steps, what="searching", total=total, verbose=self.verbose),
@@ -295,10 +294,6 @@ class FairPostprocessor(FairClassifier):
         best = best_trial(trials)
         warn_if_missed(best)
         return task.at(best.multipliers), tuple(trials)
-
-    def _solve(self, evidence: Evidence, constraint: Constraint, start: Solution | None = None) -> Solution:
-        """Find the optimum on the evidence."""
-        return evidence.task(constraint, self.cost).solve(tol=self.tol, start=start)
 
     def _adopt(self, evidence: Evidence, solution: Solution) -> Self:
         """Become the classifier that a solution describes."""

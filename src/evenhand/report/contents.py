@@ -223,6 +223,7 @@ def _frontier(frontier: Frontier, model: FairClassifier | None) -> dict[str, Any
         "confidence": frontier.confidence,
         "rows": frontier.n_rows,
         "complete": frontier.complete,
+        "mixtures": sum(point.origin == "mixture" for point in frontier.points),
         "curves": list(dict.fromkeys(point.curve for point in frontier.points)),
         "asked": asked,
         "points": points,
