@@ -115,12 +115,14 @@ def test_mixtures_are_told_in_table_text_and_picture():
     assert origins.count("mixture") == 39
     assert [origin == "mixture" for origin in origins] == [len(point.rules) == 2 for point in BLIND.points]
     assert "39 of 50 points are mixtures" in str(BLIND)
-    wide = drawn(tolerances=26)  # every second line of its text is of a mixture
+    wide = drawn(tolerances=26)  # its text shows every second point
     assert str(wide).count("(mixture)") == sum(p.origin == "mixture" for p in wide.points[::2])
     chart = BLIND.plot().to_dict()
     assert "Rings are mixtures of solved points" in str(chart["title"])
     rings = [layer for layer in chart["layer"] if layer["mark"].get("filled") is False]
-    assert [{row["origin"] for row in layer["data"]["values"]} for layer in rings] == [{"mixture"}]
+    assert [{row["origin"] for row in chart["datasets"][layer["data"]["name"]]} for layer in rings] == [
+        {"mixture"}
+    ]
 
 
 def test_training_is_compared_with_solved_points_only():

@@ -269,7 +269,7 @@ class FairPostprocessor(FairClassifier):
             with warnings.catch_warnings():
                 if solution is not None:  # said once
                     warnings.simplefilter("ignore", VacuousConstraintWarning)
-                solution = evidence.task(internal, self.cost).solve(tol=self.tol, start=solution)
+                solution = self._solve(evidence, internal, start=solution)
             rule = self._rule(evidence, solution)
             ways = [
                 rule.decide(posteriors, tokens)
@@ -294,6 +294,10 @@ class FairPostprocessor(FairClassifier):
         best = best_trial(trials)
         warn_if_missed(best)
         return task.at(best.multipliers), tuple(trials)
+
+    def _solve(self, evidence: Evidence, constraint: Constraint, start: Solution | None = None) -> Solution:
+        """Find the optimum on the evidence."""
+        return evidence.task(constraint, self.cost).solve(tol=self.tol, start=start)
 
     def _adopt(self, evidence: Evidence, solution: Solution) -> Self:
         """Become the classifier that a solution describes."""
