@@ -144,8 +144,8 @@ def frontier(
     by_ratio
         Compare groups by ratio instead of difference.
     tolerances
-        How many; by default 50, and 8 where each is a training. Up to 20 are all solved for; of more, compared
-        by difference, every fifth, and the others are mixtures.
+        How many; by default 50, and 8 where each is a training. Up to 20 are all solved for; of more,
+        compared by difference, every fifth, and the others are mixtures.
     out
         HTML file to write: the report with its slider.
     """
