@@ -100,8 +100,8 @@ class FairInprocessor(FairClassifier):
     Attributes
     ----------
     model_ : classifier
-        The trained classifier, which takes the visible columns of X and answers 0 or 1; None if all rows had
-        to be decided alike.
+        The trained classifier, which takes X without its sensitive columns, with those of 0 and 1 that
+        `aware` adds, and answers 0 or 1 for the positive label; None if all rows had to be decided alike.
     classes_ : array
         The two labels, sorted.
     pos_label_ : object
