@@ -121,7 +121,10 @@ def test_any_two_labels_are_learned_and_given_back(column, classes):
 
 def test_the_positive_label_can_be_stated():
     y = np.where(Y, "approve", "deny")
-    assert fit(y=y, pos_label="approve").classes_.tolist() == ["deny", "approve"]
+    found = fit(y=y, pos_label="approve")
+    assert found.classes_.tolist() == ["approve", "deny"]
+    assert found.pos_label_ == "approve"
+    assert np.array_equal(found.predict(X) == "approve", fit().predict(X) == 1)
     with pytest.raises(InputError, match=r"pos_label='aprove' is not a value of y, which has \('approve', "):
         fit(y=y, pos_label="aprove")
 
@@ -130,7 +133,9 @@ def test_labels_of_two_types_need_a_positive_one():
     y = [1 if label else "1" for label in Y]
     with pytest.raises(InputError, match=r"y has values of two types.*say which is positive with pos_label"):
         fit(y=y)
-    assert fit(y=y, pos_label=1).classes_.tolist() == ["1", 1]
+    found = fit(y=y, pos_label=1)
+    assert found.classes_.tolist() == [1, "1"]
+    assert found.pos_label_ == 1
 
 
 # 2

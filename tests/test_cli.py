@@ -618,3 +618,20 @@ def test_a_full_disk_is_one_sentence(folder, capsys, tmp_path, monkeypatch):
     assert code == FAILED
     assert err.endswith("evenhand: [Errno 28] No space left on device\n")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_probabilities_are_of_the_positive_label_also_if_it_sorts_first(loans, capsys, tmp_path):
+    import evenhand as eh
+
+    table, model, out = pl.read_csv(loans / "train.csv"), tmp_path / "m.eh", tmp_path / "d.csv"
+    asked = ["fit", loans / "train.csv", "--target", "paid", "--sensitive", "sex", "--difference", "0.4"]
+    run(capsys, *asked, "--positive", "no", "--aware", "--out", model)
+    table.drop("paid").write_csv(tmp_path / "same.csv")
+    run(capsys, "predict", model, tmp_path / "same.csv", "--out", out)
+    decided, kept = pl.read_csv(out), eh.load(model)
+    assert (kept.classes_.tolist(), kept.pos_label_) == (["no", "yes"], "no")
+    sure = decided.filter(pl.col("probability").is_in([0.0, 1.0]))
+    assert ((sure["probability"] == 1) == (sure["decision"] == "no")).all()
+    assert (decided["decision"] == table["paid"]).mean() > 0.6
+    code, told, _ = run(capsys, "verify", model, "--data", loans / "train.csv")
+    assert (code, "proven on" in told) == (0, True)

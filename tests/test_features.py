@@ -18,7 +18,7 @@ def test_a_table_stays_in_its_library(read):
     for changed in (
         take_rows(X, np.array([2, 0])),
         drop_columns(X, ["sex"]),
-        join_columns(X, {"mark": np.zeros(3)}),
+        join_columns(X, [np.zeros(3)], "mark"),
     ):
         assert type(changed) is type(X)
     assert list(columns_of(X, "sex")) == ["sex"]
@@ -27,8 +27,8 @@ def test_a_table_stays_in_its_library(read):
 
 def test_a_pandas_index_is_kept():
     X = pd.DataFrame(TABLE, index=[7, 8, 9])
-    assert join_columns(X, {"mark": np.ones(3)}).index.tolist() == [7, 8, 9]
-    assert join_columns(X, {"mark": np.ones(3)})["mark"].tolist() == [1, 1, 1]
+    assert join_columns(X, [np.ones(3)], "mark").index.tolist() == [7, 8, 9]
+    assert join_columns(X, [np.ones(3)], "mark")["mark_0"].tolist() == [1, 1, 1]
     assert take_rows(X, np.array([2])).index.tolist() == [9]
 
 
@@ -36,18 +36,31 @@ def test_a_sparse_matrix_stays_sparse():
     X = sparse.csr_array(np.eye(3))
     assert sparse.issparse(take_rows(X, np.array([0, 2])))
     assert sparse.issparse(drop_columns(X, [0]))
-    assert join_columns(X, {"mark": np.ones(3)}).toarray()[:, 3].tolist() == [1, 1, 1]
+    assert join_columns(X, [np.ones(3)], "mark").toarray()[:, 3].tolist() == [1, 1, 1]
     assert columns_of(X, 1)["x1"].tolist() == [0, 1, 0]
 
 
 def test_names_that_are_numbers_stay_numbers():
-    joined = join_columns(pd.DataFrame(np.eye(2)), {"mark": np.ones(2)})
+    joined = join_columns(pd.DataFrame(np.eye(2)), [np.ones(2)], "mark")
     assert joined.columns.tolist() == [0, 1, 2]
 
 
-def test_a_name_that_is_needed_cannot_be_there_already():
-    with pytest.raises(InputError, match="has a column 'sex', which is needed"):
-        join_columns(pd.DataFrame(TABLE), {"sex": np.zeros(3)})
+def test_added_names_are_not_there_already():
+    table = pd.DataFrame({"Group 0": [1.0], "group_1": [2.0], "group__0": [3.0]})
+    joined = join_columns(table, [np.ones(1), np.zeros(1)], "group")
+    assert list(joined) == [*table, "group___0", "group___1"]
+    numbered = join_columns(pd.DataFrame({7: [1.0], 1: [2.0]}), [np.zeros(1)], "group")
+    assert list(numbered) == [7, 1, 8]
+
+
+def test_numbers_beside_text_are_numbers_without_it():
+    X = np.array([[1, "F", None], [2.5, "M", True]], dtype=object)
+    left = drop_columns(X, [1])
+    assert left.dtype == np.float64
+    assert left.flags.c_contiguous
+    assert np.array_equal(left, [[1, np.nan], [2.5, 1]], equal_nan=True)
+    assert drop_columns(X, [0]).dtype == object
+    assert drop_columns(np.array([[2**60, "F"]], dtype=object), [1]).tolist() == [[2**60]]
 
 
 @pytest.mark.parametrize(

@@ -834,3 +834,22 @@ def test_other_versions_are_told_of(saved):
 
 def test_reports_are_of_the_public_type(saved):
     assert isinstance(eh.verify(saved), persistence.FileReport)
+
+
+@pytest.mark.parametrize(("other", "match"), [("deny", "manifest tells of"), ("perhaps", "damaged")])
+def test_the_positive_label_is_kept_and_cannot_be_changed(other, match, path):
+    labels = np.where(TRAIN.y == 1, "approve", "deny")
+    before = eh.FairPostprocessor(LogisticRegression(), PARITY, cv=2, pos_label="approve")
+    eh.save(before.fit(TRAIN.X, labels, sensitive_features=TRAIN.sensitive), path)
+    after = eh.load(path)
+    assert (after.classes_.tolist(), after.pos_label_) == (["approve", "deny"], "approve")
+    same(before, after, TEST.X)
+
+    def turned(members):
+        old, new = (f'"pos_label_": "{label}"'.encode() for label in ("approve", other))
+        assert old in members["model.json"]
+        members["model.json"] = members["model.json"].replace(old, new)
+
+    repacked(path, turned)
+    with pytest.raises(UntrustedFileError, match=match):
+        eh.load(path)

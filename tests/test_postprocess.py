@@ -143,7 +143,8 @@ def test_the_positive_label_can_be_the_first():
     y = np.where(TRAIN.y == 1, "approve", "deny")
     fair = eh.FairPostprocessor(LogisticRegression(), PARITY, pos_label="approve", cost=0.3)
     fair.fit(TRAIN.X, y, sensitive_features=TRAIN.sensitive)
-    assert fair.classes_.tolist() == ["deny", "approve"]
+    assert fair.classes_.tolist() == ["approve", "deny"]
+    assert fair.pos_label_ == "approve"
     same = fitted(cost=0.3)
     assert ((fair.predict(TEST.X) == "approve") == (same.predict(TEST.X) == 1)).all()
 

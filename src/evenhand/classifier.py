@@ -15,7 +15,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from evenhand.columns import named_columns
+from evenhand.columns import level_order, named_columns
 from evenhand.crossfit import cross_fit
 from evenhand.data import Labels, check_choice, check_rows, read_labels, read_weights
 from evenhand.exceptions import ConstantScoreWarning, InputError
@@ -26,7 +26,7 @@ from evenhand.guarantee import check_promise
 from evenhand.learner import check_learner, check_model, is_frozen
 from evenhand.notions import Constraint
 from evenhand.overlap import warn_if_seen
-from evenhand.people import Sight, find_groups, find_sight
+from evenhand.people import Sight, find_groups, find_sight, find_usable
 from evenhand.posteriors import Examples, PosteriorModel, Recipe
 from evenhand.rates import CellRates
 from evenhand.scores import GroupedScores
@@ -136,6 +136,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     confidence: Any
     reserve: Any
     classes_: NDArray[Any]
+    pos_label_: Any
     groups_: Groups
     sight_: Sight
     certificate_: Certificate
@@ -181,7 +182,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             groups,
             self.sensitive_features,
             aware=self.aware,
-            marks=not is_frozen(self.estimator),
+            frozen_to=self._frozen_to(groups),
         )
         people = sight.view(X, columns)
         examples = Examples(
@@ -313,11 +314,21 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
 
     def _remember(self, evidence: Evidence) -> None:
         """Keep what every fitted classifier tells, and what it takes to fit it again."""
-        self.classes_ = evidence.given.classes
+        classes = evidence.given.classes
+        self.classes_ = classes[level_order(classes.tolist())]  # scikit-learn's scorers expect them sorted
+        self.pos_label_ = classes.tolist()[1]
         self.groups_ = evidence.given.groups
         self.sight_ = evidence.given.sight
         self.fitted_to_ = evidence.given.fingerprint
         self.seed_ = evidence.seed
+
+    def _frozen_to(self, groups: Groups) -> int | None:
+        """How many columns a frozen model was fitted to that will be asked, -1 if it does not tell."""
+        models = [self._label_model]
+        if find_usable(self.aware, groups.features) != groups.features:  # groups are learned as well
+            models.append(self._group_model)
+        frozen = [model for model in models if is_frozen(model)]
+        return int(getattr(frozen[0], "n_features_in_", -1)) if frozen else None
 
     @property
     def _label_model(self) -> Any:
@@ -331,6 +342,20 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
 
     def _decide(self, X: Any, sensitive_features: Any, ids: Any) -> NDArray[np.bool_]:
         raise NotImplementedError
+
+    @property
+    def _positive(self) -> int:
+        """Where in ``classes_`` the positive label is."""
+        return int(self.classes_.tolist().index(self.pos_label_))
+
+    def _by_class(self, selection: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Probabilities of the decisions, one column per label in the order of ``classes_``."""
+        columns = [1 - selection, selection] if self._positive else [selection, 1 - selection]
+        return np.column_stack(columns)
+
+    def _for_last(self, H: NDArray[np.float64]) -> NDArray[np.float64]:
+        """A score that is positive for ``classes_[1]``, of one that is positive for the positive label."""
+        return H if self._positive else -H
 
     def predict(self, X: Any, *, sensitive_features: Any = None, ids: Any = None) -> NDArray[Any]:
         """Decide: one of the two labels for each row, the same for the same person every time.
@@ -352,7 +377,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         array, shape (n,)
         """
         check_is_fitted(self)
-        return np.asarray(self.classes_[self._decide(X, sensitive_features, ids).astype(np.intp)])
+        selected = self._decide(X, sensitive_features, ids)
+        return np.asarray(self.classes_[np.where(selected, self._positive, 1 - self._positive)])
 
     def score(self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None) -> float:
         """Give the share of decisions that equal the label.

@@ -72,6 +72,19 @@ class Point:
     aware: bool = False
 
     @property
+    def origin(self) -> Literal["solved", "mixture", "trained", "given"]:
+        """How it was found.
+
+        The optimum at its tolerance; a mixture of the solved neighbours, between which a coin chooses; a
+        training; or given from elsewhere.
+        """
+        if self.tolerance is None:
+            return "given"
+        if not self.rules:
+            return "trained"
+        return "solved" if len(self.rules) == 1 else "mixture"
+
+    @property
     def price(self) -> float:
         """What a hundredth of tolerance more would buy in accuracy, with equal costs of errors."""
         return 0.02 * sum(self.prices.values())
@@ -143,7 +156,8 @@ class Frontier:
             worst, gap = point.comparison, point.risk - point.bound
             row = {
                 "curve": point.curve,
-                "kind": "curve" if point in self.points else "point",
+                "kind": "point" if point.origin == "given" else "curve",
+                "origin": point.origin,
                 "tolerance": point.tolerance,
                 "accuracy": point.accuracy.value,
                 "accuracy_low": point.accuracy.low,
@@ -218,6 +232,12 @@ class Frontier:
 
     def __str__(self) -> str:
         lines = [f"{self.constraint!r} on {self.n_rows:,} test rows; intervals: {self.confidence:.0%}."]
+        mixed = sum(point.origin == "mixture" for point in self.points)
+        if mixed:
+            lines.append(
+                f"{mixed} of {len(self.points)} points are mixtures: a coin chooses between the two solved "
+                "neighbours."
+            )
         for name in dict.fromkeys(point.curve for point in self.points):
             own = self.curve(name)
             lines.append(f"\n{name}\n{_HEADINGS}")
@@ -258,5 +278,5 @@ def _line(point: Point) -> str:
     return (
         f"{tolerance:<9}  {accuracy.value:.4f} [{accuracy.low:.4f}, {accuracy.high:.4f}]  "
         f"{worst.value:.4f} [{worst.low:.4f}, {worst.high:.4f}]  "
-        f"{point.price:.4f} {worst.verdict or ''}".rstrip()
+        f"{point.price:.4f} {worst.verdict or ''}{' (mixture)' if point.origin == 'mixture' else ''}".rstrip()
     )

@@ -35,7 +35,7 @@ TOLERANCES = (0.05, 0.02)
 
 _SENSITIVE = ["race", "sex"]
 _STEP = 0.002
-"""Between the tolerances of the curve. Every fifth is solved and not mixed: those of the table are."""
+"""Between the tolerances of the curve, which are all solved for."""
 
 
 def run(page: Path) -> Frontier:

@@ -7,8 +7,9 @@ becomes a NumPy array. What a model is given is never converted to another libra
 from __future__ import annotations
 
 import difflib
+import re
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -149,24 +150,53 @@ def columns_of(X: Any, where: Columns) -> dict[str, Any]:
     return {f"x{name}": matrix[:, k] for k, name in enumerate(chosen)}
 
 
-def drop_columns(X: Any, where: Sequence[Any]) -> Any:
-    """Give X without some columns.
+def drop_columns(X: Any, where: Sequence[Any], *, all_may_go: bool = False) -> Any:
+    """X without some columns.
+
+    Parameters
+    ----------
+    X : table, array or sparse matrix
+    where : sequence of names or positions
+    all_may_go : bool, default=False
+        Whether X may be left without any column, because others are added.
+
+    Returns
+    -------
+    table, array or sparse matrix
+        An array of objects that holds only numbers without them becomes one of float64: what is left is what
+        a caller would have passed if the columns had never been in it.
 
     Examples
     --------
     >>> import numpy as np
     >>> drop_columns(np.array([[1, 2, 3]]), [1])
     array([[1, 3]])
+    >>> drop_columns(np.array([[1, "F"]], dtype=object), [1])
+    array([[1.]])
     """
     if not len(where):
         return X
     dropped = {_find(X, name) for name in where}
     kept = [name for name in column_names(X) if name not in dropped]
-    if not kept:
+    if not kept and not all_may_go:
         raise InputError("X has no columns beside the sensitive ones, so there is nothing to decide by.")
     if hasattr(X, "iloc"):
         return X.loc[:, kept]
-    return _frame(X).select(kept).to_native() if has_names(X) else X[:, kept]
+    return _frame(X).select(kept).to_native() if has_names(X) else _numbers(X[:, kept])
+
+
+def _numbers(X: Any) -> Any:
+    """An array of objects as float64, if all of them are numbers or missing; in the usual layout."""
+    if issparse(X):
+        return X
+    if X.dtype.kind == "O" and all(value is None or _fits_float(value) for value in X.flat):
+        X = X.astype(np.float64)
+    return np.ascontiguousarray(X)
+
+
+def _fits_float(value: Any) -> bool:
+    whole = isinstance(value, int | np.integer)
+    return (whole and -LARGEST <= value <= LARGEST) or isinstance(value, float | np.floating | np.bool_)
 
 
 def ordered_columns(X: Any, names: Sequence[Any]) -> Any:
@@ -174,34 +204,61 @@ def ordered_columns(X: Any, names: Sequence[Any]) -> Any:
     return X.loc[:, list(names)] if hasattr(X, "iloc") else _frame(X).select(list(names)).to_native()
 
 
-def join_columns(X: Any, added: Mapping[Any, NDArray[np.float64]]) -> Any:
-    """Give X with numeric columns added on the right.
+def join_columns(X: Any, added: Sequence[NDArray[np.float64]], name: str) -> Any:
+    """X with numeric columns added on the right.
+
+    Parameters
+    ----------
+    X : table, array or sparse matrix
+    added : sequence of arrays
+    name : str
+        What they are called in a table, with a number: letters and underscores only, because some learners
+        take no other names. Where X has such a name, underscores make another one of it.
+
+    Returns
+    -------
+    table, array or sparse matrix
 
     Examples
     --------
     >>> import numpy as np
-    >>> join_columns(np.array([[1.0], [2.0]]), {"sex=F": np.array([0.0, 1.0])})
+    >>> import pandas as pd
+    >>> join_columns(np.array([[1.0], [2.0]]), [np.array([0.0, 1.0])], "group")
     array([[1., 0.],
            [2., 1.]])
+    >>> list(join_columns(pd.DataFrame({"age": [1.0, 2.0]}), [np.array([0.0, 1.0])], "group"))
+    ['age', 'group_0']
     """
-    if not added:
+    if not len(added):
         return X
     if has_names(X):
         frame = _frame(X)
-        if not all(isinstance(name, str) for name in frame.columns):  # scikit-learn takes no mixture of names
-            added = {len(frame.columns) + k: values for k, values in enumerate(added.values())}
-        twice = [name for name in added if name in frame.columns]
-        if twice:
-            raise InputError(f"X has a column {twice[0]!r}, which is needed for the groups. Rename it.")
-        new = [nw.new_series(name, values, backend=frame.implementation) for name, values in added.items()]
+        names = _new_names(frame.columns, len(added), name)
+        new = [
+            nw.new_series(own, values, backend=frame.implementation)
+            for own, values in zip(names, added, strict=True)
+        ]
         if hasattr(X, "iloc"):
             new = [nw.maybe_set_index(series, index=X.index) for series in new]
+        if not frame.columns:  # some libraries then have no rows to add to
+            return new[0].to_frame().with_columns(*new[1:]).to_native()
         return frame.with_columns(*new).to_native()
-    block = np.column_stack(list(added.values()))
+    block = np.column_stack(list(added))
     if issparse(X):
         both: list[Any] = [X, csr_array(block)]
         return hstack(both, format="csr")
     return np.hstack([X, block])
+
+
+def _new_names(taken: Sequence[Any], count: int, name: str) -> list[Any]:
+    """Names that no column has, nor gets where a learner writes underscores for other characters."""
+    if taken and not all(isinstance(one, str) for one in taken):  # scikit-learn takes no mixture of names
+        first = max([len(taken), *(int(one) + 1 for one in taken if isinstance(one, int | np.integer))])
+        return [first + k for k in range(count)]
+    written = {re.sub(r"\W", "_", one).lower() for one in taken}
+    while any(f"{name}_{k}" in written for k in range(count)):
+        name += "_"
+    return [f"{name}_{k}" for k in range(count)]
 
 
 def id_column(ids: Any, n_rows: int) -> NDArray[Any]:

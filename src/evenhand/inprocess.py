@@ -100,10 +100,12 @@ class FairInprocessor(FairClassifier):
     Attributes
     ----------
     model_ : classifier
-        The trained classifier, which takes the visible columns of X and answers 0 or 1; None if all rows had
-        to be decided alike.
+        The trained classifier, which takes X without its sensitive columns, with those of 0 and 1 that
+        `aware` adds, and answers 0 or 1 for the positive label; None if all rows had to be decided alike.
     classes_ : array
-        ``[negative, positive]``.
+        The two labels, sorted.
+    pos_label_ : object
+        The positive one of them.
     groups_ : Groups
     multipliers_ : dict
         By the name of each row of the requirement.
@@ -279,6 +281,9 @@ class FairInprocessor(FairClassifier):
         self._read_search()
         if is_frozen(self.posterior_estimator) and self.aware:
             raise InputError("posterior_estimator may be frozen only where aware=False.")
+        if is_frozen(self.group_estimator) and self.aware and self.aware is not True:
+            # It takes no columns beyond those of its fit, and the classifier would not see what it may.
+            raise InputError("group_estimator may be frozen only where aware is True or False.")
 
     def _search(self, task: Task, trainer: Trainer) -> list[Trained]:
         search = self._read_search()
@@ -321,7 +326,7 @@ class FairInprocessor(FairClassifier):
         return np.asarray(self.learner_.choose(people.X) == 1)
 
     def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> Floats:
-        """Give the probability of each decision, which is 0 or 1: no lots are drawn.
+        """Probability of each decision, in the order of ``classes_``: 0 or 1, nothing is randomised.
 
         Parameters
         ----------
@@ -335,10 +340,10 @@ class FairInprocessor(FairClassifier):
         """
         check_is_fitted(self)
         decided = self._decide(X, sensitive_features, None).astype(np.float64)
-        return np.column_stack([1 - decided, decided])
+        return self._by_class(decided)
 
     def decision_function(self, X: Any, *, sensitive_features: Any = None) -> Floats:
-        """Give a score of each row that is positive where the decision is for the positive label.
+        """Score of each row, positive where the decision is for ``classes_[1]``.
 
         Parameters
         ----------
@@ -351,7 +356,7 @@ class FairInprocessor(FairClassifier):
         array, shape (n,)
         """
         check_is_fitted(self)
-        return self.learner_.score(self.sight_.people(self, X, sensitive_features).X)
+        return self._for_last(self.learner_.score(self.sight_.people(self, X, sensitive_features).X))
 
 
 def _walk(task: Task, trainer: Trainer, steps: Iterator[int], tol: float) -> list[Trained]:

@@ -24,7 +24,7 @@ from evenhand.features import (
 )
 from evenhand.groups import POOLED, Groups
 
-__all__ = ["Aware", "People", "Sight", "find_groups", "find_sight"]
+__all__ = ["Aware", "People", "Sight", "find_groups", "find_sight", "find_usable"]
 
 Aware = bool | list[str]
 
@@ -59,7 +59,8 @@ class Sight:
     known : Groups or None
         The combinations of those sensitive features that may be used; None if none may.
     marks : bool
-        Whether the known group is added to X as columns of 0 and 1, because X does not hold it.
+        Whether the known group is added to X as columns of 0 and 1: always, except where a model is frozen
+        and takes no others than it was fitted to.
     """
 
     where: Columns | None
@@ -122,23 +123,28 @@ class Sight:
         codes = self.known.encode({name: columns[name] for name in self.known.features} if named else columns)
         if not self.marks:
             return People(self._visible(X), codes)
-        marks = {str(name): (codes == k).astype(np.float64) for k, name in enumerate(self.known.names)}
-        return People(join_columns(self._visible(X), marks), codes)
+        marks = [(codes == k).astype(np.float64) for k in range(len(self.known))]
+        return People(join_columns(self._visible(X), marks, "known_group"), codes)
+
+    @property
+    def unused(self) -> tuple[Any, ...]:
+        """Columns of X that are taken away and not needed to find the known group either."""
+        needed = self.where if isinstance(self.where, list) else ()
+        return tuple(name for name in self.hidden if name not in needed)
 
     def _read(self, estimator: Any, X: Any) -> Any:
-        """Validate X. A table may lack columns that are taken away anyway."""
-        if self.hidden and has_names(X):
+        """Validate X. A table may lack columns that are not used."""
+        unused = self.unused
+        if unused and has_names(X):
             there = set(column_names(X))
             if len(X) == 0:
                 raise InputError("X has no rows.")
-            if any(name not in there for name in self.hidden):
-                visible = [name for name in column_names(X) if name not in self.hidden]
+            if any(name not in there for name in unused):
+                visible = [name for name in column_names(X) if name not in unused]
                 recorded = getattr(estimator, "feature_names_in_", None)
-                if recorded is None and len(visible) == estimator.n_features_in_ - len(self.hidden):
+                if recorded is None and len(visible) == estimator.n_features_in_ - len(unused):
                     return X  # scikit-learn records and compares names only if all are text
-                expected = [
-                    name for name in (recorded if recorded is not None else ()) if name not in self.hidden
-                ]
+                expected = [name for name in (recorded if recorded is not None else ()) if name not in unused]
                 if visible == expected:
                     return X
                 if sorted(map(str, visible)) == sorted(map(str, expected)):
@@ -149,7 +155,8 @@ class Sight:
 
     def _visible(self, X: Any) -> Any:
         there = set(column_names(X)) if has_names(X) else None
-        return drop_columns(X, [name for name in self.hidden if there is None or name in there])
+        hidden = [name for name in self.hidden if there is None or name in there]
+        return drop_columns(X, hidden, all_may_go=self.marks)
 
     def knows(self, groups: Groups) -> bool:
         """Say whether the group is known in full."""
@@ -218,9 +225,18 @@ def find_groups(
 
 
 def find_sight(
-    X: Any, columns: dict[str, Any], groups: Groups, where: Columns | None, *, aware: Aware, marks: bool
+    X: Any,
+    columns: dict[str, Any],
+    groups: Groups,
+    where: Columns | None,
+    *,
+    aware: Aware,
+    frozen_to: int | None = None,
 ) -> Sight:
     """Settle what a classifier may see.
+
+    Wherever the sensitive features come from, models see the same: X without them, and a column of 0 and 1
+    for each combination of those that may be used.
 
     Parameters
     ----------
@@ -233,28 +249,32 @@ def find_sight(
         Where in X they are.
     aware : bool or list of str
         Which of them may be used.
-    marks : bool
-        Whether models can take added columns.
+    frozen_to : int, optional
+        How many columns a frozen model was fitted to, which can take no added ones. It sees the columns of X
+        that may be used, if it was fitted to them.
 
     Returns
     -------
     Sight
     """
-    usable = _usable(aware, groups.features)
+    usable = find_usable(aware, groups.features)
     known: Groups | None = groups if usable == groups.features else None
     if usable and known is None:
         part = {name: columns[name] for name in usable}
         known, _ = Groups.fit(part, missing=groups.missing, unseen=groups.unseen)
     if where is None or callable(where):
         _warn_of_leak(X, [name for name in columns if name not in usable])
-        return Sight(where if usable else None, (), known, marks and bool(usable))
+        return Sight(where if usable else None, (), known, bool(usable) and frozen_to is None)
     places = [where] if isinstance(where, str | int | np.integer) else list(where)
     named: dict[str, Any] = dict(zip(columns, places, strict=True))
-    hidden = tuple(place for name, place in named.items() if name not in usable)
-    return Sight([named[name] for name in usable] if usable else None, hidden, known, marks=False)
+    seen = usable if frozen_to is not None and frozen_to != X.shape[1] - len(named) else ()
+    hidden = tuple(place for name, place in named.items() if name not in seen)
+    chosen = [named[name] for name in usable] if usable else None
+    return Sight(chosen, hidden, known, bool(usable) and frozen_to is None)
 
 
-def _usable(aware: Aware, features: tuple[str, ...]) -> tuple[str, ...]:
+def find_usable(aware: Aware, features: tuple[str, ...]) -> tuple[str, ...]:
+    """Sensitive features that may be used, in their order."""
     if isinstance(aware, bool | np.bool_):
         return features if aware else ()
     if not isinstance(aware, str | Iterable):

@@ -272,6 +272,7 @@ def _described(model: FairClassifier) -> dict[str, Any]:
         "model": type(model).__name__,
         "requirement": repr(model.constraint),
         "classes": [str(label) for label in model.classes_.tolist()],
+        "positive": str(model.classes_[model.classes_.tolist().index(model.pos_label_)]),
         "groups": [str(name) for name in model.groups_.names],
         "certificate": certificate
         and {name: repr(float(value)) for name, value in vars(certificate).items()},

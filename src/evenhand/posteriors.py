@@ -307,4 +307,4 @@ def _within(p: Floats, allowed: NDArray[np.bool_] | None) -> Floats:
 
 
 def _with_group(X: Any, codes: NDArray[Any], n_groups: int) -> Any:
-    return join_columns(X, {f"(group {m})": (codes == m).astype(np.float64) for m in range(n_groups)})
+    return join_columns(X, [(codes == m).astype(np.float64) for m in range(n_groups)], "group")

@@ -24,7 +24,7 @@ from evenhand.rows import RowName, Rows
 from evenhand.rule import Rule
 from evenhand.scores import GroupedScores
 from evenhand.search import PlugIn, Trial, best_trial, read_search, warn_if_missed
-from evenhand.solution import Solution, error_prices
+from evenhand.solution import Solution, Task, error_prices
 from evenhand.solver.certificate import Certificate
 from evenhand.ties import settle_ties
 
@@ -53,8 +53,11 @@ class FairPostprocessor(FairClassifier):
         Columns of X that hold the sensitive features: names in a table, positions in an array, or a function
         of X that gives them. Otherwise they are passed to `fit`. Scorers and cross-validation need them here.
     aware : bool or list of str
-        Whether decisions may use the sensitive features; or the names of those that may be used. Columns of X
-        that may not be used are taken away from what the models see.
+        Whether decisions may use the sensitive features; or the names of those that may be used. Models see
+        the same wherever these come from: columns of X that `sensitive_features` names are taken away, and
+        what may be used is added on the right as columns of 0 and 1, one per group (in a table
+        ``known_group_0``, ``known_group_1``, ...). Only a frozen model, which takes no further columns, sees
+        columns of X that may be used as they are, if it was fitted to them.
     cost : float, pair, or array of shape (M, 2)
         A number c prices a false positive at c and a false negative at 1 - c; see :func:`evenhand.solve`.
     pos_label : object, optional
@@ -109,7 +112,9 @@ class FairPostprocessor(FairClassifier):
     Attributes
     ----------
     classes_ : array
-        ``[negative, positive]``.
+        The two labels, sorted.
+    pos_label_ : object
+        The positive one of them.
     groups_ : Groups
         Names, keys and row counts of the groups.
     rule_ : Rule
@@ -245,7 +250,7 @@ class FairPostprocessor(FairClassifier):
             warn_if_unpromised(self.promise_)
             self.history_ = ()
         else:
-            solution, self.history_ = self._choose(evidence)
+            solution, self.history_ = self._choose(evidence.task(self.constraint, self.cost))
         return self._adopt(evidence, solution)
 
     def _candidates(
@@ -277,12 +282,11 @@ class FairPostprocessor(FairClassifier):
             groups = evidence.given.groups
             yield internal, solution, [counted(rows, decisions, groups, None) for decisions in different]
 
-    def _choose(self, evidence: Evidence) -> tuple[Solution, tuple[Trial, ...]]:
+    def _choose(self, task: Task, start: Solution | None = None) -> tuple[Solution, tuple[Trial, ...]]:
         """Choose multipliers: by the solver, or by a search."""
         search = read_search(self.search)
         if search is None:
-            return self._solve(evidence, self.constraint), ()
-        task = evidence.task(self.constraint, self.cost)
+            return task.solve(tol=self.tol, start=start), ()
         trials = search.run(
             PlugIn(task, self.n_jobs),
             watch=lambda steps, total: track(steps, what="searching", total=total, verbose=self.verbose),
@@ -337,7 +341,7 @@ class FairPostprocessor(FairClassifier):
         return decisions
 
     def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> NDArray[np.float64]:
-        """Give the probability of each decision, 0 or 1 except where a lot is drawn.
+        """Probability of each decision, in the order of ``classes_``: 0 or 1 unless it is randomised.
 
         Parameters
         ----------
@@ -353,10 +357,13 @@ class FairPostprocessor(FairClassifier):
         selection = self.rule_.selection(posteriors)
         strangers, H = self._strangers(people, posteriors)
         selection[strangers] = H > 0
-        return np.column_stack([1 - selection, selection])
+        return self._by_class(selection)
 
     def decision_function(self, X: Any, *, sensitive_features: Any = None) -> NDArray[np.float64]:
-        """Give H of each row: positive where the decision is for the positive label.
+        """H of each row: positive where the decision is for ``classes_[1]``.
+
+        That is the positive label, unless `pos_label` is the one that sorts first: then this is -H, because
+        scikit-learn's tools take a large score for ``classes_[1]``.
 
         Where the group is known and several rates are bounded together, thresholds may be mixed, and H is 0
         up to rounding for whole ranges of scores: ``predict_proba`` tells their decisions.
@@ -375,7 +382,7 @@ class FairPostprocessor(FairClassifier):
         decision = self.rule_.decision(posteriors)
         strangers, H = self._strangers(people, posteriors)
         decision[strangers] = H
-        return decision
+        return self._for_last(decision)
 
     def _strangers(
         self, people: People, posteriors: NDArray[Any] | GroupedScores

@@ -79,13 +79,12 @@ class FairScorer:
     def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Score an estimator's predictions on X."""
         where = self.sensitive_features
+        inner = _innermost(estimator)
         if where is None:
-            last = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
-            where = getattr(last, "sensitive_features", None)
+            where = getattr(inner, "sensitive_features", None)
         if where is None:
             raise GroupError("name the columns of X with the sensitive features, here or in the estimator.")
-        classes = getattr(estimator, "classes_", None)
-        positive = classes[1] if self.pos_label is None and classes is not None else self.pos_label
+        positive = _positive_label(inner) if self.pos_label is None else self.pos_label
         return accuracy_within(
             y,
             estimator.predict(X),
@@ -94,6 +93,19 @@ class FairScorer:
             sample_weight=sample_weight,
             pos_label=positive.item() if isinstance(positive, np.generic) else positive,
         )
+
+
+def _innermost(estimator: Any) -> Any:
+    """The classifier at the end of pipelines and fitted searches."""
+    if isinstance(estimator, Pipeline):
+        return _innermost(estimator.steps[-1][1])
+    return _innermost(estimator.best_estimator_) if hasattr(estimator, "best_estimator_") else estimator
+
+
+def _positive_label(estimator: Any) -> Any:
+    """The estimator's own, or the one that sorts last."""
+    classes = getattr(estimator, "classes_", None)
+    return getattr(estimator, "pos_label_", None if classes is None else classes[1])
 
 
 def fair_scorer(

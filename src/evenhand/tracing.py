@@ -1,9 +1,10 @@
 """The whole trade-off between accuracy and fairness, on rows that nothing was learned from.
 
-Post-processing learns its posteriors once and solves for some of the tolerances, each from the one before.
-In between, a coin chooses between the two neighbours. That is a classifier too: where groups are compared by
-difference it satisfies the tolerance between theirs, its rates lie between theirs, and how far it is from the
-optimum is known, because the smallest risk is convex in the tolerance.
+Post-processing learns its posteriors once and solves for every tolerance that is listed, as a fit would. Of
+many evenly spaced ones it solves for some, each from the one before, and mixes in between: a coin chooses
+between the two neighbours. That is a classifier too: where groups are compared by difference it satisfies the
+tolerance between theirs, its rates lie between theirs, and how far it is from the optimum is known, because
+the smallest risk is convex in the tolerance. A point tells which of the two it is.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.model_selection import train_test_split
 
 from evenhand.auditing.comparison import Comparison, compare
@@ -36,13 +38,17 @@ from evenhand.postprocess import FairPostprocessor
 from evenhand.progress import track
 from evenhand.rates import CellRates, Decisions
 from evenhand.scores import GroupedScores
+from evenhand.search import read_search
 from evenhand.tables import library_of
 
 __all__ = ["frontier"]
 
 _POINTS = 50
 _TRAININGS = 8
+_MOST_SOLVED = 20
+"""Up to so many evenly spaced tolerances are all solved for: a table shows them one by one."""
 _EVERY = 5
+"""Of more, every fifth is solved for: a curve shows no difference (docs/decisions.md)."""
 [_ERROR] = AccuracyParity.statistics
 
 
@@ -65,8 +71,9 @@ def frontier(
     Parameters
     ----------
     classifiers : FairPostprocessor, FairInprocessor, or mapping of names to them
-        Not fitted; their requirements say what is compared and how, and their tolerances are not looked at.
-        Several give several curves on one chart, such as blind and aware.
+        Their requirements say what is compared and how, and their tolerances are not looked at. They stay as
+        they are, fitted or not: copies are fitted. Several give several curves on one chart, such as blind
+        and aware.
     X, y, sensitive_features
         As for ``fit``.
     test : (X, y) or (X, y, sensitive_features), optional
@@ -75,7 +82,10 @@ def frontier(
         That share.
     tolerances : int or sequence of float, optional
         How many, from parity to what no requirement would give, or which. By default 50, and 8 where each is
-        a training.
+        a training. Listed ones, and up to 20, are all solved for: each point is what `fit` finds at that
+        tolerance. Of more, compared by difference, every fifth is solved for and the others are mixtures of
+        their neighbours, which the table, the text and the chart tell (``origin``); except beside a
+        FairInprocessor, which is compared with solved points only.
     others : mapping of names to classifiers or predictions, optional
         To compare with: fitted classifiers that are given the test X, or decisions on the test rows, labels
         or probabilities, which need `test`.
@@ -89,9 +99,22 @@ def frontier(
     Returns
     -------
     Frontier
+
+    Examples
+    --------
+    >>> import evenhand as eh
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> data = eh.datasets.GaussianProblem.random(levels=(2, 2), seed=3).sample(2000)
+    >>> fair = eh.FairPostprocessor(LogisticRegression(), eh.DemographicParity(difference=0.1))
+    >>> curve = eh.frontier(fair, data.X, data.y, sensitive_features=data.sensitive, tolerances=[0.0, 0.05])
+    >>> [point.origin for point in curve.points]
+    ['solved', 'solved']
     """
-    named = dict(classifiers) if isinstance(classifiers, Mapping) else {"fair": classifiers}
-    constraint = _check(named, tolerances, confidence)
+    given = dict(classifiers) if isinstance(classifiers, Mapping) else {"fair": classifiers}
+    constraint = _check(given, tolerances, confidence)
+    named: dict[str, FairClassifier] = {name: clone(classifier) for name, classifier in given.items()}
+    many = _is_dense(tolerances)
+    mixed = many and not any(isinstance(classifier, FairInprocessor) for classifier in named.values())
     learn, judge = _divided(_Data(X, y, sensitive_features), test, test_share, random_state)
     if others and test is None and any(not hasattr(value, "predict") for value in others.values()):
         raise InputError("predictions to compare with are about test rows: pass test=(X, y).")
@@ -99,13 +122,15 @@ def frontier(
     solved, complete, rows = 0, True, None
     try:
         for name, classifier in named.items():
-            evidence = classifier._estimate(learn.X, learn.y, learn.sensitive, None)
+            evidence = _evidence(classifier, learn)
             rows = _Rows.read(classifier, evidence, judge, constraint=constraint, confidence=confidence)
             chosen = _slacks(evidence, classifier, constraint, tolerances)
             if isinstance(classifier, FairPostprocessor):
-                own, count = _solved_curve(name, classifier, evidence, rows, chosen, verbose=verbose)
+                own = _solved_curve(
+                    name, classifier, evidence, rows, chosen, warm=many, mixed=mixed, verbose=verbose
+                )
                 points += own
-                solved += count
+                solved += sum(point.origin == "solved" for point in own)
             else:
                 for point in _trained_curve(name, classifier, evidence, rows, chosen, verbose=verbose):
                     points.append(point)
@@ -257,6 +282,22 @@ def _taken(value: Any, rows: NDArray[np.intp]) -> Any:
     return take_rows(value, rows)
 
 
+def _is_dense(tolerances: Any) -> bool:
+    """Whether tolerances make a curve, rather than points that are asked for."""
+    return tolerances is None or (isinstance(tolerances, Integral) and int(tolerances) > _MOST_SOLVED)
+
+
+def _evidence(classifier: FairClassifier, learn: _Data) -> Evidence:
+    """Check settings and learn posteriors, as `fit` does."""
+    if isinstance(classifier, FairPostprocessor):
+        read_search(classifier.search)
+        holdout = classifier.holdout
+        return classifier._estimate(learn.X, learn.y, learn.sensitive, None, holdout=holdout)
+    if isinstance(classifier, FairInprocessor):
+        classifier._check_training()
+    return classifier._estimate(learn.X, learn.y, learn.sensitive, None)
+
+
 def _slacks(
     evidence: Evidence, classifier: FairClassifier, constraint: Constraint, tolerances: Any
 ) -> list[float]:
@@ -278,21 +319,31 @@ def _solved_curve(
     rows: _Rows,
     slacks: list[float],
     *,
+    warm: bool,
+    mixed: bool,
     verbose: bool,
-) -> tuple[list[Point], int]:
-    """Solve for some tolerances, from the loosest on, and mix in between."""
+) -> list[Point]:
+    """Solve for the tolerances, from the loosest on, or for some of them, and mix in between.
+
+    With `warm` each starts from the one before, which is faster. Without, each is the very solution of a fit:
+    where several rules are optimal, a start decides between them.
+    """
     people = evidence.given.sight.people(classifier, rows.X, rows.sensitive)
     known = isinstance(evidence.posteriors, GroupedScores)
     cells = evidence.model.cells(people.X, evidence.given.sight.allowed(rows.groups, people.known))
     posteriors = as_posteriors(cells, rows.codes, rows.groups, known=known)
-    mixable = all(notion.compares_by == "difference" for notion in rows.constraint.notions)
+    # What a mixture is worth is known of optima, and of differences.
+    mixed = mixed and read_search(classifier.search) is None
+    mixed = mixed and all(notion.compares_by == "difference" for notion in rows.constraint.notions)
     last = len(slacks) - 1
-    knots = sorted({*range(0, last, _EVERY if mixable else 1), last}, reverse=True)
+    knots = sorted({*range(0, last, _EVERY if mixed else 1), last}, reverse=True)
     points: dict[int, Point] = {}
     task, solution = evidence.task(rows.constraint, classifier.cost), None
     for k in track(iter(knots), what=f"solving, {name}", total=len(knots), verbose=verbose):
         task = task.under(rows.constraint.with_slack(slacks[k]))
-        solution = task.solve(tol=classifier.tol, start=solution)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ToleranceWarning)  # what a search reaches is what the curve shows
+            solution, _ = classifier._choose(task, start=solution if warm else None)
         rule = classifier._rule(evidence, solution)
         points[k] = rows.point(
             name,
@@ -309,7 +360,7 @@ def _solved_curve(
             low = max(knot for knot in knots if knot < k)
             high = min(knot for knot in knots if knot > k)
             points[k] = _mixed(rows, slacks[k], (slacks[low], points[low]), (slacks[high], points[high]))
-    return [points[k] for k in range(len(slacks))], len(knots)
+    return [points[k] for k in range(len(slacks))]
 
 
 def _mixed(rows: _Rows, slack: float, low: tuple[float, Point], high: tuple[float, Point]) -> Point:

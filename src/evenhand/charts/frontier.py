@@ -49,8 +49,9 @@ def frontier_chart(
     ----------
     records : iterable of mappings
         ``curve`` (its name), ``accuracy``, ``disparity``; optional ``tolerance``, ``accuracy_low``,
-        ``accuracy_high``, ``disparity_low``, ``disparity_high``, and ``kind``: "curve", or "point" for a
-        classifier that is compared. Curves go by tolerance, or by disparity if they have none.
+        ``accuracy_high``, ``disparity_low``, ``disparity_high``; ``kind``: "curve", or "point" for a
+        classifier that is compared; and ``origin``: "solved", "mixture", "trained" or "given". Mixtures are
+        drawn as small rings. Curves go by tolerance, or by disparity if they have none.
     x_title, y_title : str
         What disparity and accuracy are, such as "mean difference, demographic parity". Less disparity is
         fairer.
@@ -78,7 +79,7 @@ def frontier_chart(
         texts=("curve",),
         numbers=("accuracy", "disparity"),
         optional=("tolerance", *_UP, *_ACROSS),
-        choices={"kind": ("curve", "point")},
+        choices={"kind": ("curve", "point"), "origin": ("solved", "mixture", "trained", "given")},
     )
     names = list(dict.fromkeys(row["curve"] for row in sorted(rows, key=lambda row: str(row["kind"]))))
     style = line_styles(names, look)
@@ -104,8 +105,10 @@ def frontier_chart(
     marks = {
         **place,
         **point_marks("curve", names, look, legend),
-        "tooltip": ["curve:N", *(alt.Tooltip(f"{number}:Q", format=".4f") for number in numbers)],
+        "tooltip": ["curve:N", "origin:N", *(alt.Tooltip(f"{number}:Q", format=".4f") for number in numbers)],
     }
+    drawn = [row for row in lines if known(row, "accuracy", "disparity")]
+    mixtures = any(row["origin"] == "mixture" for row in drawn)
     layers = [
         *_bars([*points, *(row for curve in curves.values() for row in _some(curve))], place),
         alt.Chart(table(lines))
@@ -113,9 +116,12 @@ def frontier_chart(
         .encode(
             detail="curve:N", stroke=own("ink"), strokeDash=own("dash", of="dash"), order="order:Q", **place
         ),
-        alt.Chart(table(row for row in lines if known(row, "accuracy", "disparity")))
-        .mark_point(size=36, filled=True, opacity=1)
-        .encode(**marks),
+        *(
+            alt.Chart(table(row for row in drawn if (row["origin"] == "mixture") == mixture))
+            .mark_point(filled=not mixture, size=14 if mixture else 36, strokeWidth=1, opacity=1)
+            .encode(**marks)
+            for mixture in (True, False)
+        ),
         alt.Chart(table(points)).mark_point(size=110, filled=True, opacity=1).encode(**marks),
         *_names(points, list(curves.values()), plane, place, look),
     ]
@@ -124,7 +130,8 @@ def frontier_chart(
         look,
         title=title,
         subtitle=(
-            "Further left is fairer, further up is more accurate.",
+            "Further left is fairer, further up is more accurate."
+            + (" Rings are mixtures of solved points." if mixtures else ""),
             intervals_note(confidence, there=any(known(row, *_UP) or known(row, *_ACROSS) for row in there)),
         ),
         description=_sentence(names, there, x_title, y_title),
@@ -171,7 +178,8 @@ def _names(
 
 
 def _some(curve: list[Row]) -> list[Row]:
-    """A few rows of a curve, evenly spread over it, its ends included."""
+    """A few rows of a curve that are no mixtures, evenly spread over it, its ends included."""
+    curve = [row for row in curve if row["origin"] != "mixture"]
     if len(curve) <= _MOST_BARS:
         return curve
     return [curve[round(k * (len(curve) - 1) / (_MOST_BARS - 1))] for k in range(_MOST_BARS)]

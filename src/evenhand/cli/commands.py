@@ -144,7 +144,8 @@ def frontier(
     by_ratio
         Compare groups by ratio instead of difference.
     tolerances
-        How many; by default 50, and 8 where each is a training.
+        How many; by default 50, and 8 where each is a training. Up to 20 are all solved for; of more,
+        compared by difference, every fifth, and the others are mixtures.
     out
         HTML file to write: the report with its slider.
     """
@@ -225,7 +226,7 @@ def fit(
             model.predict(X_test),
             X_test.select(model.sensitive_features),
             constraint=constraint,
-            pos_label=model.classes_[1],
+            pos_label=model.pos_label_,
             missing=compared.policy,
         )
     rooms.save(model, out, overwrite=manner.force, source=source)
@@ -290,8 +291,9 @@ def predict(
     kept = import_module("evenhand.persistence").load(model)
     wanted = getattr(kept, "feature_names_in_", ())
     there = files.columns_in(table)
-    needed = [name for name in wanted if name not in kept.sight_.hidden]
+    needed = [name for name in wanted if name not in kept.sight_.unused]
     files.refuse_strange(table, needed, there)
+    positive = kept.classes_.tolist().index(kept.pos_label_)
     taken = [name for name in ("decision", "probability") if name in there]
     if taken:
         raise InputError(f"{table.name} has a column {taken[0]!r} already: rename it.")
@@ -299,7 +301,7 @@ def predict(
     def decided() -> Any:
         for piece in files.read_pieces(table, rows):
             X = piece.select([name for name in wanted if name in there])
-            decisions, chances = (kept.predict(X), kept.predict_proba(X)[:, 1]) if len(X) else ([], [])
+            decisions, chances = (kept.predict(X), kept.predict_proba(X)[:, positive]) if len(X) else ([], [])
             yield files.with_decisions(piece, decisions, chances, kept.classes_)
 
     count = files.write_pieces(out, decided(), safe=not formulas)

@@ -119,7 +119,7 @@ def _calibration(
     aware = model.aware is not False and model.sensitive_features is None
     _, posteriors = model._read(X, sensitive if aware else None)
     eta = posteriors.eta if isinstance(posteriors, GroupedScores) else posteriors[:, :, 1].sum(axis=1)
-    positive = read_labels(y, pos_label=model.classes_[1]).positive
+    positive = read_labels(y, pos_label=model.pos_label_).positive
     where = model.sensitive_features
     columns = columns_of(X, where) if where is not None else sensitive
     codes = model.groups_.encode(columns)
@@ -223,6 +223,7 @@ def _frontier(frontier: Frontier, model: FairClassifier | None) -> dict[str, Any
         "confidence": frontier.confidence,
         "rows": frontier.n_rows,
         "complete": frontier.complete,
+        "mixtures": sum(point.origin == "mixture" for point in frontier.points),
         "curves": list(dict.fromkeys(point.curve for point in frontier.points)),
         "asked": asked,
         "points": points,

@@ -53,6 +53,7 @@
     for (const [name, points] of curves) {
       const path = points.filter((p) => p.disparity !== null).map((p) => `${x(p.disparity)},${y(p.accuracy)}`).join(" ");
       make("polyline", { class: name === point.curve ? "curve on" : "curve", points: path });
+      for (const p of points) if (p.disparity !== null && p.origin !== "mixture") make("circle", { class: name === point.curve ? "knot on" : "knot", cx: x(p.disparity), cy: y(p.accuracy), r: 3 });
     }
     for (const other of others) {
       if (other.disparity === null) continue;
@@ -67,7 +68,7 @@
     const [ty, uy] = span(y(point.accuracy_high), y(point.accuracy_low), box.top, box.bottom);
     make("line", { class: "bar", x1: bx, x2: by, y1: cy, y2: cy });
     make("line", { class: "bar", x1: cx, x2: cx, y1: ty, y2: uy });
-    make("circle", { class: "dot", cx, cy, r: 7 });
+    make("circle", { class: point.origin === "mixture" ? "dot mixture" : "dot", cx, cy, r: 7 });
   };
 
   const cell = (row, text, kind = "td", cls = "num") => {
@@ -113,7 +114,7 @@
     slider.setAttribute("aria-valuetext", `tolerance ${show(point.tolerance, 4)}`);
     const accuracy = interval({ value: point.accuracy, low: point.accuracy_low, high: point.accuracy_high });
     const disparity = interval({ value: point.disparity, low: point.disparity_low, high: point.disparity_high });
-    const mixed = point.rules.length < 2 ? "" : " A coin chooses between two neighbouring rules.";
+    const mixed = point.rules.length < 2 ? "" : " This is a mixture: a coin chooses between the two solved rules beside it.";
     const price = point.risk === null ? "" : ` A hundredth of tolerance more buys ${show(point.price, 4)} of accuracy.`;
     byId("state").textContent = `Accuracy ${accuracy}; ${data.measure} ${disparity}${point.group ? `, set by ${point.group}` : ""}: ${point.verdict}.${price}${mixed}`;
     table(point);
