@@ -13,6 +13,7 @@ from scipy.stats import binomtest
 import evenhand as eh
 from evenhand import tables
 from evenhand.exceptions import GroupError, InputError, MissingExtraError, VacuousConstraintWarning
+from evenhand.intervals import critical_value, wilson
 from evenhand.notions import NOTIONS
 
 # Two features. Among women: old 4 rows, young 2; among men: old 3, young none.
@@ -112,6 +113,35 @@ def test_rows_may_count_differently():
     middle = (size * 0.8 + z2 / 2) / (size + z2)
     rate = group.rates["selection rate"]
     assert (rate.low + rate.high) / 2 == pytest.approx(middle, abs=1e-6)
+
+
+def test_weights_that_go_with_decisions_tell_less():
+    """The variance of a weighted rate is linearised: sum of w^2 (d - q)^2 over the squared sum of w."""
+    decided, weights = np.array([1, 0, 0, 0, 0, 0]), np.array([3.0, 1, 1, 1, 1, 1])
+    q = 3 / 8
+    size = q * (1 - q) / (weights**2 @ (decided - q) ** 2 / 8**2)
+    assert size < 64 / 14  # Kish's
+    expected = wilson(q, size, critical_value(0.95))
+    rate = eh.audit(None, decided, list("aaaaab"), sample_weight=weights).groups[0].rates["selection rate"]
+    assert (rate.low, rate.high) == pytest.approx((float(expected.low), float(expected.high)))
+
+
+def test_a_probability_is_a_decision_to_be_drawn_whatever_it_weighs():
+    """As without weights: the spread of a chance of p is p (1 - p) and not 0."""
+    weights, chances = np.array([4.0, 1, 1]), np.array([0.5, 0.2, 0.2])
+    q = 2.4 / 6
+    drawn = weights**2 @ (chances * (1 - q) ** 2 + (1 - chances) * q**2)
+    expected = wilson(q, q * (1 - q) * 36 / drawn, critical_value(0.95))
+    rate = eh.audit(None, chances, list("aab"), sample_weight=weights).groups[0].rates["selection rate"]
+    assert (rate.low, rate.high) == pytest.approx((float(expected.low), float(expected.high)))
+
+
+@pytest.mark.parametrize("decided", [[1, 1, 1, 0], [0, 0, 0, 1], [0.1 + 0.2, 0.3, 0.3, 1]])
+def test_where_all_rows_of_a_group_are_alike_kish_is_all_there_is(decided):
+    weights = np.array([0.1, 0.2, 0.7, 1.0])
+    rate = eh.audit(None, decided, list("aaab"), sample_weight=weights).groups[1].rates["selection rate"]
+    expected = wilson(decided[1], 1 / 0.54, critical_value(0.95))
+    assert (rate.low, rate.high) == pytest.approx((float(expected.low), float(expected.high)))
 
 
 @pytest.mark.parametrize("factor", [1.0, 1e-200, 1e200])

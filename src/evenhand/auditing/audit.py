@@ -57,7 +57,9 @@ def audit(
     before : array, sequence or series, optional
         Earlier predictions of the same rows, to say who changed, which way.
     sample_weight : array, optional
-        How much each row counts. Intervals then use Kish's effective number of rows.
+        How much each row counts. Intervals then use an effective number of rows, by a linearised variance
+        that holds also where weights and decisions go together; see
+        :func:`evenhand.auditing.tally.effective_size`.
     confidence : float
         Of the intervals, between 0 and 1.
     pos_label : object, optional
