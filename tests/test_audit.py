@@ -12,7 +12,13 @@ from scipy.stats import binomtest
 
 import evenhand as eh
 from evenhand import tables
-from evenhand.exceptions import GroupError, InputError, MissingExtraError, VacuousConstraintWarning
+from evenhand.exceptions import (
+    GroupError,
+    InputError,
+    MissingExtraError,
+    PooledGroupsWarning,
+    VacuousConstraintWarning,
+)
 from evenhand.intervals import critical_value, wilson
 from evenhand.notions import NOTIONS
 
@@ -602,7 +608,8 @@ def test_groups_of_other_types_are_other_groups():  # 15
 
 
 def test_small_groups_can_be_pooled():  # 18
-    found = eh.audit(None, [1, 0] * 10, ["a"] * 10 + ["b"] * 6 + ["c"] * 2 + ["d"] * 2, min_size=5)
+    with pytest.warns(PooledGroupsWarning, match="fewer than 5 rows are pooled. 2 values into"):
+        found = eh.audit(None, [1, 0] * 10, ["a"] * 10 + ["b"] * 6 + ["c"] * 2 + ["d"] * 2, min_size=5)
     assert [str(group.group) for group in found.groups[1:]] == [
         "sensitive_feature=a",
         "sensitive_feature=b",

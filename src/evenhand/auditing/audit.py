@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from evenhand.auditing.audited import Audit
 from evenhand.auditing.comparison import FOUR_FIFTHS, Comparison, compare, four_fifths
-from evenhand.auditing.findings import Terms, absent_groups, find, hide_small
+from evenhand.auditing.findings import Terms, absent_groups, find, hide_small, pooled_groups
 from evenhand.auditing.tally import Tally, tally
 from evenhand.exceptions import InputError, VacuousConstraintWarning
 from evenhand.groups import GroupName, Mode
@@ -67,7 +67,9 @@ def audit(
     missing : {"error", "own_group"}
         What a missing sensitive value does.
     min_size : int
-        Groups with fewer rows are pooled; see :meth:`Groups.fit`.
+        Combinations with fewer rows are pooled, and so are values of a single feature that have fewer; the
+        groups of single features hold all of their rows. What is pooled is listed in the result, and a
+        warning tells it. See :meth:`Groups.fit`.
     min_count : int
         For sharing: counts below this are left out, together with their rates and with whatever would give
         them away by adding and subtracting. A group is shown in steps: its rows, if there are enough; its
@@ -167,6 +169,8 @@ def audit_of(
         compared=counted.turned is not None,
         min_count=min_count,
         absent_not_listed=left_out,
+        pooled=pooled_groups(counted, counts=not min_count),
+        merged=counted.rates.groups.merged,
     )
     return Audit(terms, (*findings, *absent), comparisons, library)
 
@@ -195,9 +199,9 @@ def _check_constraint(constraint: Any) -> None:
 
 def _compare(counted: Tally, constraint: Constraint | None, confidence: float) -> tuple[Comparison, ...]:
     groups = counted.rates.groups
-    if len(groups) == 1:
+    if groups.is_one_group("intersectional"):
         warnings.warn(
-            f"there is only one group, {groups.names[0]}, so there is nothing to compare.",
+            f"there is only one group, {groups.members().names[0]}, so there is nothing to compare.",
             VacuousConstraintWarning,
             stacklevel=4,
         )
@@ -211,7 +215,8 @@ def _compare(counted: Tally, constraint: Constraint | None, confidence: float) -
 
 def _all_notions(counted: Tally) -> Iterator[Notion]:
     modes: tuple[Mode, ...] = ("intersectional", "independent")
-    for mode in modes if len(counted.rates.groups.features) > 1 else modes[:1]:
+    groups = counted.rates.groups
+    for mode in modes if len(groups.features) > 1 and not groups.merged else modes[:1]:
         for kind in NOTIONS:
             if counted.rates.labelled or not any(part.needs_labels for part in kind.statistics):
                 yield kind(difference=0.0, groups=mode)

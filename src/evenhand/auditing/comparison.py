@@ -128,7 +128,7 @@ def compare(notion: Notion, counted: Tally, confidence: float, *, judge: bool = 
     make = _differences if notion.compares_by == "difference" else _ratios
     distances = [make(statistic, counted, family, z) for statistic in notion.statistics]
     worst = _worst(measured)
-    blind = len(counted.rates.groups) == 1 or any(found.undefined for found in measured)
+    blind = counted.rates.groups.is_one_group(notion.groups) or any(found.undefined for found in measured)
     if notion.compares_by == "difference":
         reach = max(counted.share(part, family.matrix).width for part in notion.statistics)
         low = max(_largest(np.fmax(part.low, -part.high)) for part in distances)
@@ -252,6 +252,8 @@ def four_fifths(counted: Tally, confidence: float) -> tuple[Comparison, ...]:
 def _families(groups: Groups) -> Iterator[tuple[str, Members]]:
     if len(groups.features) > 1:
         yield "intersectional", groups.members("intersectional")
+    if groups.merged:  # the groups of single features cannot be had from these
+        return
     single = groups.members("independent")
     for feature in groups.features:
         places = [k for k, name in enumerate(single.names) if name.features == (feature,)]

@@ -74,6 +74,9 @@ def _headline(terms: Terms, groups: Sequence[Finding]) -> list[str]:
         lines.append("Rates are weighted, numbers of rows are not.")
     if terms.min_count:
         lines.append(f"Numbers below {terms.min_count} are left out, and what would give them away.")
+    lines += [f"Pooled: {pooled}" for pooled in terms.pooled]
+    if terms.merged:
+        lines.append("Single features are not shown, because pooled combinations were merged for learning.")
     return lines
 
 

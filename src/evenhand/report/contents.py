@@ -256,6 +256,8 @@ def _caveats(audit: Audit, model: FairClassifier | None) -> Iterator[str]:
     absent = [group for group in audit.groups if group.rows == 0]
     if small:
         yield f"{len(small)} groups have fewer than {_SMALL} rows: little can be said of them."
+    for pooled in audit.terms.pooled:
+        yield f"Pooled: {pooled}"
     if absent:
         yield f"{len(absent)} combinations never occur, and nothing is known of them."
     yield "Intervals say how much chance there is in these rows. They say nothing of rows of another kind."
