@@ -65,7 +65,8 @@ class Audit:
         -------
         dict
             ``features``, ``confidence``, ``labelled``, ``weighted``, ``compared``, ``min_count``,
-            ``absent_not_listed``, ``pooled``, ``merged``, ``groups`` and ``comparisons``.
+            ``absent_not_listed``, ``pooled``, ``merged``, ``randomised``,
+            ``threshold``, ``groups`` and ``comparisons``.
         """
         return {
             **asdict(self.terms),

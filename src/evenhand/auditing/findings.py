@@ -143,6 +143,10 @@ class Terms:
         Pooled groups, and what was put into them.
     merged : bool
         Whether pooled combinations were merged, so that nothing is known of single features.
+    randomised : bool
+        Whether predictions between 0 and 1 were read as the probabilities of a randomised decision.
+    threshold : float or None
+        From which score on a row is selected, where predictions are scores.
     """
 
     features: tuple[str, ...]
@@ -154,11 +158,25 @@ class Terms:
     absent_not_listed: int
     pooled: tuple[Pooled, ...] = ()
     merged: bool = False
+    randomised: bool = False
+    threshold: float | None = None
 
     @property
     def rates(self) -> tuple[str, ...]:
         """Names of the rates that are reported."""
         return tuple(part.name for part in RATES if self.labelled or not part.needs_labels)
+
+    @property
+    def reading(self) -> str | None:
+        """How predictions that are no decisions were read."""
+        if self.threshold is not None:
+            return f"Scores are decisions by a threshold: selected from {self.threshold:g} on."
+        if self.randomised:
+            return (
+                "Predictions between 0 and 1 are read as probabilities of a randomised decision. "
+                "If they are scores, set a threshold."
+            )
+        return None
 
 
 @dataclass(frozen=True, eq=False)

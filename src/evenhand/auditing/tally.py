@@ -66,6 +66,8 @@ class Tally:
         The part of `squares` that is selected, where there are weights.
     turned_squares : Turned or None
         Changes in squared weights, where there are weights.
+    randomised : bool
+        Whether some decision is a probability that is neither 0 nor 1.
     """
 
     rates: CellRates
@@ -77,6 +79,7 @@ class Tally:
     turned_rows: Turned | None = None
     squares_selected: Cells | None = None
     turned_squares: Turned | None = None
+    randomised: bool = False
 
     def share(self, statistic: Statistic, members: NDArray[Any]) -> Share:
         """Sum what a statistic looks at over each of several groups."""
@@ -221,6 +224,7 @@ def tally(decisions: Decisions) -> Tally:
         turned_rows=turned(plain),
         squares_selected=None if weights is None else squared[1],
         turned_squares=None if weights is None else turned(squared),
+        randomised=decisions.randomised,
     )
 
 

@@ -71,6 +71,7 @@ def contents(
         "date": datetime.date.today().isoformat(),
         "versions": {"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}},
         "confidence": audit.terms.confidence,
+        "reading": audit.terms.reading,
         "rows": audit.groups[0].rows,
         "features": list(audit.terms.features),
         "groups": groups[:_MOST_GROUPS],
