@@ -1,14 +1,18 @@
 """Do the audit's intervals cover: those of each group's rates, of the mean difference and of the mean ratio.
 
-Run: ``python -m benchmarks.coverage`` (a few minutes). Tables of counts are drawn from known rates, so that
-what is true of the population is known; 2, 4 and 16 groups, the smallest of 1 % of the rows from 4 groups on.
+Run: ``python -m benchmarks.coverage`` (about half an hour). Tables of counts are drawn from known rates, so
+that what is true of the population is known; 2, 4 and 16 groups, the smallest of 1 % of the rows from 4 on.
+In the weighted settings a row weighs 1 or 10. Heavy rows are one in fifty, or one in ten, group by group in
+turn, and their odds of being selected are twenty times as high.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import evenhand as eh
 from benchmarks.record import write
@@ -25,28 +29,72 @@ SHARES = {
 }
 SIZES = (3_000, 20_000)
 NOTIONS = {"DP": eh.DemographicParity, "EO": eh.EqualOpportunity, "odds": eh.EqualizedOdds}
+ODDS = {"": None, ", weights along with decisions": 20.0}
 RATES = {"equal": (0.3, 0.3), "apart": (0.15, 0.55), "rare": (0.01, 0.04)}
 
 
-def population(n_groups: int, between: tuple[float, float]) -> eh.CellRates:
-    """Cells with half of each group positive, and selection rates spread between two numbers."""
+@dataclass(frozen=True)
+class Population:
+    """Kinds of rows, which differ in weight: arrays of shape (kinds, M, 2).
+
+    Attributes
+    ----------
+    weights : array, shape (kinds, 1, 1)
+        The largest is 1.
+    joint : array
+        P(kind, S=m, Y=y).
+    rates : array
+        P(decision 1 | kind, S=m, Y=y).
+    """
+
+    groups: eh.Groups
+    weights: NDArray[np.float64]
+    joint: NDArray[np.float64]
+    rates: NDArray[np.float64]
+
+    @property
+    def true(self) -> eh.CellRates:
+        """What is estimated."""
+        mass = self.weights * self.joint
+        return eh.CellRates(self.groups, mass.sum(axis=0), (mass * self.rates).sum(axis=0))
+
+    def draw(self, n: int, rng: np.random.Generator) -> Tally:
+        """Rows of each kind by cell, and how many of them are selected."""
+        rows = rng.multinomial(n, self.joint.ravel()).reshape(self.joint.shape)
+        chosen = rng.binomial(rows, self.rates)
+        w, weighted = self.weights, len(self.weights) > 1
+        return Tally(
+            eh.CellRates(self.groups, (w * rows).sum(axis=0), (w * chosen).sum(axis=0)),
+            squares=(w**2 * rows).sum(axis=0),
+            rows=rows.sum(axis=0).astype(float),
+            selected=chosen.sum(axis=0).astype(float),
+            weighted=weighted,
+            squares_selected=(w**2 * chosen).sum(axis=0) if weighted else None,
+        )
+
+
+def population(n_groups: int, between: tuple[float, float], odds: float | None = None) -> Population:
+    """Cells with half of each group positive, and selection rates spread between two numbers.
+
+    With `odds` some rows weigh ten times as much as the others, and have so many times their odds.
+    """
     groups = eh.Groups.product({"group": range(n_groups)})
     mass = np.outer(SHARES[n_groups], [0.5, 0.5])
     rates = np.random.default_rng(n_groups).permutation(np.linspace(*between, 2 * n_groups)).reshape(-1, 2)
-    return eh.CellRates(groups, mass, mass * rates)
+    if odds is None:
+        return Population(groups, np.ones((1, 1, 1)), mass[None], rates[None])
+    heavy = np.where(np.arange(n_groups) % 2, 0.1, 0.02)[:, None]
+    return Population(
+        groups,
+        np.array([0.1, 1.0])[:, None, None],
+        np.stack([mass * (1 - heavy), mass * heavy]),
+        np.stack([rates, odds * rates / (1 - rates + odds * rates)]),
+    )
 
 
-def draw(true: eh.CellRates, n: int, rng: np.random.Generator) -> Tally:
-    """Rows by cell, and how many of them are selected."""
-    rows = rng.multinomial(n, true.mass.ravel()).reshape(true.mass.shape)
-    chosen = rng.binomial(rows, true.rates)
-    mass, selected = rows.astype(float), chosen.astype(float)
-    return Tally(eh.CellRates(true.groups, mass, selected), mass, mass, selected, weighted=False)
-
-
-def setting(n_groups: int, n: int, between: tuple[float, float]) -> dict[str, str]:
+def setting(people: Population, n: int) -> dict[str, str]:
     """Coverage and mean width of every interval."""
-    true, rng = population(n_groups, between), np.random.default_rng(n)
+    true, rng = people.true, np.random.default_rng(n)
     truth = find(Tally(true, true.mass, true.mass, true.selected, weighted=False), CONFIDENCE)
     hits: dict[str, list[bool]] = {}
     widths: dict[str, list[float]] = {}
@@ -56,7 +104,7 @@ def setting(n_groups: int, n: int, between: tuple[float, float]) -> dict[str, st
         widths.setdefault(name, []).append(width)
 
     for _ in range(DRAWS):
-        counted = draw(true, n, rng)
+        counted = people.draw(n, rng)
         for notion, kind in NOTIONS.items():
             for measure, asked in (("MD", kind(difference=0.1)), ("MR", kind(ratio=0.8))):
                 found = compare(asked, counted, CONFIDENCE)
@@ -80,8 +128,10 @@ def main() -> None:
     for n_groups in SHARES:
         for n in SIZES:
             for shape, between in RATES.items():
-                for name, text in setting(n_groups, n, between).items():
-                    results[f"{n_groups} groups, {n:,} rows, {shape} rates: {name}"] = text
+                for kind, odds in ODDS.items():
+                    where = f"{n_groups} groups, {n:,} rows, {shape} rates{kind}"
+                    for name, text in setting(population(n_groups, between, odds), n).items():
+                        results[f"{where}: {name}"] = text
     write("coverage", results, ["evenhand", "numpy", "scipy"])
 
 

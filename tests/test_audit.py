@@ -12,7 +12,14 @@ from scipy.stats import binomtest
 
 import evenhand as eh
 from evenhand import tables
-from evenhand.exceptions import GroupError, InputError, MissingExtraError, VacuousConstraintWarning
+from evenhand.exceptions import (
+    GroupError,
+    InputError,
+    MissingExtraError,
+    PooledGroupsWarning,
+    VacuousConstraintWarning,
+)
+from evenhand.intervals import critical_value, wilson
 from evenhand.notions import NOTIONS
 
 # Two features. Among women: old 4 rows, young 2; among men: old 3, young none.
@@ -112,6 +119,35 @@ def test_rows_may_count_differently():
     middle = (size * 0.8 + z2 / 2) / (size + z2)
     rate = group.rates["selection rate"]
     assert (rate.low + rate.high) / 2 == pytest.approx(middle, abs=1e-6)
+
+
+def test_weights_that_go_with_decisions_tell_less():
+    """The variance of a weighted rate is linearised: sum of w^2 (d - q)^2 over the squared sum of w."""
+    decided, weights = np.array([1, 0, 0, 0, 0, 0]), np.array([3.0, 1, 1, 1, 1, 1])
+    q = 3 / 8
+    size = q * (1 - q) / (weights**2 @ (decided - q) ** 2 / 8**2)
+    assert size < 64 / 14  # Kish's
+    expected = wilson(q, size, critical_value(0.95))
+    rate = eh.audit(None, decided, list("aaaaab"), sample_weight=weights).groups[0].rates["selection rate"]
+    assert (rate.low, rate.high) == pytest.approx((float(expected.low), float(expected.high)))
+
+
+def test_a_probability_is_a_decision_to_be_drawn_whatever_it_weighs():
+    """As without weights: the spread of a chance of p is p (1 - p) and not 0."""
+    weights, chances = np.array([4.0, 1, 1]), np.array([0.5, 0.2, 0.2])
+    q = 2.4 / 6
+    drawn = weights**2 @ (chances * (1 - q) ** 2 + (1 - chances) * q**2)
+    expected = wilson(q, q * (1 - q) * 36 / drawn, critical_value(0.95))
+    rate = eh.audit(None, chances, list("aab"), sample_weight=weights).groups[0].rates["selection rate"]
+    assert (rate.low, rate.high) == pytest.approx((float(expected.low), float(expected.high)))
+
+
+@pytest.mark.parametrize("decided", [[1, 1, 1, 0], [0, 0, 0, 1], [0.1 + 0.2, 0.3, 0.3, 1]])
+def test_where_all_rows_of_a_group_are_alike_kish_is_all_there_is(decided):
+    weights = np.array([0.1, 0.2, 0.7, 1.0])
+    rate = eh.audit(None, decided, list("aaab"), sample_weight=weights).groups[1].rates["selection rate"]
+    expected = wilson(decided[1], 1 / 0.54, critical_value(0.95))
+    assert (rate.low, rate.high) == pytest.approx((float(expected.low), float(expected.high)))
 
 
 @pytest.mark.parametrize("factor", [1.0, 1e-200, 1e200])
@@ -572,7 +608,8 @@ def test_groups_of_other_types_are_other_groups():  # 15
 
 
 def test_small_groups_can_be_pooled():  # 18
-    found = eh.audit(None, [1, 0] * 10, ["a"] * 10 + ["b"] * 6 + ["c"] * 2 + ["d"] * 2, min_size=5)
+    with pytest.warns(PooledGroupsWarning, match="fewer than 5 rows are pooled. 2 values into"):
+        found = eh.audit(None, [1, 0] * 10, ["a"] * 10 + ["b"] * 6 + ["c"] * 2 + ["d"] * 2, min_size=5)
     assert [str(group.group) for group in found.groups[1:]] == [
         "sensitive_feature=a",
         "sensitive_feature=b",
@@ -644,3 +681,82 @@ def test_features_named_like_columns_of_the_table_keep_columns_of_their_own():
 
 def test_counts_may_be_numpy_numbers():
     assert eh.audit(None, [0, 1], {"g": ["a", "b"]}, min_count=np.int64(0)).groups[0].rows == 2
+
+
+SCORES = np.array([0.1, 0.5, 0.6, 0.9, 0.49, 0.2])
+READ = "Predictions between 0 and 1 are read as probabilities of a randomised decision."
+
+
+def test_scores_are_said_to_be_read_as_probabilities(tmp_path):
+    found = eh.audit(None, SCORES, list("aaabbb"))
+    assert READ in str(found).splitlines()[1]
+    assert (found.to_dict()["randomised"], found.to_dict()["threshold"]) == (True, None)
+    assert READ in found.to_html(tmp_path / "audit.html").read_text()
+
+
+@pytest.mark.parametrize("decided", [[0, 1, 1, 0], [0.0, 1.0, 1.0, 0.0], [False, True, True, False]])
+def test_decisions_are_not_said_to_be_probabilities(decided):
+    found = eh.audit(None, decided, list("aabb"))
+    assert not found.to_dict()["randomised"]
+    assert found.terms.reading is None
+    assert "randomised" not in str(found)
+
+
+def test_earlier_scores_are_told_of_too():
+    assert eh.audit(None, SCORES > 0.5, list("aaabbb"), before=SCORES).terms.randomised
+
+
+@pytest.mark.parametrize("kind", [list, np.array, pd.Series, pl.Series, lambda x: np.array(x, np.float32)])
+def test_a_threshold_turns_scores_into_decisions(kind, tmp_path):
+    """From the threshold on, as in scikit-learn."""
+    y = [0, 1, 0, 1, 0, 1]
+    found = eh.audit(y, kind(SCORES), list("aaabbb"), before=kind(1 - SCORES), threshold=0.5)
+    plain = eh.audit(y, SCORES >= 0.5, list("aaabbb"), before=1 - SCORES >= 0.5)
+    told = found.to_dict()
+    assert (told.pop("threshold"), plain.to_dict().pop("threshold")) == (0.5, None)
+    assert told == {key: value for key, value in plain.to_dict().items() if key != "threshold"}
+    line = "Scores are decisions by a threshold: selected from 0.5 on."
+    assert str(found).splitlines()[1] == line
+    assert line in found.to_html(tmp_path / "audit.html").read_text()
+
+
+def test_scores_of_any_range_have_a_threshold():
+    found = eh.audit(None, [-2.0, 0.0, 3.0, -1.0], list("aabb"), threshold=0)
+    assert found.groups[0].selected == 2
+
+
+@pytest.mark.parametrize("labels", [["no", "yes", "no", "no"], [0, 1, 0, 0], [0.0, 1.0, 0.0, 0.0]])
+def test_earlier_labels_need_no_threshold(labels):
+    y = ["no", "yes", "yes", "no"] if isinstance(labels[0], str) else [0, 1, 1, 0]
+    found = eh.audit(y, [-2.0, 0.5, 3.0, -1.0], list("aabb"), before=labels, threshold=0)
+    assert (found.groups[0].change.up, found.groups[0].change.down) == (1, 0)
+
+
+@pytest.mark.parametrize("threshold", ["0.5", True, np.nan, np.inf, [0.5], 1j])
+def test_thresholds_that_are_none_are_refused(threshold):
+    with pytest.raises(InputError, match="threshold should be a finite number, but is"):
+        eh.audit(None, SCORES, list("aaabbb"), threshold=threshold)
+
+
+def test_a_threshold_is_for_scores_that_are_known():
+    with pytest.raises(InputError, match="threshold is for scores, but y_pred holds no numbers"):
+        eh.audit(["no", "yes"], ["no", "yes"], list("ab"), threshold=0.5)
+    with pytest.raises(InputError, match="y_pred has 1 of 2 scores that are NaN or infinite"):
+        eh.audit(None, [0.3, np.nan], list("ab"), threshold=0.5)
+
+
+@pytest.mark.parametrize("before", [None, ["hire", "hire"]])
+def test_a_misspelt_positive_label_is_refused_where_labels_are_not_known(before):
+    with pytest.raises(InputError, match=r"pos_label='Hire' does not occur among the labels 'hire' of"):
+        eh.audit(None, ["hire", "hire"], list("ab"), pos_label="Hire", before=before)
+
+
+def test_earlier_decisions_have_the_same_labels():
+    with pytest.raises(InputError, match="should hold the same two labels, but hold 'hire', 'no', 'HIRE'"):
+        eh.audit(None, ["hire", "no"], list("ab"), pos_label="hire", before=["HIRE", "HIRE"])
+
+
+def test_nobody_may_be_selected():
+    found = eh.audit(None, ["no", "no"], list("ab"), pos_label="hire", before=["hire", "no"])
+    assert found.groups[0].selected == 0
+    assert eh.audit(None, [0, 0], list("ab"), pos_label=1).groups[0].selected == 0

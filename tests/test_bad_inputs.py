@@ -25,6 +25,7 @@ from evenhand.exceptions import (
     EvenhandWarning,
     GroupError,
     InputError,
+    PooledGroupsWarning,
     TrainingRowsWarning,
     VacuousConstraintWarning,
 )
@@ -506,6 +507,7 @@ def test_a_group_that_was_not_there_is_decided_by_the_costs_on_request():
     assert np.array_equal(found.predict_proba(X, sensitive_features=strangers)[:, 1], H > 0)
 
 
+@pytest.mark.filterwarnings("ignore::evenhand.exceptions.PooledGroupsWarning")
 def test_a_group_that_was_not_there_is_decided_like_the_pooled_one():
     race = np.concatenate([["C"] * 4, ["D"] * 6, SEX[10:]])
     found = fit(sex=race, aware=True, unseen="pooled", min_group_size=10)
@@ -597,7 +599,8 @@ def test_a_small_group_is_kept(size, settings):
 
 def test_small_groups_are_pooled_on_request_and_reported():
     race = np.concatenate([["C"] * 4, ["D"] * 6, SEX[10:]])
-    found = fit(sex={"race": race}, min_group_size=10)
+    with pytest.warns(PooledGroupsWarning, match=r"race=C \(4 rows\); race=D \(6 rows\)"):
+        found = fit(sex={"race": race}, min_group_size=10)
     assert found.groups_.keys == (("F",), ("M",), (POOLED,))
     assert found.groups_.pooled == {("C",): 4, ("D",): 6}
 

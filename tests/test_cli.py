@@ -88,6 +88,31 @@ def test_several_notions_weights_and_earlier_decisions(folder, capsys):
     assert "\x1b" not in out
 
 
+def test_scores_are_decided_by_a_threshold_and_that_is_said(folder, capsys):
+    asked = ["audit", folder / "p.csv", "--prediction", "chance", "--sensitive", "sex"]
+    _, out, _ = run(capsys, *asked)
+    assert "probabilities of a randomised decision" in out
+    _, out, _ = run(capsys, *asked, "--label", "y", "--threshold", "0.9")
+    assert "selected from 0.9 on" in out
+    _, out, _ = run(capsys, *asked, "--threshold", "0.9", "--json")
+    chances = pl.read_csv(folder / "p.csv")["chance"]
+    assert json.loads(out)["groups"][0]["selected"] == (chances >= 0.9).sum()
+
+
+@pytest.mark.parametrize(
+    ("prediction", "threshold", "message"),
+    [
+        ("chance", "nan", "--threshold should be a finite number"),
+        ("answer", "0.5", "--threshold is for scores, but --prediction holds no numbers"),
+    ],
+)
+def test_a_threshold_that_cannot_be_used_is_one_sentence(folder, capsys, prediction, threshold, message):
+    asked = ["audit", folder / "p.csv", "--prediction", prediction, "--sensitive", "sex"]
+    code, _, err = run(capsys, *asked, "--threshold", threshold)
+    assert code == FAILED
+    assert message in err
+
+
 def test_json_for_machines(folder, capsys):
     asked = ["audit", folder / "p.csv", "--prediction", "answer", "--sensitive", "sex", "--json"]
     _, out, _ = run(capsys, *asked, "--positive", "yes")

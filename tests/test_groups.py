@@ -100,6 +100,7 @@ def test_a_value_first_missing_at_prediction_is_refused_as_at_fit():
         groups.encode({"sex": [None], "age": [1]})
 
 
+@pytest.mark.filterwarnings("ignore::evenhand.exceptions.PooledGroupsWarning")
 def test_rare_groups_are_kept_unless_pooling_is_asked_for_and_then_recorded():
     race = ["A"] * 5 + ["B"] * 4 + ["C", "D", "D"]
     groups, codes = Groups.fit({"race": race, "sex": ["F"] * 12}, min_size=3)
@@ -144,6 +145,7 @@ def test_a_change_of_dtype_is_explained_for_any_combination(old, new):
         groups.encode({"race": [new], "sex": ["M"]})
 
 
+@pytest.mark.filterwarnings("ignore::evenhand.exceptions.PooledGroupsWarning")
 def test_nobody_is_pooled_into_a_group_that_contradicts_them():
     people = {"race": ["A"] * 5 + ["B"] * 5 + ["C", "D"], "sex": ["F"] * 5 + ["M"] * 5 + ["F"] * 2}
     groups, _ = Groups.fit(people, min_size=3, unseen="pooled")
@@ -199,6 +201,7 @@ def test_whole_numbers_match_whatever_their_width():
     assert groups.encode({"race": np.array([2.0, 1.0])}).tolist() == [1, 0]
 
 
+@pytest.mark.filterwarnings("ignore::evenhand.exceptions.PooledGroupsWarning")
 def test_unseen_groups_are_pooled_on_request():
     race = ["A"] * 5 + ["C", "D"]
     groups, _ = Groups.fit({"race": race}, min_size=3, unseen="pooled")

@@ -11,7 +11,7 @@ from xgboost import XGBClassifier
 
 import evenhand as eh
 from evenhand.datasets import GaussianProblem
-from evenhand.exceptions import GroupError, InputError, TrainingRowsWarning
+from evenhand.exceptions import GroupError, InputError, PooledGroupsWarning, TrainingRowsWarning
 
 PARITY = eh.DemographicParity(difference=0.02)
 PROBLEM = GaussianProblem.random(levels=(2, 2), seed=3)
@@ -260,7 +260,8 @@ def test_an_unseen_group_is_refused_or_decided_by_the_costs():
 def test_small_groups_can_be_pooled_and_that_is_recorded():
     rare = {"who": np.where(np.arange(4000) < 10, "x", np.where(np.arange(4000) < 15, "y", "z"))}
     fair = eh.FairPostprocessor(LogisticRegression(), PARITY, min_group_size=20, cv=2)
-    fair.fit(TRAIN.X, TRAIN.y, sensitive_features=rare)
+    with pytest.warns(PooledGroupsWarning, match=r"who=x \(10 rows\); who=y \(5 rows\)"):
+        fair.fit(TRAIN.X, TRAIN.y, sensitive_features=rare)
     assert fair.groups_.pooled == {("x",): 10, ("y",): 5}
     assert len(fair.groups_) == 2
 

@@ -174,6 +174,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             missing=self.missing,
             unseen=self.unseen,
             min_size=self.min_group_size,
+            single_features=any(notion.groups == "independent" for notion in self.constraint.notions),
         )
         self.constraint.check(groups)
         sight = find_sight(

@@ -20,6 +20,7 @@ __all__ = [
     "check_rows",
     "read_decisions",
     "read_labels",
+    "read_scores",
     "read_selection",
     "read_weights",
 ]
@@ -178,6 +179,39 @@ def _read_probabilities(
             f"{what} has {bad:,} of {len(values):,} probabilities that are NaN or outside [0, 1]."
         )
     return values
+
+
+def read_scores(predictions: Any, threshold: float, *, what: str = "y_pred") -> NDArray[np.bool_] | None:
+    """Read scores as decisions: selected where the score is at least the threshold, as scikit-learn does.
+
+    Parameters
+    ----------
+    predictions : array, sequence or series
+        Scores of any range. Where all are 0 or 1 they are decisions already.
+    threshold : float
+        From which score on a row is selected.
+    what : str
+        The argument's name, for messages.
+
+    Returns
+    -------
+    array of bool or None
+        None if these are no numbers.
+
+    Examples
+    --------
+    >>> read_scores([0.2, 0.5, 0.7], 0.5)
+    array([False,  True,  True])
+    """
+    values = _plain_numbers(as_column(predictions, what=what))
+    if isinstance(values, nw.Series) or values.dtype.kind not in "biuf":
+        return None
+    bad = int(np.count_nonzero(~np.isfinite(values)))
+    if bad:
+        raise InputError(f"{what} has {bad:,} of {len(values):,} scores that are NaN or infinite.")
+    if ((values == 0) | (values == 1)).all():
+        return np.asarray(values == 1)
+    return np.asarray(values >= threshold)
 
 
 def read_decisions(predictions: Any, *, pos_label: Level, what: str = "y_pred") -> NDArray[np.bool_]:

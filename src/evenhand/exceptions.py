@@ -12,6 +12,7 @@ __all__ = [
     "InfeasibleError",
     "InputError",
     "MissingExtraError",
+    "PooledGroupsWarning",
     "PromiseWarning",
     "ToleranceWarning",
     "TrainingRowsWarning",
@@ -83,6 +84,10 @@ class ConstantScoreWarning(EvenhandWarning):
 
 class UnseenGroupWarning(EvenhandWarning):
     """Groups that were not there at fit seem to be those of fit, written in another type."""
+
+
+class PooledGroupsWarning(EvenhandWarning):
+    """Rare groups were put together, so that they are not looked at one by one."""
 
 
 class ToleranceWarning(EvenhandWarning):

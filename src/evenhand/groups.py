@@ -3,12 +3,17 @@
 A group is one combination of sensitive values that occurs in the data, keyed by the tuple of those
 values. The combinations are the finest partition; the groups of a single feature are unions of them,
 so intersectional and independent requirements are the same mathematics.
+
+Rare groups can be pooled, in each family by itself: rare combinations into one, and rare values of a feature
+into one. The groups of a single feature are made from all of their rows, whatever their combinations are
+pooled into.
 """
 
 from __future__ import annotations
 
 import itertools
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -16,51 +21,25 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.columns import Level, TooManyLevels, blocks, factorize, level_order, named_columns, show
+from evenhand.columns import Level, TooManyLevels, blocks, factorize, level_order, named_columns
 from evenhand.data import check_choice, check_rows
-from evenhand.exceptions import GroupError, UnseenGroupWarning
+from evenhand.exceptions import GroupError, PooledGroupsWarning, UnseenGroupWarning
+from evenhand.pooling import (
+    POOLED,
+    GroupName,
+    Key,
+    pooling_told,
+    put_together,
+    shared,
+    without_rare_values,
+)
 
 __all__ = ["POOLED", "GroupName", "Groups", "Members", "Mode"]
 
 Mode = Literal["intersectional", "independent"]
-Key = tuple[Level, ...]
 Factors = tuple[tuple[Level, ...], NDArray[np.int32]]
 _TABLE_SIZE = 1 << 20
 _MAX_MEMBERS = 1 << 26
-
-
-class _Pooled:
-    """Stands in a key for the values of rare groups that were put together."""
-
-    def __str__(self) -> str:
-        return "(pooled)"
-
-    def __repr__(self) -> str:
-        return "POOLED"
-
-    def __reduce__(self) -> str:
-        return "POOLED"
-
-
-POOLED = _Pooled()
-
-
-@dataclass(frozen=True)
-class GroupName:
-    """Which rows a group holds: the features that define it and their values.
-
-    Examples
-    --------
-    >>> str(GroupName(("sex", "race"), ("Female", None)))
-    'sex=Female, race=(missing)'
-    """
-
-    features: tuple[str, ...]
-    values: Key
-
-    def __str__(self) -> str:
-        pairs = zip(self.features, self.values, strict=True)
-        return ", ".join(f"{show(feature)}={show(value)}" for feature, value in pairs)
 
 
 @dataclass(frozen=True)
@@ -82,13 +61,16 @@ class Groups:
     features : tuple of str
         Names of the sensitive features.
     keys : tuple of tuples
-        The sensitive values of each group, sorted; None is a missing value, `POOLED` a pooled one.
+        The sensitive values of each code, sorted; None is a missing value, `POOLED` a pooled one.
     counts : array of int, shape (M,)
-        Rows in each group.
+        Rows with each code.
     pooled : dict
-        Combinations that were put into the pooled group, with their number of rows.
+        Combinations that were put into the pooled group, with their number of rows. They keep codes of their
+        own, so that the groups of single features can be made from them, unless they are `merged`.
     missing, unseen : str
         The policies that :meth:`fit` was called with.
+    merged : bool
+        Whether pooled combinations have one code. There are then no groups of single features.
 
     Examples
     --------
@@ -107,6 +89,7 @@ class Groups:
     pooled: Mapping[Key, int] = field(default_factory=dict)
     missing: Literal["error", "own_group"] = "error"
     unseen: Literal["error", "pooled"] = "error"
+    merged: bool = False
 
     @classmethod
     def fit(
@@ -117,6 +100,7 @@ class Groups:
         unseen: Literal["error", "pooled"] = "error",
         min_size: int = 0,
         max_levels: int = 200,
+        single_features: bool = True,
     ) -> tuple[Groups, NDArray[np.int32]]:
         """Find the groups of a table of sensitive features.
 
@@ -129,11 +113,15 @@ class Groups:
         unseen : {"error", "pooled"}
             What :meth:`encode` does with a combination that does not occur here.
         min_size : int
-            Groups with fewer rows are put together into one, and `pooled` records them. Where all of
-            them share a feature's value the pooled group keeps it; otherwise the groups of that single
-            feature hold only the rows that were not pooled. One rare group alone is left as it is.
+            Combinations with fewer rows are put together into one group, and so are the values of a
+            feature that have fewer; a warning tells which, and `pooled` records them. Where all pooled
+            combinations share a feature's value the pooled group keeps it. One rare group alone is left as
+            it is.
         max_levels : int
             A column with more distinct values is refused.
+        single_features : bool, default=True
+            Whether groups of single features are compared. If not, pooled combinations are merged into
+            one code, which leaves fewer groups to learn.
 
         Returns
         -------
@@ -154,8 +142,20 @@ class Groups:
                 codes = np.where(codes < 0, np.int32(len(values)), codes)  # noqa: PLW2901
             codes_by_feature.append(codes)
         keys, counts, codes = _observed(list(levels.values()), codes_by_feature)
-        keys, counts, codes, pooled = _pool_rare(keys, counts, codes, min_size)
-        return cls(tuple(columns), tuple(keys), counts, pooled, missing, unseen), codes
+        pooled = {keys[k]: int(counts[k]) for k in np.flatnonzero(counts < min_size)}
+        if len(pooled) < 2:  # a rare group alone has nothing to be pooled with
+            return cls(tuple(columns), tuple(keys), counts, {}, missing, unseen), codes
+        merged = not single_features and len(columns) > 1
+        if merged:
+            into = shared(pooled)
+            new = [into if key in pooled else key for key in keys]
+        else:
+            new = without_rare_values(keys, counts, min_size)
+        keys, counts, codes = put_together(new, counts, codes)
+        groups = cls(tuple(columns), tuple(keys), counts, pooled, missing, unseen, merged)
+        told = " ".join(pooling_told(*group) for group in groups.pooled_groups)
+        warnings.warn(f"groups of fewer than {min_size:,} rows are pooled. {told}", PooledGroupsWarning, 2)
+        return groups, codes
 
     @classmethod
     def product(cls, levels: Mapping[str, Iterable[Level]]) -> Groups:
@@ -195,6 +195,37 @@ class Groups:
         seen = set(present)
         return (key for key in itertools.product(*values) if key not in seen)
 
+    @property
+    def pooled_groups(self) -> tuple[tuple[GroupName, tuple[tuple[GroupName, int], ...]], ...]:
+        """Each pooled group, with what was put into it and the number of rows of that."""
+        found = []
+        if self.pooled and len(self.features) > 1:
+            parts = tuple((GroupName(self.features, key), rows) for key, rows in self.pooled.items())
+            found.append((GroupName(self.features, shared(self.pooled)), parts))
+        for place, feature in enumerate(self.features if not self.merged else ()):
+            rows: Counter[Level] = Counter()
+            for key, count in self.pooled.items():
+                rows[key[place]] += count
+            there = {key[place] for key in self.keys}
+            rare = tuple((GroupName((feature,), (v,)), n) for v, n in rows.items() if v not in there)
+            if rare:
+                found.append((GroupName((feature,), (POOLED,)), rare))
+        return tuple(found)
+
+    def size(self, mode: Mode) -> int:
+        """Give the number of groups that a requirement compares."""
+        if mode == "independent":
+            return sum(len(self.levels(name)) for name in self.features)
+        inside = sum(map(self._is_pooled, self.keys))
+        return len(self) - inside + bool(inside)
+
+    def is_one_group(self, mode: Mode) -> bool:
+        """Say whether there is nothing to compare: all rows are in one group, or in one pooled group."""
+        return len(self) == 1 or (mode == "intersectional" and self.size(mode) == 1)
+
+    def _is_pooled(self, key: Key) -> bool:
+        return key in self.pooled or any(value is POOLED for value in key)
+
     def members(self, mode: Mode = "intersectional") -> Members:
         """Give the groups that a requirement compares.
 
@@ -220,21 +251,34 @@ class Groups:
                [0, 1, 0, 1]])
         """
         check_choice("groups", mode, ("intersectional", "independent"))
-        single = mode == "independent"
-        count = sum(len(self.levels(name)) for name in self.features) if single else len(self)
+        count = self.size(mode)
         if count * len(self) > _MAX_MEMBERS:
             raise GroupError(
                 f"{count:,} groups over {len(self):,} combinations are too many to compare. "
                 "Pool rare groups (min_size or min_group_size), or use groups='independent'."
             )
         if mode == "intersectional":
-            return Members(self.names, np.eye(len(self), dtype=np.bool_))
+            return self._combinations()
+        if self.merged:
+            raise GroupError(
+                "rare combinations were merged, and the groups of single features cannot be had from them. "
+                "Make the groups with single_features=True."
+            )
         names, rows = [], []
         for place, feature in enumerate(self.features):
             for level in self.levels(feature):
                 names.append(GroupName((feature,), (level,)))
                 rows.append([key[place] is level or key[place] == level for key in self.keys])
         return Members(tuple(names), np.array(rows, dtype=np.bool_))
+
+    def _combinations(self) -> Members:
+        matrix = np.eye(len(self), dtype=np.bool_)
+        inside = np.array([self._is_pooled(key) for key in self.keys], dtype=np.bool_)
+        if inside.sum() < 2:
+            return Members(self.names, matrix)
+        names = [name for name, pooled in zip(self.names, inside, strict=True) if not pooled]
+        names.append(GroupName(self.features, shared(self.pooled)))
+        return Members(tuple(names), np.vstack([matrix[~inside], inside]))
 
     def encode(self, sensitive_features: Any) -> NDArray[np.int32]:
         """Find the group of each row of new data.
@@ -256,16 +300,8 @@ class Groups:
         codes_by_feature = [np.where(codes < 0, np.int32(len(levels)), codes) for levels, codes in columns]
         levels_by_feature = [(*levels, None) for levels, _ in columns]
         keys, counts, codes = _observed(levels_by_feature, codes_by_feature)
-        places = {key: place for place, key in enumerate(self.keys)}
-        rest = next((place for place, key in enumerate(self.keys) if POOLED in key), -1)
-        places |= dict.fromkeys(self.pooled, rest)
-
-        def fitting(key: Key) -> int:
-            """Find the code of the pooled group if no value of it contradicts the key."""
-            pairs = zip(self.keys[rest], key, strict=True)
-            return rest if rest >= 0 and all(own is POOLED or own == value for own, value in pairs) else -1
-
-        strange = [k for k, key in enumerate(keys) if key not in places]
+        known = {*self.keys, *self.pooled}
+        strange = [k for k, key in enumerate(keys) if key not in known]
         if strange and self.unseen == "error":
             raise GroupError(self._unseen_message([keys[k] for k in strange], counts[strange]))
         hint = self._type_hint([keys[k] for k in strange])
@@ -275,7 +311,25 @@ class Groups:
                 UnseenGroupWarning,
                 stacklevel=2,
             )
-        return np.array([places[key] if key in places else fitting(key) for key in keys], np.int32)[codes]
+        return np.array(self._places(keys), np.int32)[codes]
+
+    def _places(self, keys: Iterable[Key]) -> list[int]:
+        """Find the code of each combination: its own, or that of a pooled one which contradicts no value."""
+        places = {key: place for place, key in enumerate(self.keys)}
+        if self.merged:
+            pool = shared(self.pooled)
+
+            def fits(key: Key) -> bool:
+                return all(own is POOLED or own == value for own, value in zip(pool, key, strict=True))
+
+            return [places.get(key, places[pool] if fits(key) else -1) for key in keys]
+        # A value that is rare, or new, stands with the pooled values of its feature.
+        levels = [set(column) for column in zip(*self.keys, strict=True)]
+
+        def pooled(key: Key) -> Key:
+            return tuple(value if value in own else POOLED for value, own in zip(key, levels, strict=True))
+
+        return [places.get(pooled(key), -1) for key in keys]
 
     def _matched(self, columns: Mapping[str, Factors]) -> Sequence[Factors]:
         if set(columns) == set(self.features):
@@ -372,22 +426,3 @@ def _observed(
             joint = inverse.astype(np.int32)
         keys = [(*keys[p // len(values)], values[p % len(values)]) for p in present.tolist()]
     return keys, counts, joint
-
-
-def _pool_rare(
-    keys: list[Key], counts: NDArray[np.int64], codes: NDArray[np.int32], min_size: int
-) -> tuple[list[Key], NDArray[np.int64], NDArray[np.int32], dict[Key, int]]:
-    rare = np.flatnonzero(counts < min_size)
-    if len(rare) < 2:  # a rare group alone has nothing to be pooled with
-        return keys, counts, codes, {}
-    kept = np.flatnonzero(counts >= min_size)
-    pooled_keys = [keys[k] for k in rare]
-    shared = tuple(
-        values[0] if len(set(values)) == 1 else POOLED for values in zip(*pooled_keys, strict=True)
-    )
-    table = np.empty(len(keys), np.int32)
-    table[kept] = np.arange(len(kept))
-    table[rare] = len(kept)
-    pooled = {keys[k]: int(counts[k]) for k in rare}
-    counts = np.append(counts[kept], counts[rare].sum())
-    return [*(keys[k] for k in kept), shared], counts, table[codes], pooled

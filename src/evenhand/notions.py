@@ -120,15 +120,13 @@ class Constraint(Parameters):
         for notion in self.notions:
             notion._check()
             if groups is not None:
-                single = notion.groups == "independent"
-                count = sum(len(groups.levels(name)) for name in groups.features) if single else len(groups)
-                _refuse_large(count * len(notion.statistics), len(groups))
+                _refuse_large(groups.size(notion.groups) * len(notion.statistics), len(groups))
 
     def _prepare(self, groups: Groups) -> None:
         """Check the parameters once more, as they can be assigned to, and warn if nothing is compared."""
         for notion in self.notions:
             notion._check()
-        if len(groups) == 1:
+        if any(groups.is_one_group(notion.groups) for notion in self.notions):
             warnings.warn(
                 "there is only one group, so every classifier satisfies the constraint.",
                 VacuousConstraintWarning,

@@ -170,13 +170,18 @@ class Sight:
             own = np.eye(len(groups), dtype=np.bool_)
             return np.asarray(np.vstack([own, np.ones(len(groups), np.bool_)])[known])
         places = [groups.features.index(name) for name in self.known.features]
+        whole = [{key[place] for key in groups.keys} for place in range(len(groups.features))]
+
+        def possible(own: Any, value: Any, place: int) -> bool:
+            """Whether a row with a known value can be in a group; pooled values are those of no other."""
+            if own is POOLED:
+                return groups.merged or value not in whole[place]
+            return bool(own == value)
+
         table = np.array(
             [
                 [
-                    all(
-                        key[place] is POOLED or value is POOLED or key[place] == value
-                        for place, value in zip(places, seen, strict=True)
-                    )
+                    all(possible(key[place], value, place) for place, value in zip(places, seen, strict=True))
                     for key in groups.keys
                 ]
                 for seen in self.known.keys

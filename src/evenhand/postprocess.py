@@ -99,7 +99,8 @@ class FairPostprocessor(FairClassifier):
         Whether a known group that was not there at fit is refused at prediction; or decided like the pooled
         group, if there is one, and otherwise by the costs alone.
     min_group_size : int
-        Smaller groups are put together; ``groups_.pooled`` records them.
+        Smaller groups are put together, with a warning; ``groups_.pooled`` records them. A requirement on
+        single features is about all rows of each value, whatever its combinations are pooled into.
     tol : float
         Largest proven distance from the optimum that is accepted.
     random_state : int, RandomState or None

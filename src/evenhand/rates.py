@@ -13,13 +13,21 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.columns import blocks, named_columns
-from evenhand.data import check_rows, read_decisions, read_labels, read_selection, read_weights
+from evenhand.columns import blocks, factorize, named_columns
+from evenhand.data import (
+    check_rows,
+    read_decisions,
+    read_labels,
+    read_scores,
+    read_selection,
+    read_weights,
+)
 from evenhand.exceptions import InputError
 from evenhand.groups import Groups
 
 __all__ = ["CellRates", "Decisions", "cell_rates", "count_cells", "read_people", "sum_cells"]
 
+_MOST_LABELS = 100
 Selection = NDArray[np.bool_] | NDArray[np.floating[Any]]
 
 
@@ -173,6 +181,16 @@ class Decisions:
     weights: NDArray[np.float64] | None = None
     classes: NDArray[Any] | None = None
 
+    @property
+    def randomised(self) -> bool:
+        """Whether some decision, or earlier one, is a probability that is neither 0 nor 1."""
+        return any(
+            bool(((part[rows] > 0) & (part[rows] < 1)).any())
+            for part in (self.selection, self.before)
+            if part is not None and part.dtype != np.bool_
+            for rows in blocks(len(part))
+        )
+
 
 def read_people(
     y_true: Any,
@@ -184,6 +202,7 @@ def read_people(
     pos_label: Any = None,
     missing: Literal["error", "own_group"] = "error",
     min_size: int = 0,
+    threshold: float | None = None,
 ) -> Decisions:
     """Read labels, predictions, weights and sensitive features, and check that they belong together.
 
@@ -193,6 +212,8 @@ def read_people(
         See :func:`cell_rates`.
     before : array, sequence or series, optional
         Earlier predictions of the same rows, of the same kinds as `y_pred`.
+    threshold : float, optional
+        From which score on a row is selected, where predictions are scores.
 
     Returns
     -------
@@ -210,16 +231,38 @@ def read_people(
     labels = None if y_true is None else read_labels(y_true, pos_label=pos_label, what="y_true")
 
     def read(predictions: Any, what: str) -> Selection:
+        if threshold is not None:
+            decided = read_scores(predictions, threshold, what=what)
+            if decided is not None:
+                return decided
+            if what == "y_pred":
+                raise InputError("threshold is for scores, but y_pred holds no numbers: leave it out.")
         if labels is None and pos_label is not None:
             return read_decisions(predictions, pos_label=pos_label, what=what)
         return read_selection(predictions, None if labels is None else labels.classes, what=what)
 
     selection = read(y_pred, "y_pred")
     earlier = None if before is None else read(before, "before")
+    if labels is None and pos_label is not None and threshold is None:
+        _check_positive(pos_label, {"y_pred": y_pred} | ({} if before is None else {"before": before}))
     groups, codes = Groups.fit(columns, missing=missing, min_size=min_size)
     if labels is None:
         return Decisions(groups, codes, None, selection, earlier, weights)
     return Decisions(groups, codes, labels.positive, selection, earlier, weights, labels.classes)
+
+
+def _check_positive(pos_label: Any, predictions: dict[str, Any]) -> None:
+    """Refuse a positive label that never occurs: it is misspelt more likely than nobody was ever selected."""
+    parts = [factorize(column, what=name, limit=_MOST_LABELS)[0] for name, column in predictions.items()]
+    found = list(dict.fromkeys(level for levels in parts for level in levels))
+    where, shown = " and ".join(predictions), ", ".join(map(repr, found))
+    if pos_label not in found and not {pos_label, *found} <= {0, 1}:
+        raise InputError(
+            f"pos_label={pos_label!r} does not occur among the labels {shown} of {where}. If nobody was "
+            "selected, pass decisions as 0 and 1."
+        )
+    if len(found) > 2:
+        raise InputError(f"{where} should hold the same two labels, but hold {shown}.")
 
 
 def count_cells(

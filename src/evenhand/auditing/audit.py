@@ -14,9 +14,11 @@ from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, Literal
 
+import numpy as np
+
 from evenhand.auditing.audited import Audit
 from evenhand.auditing.comparison import FOUR_FIFTHS, Comparison, compare, four_fifths
-from evenhand.auditing.findings import Terms, absent_groups, find, hide_small
+from evenhand.auditing.findings import Terms, absent_groups, find, hide_small, pooled_groups
 from evenhand.auditing.tally import Tally, tally
 from evenhand.exceptions import InputError, VacuousConstraintWarning
 from evenhand.groups import GroupName, Mode
@@ -40,6 +42,7 @@ def audit(
     missing: Literal["error", "own_group"] = "error",
     min_size: int = 0,
     min_count: int = 0,
+    threshold: float | None = None,
 ) -> Audit:
     """Say what decisions do to groups, how sure that is, and whether a requirement holds.
 
@@ -48,7 +51,9 @@ def audit(
     y_true : array, sequence, series or None
         Labels of any two values. None if they are not known: then only selection rates are compared.
     y_pred : array, sequence or series
-        Predicted labels, or the probability of deciding for the positive one.
+        Predicted labels, or numbers from 0 to 1: the probability of deciding for the positive one, of a
+        randomised decision. Scores, such as those of ``predict_proba``, need a `threshold` to be decisions;
+        the result says how they were read.
     sensitive_features : table, mapping, array or sequence
         One column per sensitive feature.
     constraint : Constraint, optional
@@ -57,7 +62,9 @@ def audit(
     before : array, sequence or series, optional
         Earlier predictions of the same rows, to say who changed, which way.
     sample_weight : array, optional
-        How much each row counts. Intervals then use Kish's effective number of rows.
+        How much each row counts. Intervals then use an effective number of rows, by a linearised variance
+        that holds also where weights and decisions go together; see
+        :func:`evenhand.auditing.tally.effective_size`.
     confidence : float
         Of the intervals, between 0 and 1.
     pos_label : object, optional
@@ -65,13 +72,18 @@ def audit(
     missing : {"error", "own_group"}
         What a missing sensitive value does.
     min_size : int
-        Groups with fewer rows are pooled; see :meth:`Groups.fit`.
+        Combinations with fewer rows are pooled, and so are values of a single feature that have fewer; the
+        groups of single features hold all of their rows. What is pooled is listed in the result, and a
+        warning tells it. See :meth:`Groups.fit`.
     min_count : int
         For sharing: counts below this are left out, together with their rates and with whatever would give
         them away by adding and subtracting. A group is shown in steps: its rows, if there are enough; its
         selection rate, if enough are selected and enough are not; the rest, if there are enough of each
         kind of right and wrong decision. How far the groups are apart is still said, but a group that is not
         shown is not named, and figures that depend on it are rounded to two digits, limits outwards.
+    threshold : float, optional
+        Turns scores of any range into decisions: a row is selected where its score is at least this. The same
+        is done with `before`, unless that holds labels.
 
     Returns
     -------
@@ -119,6 +131,7 @@ def audit(
     _check_count("min_size", min_size)
     _check_count("min_count", min_count)
     _check_constraint(constraint)
+    _check_threshold(threshold)
     decisions = read_people(
         y_true,
         y_pred,
@@ -128,12 +141,14 @@ def audit(
         pos_label=pos_label,
         missing=missing,
         min_size=min_size,
+        threshold=threshold,
     )
     return audit_of(
         tally(decisions),
         constraint=constraint,
         confidence=float(confidence),
         min_count=int(min_count),
+        threshold=threshold,
         library=library_of(sensitive_features, y_pred, y_true),
     )
 
@@ -144,6 +159,7 @@ def audit_of(
     constraint: Constraint | None = None,
     confidence: float = 0.95,
     min_count: int = 0,
+    threshold: float | None = None,
     library: Library | None = None,
 ) -> Audit:
     """Audit decisions that are counted already; see :func:`audit`."""
@@ -165,6 +181,10 @@ def audit_of(
         compared=counted.turned is not None,
         min_count=min_count,
         absent_not_listed=left_out,
+        pooled=pooled_groups(counted, counts=not min_count),
+        merged=counted.rates.groups.merged,
+        randomised=counted.randomised,
+        threshold=None if threshold is None else float(threshold),
     )
     return Audit(terms, (*findings, *absent), comparisons, library)
 
@@ -173,6 +193,14 @@ def _check_confidence(confidence: Any) -> None:
     proper = isinstance(confidence, Real) and not isinstance(confidence, bool)
     if not proper or not 0 < float(confidence) < 1:
         raise InputError(f"confidence should be a number between 0 and 1, but is {confidence!r}.")
+
+
+def _check_threshold(threshold: Any) -> None:
+    if threshold is None:
+        return
+    proper = isinstance(threshold, Real) and not isinstance(threshold, bool | np.bool_)
+    if not proper or not math.isfinite(threshold):
+        raise InputError(f"threshold should be a finite number, but is {threshold!r}.")
 
 
 def _check_count(name: str, value: Any) -> None:
@@ -193,9 +221,9 @@ def _check_constraint(constraint: Any) -> None:
 
 def _compare(counted: Tally, constraint: Constraint | None, confidence: float) -> tuple[Comparison, ...]:
     groups = counted.rates.groups
-    if len(groups) == 1:
+    if groups.is_one_group("intersectional"):
         warnings.warn(
-            f"there is only one group, {groups.names[0]}, so there is nothing to compare.",
+            f"there is only one group, {groups.members().names[0]}, so there is nothing to compare.",
             VacuousConstraintWarning,
             stacklevel=4,
         )
@@ -209,7 +237,8 @@ def _compare(counted: Tally, constraint: Constraint | None, confidence: float) -
 
 def _all_notions(counted: Tally) -> Iterator[Notion]:
     modes: tuple[Mode, ...] = ("intersectional", "independent")
-    for mode in modes if len(counted.rates.groups.features) > 1 else modes[:1]:
+    groups = counted.rates.groups
+    for mode in modes if len(groups.features) > 1 and not groups.merged else modes[:1]:
         for kind in NOTIONS:
             if counted.rates.labelled or not any(part.needs_labels for part in kind.statistics):
                 yield kind(difference=0.0, groups=mode)

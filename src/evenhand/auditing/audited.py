@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from evenhand.auditing.comparison import Comparison
-from evenhand.auditing.findings import Finding, Rate, Terms
+from evenhand.auditing.findings import Finding, Pooled, Rate, Terms
 from evenhand.auditing.wording import group_name, page
 from evenhand.columns import show
 from evenhand.data import check_choice
@@ -65,11 +65,13 @@ class Audit:
         -------
         dict
             ``features``, ``confidence``, ``labelled``, ``weighted``, ``compared``, ``min_count``,
-            ``absent_not_listed``, ``groups`` and ``comparisons``.
+            ``absent_not_listed``, ``pooled``, ``merged``, ``randomised``,
+            ``threshold``, ``groups`` and ``comparisons``.
         """
         return {
             **asdict(self.terms),
             "features": list(self.terms.features),
+            "pooled": [_pooled_dict(pooled) for pooled in self.terms.pooled],
             "groups": [_finding_dict(group, self.terms) for group in self.groups],
             "comparisons": [_comparison_dict(found) for found in self.comparisons],
         }
@@ -221,6 +223,17 @@ def _finding_dict(group: Finding, terms: Terms) -> dict[str, Any]:
             "rates": {name: _rate_dict(change.rates[name]) for name in terms.rates},
         }
     return found
+
+
+def _pooled_dict(pooled: Pooled) -> dict[str, Any]:
+    rows = pooled.rows or (None,) * len(pooled.members)
+    return {
+        "group": _group_dict(pooled.group),
+        "members": [
+            {"group": _group_dict(name), "rows": count}
+            for name, count in zip(pooled.members, rows, strict=True)
+        ],
+    }
 
 
 def _comparison_dict(found: Comparison) -> dict[str, Any]:

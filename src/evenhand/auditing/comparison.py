@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.auditing.tally import Tally
+from evenhand.auditing.tally import Share, Tally
 from evenhand.groups import GroupName, Groups, Members
 from evenhand.intervals import Estimate, clopper_pearson, critical_value, gap, quotient
 from evenhand.measurement import Measure, Measurement
@@ -128,7 +128,7 @@ def compare(notion: Notion, counted: Tally, confidence: float, *, judge: bool = 
     make = _differences if notion.compares_by == "difference" else _ratios
     distances = [make(statistic, counted, family, z) for statistic in notion.statistics]
     worst = _worst(measured)
-    blind = len(counted.rates.groups) == 1 or any(found.undefined for found in measured)
+    blind = counted.rates.groups.is_one_group(notion.groups) or any(found.undefined for found in measured)
     if notion.compares_by == "difference":
         reach = max(counted.share(part, family.matrix).width for part in notion.statistics)
         low = max(_largest(np.fmax(part.low, -part.high)) for part in distances)
@@ -182,9 +182,16 @@ def _shares(
     """The statistic in each group and in its rest, the group's part of all, and where there is no rest."""
     own, rest = counted.share(statistic, family.matrix), counted.share(statistic, ~family.matrix)
     everybody = counted.share(statistic, np.ones((1, family.matrix.shape[1])))
-    part = clopper_pearson(own.mass / np.where(everybody.mass > 0, everybody.mass, 1.0), everybody.size, z)
+    part = _part(own, rest, everybody, weighted=counted.weighted).estimate(z, clopper_pearson)
     shares = own.estimate(z, clopper_pearson), rest.estimate(z, clopper_pearson)
     return *shares, part, (own.mass > 0) & (rest.mass == 0)
+
+
+def _part(own: Share, rest: Share, everybody: Share, *, weighted: bool) -> Share:
+    """Each group's share of everybody, as a statistic that is 1 in the group and 0 in the rest."""
+    value = own.mass / np.where(everybody.mass > 0, everybody.mass, 1.0)
+    spread = own.squares * (1 - value) ** 2 + rest.squares * value**2 if weighted else None
+    return Share(everybody.mass, everybody.squares, value, spread=spread)
 
 
 def _differences(statistic: Statistic, counted: Tally, family: Members, z: float) -> Estimate:
@@ -245,6 +252,8 @@ def four_fifths(counted: Tally, confidence: float) -> tuple[Comparison, ...]:
 def _families(groups: Groups) -> Iterator[tuple[str, Members]]:
     if len(groups.features) > 1:
         yield "intersectional", groups.members("intersectional")
+    if groups.merged:  # the groups of single features cannot be had from these
+        return
     single = groups.members("independent")
     for feature in groups.features:
         places = [k for k, name in enumerate(single.names) if name.features == (feature,)]

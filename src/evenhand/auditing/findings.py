@@ -17,8 +17,21 @@ from evenhand.auditing.tally import Tally
 from evenhand.groups import POOLED, GroupName, Groups
 from evenhand.intervals import Estimate, critical_value
 from evenhand.notions import AccuracyParity, DemographicParity, EqualOpportunity, PredictiveEquality
+from evenhand.pooling import pooling_told
 
-__all__ = ["RATES", "Change", "Finding", "Kind", "Rate", "Terms", "absent_groups", "find", "hide_small"]
+__all__ = [
+    "RATES",
+    "Change",
+    "Finding",
+    "Kind",
+    "Pooled",
+    "Rate",
+    "Terms",
+    "absent_groups",
+    "find",
+    "hide_small",
+    "pooled_groups",
+]
 
 Kind = Literal["everyone", "independent", "intersectional"]
 RATES = tuple(
@@ -88,6 +101,29 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class Pooled:
+    """A group of rare groups.
+
+    Attributes
+    ----------
+    group : GroupName
+        All of them together.
+    members : tuple of GroupName
+        Those that were put together.
+    rows : tuple of int, or None
+        Numbers of rows of each; None where small counts are left out.
+    """
+
+    group: GroupName
+    members: tuple[GroupName, ...]
+    rows: tuple[int, ...] | None
+
+    def __str__(self) -> str:
+        rows = self.rows or (None,) * len(self.members)
+        return pooling_told(self.group, list(zip(self.members, rows, strict=True)))
+
+
+@dataclass(frozen=True)
 class Terms:
     """How an audit was made.
 
@@ -103,6 +139,14 @@ class Terms:
         Smaller counts are left out; 0 leaves out nothing.
     absent_not_listed : int
         Combinations that never occur, beyond the thousand that are listed.
+    pooled : tuple of Pooled
+        Pooled groups, and what was put into them.
+    merged : bool
+        Whether pooled combinations were merged, so that nothing is known of single features.
+    randomised : bool
+        Whether predictions between 0 and 1 were read as the probabilities of a randomised decision.
+    threshold : float or None
+        From which score on a row is selected, where predictions are scores.
     """
 
     features: tuple[str, ...]
@@ -112,11 +156,27 @@ class Terms:
     compared: bool
     min_count: int
     absent_not_listed: int
+    pooled: tuple[Pooled, ...] = ()
+    merged: bool = False
+    randomised: bool = False
+    threshold: float | None = None
 
     @property
     def rates(self) -> tuple[str, ...]:
         """Names of the rates that are reported."""
         return tuple(part.name for part in RATES if self.labelled or not part.needs_labels)
+
+    @property
+    def reading(self) -> str | None:
+        """How predictions that are no decisions were read."""
+        if self.threshold is not None:
+            return f"Scores are decisions by a threshold: selected from {self.threshold:g} on."
+        if self.randomised:
+            return (
+                "Predictions between 0 and 1 are read as probabilities of a randomised decision. "
+                "If they are scores, set a threshold."
+            )
+        return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +192,7 @@ def _family(groups: Groups) -> _Family:
     everyone = np.ones((1, len(groups)), np.bool_)
     kinds: list[Kind] = ["everyone"]
     names, parts = [GroupName((), ())], [everyone]
-    if len(groups.features) > 1:
+    if len(groups.features) > 1 and not groups.merged:
         single = groups.members("independent")
         kinds += ["independent"] * len(single.names)
         names += single.names
@@ -240,6 +300,14 @@ def absent_groups(counted: Tally, findings: tuple[Finding, ...]) -> tuple[tuple[
     return listed, math.prod(levels) - len(present) - _MOST_ABSENT
 
 
+def pooled_groups(counted: Tally, *, counts: bool) -> tuple[Pooled, ...]:
+    """List what was pooled, with or without the numbers of rows."""
+    return tuple(
+        Pooled(group, tuple(name for name, _ in parts), tuple(rows for _, rows in parts) if counts else None)
+        for group, parts in counted.rates.groups.pooled_groups
+    )
+
+
 def hide_small(
     counted: Tally, findings: tuple[Finding, ...], min_count: float
 ) -> tuple[tuple[Finding, ...], set[GroupName], set[GroupName]]:
@@ -260,11 +328,14 @@ def hide_small(
     family = _family(counted.rates.groups)
     features = dict.fromkeys(name.features for name in family.names[1:])
     families = [np.flatnonzero([name.features == part for name in family.names]) for part in features]
-    shown = np.ones(len(family.names), np.bool_)
+    # Combinations that were pooled are not shown, and must not be had by subtraction either.
+    single = family.members[family.members.sum(axis=1) == 1].any(axis=0)
+    every = np.concatenate([family.members, np.eye(len(single), dtype=np.bool_)[~single]])
+    shown = np.arange(len(every)) < len(family.names)
     steps = []
     for cells in _cells(counted):
-        shown = shareable(family.members, families, cells, min_count, allowed=shown)
-        steps.append(shown)
+        shown = shareable(every, families, cells, min_count, allowed=shown)
+        steps.append(shown[: len(family.names)])
     rows, selection, labels = steps[:3]
     changes = steps[-1]
     found = tuple(

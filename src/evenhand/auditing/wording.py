@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from textwrap import wrap
 
 from evenhand.auditing.comparison import FOUR_FIFTHS, Comparison
 from evenhand.auditing.findings import Finding, Rate, Terms
@@ -14,6 +15,7 @@ __all__ = ["aligned", "estimate", "group_name", "page"]
 
 _MOST_LINES = 40
 _NAME_WIDTH = 36
+_WIDTH = 100
 _LEFT_OUT = "left out"
 
 
@@ -70,10 +72,16 @@ def _headline(terms: Terms, groups: Sequence[Finding]) -> list[str]:
         size += f" in {present:,} group{'s' if present > 1 else ''}"
     by = ", ".join(map(show, terms.features))
     lines = [f"Audit{size} by {by}. Intervals: {100 * terms.confidence:g}%."]
+    if terms.reading:
+        lines += wrap(terms.reading, _WIDTH)
     if terms.weighted:
         lines.append("Rates are weighted, numbers of rows are not.")
     if terms.min_count:
         lines.append(f"Numbers below {terms.min_count} are left out, and what would give them away.")
+    for pooled in terms.pooled:
+        lines += wrap(f"Pooled: {pooled}", _WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+    if terms.merged:
+        lines.append("Single features are not shown, because pooled combinations were merged for learning.")
     return lines
 
 

@@ -54,6 +54,7 @@ def audit(
     tolerance: Tolerance = Tolerance(),
     confidence: float = 0.95,
     min_count: int = 0,
+    threshold: float | None = None,
     report: Path | None = None,
     manner: Manner = Manner(),
 ) -> int:
@@ -67,7 +68,7 @@ def audit(
     table
         CSV or Parquet file.
     prediction
-        Column of decisions: labels, or probabilities of a positive decision.
+        Column of decisions: labels, or probabilities of a positive decision; or of scores, with --threshold.
     sensitive
         Columns of sensitive features, with commas between them, or the option several times.
     label
@@ -82,6 +83,8 @@ def audit(
         Of the intervals.
     min_count
         Leave out smaller counts, and what would give them away.
+    threshold
+        Predictions are scores, and from this one on the decision is positive; 0.5, say.
     report
         HTML file to write as well.
     """
@@ -97,7 +100,7 @@ def audit(
     def column(name: str | None) -> Any:
         return None if name is None else frame.get_column(name)
 
-    if positive is None and label is None:
+    if positive is None and label is None and threshold is None:
         chosen = last_decision(column(prediction))
     else:
         chosen = None if positive is None else as_value(column(label or prediction), positive)
@@ -113,6 +116,7 @@ def audit(
             confidence=confidence,
             missing=compared.policy,
             min_count=min_count,
+            threshold=threshold,
         )
     say(json.dumps(found.to_dict(), indent=1) if manner.as_json else found)
     if report is not None:

@@ -20,6 +20,7 @@ _OPTIONS = {
     r"(?<!['\w])y_pred(?!['\w]|\.\w)": "--prediction",
     r"(?<!['\w])before(?= (has|holds|is|should) )": "--before",
     r"(?<!['\w])sample_weight(?!['\w]|\.\w)": "--weight",
+    r"(?<!['\w])threshold(?= (is|should) )": "--threshold",
     r"(?<!['\w])pos_label=": "--positive ",
     r"(?<!['\w])pos_label(?!['\w]|\.\w)": "--positive",
 }

@@ -71,6 +71,7 @@ def contents(
         "date": datetime.date.today().isoformat(),
         "versions": {"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}},
         "confidence": audit.terms.confidence,
+        "reading": audit.terms.reading,
         "rows": audit.groups[0].rows,
         "features": list(audit.terms.features),
         "groups": groups[:_MOST_GROUPS],
@@ -257,6 +258,8 @@ def _caveats(audit: Audit, model: FairClassifier | None) -> Iterator[str]:
     absent = [group for group in audit.groups if group.rows == 0]
     if small:
         yield f"{len(small)} groups have fewer than {_SMALL} rows: little can be said of them."
+    for pooled in audit.terms.pooled:
+        yield f"Pooled: {pooled}"
     if absent:
         yield f"{len(absent)} combinations never occur, and nothing is known of them."
     yield "Intervals say how much chance there is in these rows. They say nothing of rows of another kind."
