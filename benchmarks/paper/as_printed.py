@@ -29,9 +29,9 @@ from benchmarks.paper.tables import Logistic
 __all__ = ["SETTINGS", "STAGES", "as_printed"]
 
 STAGES = {2: ((1.0, 0.01),), 4: ((1.0, 0.1), (0.1, 0.02), (0.02, 0.01))}
-"""Of the grid, by the number of groups: how far it goes on each side, and its step. The printed step is
-0.01. For four groups that would be 201^4 points; the box is searched by 0.1, which printed multipliers
-are multiples of, and then around the best of each tolerance."""
+"""Of the grid, by the number of groups: how far it goes on each side, and its step. The printed step is 0.01.
+For four groups that would be 201^4 points; the box is searched by 0.1, which most printed multipliers are
+multiples of, and then around the best of each tolerance."""
 TRAINED = 40
 """Tolerances whose multipliers Algorithm 1 trains classifiers with."""
 SCALES = (1.0, 0.5, 0.25)

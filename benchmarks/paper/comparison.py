@@ -77,8 +77,8 @@ def _word(mean: float, half: float, splits: int) -> str:
 def hull(points: Iterable[Iterable[float]], start: tuple[float, float] | None) -> np.ndarray:
     """The upper hull of a curve, as rows of disparity and accuracy, from the coin on if there is one.
 
-    By difference, whatever lies on it can be had by drawing lots between two classifiers, or a classifier and
-    the coin. By ratio it is a line between points.
+    By difference, whatever lies on it can be had by a random choice between two classifiers, or a classifier
+    and the coin. By ratio it is a line between points.
     """
     rows = sorted(
         [*([] if start is None else [start]), *((d, a) for a, d in points if np.isfinite(d))],
@@ -100,9 +100,10 @@ def on_hull(corners: np.ndarray, disparity: float) -> float:
 
 
 def coin(table: str, asked: Asked) -> tuple[float, float] | None:
-    """What needs no model: everyone gets the more frequent label, or for accuracy parity a lot.
+    """What needs no model: everyone gets the more frequent label, or for accuracy parity a coin.
 
-    By ratio, lots between a classifier and such a decision need not be fairer, and there is none.
+    By ratio, a random choice between a classifier and such a decision need not be fairer, and
+    there is none.
     """
     if asked.measure == "ratio":
         return None

@@ -87,8 +87,9 @@ def _verdicts(found: list[Verdict]) -> Iterable[str]:
     yield "## Verdicts\n"
     yield (
         "How much more accurate ours is at the same disparity on test rows, over the disparities that both "
-        "curves have, in points of a hundred, with the 95 % interval over splits. Empty: the peer is not "
-        "made for that notion or setting; peers that know no ratio are measured by it all the same. "
+        "curves have, in points of a hundred, with the 95 % interval for overlapping splits. Empty: the peer "
+        "is not made for that notion or setting, or was not measured; peers that know no ratio are measured "
+        "by it all the same. The number of splits is told where it is smaller than usual. "
         '"Fairest" compares the smallest mean disparity with peers that were asked for parity.\n'
     )
     total = [
@@ -118,7 +119,7 @@ def _verdicts(found: list[Verdict]) -> Iterable[str]:
             for asked in asked_of(table):
                 for setting in SETTINGS:
                     cells = {
-                        one.peer: f"{_gap(one)} {SIGNS[one.word]}"
+                        one.peer: f"{points_apart(one.mean, one.half)} {SIGNS[one.word]}{_fewer(one)}"
                         for one in found
                         if (one.table, one.asked, one.setting, one.ours) == (table.name, asked, setting, ours)
                     }
@@ -137,8 +138,9 @@ def _counted(words: Iterable[str]) -> str:
     return " / ".join(str(counted[word]) for word in ("ahead", "level", "behind")) if counted else ""
 
 
-def _gap(one: Verdict) -> str:
-    return points_apart(one.mean, one.half)
+def _fewer(one: Verdict) -> str:
+    usual = min(TABLES[one.table].splits, METHODS[one.ours].splits, METHODS[one.peer].splits)
+    return f", {one.splits} splits" if one.splits < usual else ""
 
 
 # Claims
@@ -210,7 +212,8 @@ def _cost(kept: Kept) -> Iterable[str]:
         "processor, on one thread for every method, which is that of the clock where nothing else runs; on "
         "the splits where both were timed, at least the first. "
         "Curves of ExponentiatedGradient have one to five tolerances, of in-processing six or seven, of the "
-        "others up to nine.\n"
+        "others up to nine. LinearPost on our posteriors fits what post-processing fits, and was timed while "
+        "other work ran.\n"
     )
     rows = []
     for table in TABLES.values():
