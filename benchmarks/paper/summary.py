@@ -63,8 +63,8 @@ def _accuracy(found: list[Verdict]) -> Iterable[str]:
         f"rows: {told(one.word for one in others)}, of {len(others)} comparisons."
         + (
             f" Of those ahead, {len(halves)} are against {' and '.join(HALVES)}, which learn posteriors from "
-            f"half of the training rows as in the paper's protocol; by differences it is ahead there by "
-            f"{min(leads):.1f} to {max(leads):.1f} points, which cross-fitting makes; ratios they do not know."
+            "half of the training rows as in the paper's protocol and know no ratios. By differences it is "
+            f"ahead there by {min(leads):.1f} to {max(leads):.1f} points, which cross-fitting makes."
             if leads
             else ""
         )
