@@ -1,6 +1,6 @@
 """Every experiment of the paper, and the peers in the same run.
 
-Run: ``python -m benchmarks.paper`` (about two hours on two cores), then read ``docs/reproduction.md``,
+Run: ``python -m benchmarks.paper`` (about three hours on two cores), then read ``docs/reproduction.md``,
 which is written from the results. ``--tables``, ``--methods``, ``--notions``, ``--measures``,
 ``--settings`` and ``--splits`` choose a part. What a method does on a split is kept as soon as it is
 measured, so that an interrupted run goes on where it was; what was measured with other settings is measured

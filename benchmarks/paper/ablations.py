@@ -7,39 +7,91 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
 
 import evenhand as eh
+from benchmarks.paper.as_printed import as_printed
 from benchmarks.paper.asked import Asked, judged
 from benchmarks.paper.methods import Task, our_curves
 from evenhand.exceptions import PromiseWarning
 
-__all__ = ["ABLATIONS"]
+__all__ = ["ABLATIONS", "WORST"]
 
 Lines = Iterator[tuple[str, dict[str, Any]]]
 """The name of a variant, and what was measured of it."""
 DP = Asked("DP")
 NOISE = [0.0, 0.05, 0.1, 0.15, 0.2, 0.3]
 LIMITS = [0.05, 0.1]
+WORST = 0.3
+AS_PRINTED = ("COMPAS, race, logistic", "COMPAS, race x sex", "Adult, sex x race")
 
 
 def noise(task: Task) -> Lines:
     """P(Y | x, s) moved by Unif(-e, 2e), of training rows and test rows alike."""
-    fair = eh.FairPostprocessor(task.table.model(), DP.at(0.5), aware=True)
-    evidence = fair._estimate(task.train.X, task.train.y, task.train.sensitive, None)
-    fair._adopt(evidence, fair._solve(evidence, fair.constraint))
-    _, new = fair._read(task.test.X, task.test.sensitive)
+    evidence, new = _known_groups(task)
     rng = np.random.default_rng(task.seed)
-
-    def moved(scores: Any, size: float) -> Any:
-        eta = np.clip(scores.eta + rng.uniform(-size, 2 * size, len(scores.eta)), 0, 1)
-        return eh.GroupedScores(eta, scores.codes, scores.n_groups)
-
     for size in NOISE:
-        old, test = moved(evidence.posteriors, size), moved(new, size)
+        old, test = (
+            _moved(scores, rng.uniform(-size, 2 * size, len(scores))) for scores in (evidence.posteriors, new)
+        )
         for limit in LIMITS:
             rule = eh.solve(old, DP.at(limit), groups=evidence.given.groups).rule
             point = DP.point(judged(task.test, rule.selection(test)))
             yield f"e={size:g}, tolerance {limit:g}", {"points": [point]}
+
+
+def noise_apart(task: Task) -> Lines:
+    """Where the accuracy goes at e = 0.3: the noise one part at a time, tolerance 0.1."""
+    evidence, new = _known_groups(task)
+    old, groups = evidence.posteriors, evidence.given.groups
+    rng = np.random.default_rng(task.seed)
+    moves = [rng.uniform(-WORST, 2 * WORST, len(scores)) for scores in (old, new)]
+    noisy_old, noisy = _moved(old, moves[0]), _moved(new, moves[1])
+    shifted = [_moved(scores, np.full(len(scores), WORST / 2)) for scores in (old, new)]
+    tries = {
+        "nothing moved": (old, new),
+        "all rows moved by their mean, e/2": (shifted[0], shifted[1]),
+        "training rows moved": (noisy_old, new),
+        "test rows moved": (old, noisy),
+        "all rows moved": (noisy_old, noisy),
+        "all rows moved, then calibrated": _calibrated(task.train.y[evidence.rows], noisy_old, noisy),
+    }
+    for name, (train, test) in tries.items():
+        rule = eh.solve(train, DP.at(0.1), groups=groups).rule
+        told = {"points": [DP.point(judged(task.test, rule.selection(test)))]}
+        yield name, {**told, "auc": _auc(task.test.y, test.eta), "spread": float(np.std(test.eta))}
+    for name, test in {"nothing moved": new, "all rows moved": noisy}.items():
+        point = DP.point(judged(task.test, test.eta > 0.5))
+        yield f"no constraint, {name}", {"points": [point], "auc": _auc(task.test.y, test.eta)}
+
+
+def _known_groups(task: Task) -> tuple[Any, Any]:
+    fair = eh.FairPostprocessor(task.table.model(), DP.at(0.5), aware=True)
+    evidence = fair._estimate(task.train.X, task.train.y, task.train.sensitive, None)
+    fair._adopt(evidence, fair._solve(evidence, fair.constraint))
+    return evidence, fair._read(task.test.X, task.test.sensitive)[1]
+
+
+def _moved(scores: Any, by: np.ndarray) -> Any:
+    return eh.GroupedScores(np.clip(scores.eta + by, 0, 1), scores.codes, scores.n_groups)
+
+
+def _calibrated(y: np.ndarray, old: Any, new: Any) -> tuple[Any, Any]:
+    """Scores as P(Y=1) given the noisy score and the group, by logistic regression on training rows."""
+    both = [np.copy(scores.eta) for scores in (old, new)]
+    for group in range(old.n_groups):
+        rows = old.codes == group
+        model = LogisticRegression().fit(old.eta[rows, None], y[rows])
+        for values, scores in zip(both, (old, new), strict=True):
+            some = scores.codes == group
+            values[some] = model.predict_proba(scores.eta[some, None])[:, 1]
+    moved = (_moved(scores, eta - scores.eta) for eta, scores in zip(both, (old, new), strict=True))
+    return next(moved), next(moved)
+
+
+def _auc(y: np.ndarray, score: np.ndarray) -> float:
+    return round(float(roc_auc_score(y, score)), 5)
 
 
 def calibration(task: Task) -> Lines:
@@ -115,10 +167,12 @@ def _variant(name: str, task: Task, **settings: Any) -> Lines:
 
 ABLATIONS: dict[str, tuple[Callable[[Task], Lines], tuple[str, ...], tuple[str, ...], int]] = {
     "noise": (noise, ("COMPAS, race, logistic", "COMPAS, race x sex"), ("aware",), 10),
+    "noise apart": (noise_apart, ("COMPAS, race, logistic", "COMPAS, race x sex"), ("aware",), 10),
     "calibration": (calibration, ("COMPAS, race, logistic", "COMPAS, race x sex"), ("blind", "aware"), 10),
     "folds": (folds, ("COMPAS, race x sex", "Adult, sex x race"), ("blind", "aware"), 10),
     "groups": (groups, ("COMPAS, race x sex", "Adult, sex x race"), ("blind", "aware"), 10),
     "promise": (promise, ("Adult, sex x race", "Adult, sex"), ("blind", "aware"), 5),
+    "as printed": (as_printed, AS_PRINTED, ("blind", "aware"), 10),
     "multipliers": (multipliers, ("COMPAS, race x sex", "Adult, sex x race"), ("blind", "aware"), 1),
 }
 """How each is run, on which tables, in which settings, and on how many splits at most."""

@@ -63,5 +63,5 @@ class Asked:
 
 
 def judged(test: Half, selection: np.ndarray) -> Any:
-    """Rates of decisions with these probabilities, without the noise of lots."""
+    """Rates of decisions with these probabilities, without the noise of drawing them."""
     return eh.cell_rates(test.y, np.clip(np.asarray(selection, float), 0, 1), test.sensitive)

@@ -3,7 +3,8 @@
 A method's curve is the mean over splits of accuracy and disparity, tolerance by tolerance. A hull of the
 points of a single split would pick the lucky ones, and a method with more points would be luckier. Two mean
 curves are compared over the disparities that both have, all alike; how low either gets is a second question.
-Intervals of differences are by leaving out each split in turn (jackknife), of both curves at once.
+Intervals of differences are by leaving out each split in turn, of both curves at once, and allow for the rows
+that splits share (`intervals`).
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import t as student
 
 from benchmarks.paper.asked import Asked
+from benchmarks.paper.intervals import jackknife_half
 from benchmarks.paper.kept import Kept
 from benchmarks.paper.methods import METHODS, OURS
 from benchmarks.paper.plan import asked_of
@@ -28,13 +29,13 @@ __all__ = [
     "between",
     "coin",
     "hull",
-    "interval",
     "mean_curve",
     "on_hull",
     "splits_of",
     "verdicts",
 ]
 
+DP = Asked("DP")
 FEWEST = 3
 """Splits without which there is no verdict."""
 PEERS = [name for name in METHODS if name not in OURS]
@@ -76,8 +77,8 @@ def _word(mean: float, half: float, splits: int) -> str:
 def hull(points: Iterable[Iterable[float]], start: tuple[float, float] | None) -> np.ndarray:
     """The upper hull of a curve, as rows of disparity and accuracy, from the coin on if there is one.
 
-    By difference, whatever lies on it can be had by drawing lots between two classifiers, or a classifier and
-    the coin. By ratio it is a line between points.
+    By difference, whatever lies on it can be had by a random choice between two classifiers, or a classifier
+    and the coin. By ratio it is a line between points.
     """
     rows = sorted(
         [*([] if start is None else [start]), *((d, a) for a, d in points if np.isfinite(d))],
@@ -99,9 +100,10 @@ def on_hull(corners: np.ndarray, disparity: float) -> float:
 
 
 def coin(table: str, asked: Asked) -> tuple[float, float] | None:
-    """What needs no model: everyone gets the more frequent label, or for accuracy parity a lot.
+    """What needs no model: everyone gets the more frequent label, or for accuracy parity a coin.
 
-    By ratio, lots between a classifier and such a decision need not be fairer, and there is none.
+    By ratio, a random choice between a classifier and such a decision need not be fairer, and
+    there is none.
     """
     if asked.measure == "ratio":
         return None
@@ -139,29 +141,20 @@ def mean_curve(
 
 
 def at_disparity(
-    kept: Kept, table: str, method: str, setting: str, *, asked: Asked, disparity: float
+    kept: Kept, table: str, method: str, setting: str, *, what: str = str(DP), disparity: float
 ) -> tuple[float, float, int] | None:
-    """Mean accuracy at a mean disparity no larger, half of its interval, and the number of splits."""
-    seeds = splits_of(kept, table, method, setting, str(asked))
+    """Mean accuracy at a mean MD no larger, half of its interval, and the number of splits."""
+    seeds = splits_of(kept, table, method, setting, what)
     if len(seeds) < 2:
         return None
-    points = np.array([kept.cells[table, method, setting, str(asked), seed]["points"] for seed in seeds])
-    start = coin(table, asked)
+    points = np.array([kept.cells[table, method, setting, what, seed]["points"] for seed in seeds])
+    start = coin(table, DP)
 
     def found(some: np.ndarray) -> float:
         return on_hull(hull(some.mean(axis=0), start), disparity)
 
-    half = _jackknife([found(np.delete(points, k, 0)) for k in range(len(seeds))])
+    half = jackknife_half(found(points), [found(np.delete(points, k, 0)) for k in range(len(seeds))])
     return found(points), half, len(seeds)
-
-
-def interval(values: Iterable[float]) -> tuple[float, float]:
-    """Mean, and half of its 95 % interval by Student's t."""
-    known = np.array(list(values))
-    if len(known) < 2:
-        return float(known.mean()), float("nan")
-    spread = known.std(ddof=1) / np.sqrt(len(known))
-    return float(known.mean()), float(student.ppf(0.975, len(known) - 1) * spread)
 
 
 def _compared(kept: Kept, table: str, asked: Asked, setting: str, *, ours: str, peer: str) -> Verdict | None:
@@ -184,17 +177,9 @@ def between(
     own, theirs = (np.array([kept.cells[*key, seed]["points"] for seed in sorted(seeds)]) for key in keys)
     start, n = coin(table, asked), len(seeds)
     pairs = [(np.delete(own, k, 0), np.delete(theirs, k, 0)) for k in range(n)] if n > 1 else []
-    apart = _apart(own, theirs, start), _jackknife([_apart(*pair, start) for pair in pairs])
-    lower = _lower(own, theirs), _jackknife([_lower(*pair) for pair in pairs])
-    return n, *apart, *lower
-
-
-def _jackknife(without: list[float]) -> float:
-    """Half of the 95 % interval, from what is found without each split in turn."""
-    n = len(without)
-    if not n:
-        return float("nan")
-    return float(student.ppf(0.975, n - 1) * np.sqrt((n - 1) * np.var(without)))
+    apart, lower = _apart(own, theirs, start), _lower(own, theirs)
+    apart_half = jackknife_half(apart, [_apart(*pair, start) for pair in pairs])
+    return n, apart, apart_half, lower, jackknife_half(lower, [_lower(*pair) for pair in pairs])
 
 
 def _apart(own: np.ndarray, theirs: np.ndarray, start: tuple[float, float] | None) -> float:

@@ -197,7 +197,10 @@ def linear(task: Task, asked: list[Asked]) -> Curves:
     """The linear program of Xian and Zhao, on posteriors of one half of the training rows for the other."""
     start = time.process_time()
     _, p, new = half_posteriors(task)
-    shared = time.process_time() - start
+    yield from _linear(task, asked, p, new, time.process_time() - start)
+
+
+def _linear(task: Task, asked: list[Asked], p: np.ndarray, new: np.ndarray, shared: float) -> Curves:
     for notion in dict.fromkeys(one.notion for one in asked):
         start = time.process_time()
         found = [
@@ -205,6 +208,29 @@ def linear(task: Task, asked: list[Asked]) -> Curves:
             for tolerance in DIFFERENCES
         ]
         yield from _measured(asked, notion, found, shared + time.process_time() - start)
+
+
+def linear_alike(task: Task, asked: list[Asked]) -> Curves:
+    """The same linear program on the cross-fitted, calibrated posteriors that post-processing has."""
+    start = time.process_time()
+    fair = eh.FairPostprocessor(task.table.model(), eh.DemographicParity(difference=0.5), aware=task.aware)
+    evidence = fair._estimate(task.train.X, task.train.y, task.train.sensitive, None)
+    fair._adopt(evidence, fair._solve(evidence, fair.constraint))
+    _, posteriors = fair._read(task.test.X, task.shown)
+    p, new = every_cell(evidence.posteriors), every_cell(posteriors)
+    shared = time.process_time() - start
+    for one, curve in _linear(task, asked, p, new, shared):
+        curve.fits = evidence.fits
+        yield one, curve
+
+
+def every_cell(posteriors: Any) -> np.ndarray:
+    """Posteriors of shape (n, M, 2), zero in other groups where the group is known."""
+    if not isinstance(posteriors, eh.GroupedScores):
+        return np.asarray(posteriors)
+    p = np.zeros((len(posteriors), posteriors.n_groups, 2))
+    p[np.arange(len(p)), posteriors.codes] = np.column_stack([1 - posteriors.eta, posteriors.eta])
+    return p
 
 
 def biased(task: Task, asked: list[Asked]) -> Curves:
@@ -279,6 +305,7 @@ METHODS = {
     "plain logistic": Method(plain_logistic),
     "ThresholdOptimizer": Method(thresholds, ("aware",), notions=_RATES),
     "LinearPost": Method(linear, notions=_RATES),
+    "LinearPost, our posteriors": Method(linear_alike, notions=_RATES),
     "bias score": Method(biased, notions=_RATES),
     "ExponentiatedGradient": Method(reduction, splits=5),
 }

@@ -23,6 +23,7 @@ COLOURS = {
     "plain logistic": "#777777",
     "ThresholdOptimizer": "#2e933c",
     "LinearPost": "#8f5db7",
+    "LinearPost, our posteriors": "#c9a6e0",
     "bias score": "#e0a100",
     "ExponentiatedGradient": "#00a6a6",
 }
