@@ -1,6 +1,6 @@
 """Do the audit's intervals cover: those of each group's rates, of the mean difference and of the mean ratio.
 
-Run: ``python -m benchmarks.coverage`` (about half an hour). Tables of counts are drawn from known rates, so
+Run: ``python -m benchmarks.coverage`` (some ten minutes). Tables of counts are drawn from known rates, so
 that what is true of the population is known; 2, 4 and 16 groups, the smallest of 1 % of the rows from 4 on.
 In the weighted settings a row weighs 1 or 10. Heavy rows are one in fifty, or one in ten, group by group in
 turn, and their odds of being selected are twenty times as high.

@@ -28,6 +28,7 @@ audit: eh.Audit = eh.audit(
     missing="own_group",
     min_size=0,
     min_count=0,
+    threshold=0.5,
 )
 verdict: str | None = audit["demographic parity"].verdict
 interval: tuple[float, float] = (audit.comparisons[0].low, audit.comparisons[0].high)
