@@ -264,6 +264,7 @@ class FairInprocessor(FairClassifier):
         self.history_ = tuple(Trial(t.multipliers, t.risk, t.values, t.violation) for t in trials)
         self.n_fits_ = evidence.fits + trainer.fits
         self.learner_ = learner
+        self._warn_if_constant(learner.choose(trainer.examples.X))
         return self
 
     def _check_training(self) -> None:

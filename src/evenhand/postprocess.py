@@ -307,6 +307,7 @@ class FairPostprocessor(FairClassifier):
         self.prices_ = error_prices(self.cost, len(evidence.given.groups))
         self.solved_rule_ = solution.rule
         self.rule_ = self._rule(evidence, solution)
+        self._warn_if_constant(self.rule_.selection(evidence.final))
         return self
 
     def _rule(self, evidence: Evidence, solution: Solution) -> Rule:
