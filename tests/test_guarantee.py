@@ -282,6 +282,27 @@ def test_a_promise_about_a_constant_says_so(kind):
     assert "It is a constant: it selects everybody among the rows kept back." in str(fair.promise_)
 
 
+@pytest.mark.parametrize("kind", [eh.FairPostprocessor, eh.FairInprocessor])
+def test_a_constant_is_told_without_a_promise_too(kind):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(300, 1)), (rng.random(300) < 0.1).astype(int)
+    fair = kind(LogisticRegression(), PARITY, cv=2)
+    with pytest.warns(ConstantClassifierWarning, match="it selects nobody among the rows of fit"):
+        fair.fit(X, y, sensitive_features={"g": np.arange(300) % 2})
+    assert not fair.predict(X).any()
+
+
+def test_a_constant_lottery_and_a_constant_on_the_rows_kept_back_are_told():
+    fair = eh.FairPostprocessor(LogisticRegression(), PARITY)
+    fair.promise_ = None
+    with pytest.warns(ConstantClassifierWarning, match=r"everybody with the same chance, 0\.3, among"):
+        fair._warn_if_constant(np.full(5, 0.3))
+    nobody = eh.cell_rates(None, [0] * 400, {"g": np.repeat(["a", "b"], 200)})
+    _, fair.promise_ = promised([(PARITY, None, [nobody])], PARITY, 0.95)
+    with pytest.warns(ConstantClassifierWarning, match="selects nobody among the rows kept back"):
+        fair._warn_if_constant(np.array([0.0, 1.0]))
+
+
 def test_a_failed_promise_says_what_is_returned():
     with pytest.warns(PromiseWarning, match="the most careful classifier, made for DemographicParity"):
         fair = fit(constraint=eh.DemographicParity(difference=0.03), data=PROBLEM.sample(400, seed=1))

@@ -101,7 +101,7 @@ class FairInprocessor(FairClassifier):
     ----------
     model_ : classifier
         The trained classifier, which takes the visible columns of X and answers 0 or 1; None if all rows had
-        to be decided alike.
+        to be decided alike, of which a :class:`~evenhand.exceptions.ConstantClassifierWarning` tells.
     classes_ : array
         ``[negative, positive]``.
     groups_ : Groups
@@ -109,7 +109,8 @@ class FairInprocessor(FairClassifier):
         By the name of each row of the requirement.
     achieved_ : tuple of Measurement
         What was attained on the held-out rows, before the last refit, or on those kept back for a promise:
-        this, not the tolerance asked for, is what is known of the classifier.
+        this, not the tolerance asked for, is what is known of the classifier. Point estimates: multipliers
+        come from all rows, and held-out rows are stratified, so that no test or interval goes with them.
     certificate_ : Certificate
         Of the optimum for the learned posteriors at these multipliers; `bound` is a risk that no fair
         classifier goes below if the posteriors are right.
