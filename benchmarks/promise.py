@@ -1,11 +1,14 @@
 """Does the promise hold: how often is the tolerance broken in the population, and what does that cost.
 
-Run: ``python -m benchmarks.promise`` (about 40 minutes on two cores; ``--draws 20`` for a first look). An
-interrupted run goes on where it was, by setting; ``--fresh`` starts anew.
+Run: ``python -m benchmarks.promise`` (about an hour on one core; ``--draws 20`` for a first look,
+``--only promised`` or ``--only division`` for a part). An interrupted run goes on where it was; ``--fresh``
+starts anew.
 Problems with one normal feature, whose population rates are known for any classifier, with 2, 4 and 16 groups
 down to 1 % of the rows. Each draw is a data set of its own; without the promise and in fairlearn's
 ThresholdOptimizer the same learner is fitted to all of its rows. ThresholdOptimizer bounds the difference of
 any two groups, which is stricter than the mean difference, and is given the same number.
+Next to them settings without models that are made to break a promise, with rows divided in two ways; see
+``benchmarks/division.py``.
 """
 
 from __future__ import annotations
@@ -13,17 +16,21 @@ from __future__ import annotations
 import argparse
 import json
 import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from fairlearn.postprocessing import ThresholdOptimizer
+from scipy.stats import beta
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
 from sklearn.utils.parallel import Parallel, delayed
 
 import evenhand as eh
+from benchmarks import division
 from benchmarks.record import RESULTS, write
 from evenhand.datasets import GaussianProblem
 
@@ -45,6 +52,8 @@ SETTINGS = [
 ]
 """Groups, whether they are uneven, and whether decisions are blind to them."""
 KEPT = RESULTS / "promise-settings.json"
+PARTS = ("promised", "not promised", "ThresholdOptimizer", "division")
+"""Methods with models, and last the settings without any."""
 PEER_EVERY = {2: 5, 4: 5, 16: 25}
 """ThresholdOptimizer takes most of the time, and is fitted to every so many draws."""
 
@@ -88,34 +97,33 @@ def judge(setting: GaussianProblem, notion: str, tolerance: float, decide: Any, 
     return Outcome(max(one.difference for one in found) > tolerance, 1 - 2 * rates.risk(), **more)
 
 
-def draw(n_groups: int, seed: int, *, uneven: bool, blind: bool) -> dict[tuple[str, str], Outcome]:
-    """Draw data, and fit every method to them."""
+def draw(n_groups: int, seed: int, part: str, *, uneven: bool, blind: bool) -> dict[str, Outcome]:
+    """Draw data, and fit one method to them for every notion."""
     setting, tolerance = problem(n_groups, uneven=uneven), TOLERANCE[n_groups]
     data = setting.sample(ROWS[n_groups], seed=seed)
     outcomes = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for name, confidence in (("promised", 1 - LEVEL), ("not promised", None)):
-            fair = eh.FairPostprocessor(
-                learner(blind=blind),
-                eh.DemographicParity(difference=tolerance),
-                aware=not blind,
-                posterior="joint",
-                cv=2,
-                confidence=confidence,
-                random_state=seed,
-            )
-            evidence = fair._estimate(data.X, data.y, data.sensitive, None)
+        if part == "ThresholdOptimizer":
+            return {notion: threshold(setting, data, notion, tolerance) for notion in NOTIONS}
+        fair = eh.FairPostprocessor(
+            learner(blind=blind),
+            eh.DemographicParity(difference=tolerance),
+            aware=not blind,
+            posterior="joint",
+            cv=2,
+            confidence=1 - LEVEL if part == "promised" else None,
+            random_state=seed,
+        )
+        evidence = fair._estimate(data.X, data.y, data.sensitive, None)
 
-            def decide(X: Any, codes: Any, fair: Any = fair) -> Any:
-                return fair.predict(X, sensitive_features=None if blind else {"group": codes})
+        def decide(X: Any, codes: Any) -> Any:
+            return fair.predict(X, sensitive_features=None if blind else {"group": codes})
 
-            for notion, kind in NOTIONS.items():
-                fair.set_params(constraint=kind(difference=tolerance))._settle(evidence)
-                kept = fair.promise_ is None or fair.promise_.holds
-                outcomes[notion, name] = judge(setting, notion, tolerance, decide, promised=kept)
-        for notion in () if blind or seed % PEER_EVERY[n_groups] else NOTIONS:
-            outcomes[notion, "ThresholdOptimizer"] = threshold(setting, data, notion, tolerance)
+        for notion, kind in NOTIONS.items():
+            fair.set_params(constraint=kind(difference=tolerance))._settle(evidence)
+            kept = fair.promise_ is None or fair.promise_.holds
+            outcomes[notion] = judge(setting, notion, tolerance, decide, promised=kept)
     return outcomes
 
 
@@ -136,41 +144,68 @@ def threshold(setting: GaussianProblem, data: Any, notion: str, tolerance: float
     return judge(setting, notion, tolerance, decide)
 
 
-def summary(outcomes: list[Outcome]) -> str:
-    """Share of draws in which the tolerance is broken, with two standard errors, and mean accuracy."""
-    kept = [one for one in outcomes if one.promised]
-    broken = sum(one.broken for one in kept) / len(outcomes)
-    error = 2 * np.sqrt(max(broken * (1 - broken), 1 / len(outcomes)) / len(outcomes))
-    text = f"broken in {broken:.3f} ± {error:.3f}, accuracy {np.mean([o.accuracy for o in outcomes]):.4f}"
-    return text if len(kept) == len(outcomes) else f"{text}, promised in {len(kept) / len(outcomes):.3f}"
+def summary(promised: list[bool], broken: list[bool], accuracy: list[float] | None = None) -> dict[str, Any]:
+    """Counts, and the share of draws with a broken promise with its 95 % interval by Clopper and Pearson."""
+    n, wrong = len(promised), sum(both[0] and both[1] for both in zip(promised, broken, strict=True))
+    low = float(beta.ppf(0.025, wrong, n - wrong + 1)) if wrong else 0.0
+    high = float(beta.ppf(0.975, wrong + 1, n - wrong)) if wrong < n else 1.0
+    told = {"draws": n, "promised": sum(promised), "broken": wrong}
+    told |= {"share broken": round(wrong / n, 4), "95 %": [round(low, 4), round(high, 4)]}
+    return told if accuracy is None else told | {"accuracy": round(float(np.mean(accuracy)), 4)}
+
+
+def fitted(setting: tuple[int, bool, bool], part: str, draws: int, jobs: int) -> dict[str, Any]:
+    """Measure one method in a setting with models."""
+    n_groups, uneven, blind = setting
+    seeds = range(0, draws, PEER_EVERY[n_groups] if part == "ThresholdOptimizer" else 1)
+    done = Parallel(n_jobs=jobs)(
+        delayed(draw)(n_groups, seed, part, uneven=uneven, blind=blind) for seed in seeds
+    )
+    told = {}
+    for notion in NOTIONS:
+        found = [outcomes[notion] for outcomes in done]
+        columns = ([getattr(one, key) for one in found] for key in ("promised", "broken", "accuracy"))
+        told[f"{notion} within {TOLERANCE[n_groups]}"] = summary(*columns)
+    return told
+
+
+def divided(setting: division.Setting, draws: int, jobs: int) -> dict[str, Any]:
+    """Measure a setting without models, with rows divided in both ways."""
+    told = {}
+    for way, divide in division.WAYS.items():
+        done = Parallel(n_jobs=jobs)(delayed(division.draw)(setting, divide, seed) for seed in range(draws))
+        told[f"divided {way}"] = summary(*(list(column) for column in zip(*done, strict=True)))
+    return told
+
+
+def work(parts: Sequence[str], draws: int, jobs: int) -> dict[str, Callable[[], dict[str, Any]]]:
+    """Everything that is to be measured, by its name."""
+    found: dict[str, Callable[[], dict[str, Any]]] = {}
+    if "division" in parts:
+        found |= {str(made): partial(divided, made, draws, jobs) for made in division.SETTINGS}
+    for part in PARTS[:-1]:
+        for setting in SETTINGS if part in parts else ():
+            n_groups, uneven, blind = setting
+            if not (blind and part == "ThresholdOptimizer"):
+                name = f"{n_groups} groups, {'uneven, ' * uneven}{'blind' if blind else 'aware'}, {part}"
+                found[name] = partial(fitted, setting, part, draws, jobs)
+    return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--draws", type=int, default=500)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--fresh", action="store_true", help="measure everything anew")
+    parser.add_argument("--only", choices=PARTS, nargs="+", default=PARTS)
+    parser.add_argument("--fresh", action="store_true", help="measure everything of these parts anew")
     chosen = parser.parse_args()
-    resumes = KEPT.exists() and not chosen.fresh
-    kept: dict[str, dict[str, str]] = json.loads(KEPT.read_text("utf-8")) if resumes else {}
-    results: dict[str, Any] = {"level": LEVEL}
-    for n_groups, uneven, blind in SETTINGS:
-        where = f"{n_groups} groups, {'uneven, ' * uneven}{'blind' if blind else 'aware'}"
-        setting = f"{where}, {chosen.draws} draws"
-        if setting not in kept:
-            done = Parallel(n_jobs=chosen.jobs)(
-                delayed(draw)(n_groups, seed, uneven=uneven, blind=blind) for seed in range(chosen.draws)
-            )
-            kept[setting] = {
-                f"{setting}, {notion} within {TOLERANCE[n_groups]}, {name}": summary(
-                    [outcomes[notion, name] for outcomes in done if (notion, name) in outcomes]
-                )
-                for notion, name in done[0]
-            }
+    kept: dict[str, Any] = json.loads(KEPT.read_text("utf-8")) if KEPT.exists() else {}
+    for name, measure in work(chosen.only, chosen.draws, chosen.jobs).items():
+        if name not in kept or chosen.fresh:
+            kept[name] = measure()
             KEPT.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
-            print("\n".join(f"{label}: {text}" for label, text in kept[setting].items()), flush=True)
-        results |= kept[setting]
-    write("promise", results, ["evenhand", "scikit-learn", "fairlearn", "numpy"])
+            print(name, *(f"  {what}: {found}" for what, found in kept[name].items()), sep="\n", flush=True)
+    write("promise", {"level": LEVEL} | kept, ["evenhand", "scikit-learn", "fairlearn", "numpy"])
 
 
 if __name__ == "__main__":

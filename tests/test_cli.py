@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 from evenhand.cli import FAILED, UNDECIDED, VIOLATED, main
+from evenhand.cli.rows import divided
 from evenhand.cli.telling import in_options
 from evenhand.datasets import load_compas
 from evenhand.exceptions import InputError
@@ -355,6 +356,35 @@ def test_a_promise_and_a_report_of_a_model(loans, capsys, tmp_path):
     assert (proof["asked"], proof["requirement"]) == ("DemographicParity(difference=0.15)", repr(internal))
     assert proof["asked"] != proof["requirement"]
     assert "tighter than what was asked for, DemographicParity(difference=0.15)" in proof["text"]
+
+
+def test_test_rows_are_drawn_without_a_look_at_labels():
+    """Otherwise intervals on them would not see the sampling error of the labels that were learned from."""
+    X = pl.DataFrame({"id": range(100)})
+    drawn = [divided(X, pl.Series(labels), 0.25)[1][0] for labels in ([0, 1] * 50, [0] * 80 + [1] * 20)]
+    assert drawn[0].equals(drawn[1])
+
+
+@pytest.mark.parametrize("method", ["post", "in"])
+@pytest.mark.filterwarnings("ignore::evenhand.exceptions.EvenhandWarning")
+def test_a_failed_promise_and_a_constant_model_are_told(capsys, tmp_path, method):
+    """Nothing tells people apart, and no file is large enough for a tolerance of 0.0002."""
+    rng = np.random.default_rng(0)
+    sex = rng.choice(["f", "m"], 400)
+    noise, paid = rng.normal(size=400), np.where(rng.random(400) < 0.9, "yes", "no")
+    pl.DataFrame({"noise": noise, "sex": sex, "paid": paid}).write_csv(tmp_path / "t.csv")
+    asked = ["fit", tmp_path / "t.csv", "--target", "paid", "--sensitive", "sex", "--difference", "0.0002"]
+    asked += ["--confidence", "0.9", "--method", method, "--out", tmp_path / "m.eh"]
+    code, told, _ = run(capsys, *asked)
+    assert code in (UNDECIDED, VIOLATED)
+    assert "cannot be promised" in told
+    assert "What is returned is the most careful classifier, made for" in told
+    assert told.endswith("m.eh, saved although nothing can be promised of it\n")
+    assert ("constant: this model decides" in told) == ("It is a constant" in told)
+    assert "constant: this model decides yes for every test row" in told
+    code, told, _ = run(capsys, *asked, "--force", "--json")
+    found = json.loads(told)
+    assert (found["constant"], found["promise"]["holds"]) == (True, False)
 
 
 @pytest.mark.filterwarnings("ignore::evenhand.exceptions.EvenhandWarning")

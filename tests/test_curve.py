@@ -8,6 +8,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import evenhand as eh
+from evenhand import tracing
 from evenhand.auditing.comparison import compare
 from evenhand.datasets import GaussianProblem
 from evenhand.exceptions import InputError
@@ -296,3 +297,10 @@ def test_the_chart_is_of_the_curve():
     assert "demographic parity" in str(chart.to_dict())
     ratio = drawn(post(eh.DemographicParity(ratio=0.8)), tolerances=3)
     assert "1 minus mean ratio" in str(ratio.plot().to_dict())
+
+
+def test_test_rows_are_drawn_without_a_look_at_labels():
+    X = np.arange(100.0)[:, None]
+    given = [tracing._Data(X, np.array(labels), None) for labels in ([0, 1] * 50, [0] * 80 + [1] * 20)]
+    first, second = (tracing._divided(data, None, 0.3, 0)[1].X for data in given)
+    assert (first == second).all()

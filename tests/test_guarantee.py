@@ -13,7 +13,12 @@ from sklearn.tree import DecisionTreeClassifier
 
 import evenhand as eh
 from evenhand.datasets import GaussianProblem
-from evenhand.exceptions import InputError, PromiseWarning, TrainingRowsWarning
+from evenhand.exceptions import (
+    ConstantClassifierWarning,
+    InputError,
+    PromiseWarning,
+    TrainingRowsWarning,
+)
 from evenhand.guarantee import promised, run_tests
 from evenhand.shares import p_value
 from evenhand.statistic import Statistic
@@ -224,6 +229,85 @@ def test_the_rows_kept_back_are_learned_from_by_nobody():
     fair.fit(DATA.X, DATA.y, sensitive_features=DATA.sensitive)
     used = np.unique(np.concatenate(seen))
     assert len(used) == 4200
+
+
+def test_which_rows_are_kept_back_hangs_on_the_seed_and_their_number_alone():
+    """Otherwise the test of a promise would not see the sampling error of what the draw looked at."""
+    fair = eh.FairPostprocessor(LogisticRegression(), PARITY, aware=True, confidence=0.9)
+    drawn = []
+    for y, groups in ((DATA.y, DATA.sensitive["A1"]), (DATA.y[::-1], np.arange(6000) % 3)):
+        given = fair._training(DATA.X, y, {"A1": groups}, None)
+        learned, reserved = fair._kept_back(given, seed=7)
+        drawn.append(np.concatenate([np.asarray(part.X)[:, 0] for part in (learned.examples, reserved)]))
+    assert (drawn[0] == drawn[1]).all()
+
+
+@pytest.mark.parametrize("kind", [eh.FairPostprocessor, eh.FairInprocessor])
+@pytest.mark.parametrize("aware", [False, True])
+@pytest.mark.filterwarnings("ignore::evenhand.exceptions.EvenhandWarning")
+def test_a_cell_or_group_may_be_missing_from_the_rows_to_learn_from(kind, aware):
+    """Two rows of a third group, and none, one or both of them kept back."""
+    groups = DATA.sensitive["A1"][:300].astype(str)
+    groups[[5, 6]] = "few"
+    few = []
+    for seed in range(6):
+        fair = kind(LogisticRegression(), PARITY, aware=aware, cv=2, confidence=0.9, random_state=seed)
+        fair.fit(DATA.X[:300], DATA.y[:300], sensitive_features={"A1": groups})
+        few += [test.n for test in fair.promise_.tests if str(test.name.group) == "A1=few"]
+        assert not fair.promise_.holds
+        assert set(fair.predict(DATA.X[:20], sensitive_features={"A1": groups[:20]})) <= {0, 1}
+    assert min(few) == 0
+    assert max(few) > 0
+
+
+def test_rows_to_learn_from_with_one_label_are_refused():
+    y = np.zeros(200, int)
+    y[:2] = 1
+    fair = eh.FairPostprocessor(LogisticRegression(), PARITY, confidence=0.9, reserve=0.99)
+    with pytest.raises(InputError, match=r"reserve=0\.99 leaves 2 of 200 rows to learn from, and y has only"):
+        fair.fit(DATA.X[:200], y, sensitive_features={"g": np.arange(200) % 2})
+
+
+@pytest.mark.parametrize("kind", [eh.FairPostprocessor, eh.FairInprocessor])
+def test_a_promise_about_a_constant_says_so(kind):
+    """Nothing but the group is known of people, and groups must be alike: all are decided alike."""
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 2, 4000)
+    y = (rng.random(4000) < np.where(codes == 1, 0.9, 0.7)).astype(int)
+    fair = kind(LogisticRegression(), PARITY, confidence=0.95, cv=2)
+    with pytest.warns(ConstantClassifierWarning, match="a constant: it selects everybody among the rows of"):
+        fair.fit(codes[:, None] + rng.normal(size=(4000, 1)), y, sensitive_features={"g": codes})
+    assert fair.promise_.holds
+    assert fair.promise_.constant
+    assert "It is a constant: it selects everybody among the rows kept back." in str(fair.promise_)
+
+
+@pytest.mark.parametrize("kind", [eh.FairPostprocessor, eh.FairInprocessor])
+def test_a_constant_is_told_without_a_promise_too(kind):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(300, 1)), (rng.random(300) < 0.1).astype(int)
+    fair = kind(LogisticRegression(), PARITY, cv=2)
+    with pytest.warns(ConstantClassifierWarning, match="it selects nobody among the rows of fit"):
+        fair.fit(X, y, sensitive_features={"g": np.arange(300) % 2})
+    assert not fair.predict(X).any()
+
+
+def test_a_constant_lottery_and_a_constant_on_the_rows_kept_back_are_told():
+    fair = eh.FairPostprocessor(LogisticRegression(), PARITY)
+    fair.promise_ = None
+    with pytest.warns(ConstantClassifierWarning, match=r"everybody with the same chance, 0\.3, among"):
+        fair._warn_if_constant(np.full(5, 0.3))
+    nobody = eh.cell_rates(None, [0] * 400, {"g": np.repeat(["a", "b"], 200)})
+    _, fair.promise_ = promised([(PARITY, None, [nobody])], PARITY, 0.95)
+    with pytest.warns(ConstantClassifierWarning, match="selects nobody among the rows kept back"):
+        fair._warn_if_constant(np.array([0.0, 1.0]))
+
+
+def test_a_failed_promise_says_what_is_returned():
+    with pytest.warns(PromiseWarning, match="the most careful classifier, made for DemographicParity"):
+        fair = fit(constraint=eh.DemographicParity(difference=0.03), data=PROBLEM.sample(400, seed=1))
+    assert f"made for {fair.promise_.internal!r}." in str(fair.promise_)
+    assert not fair.promise_.constant
 
 
 def test_the_same_seed_gives_the_same_promise():

@@ -110,6 +110,11 @@ def test_small_and_absent_groups_are_caveats():
     assert any("2 combinations never occur" in caveat for caveat in shown["caveats"])
 
 
+def test_a_constant_is_told_on_the_page():
+    shown = contents(eh.audit(None, [1] * 45, {"a": ["x", "y", "z"] * 15}), title="", data="")
+    assert any("Everybody is selected: these decisions are a constant" in one for one in shown["caveats"])
+
+
 def test_suppressed_numbers_stay_out_of_the_page(tmp_path):
     sensitive = {"a": ["x"] * 40 + ["y"] * 40 + ["z"] * 3}
     audit = eh.audit([0, 1] * 41 + [1], [0, 1, 1] * 27 + [0, 1], sensitive, min_count=10)

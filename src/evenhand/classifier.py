@@ -18,11 +18,11 @@ from sklearn.utils.validation import check_is_fitted
 from evenhand.columns import level_order, named_columns
 from evenhand.crossfit import cross_fit
 from evenhand.data import Labels, check_choice, check_rows, read_labels, read_weights
-from evenhand.exceptions import ConstantScoreWarning, InputError
+from evenhand.exceptions import ConstantClassifierWarning, ConstantScoreWarning, InputError
 from evenhand.features import read_features
 from evenhand.fingerprint import Fingerprint
 from evenhand.groups import Groups
-from evenhand.guarantee import check_promise
+from evenhand.guarantee import Promise, check_promise
 from evenhand.learner import check_learner, check_model, is_frozen
 from evenhand.notions import Constraint
 from evenhand.overlap import warn_if_seen
@@ -141,6 +141,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     sight_: Sight
     certificate_: Certificate
     fitted_to_: Fingerprint
+    promise_: Promise | None
     seed_: int
 
     def _training(self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> Training:
@@ -278,8 +279,15 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
                 "cv should be a number or a splitter where rows are kept back for a promise, because given "
                 "splits are about all rows."
             )
-        first, second = given.examples.split(float(self.reserve), seed)
-        return replace(given, examples=given.examples.take(first)), given.examples.take(second)
+        first, second = given.examples.sample(float(self.reserve), seed)
+        learned, reserved = given.examples.take(first), given.examples.take(second)
+        counted = learned.positive if learned.weights is None else learned.positive[learned.weights > 0]
+        if len(np.unique(counted)) < 2:
+            raise InputError(
+                f"reserve={self.reserve:g} leaves {len(learned):,} of {len(given.examples):,} rows to learn "
+                "from, and y has only one class there: keep fewer rows back, or fit with more."
+            )
+        return replace(given, examples=learned), reserved
 
     def _recipe(self, given: Training, seed: int) -> Recipe:
         """Settle how posteriors are learned, and refuse what cannot be, before any fit."""
@@ -330,6 +338,28 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             models.append(self._group_model)
         frozen = [model for model in models if is_frozen(model)]
         return int(getattr(frozen[0], "n_features_in_", -1)) if frozen else None
+
+    def _warn_if_constant(self, selection: NDArray[Any]) -> None:
+        """Warn if a fitted classifier decides everybody alike.
+
+        Parameters
+        ----------
+        selection : array
+            Probability of a positive decision, of the rows that were learned from.
+        """
+        if np.ptp(selection) == 0:
+            where, chance = "of fit", float(selection[0])
+        elif self.promise_ is not None and self.promise_.constant:
+            where, chance = "kept back", float(self.promise_.n_selected > 0)
+        else:
+            return
+        who = {0.0: "nobody", 1.0: "everybody"}.get(chance, f"everybody with the same chance, {chance:.3g},")
+        warnings.warn(
+            f"this classifier is a constant: it selects {who} among the rows {where}. A wider tolerance, "
+            "more rows or aware=True may give one that tells people apart.",
+            ConstantClassifierWarning,
+            stacklevel=5,
+        )
 
     @property
     def _label_model(self) -> Any:

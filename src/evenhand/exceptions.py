@@ -5,6 +5,7 @@ Each message is a sentence that says what is wrong, where, how often, and what t
 
 __all__ = [
     "CertificateError",
+    "ConstantClassifierWarning",
     "ConstantScoreWarning",
     "EvenhandError",
     "EvenhandWarning",
@@ -80,6 +81,10 @@ class VacuousConstraintWarning(EvenhandWarning):
 
 class ConstantScoreWarning(EvenhandWarning):
     """All rows have the same scores, so that decisions can only be drawn by lot."""
+
+
+class ConstantClassifierWarning(EvenhandWarning):
+    """A fitted classifier decides everybody alike, whatever their features."""
 
 
 class UnseenGroupWarning(EvenhandWarning):

@@ -84,6 +84,8 @@ class Promise:
         The tighter requirement that the classifier was made for.
     n_rows : int
         Rows kept back and tested on.
+    n_selected : int
+        Those of them that the classifier selects.
     tests : tuple of GroupTest
         Of the classifier, for each group and statistic.
     n_tested : int
@@ -107,8 +109,14 @@ class Promise:
     constraint: Constraint
     internal: Constraint
     n_rows: int
+    n_selected: int
     tests: tuple[GroupTest, ...]
     n_tested: int
+
+    @property
+    def constant(self) -> bool:
+        """Whether all rows kept back are decided alike, so that the promise is about a constant."""
+        return self.n_selected in (0, self.n_rows)
 
     @property
     def needed(self) -> dict[RowName, int]:
@@ -117,10 +125,12 @@ class Promise:
 
     def __str__(self) -> str:
         tested = f"tested on {self.n_rows:,} rows kept back"
+        who = "everybody" if self.n_selected else "nobody"
+        alike = f" It is a constant: it selects {who} among the rows kept back."
         if self.holds:
             return (
                 f"{self.constraint!r} holds on new rows of the same kind with confidence {self.confidence:g} "
-                f"(made for {self.internal!r}, {tested})."
+                f"(made for {self.internal!r}, {tested})." + alike * self.constant
             )
         several = len({test.name.statistic for test in self.tests}) > 1
         failed = sorted((test for test in self.tests if not test.passed), key=lambda test: test.n)
@@ -132,7 +142,8 @@ class Promise:
         more = [f"and {len(failed) - _SHOWN} more do not have enough"] if len(failed) > _SHOWN else []
         return (
             f"{self.constraint!r} cannot be promised with confidence {self.confidence:g}, {tested}. Of rows "
-            f"kept back, {', '.join(short + more)}."
+            f"kept back, {', '.join(short + more)}. What is returned is the most careful classifier, made "
+            f"for {self.internal!r}." + alike * self.constant
         )
 
 
@@ -277,8 +288,8 @@ def promised(
     if best is None:
         raise ValueError("there are no classifiers to test.")
     internal, classifier, rates, tests = best
-    n_rows = round(float(rates.mass.sum()))
-    return classifier, Promise(holds, confidence, constraint, internal, n_rows, tests, tested)
+    n_rows, selected = (round(float(counts.sum())) for counts in (rates.mass, rates.selected))
+    return classifier, Promise(holds, confidence, constraint, internal, n_rows, selected, tests, tested)
 
 
 def warn_if_unpromised(promise: Promise) -> None:

@@ -101,7 +101,8 @@ class FairInprocessor(FairClassifier):
     ----------
     model_ : classifier
         The trained classifier, which takes X without its sensitive columns, with those of 0 and 1 that
-        `aware` adds, and answers 0 or 1 for the positive label; None if all rows had to be decided alike.
+        `aware` adds, and answers 0 or 1 for the positive label; None if all rows had to be decided alike, of
+        which a :class:`~evenhand.exceptions.ConstantClassifierWarning` tells.
     classes_ : array
         The two labels, sorted.
     pos_label_ : object
@@ -111,7 +112,8 @@ class FairInprocessor(FairClassifier):
         By the name of each row of the requirement.
     achieved_ : tuple of Measurement
         What was attained on the held-out rows, before the last refit, or on those kept back for a promise:
-        this, not the tolerance asked for, is what is known of the classifier.
+        this, not the tolerance asked for, is what is known of the classifier. Point estimates: multipliers
+        come from all rows, and held-out rows are stratified, so that no test or interval goes with them.
     certificate_ : Certificate
         Of the optimum for the learned posteriors at these multipliers; `bound` is a risk that no fair
         classifier goes below if the posteriors are right.
@@ -266,6 +268,7 @@ class FairInprocessor(FairClassifier):
         self.history_ = tuple(Trial(t.multipliers, t.risk, t.values, t.violation) for t in trials)
         self.n_fits_ = evidence.fits + trainer.fits
         self.learner_ = learner
+        self._warn_if_constant(learner.choose(trainer.examples.X))
         return self
 
     def _check_training(self) -> None:

@@ -62,19 +62,32 @@ class Examples:
         return 2 * self.codes + self.positive
 
     def split(self, share: float, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Divide the rows in two, the second a share of them, with every cell on both sides if it can be."""
-        rows, cells = np.arange(len(self)), self.cells
+        """Divide the rows in two, the second a share of them, with every cell on both sides if it can be.
+
+        Both sides have the same shares of labels in every group, so that neither shows the sampling error of
+        the other: no test and no interval on the second side is valid for what was learned from the first.
+        """
+        cells = self.cells
         counts = np.bincount(cells, minlength=2 * self.n_groups)
         strata = np.where(counts[cells] > 1, cells, counts.argmax())  # lone rows go with the largest
         try:
-            first, second = train_test_split(rows, test_size=share, random_state=seed, stratify=strata)
+            first, second = train_test_split(
+                np.arange(len(self)), test_size=share, random_state=seed, stratify=strata
+            )
         except ValueError:  # too few rows for that
-            try:
-                first, second = train_test_split(rows, test_size=share, random_state=seed)
-            except ValueError:
-                raise InputError(
-                    f"a share of {share:g} of {len(self):,} rows leaves none on one side."
-                ) from None
+            return self.sample(share, seed)
+        return np.sort(first), np.sort(second)
+
+    def sample(self, share: float, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Divide the rows in two, the second a simple random sample of a share of them.
+
+        The draw depends on nothing but the seed and the number of rows. So if rows are independent, those of
+        the second side are independent of those of the first, and what was learned from these can be tested.
+        """
+        try:
+            first, second = train_test_split(np.arange(len(self)), test_size=share, random_state=seed)
+        except ValueError:
+            raise InputError(f"a share of {share:g} of {len(self):,} rows leaves none on one side.") from None
         return np.sort(first), np.sort(second)
 
     def take(self, rows: NDArray[np.intp]) -> Examples:

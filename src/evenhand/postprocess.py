@@ -88,9 +88,10 @@ class FairPostprocessor(FairClassifier):
     confidence : float, optional
         Between 0 and 1: promise that the requirement holds on new rows, with this probability over the draw
         of the data. Rows are kept back, and the loosest internal tolerance that passes an exact test on them
-        is taken; ``promise_`` tells it. If the rows do not support any, a warning says how many would.
+        is taken; ``promise_`` tells it, and whether it is about a constant. If the rows do not support any, a
+        warning says how many would.
     reserve : float
-        Share of the rows that are kept back for it.
+        Share of the rows that are kept back for it, drawn at random without a look at groups or labels.
     weights : {"both", "fit", "constraint"}
         Whether sample weights count in the inner fit, in risk and requirement, or both.
     missing : {"error", "own_group"}
@@ -312,6 +313,7 @@ class FairPostprocessor(FairClassifier):
         self.prices_ = error_prices(self.cost, len(evidence.given.groups))
         self.solved_rule_ = solution.rule
         self.rule_ = self._rule(evidence, solution)
+        self._warn_if_constant(self.rule_.selection(evidence.final))
         return self
 
     def _rule(self, evidence: Evidence, solution: Solution) -> Rule:

@@ -28,7 +28,7 @@ from evenhand.classifier import Evidence, FairClassifier, as_posteriors
 from evenhand.columns import named_columns
 from evenhand.curve import Frontier, Point
 from evenhand.data import check_rows, read_labels, read_selection
-from evenhand.exceptions import InputError, ToleranceWarning
+from evenhand.exceptions import ConstantClassifierWarning, InputError, ToleranceWarning
 from evenhand.features import columns_of, take_rows
 from evenhand.groups import Groups
 from evenhand.inprocess import FairInprocessor
@@ -263,9 +263,8 @@ def _divided(data: _Data, test: Sequence[Any] | None, share: float, seed: int) -
         raise InputError(f"test_share should be between 0 and 1, but is {share!r}.")
     check_rows({"X": X, "y": y, "sensitive_features": sensitive})
     labels = np.asarray(y)
-    _, counts = np.unique(labels.astype(str), return_counts=True)
-    strata = labels.astype(str) if counts.min() > 1 else None
-    halves = train_test_split(np.arange(len(labels)), test_size=share, random_state=seed, stratify=strata)
+    # Not by label: intervals on the test rows are for a sample of its own.
+    halves = train_test_split(np.arange(len(labels)), test_size=share, random_state=seed)
     learn, judge = (
         _Data(_taken(X, rows), labels[rows], _taken(sensitive, rows)) for rows in map(np.sort, halves)
     )
@@ -396,7 +395,8 @@ def _trained_curve(
 ) -> Iterator[Point]:
     for slack in track(iter(slacks), what=f"training, {name}", total=len(slacks), verbose=verbose):
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ToleranceWarning)  # what is reached is what the curve shows
+            for told in (ToleranceWarning, ConstantClassifierWarning):  # the curve shows what is reached
+                warnings.simplefilter("ignore", told)
             classifier._adopt(evidence, rows.constraint.with_slack(slack))
         decided = classifier._decide(rows.X, rows.sensitive, None)
         certificate = classifier.certificate_

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from benchmarks.division import PARITY, WAYS, Setting, draw
 from sklearn.linear_model import LogisticRegression
 
 import evenhand as eh
@@ -57,3 +58,14 @@ def test_promises_are_kept_and_plain_tolerances_are_not(kind, constraint, n_grou
     assert given.mean() > 0.2  # otherwise nothing is tested here
     assert wrong.mean() <= LEVEL + 3 * np.sqrt(LEVEL * (1 - LEVEL) / draws)
     assert wrong.mean() <= outcomes[None][:, 1].mean()
+
+
+def test_a_test_sees_label_shares_only_if_they_had_no_part_in_the_division():
+    """Ten groups at the border, most rows kept back: stratified by cell, nearly all promises are wrong."""
+    setting = Setting(10, 2000, PARITY, confidence=0.5, reserve=0.7, apart=0.05)
+    wrong, given = {}, {}
+    for way, divide in WAYS.items():
+        promised, broken = np.array([draw(setting, divide, seed) for seed in range(10)]).T
+        wrong[way], given[way] = (promised & broken).mean(), promised.mean()
+    assert wrong["at random"] <= 0.5 < wrong["by group and label"]
+    assert given["at random"] >= 0.5  # otherwise nothing is tested here

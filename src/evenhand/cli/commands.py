@@ -198,7 +198,8 @@ def fit(
 ) -> int:
     """Learn a fair classifier from a file, judge it on rows it has not seen, and keep it.
 
-    The exit code is that of an audit of the test rows.
+    The exit code is that of an audit of the test rows, and 4 as well if --confidence is given and the rows
+    kept back do not support the promise. The model is kept all the same, and the output says so.
 
     Parameters
     ----------
@@ -225,9 +226,10 @@ def fit(
     with in_options():
         (X, y), (X_test, y_test) = learning.parts(table)
         model = learning.classifier(X, y, constraint=constraint, **settings).fit(X, y)
+        decisions = model.predict(X_test)
         found = rooms.audit(
             y_test,
-            model.predict(X_test),
+            decisions,
             X_test.select(model.sensitive_features),
             constraint=constraint,
             pos_label=model.pos_label_,
@@ -235,6 +237,7 @@ def fit(
         )
     rooms.save(model, out, overwrite=manner.force, source=source)
     proof, promise = import_module("evenhand.proof").claimed(model), model.promise_
+    constant = bool((decisions == decisions[0]).all())
     if manner.as_json:
         told = {
             "text": str(proof),
@@ -245,19 +248,23 @@ def fit(
             "violation": proof.violation,
         }
         said = None if promise is None else {"holds": promise.holds, "text": str(promise)}
-        say(json.dumps({"proof": told, "promise": said, "audit": found.to_dict()}, indent=1))
+        told_all = {"proof": told, "promise": said, "constant": constant, "audit": found.to_dict()}
+        say(json.dumps(told_all, indent=1))
     else:
         say(f"{found}\n")
         say(visible(f"proof: {proof}."))
         say(promise or "nothing is promised of new rows; --confidence 0.95 would")
-        say(visible(f"model: {out}"))
+        if constant:
+            say(visible(f"constant: this model decides {decisions[0]!s} for every test row, whoever it is."))
+        broken = "" if promise is None or promise.holds else ", saved although nothing can be promised of it"
+        say(visible(f"model: {out}{broken}"))
     if report is not None:
         with in_options():
             rooms.write_report(
                 report, found, model=model, test=(X_test, y_test), title=f"Model of {table.name}"
             )
         tell(f"The same as a page: {report}")
-    return code_of(found)
+    return code_of(found, promise)
 
 
 @app.command

@@ -56,18 +56,17 @@ def to_judge_on(test: Path, target: str, *, table: Path, X: Any, y: Any) -> tupl
 
 
 def divided(X: Any, y: Any, share: float) -> list[tuple[Any, Any]]:
-    """Divide rows into those to learn from and a share to judge on, the same every time."""
+    """Divide rows into those to learn from and a share to judge on, the same every time.
+
+    Labels are not looked at: intervals on the rows to judge on are for a sample of its own.
+    """
     split = import_module("sklearn.model_selection").train_test_split
-    chosen = {"test_size": share, "random_state": 0}
     try:
-        parts = split(range(len(y)), **chosen, stratify=y.cast(str).to_list())
-    except ValueError:  # a label that is there once
-        try:
-            parts = split(range(len(y)), **chosen)
-        except ValueError:
-            raise InputError(
-                f"--test-share {share:g} of {len(y):,} rows leaves none to learn from or none to judge on."
-            ) from None
+        parts = split(range(len(y)), test_size=share, random_state=0)
+    except ValueError:
+        raise InputError(
+            f"--test-share {share:g} of {len(y):,} rows leaves none to learn from or none to judge on."
+        ) from None
     for rows, purpose in zip(parts, ("learn from", "judge on"), strict=True):
         if y[rows].n_unique() < 2:
             raise InputError(

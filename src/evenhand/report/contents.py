@@ -262,6 +262,10 @@ def _caveats(audit: Audit, model: FairClassifier | None) -> Iterator[str]:
         yield f"Pooled: {pooled}"
     if absent:
         yield f"{len(absent)} combinations never occur, and nothing is known of them."
+    everyone = audit.groups[0]
+    if everyone.rows and everyone.selected in (0, everyone.rows):
+        who = "Everybody" if everyone.selected else "Nobody"
+        yield f"{who} is selected: these decisions are a constant, which tells nobody apart."
     yield "Intervals say how much chance there is in these rows. They say nothing of rows of another kind."
     if audit.terms.labelled:
         yield "Error rates take the labels as true. Labels can be unfair themselves."
