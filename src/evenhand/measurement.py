@@ -11,9 +11,12 @@ from numpy.typing import NDArray
 
 from evenhand.groups import GroupName
 
-__all__ = ["Measure", "Measurement"]
+__all__ = ["NOBODY", "Measure", "Measurement"]
 
 Measure = Literal["difference", "ratio"]
+
+NOBODY = 1e-9
+"""A rate below which nobody is selected: what `solve` allows a bound to be broken by."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,11 +56,12 @@ class Measurement:
     def ratios(self) -> NDArray[np.float64]:
         """The smaller of q_g / q and (1 - q_g) / (1 - q) for each group.
 
-        A quotient with denominator 0 is 1, because no tolerance is then violated.
+        A quotient with denominator 0 is 1, because no tolerance is then violated. A denominator below 1e-9
+        counts as 0: the quotient would be one of rounding errors.
         """
         q, q_g = self.overall, self.values
-        up = q_g / q if q > 0 else np.ones_like(q_g)
-        down = (1 - q_g) / (1 - q) if q < 1 else np.ones_like(q_g)
+        up = q_g / q if q > NOBODY else np.ones_like(q_g)
+        down = (1 - q_g) / (1 - q) if 1 - q > NOBODY else np.ones_like(q_g)
         return np.where(np.isnan(q_g), np.nan, np.minimum(up, down))
 
     @property

@@ -21,6 +21,7 @@ from evenhand.exceptions import (
 )
 from evenhand.groups import Groups
 from evenhand.infeasible import refuse_infeasible
+from evenhand.measurement import NOBODY
 from evenhand.notions import Constraint
 from evenhand.rates import CellRates
 from evenhand.rows import RowName, Rows
@@ -36,6 +37,8 @@ from evenhand.solver.problem import Problem
 __all__ = ["Solution", "Task", "error_prices", "solve"]
 
 _SUM_TOLERANCE = 1e-3
+_RATIO_PRECISION = 1e-5
+_TIGHTENINGS = 3
 _NEGLIGIBLE = 1e-12
 """Mass below which a cell counts as empty: less than one row in a million million."""
 
@@ -233,7 +236,16 @@ class Task:
                 f"no algorithm proved a solution to a gap of {tol:g} on {self.oracle.n_rows:,} rows; try a "
                 "larger tol."
             )
-        return self._solution(optimum)
+        solution = self._solution(optimum)
+        for _ in range(_TIGHTENINGS):
+            feasibility = _needed(self.constraint, solution.rates)
+            if feasibility is None:
+                break
+            optimum = optimize(self.oracle, problem, tol=tol, feasibility=feasibility, start=first)
+            if optimum is None:
+                break
+            solution = self._solution(optimum)
+        return solution
 
     def at(self, multipliers: Vector) -> Solution:
         """Give the classifier at multipliers that come from elsewhere, with what can be proven of it.
@@ -245,7 +257,7 @@ class Task:
         return self._solution(Optimum(point, *certify(self.oracle, self.problem, point, *nothing)))
 
     def _solution(self, optimum: Optimum) -> Solution:
-        rates = CellRates(self.groups, self.masses, optimum.totals.sums.reshape(self.masses.shape))
+        rates = CellRates(self.groups, self.masses, _selected(optimum.totals.sums, self.masses))
         names = dict(zip(self.rows.names, (self.unit * optimum.multipliers).tolist(), strict=True))
         table = self.problem.direction(optimum.multipliers).reshape(self.masses.shape)
         rule = _rule(table, self.posteriors, optimum)
@@ -338,6 +350,22 @@ def _problem(rows: Rows, masses: NDArray[np.float64], prices: NDArray[np.float64
         hi=rows.hi - rows.k,
         constant=float(prices[:, 1] @ masses[:, 1]),
     )
+
+
+def _selected(sums: Vector, masses: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The part of each cell's mass that is selected: all of it where only rounding errors are missing."""
+    selected = sums.reshape(masses.shape)
+    return np.where(selected >= (1 - _NEGLIGIBLE) * masses, masses, selected)
+
+
+def _needed(constraint: Constraint, rates: CellRates) -> float | None:
+    """How exactly bounds must hold for ratios to be right where few are selected; None if they are.
+
+    Breaking a bound by v changes a ratio by v / q, or v / (1 - q).
+    """
+    wrong = [m for m in constraint.measure(rates) if m.measure == "ratio" and m.excess > _RATIO_PRECISION]
+    shares = [share for m in wrong for share in (m.overall, 1 - m.overall) if share > NOBODY]
+    return 0.5 * _RATIO_PRECISION * min(shares) if shares else None
 
 
 def _multipliers(start: Solution, rows: Rows) -> Vector:

@@ -44,6 +44,8 @@ def test_nothing_unproven_is_returned(monkeypatch):
     rng = np.random.default_rng(2)
     rows, task = DenseRows(rng.dirichlet(np.ones(6), 300), None), problem(rng)
     monkeypatch.setattr(Program, "solve", lambda *_: None)
+    assert optimize(rows, task, tol=1e-9).certificate.gap <= 1e-9  # iterative refinement is left
+    monkeypatch.setattr(module, "finish_refined", lambda *_, **__: None)
     assert optimize(rows, task, tol=1e-9) is None
 
 
@@ -58,6 +60,8 @@ def test_a_wrong_answer_of_the_linear_program_is_not_believed(monkeypatch):
         return answer
 
     monkeypatch.setattr(Program, "solve", wrong)
+    assert optimize(rows, task, tol=1e-9).certificate.gap <= 1e-9
+    monkeypatch.setattr(module, "finish_refined", lambda *_, **__: None)
     assert optimize(rows, task, tol=1e-9) is None
 
 
@@ -69,3 +73,17 @@ def test_a_bad_start_does_no_harm(n):
     for start in (cold.multipliers, cold.multipliers + 0.3):
         warm = optimize(rows, task, tol=1e-9, start=start)
         assert warm.certificate.objective == pytest.approx(cold.certificate.objective, abs=1e-12)
+
+
+def test_a_bound_on_a_rare_group_is_no_noise():
+    """Its entries are as large as the group is rare; <A, p> has digits enough all the same."""
+    rng = np.random.default_rng(5)
+    rare = 1e-10 * (0.5 + 1e-5 * rng.random((60, 1)))
+    rows = DenseRows(np.hstack([rare, 1 - rare]), None)
+    mean = rows.matrix.mean(axis=0)
+    task = Problem(
+        np.array([0.0, 1.0]), np.array([[1 / mean[0], -1 / mean[1]]]), np.array([-1e-9]), np.array([1e-9])
+    )
+    assert np.array_equal(module.without_noise(rows, task).A, task.A)
+    noise = Problem(task.gain, np.array([[1 / mean[0], 0.0], [0.0, 0.0]]), np.zeros(2), np.ones(2))
+    assert np.array_equal(module.without_noise(rows, noise).A, noise.A)

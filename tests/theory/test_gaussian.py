@@ -81,6 +81,32 @@ def test_the_blind_optimum_is_that_of_a_fine_discretisation(problem, notion, mea
     assert rows.violation(found.rates.rates) < 1e-7
 
 
+@pytest.mark.parametrize("aware", [False, True])
+@pytest.mark.parametrize("measure", [{"difference": 0.05}, {"ratio": 0.85}])
+def test_the_optimum_is_not_at_the_edge_of_its_precision(problem, notion, measure, aware):
+    """It is accepted at 1e-8: what only just reaches that here fails on a machine that rounds otherwise."""
+    found = problem.optimum(notion(**measure), aware=aware)
+    rows = notion(**measure).rows(problem.masses, problem.groups)
+    assert rows.violation(found.rates.rates) < 1e-11
+
+
+def test_exact_parity_is_found_where_intervals_come_and_go():
+    """H touches 0 at the optimum: an interval narrower than the grid must not be overlooked."""
+    problem = GaussianProblem.random(levels=(2,), seed=1)
+    exact = eh.DemographicParity(difference=0.0)
+    found = problem.optimum(exact)
+    assert exact.rows(problem.masses, problem.groups).violation(found.rates.rates) < 1e-8
+
+
+def test_an_interval_between_two_points_of_the_grid_is_found():
+    """H has the sign of a sqrt(e) - cosh(x), so it is positive where |x| < 0.001 at this a."""
+    means = np.array([[-1.0, 1.0], [0.0, 0.0], [3.3, 3.3]])  # the last so that 0 is no point of the grid
+    problem = GaussianProblem(np.full((3, 2), 1 / 6), means, Groups.product({"g": [0, 1, 2]}))
+    a = np.exp(-0.5) * np.cosh(1e-3)
+    rates = problem.rates([[-1.0, -1.0], [a, a], [0.0, 0.0]]).rates
+    assert rates[1, 0] == pytest.approx(2 * norm.cdf(1e-3) - 1, rel=1e-6)
+
+
 def test_knowing_the_group_never_hurts(problem, notion):
     blind = problem.optimum(notion(difference=0.08), cost=0.4)
     aware = problem.optimum(notion(difference=0.08), cost=0.4, aware=True)

@@ -7,16 +7,20 @@ shows it, instead of none.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.solver.dense import DenseRows
-from evenhand.solver.linear import Method, Program
+from evenhand.solver.linear import Method, Program, snapped
 from evenhand.solver.oracle import Vector
 from evenhand.solver.problem import Problem
+from evenhand.solver.refinement import refine
 
-__all__ = ["Finish", "finish"]
+__all__ = ["Finish", "finish", "finish_refined"]
+
+_LAST_DIGITS = 1e-13
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,25 +62,66 @@ def finish(rows: DenseRows, problem: Problem, *, price: float, method: Method = 
     Finish or None
         None if HiGHS did not end with an optimum.
     """
-    # Rows that are alike are one variable, so that they are treated alike.
-    P, kind = np.unique(rows.matrix, axis=0, return_inverse=True)
-    mass = np.bincount(kind, rows.weights_of(slice(None)), len(P)).astype(np.float64)
-    # In units of the mean mass, and each bound divided by its largest entry, so that entries are of size 1.
-    unit = float(mass.mean())
-    mass /= unit
-    matrix = (P @ problem.A.T) * mass[:, None]
-    largest = np.abs(matrix).max(axis=0, initial=0.0)
-    scale = 1.0 / np.where(largest > 0, largest, 1.0)
-    rest = problem.A @ rows.base
+    scaled = _Scaled.of(rows, problem)
     answer = Program(
-        cost=-(P @ problem.gain) * mass,
-        matrix=matrix * scale,
-        lower=(problem.lo - rest) * scale / unit,
-        upper=(problem.hi - rest) * scale / unit,
+        cost=scaled.cost,
+        matrix=scaled.matrix,
+        lower=scaled.lower,
+        upper=scaled.upper,
         elastic=len(problem.lo),
         price=price,
     ).solve(method)
     if answer is None:
         return None
-    slack = float((answer.slack / scale).sum() * unit)
-    return Finish(rows.index, answer.values[kind], answer.duals * scale, slack)
+    slack = float((answer.slack / scaled.factors).sum() * scaled.unit)
+    return Finish(rows.index, answer.values[scaled.kind], answer.duals * scaled.factors, slack)
+
+
+def finish_refined(rows: DenseRows, problem: Problem, *, rescale: bool) -> Finish | None:
+    """Solve for the selection of the undecided rows to nearly all digits, without breaking any bound.
+
+    Parameters
+    ----------
+    rows : DenseRows
+    problem : Problem
+    rescale : bool
+        See :func:`~evenhand.solver.refinement.refine`.
+
+    Returns
+    -------
+    Finish or None
+    """
+    scaled = _Scaled.of(rows, problem)
+    found = refine(scaled.cost, scaled.matrix, scaled.lower, scaled.upper, rescale=rescale)
+    if found is None:
+        return None
+    values, duals = found
+    return Finish(rows.index, snapped(values, _LAST_DIGITS)[scaled.kind], duals * scaled.factors, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class _Scaled:
+    """The linear program: `kind` tells which variable each row is, the others are those of a program."""
+
+    kind: NDArray[np.intp]
+    unit: float
+    factors: Vector
+    cost: Vector
+    matrix: NDArray[np.float64]
+    lower: Vector
+    upper: Vector
+
+    @classmethod
+    def of(cls, rows: DenseRows, problem: Problem) -> Self:
+        # Rows that are alike are one variable, so that they are treated alike.
+        P, kind = np.unique(rows.matrix, axis=0, return_inverse=True)
+        mass = np.bincount(kind, rows.weights_of(slice(None)), len(P)).astype(np.float64)
+        # In units of the mean mass, each bound divided by its largest entry: entries are then of size 1.
+        unit = float(mass.mean())
+        mass /= unit
+        matrix = (P @ problem.A.T) * mass[:, None]
+        largest = np.abs(matrix).max(axis=0, initial=0.0)
+        factors = 1.0 / np.where(largest > 0, largest, 1.0)
+        rest = problem.A @ rows.base
+        lower, upper = ((bound - rest) * factors / unit for bound in (problem.lo, problem.hi))
+        return cls(kind, unit, factors, -(P @ problem.gain) * mass, matrix * factors, lower, upper)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from evenhand.solver.oracle import Vector
 
-__all__ = ["METHODS", "Answer", "Method", "Program"]
+__all__ = ["METHODS", "Answer", "Method", "Program", "snapped"]
 
 Method = Literal["simplex", "ipm"]
 METHODS: tuple[Method, ...] = ("simplex", "ipm")
@@ -23,6 +23,8 @@ _OPTIONS = {
 }
 _BASIC = highspy.HighsBasisStatus.kBasic
 _SLIGHT = 1e-5
+_ROUNDING = 1e-10
+"""Distance of a probability from 0 and 1 that the tolerances of HiGHS leave open."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +90,7 @@ class Program:
         values, slack = x[:k], x[k:].reshape(J, 2).sum(axis=1)
         if len(inner) == len(tight) and inner.max(initial=-1) < k:
             self._polish(values, y, inner, tight)
-        return Answer(np.clip(values, 0.0, 1.0), y, slack)
+        return Answer(snapped(values), y, slack)
 
     def _polish(self, x: Vector, y: Vector, inner: NDArray[np.intp], tight: NDArray[np.intp]) -> None:
         """Solve the vertex's own equations, which HiGHS meets only up to its tolerances.
@@ -105,3 +107,15 @@ class Program:
         moves = np.concatenate([better_x - x[inner], better_y - y[tight]])
         if np.abs(moves).max(initial=0.0) < _SLIGHT:
             x[inner], y[tight] = better_x, better_y
+
+
+def snapped(values: Vector, rounding: float = _ROUNDING) -> Vector:
+    """Probabilities that are 0 or 1 up to rounding, as 0 and 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> snapped(np.array([-1e-17, 3e-13, 0.25, 1 - 3e-13]))
+    array([0.  , 0.  , 0.25, 1.  ])
+    """
+    return np.where(values < rounding, 0.0, np.where(values > 1 - rounding, 1.0, values))

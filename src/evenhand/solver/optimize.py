@@ -7,7 +7,7 @@ Where the group is known, by mixing thresholds (``thresholds.py``). Otherwise:
    have moved so far that a decided row may have changed sides.
 3. A linear program on the few rows nearest to the boundary, which is exact.
 4. Proof by one pass over all rows. If it fails, again from 2 with more rows, and at last a linear program on
-   all rows, by the simplex and then by an interior-point method.
+   all rows, by the simplex, by an interior-point method, and by iterative refinement.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from evenhand.solver.certificate import Certificate, certify
 from evenhand.solver.dense import DenseRows
-from evenhand.solver.finish import Finish, finish
+from evenhand.solver.finish import Finish, finish, finish_refined
 from evenhand.solver.grouped import GroupedRows
 from evenhand.solver.linear import METHODS, Method
 from evenhand.solver.newton import descend
@@ -122,6 +122,8 @@ def _attempts(oracle: Oracle, problem: Problem, start: Vector | None) -> Iterato
     for method in METHODS:
         for price in _PRICES:
             yield from search.attempt(everything, price, method)
+    for rescale in (False, True):
+        yield from search.proven(finish_refined(everything, search.scaled, rescale=rescale))
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +139,9 @@ class _Search:
         return self.problem.scaled(self.scale)
 
     def attempt(self, rows: DenseRows, price: float, method: Method = "simplex") -> Iterator[Optimum]:
-        done = finish(rows, self.scaled, price=price, method=method)
+        yield from self.proven(finish(rows, self.scaled, price=price, method=method))
+
+    def proven(self, done: Finish | None) -> Iterator[Optimum]:
         if done is not None:
             multipliers = done.multipliers * self.scale
             proof = certify(self.oracle, self.problem, multipliers, done.index, done.selection)
@@ -281,13 +285,16 @@ def without_noise(oracle: Oracle, problem: Problem) -> Problem:
     Rows of A whose only effect is rounding errors become zero, because scaled up they would be enforced like
     others; and bounds are widened by less than sums over rows can be told apart.
     """
-    size = np.abs(problem.A).max(axis=1, initial=0.0)
-    effect = np.abs(oracle.sample(_few(oracle)).matrix @ problem.A.T).max(axis=0, initial=0.0)
+    sample = oracle.sample(_few(oracle)).matrix
+    effect = np.abs(sample @ problem.A.T).max(axis=0, initial=0.0)
+    # Compared with the terms of <A_j, p>, not with A_j: in a rare group that is as large as p is small.
+    terms = (sample @ np.abs(problem.A).T).max(axis=0, initial=0.0)
     nothing = np.empty(0, np.intp), np.empty(0)
-    for j in np.flatnonzero((effect <= _NOISE * size) & (size > 0)):
+    for j in np.flatnonzero((effect <= _NOISE * terms) & problem.A.any(axis=1)):
         both = [oracle.totals(side * problem.A[j], *nothing).positive_part for side in (1.0, -1.0)]
         effect[j] = sum(both)  # the mean of |<A_j, p>| over all rows
-    A = np.where((effect > _NOISE * size)[:, None], problem.A, 0.0)
+        terms[j] = oracle.totals(np.abs(problem.A[j]), *nothing).positive_part
+    A = np.where((effect > _NOISE * terms)[:, None], problem.A, 0.0)
     return replace(problem, A=A, lo=problem.lo - _WIDENED, hi=problem.hi + _WIDENED)
 
 

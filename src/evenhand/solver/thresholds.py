@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.solver.grouped import GroupedRows
-from evenhand.solver.linear import Program
+from evenhand.solver.linear import Program, snapped
 from evenhand.solver.oracle import Vector
 from evenhand.solver.problem import Problem
 
@@ -182,5 +182,5 @@ def _steps(rows: GroupedRows, corners: list[Corners], shares: list[Vector], v: V
             level += jumps[place]
             levels.append(level)
         edges.append(np.array([rows.edge(place, v[2 * m : 2 * m + 2]) for place in inner]))
-        chances.append(np.clip(levels, 0.0, 1.0))
+        chances.append(snapped(np.array(levels)))
     return Steps(tuple(edges), tuple(chances))

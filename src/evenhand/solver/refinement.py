@@ -1,0 +1,207 @@
+"""Linear programs beyond the tolerances of a solver, by iterative refinement.
+
+HiGHS meets bounds to about 1e-10, which is too coarse where multipliers are large or where entries differ by
+many orders of magnitude. So what it leaves over is computed exactly, magnified, and given to HiGHS as a
+program of its own, whose answer is made small again and added. Each round gains several digits (Gleixner,
+Steffy and Wolter, "Iterative refinement for linear programming", 2016). Variables and multipliers are kept as
+sums of several numbers, and what is left over is added up with a single rounding at the end.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import highspy
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.solver.oracle import Vector
+
+__all__ = ["refine"]
+
+_ROUNDS = 8
+_ITERATIONS = 20
+_EXACT = 1e-20
+_MAGNIFY = 2.0**40
+_EQUILIBRATIONS = 4
+_SPLIT = 2.0**27 + 1
+_LOWER, _UPPER = highspy.HighsBasisStatus.kLower, highspy.HighsBasisStatus.kUpper
+# Where HiGHS is not sure of an optimum its answer is refined all the same: what it lacks is measured here.
+_USABLE = (highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kUnknown)
+_OPTIONS: dict[str, int | float | str] = {
+    "threads": 1,
+    "random_seed": 0,
+    "solver": "simplex",
+    "presolve": "off",  # so that each round starts from the vertex of the last one
+    "primal_feasibility_tolerance": 1e-9,
+    "dual_feasibility_tolerance": 1e-9,
+    "small_matrix_value": 1e-12,
+    "time_limit": 60.0,
+}
+
+
+def refine(
+    cost: Vector,
+    matrix: NDArray[np.float64],
+    lower: Vector,
+    upper: Vector,
+    *,
+    rescale: bool = False,
+) -> tuple[Vector, Vector] | None:
+    """Minimise <cost, x> subject to lower <= x^T matrix <= upper and 0 <= x <= 1, to nearly all digits.
+
+    Parameters
+    ----------
+    cost : array, shape (k,)
+    matrix : array, shape (k, R)
+    lower, upper : arrays, shape (R,)
+    rescale : bool, default=False
+        Whether HiGHS scales what is scaled here already. It then takes another way, and gets through
+        where it had lost the first one.
+
+    Returns
+    -------
+    x, multipliers; or None
+        None if HiGHS found no optimum.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x, duals = refine(np.array([-1.0, -1e-9]), np.ones((2, 1)), np.zeros(1), np.array([1 + 1e-13]))
+    >>> bool(x[0] == 1.0 and abs(x[1] - 1e-13) < 1e-15)
+    True
+    """
+    k, R = matrix.shape
+    sizes = np.abs(np.column_stack([matrix, cost]))
+    columns, rows = np.ones(k), np.ones(R + 1)
+    for _ in range(_EQUILIBRATIONS):  # by powers of two, so that no digit changes
+        rows *= _power((sizes * columns[:, None] * rows).max(axis=0, initial=0.0))
+        columns *= _power((sizes * columns[:, None] * rows).max(axis=1, initial=0.0))
+    rows, unit = rows[:-1], float(rows[-1])
+    # With a variable for the value of each bound, all rows are equations, whose multipliers have any sign.
+    program = _Equations(
+        np.concatenate([cost * columns * unit, np.zeros(R)]),
+        np.vstack([matrix * columns[:, None] * rows, -np.eye(R)]),
+        np.concatenate([np.zeros(k), lower * rows]),
+        np.concatenate([1 / columns, upper * rows]),
+    )
+    found = program.solve(rescale=rescale)
+    if found is None:
+        return None
+    x, multipliers = found
+    return np.clip(x[:k] * columns, 0.0, 1.0), multipliers * rows / unit
+
+
+@dataclass(frozen=True, eq=False)
+class _Equations:
+    """Minimise <cost, x> subject to x^T matrix = 0 and lower <= x <= upper."""
+
+    cost: Vector
+    matrix: NDArray[np.float64]
+    lower: Vector
+    upper: Vector
+
+    def solve(self, *, rescale: bool) -> tuple[Vector, Vector] | None:
+        """Variables and multipliers of the best round, or None."""
+        n, R = self.matrix.shape
+        columns = np.arange(n, dtype=np.int32)
+        x, y = np.zeros((0, n)), np.zeros((0, R))
+        magnify, magnify_dual, smallest = 1.0, 1.0, np.inf
+        best = None
+        highs = self._model()
+        if not rescale:
+            highs.setOptionValue("simplex_scale_strategy", 0)
+        for _ in range(_ROUNDS):
+            low, high = _add(np.vstack([self.lower, -x])), _add(np.vstack([self.upper, -x]))
+            left = _residual(np.zeros(R), self.matrix, x)
+            reduced = _residual(self.cost, self.matrix.T, y)
+            if len(x):
+                status = highs.getBasis().col_status
+                at_lower = np.array([each == _LOWER for each in status])
+                at_upper = np.array([each == _UPPER for each in status])
+                broken = float(np.concatenate([low, -high, np.abs(left), [0.0]]).max())
+                # Only at the upper end may a reduced cost be negative, only at the lower end positive.
+                signs = np.maximum(np.where(at_upper, 0.0, -reduced), np.where(at_lower, 0.0, reduced))
+                wrong = float(np.where(self.lower == self.upper, 0.0, signs).max(initial=0.0))
+                if max(broken, wrong) < smallest:
+                    smallest = max(broken, wrong)
+                    values = np.where(at_upper, self.upper, np.where(at_lower, self.lower, _add(x)))
+                    best = values, _add(y)
+                if smallest <= _EXACT:
+                    break
+                magnify = min(float(_power(broken)), magnify * _MAGNIFY)
+                magnify_dual = min(float(_power(wrong)), magnify_dual * _MAGNIFY)
+            highs.changeColsBounds(n, columns, magnify * low, magnify * high)
+            for j, value in enumerate(magnify * left):
+                highs.changeRowBounds(j, value, value)
+            highs.changeColsCost(n, columns, magnify_dual * reduced)
+            if not _run(highs):
+                break
+            solution = highs.getSolution()
+            x = np.vstack([x, np.array(solution.col_value) / magnify])
+            y = np.vstack([y, np.array(solution.row_dual) / magnify_dual])
+        return best
+
+    def _model(self) -> highspy.Highs:
+        n, R = self.matrix.shape
+        lp = highspy.HighsLp()
+        lp.num_col_, lp.num_row_ = n, R
+        lp.sense_ = highspy.ObjSense.kMinimize
+        lp.col_cost_, lp.col_lower_, lp.col_upper_ = self.cost, self.lower, self.upper
+        lp.row_lower_, lp.row_upper_ = np.zeros(R), np.zeros(R)
+        lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+        lp.a_matrix_.start_ = (np.arange(n + 1) * R).astype(np.int32)
+        lp.a_matrix_.index_ = np.tile(np.arange(R), n).astype(np.int32)
+        lp.a_matrix_.value_ = self.matrix.ravel()
+        highs = highspy.Highs()  # type: ignore[no-untyped-call]
+        highs.silent()
+        for option, value in _OPTIONS.items():
+            highs.setOptionValue(option, value)
+        highs.setOptionValue("simplex_iteration_limit", _ITERATIONS * (n + R))  # it may go round in circles
+        highs.passModel(lp)
+        return highs
+
+
+def _run(highs: highspy.Highs) -> bool:
+    """Run HiGHS from where it is, or from nothing if that fails; whether there is an answer."""
+    for _ in range(2):
+        highs.run()
+        solution = highs.getSolution()
+        if highs.getModelStatus() in _USABLE and solution.value_valid and solution.dual_valid:
+            return True
+        highs.clearSolver()
+    return False
+
+
+def _power(size: NDArray[np.float64] | float) -> Vector:
+    """Powers of two that bring numbers to size 1, and 1 for those that are 0."""
+    exponent = np.where(size > 0, np.frexp(size)[1], 0)
+    return np.asarray(np.ldexp(1.0, -exponent))
+
+
+def _add(terms: NDArray[np.float64]) -> Vector:
+    """Sums of columns, rounded once."""
+    return np.array([math.fsum(column) for column in terms.T])
+
+
+def _residual(base: Vector, matrix: NDArray[np.float64], terms: NDArray[np.float64]) -> Vector:
+    """Take x^T matrix from base, x being the sum of terms, rounded once."""
+    left = np.empty_like(base)
+    for j in range(len(base)):
+        products = [part.ravel() for part in _product(matrix[:, j], terms)]
+        left[j] = math.fsum([base[j], *-products[0], *-products[1]])
+    return left
+
+
+def _product(a: Vector, b: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Products of numbers and their rounding errors (Dekker 1971)."""
+    product = a * b
+    (a_high, a_low), (b_high, b_low) = (_halves(each) for each in (a, b))
+    return product, ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
+
+
+def _halves(a: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    scaled = _SPLIT * a
+    high = scaled - (scaled - a)
+    return high, a - high
