@@ -8,13 +8,8 @@ from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from evenhand.charts.colours import Look
+from evenhand.charts.drawing import alt, shown_offline
 from evenhand.charts.records import Row
-from evenhand.exceptions import MissingExtraError
-
-try:
-    import altair as alt
-except ImportError:
-    raise MissingExtraError("altair", "report") from None
 
 if TYPE_CHECKING:
     from altair.typing import ChartType
@@ -190,7 +185,8 @@ def finished(
     Returns
     -------
     altair chart
-        On transparent paper; ``usermeta`` has the colour of the paper that it is made for.
+        On transparent paper; ``usermeta`` has the colour of the paper that it is made for. A notebook shows
+        it as a picture, without a network.
     """
     # One call: each one copies the whole chart, data included.
     dressed: ChartType = chart.properties(
@@ -199,7 +195,7 @@ def finished(
         usermeta={"paper": look.paper},
         config=_config(look),
     )
-    return dressed
+    return shown_offline(dressed)
 
 
 def _config(look: Look) -> alt.Config:
