@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import html
 import re
+import unicodedata
 
 __all__ = ["fitted", "width"]
 
@@ -37,8 +38,8 @@ _TEXT = re.compile(r"<text((?:[^>]*[^>/])?)>(.*?)</text>", re.DOTALL)  # not <te
 _PART = re.compile(r"<tspan([^>]*)>([^<]*)</tspan>")
 
 
-def width(text: str, size: float, *, bold: bool = False) -> float | None:
-    """Width of a text in Arial, or None if it has letters whose width is not known here.
+def width(text: str, size: float, *, bold: bool = False) -> float:
+    """Width of a text in Arial; letters that Arial may lack are taken to be as wide as they mostly are.
 
     Parameters
     ----------
@@ -49,22 +50,25 @@ def width(text: str, size: float, *, bold: bool = False) -> float | None:
 
     Returns
     -------
-    float or None
+    float
 
     Examples
     --------
     >>> round(width("race=White", 12), 1), width("女", 12)
-    (61.0, None)
+    (61.0, 12.0)
     """
-    table = _BOLD if bold else _REGULAR
-    total = 0
-    for letter in text:
-        place = ord(letter) - _FIRST
-        found = table[place] if 0 <= place < len(table) else _OTHERS.get(letter)
-        if found is None:
-            return None
-        total += found
-    return total * size / 1000
+    return sum(_letter(letter, _BOLD if bold else _REGULAR) for letter in text) * size / 1000
+
+
+def _letter(letter: str, table: tuple[int, ...]) -> int:
+    place = ord(letter) - _FIRST
+    if 0 <= place < len(table):
+        return table[place]
+    if letter in _OTHERS:
+        return _OTHERS[letter]
+    if unicodedata.category(letter) in ("Mn", "Me", "Cf"):  # on top of the letter before, or not seen
+        return 0
+    return 1000 if unicodedata.east_asian_width(letter) in "WF" else 600
 
 
 def fitted(svg: str) -> str:
