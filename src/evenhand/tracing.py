@@ -276,12 +276,13 @@ def _apart(constraint: Constraint, rates: CellRates) -> float:
     return max(one.difference if one.measure == "difference" else 1 - one.ratio for one in found)
 
 
-def _expected(constraint: Constraint, rates: CellRates) -> dict[str, float]:
+def _expected(constraint: Constraint, rates: CellRates, slack: float) -> dict[str, float]:
     """What the posteriors expect of test rows; nothing if differences and ratios are asked for together."""
     measures = {notion.compares_by for notion in constraint.notions}
     if len(measures) > 1:
         return {}
-    apart, ratio = _apart(constraint, rates), measures == {"ratio"}
+    # Where nobody or everybody is selected, the quotient of what is left is one of rounding errors.
+    apart, ratio = min(_apart(constraint, rates), slack), measures == {"ratio"}
     return {
         "expected_accuracy": 1 - 2 * rates.risk(),
         "expected_disparity": 1 - apart if ratio else apart,
@@ -318,7 +319,7 @@ def _solved_curve(
             prices={row: abs(price) for row, price in solution.shadow_prices.items()},
             risk=solution.certificate.objective,
             bound=solution.certificate.bound,
-            **_expected(rows.constraint, solution.rates),
+            **_expected(rows.constraint, solution.rates, slacks[k]),
             rules=(rule,),
             aware=known,
         )

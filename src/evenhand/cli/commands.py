@@ -370,7 +370,7 @@ def verify(model: Path, /, *, data: Path | None = None, as_json: Json = False) -
 
 @app.command
 def demo(*, out: Path | None = None, force: Flag = False) -> int:
-    """Tell the whole story on bundled census data, in about half a minute and offline.
+    """Tell the whole story on bundled census data, offline.
 
     Parameters
     ----------
