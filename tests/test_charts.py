@@ -12,6 +12,7 @@ import pytest
 import evenhand as eh
 from evenhand import charts
 from evenhand.charts.colours import _LOOKS, contrast, legible, mixed
+from evenhand.charts.lettering import width
 from evenhand.charts.placement import placed
 from evenhand.charts.records import plain_text, shortened, shown_groups
 from evenhand.exceptions import InputError, MissingExtraError
@@ -233,6 +234,27 @@ def test_everyone_alone_is_drawn_as_a_group():
     assert "0.200 (everyone)" in chart.description
 
 
+def test_the_line_is_what_is_expected_and_test_points_are_not_joined():
+    counted = [(0.0, 0.80, 0.02), (0.1, 0.83, 0.09), (0.2, 0.82, 0.07)]  # comes back on itself
+    records = [
+        {"curve": "blind", "tolerance": t, "accuracy": accuracy, "disparity": disparity}
+        | {"expected_accuracy": 0.8 + t / 5, "expected_disparity": t}
+        for t, accuracy, disparity in counted
+    ]
+    trained = [{"curve": "trained", "tolerance": 0.1, "accuracy": 0.81, "disparity": 0.1}]
+    chart = charts.frontier_chart([*records, *trained])
+    lines, dots = (
+        [row for layer in chart.layer if layer.mark.type == kind for row in layer.data.values]
+        for kind in ("line", "point")
+    )
+    assert [row["disparity"] for row in lines] == [0, 0.1, 0.2]
+    assert [row["accuracy"] for row in lines] == pytest.approx([0.8, 0.82, 0.84])
+    assert {row["curve"] for row in dots} == {"blind", "trained"}
+    assert [row["disparity"] for row in dots if row["curve"] == "blind"] == [0.02, 0.09, 0.07]
+    assert "Lines: the best for each tolerance" in " ".join(chart.title.subtitle)
+    assert "Lines:" not in " ".join(charts.frontier_chart(trained).title.subtitle)
+
+
 def test_long_curves_have_few_bars_and_both_ends():
     chart = charts.frontier_chart(frontier([]))
     bars = next(iter(chart.to_dict()["datasets"].values()))
@@ -256,6 +278,12 @@ def test_a_sum_of_prices_with_a_missing_part_is_missing():
     records[0]["price"] = None
     together = [row for row in rows_of(charts.prices_chart(records)) if row["group"].startswith("4 other")]
     assert [row["price"] for row in together if row["tolerance"] == 0.0] == [None]
+
+
+def test_prices_of_one_name_at_one_tolerance_are_one_price():
+    chart = charts.prices_chart([*prices(["F"]), *prices(["F"])])
+    found = [(row["tolerance"], row["price"]) for row in chart.layer[0].data.values]
+    assert found == [(t / 100, pytest.approx(2 * (4 - t) / 1000)) for t in range(5)]
 
 
 def test_groups_that_never_bind_are_only_counted():
@@ -325,6 +353,29 @@ def test_colours_stand_out_and_numbers_on_them_can_be_read(look):
         for k in range(11):
             behind = mixed(look.diverging[1], end, k / 10)
             assert contrast(legible(behind), behind) >= 4.5
+
+
+@pytest.mark.parametrize("name", ["race=White, sex=Female", "W" * 20, "i" * 30, "a-b (c) [d] 0.25 % …"])
+def test_text_is_as_wide_as_the_layout_takes_it_to_be(name):
+    chart = charts.changed_chart([{"group": name, "up": 1, "down": 1, "same": 1}])
+    svg = charts.to_svg(chart)
+    left = float(re.search(r"translate\(([\d.]+),", svg)[1])  # padding 12, label, gap 8
+    [wide] = re.findall(rf'textLength="([\d.]+)"[^>]*>{re.escape(name)}</text>', svg)
+    assert left - 20 == pytest.approx(float(wide), abs=1.5)
+    assert float(wide) == pytest.approx(width(name, 12), abs=0.06)
+
+
+def test_every_text_of_a_picture_has_its_width():
+    svg = charts.to_svg(charts.rates_chart(rates(ODD)))
+    texts = re.findall(r"<text[^>]*[^/]>", svg)
+    assert len(texts) > 20
+    assert all("textLength" in text for text in texts)
+
+
+def test_letters_of_other_scripts_have_a_width():
+    assert width("e\u0301", 10) == width("e", 10)
+    assert width("\u5973", 10) == 10
+    assert width("\u05e2", 10) == 6
 
 
 def test_names_beside_points_do_not_hide_each_other():

@@ -207,7 +207,12 @@ def test_the_frontier_of_a_file(capsys, tmp_path):
     code, out, _ = run(capsys, *asked, "--aware", "--out", tmp_path / "f.html")
     assert code == 0
     assert out.count("tolerance  accuracy") == 2
-    assert 'id="tolerance"' in (tmp_path / "f.html").read_text("utf-8")
+    page = (tmp_path / "f.html").read_text("utf-8")
+    assert 'id="tolerance"' in page
+    assert "of 6 tolerances, blind certainly satisfies" in page
+    # The curve comes first.
+    assert page.index('id="frontier"') < page.index("<table") < page.index("<details>")
+    assert "tables: the blind classifier of tolerance 0." in page
     code, _, err = run(capsys, *asked[:2], "--target", "labels", "--sensitive", "sex")
     assert code == FAILED
     assert "did you mean 'label'?" in err

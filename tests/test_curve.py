@@ -52,6 +52,31 @@ def test_risk_is_convex_in_the_tolerance_and_never_below_its_bound():
     assert gaps.max() < 1e-3
 
 
+def test_what_the_posteriors_expect_goes_one_way():
+    for point in BLIND.points:
+        assert point.expected_accuracy == pytest.approx(1 - 2 * point.risk, abs=1e-9)
+        assert point.expected_disparity <= point.tolerance
+    expected = np.array([(p.expected_disparity, p.expected_accuracy) for p in BLIND.points])
+    assert (np.diff(expected, axis=0) >= -1e-9).all()
+    chart = BLIND.plot()
+    [line] = [layer.data.values for layer in chart.layer if layer.mark.type == "line"]
+    assert [row["disparity"] for row in line] == expected[:, 0].tolist()
+
+
+def test_nothing_is_expected_where_the_measures_differ_or_nothing_was_solved():
+    both = post(PARITY & eh.EqualOpportunity(ratio=0.8), aware=True)
+    assert math.isnan(drawn(both, tolerances=2).points[0].expected_accuracy)
+    ratio = drawn(post(eh.DemographicParity(ratio=0.8), aware=True), tolerances=[0.7, 1.0])
+    found = [point.expected_disparity for point in ratio.points]
+    assert found == pytest.approx([1.0, 0.7], abs=1e-9)
+
+
+def test_results_are_short_when_they_are_shown():
+    assert len(repr(BLIND)) < 200
+    assert len(repr(BLIND.points[0])) < 200
+    assert "50 points" in repr(BLIND)
+
+
 def test_a_mixture_is_as_near_to_the_optimum_as_it_says():
     for k in (1, 2, 3, 6, 21):
         point = BLIND.points[k]

@@ -8,7 +8,8 @@ from sklearn.linear_model import LogisticRegression
 import evenhand as eh
 from evenhand.datasets import GaussianProblem
 from evenhand.report.contents import contents
-from evenhand.report.page import render
+from evenhand.report.page import _prices, render
+from evenhand.solver.certificate import small
 
 PROBLEM = GaussianProblem.random(levels=(2, 2), seed=2)
 TRAIN, TEST = PROBLEM.sample(3000, seed=0), PROBLEM.sample(2000, seed=1)
@@ -89,6 +90,62 @@ def test_every_kind_of_model_has_a_page(aware, tmp_path):
         assert ("post-processing" if kind is eh.FairPostprocessor else "in-processing") in page
         assert ("; this one has" in page) == (kind is eh.FairPostprocessor)
         assert ("what it attains is counted" in page) == (kind is eh.FairInprocessor)
+
+
+def test_a_gap_within_rounding_is_told_as_such(model, tmp_path):
+    audit = eh.audit(TEST.y, decided(model), TEST.sensitive, constraint=PARITY)
+    page = eh.write_report(tmp_path / "r.html", audit, model=model).read_text("utf-8")
+    [told] = re.findall(r"a gap of ([^ ]+)\. It is off that requirement by ([^ ]+) at most", page)
+    assert told == ("&lt;1e-12", "&lt;1e-12")
+    assert small(-5.6e-17) == "<1e-12"
+    assert small(2.5e-7) == "2.5e-07"
+
+
+def test_two_notions_have_a_price_each_at_every_tolerance():
+    both = eh.DemographicParity(difference=0.05) & eh.EqualOpportunity(difference=0.05)
+    blind = eh.FairPostprocessor(LogisticRegression(), both, cv=2)
+    curve = eh.frontier(blind, TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive, tolerances=6)
+    shown = contents(eh.audit(TEST.y, TEST.y, TEST.sensitive), frontier=curve, title="", data="")
+    rows = list(_prices(shown["frontier"], "fair"))
+    places = [(row["group"], row["tolerance"]) for row in rows]
+    assert len(set(places)) == len(places)
+    assert {name.rsplit(" (")[-1] for name, _ in places} == {"selection rate)", "true-positive rate)"}
+    assert {len([1 for name, _ in places if name == one]) for one, _ in places} == {6}
+    total = sum(row["price"] for row in rows if row["tolerance"] == curve.points[0].tolerance)
+    assert total == pytest.approx(curve.points[0].price)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "words"),
+    [
+        ("satisfied", "Demographic parity within 0.9 holds on 2,000 rows: the largest difference is 0."),
+        ("violated", "Demographic parity within 0.001 is violated on 2,000 rows"),
+        ("insufficient evidence", "Whether demographic parity within 0.15 holds cannot be told from 2,000"),
+    ],
+)
+def test_the_summary_tells_verdicts_with_their_evidence(verdict, words):
+    tolerance = float(re.search(r"within ([\d.]+)", words)[1])
+    decisions = (TEST.X[:, 0] > 0).astype(int)
+    value = eh.audit(TEST.y, decisions, TEST.sensitive)["demographic parity"].value
+    tolerance = value if verdict == "insufficient evidence" else tolerance
+    parity = eh.DemographicParity(difference=tolerance)
+    shown = contents(eh.audit(TEST.y, decisions, TEST.sensitive, constraint=parity), title="", data="")
+    told = {one["about"]: one["text"] for one in shown["summary"]}
+    assert shown["comparisons"][0]["verdict"] == verdict
+    assert told["What holds"].startswith(words.replace("0.15", f"{tolerance:g}"))
+    assert told["Accuracy"].startswith("Accuracy is 0.")
+
+
+def test_the_summary_of_decisions_without_labels_or_tolerance():
+    shown = contents(eh.audit(None, TEST.y, TEST.sensitive), title="", data="")
+    asked, holds, cost = (one["text"] for one in shown["summary"])
+    assert asked.startswith("No tolerance")
+    assert holds.startswith(
+        "No verdict was asked for; by demographic parity, groups differ from everyone by up to 0."
+    )
+    assert cost == "Without labels, accuracy is not known."
+    rule = [one for one in shown["comparisons"] if one["notion"] == "four-fifths rule"]
+    assert all(one["beside"].startswith("the interval ") and not one["asked"] for one in rule)
 
 
 def test_a_promise_is_told(tmp_path):

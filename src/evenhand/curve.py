@@ -10,6 +10,7 @@ from typing import Any, Literal
 from evenhand.auditing.comparison import Comparison
 from evenhand.auditing.findings import Finding, Rate, find
 from evenhand.auditing.tally import Tally
+from evenhand.notebook import MOST_ROWS, html_table, picture_or_nothing
 from evenhand.notions import Constraint
 from evenhand.rows import RowName
 from evenhand.rule import Rule
@@ -27,6 +28,8 @@ _NUMBERS = (
     "disparity",
     "disparity_low",
     "disparity_high",
+    "expected_accuracy",
+    "expected_disparity",
     "price",
     "risk",
     "gap",
@@ -54,6 +57,8 @@ class Point:
         By how much a unit of tolerance would lower the risk, by row of the requirement; 0 if none does.
     risk, bound : float
         As the posteriors have it: the risk, and one that no fair classifier goes below. NaN if unknown.
+    expected_accuracy, expected_disparity : float
+        As the posteriors have it: what the test rows are expected to show. NaN if unknown.
     rules : tuple of Rule
         The rule of a post-processed classifier, or the two that a coin chooses between.
     aware : bool
@@ -68,8 +73,15 @@ class Point:
     prices: Mapping[RowName, float]
     risk: float = math.nan
     bound: float = math.nan
+    expected_accuracy: float = math.nan
+    expected_disparity: float = math.nan
     rules: tuple[Rule, ...] = ()
     aware: bool = False
+
+    def __repr__(self) -> str:
+        made = "" if self.tolerance is None else f" at tolerance {self.tolerance:.4g}"
+        found = f"accuracy {_told(self.accuracy)}, disparity {_told(self.comparison)}"
+        return f"<Point of {self.curve!r}{made}: {found}>"
 
     @property
     def origin(self) -> Literal["solved", "mixture", "trained", "given"]:
@@ -145,6 +157,11 @@ class Frontier:
         """How groups are compared."""
         return self.points[0].comparison.measure
 
+    @property
+    def notions(self) -> str:
+        """What is compared, in words; of several notions, the one that is furthest from its tolerance is."""
+        return " or ".join(dict.fromkeys(notion.label for notion in self.constraint.notions))
+
     def curve(self, name: str) -> tuple[Point, ...]:
         """Give the points of one curve."""
         return tuple(point for point in self.points if point.curve == name)
@@ -165,6 +182,8 @@ class Frontier:
                 "disparity": worst.value,
                 "disparity_low": worst.low,
                 "disparity_high": worst.high,
+                "expected_accuracy": point.expected_accuracy,
+                "expected_disparity": point.expected_disparity,
                 "group": None if worst.group is None else str(worst.group),
                 "verdict": worst.verdict,
                 "price": point.price,
@@ -182,6 +201,7 @@ class Frontier:
                 "curve": point.curve,
                 "tolerance": point.tolerance,
                 "group": str(name.group),
+                "notion": name.notion,
                 "statistic": name.statistic,
                 "price": 0.02 * price,
             }
@@ -218,17 +238,44 @@ class Frontier:
         }
 
     def plot(self) -> Any:
-        """Draw the curves, an Altair chart.
+        """Draw the curves. A notebook shows the chart as a picture, without a network.
 
         Returns
         -------
-        altair.Chart
+        altair.LayerChart
         """
         from evenhand.charts import frontier_chart  # noqa: PLC0415  (needs an extra)
 
-        return frontier_chart(
-            **chart_arguments(self.records(), self.measure, self.points[0].comparison.notion)
-        )
+        arguments = chart_arguments(self.records(), self.measure, self.notions)
+        return frontier_chart(**arguments, confidence=self.confidence)
+
+    def __repr__(self) -> str:
+        names = ", ".join(dict.fromkeys(point.curve for point in (*self.points, *self.others)))
+        told = f"{len(self.points):,} points" + ("" if self.complete else ", interrupted")
+        return f"<Frontier of {self.constraint!r}: {told}; {names}; {self.n_rows:,} test rows>"
+
+    def _repr_html_(self) -> str:
+        headings = ["curve", "tolerance", "accuracy", "disparity", "verdict"]
+        names = dict.fromkeys(point.curve for point in self.points)
+        few = max(2, MOST_ROWS // (len(names) + 1))
+        chosen = [point for name in names for point in _spread(self.curve(name), few)]
+        rows = [
+            (
+                point.curve,
+                "" if point.tolerance is None else f"{point.tolerance:.4g}",
+                _told(point.accuracy),
+                _told(point.comparison),
+                point.comparison.verdict or "",
+            )
+            for point in (*chosen, *self.others)
+        ]
+        told = f"{self.constraint!r} on {self.n_rows:,} test rows; intervals: {self.confidence:.0%}."
+        return html_table(headings, rows, caption=told) + picture_or_nothing(self._svg)
+
+    def _svg(self) -> str:
+        from evenhand.charts import to_svg  # noqa: PLC0415  (needs an extra)
+
+        return to_svg(self.plot())
 
     def __str__(self) -> str:
         lines = [f"{self.constraint!r} on {self.n_rows:,} test rows; intervals: {self.confidence:.0%}."]
@@ -259,6 +306,7 @@ def chart_arguments(records: list[dict[str, Any]], measure: str, notion: str) ->
                     ("disparity", "disparity"),
                     ("disparity_low", "disparity_high"),
                     ("disparity_high", "disparity_low"),
+                    ("expected_disparity", "expected_disparity"),
                 )
             },
             "tolerance": None if record["tolerance"] is None else 1 - record["tolerance"],
@@ -266,6 +314,16 @@ def chart_arguments(records: list[dict[str, Any]], measure: str, notion: str) ->
         for record in records
     ]
     return {"records": turned, "x_title": f"1 minus mean ratio, {notion}"}
+
+
+def _told(rate: Rate | Comparison) -> str:
+    return f"{rate.value:.4f} [{rate.low:.4f}, {rate.high:.4f}]"
+
+
+def _spread(points: tuple[Point, ...], most: int) -> list[Point]:
+    """A few points, evenly spread, both ends included."""
+    places = {round(k * (len(points) - 1) / (most - 1)) for k in range(most)}
+    return [points[k] for k in sorted(places)]
 
 
 def _known(value: Any) -> Any:
@@ -276,7 +334,6 @@ def _line(point: Point) -> str:
     tolerance = "" if point.tolerance is None else f"{point.tolerance:.4f}"
     accuracy, worst = point.accuracy, point.comparison
     return (
-        f"{tolerance:<9}  {accuracy.value:.4f} [{accuracy.low:.4f}, {accuracy.high:.4f}]  "
-        f"{worst.value:.4f} [{worst.low:.4f}, {worst.high:.4f}]  "
-        f"{point.price:.4f} {worst.verdict or ''}{' (mixture)' if point.origin == 'mixture' else ''}".rstrip()
+        f"{tolerance:<9}  {_told(accuracy)}  {_told(worst)}  {point.price:.4f} "
+        f"{worst.verdict or ''}{' (mixture)' if point.origin == 'mixture' else ''}".rstrip()
     )

@@ -19,6 +19,7 @@ from evenhand.groups import GroupName
 from evenhand.notions import DemographicParity
 from evenhand.postprocess import FairPostprocessor
 from evenhand.report.page import write_report
+from evenhand.solver.certificate import small
 from evenhand.tabular import TabularClassifier
 from evenhand.tracing import frontier
 
@@ -132,8 +133,7 @@ def _comparison(points: list[Point]) -> Table:
     for point in points:
         proof: list[str] = []
         if point.tolerance is not None:
-            gap = max(0.0, point.risk - point.bound)
-            proof = [f"{point.risk:.5f}", f"{point.bound:.5f}", f"{gap:.0e}" if gap > 1e-12 else "<1e-12"]
+            proof = [f"{point.risk:.5f}", f"{point.bound:.5f}", small(point.risk - point.bound)]
         table.add_row(_name(point), _interval(point.accuracy), _interval(point.comparison), *proof)
     return table
 

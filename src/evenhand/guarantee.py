@@ -12,6 +12,7 @@ their number either.
 
 from __future__ import annotations
 
+import html
 import math
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,6 +24,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from evenhand.exceptions import InputError, PromiseWarning
+from evenhand.notebook import html_table
 from evenhand.notions import Constraint, Notion
 from evenhand.rates import CellRates
 from evenhand.rows import RowName
@@ -122,6 +124,29 @@ class Promise:
     def needed(self) -> dict[RowName, int]:
         """Rows that would be needed in each group that did not pass."""
         return {test.name: test.needed for test in self.tests if test.needed is not None}
+
+    def __repr__(self) -> str:
+        passed = sum(test.passed for test in self.tests)
+        return (
+            f"<Promise {'holds' if self.holds else 'does not hold'}: {self.constraint!r}, confidence "
+            f"{self.confidence:g}; {passed} of {len(self.tests)} tests passed on {self.n_rows:,} rows>"
+        )
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (
+                test.name,
+                f"{test.n:,}",
+                f"{test.value:.4f}",
+                f"{test.rest:.4f}",
+                f"{test.p_value:.3g}",
+                "yes" if test.passed else "no",
+                "" if test.needed is None else f"{test.needed:,}",
+            )
+            for test in sorted(self.tests, key=lambda test: test.passed)
+        ]
+        headings = ["test", "rows", "group", "others", "p-value", "passed", "rows needed"]
+        return f"<p>{html.escape(str(self))}</p>{html_table(headings, rows)}"
 
     def __str__(self) -> str:
         tested = f"tested on {self.n_rows:,} rows kept back"

@@ -29,7 +29,7 @@ from evenhand.rows import RowName
 from evenhand.rule import written_out
 from evenhand.scores import GroupedScores
 from evenhand.solution import error_prices
-from evenhand.solver.certificate import Certificate
+from evenhand.solver.certificate import Certificate, small
 from evenhand.ties import settle_ties
 
 __all__ = ["TOLERANCE", "Claim", "Proof", "claimed", "prove", "recompute"]
@@ -116,9 +116,8 @@ class Claim:
         else:
             said = (
                 f"no classifier that satisfies {self.requirement!r} on these posteriors has a "
-                f"{self.risk_name} below {self.bound:.6f}; this one has {self.risk:.6f}, which is "
-                f"{max(self.risk - self.bound, 0.0):.1e} more, and is off the requirement by "
-                f"{self.violation:.1e}"
+                f"{self.risk_name} below {self.bound:.6f}; this one has {self.risk:.6f}, a gap of "
+                f"{small(self.risk - self.bound)}, and is off the requirement by {small(self.violation)}"
             )
         tighter = (
             f". That requirement is tighter than what was asked for, {self.asked!r}, so that a promise can "

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenhand.groups import GroupName
+from evenhand.notebook import MOST_ROWS, html_table
 
-__all__ = ["RowName", "Rows"]
+__all__ = ["ByRow", "RowName", "Rows"]
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,32 @@ class RowName:
 
     def __str__(self) -> str:
         return f"{self.notion}, {self.statistic}: {self.group}"
+
+
+class ByRow(dict[RowName, float]):
+    """A number for each row of a requirement, such as its multiplier or its shadow price.
+
+    A dict that is short when it is shown: the largest numbers first.
+
+    Examples
+    --------
+    >>> name = RowName("demographic parity", "selection rate", GroupName(("sex",), ("F",)))
+    >>> ByRow({name: -0.25})
+    demographic parity, selection rate: sex=F  -0.25
+    """
+
+    def _largest(self) -> list[tuple[str, str]]:
+        ordered = sorted(self.items(), key=lambda item: -abs(item[1]))
+        return [(str(name), f"{number + 0.0:.6g}") for name, number in ordered]
+
+    def __repr__(self) -> str:
+        told = self._largest()
+        lines = [f"{name}  {number}" for name, number in told[:MOST_ROWS]]
+        more = len(told) - len(lines)
+        return "\n".join([*lines, *([f"and {more:,} more"] if more else [])]) or "{}"
+
+    def _repr_html_(self) -> str:
+        return html_table(["requirement", "value"], self._largest())
 
 
 @dataclass(frozen=True, eq=False)

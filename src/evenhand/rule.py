@@ -14,6 +14,7 @@ from scipy.spatial import KDTree
 
 from evenhand.columns import blocks
 from evenhand.exceptions import InputError
+from evenhand.notebook import html_table
 from evenhand.scores import GroupedScores
 from evenhand.solver.oracle import ROUNDING
 from evenhand.solver.thresholds import Steps
@@ -76,6 +77,15 @@ class Rule:
         for array in (self.table, self.atoms, self.chances):
             if array is not None:
                 array.flags.writeable = False
+
+    def __repr__(self) -> str:
+        at_random = "" if self.atoms is None else f", {len(self.atoms):,} boundary atoms"
+        return f"<Rule for {len(self.table):,} groups{', which are known' if self.steps else ''}{at_random}>"
+
+    def _repr_html_(self) -> str:
+        rows = [(m, *(f"{weight:+.4f}" for weight in pair)) for m, pair in enumerate(self.table)]
+        told = "Decide 1 where the sum of weight times P(group, label | x) is positive."
+        return html_table(["group", "label 0", "label 1"], rows, caption=told)
 
     def decision(self, posteriors: NDArray[Any] | GroupedScores) -> NDArray[np.float64]:
         """H of each row.

@@ -24,7 +24,7 @@ from evenhand.infeasible import refuse_infeasible
 from evenhand.measurement import NOBODY
 from evenhand.notions import Constraint
 from evenhand.rates import CellRates
-from evenhand.rows import RowName, Rows
+from evenhand.rows import ByRow, RowName, Rows
 from evenhand.rule import Rule, written_out
 from evenhand.scores import GroupedScores
 from evenhand.solver.certificate import Certificate, certify
@@ -74,6 +74,9 @@ class Solution:
     rates: CellRates
     certificate: Certificate
     rows: Rows
+
+    def __repr__(self) -> str:
+        return f"<Solution for {len(self.selection):,} rows of data: {self.certificate!r}>"
 
 
 def solve(
@@ -258,7 +261,7 @@ class Task:
 
     def _solution(self, optimum: Optimum) -> Solution:
         rates = CellRates(self.groups, self.masses, _selected(optimum.totals.sums, self.masses))
-        names = dict(zip(self.rows.names, (self.unit * optimum.multipliers).tolist(), strict=True))
+        names = ByRow(zip(self.rows.names, (self.unit * optimum.multipliers).tolist(), strict=True))
         table = self.problem.direction(optimum.multipliers).reshape(self.masses.shape)
         rule = _rule(table, self.posteriors, optimum)
         rule = replace(rule, table=self.unit * table, unit=self.unit, reach=self.unit * rule.reach)
@@ -375,7 +378,7 @@ def _multipliers(start: Solution, rows: Rows) -> Vector:
 
 def _shadow_prices(
     constraint: Constraint, rates: CellRates, rows: Rows, multipliers: Mapping[RowName, float]
-) -> dict[RowName, float]:
+) -> ByRow:
     """-lambda times the slope, in the tolerance, of the row's distance from the bound that holds it.
 
     A row and its bounds are linear in the tolerance, so that the slope is the difference between tolerances 1
@@ -387,7 +390,7 @@ def _shadow_prices(
     lam = np.array([multipliers[name] for name in rows.names])
     value = one.values(rates.rates) - zero.values(rates.rates)
     held = np.where(lam > 0, one.lo - zero.lo, one.hi - zero.hi)
-    return dict(zip(rows.names, (-lam * (value - held) + 0.0).tolist(), strict=True))
+    return ByRow(zip(rows.names, (-lam * (value - held) + 0.0).tolist(), strict=True))
 
 
 def _rule(table: NDArray[np.float64], posteriors: NDArray[Any] | GroupedScores, optimum: Optimum) -> Rule:

@@ -38,7 +38,7 @@ from evenhand.posteriors import (
 )
 from evenhand.postprocess import FairPostprocessor
 from evenhand.rates import CellRates
-from evenhand.rows import RowName, Rows
+from evenhand.rows import ByRow, RowName, Rows
 from evenhand.rule import Rule
 from evenhand.search import DualAscent, GridSearch, Trial
 from evenhand.solver.certificate import Certificate
@@ -173,7 +173,8 @@ def _decode(value: Any, parts: list[Any]) -> Any:  # noqa: PLR0911
     if tag in simple:
         return simple[tag](_decode(item, parts) for item in content)
     if tag == "dict":
-        return {_decode(key, parts): _decode(item, parts) for key, item in content}
+        found = {_decode(key, parts): _decode(item, parts) for key, item in content}
+        return ByRow(found) if found and all(isinstance(key, RowName) for key in found) else found
     if tag == "part":
         return parts[content]
     if tag == "float":

@@ -306,9 +306,27 @@ def _slacks(
         return sorted(1 - float(value) if ratio else float(value) for value in tolerances)
     default = _POINTS if isinstance(classifier, FairPostprocessor) else _TRAININGS
     plain = evidence.task(constraint.with_slack(1.0), classifier.cost).solve(tol=classifier.tol)
-    found = constraint.measure(plain.rates)
-    widest = max(one.difference if one.measure == "difference" else 1 - one.ratio for one in found)
+    widest = _apart(constraint, plain.rates)
     return [float(slack) for slack in np.linspace(0.0, max(widest, 1e-6), int(tolerances or default))]
+
+
+def _apart(constraint: Constraint, rates: CellRates) -> float:
+    """How far groups are from parity, by the notion that is the furthest from it."""
+    found = constraint.measure(rates)
+    return max(one.difference if one.measure == "difference" else 1 - one.ratio for one in found)
+
+
+def _expected(constraint: Constraint, rates: CellRates, slack: float) -> dict[str, float]:
+    """What the posteriors expect of test rows; nothing if differences and ratios are asked for together."""
+    measures = {notion.compares_by for notion in constraint.notions}
+    if len(measures) > 1:
+        return {}
+    # Where nobody or everybody is selected, the quotient of what is left is one of rounding errors.
+    apart, ratio = min(_apart(constraint, rates), slack), measures == {"ratio"}
+    return {
+        "expected_accuracy": 1 - 2 * rates.risk(),
+        "expected_disparity": 1 - apart if ratio else apart,
+    }
 
 
 def _solved_curve(
@@ -351,6 +369,7 @@ def _solved_curve(
             prices={row: abs(price) for row, price in solution.shadow_prices.items()},
             risk=solution.certificate.objective,
             bound=solution.certificate.bound,
+            **_expected(rows.constraint, solution.rates, slacks[k]),
             rules=(rule,),
             aware=known,
         )
@@ -380,7 +399,11 @@ def _mixed(rows: _Rows, slack: float, low: tuple[float, Point], high: tuple[floa
     )
     prices = {row: mean(price, second.prices.get(row, 0.0)) for row, price in first.prices.items()}
     risk = mean(first.risk, second.risk)
-    both = {"rules": (*first.rules, *second.rules), "aware": first.aware}
+    expected = {
+        name: mean(getattr(first, name), getattr(second, name))
+        for name in ("expected_accuracy", "expected_disparity")
+    }
+    both = {**expected, "rules": (*first.rules, *second.rules), "aware": first.aware}
     return rows.point(first.curve, slack, counted, prices=prices, risk=risk, bound=max(bounds), **both)
 
 

@@ -166,9 +166,10 @@ def test_the_slider_changes_the_numbers_and_they_are_the_librarys(opened, curve)
 
 
 def test_solved_points_are_drawn_on_the_curves_and_mixtures_explained(opened, curve):
-    solved = sum(point.origin == "solved" for point in curve.points)
-    assert opened.page.locator("#plot .knot").count() == solved == 10
-    assert "Dots on a curve are solved for; in between are mixtures" in opened.text("#explore")
+    chosen = curve.points[0].curve
+    solved = sum(point.origin == "solved" for point in curve.curve(chosen))
+    assert opened.page.locator("#plot .counted").count() == solved < len(curve.curve(chosen))
+    assert "the solved tolerances of the chosen curve" in opened.text("#explore")
 
 
 def numbers(text):
@@ -241,6 +242,101 @@ def test_the_data_island_is_what_the_library_says(opened, curve):
     island = json.loads(opened.page.evaluate("document.getElementById('data').textContent"))
     assert island["points"][0]["accuracy"] == curve.points[0].accuracy.value
     assert island["curves"] == ["blind", "aware"]
+
+
+WIDE = """() => [...document.querySelectorAll('table, img, svg, dl, p, figcaption')].filter((node) => {
+  const box = node.getBoundingClientRect(), around = node.closest('.scroll');
+  const edge = (around ?? node).getBoundingClientRect().right;
+  return box.right > window.innerWidth && edge > window.innerWidth;
+}).map((node) => node.outerHTML.slice(0, 80))"""
+OUTSIDE = """(root) => {
+  const box = root.getBoundingClientRect();
+  return [...root.querySelectorAll('text')].filter((text) => {
+    const at = text.getBoundingClientRect();
+    return at.left < box.left - 1 || at.right > box.right + 1
+      || at.top < box.top - 1 || at.bottom > box.bottom + 1;
+  }).map((text) => text.textContent);
+}"""
+DRAWN = """(source) => {
+  const parsed = new DOMParser().parseFromString(new TextDecoder().decode(
+    Uint8Array.from(atob(source.split(',')[1]), (c) => c.charCodeAt(0))), 'image/svg+xml');
+  const place = document.createElement('div');
+  place.append(document.importNode(parsed.documentElement, true));
+  document.body.append(place);
+  place.firstChild.style.maxWidth = 'none';
+  return place.firstChild;
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_nothing_is_wider_than_the_page_and_no_word_is_cut(browser, report, width, scheme):
+    seen = visit(browser, report, viewport={"width": width, "height": 900}, color_scheme=scheme)
+    page = seen.page
+    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate(WIDE) == []
+    moved = page.evaluate(
+        "[...document.querySelectorAll('.scroll')].map((e) => e.scrollWidth - e.clientWidth)"
+    )
+    assert max(moved) > 0 if width == 390 else max(moved) == 0
+    assert page.evaluate(f"({OUTSIDE})(document.getElementById('plot'))") == []
+    where = ("img", "src") if scheme == "light" else ("source", "srcset")
+    for picture in page.locator("picture").all():
+        source = picture.locator(where[0]).get_attribute(where[1])
+        drawn = page.evaluate_handle(DRAWN, source)
+        assert page.evaluate(OUTSIDE, drawn) == []
+    page.context.close()
+
+
+def test_the_page_begins_with_what_was_asked_what_holds_and_what_it_cost(opened):
+    page = opened.page
+    first = page.evaluate("document.querySelector('main').firstElementChild.querySelector('dl').className")
+    assert first == "summary"
+    assert page.locator(".summary dt").all_inner_texts() == ["What was asked", "What holds", "What it cost"]
+    asked, holds, cost = page.locator(".summary dd").all_inner_texts()
+    assert "no group differs from everyone by more than 0.05" in asked
+    assert "demographic parity within 0.05" in holds.lower()
+    assert cost.startswith("Accuracy was 0.")
+
+
+def test_what_nobody_asked_for_has_no_verdict(opened):
+    page = opened.page
+    rows = page.locator("section[aria-labelledby=further] tbody tr")
+    assert not page.locator("section[aria-labelledby=further] table").is_visible()
+    page.click("summary")
+    told = rows.all_inner_texts()
+    assert told
+    assert all("four-fifths rule" in text and "the interval" in text for text in told)
+    assert page.locator("section[aria-labelledby=further] .verdict").count() == 0
+    judged = page.locator("section[aria-labelledby=achieved] tbody th").all_inner_texts()
+    assert judged == ["demographic parity"]
+
+
+def test_the_line_of_the_plot_goes_one_way(opened):
+    for line in opened.page.locator("#plot polyline").all():
+        x, y = np.array([pair.split(",") for pair in line.get_attribute("points").split()], float).T
+        assert (np.diff(x) >= -1e-6).all()
+        assert (np.diff(y) <= 1e-6).all()
+    marks = [
+        float(text)
+        for text in opened.page.locator("#plot text").all_text_contents()
+        if re.match(r"-?0?\.?\d", text)
+    ]
+    assert len(marks) >= 6
+    assert all(len(f"{mark:g}") <= 5 for mark in marks)
+
+
+def test_a_page_about_a_curve_begins_with_the_curve(browser, curve, tmp_path):
+    audit = eh.audit(TEST.y, LogisticRegression().fit(TRAIN.X, TRAIN.y).predict(TEST.X), named(TEST))
+    page = eh.write_report(tmp_path / "curve.html", audit, frontier=curve)
+    seen = visit(browser, page)
+    headings = seen.page.locator("main h2").all_inner_texts()
+    assert headings[:3] == ["Summary", "The trade-off", "What happens to each group"]
+    assert "of 11 tolerances, blind certainly satisfies" in seen.text(".summary")
+    assert not seen.page.locator("section[aria-labelledby=further] table").is_visible()
+    assert seen.page.locator(".verdict").count() == 0
+    seen.page.context.close()
 
 
 def test_the_page_prints(opened):

@@ -10,12 +10,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
-from evenhand.auditing.comparison import Comparison
+from evenhand.auditing.comparison import FOUR_FIFTHS, Comparison
 from evenhand.auditing.findings import Finding, Pooled, Rate, Terms
-from evenhand.auditing.wording import group_name, page
+from evenhand.auditing.wording import estimate, group_name, page
 from evenhand.columns import show
 from evenhand.data import check_choice
 from evenhand.groups import GroupName
+from evenhand.notebook import MOST_ROWS, html_table, picture_or_nothing
 from evenhand.tables import Library, make_table
 
 __all__ = ["Audit"]
@@ -54,6 +55,54 @@ class Audit:
                 return found
         known = ", ".join(repr(name) for name in dict.fromkeys(part.notion for part in self.comparisons))
         raise KeyError(f"no notion {notion!r} here; there are {known}")
+
+    def __repr__(self) -> str:
+        everyone, first = self.groups[0], self.comparisons[0]
+        rows = "rows" if everyone.rows is None else f"{everyone.rows:,.0f} rows"
+        found = f"{first.notion}, {first.measure} {estimate(first.value, first.low, first.high)}"
+        verdict = "" if first.tolerance is None else f", {first.verdict}"
+        return f"<Audit of {rows} by {', '.join(map(show, self.terms.features))}: {found}{verdict}>"
+
+    def _repr_html_(self) -> str:
+        """Comparisons, rates of each group, and a picture of these."""
+        compared = [
+            (
+                f"{found.notion}, {found.measure}",
+                estimate(found.value, found.low, found.high),
+                "" if found.group is None else group_name(found.group),
+                "" if found.tolerance is None or found.notion == FOUR_FIFTHS else found.verdict,
+            )
+            for found in self.comparisons
+        ]
+        names = self.terms.rates
+        rates = [
+            (
+                group_name(group.group),
+                "left out" if group.rows is None else f"{group.rows:,.0f}",
+                *(
+                    "left out"
+                    if (rate := group.rates.get(name)) is None
+                    else estimate(rate.value, rate.low, rate.high)
+                    for name in names
+                ),
+            )
+            for group in self.groups
+        ]
+        return (
+            html_table(["how far groups are apart", "value", "set by", "verdict"], compared)
+            + html_table(["group", "rows", *names], rates)
+            + picture_or_nothing(self._svg)
+        )
+
+    def _svg(self) -> str:
+        from evenhand.charts import rates_chart, to_svg  # noqa: PLC0415  (needs an extra)
+
+        records = [
+            {"group": group_name(group.group), "quantity": name, **asdict(rate)}
+            for group in self.groups
+            for name, rate in group.rates.items()
+        ]
+        return to_svg(rates_chart(records, confidence=self.terms.confidence, max_groups=MOST_ROWS))
 
     def __str__(self) -> str:
         return page(self.terms, self.groups, self.comparisons)

@@ -20,7 +20,7 @@ from evenhand.charts.look import (
     table,
     text_over,
 )
-from evenhand.charts.placement import placed
+from evenhand.charts.placement import Pixel, placed
 from evenhand.charts.records import Row, known, read_records, shortened
 
 if TYPE_CHECKING:
@@ -30,8 +30,9 @@ __all__ = ["frontier_chart"]
 
 _WIDTH, _HEIGHT = 560, 380
 _UP, _ACROSS = ("accuracy_low", "accuracy_high"), ("disparity_low", "disparity_high")
+_EXPECTED = ("expected_accuracy", "expected_disparity")
 _MOST_BARS = 6
-"""Error bars per curve; further ones hide the curve."""
+"""Points with error bars per curve; further ones hide each other."""
 
 
 def frontier_chart(
@@ -43,15 +44,21 @@ def frontier_chart(
     title: str = "What fairness costs in accuracy",
     theme: Theme = "light",
 ) -> ChartType:
-    """Draw accuracy against disparity: curves over the tolerance, and other classifiers as points.
+    """Draw accuracy against disparity: what the tolerance costs, and other classifiers as points.
+
+    The line of a curve is what the posteriors expect. What was counted on test rows stands beside it as
+    points with intervals, a few of them. These are not joined: neighbours differ by chance more than by
+    tolerance, so that a line through them would turn back on itself. A curve without expected values has no
+    line, and all of its points.
 
     Parameters
     ----------
     records : iterable of mappings
         ``curve`` (its name), ``accuracy``, ``disparity``; optional ``tolerance``, ``accuracy_low``,
-        ``accuracy_high``, ``disparity_low``, ``disparity_high``; ``kind``: "curve", or "point" for a
-        classifier that is compared; and ``origin``: "solved", "mixture", "trained" or "given". Mixtures are
-        drawn as small rings. Curves go by tolerance, or by disparity if they have none.
+        ``accuracy_high``, ``disparity_low``, ``disparity_high``, ``expected_accuracy``,
+        ``expected_disparity``; ``kind``: "curve", or "point" for a classifier that is compared; and
+        ``origin``: "solved", "mixture", "trained" or "given". Mixtures are drawn as part of the line only.
+        Curves go by tolerance, or by disparity if they have none.
     x_title, y_title : str
         What disparity and accuracy are, such as "mean difference, demographic parity". Less disparity is
         fairer.
@@ -78,7 +85,7 @@ def frontier_chart(
         chart="frontier_chart",
         texts=("curve",),
         numbers=("accuracy", "disparity"),
-        optional=("tolerance", *_UP, *_ACROSS),
+        optional=("tolerance", *_UP, *_ACROSS, *_EXPECTED),
         choices={"kind": ("curve", "point"), "origin": ("solved", "mixture", "trained", "given")},
     )
     names = list(dict.fromkeys(row["curve"] for row in sorted(rows, key=lambda row: str(row["kind"]))))
@@ -90,15 +97,29 @@ def frontier_chart(
     points = [row for row in there if row["kind"] == "point"]
     lines = sorted((row for row in rows if row["kind"] == "curve"), key=_along)
     curves = {name: found for name in names if (found := [row for row in lines if row["curve"] == name])}
-    plane = _Plane(
-        x=domain(
-            [row[key] for row in there for key in ("disparity", *_ACROSS) if known(row, key)], include=[0.0]
-        ),
-        y=domain([row[key] for row in there for key in ("accuracy", *_UP) if known(row, key)], margin=0.08),
+    line = [row for row in lines if known(row, *_EXPECTED)]
+    smooth = {row["curve"] for row in line}
+    counted = [row for name, curve in curves.items() for row in (_some(curve) if name in smooth else curve)]
+    barred = [*points, *(row for curve in curves.values() for row in _some(curve))]
+    drawn = [row for row in (*counted, *points) if known(row, "accuracy", "disparity")]
+    up, across = (
+        [row[key] for row in drawn for key in keys if known(row, key)] + [row[expected] for row in line]
+        for keys, expected in zip((("accuracy", *_UP), ("disparity", *_ACROSS)), _EXPECTED, strict=True)
     )
+    plane = _Plane(x=domain(across, include=[0.0]), y=domain(up, margin=0.08))
     place = {
-        "x": alt.X("disparity:Q", scale=alt.Scale(domain=plane.x, nice=False), title=x_title),
-        "y": alt.Y("accuracy:Q", scale=alt.Scale(domain=plane.y, nice=False, zero=False), title=y_title),
+        "x": alt.X(
+            "disparity:Q",
+            scale=alt.Scale(domain=plane.x, nice=False),
+            axis=alt.Axis(tickCount=8, format="~g"),
+            title=x_title,
+        ),
+        "y": alt.Y(
+            "accuracy:Q",
+            scale=alt.Scale(domain=plane.y, nice=False, zero=False),
+            axis=alt.Axis(tickCount=8, format="~g"),
+            title=y_title,
+        ),
     }
     legend = alt.Legend(title=None, values=list(curves)) if curves else None
     numbers = ("tolerance", "accuracy", "disparity", *_UP, *_ACROSS)
@@ -107,31 +128,27 @@ def frontier_chart(
         **point_marks("curve", names, look, legend),
         "tooltip": ["curve:N", "origin:N", *(alt.Tooltip(f"{number}:Q", format=".4f") for number in numbers)],
     }
-    drawn = [row for row in lines if known(row, "accuracy", "disparity")]
-    mixtures = any(row["origin"] == "mixture" for row in drawn)
     layers = [
-        *_bars([*points, *(row for curve in curves.values() for row in _some(curve))], place),
-        alt.Chart(table(lines))
+        *_bars(barred, place),
+        alt.Chart(table(_expected(row) for row in line))
         .mark_line(strokeWidth=2)
         .encode(
             detail="curve:N", stroke=own("ink"), strokeDash=own("dash", of="dash"), order="order:Q", **place
         ),
-        *(
-            alt.Chart(table(row for row in drawn if (row["origin"] == "mixture") == mixture))
-            .mark_point(filled=not mixture, size=14 if mixture else 36, strokeWidth=1, opacity=1)
-            .encode(**marks)
-            for mixture in (True, False)
-        ),
+        alt.Chart(table(row for row in counted if known(row, "accuracy", "disparity")))
+        .mark_point(size=46, filled=True, opacity=1)
+        .encode(**marks),
         alt.Chart(table(points)).mark_point(size=110, filled=True, opacity=1).encode(**marks),
-        *_names(points, list(curves.values()), plane, place, look),
+        *_names(points, _paths(line, counted, plane), plane, place, look),
     ]
     return finished(
         alt.layer(*layers).properties(width=_WIDTH, height=_HEIGHT),
         look,
         title=title,
         subtitle=(
-            "Further left is fairer, further up is more accurate."
-            + (" Rings are mixtures of solved points." if mixtures else ""),
+            "Further left is fairer, further up is more accurate.",
+            "Lines: the best for each tolerance, as the learned probabilities have it." if line else "",
+            "Points: counted on test rows." if line and counted else "",
             intervals_note(confidence, there=any(known(row, *_UP) or known(row, *_ACROSS) for row in there)),
         ),
         description=_sentence(names, there, x_title, y_title),
@@ -164,17 +181,31 @@ def _bars(rows: list[Row], place: dict[str, Any]) -> list[alt.Chart]:
 
 
 def _names(
-    points: list[Row], curves: list[list[Row]], plane: _Plane, place: dict[str, Any], look: Look
+    points: list[Row], paths: list[list[Pixel]], plane: _Plane, place: dict[str, Any], look: Look
 ) -> list[alt.Chart]:
     """The names of the points, beside them."""
     names = [shortened(row["curve"], 30) for row in points]
-    paths = [[plane.pixel(row) for row in curve if known(row, "accuracy", "disparity")] for curve in curves]
     ways = placed(names, [plane.pixel(row) for row in points], paths, (_WIDTH, _HEIGHT))
     return [
         layer
         for row, name, way in zip(points, names, ways, strict=True)
         for layer in text_over([{**row, "text": name}], look, {**place, "text": "text:N"}, **way)
     ]
+
+
+def _paths(line: list[Row], counted: list[Row], plane: _Plane) -> list[list[Pixel]]:
+    """What names should not hide: the lines, and the points beside them."""
+    by_curve: dict[str, list[Pixel]] = {}
+    for row in line:
+        by_curve.setdefault(row["curve"], []).append(plane.pixel(_expected(row)))
+    dots = [[plane.pixel(row)] * 2 for row in counted if known(row, "accuracy", "disparity")]
+    return [*by_curve.values(), *dots]
+
+
+def _expected(row: Row) -> Row:
+    """The place of a row on its line, by the posteriors."""
+    expected = dict(zip(("accuracy", "disparity"), (row[key] for key in _EXPECTED), strict=True))
+    return {key: row[key] for key in ("curve", "order", "ink", "dash")} | expected
 
 
 def _some(curve: list[Row]) -> list[Row]:

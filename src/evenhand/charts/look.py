@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from evenhand.charts.colours import Look
+from evenhand.charts.drawing import alt, shown_offline
+from evenhand.charts.lettering import width
 from evenhand.charts.records import Row
-from evenhand.exceptions import MissingExtraError
-
-try:
-    import altair as alt
-except ImportError:
-    raise MissingExtraError("altair", "report") from None
 
 if TYPE_CHECKING:
     from altair.typing import ChartType
@@ -39,6 +36,9 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+
+_LABEL, _WIDEST = 12, 420
+"""Size of the letters of labels, and how wide the name of a group may be."""
 
 NO_VALUE = "no value"
 """Stands where a number is missing, so that it is not taken for 0."""
@@ -159,10 +159,20 @@ def group_axis(
     labels: Iterable[str], *, labelled: bool = True, grid: bool = True, gap: float = 0.25
 ) -> alt.Y:
     """One line per group, in the order given."""
+    names = list(labels)
+    # What letters are measured with may not know those of other scripts, so that it leaves too little space.
+    widest = max((width(name, _LABEL) for name in names), default=0.0)
     axis = alt.Axis(
-        title=None, labelLimit=420, labels=labelled, labelPadding=8, ticks=False, domain=False, grid=grid
+        title=None,
+        labelLimit=_WIDEST,
+        minExtent=math.ceil(min(widest, _WIDEST)) + 8 if labelled else 0,
+        labels=labelled,
+        labelPadding=8,
+        ticks=False,
+        domain=False,
+        grid=grid,
     )
-    return alt.Y("group:N", scale=alt.Scale(domain=list(labels), paddingInner=gap), sort=None, axis=axis)
+    return alt.Y("group:N", scale=alt.Scale(domain=names, paddingInner=gap), sort=None, axis=axis)
 
 
 def own(field: str, *, of: str = "stroke") -> Any:
@@ -190,7 +200,8 @@ def finished(
     Returns
     -------
     altair chart
-        On transparent paper; ``usermeta`` has the colour of the paper that it is made for.
+        On transparent paper; ``usermeta`` has the colour of the paper that it is made for. A notebook shows
+        it as a picture, without a network.
     """
     # One call: each one copies the whole chart, data included.
     dressed: ChartType = chart.properties(
@@ -199,14 +210,14 @@ def finished(
         usermeta={"paper": look.paper},
         config=_config(look),
     )
-    return dressed
+    return shown_offline(dressed)
 
 
 def _config(look: Look) -> alt.Config:
     letters: dict[str, Any] = {
         "labelColor": look.ink,
         "titleColor": look.ink,
-        "labelFontSize": 12,
+        "labelFontSize": _LABEL,
         "titleFontSize": 12,
     }
     return alt.Config(

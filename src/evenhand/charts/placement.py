@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-__all__ = ["placed"]
+__all__ = ["Pixel", "placed"]
 
 Pixel = tuple[float, float]
 """Right and down."""

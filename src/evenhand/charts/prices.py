@@ -41,7 +41,8 @@ def prices_chart(
     Parameters
     ----------
     records : iterable of mappings
-        ``tolerance``, ``group``, ``price`` (0 where the group does not bind).
+        ``tolerance``, ``group``, ``price`` (0 where the group does not bind). Prices of a group under several
+        names, such as those of two notions, are lines of their own; those of one name are added.
     x_title : str
         What the tolerance is of.
     title : str
@@ -60,7 +61,9 @@ def prices_chart(
     'The highest price is 0.0040 of accuracy per 0.01 of tolerance, of F at tolerance 0.010.'
     """
     look = look_of(theme)
-    rows = read_records(records, chart="prices_chart", texts=("group",), numbers=("tolerance", "price"))
+    rows = _added(
+        read_records(records, chart="prices_chart", texts=("group",), numbers=("tolerance", "price"))
+    )
     there = [row for row in rows if known(row, "tolerance", "price")]
     highest: dict[str, float] = {}
     idle = {row["group"] for row in rows} - {row["group"] for row in rows if row["price"] != 0}
@@ -72,13 +75,11 @@ def prices_chart(
     labels, left_out = shown_groups(
         rows, order=highest.get, weight=highest.get, most=_LINES if number <= _LINES else _LINES - 1
     )
-    drawn = [
-        {**row, "name": row["group"], "group": labels[row["group"]]} for row in rows if row["group"] in labels
-    ]
+    drawn = [{**row, "group": labels[row["group"]]} for row in rows if row["group"] in labels]
     names = list(labels.values())
     if left_out:
         names.append(f"{left_out} other groups together")
-        drawn += _together([row for row in rows if row["group"] not in labels], names[-1])
+        drawn += _added([{**row, "group": names[-1]} for row in rows if row["group"] not in labels])
     style = line_styles(names, look)
     for row in drawn:
         row.update(style[row["group"]])
@@ -126,18 +127,17 @@ def prices_chart(
     )
 
 
-def _together(rows: list[Row], name: str) -> list[Row]:
-    """Add up the prices of several groups at each tolerance; a sum with a missing part is missing."""
-    prices: dict[float | None, list[float | None]] = {}
+def _added(rows: list[Row]) -> list[Row]:
+    """Add up prices of one name at one tolerance; a sum with a missing part is missing."""
+    parts: dict[tuple[str, float | None], list[float | None]] = {}
     for row in rows:
-        prices.setdefault(row["tolerance"], []).append(row["price"])
-    there = {at: [price for price in part if price is not None] for at, part in prices.items()}
+        parts.setdefault((row["group"], row["tolerance"]), []).append(row["price"])
     return [
         {
+            "group": group,
+            "name": group,
             "tolerance": at,
-            "price": sum(there[at]) if len(there[at]) == len(part) else None,
-            "name": name,
-            "group": name,
+            "price": None if None in prices else sum(price for price in prices if price is not None),
         }
-        for at, part in prices.items()
+        for (group, at), prices in parts.items()
     ]

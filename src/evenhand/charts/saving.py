@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import html
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from evenhand.charts.look import alt
-from evenhand.exceptions import InputError, MissingExtraError
+from evenhand.charts.drawing import rendered, to_svg
+from evenhand.exceptions import InputError
 from evenhand.writing import written_at_once
 
 if TYPE_CHECKING:
@@ -53,31 +51,7 @@ def save_chart(chart: ChartType, path: str | Path, *, scale: float = 2.0) -> Pat
         raise InputError(f"{path.name!r} must end in .png, .svg or .json; charts are written as one of these")
     if not path.parent.is_dir():
         raise InputError(f"there is no folder {str(path.parent)!r} to write {path.name!r} to; make it first")
-    content = _rendered(chart.to_dict(validate=False), path.suffix.lower(), scale)
+    content = rendered(chart.to_dict(validate=False), path.suffix.lower(), scale)
     with written_at_once(path) as unfinished:
         unfinished.write_bytes(content)
     return path
-
-
-def _rendered(definition: dict[str, Any], suffix: str, scale: float) -> bytes:
-    if suffix == ".json":
-        return json.dumps(definition, ensure_ascii=False, allow_nan=False, indent=1).encode()
-    try:
-        import vl_convert  # noqa: PLC0415  (30 MB that JSON does not need)
-    except ImportError:
-        raise MissingExtraError("vl-convert-python", "report") from None
-    paper = definition.get("usermeta", {}).get("paper", "white")
-    definition = {**definition, "config": {**definition.get("config", {}), "background": paper}}
-    version = ".".join(alt.SCHEMA_VERSION.split(".")[:2])
-    if suffix == ".svg":
-        picture = vl_convert.vegalite_to_svg(definition, vl_version=version, allowed_base_urls=[])
-        words = html.escape(definition.get("description", ""))
-        return picture.replace("<svg", f'<svg role="img" aria-label="{words}"', 1).encode()
-    return bytes(
-        vl_convert.vegalite_to_png(definition, vl_version=version, scale=scale, allowed_base_urls=[])
-    )
-
-
-def to_svg(chart: ChartType) -> str:
-    """Give a chart as SVG."""
-    return _rendered(chart.to_dict(), ".svg", 1.0).decode()

@@ -176,9 +176,16 @@ def frontier(
         )
     say(json.dumps(curve.to_dict(), indent=1) if manner.as_json else curve)
     if out is not None:
-        middle = curve.points[len(curve.points) // 2]
+        first = curve.curve(curve.points[0].curve)
+        middle = first[len(first) // 2]
         shown = import_module("evenhand.auditing.audit").audit_of(middle.counted)
-        rooms.write_report(out, shown, frontier=curve, title=f"What fairness costs: {table.name}")
+        rooms.write_report(
+            out,
+            shown,
+            frontier=curve,
+            title=f"What fairness costs: {table.name}",
+            data=f"tables: the {middle.curve} classifier of tolerance {middle.tolerance:.3g}",
+        )
         tell(f"The same as a page: {out}")
     return 0
 
@@ -376,7 +383,7 @@ def verify(model: Path, /, *, data: Path | None = None, as_json: Json = False) -
 
 @app.command
 def demo(*, out: Path | None = None, force: Flag = False) -> int:
-    """Tell the whole story on bundled census data, in about half a minute and offline.
+    """Tell the whole story on bundled census data, offline.
 
     Parameters
     ----------

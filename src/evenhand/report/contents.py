@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from evenhand.auditing.audited import Audit
+from evenhand.auditing.comparison import FOUR_FIFTHS
 from evenhand.auditing.findings import Finding
 from evenhand.classifier import FairClassifier
 from evenhand.curve import Frontier, Point
@@ -20,6 +21,7 @@ from evenhand.inprocess import FairInprocessor
 from evenhand.intervals import critical_value, wilson
 from evenhand.postprocess import FairPostprocessor
 from evenhand.proof import claimed
+from evenhand.report.summary import summary
 from evenhand.rule import Rule
 from evenhand.scores import GroupedScores
 
@@ -65,7 +67,7 @@ def contents(
     found = audit.to_dict()
     groups = [_flat(group, one) for group, one in zip(audit.groups, found["groups"], strict=True)]
     earlier = None if before is None else before.to_dict()
-    return {
+    shown = {
         "title": title,
         "data": data,
         "date": datetime.date.today().isoformat(),
@@ -85,6 +87,7 @@ def contents(
         "changed": groups[0].get("change"),
         "caveats": list(_caveats(audit, model)),
     }
+    return {**shown, "summary": summary(shown)}
 
 
 def _cost(groups: Sequence[Mapping[str, Any]], earlier: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -149,7 +152,19 @@ def _flat(finding: Finding, group: Mapping[str, Any]) -> dict[str, Any]:
 def _comparison(found: Mapping[str, Any]) -> dict[str, Any]:
     group = found["group"]
     name = None if group is None else ", ".join(f"{feature}={value}" for feature, value in group.items())
-    return {**{key: value for key, value in found.items() if key != "distances"}, "group": name}
+    kept = {key: value for key, value in found.items() if key != "distances"}
+    asked = found["tolerance"] is not None and found["notion"] != FOUR_FIFTHS
+    return {**kept, "group": name, "asked": asked, "beside": None if asked else _beside(found)}
+
+
+def _beside(found: Mapping[str, Any]) -> str | None:
+    """How a value is to a rule that nobody asked for, without a verdict."""
+    limit, low, high = (found[key] for key in ("tolerance", "low", "high"))
+    if limit is None or low is None or high is None:
+        return None
+    if low <= limit <= high:
+        return f"the interval contains {limit:g}"
+    return f"the interval is {'below' if high < limit else 'above'} {limit:g}"
 
 
 def _model(model: FairClassifier) -> dict[str, Any]:
@@ -219,7 +234,7 @@ def _frontier(frontier: Frontier, model: FairClassifier | None) -> dict[str, Any
         for point, record in zip((*frontier.points, *frontier.others), frontier.records(), strict=True)
     ]
     return {
-        "notion": frontier.points[0].comparison.notion,
+        "notion": frontier.notions,
         "measure": frontier.measure,
         "confidence": frontier.confidence,
         "rows": frontier.n_rows,
@@ -227,6 +242,7 @@ def _frontier(frontier: Frontier, model: FairClassifier | None) -> dict[str, Any
         "mixtures": sum(point.origin == "mixture" for point in frontier.points),
         "curves": list(dict.fromkeys(point.curve for point in frontier.points)),
         "asked": asked,
+        "expected": any(point["expected_accuracy"] is not None for point in points),
         "points": points,
         "prices": frontier.price_records(),
     }

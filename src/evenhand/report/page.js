@@ -11,7 +11,7 @@
 
   const SPACE = "http://www.w3.org/2000/svg";
   const plot = byId("plot");
-  const box = { left: 56, right: 620, top: 16, bottom: 292 };
+  const box = { left: 60, right: 620, top: 26, bottom: 292 };
   const make = (name, attributes, text) => {
     const node = document.createElementNS(SPACE, name);
     for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
@@ -20,46 +20,91 @@
     return node;
   };
   const known = data.points.filter((p) => p.disparity !== null && p.accuracy !== null);
+  const has = (p) => p.expected_accuracy !== null && p.expected_disparity !== null;
   const range = (values) => {
     const low = Math.min(...values), high = Math.max(...values), pad = (high - low || 0.02) * 0.08;
     return [low - pad, high + pad];
   };
-  const [x0, x1] = range(known.map((p) => p.disparity));
-  const [y0, y1] = range(known.map((p) => p.accuracy));
+  const expected = data.points.filter(has);
+  const [x0, x1] = range([...known.map((p) => p.disparity), ...expected.map((p) => p.expected_disparity)]);
+  const [y0, y1] = range([...known.map((p) => p.accuracy), ...expected.map((p) => p.expected_accuracy)]);
   const x = (value) => box.left + ((value - x0) / (x1 - x0)) * (box.right - box.left);
   const y = (value) => box.bottom - ((value - y0) / (y1 - y0)) * (box.bottom - box.top);
-  const marks = (low, high) => {
-    const power = 10 ** Math.floor(Math.log10((high - low) / 4));
-    const step = [1, 2, 5, 10].map((k) => k * power).find((size) => (high - low) / size <= 6);
+  const marks = (low, high, most) => {
+    const power = 10 ** Math.floor(Math.log10((high - low) / most));
+    const step = [1, 2, 5, 10, 20].map((k) => k * power).find((size) => (high - low) / size <= most);
+    const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
     const found = [];
-    for (let k = Math.ceil(low / step); k * step <= high; k += 1) found.push(k * step);
+    for (let k = Math.ceil(low / step); k * step <= high; k += 1) found.push([k * step, (k * step).toFixed(digits)]);
     return found;
   };
   const within = (value, low, high) => Math.min(high, Math.max(low, value));
 
+  // As many units as pixels, so that letters are as large on a phone as on a desktop.
+  const fit = () => {
+    const { width, height } = plot.getBoundingClientRect();
+    if (width < 50 || height < 50) return;
+    plot.setAttribute("viewBox", `0 0 ${Math.round(width)} ${Math.round(height)}`);
+    box.right = Math.round(width) - 18;
+    box.bottom = Math.round(height) - 48;
+  };
+
   const draw = (point) => {
+    fit();
     plot.replaceChildren();
-    for (const value of marks(x0, x1)) {
+    for (const [value, text] of marks(x0, x1, (box.right - box.left) / 64)) {
       make("line", { class: "axis", x1: x(value), x2: x(value), y1: box.top, y2: box.bottom });
-      make("text", { x: x(value), y: box.bottom + 16, "text-anchor": "middle" }, show(value));
+      make("text", { x: x(value), y: box.bottom + 18, "text-anchor": "middle" }, text);
     }
-    for (const value of marks(y0, y1)) {
+    for (const [value, text] of marks(y0, y1, 6)) {
       make("line", { class: "axis", x1: box.left, x2: box.right, y1: y(value), y2: y(value) });
-      make("text", { x: box.left - 6, y: y(value) + 4, "text-anchor": "end" }, show(value));
+      make("text", { x: box.left - 6, y: y(value) + 4, "text-anchor": "end" }, text);
     }
     const measure = data.measure === "difference" ? "mean difference" : "mean ratio";
-    make("text", { x: (box.left + box.right) / 2, y: box.bottom + 36, "text-anchor": "middle" }, `${measure}, ${data.notion}, on test rows`);
-    make("text", { x: box.left, y: box.top - 4 }, "accuracy");
+    const title = make("text", { x: (box.left + box.right) / 2, y: box.bottom + 38, "text-anchor": "middle" }, `${measure}, ${data.notion}`);
+    const room = box.right + 12 - 6, wide = title.getComputedTextLength();
+    if (wide > room) {
+      title.setAttribute("x", 6 + room / 2);
+      title.setAttribute("textLength", room);
+      title.setAttribute("lengthAdjust", "spacingAndGlyphs");
+    } else title.setAttribute("x", within((box.left + box.right) / 2, 6 + wide / 2, 6 + room - wide / 2));
+    make("text", { x: 8, y: 16 }, "accuracy");
     for (const [name, points] of curves) {
-      const path = points.filter((p) => p.disparity !== null).map((p) => `${x(p.disparity)},${y(p.accuracy)}`).join(" ");
-      make("polyline", { class: name === point.curve ? "curve on" : "curve", points: path });
-      for (const p of points) if (p.disparity !== null && p.origin !== "mixture") make("circle", { class: name === point.curve ? "knot on" : "knot", cx: x(p.disparity), cy: y(p.accuracy), r: 3 });
+      const path = points.filter(has).map((p) => [x(p.expected_disparity), y(p.expected_accuracy)]);
+      make("polyline", { class: name === point.curve ? "curve on" : "curve", points: path.map((at) => at.join(",")).join(" ") });
+      if (name !== point.curve && path.length) continue;
+      for (const p of points) {
+        if (p.disparity !== null && p.origin !== "mixture") make("circle", { class: name === point.curve ? "counted" : "counted off", cx: x(p.disparity), cy: y(p.accuracy), r: 2.5 });
+      }
     }
+    const taken = [];
+    const label = (text, [cx, cy], shift) => {
+      const node = make("text", { x: cx, y: cy - shift, "text-anchor": "middle" }, text);
+      const half = node.getComputedTextLength() / 2;
+      const at = within(cx, box.left + half, box.right - half);
+      let down = cy - shift < box.top + 12 ? cy + shift + 10 : cy - shift;
+      while (taken.some(([a, b, w]) => Math.abs(a - at) < w + half && Math.abs(b - down) < 14)) down += 14;
+      taken.push([at, down, half]);
+      node.setAttribute("x", at);
+      node.setAttribute("y", down);
+    };
     for (const other of others) {
       if (other.disparity === null) continue;
       const cx = x(other.disparity), cy = y(other.accuracy);
       make("rect", { class: "other", x: cx - 4, y: cy - 4, width: 8, height: 8 });
-      make("text", { x: within(cx, box.left + 30, box.right - 30), y: cy - 8, "text-anchor": "middle" }, other.curve);
+      label(other.curve, [cx, cy], 10);
+    }
+    let edge = box.right;
+    for (const name of curves.size > 1 ? [...curves.keys()].reverse() : []) {
+      const text = make("text", { x: edge, y: 16, "text-anchor": "end" }, name);
+      const start = edge - text.getComputedTextLength() - 6;
+      make("polyline", { class: name === point.curve ? "curve on" : "curve", points: `${start - 26},12 ${start},12` });
+      edge = start - 40;
+    }
+    if (has(point)) {
+      const ring = { cx: x(point.expected_disparity), cy: y(point.expected_accuracy) };
+      if (point.disparity !== null) make("line", { class: "way", x1: ring.cx, y1: ring.cy, x2: x(point.disparity), y2: y(point.accuracy) });
+      make("circle", { class: "ring", ...ring, r: 5 });
     }
     if (point.disparity === null) return;
     const cx = x(point.disparity), cy = y(point.accuracy);
@@ -114,12 +159,14 @@
     slider.setAttribute("aria-valuetext", `tolerance ${show(point.tolerance, 4)}`);
     const accuracy = interval({ value: point.accuracy, low: point.accuracy_low, high: point.accuracy_high });
     const disparity = interval({ value: point.disparity, low: point.disparity_low, high: point.disparity_high });
-    const mixed = point.rules.length < 2 ? "" : " This is a mixture: a coin chooses between the two solved rules beside it.";
+    const line = has(point) ? ` The learned probabilities expect ${show(point.expected_accuracy)} at ${show(point.expected_disparity)}.` : "";
+    const mixed = point.origin === "mixture" ? " This is a mixture: a coin chooses between the two solved rules beside it." : "";
     const price = point.risk === null ? "" : ` A hundredth of tolerance more buys ${show(point.price, 4)} of accuracy.`;
-    byId("state").textContent = `Accuracy ${accuracy}; ${data.measure} ${disparity}${point.group ? `, set by ${point.group}` : ""}: ${point.verdict}.${price}${mixed}`;
+    byId("state").textContent = `Accuracy ${accuracy}; ${data.measure} ${disparity}${point.group ? `, set by ${point.group}` : ""}: ${point.verdict}.${line}${price}${mixed}`;
     table(point);
     draw(point);
   };
+  window.addEventListener("resize", update);
   slider.addEventListener("input", update);
   select.addEventListener("change", update);
   const first = curves.get(select.value);

@@ -27,6 +27,8 @@ from evenhand.columns import show
 from evenhand.curve import Frontier, chart_arguments
 from evenhand.exceptions import MissingExtraError
 from evenhand.report.contents import contents
+from evenhand.report.summary import UNKNOWN, interval
+from evenhand.solver.certificate import small
 from evenhand.writing import written_at_once
 
 try:
@@ -95,10 +97,12 @@ def render(shown: Mapping[str, Any]) -> str:
     script, style = (room.joinpath(name).read_text("utf-8") for name in ("page.js", "page.css"))
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.policies["json.dumps_kwargs"] = {"sort_keys": False, "allow_nan": False}
-    environment.filters.update(number=_number, interval=_interval, count=_count)
+    environment.filters.update(number=_number, interval=interval, small=small, count=_count)
     template = environment.from_string(room.joinpath("page.html").read_text("utf-8"))
     return template.render(
         **shown,
+        asked=[one for one in shown["comparisons"] if one["asked"]],
+        unasked=[one for one in shown["comparisons"] if not one["asked"]],
         pictures=list(_pictures(shown)),
         island=shown["frontier"],
         script=script,
@@ -121,24 +125,13 @@ def _digest(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-_UNKNOWN = "\u2013"
-
-
 def _count(value: float | str | None) -> str:
     """A number of rows; text stands for one that is left out."""
     return "left out" if value is None else value if isinstance(value, str) else f"{value:,.0f}"
 
 
 def _number(value: float | None, digits: int = 3) -> str:
-    return _UNKNOWN if value is None else f"{value:.{digits}f}"
-
-
-def _interval(rate: Mapping[str, Any] | None, digits: int = 3) -> str:
-    if rate is None or rate["value"] is None:
-        return _UNKNOWN
-    if rate["low"] is None or rate["high"] is None:
-        return _number(rate["value"], digits)
-    return f"{rate['value']:.{digits}f} [{rate['low']:.{digits}f}, {rate['high']:.{digits}f}]"
+    return UNKNOWN if value is None else f"{value:.{digits}f}"
 
 
 def _pictures(shown: Mapping[str, Any]) -> Iterator[dict[str, str]]:
@@ -168,7 +161,8 @@ def _charts(shown: Mapping[str, Any]) -> Iterator[tuple[Any, list[dict[str, Any]
         for quantity, rate in group["rates"].items()
         if rate is not None
     ]
-    yield rates_chart, rates
+    level = shown["confidence"]
+    yield partial(rates_chart, confidence=level), rates
     changes = [(group["name"], group["change"]) for group in groups if group.get("change")]
     changed = [
         {"group": name, "up": change["up"], "down": change["down"], "same": change["unchanged"]}
@@ -179,14 +173,26 @@ def _charts(shown: Mapping[str, Any]) -> Iterator[tuple[Any, list[dict[str, Any]
     if rule is not None:
         draw = {"thresholds": thresholds_chart, "weights": weights_chart}[rule["kind"]]
         yield draw, rule[rule["kind"]]
-    yield calibration_chart, shown["calibration"]
+    yield partial(calibration_chart, confidence=level), shown["calibration"]
     frontier = shown["frontier"]
     if frontier is not None:
         drawn = chart_arguments(frontier["points"], frontier["measure"], frontier["notion"])
-        yield partial(frontier_chart, x_title=drawn["x_title"]), drawn["records"]
-        several = len(frontier["curves"]) > 1
-        prices = [
-            {**row, "group": f"{row['curve']}: {row['group']}" if several else row["group"]}
-            for row in frontier["prices"]
-        ]
-        yield prices_chart, prices
+        yield partial(frontier_chart, x_title=drawn["x_title"], confidence=level), drawn["records"]
+        for curve in frontier["curves"]:
+            title = "What more tolerance would buy" + (f": {curve}" if len(frontier["curves"]) > 1 else "")
+            yield partial(prices_chart, title=title), list(_prices(frontier, curve))
+
+
+def _prices(frontier: Mapping[str, Any], curve: str) -> Iterator[dict[str, Any]]:
+    """Prices of each group over the tolerance, 0 where it does not bind, apart by statistic."""
+    rows = [row for row in frontier["prices"] if row["curve"] == curve]
+    several = len({row["statistic"] for row in rows}) > 1
+    names = [f"{row['group']} ({row['statistic']})" if several else row["group"] for row in rows]
+    prices: dict[tuple[str, float], float] = {}
+    for row, name in zip(rows, names, strict=True):
+        at = name, row["tolerance"]
+        prices[at] = prices.get(at, 0.0) + row["price"]
+    points = [point for point in frontier["points"] if point["kind"] == "curve" and point["curve"] == curve]
+    for name in dict.fromkeys(names):
+        for tolerance in (point["tolerance"] for point in points):
+            yield {"group": name, "tolerance": tolerance, "price": prices.get((name, tolerance), 0.0)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +11,10 @@ from numpy.typing import NDArray
 from evenhand.solver.oracle import Oracle, Totals, Vector
 from evenhand.solver.problem import Problem
 
-__all__ = ["Certificate", "certify"]
+__all__ = ["Certificate", "certify", "small"]
+
+_ROUNDING = 1e-12
+"""Sums over all rows are not more exact than this."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,41 @@ class Certificate:
     def gap(self) -> float:
         """By how much another selection could at most be better."""
         return self.objective - self.bound
+
+    def __repr__(self) -> str:
+        return (
+            f"Certificate(objective={self.objective:.6f}, bound={self.bound:.6f}, "
+            f"gap {small(self.gap)}, violation {small(self.violation)})"
+        )
+
+    def _repr_html_(self) -> str:
+        parts = {
+            "attained": f"{self.objective:.6f}",
+            "no fair classifier is below": f"{self.bound:.6f}",
+            "gap": small(self.gap),
+            "violation of the requirement": small(self.violation),
+        }
+        rows = (f"<tr><th>{name}</th><td>{html.escape(value)}</td></tr>" for name, value in parts.items())
+        return f"<table>{''.join(rows)}</table>"
+
+
+def small(amount: float) -> str:
+    """Write a gap or a violation; what is within rounding of 0 is not told from it.
+
+    Parameters
+    ----------
+    amount : float
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> small(-5.6e-17), small(3.2e-7)
+    ('<1e-12', '3.2e-07')
+    """
+    return "<1e-12" if amount < _ROUNDING else f"{amount:.1e}"
 
 
 def certify(

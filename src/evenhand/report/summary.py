@@ -1,0 +1,194 @@
+"""What a report comes to, in three sentences: what was asked, what holds by which evidence, what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+__all__ = ["UNKNOWN", "interval", "requirement", "summary"]
+
+Told = Mapping[str, Any]
+
+UNKNOWN = "\u2013"
+"""Stands where there is no number."""
+
+
+def summary(shown: Told) -> list[dict[str, str]]:
+    """Sum a report up.
+
+    Parameters
+    ----------
+    shown : mapping
+        The contents of the report.
+
+    Returns
+    -------
+    list of dict
+        ``about`` and ``text`` of each sentence.
+    """
+    asked = shown["model"] or any(one["asked"] for one in shown["comparisons"])
+    curve = None if asked else shown["frontier"]
+    if curve:
+        told = [_curve_asked(curve), _curve_holds(curve), _curve_cost(curve)]
+    else:
+        told = [_asked(shown), _holds(shown), _cost(shown)]
+    headings = ("What was asked", "What holds", "What it cost" if curve or shown["earlier"] else "Accuracy")
+    return [{"about": about, "text": text} for about, text in zip(headings, told, strict=True) if text]
+
+
+def interval(rate: Told, digits: int = 3) -> str:
+    """Write a number with its interval, as far as they are known.
+
+    Examples
+    --------
+    >>> interval({"value": 0.061, "low": 0.029, "high": 0.096}), interval({"value": None})
+    ('0.061 [0.029, 0.096]', '–')
+    """
+    if rate["value"] is None:
+        return UNKNOWN
+    limits = [rate.get(key) for key in ("low", "high")]
+    value = f"{rate['value']:.{digits}f}"
+    return value if None in limits else f"{value} [{', '.join(f'{limit:.{digits}f}' for limit in limits)}]"
+
+
+def requirement(one: Told, features: Sequence[str]) -> str:
+    """Say what a notion asks for.
+
+    Examples
+    --------
+    >>> parity = {"notion": "parity", "measure": "difference", "tolerance": 0.1, "groups": "intersectional"}
+    >>> requirement(parity, ["sex"])
+    'parity: no group differs from everyone by more than 0.1; groups are those of sex'
+    """
+    if one["measure"] == "difference":
+        said = f"no group differs from everyone by more than {one['tolerance']:g}"
+    else:
+        said = (
+            f"every group has at least {one['tolerance']:g} of everyone's rate, of the rate and of its "
+            "complement"
+        )
+    names = ", ".join(features)
+    groups = f"those of {names}"
+    if len(features) > 1:
+        single = one["groups"] == "independent"
+        groups = f"the values of {names}, each by itself" if single else f"all combinations of {names}"
+    return f"{one['notion']}: {said}; groups are {groups}"
+
+
+def _asked(shown: Told) -> str:
+    model, features = shown["model"], shown["features"]
+    asked = model["asked"] if model else [one for one in shown["comparisons"] if one["asked"]]
+    if not asked:
+        return f"No tolerance: this page describes decisions about groups by {', '.join(features)}."
+    said = [requirement(one, features) for one in asked]
+    if model:
+        aware, names = model["aware"], ", ".join(features)
+        may = {True: f"may use {names}", False: f"may not use {names}"}.get(aware, f"may use only {aware}")
+        said.append(f"by {model['method']}, with decisions that {may}")
+    return _sentence("; ".join(said))
+
+
+def _holds(shown: Told) -> str:
+    """Verdicts, each with its evidence; where nothing was asked for, how far groups are apart."""
+    rows, level = _rows(shown["rows"]), f"{100 * shown['confidence']:g}% interval"
+    asked = [one for one in shown["comparisons"] if one["asked"]]
+    if not asked:
+        first = next((one for one in shown["comparisons"] if one["measure"] == "difference"), None)
+        if first is None or first["value"] is None:
+            return ""
+        found = f"{interval(first)} ({level}){_who(first)}"
+        return (
+            f"No verdict was asked for; by {first['notion']}, groups differ from everyone by up to {found}."
+        )
+    said = []
+    for one in asked:
+        found = f"the {_what(one)} is {interval(one)} ({level}){_who(one)}"
+        told = {
+            "satisfied": f"{one['notion']} within {one['tolerance']:g} holds on {rows}: {found}",
+            "violated": f"{one['notion']} within {one['tolerance']:g} is violated on {rows}: {found}",
+        }
+        open_question = (
+            f"whether {one['notion']} within {one['tolerance']:g} holds cannot be told from {rows}: {found}"
+        )
+        said.append(told.get(one["verdict"], open_question))
+    promise = (shown["model"] or {}).get("promise")
+    if promise:
+        said.append("it is promised for new rows" if promise["holds"] else "nothing is promised for new rows")
+    return _sentence("; ".join(said))
+
+
+def _cost(shown: Told) -> str:
+    cost, changed = shown["cost"], shown["changed"]
+    if cost is None:
+        return "Without labels, accuracy is not known."
+    was = f"was {interval(cost['before'])} before and " if cost["before"] else ""
+    change = f", a change of {interval(cost['change'])}" if cost["change"] else ""
+    moved = ""
+    if changed and shown["rows"] is not None:
+        moved = (
+            f"; decisions changed for {changed['up'] + changed['down']:,.0f} of {shown['rows']:,.0f} people, "
+            f"of whom {changed['up']:,.0f} are newly selected and {changed['down']:,.0f} no longer"
+        )
+    return f"Accuracy {was}is {interval(cost['after'])}{change}{moved}."
+
+
+def _curve_asked(curve: Told) -> str:
+    tolerances = [point["tolerance"] for point in _on(curve)]
+    return (
+        f"The best accuracy at every tolerance from {min(tolerances):.3g} to {max(tolerances):.3g} of "
+        f"{curve['notion']}, by {curve['measure']}, for {_and(curve['curves'])} classifiers."
+    )
+
+
+def _curve_holds(curve: Told) -> str:
+    said = []
+    for name in curve["curves"]:
+        verdicts = [point["verdict"] for point in _on(curve, name)]
+        counts = [verdicts.count(verdict) for verdict in ("satisfied", "violated", "insufficient evidence")]
+        said.append(
+            f"of {len(verdicts)} tolerances, {name} certainly satisfies {counts[0]} and certainly violates "
+            f"{counts[1]}, and {counts[2]} cannot be told"
+        )
+    level = f"{100 * curve['confidence']:g}% intervals"
+    return f"On {curve['rows']:,} test rows ({level}): {'; '.join(said)}."
+
+
+def _curve_cost(curve: Told) -> str:
+    said = []
+    for name in curve["curves"]:
+        ends = [
+            f"{_accuracy(point)} at tolerance {point['tolerance']:.3g}"
+            for point in (_on(curve, name)[0], _on(curve, name)[-1])
+        ]
+        said.append(f"{name} has {' and '.join(dict.fromkeys(ends))}")
+    return f"Accuracy on test rows: {'; '.join(said)}."
+
+
+def _on(curve: Told, name: str | None = None) -> list[Told]:
+    points = [point for point in curve["points"] if point["kind"] == "curve"]
+    return [point for point in points if name in (None, point["curve"])]
+
+
+def _accuracy(point: Told) -> str:
+    limits = {key: point[f"accuracy_{key}"] for key in ("low", "high")}
+    return interval({"value": point["accuracy"], **limits})
+
+
+def _what(one: Told) -> str:
+    return "largest difference" if one["measure"] == "difference" else "smallest ratio"
+
+
+def _who(one: Told) -> str:
+    return f", set by {one['group']}" if one["group"] else ""
+
+
+def _rows(rows: float | str | None) -> str:
+    return f"{rows:,.0f} rows" if isinstance(rows, int | float) else "these rows"
+
+
+def _and(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."
