@@ -146,7 +146,7 @@ def _curve_holds(curve: Told) -> str:
         verdicts = [point["verdict"] for point in _on(curve, name)]
         counts = [verdicts.count(verdict) for verdict in ("satisfied", "violated", "insufficient evidence")]
         said.append(
-            f"of {len(verdicts)} tolerances, {name} certainly satisfies {counts[0]} and certainly violates "
+            f"of {len(verdicts)} tolerances, {name} clearly satisfies {counts[0]} and clearly violates "
             f"{counts[1]}, and {counts[2]} cannot be told"
         )
     level = f"{100 * curve['confidence']:g}% intervals"
