@@ -27,6 +27,7 @@ __all__ = [
     "is_missing",
     "level_order",
     "named_columns",
+    "ordered_categories",
     "show",
 ]
 
@@ -200,6 +201,21 @@ def factorize(column: Any, *, what: str, limit: int = 1000) -> tuple[tuple[Level
         raise InputError(
             f"{what} has values of type {column.dtype}, which cannot be grouped: {error}"
         ) from error
+
+
+def ordered_categories(column: Any) -> tuple[Level, ...] | None:
+    """The categories of an ordered categorical column, in their order; None for any other column.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> ordered_categories(pl.Series(["young"], dtype=pl.Enum(["young", "old"])))
+    ('young', 'old')
+    """
+    column = as_column(column, what="column")
+    if not isinstance(column, nw.Series) or column.dtype != nw.Enum:
+        return None
+    return tuple(column.cat.get_categories().to_list())
 
 
 def _factorize_pandas(column: nw.Series[Any], what: str, limit: int) -> tuple[list[Level], NDArray[np.int32]]:

@@ -12,6 +12,7 @@ __all__ = [
     "GroupError",
     "InfeasibleError",
     "InputError",
+    "ManyGroupsWarning",
     "MissingExtraError",
     "PooledGroupsWarning",
     "PromiseWarning",
@@ -89,6 +90,10 @@ class ConstantClassifierWarning(EvenhandWarning):
 
 class UnseenGroupWarning(EvenhandWarning):
     """Groups that were not there at fit seem to be those of fit, written in another type."""
+
+
+class ManyGroupsWarning(EvenhandWarning):
+    """A sensitive feature has so many numbers that it should be banded first."""
 
 
 class PooledGroupsWarning(EvenhandWarning):

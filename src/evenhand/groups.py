@@ -21,9 +21,17 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.columns import Level, TooManyLevels, blocks, factorize, level_order, named_columns
+from evenhand.columns import (
+    Level,
+    TooManyLevels,
+    blocks,
+    factorize,
+    level_order,
+    named_columns,
+    ordered_categories,
+)
 from evenhand.data import check_choice, check_rows
-from evenhand.exceptions import GroupError, PooledGroupsWarning, UnseenGroupWarning
+from evenhand.exceptions import GroupError, ManyGroupsWarning, PooledGroupsWarning, UnseenGroupWarning
 from evenhand.pooling import (
     POOLED,
     GroupName,
@@ -38,6 +46,8 @@ __all__ = ["POOLED", "GroupName", "Groups", "Members", "Mode"]
 
 Mode = Literal["intersectional", "independent"]
 Factors = tuple[tuple[Level, ...], NDArray[np.int32]]
+_MANY_NUMBERS = 20
+"""Numbers of a feature from which on they are taken for a measurement rather than for codes of groups."""
 _TABLE_SIZE = 1 << 20
 _MAX_MEMBERS = 1 << 26
 
@@ -71,6 +81,8 @@ class Groups:
         The policies that :meth:`fit` was called with.
     merged : bool
         Whether pooled combinations have one code. There are then no groups of single features.
+    ordered : dict
+        The categories of features whose values have an order of their own; other values are sorted.
 
     Examples
     --------
@@ -90,6 +102,7 @@ class Groups:
     missing: Literal["error", "own_group"] = "error"
     unseen: Literal["error", "pooled"] = "error"
     merged: bool = False
+    ordered: Mapping[str, tuple[Level, ...]] = field(default_factory=dict)
 
     @classmethod
     def fit(
@@ -131,7 +144,7 @@ class Groups:
         """
         check_choice("missing", missing, ("error", "own_group"))
         check_choice("unseen", unseen, ("error", "pooled"))
-        columns = _read_columns(sensitive_features, max_levels=max_levels)
+        columns, ordered = _in_own_order(sensitive_features, max_levels)
         levels = {name: column[0] for name, column in columns.items()}
         if missing == "error":
             _refuse_missing(columns)
@@ -144,7 +157,7 @@ class Groups:
         keys, counts, codes = _observed(list(levels.values()), codes_by_feature)
         pooled = {keys[k]: int(counts[k]) for k in np.flatnonzero(counts < min_size)}
         if len(pooled) < 2:  # a rare group alone has nothing to be pooled with
-            return cls(tuple(columns), tuple(keys), counts, {}, missing, unseen), codes
+            return cls(tuple(columns), tuple(keys), counts, {}, missing, unseen, ordered=ordered), codes
         merged = not single_features and len(columns) > 1
         if merged:
             into = shared(pooled)
@@ -152,7 +165,7 @@ class Groups:
         else:
             new = without_rare_values(keys, counts, min_size)
         keys, counts, codes = put_together(new, counts, codes)
-        groups = cls(tuple(columns), tuple(keys), counts, pooled, missing, unseen, merged)
+        groups = cls(tuple(columns), tuple(keys), counts, pooled, missing, unseen, merged, ordered)
         told = " ".join(pooling_told(*group) for group in groups.pooled_groups)
         warnings.warn(f"groups of fewer than {min_size:,} rows are pooled. {told}", PooledGroupsWarning, 2)
         return groups, codes
@@ -178,7 +191,7 @@ class Groups:
         return tuple(GroupName(self.features, key) for key in self.keys)
 
     def levels(self, feature: str) -> tuple[Level, ...]:
-        """Give the values of one feature that occur: sorted, then missing, then pooled."""
+        """The values of one feature that occur: sorted, or in their own order, then missing, then pooled."""
         if feature not in self.features:
             known = ", ".join(map(repr, self.features))
             raise GroupError(f"no sensitive feature {feature!r}; there are {known}.")
@@ -186,6 +199,8 @@ class Groups:
         values = list(dict.fromkeys(key[place] for key in self.keys))
         ordinary = [value for value in values if value is not None and value is not POOLED]
         special = [value for value in (None, POOLED) if any(value is other for other in values)]
+        if feature in self.ordered:
+            return (*(value for value in self.ordered[feature] if value in ordinary), *special)
         return (*(ordinary[k] for k in level_order(ordinary)), *special)
 
     def absent(self) -> Iterator[Key]:
@@ -382,6 +397,34 @@ def _refuse_missing(columns: Mapping[str, Factors]) -> None:
                 f"sensitive feature {name!r} is missing in {absent:,} of {len(codes):,} rows. "
                 "Fill them in, drop them, or make the groups with missing='own_group'."
             )
+
+
+def _in_own_order(
+    sensitive_features: Any, max_levels: int
+) -> tuple[dict[str, Factors], dict[str, tuple[Level, ...]]]:
+    """Columns whose values are sorted, or in the order of their categories if these have one."""
+    given = named_columns(sensitive_features, what="sensitive_features", default_name="sensitive_feature")
+    columns = _read_columns(given, max_levels=max_levels)
+    ordered = {}
+    for name, column in given.items():
+        categories = ordered_categories(column)
+        if categories is not None:
+            levels, codes = columns[name]
+            own = [value for value in categories if value in levels]
+            rank = np.array([*(own.index(value) for value in levels), -1], np.int32)
+            columns[name], ordered[name] = (tuple(own), rank[codes]), tuple(own)
+        elif len(columns[name][0]) > _MANY_NUMBERS and _are_numbers(columns[name][0]):
+            warnings.warn(
+                f"sensitive feature {name!r} has {len(columns[name][0])} different numbers, and each of them "
+                "is a group by itself. Band them first, such as ages into '18-29', '30-49' and '50+'.",
+                ManyGroupsWarning,
+                stacklevel=3,
+            )
+    return columns, ordered
+
+
+def _are_numbers(levels: Sequence[Level]) -> bool:
+    return all(isinstance(value, int | float) and not isinstance(value, bool) for value in levels)
 
 
 def _read_columns(sensitive_features: Any, *, max_levels: int | None) -> dict[str, Factors]:
