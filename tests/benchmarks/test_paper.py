@@ -1,6 +1,7 @@
 """The benchmark's machinery on two splits of COMPAS, and each peer that it rebuilds against its own claim."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from benchmarks.paper.tables import TABLES
 import evenhand as eh
 from evenhand.datasets import GaussianProblem
 
+ROOT = Path(__file__).parents[2]
 TABLE = "COMPAS, race x sex"
 PROBLEM = GaussianProblem.random(levels=(2,), seed=5)
 
@@ -234,6 +236,21 @@ def test_the_linear_program_on_our_posteriors_is_level_with_post_processing(redu
 def test_a_finished_run_has_nothing_left_to_do(reduced):
     choice = Choice((TABLE,), ("post", "noise"), ("DP",), ("difference",), ("blind", "aware"), 2)
     assert planned(choice, Kept.read(reduced / CELLS.name)) == []
+
+
+def test_the_readme_tells_what_the_page_tells():
+    """Counts of verdicts and rows change when cells are measured again."""
+    page, readme = ((ROOT / name).read_text("utf-8") for name in ("docs/reproduction.md", "README.md"))
+    readme = " ".join(readme.split())
+    found = re.search(r"- Post-processing against .*: ahead (\d+), level (\d+), behind (\d+)", page)
+    assert found is not None
+    told = "ahead in {} comparisons, level in {} and behind in {},".format(*found.groups())
+    assert told in readme
+    rows = re.search(r"of (\d+), \1 are reached .* reaches (\d+), because", page)
+    assert rows is not None
+    assert "All {} published rows are reached, {} of them by a plain model".format(*rows.groups()) in readme
+    same = re.search(r"On equal posteriors the rules are level: .*, ahead 0, level \d+, behind 0;", page)
+    assert same is not None
 
 
 def test_pictures_leave_out_only_what_would_hide_the_others():
