@@ -58,6 +58,7 @@ def test_seventy_binary_features_do_not_overflow():
     assert [features[f"f{k}"][0] for k in range(70)] == list(groups.keys[codes[0]])
 
 
+@pytest.mark.filterwarnings("ignore::evenhand.exceptions.ManyGroupsWarning")
 def test_features_with_many_levels_are_combined():
     rng = np.random.default_rng(0)
     features = {"a": rng.integers(0, 1500, 5000), "b": rng.integers(0, 1500, 5000)}
