@@ -184,7 +184,7 @@ def test_the_frontier_of_a_file(capsys, tmp_path):
     page = (tmp_path / "f.html").read_text("utf-8")
     assert 'id="tolerance"' in page
     assert "of 6 tolerances, blind certainly satisfies" in page
-    assert page.index('id="frontier"') < page.index("<table") < page.index("<details>")  # the curve comes first
+    assert page.index('id="frontier"') < page.index("<table") < page.index("<details>")
     assert "tables: the blind classifier of tolerance 0." in page
     code, _, err = run(capsys, *asked[:2], "--target", "labels", "--sensitive", "sex")
     assert code == FAILED
