@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -34,10 +35,14 @@ def test_when_everybody_is_treated_alike_the_ratio_is_one(decision):
 
 @pytest.mark.parametrize("few", [[3e-13, 0.0], [1.0, 1 - 3e-13]])
 def test_rates_of_nobody_but_for_rounding_are_no_ratio(few):
-    counted = eh.cell_rates(None, np.repeat(few, 4), GROUP)
-    assert eh.DemographicParity(ratio=1).measure(counted)[0].ratio == 1
-    rare = eh.cell_rates(None, np.repeat([2e-6, 1e-6], 4), GROUP)
-    assert eh.DemographicParity(ratio=1).measure(rare)[0].ratio == pytest.approx(2 / 3)
+    counted = eh.cell_rates(None, np.repeat([1, 0], 4), GROUP)
+
+    def ratio(rates):
+        selected = counted.mass * np.array(rates)[:, None]
+        return eh.DemographicParity(ratio=1).measure(replace(counted, selected=selected))[0].ratio
+
+    assert ratio(few) == pytest.approx(1, abs=1e-9)
+    assert ratio([2e-6, 1e-6]) == pytest.approx(2 / 3)
 
 
 def test_undefined_groups_are_named_and_never_count_as_zero():
