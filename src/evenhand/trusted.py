@@ -19,8 +19,9 @@ from importlib import import_module, metadata
 from types import ModuleType
 from typing import Any
 
-from evenhand.bounds import check_bounds, rebuild_trees, without_trees
+from evenhand.bounds import check_bounds, reached, rebuild_trees, without_trees
 from evenhand.exceptions import InputError, MissingExtraError, UntrustedFileError
+from evenhand.settings import refused_node, refused_object
 
 __all__ = ["dump_parts", "inspect_parts", "load_parts"]
 
@@ -134,6 +135,9 @@ def dump_parts(parts: list[Any]) -> bytes:
     bytes
     """
     skops = _skops()
+    refused = _refused_setting(parts)
+    if refused:
+        raise InputError(f"this model cannot be saved: {refused} Change it and fit again.")
     try:
         check_bounds(parts)
         data: bytes = skops.dumps(without_trees(parts))
@@ -168,6 +172,9 @@ def load_parts(data: bytes) -> list[Any]:
             parts = skops.loads(data, trusted=sorted(set().union(*_loaders().values())))
         if not isinstance(parts, list):
             raise UntrustedFileError("the parts of the model are no list.")
+        refused = _refused_setting(parts)
+        if refused:
+            raise UntrustedFileError(refused)
         rebuild_trees(parts)
         check_bounds(parts)
     except UntrustedFileError:
@@ -210,8 +217,12 @@ def inspect_parts(data: bytes) -> set[str]:
                 f"the parts of the model are of protocol {protocol!r} of skops, which is too old."
             )
         packages, size = set(), 0
+        described: dict[Any, Any] = {}
         for node in _nodes(schema):
             packages.add(_check_node(node))
+            # skops makes nodes of one number once, so that another one could hide behind a harmless one.
+            if "__id__" in node and described.setdefault(node["__id__"], told := _told(node)) != told:
+                raise UntrustedFileError("it holds two different objects as the same one.")
             file = node.get("file")
             size += 0 if file is None else members[file]
         # An array that is told twice is kept once, and so is read at most as often as there are models of it.
@@ -267,7 +278,31 @@ def _check_node(node: dict[str, Any]) -> str:
             key.get("__loader__") != "TypeNode" for key in keys["content"]
         ):
             raise UntrustedFileError("it holds a dictionary whose keys are made by something.")
+    refused = refused_node(node) if loader == "ObjectNode" else None
+    if refused:
+        raise UntrustedFileError(refused)
     return module.partition(".")[0]
+
+
+def _told(node: dict[str, Any]) -> tuple[Any, ...]:
+    content = node.get("content")
+    plain = content if isinstance(content, str) else None
+    return (node["__loader__"], node["__module__"], node["__class__"], plain, node.get("file"))
+
+
+def _refused_setting(parts: list[Any]) -> str | None:
+    """Say which parameter a file may not hold, and in which step of a pipeline; None if there is none."""
+    objects = list(reached(parts))
+    for found in objects:
+        refused = refused_object(found)
+        if refused:
+            steps = [
+                pair[0]
+                for pair in objects
+                if isinstance(pair, tuple) and len(pair) > 1 and pair[1] is found and isinstance(pair[0], str)
+            ]
+            return f"in step {steps[0]!r}, {refused}" if steps else refused
+    return None
 
 
 @cache
