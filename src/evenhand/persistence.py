@@ -16,7 +16,7 @@ from typing import Any
 
 from evenhand.archive import MODEL, PARTS, RULE, pack, read_json, unpack
 from evenhand.classifier import FairClassifier
-from evenhand.exceptions import InputError, UntrustedFileError, VersionWarning
+from evenhand.exceptions import InputError, UntrustedFileError, VersionWarning, reason
 from evenhand.fingerprint import digest_of
 from evenhand.proof import Proof, prove
 from evenhand.rule import Rule
@@ -183,7 +183,9 @@ def load(path: str | os.PathLike[str], *, max_bytes: int = _MOST_BYTES) -> Any:
         manifest, members = _unpacked(Path(path), max_bytes)
         content = _read_model(manifest, members)
         _warn_of(path, _differences(manifest["versions"]))
-        return _made(manifest, content, members)
+        model = _made(manifest, content, members)
+    model._file = Path(path).name
+    return model
 
 
 def verify(
@@ -342,7 +344,7 @@ def _made(manifest: dict[str, Any], content: Any, members: dict[str, bytes]) -> 
     try:
         described = _described(model)
     except Exception as error:
-        raise UntrustedFileError(f"the model is damaged: {type(error).__name__}: {error}") from None
+        raise UntrustedFileError(f"the model is damaged: {reason(error)}") from None
     same_words = manifest["versions"].get("evenhand") == _installed()["evenhand"]
     if same_words and any(manifest.get(name) != value for name, value in described.items()):
         raise UntrustedFileError("the model is not the one that the manifest tells of.")

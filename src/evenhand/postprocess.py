@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from evenhand.calibration import Calibration
-from evenhand.classifier import Evidence, FairClassifier, as_posteriors, counted
+from evenhand.classifier import Evidence, FairClassifier, answers_for_file, as_posteriors, counted
 from evenhand.exceptions import VacuousConstraintWarning
 from evenhand.features import Columns, id_column, person_tokens
 from evenhand.guarantee import Promise, promised, warn_if_unpromised
@@ -336,6 +336,7 @@ class FairPostprocessor(FairClassifier):
         decisions[strangers] = H > 0
         return decisions
 
+    @answers_for_file
     def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> NDArray[np.float64]:
         """Give the probability of each decision, 0 or 1 except where a lot is drawn.
 
@@ -355,6 +356,7 @@ class FairPostprocessor(FairClassifier):
         selection[strangers] = H > 0
         return np.column_stack([1 - selection, selection])
 
+    @answers_for_file
     def decision_function(self, X: Any, *, sensitive_features: Any = None) -> NDArray[np.float64]:
         """Give H of each row: positive where the decision is for the positive label.
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["refused_attribute", "refused_node", "refused_object"]
+__all__ = ["plain_node", "refused_attribute", "refused_node", "refused_object"]
 
 CALLABLE, CLASS, OTHER = object(), object(), object()
 """What stands for a function, a class, and an object or array, where only plain values are compared."""
@@ -218,7 +218,7 @@ def _from_object(value: Any) -> Any:
 
 def refused_node(node: Mapping[str, Any]) -> str | None:
     """Say the same of an object that is described in a file; nothing is made for it."""
-    state = _from_node(node.get("content"))
+    state = plain_node(node.get("content"))
     for name, value in state.items() if isinstance(state, Mapping) else ():
         refused = refused_attribute(str(node["__class__"]), str(name), value)
         if refused:
@@ -226,16 +226,17 @@ def refused_node(node: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _from_node(node: Any) -> Any:
+def plain_node(node: Any) -> Any:
+    """Plain values that a node describes; `CALLABLE`, `CLASS` and `OTHER` stand for the rest."""
     if not isinstance(node, Mapping):
         return OTHER
     loader, content = node.get("__loader__"), node.get("content")
     if loader == "JsonNode":
         return json.loads(content) if isinstance(content, str) else OTHER
     if loader == "DictNode" and isinstance(content, Mapping):
-        return {key: _from_node(item) for key, item in content.items()}
+        return {key: plain_node(item) for key, item in content.items()}
     if loader == "DefaultDictNode" and isinstance(content, Mapping):
-        return _from_node(content.get("main"))
+        return plain_node(content.get("main"))
     if loader in ("ListNode", "TupleNode", "SetNode") and isinstance(content, list):
-        return [_from_node(item) for item in content]
+        return [plain_node(item) for item in content]
     return {"TypeNode": CLASS, "FunctionNode": CALLABLE, "PartialNode": CALLABLE}.get(str(loader), OTHER)

@@ -19,9 +19,10 @@ from importlib import import_module, metadata
 from types import ModuleType
 from typing import Any
 
+from evenhand.boosters import check_lightgbm, check_xgboost
 from evenhand.bounds import check_bounds, reached, rebuild_trees, without_trees
-from evenhand.exceptions import InputError, MissingExtraError, UntrustedFileError
-from evenhand.settings import refused_node, refused_object
+from evenhand.exceptions import InputError, MissingExtraError, UntrustedFileError, reason
+from evenhand.settings import plain_node, refused_node, refused_object
 
 __all__ = ["dump_parts", "inspect_parts", "load_parts"]
 
@@ -148,7 +149,7 @@ def dump_parts(parts: list[Any]) -> bytes:
             "rule_.to_json()."
         ) from None
     except Exception as error:
-        raise InputError(f"this model cannot be saved: {type(error).__name__}: {error}") from error
+        raise InputError(f"this model cannot be saved: {reason(error)}") from error
     return data
 
 
@@ -183,7 +184,7 @@ def load_parts(data: bytes) -> list[Any]:
         raise InputError(f"this model needs the package {error.name!r}, which is not installed.") from None
     except Exception as error:
         raise UntrustedFileError(
-            f"the parts of the model cannot be read with the packages here: {type(error).__name__}: {error}"
+            f"the parts of the model cannot be read with the packages here: {reason(error)}"
         ) from error
     return parts
 
@@ -210,6 +211,8 @@ def inspect_parts(data: bytes) -> set[str]:
                 )
             schema = json.loads(archive.read("schema.json"))
             packed = {name: _unpacked_size(archive, name) for name in members if name.endswith(".npz")}
+            for node in _nodes(schema):
+                _check_booster(node, archive)
             members |= packed
         protocol = schema["protocol"]
         if type(protocol) is not int or protocol < _OLDEST_PROTOCOL:
@@ -231,9 +234,7 @@ def inspect_parts(data: bytes) -> set[str]:
     except UntrustedFileError:
         raise
     except Exception as error:
-        raise UntrustedFileError(
-            f"the parts of the model are damaged: {type(error).__name__}: {error}"
-        ) from None
+        raise UntrustedFileError(f"the parts of the model are damaged: {reason(error)}") from None
     return packages
 
 
@@ -282,6 +283,15 @@ def _check_node(node: dict[str, Any]) -> str:
     if refused:
         raise UntrustedFileError(refused)
     return module.partition(".")[0]
+
+
+def _check_booster(node: dict[str, Any], archive: zipfile.ZipFile) -> None:
+    """Look at the trees of lightgbm and xgboost, which their own code reads as soon as they are made."""
+    name = f"{node.get('__module__')}.{node.get('__class__')}"
+    if name == "lightgbm.basic.Booster":
+        check_lightgbm(plain_node(node["content"])["_handle"])
+    elif name == "xgboost.core.Booster":
+        check_xgboost(archive.read(node["content"]["content"]["handle"]["file"]))
 
 
 def _told(node: dict[str, Any]) -> tuple[Any, ...]:
