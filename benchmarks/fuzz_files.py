@@ -277,6 +277,7 @@ def _work(queue: Any, done: Any, folder: str) -> None:
     warnings.simplefilter("ignore")
     resource.setrlimit(resource.RLIMIT_AS, (BYTES, BYTES))
     path = Path(folder) / "altered.eh"
+    done.put("ready")  # imports take their time where other work is done as well
     while True:
         path.write_bytes(queue.get())
         done.put(outcome(path))
@@ -300,6 +301,7 @@ class Trial:
                 target=_work, args=(self.asked, self.said, self.folder), daemon=True
             )
             self.worker.start()
+            self.said.get(timeout=10 * SECONDS)
         self.asked.put(data)
         for _ in range(2 * SECONDS):
             with contextlib.suppress(queue.Empty):

@@ -143,6 +143,9 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     _file: str | None = None
     """Where the model was loaded from."""
 
+    _source: Any = None
+    """What that file says of the table that it was learned from."""
+
     estimator: Any
     group_estimator: Any
     constraint: Any

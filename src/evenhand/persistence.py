@@ -40,13 +40,17 @@ class Source:
     file : str
         Its name, without folders.
     target : str
-        The column of labels; all others are features.
+        The column of labels; all others but those left out are features.
     test_share : float or None
         The share of its rows that were set aside; None if all were learned from.
     rows : int or None
         How many it has.
     labels : str or None
         Digest of the column of labels: which rows are set aside hangs on it.
+    left_out : tuple of str
+        Columns that were not learned from.
+    id : str or None
+        One of them by which people are known, for randomised decisions.
     """
 
     file: str
@@ -54,6 +58,8 @@ class Source:
     test_share: float | None
     rows: int | None = None
     labels: str | None = None
+    left_out: tuple[str, ...] = ()
+    id: str | None = None
 
     def difference(self, y: Any) -> str | None:
         """Say in what the labels of another file differ from those of this one, or None."""
@@ -184,7 +190,7 @@ def load(path: str | os.PathLike[str], *, max_bytes: int = _MOST_BYTES) -> Any:
         content = _read_model(manifest, members)
         _warn_of(path, _differences(manifest["versions"]))
         model = _made(manifest, content, members)
-    model._file = Path(path).name
+    model._file, model._source = Path(path).name, _read_source(manifest.get("source"))
     return model
 
 
@@ -321,12 +327,14 @@ def _read_source(told: Any) -> Source | None:
     if told is None:
         return None
     try:
-        source = Source(**told)
-    except TypeError:
+        source = Source(**{**told, "left_out": tuple(told.get("left_out", ()))})
+    except (TypeError, AttributeError):
         source = Source("", "", math.nan)
     share = source.test_share
     named = isinstance(source.file, str) and isinstance(source.target, str)
     named = named and isinstance(source.rows, int | None) and isinstance(source.labels, str | None)
+    named = named and isinstance(source.id, str | None)
+    named = named and all(isinstance(name, str) for name in source.left_out)
     if not named or not (share is None or (isinstance(share, float) and 0 < share < 1)):
         raise UntrustedFileError("its manifest is not one that evenhand writes.")
     return source

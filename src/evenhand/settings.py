@@ -45,7 +45,7 @@ _BOOSTING = set(
     feature_fraction_seed feature_pre_filter feature_selector feature_shuffle first_metric_only
     force_col_wise force_row_wise gamma grow_policy histogram_pool_size importance_type
     interaction_constraints is_unbalance lambda lambda_bias lambda_l1 lambda_l2 learning_rate
-    linear_lambda linear_tree max_bin max_bin_by_feature max_cat_threshold max_cat_to_onehot
+    max_bin max_bin_by_feature max_cat_threshold max_cat_to_onehot
     max_delta_step max_depth max_drop max_leaves metric metric_freq min_child_samples min_child_weight
     min_data_in_bin min_data_in_leaf min_data_per_group min_gain_to_split min_split_gain min_split_loss
     min_sum_hessian_in_leaf monotone_constraints monotone_constraints_method monotone_penalty

@@ -58,7 +58,7 @@ _CLASSES: tuple[type[Any], ...] = (
     *(Rows, Sight, Trained, Trial),
 )
 _OURS = {kind.__name__: kind for kind in _CLASSES}
-_APART = {"rule_", "_file"}
+_APART = {"rule_", "_file", "_source"}
 _TIMES: dict[str, Any] = {kind.__name__: kind for kind in (datetime.date, datetime.datetime, datetime.time)}
 
 
