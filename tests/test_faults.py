@@ -449,6 +449,15 @@ def test_a_wrong_call_is_one_also_where_it_cannot_be_said(redirection):
     assert (done.returncode, done.stdout) == (FAILED, "")
 
 
+def test_a_manifest_may_lack_what_is_not_needed(place, tmp_path):
+    """A key that is not there is no traceback."""
+    entries = dict(entries_of(place / "m.eh"))
+    manifest = json.loads(entries["manifest.json"])
+    del manifest["promise"]
+    written(tmp_path / "m.eh", list({**entries, "manifest.json": json.dumps(manifest)}.items()))
+    assert eh.verify(tmp_path / "m.eh").promise is None
+
+
 def test_a_pipe_is_no_model(tmp_path):
     """Reading one would wait for ever."""
     os.mkfifo(tmp_path / "m.eh")

@@ -246,7 +246,7 @@ def verify(
         format_version=manifest["format_version"],
         model=manifest["model"],
         requirement=manifest["requirement"],
-        promise=manifest["promise"],
+        promise=manifest.get("promise"),
         versions=manifest["versions"],
         differences=differences,
         members={name: len(content) for name, content in members.items()},
