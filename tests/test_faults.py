@@ -408,6 +408,75 @@ def test_output_that_cannot_be_printed_is_an_error(place):
     assert done.stderr == "evenhand: [Errno 28] No space left on device\n"
 
 
+def redirected(redirection, *arguments):
+    """Run the command line with streams that a shell closes or fills."""
+    command = ["sh", "-c", f'exec "$@" {redirection}', "sh", sys.executable, "-c", COMMAND]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.run(  # noqa: S603
+        [*command, *map(str, arguments)], env=environment, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize(
+    ("redirection", "code", "said"),
+    [
+        (">&-", None, ""),  # closed: no output is wanted, and the exit code counts
+        (">&- 2>&- <&-", None, ""),
+        ("2>/dev/full", None, ""),
+        ("2>&-", None, ""),
+        (">/dev/full", FAILED, "evenhand: [Errno 28] No space left on device\n"),
+        (">/dev/full 2>/dev/full", FAILED, ""),
+    ],
+)
+def test_streams_that_are_closed_or_full_change_no_verdict(redirection, code, said, place, tmp_path):
+    """A full standard output is an error; whatever happens to standard error, the exit code tells."""
+    page = tmp_path / "page.html"
+    call = ["audit", place / "t.csv", "--prediction", "y", "--sensitive", "s", "--difference", "0.3"]
+    done = redirected(redirection, *call, "--report", page)
+    assert done.returncode == (0 if code is None else code)
+    assert page.exists() == (code is None)
+    if "2>" not in redirection:
+        assert done.stderr == (said or f"The same as a page: {page}\n")
+    if ">" not in redirection.replace("2>", ""):
+        assert "Audit of 400 rows" in done.stdout
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize("redirection", ["2>/dev/full", "2>&-"])
+def test_a_wrong_call_is_one_also_where_it_cannot_be_said(redirection):
+    done = redirected(redirection, "audit", "nowhere.csv", "--prediction", "y", "--sensitive", "s")
+    assert (done.returncode, done.stdout) == (FAILED, "")
+
+
+def test_a_manifest_may_lack_what_is_not_needed(place, tmp_path):
+    """A key that is not there is no traceback."""
+    entries = dict(entries_of(place / "m.eh"))
+    manifest = json.loads(entries["manifest.json"])
+    del manifest["promise"]
+    written(tmp_path / "m.eh", list({**entries, "manifest.json": json.dumps(manifest)}.items()))
+    assert eh.verify(tmp_path / "m.eh").promise is None
+
+
+def test_a_pipe_is_no_model(tmp_path):
+    """Reading one would wait for ever."""
+    os.mkfifo(tmp_path / "m.eh")
+    with pytest.raises(InputError, match="not a file that can be read"):
+        eh.load(tmp_path / "m.eh")
+
+
+def test_a_damaged_member_is_a_sentence(place, tmp_path):
+    """zlib has errors of its own, also where the checksum of the file is right."""
+    data = (place / "m.eh").read_bytes()
+    for at in range(60, len(data) - 64, max(1, len(data) // 40)):
+        changed = bytearray(data[:-64])
+        changed[at : at + 8] = bytes(8)
+        (tmp_path / "m.eh").write_bytes(changed + hashlib.sha256(changed).hexdigest().encode())
+        report = eh.verify(tmp_path / "m.eh")
+        assert not report.ok
+        assert "\n" not in report.problem
+
+
 # Optional packages (50)
 
 

@@ -75,6 +75,8 @@ def unpack(path: Path, max_bytes: int) -> tuple[dict[str, Any], dict[str, bytes]
     """
     if path.is_dir():
         raise InputError(f"{str(path)!r} is a folder: give the name of a file.")
+    if path.exists() and not path.is_file():  # reading a pipe would wait for ever
+        raise InputError(f"{str(path)!r} is not a file that can be read.")
     if path.stat().st_size > max_bytes:
         raise UntrustedFileError(f"it has more than {max_bytes:,} bytes; raise max_bytes if that is right.")
     data = path.read_bytes()
@@ -86,7 +88,9 @@ def unpack(path: Path, max_bytes: int) -> tuple[dict[str, Any], dict[str, bytes]
             if hashlib.sha256(data[:-_DIGEST]).hexdigest().encode() != archive.comment:
                 raise UntrustedFileError("its checksum is wrong, so that it was altered or damaged.")
             members = {entry.filename: archive.read(entry) for entry in archive.infolist()}
-    except (zipfile.BadZipFile, zipfile.LargeZipFile, ValueError, OSError, EOFError, NotImplementedError):
+    except UntrustedFileError:
+        raise
+    except Exception:  # zipfile and zlib raise many kinds for damaged bytes
         raise UntrustedFileError("it was cut off or damaged.") from None
     manifest = read_json(members.pop(_MANIFEST), _MANIFEST)
     _check_manifest(manifest, members)

@@ -16,7 +16,7 @@ from scipy.sparse import issparse
 
 from evenhand.exceptions import UntrustedFileError
 
-__all__ = ["check_bounds", "rebuild_trees", "without_trees"]
+__all__ = ["check_bounds", "reached", "rebuild_trees", "without_trees"]
 
 _KERNELS = ("linear", "poly", "rbf", "sigmoid")
 
@@ -32,7 +32,7 @@ def check_bounds(parts: Any) -> None:
     from sklearn.neighbors._base import NeighborsBase  # noqa: PLC0415
     from sklearn.svm._base import BaseSVC  # noqa: PLC0415
 
-    objects = list(_reached(parts))
+    objects = list(reached(parts))
     _check_trees(objects)
     for found in objects:
         if issparse(found):
@@ -45,10 +45,10 @@ def check_bounds(parts: Any) -> None:
 
 def without_trees(parts: list[Any]) -> list[Any]:
     """Give parts without the trees by which neighbours are found, which are made again from the rows."""
-    if not any(_is_search_tree(found) for found in _reached(parts)):
+    if not any(_is_search_tree(found) for found in reached(parts)):
         return parts
     parts = copy.deepcopy(parts)
-    for found in _reached(parts):
+    for found in reached(parts):
         if _is_search_tree(getattr(found, "_tree", None)):
             found._tree = None
     return parts
@@ -59,7 +59,7 @@ def rebuild_trees(parts: Any) -> None:
     from sklearn.neighbors import BallTree, KDTree  # noqa: PLC0415
     from sklearn.neighbors._base import NeighborsBase  # noqa: PLC0415
 
-    for found in list(_reached(parts)):
+    for found in list(reached(parts)):
         if isinstance(found, NeighborsBase) and hasattr(found, "_fit_method"):
             kind = {"ball_tree": BallTree, "kd_tree": KDTree}.get(found._fit_method)
             known = {**found.effective_metric_params_, "metric": str(found.effective_metric_)}
@@ -148,7 +148,7 @@ def _check_trees(objects: list[Any]) -> None:
         raise UntrustedFileError("it holds a tree that belongs to no classifier.")
 
 
-def _reached(start: Any) -> Iterator[Any]:
+def reached(start: Any) -> Iterator[Any]:
     """Go through everything that some objects hold."""
     waiting, seen = [start], {}
     while waiting:

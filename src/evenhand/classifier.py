@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,7 +20,13 @@ from sklearn.utils.validation import check_is_fitted
 from evenhand.columns import level_order, named_columns
 from evenhand.crossfit import cross_fit
 from evenhand.data import Labels, check_choice, check_rows, read_labels, read_weights
-from evenhand.exceptions import ConstantClassifierWarning, ConstantScoreWarning, InputError
+from evenhand.exceptions import (
+    ConstantClassifierWarning,
+    ConstantScoreWarning,
+    EvenhandError,
+    InputError,
+    reason,
+)
 from evenhand.features import read_features
 from evenhand.fingerprint import Fingerprint
 from evenhand.groups import Groups
@@ -34,9 +42,34 @@ from evenhand.solution import Task, error_prices
 from evenhand.solver.certificate import Certificate
 from evenhand.tabular import TabularClassifier
 
-__all__ = ["Evidence", "FairClassifier", "Training", "as_posteriors", "counted"]
+__all__ = ["Evidence", "FairClassifier", "Training", "answers_for_file", "as_posteriors", "counted"]
+
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 _DIGITS = 12
+
+
+def answers_for_file(method: Method) -> Method:
+    """Let a model that was loaded from a file say in a sentence that it cannot decide.
+
+    A file may have been altered, or written with other versions of the packages that it needs: then their
+    errors say nothing of the file. Errors of a model that was fitted here stay as they are.
+    """
+
+    @functools.wraps(method)
+    def answered(self: FairClassifier, *given: Any, **named: Any) -> Any:
+        try:
+            return method(self, *given, **named)
+        except EvenhandError:
+            raise
+        except Exception as error:
+            if self._file is None:
+                raise
+            raise InputError(
+                f"the model of {self._file!r} cannot decide about these rows: {reason(error)}"
+            ) from error
+
+    return answered  # type: ignore[return-value]
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +145,12 @@ class Evidence:
 
 class FairClassifier(ClassifierMixin, BaseEstimator):
     """Parent of the fair classifiers; subclasses have a constructor, ``fit`` and ``_decide``."""
+
+    _file: str | None = None
+    """Where the model was loaded from."""
+
+    _source: Any = None
+    """What that file says of the table that it was learned from."""
 
     estimator: Any
     group_estimator: Any
@@ -388,6 +427,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         """A score that is positive for ``classes_[1]``, of one that is positive for the positive label."""
         return H if self._positive else -H
 
+    @answers_for_file
     def predict(self, X: Any, *, sensitive_features: Any = None, ids: Any = None) -> NDArray[Any]:
         """Decide: one of the two labels for each row, the same for the same person every time.
 

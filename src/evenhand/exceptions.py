@@ -118,3 +118,9 @@ class TrainingRowsWarning(EvenhandWarning):
 
 class VersionWarning(EvenhandWarning):
     """A model file was written with other versions of packages than those installed."""
+
+
+def reason(error: BaseException) -> str:
+    """Kind of an error of another package and the first line of what it says, for a sentence of ours."""
+    said = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {said[0]}" if said else type(error).__name__

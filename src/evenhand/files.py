@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,6 +22,7 @@ except ImportError:
 
 __all__ = [
     "columns_in",
+    "index_columns",
     "read_pieces",
     "read_table",
     "refuse_existing",
@@ -35,6 +37,24 @@ _RISKY = r"^[=+\-@\t\r\n]"
 def columns_in(path: Path) -> list[str]:
     """Give the names of a file's columns."""
     return _scan(path)[1]
+
+
+def index_columns(path: Path) -> list[str]:
+    """Names of the columns that are the index of a pandas table, which says nothing of a row.
+
+    A Parquet file tells them; in a CSV file it is a first column without a name.
+    """
+    there = columns_in(path)
+    if not _is_parquet(path):
+        return [name for name in there[:1] if name == ""]
+    told: Any = None
+    try:
+        told = json.loads(pl.read_parquet_metadata(path).get("pandas", "{}"))
+    except (pl.exceptions.PolarsError, OSError, ValueError):
+        told = {}
+    listed = told.get("index_columns") if isinstance(told, dict) else None
+    names = [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []
+    return [name for name in there if name in names or re.fullmatch(r"__index_level_\d+__", name)]
 
 
 def read_table(path: Path, wanted: Sequence[str] | None = None) -> pl.DataFrame:
@@ -89,7 +109,7 @@ def write_pieces(path: Path, pieces: Iterable[pl.DataFrame], *, safe: bool = Tru
     int
         Rows written.
     """
-    write = _write_parquet if path.suffix.lower() in (".parquet", ".pq") else _write_csv
+    write = _write_parquet if _is_parquet(path) else _write_csv
     try:
         with written_at_once(path) as unfinished:
             return write(unfinished, pieces, safe=safe)
@@ -169,13 +189,17 @@ def _scan(path: Path) -> tuple[pl.LazyFrame, list[str]]:
     if not path.is_file():
         raise InputError(f"there is no file {path}.")
     try:
-        if path.suffix.lower() in (".parquet", ".pq"):
+        if _is_parquet(path):
             lazy = pl.scan_parquet(path, glob=False)
         else:
             lazy = pl.scan_csv(path, infer_schema_length=10_000, glob=False)
         return lazy, lazy.collect_schema().names()
     except (pl.exceptions.PolarsError, OSError) as error:
         raise _unreadable(path, error) from None
+
+
+def _is_parquet(path: Path) -> bool:
+    return path.suffix.lower() in (".parquet", ".pq")
 
 
 def _unreadable(path: Path, error: Exception) -> InputError:

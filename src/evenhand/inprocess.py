@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from evenhand.calibration import Calibration
-from evenhand.classifier import Evidence, FairClassifier
+from evenhand.classifier import Evidence, FairClassifier, answers_for_file
 from evenhand.exceptions import CertificateError, InfeasibleError, InputError
 from evenhand.features import Columns
 from evenhand.guarantee import Promise, promised, warn_if_unpromised
@@ -328,6 +328,7 @@ class FairInprocessor(FairClassifier):
         people = self.sight_.people(self, X, sensitive_features)
         return np.asarray(self.learner_.choose(people.X) == 1)
 
+    @answers_for_file
     def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> Floats:
         """Probability of each decision, in the order of ``classes_``: 0 or 1, nothing is randomised.
 
@@ -345,6 +346,7 @@ class FairInprocessor(FairClassifier):
         decided = self._decide(X, sensitive_features, None).astype(np.float64)
         return self._by_class(decided)
 
+    @answers_for_file
     def decision_function(self, X: Any, *, sensitive_features: Any = None) -> Floats:
         """Score of each row, positive where the decision is for ``classes_[1]``.
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from evenhand.archive import MODEL, PARTS, RULE, pack, read_json, unpack
 from evenhand.classifier import FairClassifier
-from evenhand.exceptions import InputError, UntrustedFileError, VersionWarning
+from evenhand.exceptions import InputError, UntrustedFileError, VersionWarning, reason
 from evenhand.fingerprint import digest_of
 from evenhand.proof import Proof, prove
 from evenhand.rule import Rule
@@ -40,13 +40,17 @@ class Source:
     file : str
         Its name, without folders.
     target : str
-        The column of labels; all others are features.
+        The column of labels; all others but those left out are features.
     test_share : float or None
         The share of its rows that were set aside; None if all were learned from.
     rows : int or None
         How many it has.
     labels : str or None
         Digest of the column of labels: which rows are set aside hangs on it.
+    left_out : tuple of str
+        Columns that were not learned from.
+    id : str or None
+        One of them by which people are known, for randomised decisions.
     """
 
     file: str
@@ -54,6 +58,8 @@ class Source:
     test_share: float | None
     rows: int | None = None
     labels: str | None = None
+    left_out: tuple[str, ...] = ()
+    id: str | None = None
 
     def difference(self, y: Any) -> str | None:
         """Say in what the labels of another file differ from those of this one, or None."""
@@ -184,7 +190,9 @@ def load(path: str | os.PathLike[str], *, max_bytes: int = _MOST_BYTES) -> Any:
         manifest, members = _unpacked(Path(path), max_bytes)
         content = _read_model(manifest, members)
         _warn_of(path, _differences(manifest["versions"]))
-        return _made(manifest, content, members)
+        model = _made(manifest, content, members)
+    model._file, model._source = Path(path).name, _read_source(manifest.get("source"))
+    return model
 
 
 def verify(
@@ -239,7 +247,7 @@ def verify(
         format_version=manifest["format_version"],
         model=manifest["model"],
         requirement=manifest["requirement"],
-        promise=manifest["promise"],
+        promise=manifest.get("promise"),
         versions=manifest["versions"],
         differences=differences,
         members={name: len(content) for name, content in members.items()},
@@ -321,12 +329,14 @@ def _read_source(told: Any) -> Source | None:
     if told is None:
         return None
     try:
-        source = Source(**told)
-    except TypeError:
+        source = Source(**{**told, "left_out": tuple(told.get("left_out", ()))})
+    except (TypeError, AttributeError):
         source = Source("", "", math.nan)
     share = source.test_share
     named = isinstance(source.file, str) and isinstance(source.target, str)
     named = named and isinstance(source.rows, int | None) and isinstance(source.labels, str | None)
+    named = named and isinstance(source.id, str | None)
+    named = named and all(isinstance(name, str) for name in source.left_out)
     if not named or not (share is None or (isinstance(share, float) and 0 < share < 1)):
         raise UntrustedFileError("its manifest is not one that evenhand writes.")
     return source
@@ -344,7 +354,7 @@ def _made(manifest: dict[str, Any], content: Any, members: dict[str, bytes]) -> 
     try:
         described = _described(model)
     except Exception as error:
-        raise UntrustedFileError(f"the model is damaged: {type(error).__name__}: {error}") from None
+        raise UntrustedFileError(f"the model is damaged: {reason(error)}") from None
     same_words = manifest["versions"].get("evenhand") == _installed()["evenhand"]
     if same_words and any(manifest.get(name) != value for name, value in described.items()):
         raise UntrustedFileError("the model is not the one that the manifest tells of.")

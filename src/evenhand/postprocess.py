@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from evenhand.calibration import Calibration
-from evenhand.classifier import Evidence, FairClassifier, as_posteriors, counted
+from evenhand.classifier import Evidence, FairClassifier, answers_for_file, as_posteriors, counted
 from evenhand.exceptions import VacuousConstraintWarning
 from evenhand.features import Columns, id_column, person_tokens
 from evenhand.guarantee import Promise, promised, warn_if_unpromised
@@ -343,6 +343,7 @@ class FairPostprocessor(FairClassifier):
         decisions[strangers] = H > 0
         return decisions
 
+    @answers_for_file
     def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> NDArray[np.float64]:
         """Probability of each decision, in the order of ``classes_``: 0 or 1 unless it is randomised.
 
@@ -362,6 +363,7 @@ class FairPostprocessor(FairClassifier):
         selection[strangers] = H > 0
         return self._by_class(selection)
 
+    @answers_for_file
     def decision_function(self, X: Any, *, sensitive_features: Any = None) -> NDArray[np.float64]:
         """H of each row: positive where the decision is for ``classes_[1]``.
 

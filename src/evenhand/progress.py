@@ -34,7 +34,7 @@ def track(steps: Iterable[T], *, what: str, total: int, verbose: bool) -> Iterat
     >>> list(track([1, 2], what="folds", total=2, verbose=False))
     [1, 2]
     """
-    if not verbose or not sys.stderr.isatty():
+    if not verbose or sys.stderr is None or not sys.stderr.isatty():
         yield from steps
         return
     try:

@@ -17,7 +17,7 @@ import numpy as np
 
 from evenhand.calibration import Bins, Curves, Dirichlet, GroupCalibrator, Isotonic, Sigmoid
 from evenhand.classifier import FairClassifier
-from evenhand.exceptions import InputError, UntrustedFileError
+from evenhand.exceptions import InputError, UntrustedFileError, reason
 from evenhand.fingerprint import Fingerprint
 from evenhand.groups import POOLED, GroupName, Groups
 from evenhand.guarantee import GroupTest, Promise
@@ -58,6 +58,7 @@ _CLASSES: tuple[type[Any], ...] = (
     *(Rows, Sight, Trained, Trial),
 )
 _OURS = {kind.__name__: kind for kind in _CLASSES}
+_APART = {"rule_", "_file", "_source"}
 _TIMES: dict[str, Any] = {kind.__name__: kind for kind in (datetime.date, datetime.datetime, datetime.time)}
 
 
@@ -74,7 +75,7 @@ def encode_model(model: FairClassifier) -> tuple[dict[str, Any], list[Any]]:
         What can be written as JSON, without the rule; and arrays and classifiers.
     """
     writer = _Writer()
-    state = {name: writer.encode(value, name) for name, value in vars(model).items() if name != "rule_"}
+    state = {name: writer.encode(value, name) for name, value in vars(model).items() if name not in _APART}
     return {"model": type(model).__name__, "state": state}, writer.parts
 
 
@@ -106,7 +107,7 @@ def decode_model(content: Any, parts: list[Any], rule: Rule | None) -> FairClass
     except UntrustedFileError:
         raise
     except Exception as error:
-        raise UntrustedFileError(f"the model is damaged: {type(error).__name__}: {error}") from None
+        raise UntrustedFileError(f"the model is damaged: {reason(error)}") from None
     return model
 
 

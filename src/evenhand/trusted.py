@@ -19,8 +19,10 @@ from importlib import import_module, metadata
 from types import ModuleType
 from typing import Any
 
-from evenhand.bounds import check_bounds, rebuild_trees, without_trees
-from evenhand.exceptions import InputError, MissingExtraError, UntrustedFileError
+from evenhand.boosters import check_lightgbm, check_xgboost
+from evenhand.bounds import check_bounds, reached, rebuild_trees, without_trees
+from evenhand.exceptions import InputError, MissingExtraError, UntrustedFileError, reason
+from evenhand.settings import plain_node, refused_node, refused_object
 
 __all__ = ["dump_parts", "inspect_parts", "load_parts"]
 
@@ -134,6 +136,9 @@ def dump_parts(parts: list[Any]) -> bytes:
     bytes
     """
     skops = _skops()
+    refused = _refused_setting(parts)
+    if refused:
+        raise InputError(f"this model cannot be saved: {refused} Change it and fit again.")
     try:
         check_bounds(parts)
         data: bytes = skops.dumps(without_trees(parts))
@@ -144,7 +149,7 @@ def dump_parts(parts: list[Any]) -> bytes:
             "rule_.to_json()."
         ) from None
     except Exception as error:
-        raise InputError(f"this model cannot be saved: {type(error).__name__}: {error}") from error
+        raise InputError(f"this model cannot be saved: {reason(error)}") from error
     return data
 
 
@@ -168,6 +173,9 @@ def load_parts(data: bytes) -> list[Any]:
             parts = skops.loads(data, trusted=sorted(set().union(*_loaders().values())))
         if not isinstance(parts, list):
             raise UntrustedFileError("the parts of the model are no list.")
+        refused = _refused_setting(parts)
+        if refused:
+            raise UntrustedFileError(refused)
         rebuild_trees(parts)
         check_bounds(parts)
     except UntrustedFileError:
@@ -176,7 +184,7 @@ def load_parts(data: bytes) -> list[Any]:
         raise InputError(f"this model needs the package {error.name!r}, which is not installed.") from None
     except Exception as error:
         raise UntrustedFileError(
-            f"the parts of the model cannot be read with the packages here: {type(error).__name__}: {error}"
+            f"the parts of the model cannot be read with the packages here: {reason(error)}"
         ) from error
     return parts
 
@@ -203,6 +211,8 @@ def inspect_parts(data: bytes) -> set[str]:
                 )
             schema = json.loads(archive.read("schema.json"))
             packed = {name: _unpacked_size(archive, name) for name in members if name.endswith(".npz")}
+            for node in _nodes(schema):
+                _check_booster(node, archive)
             members |= packed
         protocol = schema["protocol"]
         if type(protocol) is not int or protocol < _OLDEST_PROTOCOL:
@@ -210,8 +220,12 @@ def inspect_parts(data: bytes) -> set[str]:
                 f"the parts of the model are of protocol {protocol!r} of skops, which is too old."
             )
         packages, size = set(), 0
+        described: dict[Any, Any] = {}
         for node in _nodes(schema):
             packages.add(_check_node(node))
+            # skops makes nodes of one number once, so that another one could hide behind a harmless one.
+            if "__id__" in node and described.setdefault(node["__id__"], told := _told(node)) != told:
+                raise UntrustedFileError("it holds two different objects as the same one.")
             file = node.get("file")
             size += 0 if file is None else members[file]
         # An array that is told twice is kept once, and so is read at most as often as there are models of it.
@@ -220,9 +234,7 @@ def inspect_parts(data: bytes) -> set[str]:
     except UntrustedFileError:
         raise
     except Exception as error:
-        raise UntrustedFileError(
-            f"the parts of the model are damaged: {type(error).__name__}: {error}"
-        ) from None
+        raise UntrustedFileError(f"the parts of the model are damaged: {reason(error)}") from None
     return packages
 
 
@@ -267,7 +279,40 @@ def _check_node(node: dict[str, Any]) -> str:
             key.get("__loader__") != "TypeNode" for key in keys["content"]
         ):
             raise UntrustedFileError("it holds a dictionary whose keys are made by something.")
+    refused = refused_node(node) if loader == "ObjectNode" else None
+    if refused:
+        raise UntrustedFileError(refused)
     return module.partition(".")[0]
+
+
+def _check_booster(node: dict[str, Any], archive: zipfile.ZipFile) -> None:
+    """Look at the trees of lightgbm and xgboost, which their own code reads as soon as they are made."""
+    name = f"{node.get('__module__')}.{node.get('__class__')}"
+    if name == "lightgbm.basic.Booster":
+        check_lightgbm(plain_node(node["content"])["_handle"])
+    elif name == "xgboost.core.Booster":
+        check_xgboost(archive.read(node["content"]["content"]["handle"]["file"]))
+
+
+def _told(node: dict[str, Any]) -> tuple[Any, ...]:
+    content = node.get("content")
+    plain = content if isinstance(content, str) else None
+    return (node["__loader__"], node["__module__"], node["__class__"], plain, node.get("file"))
+
+
+def _refused_setting(parts: list[Any]) -> str | None:
+    """Say which parameter a file may not hold, and in which step of a pipeline; None if there is none."""
+    objects = list(reached(parts))
+    for found in objects:
+        refused = refused_object(found)
+        if refused:
+            steps = [
+                pair[0]
+                for pair in objects
+                if isinstance(pair, tuple) and len(pair) > 1 and pair[1] is found and isinstance(pair[0], str)
+            ]
+            return f"in step {steps[0]!r}, {refused}" if steps else refused
+    return None
 
 
 @cache

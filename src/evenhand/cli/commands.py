@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import warnings
 from importlib import import_module
 from pathlib import Path
@@ -18,6 +19,7 @@ except ImportError:
 from evenhand.cli.codes import FAILED, VIOLATED, code_of
 from evenhand.cli.config import fill_from_file
 from evenhand.cli.options import (
+    Aware,
     Comparison,
     Flag,
     Json,
@@ -25,6 +27,7 @@ from evenhand.cli.options import (
     Manner,
     Names,
     Tolerance,
+    aware_of,
     check_confidence,
     check_paths,
     names_in,
@@ -130,7 +133,7 @@ def frontier(
     table: Path,
     *,
     learning: Learning,
-    aware: Flag = False,
+    aware: Aware = None,
     compared: Comparison = Comparison(),
     by_ratio: Flag = False,
     tolerances: int | None = None,
@@ -144,7 +147,7 @@ def frontier(
     table
         CSV or Parquet file to learn from.
     aware
-        Let decisions use the sensitive features: adds a second curve.
+        Let decisions use the sensitive features, or those that are named: adds a second curve.
     by_ratio
         Compare groups by ratio instead of difference.
     tolerances
@@ -158,19 +161,22 @@ def frontier(
         raise InputError(f"--tolerances should be at least 2, but is {tolerances}.")
     check_paths([table, learning.test], [out], force=manner.force)
     learning.check(table)
+    usable = aware_of(aware, names_in(learning.sensitive, import_module("evenhand.files").columns_in(table)))
     rooms = import_module("evenhand")
     with in_options():
-        (X, y), test = learning.parts(table)
+        train, test = learning.parts(table)
+        for note in learning.notes(table, train.X):
+            tell(f"evenhand: {note}")
         curve = rooms.frontier(
             {
                 name: learning.classifier(
-                    X, y, constraint=constraint, aware=name == "aware", missing=compared.policy
+                    train.X, train.y, constraint=constraint, aware=sight, missing=compared.policy
                 )
-                for name in (["blind", "aware"] if aware else ["blind"])
+                for name, sight in {"blind": False, **({"aware": usable} if usable else {})}.items()
             },
-            X,
-            y,
-            test=test,
+            train.X,
+            train.y,
+            test=(test.X, test.y),
             tolerances=tolerances,
             verbose=True,
         )
@@ -196,7 +202,7 @@ def fit(
     *,
     learning: Learning,
     out: Path,
-    aware: Flag = False,
+    aware: Aware = None,
     compared: Comparison = Comparison(),
     tolerance: Tolerance = Tolerance(),
     confidence: float | None = None,
@@ -215,7 +221,7 @@ def fit(
     out
         File for the model.
     aware
-        Let decisions use the sensitive features.
+        Let decisions use the sensitive features, or those that are named.
     confidence
         Promise the requirement for new rows, with this confidence.
     report
@@ -227,13 +233,18 @@ def fit(
     check_confidence(confidence)
     check_paths([table, learning.test], [out, report], force=manner.force)
     learning.check(table)
+    usable = aware_of(aware, names_in(learning.sensitive, import_module("evenhand.files").columns_in(table)))
     rooms = import_module("evenhand")
-    source = source_of(table, learning.target, None if learning.test else learning.share)
-    settings = {"aware": aware, "confidence": confidence, "missing": compared.policy}
+    share = None if learning.test else learning.share
+    source = source_of(table, learning.target, share, learning.left_out(table), learning.id)
+    settings = {"aware": usable, "confidence": confidence, "missing": compared.policy}
     with in_options():
-        (X, y), (X_test, y_test) = learning.parts(table)
+        train, test = learning.parts(table)
+        for note in learning.notes(table, train.X):
+            tell(f"evenhand: {note}")
+        (X, y), (X_test, y_test) = (train.X, train.y), (test.X, test.y)
         model = learning.classifier(X, y, constraint=constraint, **settings).fit(X, y)
-        decisions = model.predict(X_test)
+        decisions = model.predict(X_test, ids=test.ids)
         found = rooms.audit(
             y_test,
             decisions,
@@ -241,6 +252,7 @@ def fit(
             constraint=constraint,
             pos_label=model.pos_label_,
             missing=compared.policy,
+            min_size=math.ceil(learning.min_group_size * len(y_test) / len(y)),
         )
     rooms.save(model, out, overwrite=manner.force, source=source)
     proof, promise = import_module("evenhand.proof").claimed(model), model.promise_
@@ -281,6 +293,7 @@ def predict(
     /,
     *,
     out: Path,
+    id: str | None = None,  # noqa: A002  (the name of the option)
     rows: int = 100_000,
     formulas: Flag = False,
     force: Flag = False,
@@ -295,6 +308,8 @@ def predict(
         CSV or Parquet file.
     out
         File for the rows with two more columns, decision and its probability.
+    id
+        Column that people are known by, the key of randomised decisions; by default that of the fit.
     rows
         How many are read at a time.
     formulas
@@ -310,8 +325,15 @@ def predict(
     wanted = getattr(kept, "feature_names_in_", ())
     there = files.columns_in(table)
     needed = [name for name in wanted if name not in kept.sight_.unused]
-    files.refuse_strange(table, needed, there)
+    files.refuse_strange(table, [*needed, *([] if id is None else [id])], there)
     positive = kept.classes_.tolist().index(kept.pos_label_)
+    key = id or getattr(kept._source, "id", None)
+    if key is not None and key not in there:
+        tell(
+            f"evenhand: {table.name} has no column {key!r}, by which people were known in the fit: "
+            "randomised decisions go by their features."
+        )
+        key = None
     taken = [name for name in ("decision", "probability") if name in there]
     if taken:
         raise InputError(f"{table.name} has a column {taken[0]!r} already: rename it.")
@@ -319,7 +341,10 @@ def predict(
     def decided() -> Any:
         for piece in files.read_pieces(table, rows):
             X = piece.select([name for name in wanted if name in there])
-            decisions, chances = (kept.predict(X), kept.predict_proba(X)[:, positive]) if len(X) else ([], [])
+            ids = None if key is None else piece.get_column(key)
+            decisions, chances = [], []
+            if len(X):
+                decisions, chances = kept.predict(X, ids=ids), kept.predict_proba(X)[:, positive]
             yield files.with_decisions(piece, decisions, chances, kept.classes_)
 
     count = files.write_pieces(out, decided(), safe=not formulas)

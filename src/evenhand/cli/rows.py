@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,14 @@ __all__ = [
     "last_decision",
     "learned_from",
     "read_rows",
+    "row_names",
     "source_of",
     "to_judge_on",
     "two_labels",
 ]
+
+_FEW = 100
+"""Rows that numbers or words tell apart by chance."""
 
 
 def read_rows(path: Path, wanted: list[str] | None = None) -> Any:
@@ -29,10 +34,18 @@ def read_rows(path: Path, wanted: list[str] | None = None) -> Any:
     return frame
 
 
-def examples(path: Path, target: str) -> tuple[Any, Any]:
+def examples(path: Path, target: str, left_out: Sequence[str] = ()) -> tuple[Any, Any]:
     """Read features and labels."""
     frame = read_rows(path)
-    return frame.drop(target), frame.get_column(target)
+    return frame.drop(target, *(name for name in left_out if name in frame.columns)), frame.get_column(target)
+
+
+def row_names(X: Any) -> list[str]:
+    """Name the columns of whole numbers or text that are different in every row, as an account number is."""
+    if len(X) <= _FEW:
+        return []
+    counted = [name for name in X.columns if X.schema[name].is_integer() or str(X.schema[name]) == "String"]
+    return [name for name in counted if X.get_column(name).n_unique() == len(X)]
 
 
 def two_labels(path: Path, y: Any, positive: str | None = None) -> list[Any]:
@@ -76,11 +89,13 @@ def divided(X: Any, y: Any, share: float) -> list[tuple[Any, Any]]:
     return [(X[sorted(rows)], y[sorted(rows)]) for rows in parts]
 
 
-def source_of(table: Path, target: str, share: float | None) -> Any:
+def source_of(table: Path, target: str, share: float | None, left_out: Sequence[str], key: str | None) -> Any:
     """Note by what `verify` finds the rows of a fit again."""
     y = read_rows(table, [target]).get_column(target)
     digest = import_module("evenhand.fingerprint").digest_of(y)
-    return import_module("evenhand.persistence").Source(table.name, target, share, len(y), digest)
+    return import_module("evenhand.persistence").Source(
+        table.name, target, share, len(y), digest, tuple(left_out), key
+    )
 
 
 def learned_from(path: Path, source: Any) -> tuple[Any, Any] | str:
@@ -92,7 +107,7 @@ def learned_from(path: Path, source: Any) -> tuple[Any, Any] | str:
         )
     files = import_module("evenhand.files")
     files.refuse_strange(path, [source.target], files.columns_in(path))
-    X, y = examples(path, source.target)
+    X, y = examples(path, source.target, source.left_out)
     other: str | None = source.difference(y)
     if other is not None:
         return other

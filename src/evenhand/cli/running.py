@@ -11,7 +11,7 @@ from cyclopts import CycloptsError
 
 from evenhand.cli.codes import FAILED, INTERRUPTED, UNDECIDED, UNREAD, VIOLATED
 from evenhand.cli.commands import app
-from evenhand.cli.telling import drop_output, tell
+from evenhand.cli.telling import drop_output, open_streams, tell
 from evenhand.exceptions import EvenhandError
 
 __all__ = ["FAILED", "UNDECIDED", "VIOLATED", "main"]
@@ -19,6 +19,7 @@ __all__ = ["FAILED", "UNDECIDED", "VIOLATED", "main"]
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line, and end the process with its exit code."""
+    open_streams()
     warnings.showwarning = _one_line
     try:
         code = app(arguments, exit_on_error=False, print_error=False, result_action="return_value")

@@ -8,10 +8,11 @@ import re
 import sys
 from collections.abc import Iterator
 from importlib import import_module
+from typing import TextIO
 
 from evenhand.exceptions import EvenhandError
 
-__all__ = ["drop_output", "in_options", "say", "tell", "visible"]
+__all__ = ["drop_output", "in_options", "open_streams", "say", "tell", "visible"]
 
 _OPTIONS = {
     r"make the groups with missing='own_group'": "use --missing own-group",
@@ -46,8 +47,11 @@ def visible(text: object) -> str:
 
 
 def tell(text: object) -> None:
-    """Say something beside the result."""
-    print("\n".join(map(visible, str(text).splitlines())), file=sys.stderr)
+    """Say something beside the result. Where it cannot be written, the exit code alone tells."""
+    try:
+        print("\n".join(map(visible, str(text).splitlines())), file=sys.stderr, flush=True)
+    except OSError:
+        _drop(sys.stderr)
 
 
 def say(text: object) -> None:
@@ -60,5 +64,25 @@ def say(text: object) -> None:
 
 def drop_output() -> None:
     """Let go of output that could not be written, which Python would try again at its end."""
+    _drop(sys.stdout)
+
+
+def open_streams() -> None:
+    """Put nowhere in the place of streams that the caller closed: no output of that kind is wanted.
+
+    Otherwise Python has None for them, and the next file that is opened would get their number.
+    """
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        if getattr(sys, name) is None:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            with contextlib.suppress(OSError):
+                os.fstat(number)
+                number = nowhere  # noqa: PLW2901  (another file has the number already)
+            if nowhere != number:
+                os.dup2(nowhere, number)
+            setattr(sys, name, os.fdopen(number, "w", encoding="utf-8", closefd=False))
+
+
+def _drop(stream: TextIO) -> None:
     with contextlib.suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

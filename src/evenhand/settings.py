@@ -1,0 +1,242 @@
+"""Parameters of other packages' classifiers that a model file may not hold.
+
+Some parameters name a path, a function or a backend, and code runs or files are read when the classifier is
+fitted again: joblib unpickles what lies in the folder that ``Pipeline(memory=...)`` names. `verify` with data
+fits again, and so may whoever loads a file. These parameters are refused when a model is saved, when a file
+is inspected, and when it is loaded.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+__all__ = ["plain_node", "refused_attribute", "refused_node", "refused_object"]
+
+CALLABLE, CLASS, OTHER = object(), object(), object()
+"""What stands for a function, a class, and an object or array, where only plain values are compared."""
+
+_FUNCTION_OK = {"func", "inverse_func"}
+"""Of FunctionTransformer and TransformedTargetRegressor, for functions on the list of `trusted`."""
+
+_CLASS_OK = {"dtype"}
+_PACKAGES = {"evenhand", "lightgbm", "sklearn", "xgboost"}
+"""Whose objects are in files."""
+
+_SEARCHES = {"param_grid", "param_distributions"}
+"""They set parameters of other classifiers."""
+
+_ENCODINGS = {"utf-8", "utf8", "utf-16", "utf-32", "ascii", "latin-1", "latin1", "iso-8859-1", "cp1252"}
+_DISPATCH = re.compile(r"all|(\d+(\.\d+)?\s*\*\s*)?n_jobs")
+_PUBLIC = re.compile(r"auto|[A-Za-z]\w*(\.[A-Za-z]\w*)*")
+_NAMING = re.compile(r"([\w\- ]|\{feature_name\}|\{transformer_name\})*")
+_TOKEN = re.compile(r"[\w.,:()\[\]+\-]*")
+
+_BOOSTING = set(
+    """
+    alpha bagging_fraction bagging_freq bagging_seed base_score boost_from_average booster boosting
+    boosting_type cat_l2 cat_smooth class_weight colsample_bylevel colsample_bynode colsample_bytree
+    data_random_seed deterministic disable_default_eval_metric drop_rate drop_seed early_stopping_round
+    enable_bundle eta eval_metric extra_seed extra_trees feature_fraction feature_fraction_bynode
+    feature_fraction_seed feature_pre_filter feature_selector feature_shuffle first_metric_only
+    force_col_wise force_row_wise gamma grow_policy histogram_pool_size importance_type
+    interaction_constraints is_unbalance lambda lambda_bias lambda_l1 lambda_l2 learning_rate
+    max_bin max_bin_by_feature max_cat_threshold max_cat_to_onehot
+    max_delta_step max_depth max_drop max_leaves metric metric_freq min_child_samples min_child_weight
+    min_data_in_bin min_data_in_leaf min_data_per_group min_gain_to_split min_split_gain min_split_loss
+    min_sum_hessian_in_leaf monotone_constraints monotone_constraints_method monotone_penalty
+    n_estimators n_jobs neg_bagging_fraction normalize_type nthread num_class num_iterations num_leaves
+    num_parallel_tree num_threads objective objective_seed one_drop other_rate path_smooth
+    pos_bagging_fraction random_state rate_drop refresh_leaf reg_alpha reg_lambda sample_type
+    sampling_method saved_feature_importance scale_pos_weight seed seed_per_iteration sigmoid silent
+    skip_drop subsample subsample_for_bin subsample_freq top_k top_rate tree_method uniform_drop
+    use_missing use_quantized_grad validate_parameters verbose verbosity xgboost_dart_mode
+    zero_as_missing
+    """.split()  # noqa: SIM905
+)
+"""Further parameters of xgboost and lightgbm that may stand in a file: none of a path, machine or device."""
+
+
+def _is_none(value: Any) -> bool:
+    return value is None
+
+
+def _is_count(value: Any) -> bool:
+    return value is None or isinstance(value, int | np.integer)
+
+
+def _matches(pattern: re.Pattern[str]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, str) and pattern.fullmatch(value) is not None
+
+
+def _boosting(value: Any) -> bool:
+    """Say whether further parameters of a booster are all known, and plain."""
+    if value is None:
+        return True
+    return isinstance(value, Mapping) and all(
+        (name in _BOOSTING and _plain(item)) or (name in ("device", "device_type") and item == "cpu")
+        for name, item in value.items()
+    )
+
+
+def _plain(value: Any) -> bool:
+    """Say whether a value can be written into a line of ``name=value`` pairs, as lightgbm does."""
+    if isinstance(value, str):
+        return _TOKEN.fullmatch(value) is not None
+    if isinstance(value, Mapping):
+        return all(_plain(item) for pair in value.items() for item in pair)
+    if isinstance(value, list):
+        return all(map(_plain, value))
+    return value is None or isinstance(value, bool | int | float | np.generic)
+
+
+_RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "memory": (_is_none, "None, because files in a folder would be unpickled"),
+    "callback": (_is_none, "None"),
+    "callbacks": (lambda value: value is None or value == [], "None"),
+    "input": (lambda value: value == "content", "'content', because rows would name files to read"),
+    "encoding": (lambda value: isinstance(value, str) and value.lower() in _ENCODINGS, "'utf-8'"),
+    "pre_dispatch": (
+        lambda value: (type(value) is int) or _matches(_DISPATCH)(value),
+        "a number or '2*n_jobs', because it is evaluated",
+    ),
+    "importance_getter": (_matches(_PUBLIC), "'auto' or names of attributes"),
+    "verbose_feature_names_out": (
+        lambda value: isinstance(value, bool | np.bool_) or _matches(_NAMING)(value),
+        "True or False",
+    ),
+    "device": (lambda value: value is None or value == "cpu", "'cpu'"),
+    "n_jobs": (_is_count, "a number of processes"),
+    "kwargs": (_boosting, "without parameters that name paths, machines or devices"),
+    "_other_params": (_boosting, "without parameters that name paths, machines or devices"),
+}
+"""By name: what a parameter may be, and what to set it to."""
+
+
+def refused_attribute(kind: str, name: str, value: Any) -> str | None:
+    """Say why a file may not hold an attribute of an object, or None.
+
+    Parameters
+    ----------
+    kind : str
+        The class of the object.
+    name : str
+    value : object
+        Plain; `CALLABLE`, `CLASS` and `OTHER` stand for what is not.
+
+    Returns
+    -------
+    str or None
+    """
+    if name in _SEARCHES:
+        return _refused_search(kind, name, value)
+    allowed, remedy = _RULES.get(name, (None, ""))
+    if allowed is not None and not allowed(value):
+        return f"{kind} has {name}={_shown(value)}, but a model file needs it to be {remedy}."
+    if kind.startswith("LGBM") and not name.startswith("_") and not _one_token(value):
+        return f"{kind} has {name}={_shown(value)}, but a model file needs it to be a single word or number."
+    found = set(_leaves(value))
+    if (CALLABLE in found and name not in _FUNCTION_OK) or (CLASS in found and name not in _CLASS_OK):
+        return f"{kind} has a function or class as {name}, and files hold no code: choose by name."
+    return None
+
+
+def _refused_search(kind: str, name: str, value: Any) -> str | None:
+    """Look at the parameters that a search would set."""
+    for grid in value if isinstance(value, list) else [value]:
+        if not isinstance(grid, Mapping):
+            return f"{kind} has {name}={_shown(grid)}, but a model file needs a dictionary of lists."
+        for key, choices in grid.items():
+            parameter = str(key).rpartition("__")[2]
+            for choice in choices if isinstance(choices, list) else [choices]:
+                refused = refused_attribute(f"{name} of {kind}", parameter, choice)
+                if refused:
+                    return refused
+    return None
+
+
+def _one_token(value: Any) -> bool:
+    return all(_TOKEN.fullmatch(item) for item in _leaves(value) if isinstance(item, str))
+
+
+def _leaves(value: Any) -> list[Any]:
+    """Everything in nested lists and dictionaries that can be compared."""
+    waiting, found = [value], []
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, Mapping):
+            waiting.extend(item.values())
+            waiting.extend(item)
+        elif isinstance(item, list):
+            waiting.extend(item)
+        elif item is CALLABLE or item is CLASS or isinstance(item, str):
+            found.append(item)
+    return found
+
+
+def _shown(value: Any) -> str:
+    if value is CALLABLE:
+        return "a function"
+    if value is CLASS:
+        return "a class"
+    return "an object" if value is OTHER else repr(value)[:80]
+
+
+# Objects that are there, and descriptions of them in a file
+
+
+def refused_object(found: Any) -> str | None:
+    """Say why a file may not hold an object, because of its parameters; None if it may."""
+    kind = type(found).__name__
+    ours = type(found).__module__.partition(".")[0] in _PACKAGES and hasattr(found, "__dict__")
+    for name, value in vars(found).items() if ours else ():
+        if (kind, name) == ("IsotonicRegression", "f_"):  # never in a file: made from its thresholds
+            continue
+        refused = refused_attribute(kind, name, _from_object(value))
+        if refused:
+            return refused
+    return None
+
+
+def _from_object(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _from_object(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_from_object(item) for item in value]
+    if isinstance(value, np.ndarray):
+        return [_from_object(item) for item in value.ravel().tolist()] if value.dtype == object else OTHER
+    if isinstance(value, type):
+        return CLASS
+    if callable(value) and not type(value).__module__.startswith("sklearn._loss"):  # losses add up numbers
+        return CALLABLE
+    return value if value is None or isinstance(value, str | bool | int | float | np.generic) else OTHER
+
+
+def refused_node(node: Mapping[str, Any]) -> str | None:
+    """Say the same of an object that is described in a file; nothing is made for it."""
+    state = plain_node(node.get("content"))
+    for name, value in state.items() if isinstance(state, Mapping) else ():
+        refused = refused_attribute(str(node["__class__"]), str(name), value)
+        if refused:
+            return refused
+    return None
+
+
+def plain_node(node: Any) -> Any:
+    """Plain values that a node describes; `CALLABLE`, `CLASS` and `OTHER` stand for the rest."""
+    if not isinstance(node, Mapping):
+        return OTHER
+    loader, content = node.get("__loader__"), node.get("content")
+    if loader == "JsonNode":
+        return json.loads(content) if isinstance(content, str) else OTHER
+    if loader == "DictNode" and isinstance(content, Mapping):
+        return {key: plain_node(item) for key, item in content.items()}
+    if loader == "DefaultDictNode" and isinstance(content, Mapping):
+        return plain_node(content.get("main"))
+    if loader in ("ListNode", "TupleNode", "SetNode") and isinstance(content, list):
+        return [plain_node(item) for item in content]
+    return {"TypeNode": CLASS, "FunctionNode": CALLABLE, "PartialNode": CALLABLE}.get(str(loader), OTHER)
