@@ -205,10 +205,8 @@ class Learning:
         rooms = import_module("evenhand")
         kind = rooms.FairPostprocessor if self.method == "post" else rooms.FairInprocessor
         features = names_in(self.sensitive, X.columns)
-        usable = settings.get("aware")
-        hidden = [] if usable is True else [name for name in features if name not in (usable or ())]
         return kind(
-            estimator_for(self.estimator, X.drop(hidden)),
+            estimator_for(self.estimator, X.drop(features)),  # what may be used of them is added as 0 and 1
             sensitive_features=features,
             min_group_size=self.min_group_size,
             pos_label=None if self.positive is None else as_value(y, self.positive),
