@@ -27,7 +27,9 @@ from evenhand.exceptions import (
     InputError,
     PooledGroupsWarning,
     TrainingRowsWarning,
+    UnseenGroupWarning,
     VacuousConstraintWarning,
+    VisibleFeatureWarning,
 )
 from evenhand.groups import POOLED
 
@@ -498,6 +500,13 @@ def test_a_group_in_the_table_that_was_not_there_at_fit_is_refused():
         found.predict(FULL.assign(sex="X"))
 
 
+def test_unseen_groups_without_a_pooled_group_are_told():
+    found = fit(aware=True, unseen="pooled")
+    with pytest.warns(UnseenGroupWarning, match="2 of 3 rows are of groups that were not there at fit"):
+        found.predict(X[:3], sensitive_features=["X", "F", "Y"])
+
+
+@pytest.mark.filterwarnings("ignore:200 of 200 rows are of groups that were not there")
 def test_a_group_that_was_not_there_is_decided_by_the_costs_on_request():
     found = fit(aware=True, unseen="pooled")
     strangers = np.full(N, "X")
@@ -545,6 +554,7 @@ def test_whole_numbers_are_the_same_as_floats():
     )
 
 
+@pytest.mark.filterwarnings("ignore:200 of 200 rows are of groups that were not there")
 def test_a_change_of_type_is_told_even_if_new_groups_are_pooled():
     found = fit(sex={"sex": CODES}, aware=True, unseen="pooled")
     with pytest.warns(EvenhandWarning, match="'sex' was 0 of type int and is now '0' of type str: convert"):
@@ -892,6 +902,35 @@ def test_a_frozen_model_of_other_rows_stays_as_it_is(aware):
 @pytest.mark.parametrize("aware", [False, True])
 def test_calibration_does_not_make_a_frozen_model_look_as_if_it_had_seen_the_rows(calibration, aware):
     fit(estimator=FROZEN, group_estimator=FROZEN_GROUP, calibration=calibration, aware=aware)
+
+
+def test_a_frozen_model_that_was_fitted_to_sensitive_columns_is_told_what_to_do():
+    other = pd.DataFrame(OTHER_X, columns=["a", "b", "c"]).assign(male=1.0 * (OTHER_SEX == "M"))
+    model = FrozenEstimator(LogisticRegression().fit(other, OTHER_Y))
+    table = TABLE.assign(male=1.0 * (SEX == "M"))
+    with pytest.raises(InputError, match=r"fitted to all columns of X, 'male' included.*pass the sensitive"):
+        fair(estimator=model, sensitive_features=["male"]).fit(table, Y)
+    fair(estimator=model, sensitive_features=["male"], aware=True).fit(table, Y)
+    with pytest.warns(VisibleFeatureWarning, match="A frozen model cannot do without"):
+        fair(estimator=model).fit(table, Y, sensitive_features=table[["male"]])
+
+
+class NoEstimator:
+    """Has all methods of a classifier, and none of scikit-learn's own."""
+
+    classes_ = np.array([0, 1])
+
+    def fit(self, *_):
+        return self
+
+    def predict_proba(self, X):
+        return np.full((len(X), 2), 0.5)
+
+
+@pytest.mark.parametrize("estimator", [NoEstimator(), FrozenEstimator(NoEstimator())])
+def test_an_object_that_is_no_estimator_of_scikit_learn_is_one_sentence(estimator):
+    with pytest.raises(InputError, match=r"NoEstimator, which is no scikit-learn classifier: derive it from"):
+        fit(estimator=estimator)
 
 
 def test_a_frozen_model_must_be_fitted():

@@ -13,9 +13,11 @@ from pathlib import Path
 
 import joblib
 import numpy as np
+import pandas as pd
 import pytest
 from lightgbm import LGBMClassifier
 from sklearn.cluster import FeatureAgglomeration
+from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.decomposition import PCA
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.feature_extraction.text import CountVectorizer
@@ -224,6 +226,21 @@ def test_harmless_parameters_are_kept(estimator):
     assert repr(back) == repr(estimator)
 
 
+def test_a_selector_of_columns_is_kept(tmp_path):
+    """As is usual in a ColumnTransformer; only a pattern and types may be in it."""
+    table = pd.DataFrame({f"a{k}": column for k, column in enumerate(TRAIN.X.T)}).assign(b="text")
+    numbers = make_column_selector("^a", dtype_include=np.number, dtype_exclude=[object, "category"])
+    model = make_pipeline(make_column_transformer((StandardScaler(), numbers)), LogisticRegression())
+    fair = eh.FairPostprocessor(model, PARITY, cv=2).fit(table, TRAIN.y, sensitive_features=TRAIN.sensitive)
+    eh.save(fair, tmp_path / "m.eh")
+    assert eh.verify(
+        tmp_path / "m.eh", data=(table, TRAIN.y), sensitive_features=TRAIN.sensitive
+    ).proof.confirmed
+    np.testing.assert_array_equal(eh.load(tmp_path / "m.eh").predict(table), fair.predict(table))
+    with pytest.raises(InputError, match="make_column_selector has a function or class as pattern"):
+        trusted.dump_parts([make_column_transformer((StandardScaler(), make_column_selector(np.exp)))])
+
+
 # Every class on the list, so that a new one cannot slip in unseen
 
 
@@ -245,9 +262,19 @@ def parameters(kind):
 
 
 def test_no_class_on_the_list_can_be_called():
-    """An object that can be called could stand where a function is expected; losses add up numbers."""
+    """An object that can be called could stand where a function is expected.
+
+    Losses add up numbers, and a selector of columns compares names and types.
+    """
     called = [kind for kind in classes() if any("__call__" in vars(base) for base in kind.__mro__)]
-    assert {kind.__module__ for kind in called} == {"sklearn._loss.loss"}
+    assert {kind.__module__ for kind in called} == {
+        "sklearn._loss.loss",
+        "sklearn.compose._column_transformer",
+    }
+    assert make_column_selector in called
+
+
+TYPES = {"dtype", "dtype_exclude", "dtype_include"}
 
 
 def test_a_function_or_class_is_refused_as_any_parameter_of_any_class():
@@ -255,7 +282,7 @@ def test_a_function_or_class_is_refused_as_any_parameter_of_any_class():
     seen = 0
     for kind in classes():
         for name in parameters(kind):
-            for value, fine in ((np.exp, {"func", "inverse_func"}), (dict, {"dtype"})):
+            for value, fine in ((np.exp, {"func", "inverse_func"}), (dict, TYPES)):
                 refused = settings.refused_attribute(kind.__name__, name, settings._from_object([value]))
                 assert (refused is None) == (name in fine), (kind, name)
                 seen += 1

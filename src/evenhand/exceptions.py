@@ -89,7 +89,7 @@ class ConstantClassifierWarning(EvenhandWarning):
 
 
 class UnseenGroupWarning(EvenhandWarning):
-    """Groups that were not there at fit seem to be those of fit, written in another type."""
+    """Rows of groups that were not there at fit, or that are written in another type than there."""
 
 
 class ManyGroupsWarning(EvenhandWarning):

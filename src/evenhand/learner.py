@@ -86,6 +86,12 @@ def check_model(estimator: Any, *, role: str) -> None:
     """Refuse what is no estimator at all."""
     if isinstance(estimator, type) or not hasattr(estimator, "fit"):
         raise InputError(f"{role} should be a scikit-learn classifier, but is {estimator!r}.")
+    inner = estimator.estimator if is_frozen(estimator) else estimator
+    if not hasattr(inner, "__sklearn_tags__"):
+        raise InputError(
+            f"{role} is of the class {type(inner).__name__}, which is no scikit-learn classifier: derive it "
+            "from sklearn.base.ClassifierMixin and sklearn.base.BaseEstimator."
+        )
 
 
 def check_learner(

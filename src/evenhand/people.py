@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from evenhand.columns import named_columns
 from evenhand.data import check_rows
-from evenhand.exceptions import GroupError, InputError, VisibleFeatureWarning
+from evenhand.exceptions import GroupError, InputError, UnseenGroupWarning, VisibleFeatureWarning
 from evenhand.features import (
     Columns,
     column_names,
@@ -101,7 +101,16 @@ class Sight:
                 sensitive_features, what="sensitive_features", default_name="sensitive_feature"
             )
         check_rows({"X": X, "sensitive_features": given})
-        return self.view(X, given)
+        people = self.view(X, given)
+        unseen = 0 if people.known is None else int(np.count_nonzero(people.known < 0))
+        if unseen:
+            warnings.warn(
+                f"{unseen:,} of {X.shape[0]:,} rows are of groups that were not there at fit, and no "
+                "pooled group fits them: they are decided as if their group were not known.",
+                UnseenGroupWarning,
+                stacklevel=4,
+            )
+        return people
 
     def view(self, X: Any, columns: Mapping[str, Any]) -> People:
         """Take away what may not be seen, and add what is known of the group.
@@ -268,12 +277,18 @@ def find_sight(
         part = {name: columns[name] for name in usable}
         known, _ = Groups.fit(part, missing=groups.missing, unseen=groups.unseen)
     if where is None or callable(where):
-        _warn_of_leak(X, [name for name in columns if name not in usable])
+        _warn_of_leak(X, [name for name in columns if name not in usable], frozen=frozen_to is not None)
         return Sight(where if usable else None, (), known, bool(usable) and frozen_to is None)
     places = [where] if isinstance(where, str | int | np.integer) else list(where)
     named: dict[str, Any] = dict(zip(columns, places, strict=True))
     seen = usable if frozen_to is not None and frozen_to != X.shape[1] - len(named) else ()
     hidden = tuple(place for name, place in named.items() if name not in seen)
+    if hidden and frozen_to == X.shape[1]:
+        raise InputError(
+            f"the frozen model was fitted to all columns of X, {hidden[0]!r} included, which it may not see "
+            "here. Fit one without it; or let it see what it was fitted to, and pass the sensitive features "
+            "apart: fit(X, y, sensitive_features=...)."
+        )
     chosen = [named[name] for name in usable] if usable else None
     return Sight(chosen, hidden, known, bool(usable) and frozen_to is None)
 
@@ -293,12 +308,17 @@ def find_usable(aware: Aware, features: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(name for name in features if name in listed)
 
 
-def _warn_of_leak(X: Any, unusable: list[str]) -> None:
+def _warn_of_leak(X: Any, unusable: list[str], *, frozen: bool) -> None:
     seen = [name for name in unusable if has_names(X) and name in column_names(X)]
     if seen:
+        remedy = (
+            "A frozen model cannot do without: fit one that has not seen it."
+            if frozen
+            else "Name it in the constructor's sensitive_features, and it is taken away."
+        )
         warnings.warn(
             f"X holds the sensitive feature {seen[0]!r}, which the model then sees although it should be "
-            "blind to it. Name it in the constructor's sensitive_features, and it is taken away.",
+            f"blind to it. {remedy}",
             VisibleFeatureWarning,
             stacklevel=5,
         )

@@ -23,7 +23,10 @@ CALLABLE, CLASS, OTHER = object(), object(), object()
 _FUNCTION_OK = {"func", "inverse_func"}
 """Of FunctionTransformer and TransformedTargetRegressor, for functions on the list of `trusted`."""
 
-_CLASS_OK = {"dtype"}
+_CLASS_OK = {"dtype", "dtype_exclude", "dtype_include"}
+_SELECTOR = "make_column_selector"
+"""Of ColumnTransformer: it is called, and holds a pattern and types only."""
+
 _PACKAGES = {"evenhand", "lightgbm", "sklearn", "xgboost"}
 """Whose objects are in files."""
 
@@ -211,9 +214,17 @@ def _from_object(value: Any) -> Any:
         return [_from_object(item) for item in value.ravel().tolist()] if value.dtype == object else OTHER
     if isinstance(value, type):
         return CLASS
-    if callable(value) and not type(value).__module__.startswith("sklearn._loss"):  # losses add up numbers
+    if callable(value) and not _harmless(value):
         return CALLABLE
     return value if value is None or isinstance(value, str | bool | int | float | np.generic) else OTHER
+
+
+def _harmless(value: Any) -> bool:
+    """Losses, which add up numbers, and scikit-learn's choice of columns."""
+    kind = type(value)
+    return kind.__module__.startswith("sklearn._loss") or (
+        kind.__name__ == _SELECTOR and kind.__module__.startswith("sklearn.compose")
+    )
 
 
 def refused_node(node: Mapping[str, Any]) -> str | None:

@@ -57,6 +57,7 @@ _OBJECTS = {
     "sklearn.calibration._CalibratedClassifier",
     "sklearn.calibration._SigmoidCalibration",
     "sklearn.calibration._TemperatureScaling",
+    "sklearn.compose._column_transformer.make_column_selector",
     "sklearn.ensemble._hist_gradient_boosting.binning._BinMapper",
     "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
     "sklearn.model_selection._split.GroupKFold",
@@ -115,9 +116,10 @@ _LOADERS = {
     "TypeNode": {
         *(
             f"builtins.{name}"
-            for name in ("bool", "bytes", "dict", "float", "int", "list", "set", "str", "tuple")
+            for name in ("bool", "bytes", "dict", "float", "int", "list", "object", "set", "str", "tuple")
         ),
         "collections.OrderedDict",
+        *(f"numpy.{name}" for name in ("floating", "integer", "number", "object_")),
         *_NUMBERS,
     },
 }
