@@ -77,14 +77,16 @@ def finish(rows: DenseRows, problem: Problem, *, price: float, method: Method = 
     return Finish(rows.index, answer.values[scaled.kind], answer.duals * scaled.factors, slack)
 
 
-def finish_refined(rows: DenseRows, problem: Problem, *, rescale: bool) -> Finish | None:
+def finish_refined(
+    rows: DenseRows, problem: Problem, *, rescale: bool, tolerance: float = 1e-9
+) -> Finish | None:
     """Solve for the selection of the undecided rows to nearly all digits, without breaking any bound.
 
     Parameters
     ----------
     rows : DenseRows
     problem : Problem
-    rescale : bool
+    rescale, tolerance
         See :func:`~evenhand.solver.refinement.refine`.
 
     Returns
@@ -92,7 +94,9 @@ def finish_refined(rows: DenseRows, problem: Problem, *, rescale: bool) -> Finis
     Finish or None
     """
     scaled = _Scaled.of(rows, problem)
-    found = refine(scaled.cost, scaled.matrix, scaled.lower, scaled.upper, rescale=rescale)
+    found = refine(
+        scaled.cost, scaled.matrix, scaled.lower, scaled.upper, rescale=rescale, tolerance=tolerance
+    )
     if found is None:
         return None
     values, duals = found

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 from typing import Self
 
 import numpy as np
@@ -122,8 +123,9 @@ def _attempts(oracle: Oracle, problem: Problem, start: Vector | None) -> Iterato
     for method in METHODS:
         for price in _PRICES:
             yield from search.attempt(everything, price, method)
-    for rescale in (False, True):
-        yield from search.proven(finish_refined(everything, search.scaled, rescale=rescale))
+    for tolerance, rescale in product((1e-9, 1e-7), (False, True)):
+        refined = finish_refined(everything, search.scaled, rescale=rescale, tolerance=tolerance)
+        yield from search.proven(refined)
 
 
 @dataclass(frozen=True, eq=False)

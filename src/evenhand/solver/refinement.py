@@ -34,8 +34,6 @@ _OPTIONS: dict[str, int | float | str] = {
     "random_seed": 0,
     "solver": "simplex",
     "presolve": "off",  # so that each round starts from the vertex of the last one
-    "primal_feasibility_tolerance": 1e-9,
-    "dual_feasibility_tolerance": 1e-9,
     "small_matrix_value": 1e-12,
     "time_limit": 60.0,
 }
@@ -48,6 +46,7 @@ def refine(
     upper: Vector,
     *,
     rescale: bool = False,
+    tolerance: float = 1e-9,
 ) -> tuple[Vector, Vector] | None:
     """Minimise <cost, x> subject to lower <= x^T matrix <= upper and 0 <= x <= 1, to nearly all digits.
 
@@ -59,6 +58,8 @@ def refine(
     rescale : bool, default=False
         Whether HiGHS scales what is scaled here already. It then takes another way, and gets through
         where it had lost the first one.
+    tolerance : float, default=1e-9
+        Of HiGHS in each round. A larger one makes the first round easier, and leaves more to the others.
 
     Returns
     -------
@@ -86,7 +87,7 @@ def refine(
         np.concatenate([np.zeros(k), lower * rows]),
         np.concatenate([1 / columns, upper * rows]),
     )
-    found = program.solve(rescale=rescale)
+    found = program.solve(rescale=rescale, tolerance=tolerance)
     if found is None:
         return None
     x, multipliers = found
@@ -102,7 +103,7 @@ class _Equations:
     lower: Vector
     upper: Vector
 
-    def solve(self, *, rescale: bool) -> tuple[Vector, Vector] | None:
+    def solve(self, *, rescale: bool, tolerance: float) -> tuple[Vector, Vector] | None:
         """Variables and multipliers of the best round, or None."""
         n, R = self.matrix.shape
         columns = np.arange(n, dtype=np.int32)
@@ -110,6 +111,8 @@ class _Equations:
         magnify, magnify_dual, smallest = 1.0, 1.0, np.inf
         best = None
         highs = self._model()
+        for kind in ("primal", "dual"):
+            highs.setOptionValue(f"{kind}_feasibility_tolerance", tolerance)
         if not rescale:
             highs.setOptionValue("simplex_scale_strategy", 0)
         for _ in range(_ROUNDS):
