@@ -432,6 +432,7 @@ def test_the_text_says_that_rates_are_weighted():
     assert "Rates are weighted, numbers of rows are not." in text
 
 
+@pytest.mark.filterwarnings("ignore::evenhand.exceptions.ManyGroupsWarning")
 def test_long_tables_are_cut():
     rng = np.random.default_rng(0)
     found = eh.audit(None, rng.integers(0, 2, 5000), rng.integers(0, 100, 5000))

@@ -160,7 +160,7 @@ def test_some_features_may_be_used_and_small_groups_are_taken_together(place, ca
     kept = load(model)
     assert (kept.aware, kept.min_group_size) == (["sex"], 70)
     assert min(kept.groups_.counts) >= 70 or len(kept.groups_) < 4
-    assert kept.sight_.hidden == ("age",)
+    assert kept.sight_.unused == ("age",)
     assert "job" not in kept.feature_names_in_
 
 

@@ -399,6 +399,7 @@ def test_nothing_is_promised_of_a_frozen_model_on_its_own_rows():
         fair.fit(X, DATA.y)
 
 
+@pytest.mark.filterwarnings("ignore::evenhand.exceptions.ManyGroupsWarning")
 def test_many_groups_are_not_all_listed():
     rng = np.random.default_rng(0)
     codes = rng.integers(0, 40, 2000)

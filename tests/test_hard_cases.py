@@ -92,6 +92,7 @@ def test_a_frozen_model_cannot_take_the_group_as_a_column():
         eh.FairPostprocessor(frozen, DP, posterior="group_then_label").fit(X, Y, sensitive_features=GROUP)
 
 
+@pytest.mark.filterwarnings("ignore::evenhand.exceptions.ConstantClassifierWarning")
 def test_a_fold_without_any_weight_on_one_label_is_learned():
     weights = np.zeros(600)
     weights[np.flatnonzero(Y == 0)[:50]] = weights[np.flatnonzero(Y == 1)[0]] = 1

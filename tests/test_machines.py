@@ -3,12 +3,13 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import evenhand as eh
-from evenhand.rule import Rule
+from evenhand.rule import SAME_ATOM, Rule
 from evenhand.solver.grouped import GroupedRows
 
 MAKE = """
@@ -68,6 +69,8 @@ def test_an_atom_is_known_again_if_its_twelfth_digit_is_rounded_otherwise(shift)
     """An atom stands for many people, who would all be decided otherwise."""
     atom = np.array([[0.25, 0.25], [0.25, 0.25]])
     rule = Rule(np.array([[-1.0, 1.0], [-2.0, 2.0]]), atom[None], np.array([0.3]), chance=0.5)
+    assert rule.selection(atom[None]) == [0.3]
+    rule = replace(rule, resolution=SAME_ATOM)
     moved = atom + shift * np.array([[1.0, 1.0], [-1.0, 0.0]])
     assert rule.selection(moved[None]) == [0.3]
     assert rule.selection(atom[None] + [[[1e-9, 1e-9], [0.0, 0.0]]]) == [0.5]  # another posterior

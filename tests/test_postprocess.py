@@ -14,7 +14,7 @@ from evenhand.datasets import GaussianProblem
 from evenhand.exceptions import GroupError, InputError, PooledGroupsWarning, TrainingRowsWarning
 
 PARITY = eh.DemographicParity(difference=0.02)
-PROBLEM = GaussianProblem.random(levels=(2, 2), seed=3)
+PROBLEM = GaussianProblem.random(levels=(2, 2), seed=5)
 TRAIN, TEST = PROBLEM.sample(4000, seed=0), PROBLEM.sample(4000, seed=1)
 EASY = eh.DemographicParity(difference=0.5)
 
@@ -234,7 +234,7 @@ def test_a_frozen_joint_model_gives_cells():
 @pytest.mark.parametrize(
     "model",
     [
-        LogisticRegression(),
+        LogisticRegression(tol=1e-10),  # its mean score is the share of positives
         DecisionTreeClassifier(min_samples_leaf=20),
         XGBClassifier(n_estimators=200),
     ],
@@ -246,6 +246,7 @@ def test_a_frozen_model_on_its_own_training_rows_is_noticed(model):
         fitted(FrozenEstimator(model.fit(TRAIN.X, TRAIN.y)), group_estimator=groups)
 
 
+@pytest.mark.filterwarnings("ignore:5 of 5 rows are of groups that were not there")
 def test_an_unseen_group_is_refused_or_decided_by_the_costs():
     new = {"A1": np.full(5, 7), "A2": np.zeros(5, int)}
     with pytest.raises(GroupError, match="not there at fit: A1=7, A2=0"):

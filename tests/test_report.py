@@ -80,6 +80,7 @@ def test_the_page_tells_what_the_contents_do(model, tmp_path):
     assert list(tmp_path.iterdir()) == [tmp_path / "r.html"]
 
 
+@pytest.mark.filterwarnings("ignore::evenhand.exceptions.ConstantClassifierWarning")
 @pytest.mark.filterwarnings("ignore::evenhand.exceptions.ToleranceWarning")
 @pytest.mark.parametrize("aware", [False, True, ["A1"]])
 def test_every_kind_of_model_has_a_page(aware, tmp_path):
@@ -195,6 +196,7 @@ def test_a_page_that_cannot_be_written_leaves_nothing(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == [target]
 
 
+@pytest.mark.filterwarnings("ignore::evenhand.exceptions.ManyGroupsWarning")
 def test_many_groups_are_cut_and_counted():
     codes = np.arange(1200) % 150
     audit = eh.audit(None, np.arange(1200) % 2, {"a": codes, "b": codes % 3})

@@ -386,10 +386,11 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         selection : array
             Probability of a positive decision, of the rows that were learned from.
         """
+        promise = getattr(self, "promise_", None)  # not there where a curve is traced
         if np.ptp(selection) == 0:
             where, chance = "of fit", float(selection[0])
-        elif self.promise_ is not None and self.promise_.constant:
-            where, chance = "kept back", float(self.promise_.n_selected > 0)
+        elif promise is not None and promise.constant:
+            where, chance = "kept back", float(promise.n_selected > 0)
         else:
             return
         who = {0.0: "nobody", 1.0: "everybody"}.get(chance, f"everybody with the same chance, {chance:.3g},")

@@ -25,10 +25,10 @@ _FORMAT = "evenhand rule"
 _VERSION = 1
 
 SAME_ATOM = 1e-11
-"""Posteriors closer than this are the same atom.
+"""The resolution of rules of classifiers, which round posteriors to 12 digits.
 
-Classifiers round posteriors to 12 digits. On another processor the last bits of a matrix product differ, and
-one in some thousand numbers is then rounded to the neighbouring twelfth digit.
+On another processor the last bits of a matrix product differ, and one in some thousand numbers is then
+rounded to the neighbouring twelfth digit.
 """
 
 
@@ -53,6 +53,9 @@ class Rule:
         Size of costs. A row is on the boundary if H is 0 up to rounding, compared with its terms and this.
     reach : float
         Size of H up to which a row may be an atom.
+    resolution : float
+        How near to an atom a posterior is the same: 0 for posteriors as they are; more where they are
+        rounded, and may be rounded otherwise on another processor.
     key : str
         Of the lots: whoever has it can repeat every draw.
 
@@ -72,6 +75,7 @@ class Rule:
     unit: float = 1.0
     reach: float = 0.0
     key: str = ""
+    resolution: float = 0.0
 
     def __post_init__(self) -> None:
         for array in (self.table, self.atoms, self.chances):
@@ -145,7 +149,8 @@ class Rule:
             open_rows = self._beside_atoms(H, ROUNDING * largest)
             here = written_out(posteriors, open_rows, len(self.table)).reshape(-1, self.table.size)
             tree = KDTree(self.atoms.reshape(len(self.atoms), -1))
-            distance, atom = tree.query(here, p=np.inf, distance_upper_bound=SAME_ATOM)
+            beyond = np.nextafter(self.resolution, np.inf)
+            distance, atom = tree.query(here, p=np.inf, distance_upper_bound=beyond)
             found = np.isfinite(distance)
             chosen[open_rows[found]] = self.chances[np.asarray(atom)[found]]
         return chosen
@@ -204,6 +209,7 @@ class Rule:
             "unit": self.unit,
             "reach": self.reach,
             "key": self.key,
+            "resolution": self.resolution,
         }
         return json.dumps(content, allow_nan=False)
 
@@ -239,6 +245,7 @@ class Rule:
                 float(_floats(content["unit"], ())),
                 float(_floats(content["reach"], ())),
                 str(content["key"]),
+                float(_floats(content["resolution"], ())),
             )
         except (KeyError, TypeError, ValueError) as error:
             if isinstance(error, InputError):

@@ -45,6 +45,7 @@ def settle_ties(
     -------
     Rule
     """
+    rule = replace(rule, resolution=SAME_ATOM)
     off = np.flatnonzero(rule.selection(posteriors) != selection)
     least = max(_LEAST_ROWS, _LEAST_SHARE * len(selection))
     if len(off) < least:

@@ -99,6 +99,7 @@ def test_a_scorer_with_a_stated_label_agrees_with_the_arrays(pair):
     assert get_scorer("roc_auc")(found, X, y) == pytest.approx(ranked)
 
 
+@pytest.mark.filterwarnings("ignore::evenhand.exceptions.ConstantClassifierWarning")
 def test_a_grid_search_does_not_pick_the_worst_model():
     y = np.array([1, 2])[1 - CODES]
     fair = KINDS["post"](sensitive_features=1, pos_label=1)

@@ -145,6 +145,7 @@ def routing():
         yield
 
 
+@pytest.mark.filterwarnings("ignore::evenhand.exceptions.ConstantClassifierWarning")
 @pytest.mark.parametrize("aware", [False, True])
 def test_metadata_routing_hands_over_groups_and_weights(people, routing, aware):
     X, y = people
