@@ -272,7 +272,7 @@ def fit(
     else:
         say(f"{found}\n")
         say(visible(f"proof: {proof}."))
-        say(promise or "nothing is promised of new rows; --confidence 0.95 would")
+        say(promise or "no guarantee for new data; pass --confidence 0.95")
         if constant:
             say(visible(f"constant: this model decides {decisions[0]!s} for every test row, whoever it is."))
         broken = "" if promise is None or promise.holds else ", saved although nothing can be promised of it"

@@ -11,7 +11,7 @@ from cyclopts import CycloptsError
 
 from evenhand.cli.codes import FAILED, INTERRUPTED, UNDECIDED, UNREAD, VIOLATED
 from evenhand.cli.commands import app
-from evenhand.cli.telling import drop_output, open_streams, tell
+from evenhand.cli.telling import drop_output, open_streams, tell, with_options
 from evenhand.exceptions import EvenhandError
 
 __all__ = ["FAILED", "UNDECIDED", "VIOLATED", "main"]
@@ -40,4 +40,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _one_line(message: Warning | str, *_: Any, **__: Any) -> None:
-    tell(f"evenhand: {message}")
+    """Errors name options already; warnings of the library name its parameters."""
+    said = with_options(str(message)) if isinstance(message, Warning) else message
+    tell(f"evenhand: {said}")

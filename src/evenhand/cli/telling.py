@@ -12,7 +12,7 @@ from typing import TextIO
 
 from evenhand.exceptions import EvenhandError
 
-__all__ = ["drop_output", "in_options", "open_streams", "say", "tell", "visible"]
+__all__ = ["drop_output", "in_options", "open_streams", "say", "tell", "visible", "with_options"]
 
 _OPTIONS = {
     r"make the groups with missing='own_group'": "use --missing own-group",
@@ -22,6 +22,10 @@ _OPTIONS = {
     r"(?<!['\w])before(?= (has|holds|is|should) )": "--before",
     r"(?<!['\w])sample_weight(?!['\w]|\.\w)": "--weight",
     r"(?<!['\w])threshold(?= (is|should) )": "--threshold",
+    r"Pool rare groups \(min_size or min_group_size\), or use groups='independent'": (
+        "Use --min-group-size, or --groups independent"
+    ),
+    r"(?<!['\w])aware=True(?!['\w])": "--aware",
     r"(?<!['\w])pos_label=": "--positive ",
     r"(?<!['\w])pos_label(?!['\w]|\.\w)": "--positive",
 }
@@ -34,11 +38,21 @@ def in_options() -> Iterator[None]:
     try:
         yield
     except EvenhandError as error:
-        text = str(error)
-        for pattern, option in _OPTIONS.items():
-            text = re.sub(pattern, option, text)
-        error.args = (text,)
+        error.args = (with_options(str(error)),)
         raise
+
+
+def with_options(text: str) -> str:
+    """A message of the library in the words of the options.
+
+    Examples
+    --------
+    >>> with_options("y_true has 3 missing values; aware=True may help.")
+    '--label has 3 missing values; --aware may help.'
+    """
+    for pattern, option in _OPTIONS.items():
+        text = re.sub(pattern, option, text)
+    return text
 
 
 def visible(text: object) -> str:
