@@ -151,6 +151,7 @@ def test_a_frozen_group_model_is_given_no_further_columns():
 NASTY = np.array(["a, b", '<5 [x] "q": {}'])[DRAWN.sensitive["A1"]]
 
 
+@pytest.mark.filterwarnings("ignore::evenhand.exceptions.ConstantClassifierWarning")  # three trees
 @both_kinds
 @pytest.mark.parametrize(
     "learner",

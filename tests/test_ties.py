@@ -30,7 +30,9 @@ def test_weights_count_in_the_share():
 def test_few_people_off_change_nothing():
     rows, selection = spot(0.6, 40), (np.arange(40) > 3).astype(float)
     rule = Rule(TABLE)
-    assert settle_ties(rule, rows, selection, None) is rule
+    settled = settle_ties(rule, rows, selection, None)
+    assert (settled.atoms, settled.steps, settled.chance) == (None, None, rule.chance)
+    np.testing.assert_array_equal(settled.selection(rows), rule.selection(rows))
 
 
 @pytest.mark.parametrize("edges", [[0.5], [0.2, 0.6], [], [0.6], [np.nextafter(0.6, 0)]])
