@@ -918,7 +918,7 @@ def test_a_frozen_model_that_was_fitted_to_sensitive_columns_is_told_what_to_do(
     with pytest.raises(InputError, match=r"fitted to all columns of X, 'male' included.*pass the sensitive"):
         fair(estimator=model, sensitive_features=["male"]).fit(table, Y)
     fair(estimator=model, sensitive_features=["male"], aware=True).fit(table, Y)
-    with pytest.warns(VisibleFeatureWarning, match="A frozen model cannot do without"):
+    with pytest.warns(VisibleFeatureWarning, match="A frozen model cannot be fitted again without it"):
         fair(estimator=model).fit(table, Y, sensitive_features=table[["male"]])
 
 

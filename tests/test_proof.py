@@ -177,17 +177,17 @@ def test_other_rows_are_found_out_before_any_work(tmp_path, monkeypatch):
     def told(X=TRAIN.X, y=TRAIN.y, sensitive=TRAIN.sensitive, weights=weights):
         proof = proof_of(model, tmp_path, data=(X, y), sensitive_features=sensitive, sample_weight=weights)
         assert not proof.confirmed
-        return proof.verdict.removeprefix("not confirmed: these are not the rows of the fit, ")
+        return proof.verdict.removeprefix("not confirmed: these are not the rows of the fit: ")
 
     some = {name: values[:700] for name, values in TRAIN.sensitive.items()}
     fewer = told(TRAIN.X[:700], TRAIN.y[:700], some, weights[:700])
     assert fewer == "there are 700 of them and not 800."
-    assert told(y=1 - TRAIN.y) == "their labels are others."
-    assert told(X=TRAIN.X + 1e-9) == "their features are others."
-    assert told(weights=None) == "their weights are others."
+    assert told(y=1 - TRAIN.y) == "their labels differ."
+    assert told(X=TRAIN.X + 1e-9) == "their features differ."
+    assert told(weights=None) == "their weights differ."
     order = np.random.default_rng(0).permutation(800)
     turned = {name: values[order] for name, values in TRAIN.sensitive.items()}
-    assert told(sensitive=turned) == "their groups are others."
+    assert told(sensitive=turned) == "their groups differ."
     reordered = told(TRAIN.X[order], TRAIN.y[order], turned, weights[order])
     assert (
         reordered == "not confirmed: these are the rows of the fit in another order: sort them as they were."

@@ -98,8 +98,15 @@ class Point:
 
     @property
     def price(self) -> float:
-        """What a hundredth of tolerance more would buy in accuracy, with equal costs of errors."""
-        return 0.02 * sum(self.prices.values())
+        """What a hundredth of tolerance more would buy in accuracy, with equal costs of errors.
+
+        NaN at exact parity: multipliers are not unique there, and their sum is no price.
+        """
+        return math.nan if self._exact else 0.02 * sum(self.prices.values())
+
+    @property
+    def _exact(self) -> bool:
+        return self.tolerance == (0 if self.comparison.measure == "difference" else 1)
 
     def binding(self) -> tuple[RowName, ...]:
         """Rows of the requirement that cost something, the dearest first."""
@@ -206,6 +213,7 @@ class Frontier:
                 "price": 0.02 * price,
             }
             for point in self.points
+            if not point._exact
             for name, price in point.prices.items()
             if price > _BINDS
         ]
@@ -334,6 +342,10 @@ def _line(point: Point) -> str:
     tolerance = "" if point.tolerance is None else f"{point.tolerance:.4f}"
     accuracy, worst = point.accuracy, point.comparison
     return (
-        f"{tolerance:<9}  {_told(accuracy)}  {_told(worst)}  {point.price:.4f} "
+        f"{tolerance:<9}  {_told(accuracy)}  {_told(worst)}  {_price(point)} "
         f"{worst.verdict or ''}{' (mixture)' if point.origin == 'mixture' else ''}".rstrip()
     )
+
+
+def _price(point: Point) -> str:
+    return "-     " if math.isnan(point.price) else f"{point.price:.4f}"

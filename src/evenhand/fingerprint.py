@@ -15,7 +15,9 @@ from scipy.sparse import issparse
 from evenhand.columns import is_missing
 from evenhand.features import LARGEST, column_names, has_names, value_bytes
 
-__all__ = ["Fingerprint", "digest_of"]
+__all__ = ["ANOTHER_ORDER", "Fingerprint", "digest_of", "unordered_digest"]
+
+ANOTHER_ORDER = "these are the rows of the fit in another order: sort them as they were"
 
 Words = NDArray[np.uint64]
 
@@ -72,12 +74,28 @@ class Fingerprint:
         """Say in what other rows differ from these; None if they are the same."""
         strange = "these are not the rows of the fit"
         if self.rows != other.rows:
-            return f"{strange}, there are {other.rows:,} of them and not {self.rows:,}"
+            return f"{strange}: there are {other.rows:,} of them and not {self.rows:,}"
         parts = ("labels", "groups", "weights", "features")
         names = [name for name in parts if getattr(self, name) != getattr(other, name)]
         if names and self.unordered and self.unordered == other.unordered:
-            return "these are the rows of the fit in another order: sort them as they were"
-        return f"{strange}, their {' and '.join(names)} are others" if names else None
+            return ANOTHER_ORDER
+        return f"{strange}: their {' and '.join(names)} differ" if names else None
+
+
+def unordered_digest(table: Any) -> str:
+    """The digest of the rows of a table, whatever the order of rows and columns.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> table = pl.DataFrame({"a": [1, 2], "b": ["x", "y"]})
+    >>> unordered_digest(table) == unordered_digest(table.reverse().select("b", "a"))
+    True
+    """
+    frame = nw.from_native(table, eager_only=True)
+    whole = np.zeros(len(frame), np.uint64)
+    _digest((_column(frame.get_column(name)) for name in sorted(frame.columns)), whole)
+    return hashlib.sha256(np.sort(whole).tobytes()).hexdigest()
 
 
 def digest_of(column: Any) -> str:

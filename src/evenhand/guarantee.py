@@ -36,6 +36,7 @@ __all__ = ["GroupTest", "Promise", "check_promise", "promised", "run_tests", "wa
 T = TypeVar("T")
 
 _POWER = 0.8
+_MOST_SEARCHED = 5_000
 _SHOWN = 5
 
 
@@ -273,7 +274,31 @@ def _needed(own: Count, others: Count, notion: Notion, level: float) -> int:
     smooth = [(k + 1) / (n + 2) for k, n in (own, others)]
     spread = [share * (1 - share) for share in smooth]
     variance = (1 - part) ** 2 * (spread[0] + spread[1] * own[1] / others[1])
-    return max(own[1] + 1, math.ceil(variance * (quantiles / room) ** 2))
+    rough = max(own[1] + 1, math.ceil(variance * (quantiles / room) ** 2))
+    return rough if min(rooms) <= 0 else max(rough, _passing(own, others, notion, level))
+
+
+def _passing(own: Count, others: Count, notion: Notion, level: float) -> int:
+    """The fewest rows of a group with which the test passes if all shares stay as they are.
+
+    The normal approximation has nothing to go by where nobody or everybody is a hit. Beyond some thousand
+    rows it is good, and the search ends.
+    """
+
+    def passes(n: int) -> bool:
+        counts = [(round(k * n / own[1]), round(size * n / own[1])) for k, size in (own, others)]
+        p = p_value(*counts, tolerance=notion.tolerance, measure=notion.compares_by, level=level)
+        return p <= level
+
+    low = high = own[1]
+    while not passes(high):
+        low, high = high, 2 * high
+        if high > _MOST_SEARCHED:
+            return low
+    while high - low > max(1, high // 50):
+        middle = (low + high) // 2
+        low, high = (low, middle) if passes(middle) else (middle, high)
+    return high
 
 
 def promised(

@@ -312,7 +312,7 @@ def _warn_of_leak(X: Any, unusable: list[str], *, frozen: bool) -> None:
     seen = [name for name in unusable if has_names(X) and name in column_names(X)]
     if seen:
         remedy = (
-            "A frozen model cannot do without: fit one that has not seen it."
+            "A frozen model cannot be fitted again without it: use one that was trained without this column."
             if frozen
             else "Name it in the constructor's sensitive_features, and it is taken away."
         )

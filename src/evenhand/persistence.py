@@ -17,7 +17,7 @@ from typing import Any
 from evenhand.archive import MODEL, PARTS, RULE, pack, read_json, unpack
 from evenhand.classifier import FairClassifier
 from evenhand.exceptions import InputError, UntrustedFileError, VersionWarning, reason
-from evenhand.fingerprint import digest_of
+from evenhand.fingerprint import ANOTHER_ORDER, digest_of, unordered_digest
 from evenhand.proof import Proof, prove
 from evenhand.rule import Rule
 from evenhand.stored import MODELS, decode_model, encode_model
@@ -51,6 +51,8 @@ class Source:
         Columns that were not learned from.
     id : str or None
         One of them by which people are known, for randomised decisions.
+    unordered : str or None
+        Digest of all of its rows, whatever their order.
     """
 
     file: str
@@ -60,14 +62,17 @@ class Source:
     labels: str | None = None
     left_out: tuple[str, ...] = ()
     id: str | None = None
+    unordered: str | None = None
 
-    def difference(self, y: Any) -> str | None:
-        """Say in what the labels of another file differ from those of this one, or None."""
-        if self.rows is not None and len(y) != self.rows:
-            return f"there are {len(y):,} of them and not {self.rows:,}"
-        if self.labels is not None and digest_of(y) != self.labels:
-            return "their labels are others, or in another order"
-        return None
+    def difference(self, rows: Any) -> str | None:
+        """Say in what the rows of another file differ from those of this one; None if labels are the same."""
+        if self.rows is not None and len(rows) != self.rows:
+            return f"these are not the rows of the fit: there are {len(rows):,} of them and not {self.rows:,}"
+        if self.labels is None or digest_of(rows.get_column(self.target)) == self.labels:
+            return None
+        if unordered_digest(rows) == self.unordered:
+            return ANOTHER_ORDER
+        return "these are not the rows of the fit: their labels differ"
 
 
 @dataclass(frozen=True)
@@ -335,7 +340,7 @@ def _read_source(told: Any) -> Source | None:
     share = source.test_share
     named = isinstance(source.file, str) and isinstance(source.target, str)
     named = named and isinstance(source.rows, int | None) and isinstance(source.labels, str | None)
-    named = named and isinstance(source.id, str | None)
+    named = named and isinstance(source.id, str | None) and isinstance(source.unordered, str | None)
     named = named and all(isinstance(name, str) for name in source.left_out)
     if not named or not (share is None or (isinstance(share, float) and 0 < share < 1)):
         raise UntrustedFileError("its manifest is not one that evenhand writes.")

@@ -170,7 +170,7 @@ def prove(model: FairClassifier, X: Any, y: Any, sensitive_features: Any, sample
         return Proof(False, "not confirmed: the model does not tell which rows it was fitted to.", stored)
     X, other = _in_order(model, X)
     if other is not None:
-        return Proof(False, f"not confirmed: these are not the rows of the fit, {other}.", stored)
+        return Proof(False, f"not confirmed: these are not the rows of the fit: {other}.", stored)
     again = clone(model)
     holdout = model.holdout if isinstance(model, FairPostprocessor) else None
     with warnings.catch_warnings():

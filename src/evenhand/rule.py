@@ -83,11 +83,14 @@ class Rule:
                 array.flags.writeable = False
 
     def __repr__(self) -> str:
-        at_random = "" if self.atoms is None else f", {len(self.atoms):,} boundary atoms"
-        return f"<Rule for {len(self.table):,} groups{', which are known' if self.steps else ''}{at_random}>"
+        atoms = 0 if self.atoms is None else len(self.atoms)
+        at_random = f", {atoms:,} boundary atom{'s' if atoms > 1 else ''}" if atoms else ""
+        return f"<Rule for {len(self.table):,} groups{', aware' if self.steps else ''}{at_random}>"
 
     def _repr_html_(self) -> str:
-        rows = [(m, *(f"{weight:+.4f}" for weight in pair)) for m, pair in enumerate(self.table)]
+        dust = 1e-12 * max(self.unit, float(np.abs(self.table).max()))
+        table = np.where(np.abs(self.table) <= dust, 0.0, self.table)
+        rows = [(m, *(f"{weight:+.4f}" for weight in pair)) for m, pair in enumerate(table)]
         told = "Decide 1 where the sum of weight times P(group, label | x) is positive."
         return html_table(["group", "label 0", "label 1"], rows, caption=told)
 

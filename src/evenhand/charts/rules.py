@@ -45,7 +45,7 @@ def thresholds_chart(
     Parameters
     ----------
     records : iterable of mappings
-        ``group``, ``threshold``; optional ``unconstrained``.
+        ``group``, ``threshold``; optional ``unconstrained``, and ``note``: what to say where there is none.
     title : str
     theme : {"light", "dark"}
     max_groups : int
@@ -62,7 +62,7 @@ def thresholds_chart(
     ... ]).description
     'The threshold is 0.310 (F) at the lowest and 0.620 (M) at the highest.'
     """
-    look = look_of(theme)
+    look, records = look_of(theme), list(records)
     rows = read_records(
         records,
         chart="thresholds_chart",
@@ -71,6 +71,7 @@ def thresholds_chart(
         optional=("unconstrained",),
         infinite=True,
     )
+    said = {row["group"]: record.get("note") for row, record in zip(rows, records, strict=True)}
     threshold = {row["group"]: row["threshold"] for row in rows}
     shift = {
         row["group"]: abs(row["threshold"] - row["unconstrained"])
@@ -82,7 +83,7 @@ def thresholds_chart(
         {**row, "name": row["group"], "group": labels[row["group"]]} for row in rows if row["group"] in labels
     ]
     for row in drawn:
-        row["note"] = _in_words(row["threshold"])
+        row["note"] = said[row["name"]] or _in_words(row["threshold"])
         row["threshold"] = row["threshold"] if known(row, "threshold") else None
         row["label"] = f"{row['threshold']:.3f}" if known(row, "threshold") else ""
         lowered = known(row, "threshold", "unconstrained") and row["threshold"] < row["unconstrained"]

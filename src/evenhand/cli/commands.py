@@ -378,7 +378,7 @@ def verify(model: Path, /, *, data: Path | None = None, as_json: Json = False) -
         with warnings.catch_warnings(category=UserWarning, action="ignore"):  # told already
             if isinstance(rows, str):
                 stored = persistence.load(model).certificate_
-                told = f"not confirmed: these are not the rows of the fit, {rows}."
+                told = f"not confirmed: {rows}."
                 found = replace(found, proof=persistence.Proof(False, told, stored))
             else:
                 found = persistence.verify(model, data=rows)

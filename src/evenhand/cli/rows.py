@@ -41,11 +41,19 @@ def examples(path: Path, target: str, left_out: Sequence[str] = ()) -> tuple[Any
 
 
 def row_names(X: Any) -> list[str]:
-    """Name the columns of whole numbers or text that are different in every row, as an account number is."""
-    if len(X) <= _FEW:
-        return []
-    counted = [name for name in X.columns if X.schema[name].is_integer() or str(X.schema[name]) == "String"]
-    return [name for name in counted if X.get_column(name).n_unique() == len(X)]
+    """Columns that are different in every row, as an account number is: whole numbers, text or times.
+
+    Some values may be missing. Numbers with decimals are measurements, and differ by nature.
+    """
+    return [name for name in X.columns if _names_rows(X.get_column(name).drop_nulls(), len(X))]
+
+
+def _names_rows(column: Any, rows: int) -> bool:
+    if len(column) <= max(_FEW, 0.9 * rows) or column.dtype.is_nested():
+        return False
+    if column.dtype.is_float() and not ((column % 1) == 0).all():
+        return False
+    return bool(column.n_unique() == len(column))
 
 
 def two_labels(path: Path, y: Any, positive: str | None = None) -> list[Any]:
@@ -91,10 +99,10 @@ def divided(X: Any, y: Any, share: float) -> list[tuple[Any, Any]]:
 
 def source_of(table: Path, target: str, share: float | None, left_out: Sequence[str], key: str | None) -> Any:
     """Note by what `verify` finds the rows of a fit again."""
-    y = read_rows(table, [target]).get_column(target)
-    digest = import_module("evenhand.fingerprint").digest_of(y)
+    rows, fingerprint = read_rows(table), import_module("evenhand.fingerprint")
+    digest, unordered = fingerprint.digest_of(rows.get_column(target)), fingerprint.unordered_digest(rows)
     return import_module("evenhand.persistence").Source(
-        table.name, target, share, len(y), digest, tuple(left_out), key
+        table.name, target, share, len(rows), digest, tuple(left_out), key, unordered
     )
 
 
@@ -107,10 +115,10 @@ def learned_from(path: Path, source: Any) -> tuple[Any, Any] | str:
         )
     files = import_module("evenhand.files")
     files.refuse_strange(path, [source.target], files.columns_in(path))
-    X, y = examples(path, source.target, source.left_out)
-    other: str | None = source.difference(y)
+    other: str | None = source.difference(read_rows(path))
     if other is not None:
         return other
+    X, y = examples(path, source.target, source.left_out)
     return (X, y) if source.test_share is None else divided(X, y, source.test_share)[0]
 
 

@@ -9,6 +9,7 @@ from importlib.metadata import version
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evenhand.auditing.audited import Audit
 from evenhand.auditing.comparison import FOUR_FIFTHS
@@ -24,10 +25,15 @@ from evenhand.proof import claimed
 from evenhand.report.summary import summary
 from evenhand.rule import Rule
 from evenhand.scores import GroupedScores
+from evenhand.solver.thresholds import Steps
 
 __all__ = ["contents", "rule_records"]
 
 _SMALL = 30
+_DUST = 1e-9
+"""Chances so near to 0 or 1 are rounding errors."""
+_NARROW = 0.01
+"""A range of scores so narrow, in which decisions are randomised, is told as one threshold."""
 _PACKAGES = ("evenhand", "scikit-learn", "numpy")
 _MOST_GROUPS = 200
 
@@ -216,19 +222,47 @@ def rule_records(rule: Rule, names: list[str], *, aware: bool) -> dict[str, Any]
             for label in (0, 1)
         ]
         return {"kind": "weights", "weights": weights}
-    slope = table[:, 1] - table[:, 0]
-    thresholds = np.where(slope > 0, -table[:, 0] / np.where(slope > 0, slope, 1.0), np.nan)
-    return {
-        "kind": "thresholds",
-        "thresholds": [
-            {"group": name, "threshold": None if np.isnan(value) else float(np.clip(value, 0, 1))}
-            for name, value in zip(names, thresholds, strict=True)
-        ],
-    }
+    steps = rule.steps or Steps(*zip(*map(_step, table), strict=True))
+    told = [_threshold(*step) for step in zip(steps.edges, steps.chances, table, strict=True)]
+    thresholds = [{"group": name, **one} for name, one in zip(names, told, strict=True)]
+    return {"kind": "thresholds", "thresholds": thresholds}
+
+
+def _step(weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The step function that a row of the table W amounts to."""
+    slope = weights[1] - weights[0]
+    if slope <= 0:
+        return np.empty(0), np.array([float(weights.sum() > 0)])
+    return np.array([-weights[0] / slope]), np.array([0.0, 1.0])
+
+
+def _threshold(
+    edges: NDArray[np.float64], chances: NDArray[np.float64], weights: NDArray[np.float64]
+) -> dict[str, Any]:
+    """A threshold, or what happens to scores where decisions are randomised over a range of them."""
+    ends = [0.0 if chance <= _DUST else 1.0 if chance >= 1 - _DUST else chance for chance in chances]
+    if (ends[0], ends[-1]) == (0.0, 1.0) and edges[-1] - edges[0] <= _NARROW:
+        root = -weights[0] / (weights[1] - weights[0]) if weights[1] > weights[0] else edges[-1]
+        return {"threshold": float(np.clip(root, max(edges[0], 0.0), min(edges[-1], 1.0))), "note": None}
+    if not len(edges) and ends[0] in (0.0, 1.0):
+        return {"threshold": None, "note": "everybody is selected" if ends[0] else "nobody is selected"}
+    if not len(edges):
+        return {"threshold": None, "note": "randomised", "steps": f"chance {ends[0]:.3g} for every score"}
+    parts = [
+        f"{ends[0]:.3g} below {edges[0]:.3f}",
+        *(
+            f"{chance:.3g} from {low:.3f}" + (f" to {high:.3f}" if high is not None else " on")
+            for chance, low, high in zip(ends[1:], edges, [*edges[1:], None], strict=True)
+        ),
+    ]
+    return {"threshold": None, "note": "randomised", "steps": f"chance {', '.join(parts)}"}
 
 
 def _frontier(frontier: Frontier, model: FairClassifier | None) -> dict[str, Any]:
     asked = None if model is None else model.constraint.notions[0].tolerance
+    known = isinstance(model, FairPostprocessor) and model.sight_.knows(model.groups_)
+    names = list(dict.fromkeys(point.curve for point in frontier.points))
+    own = [name for name in names if frontier.curve(name)[0].aware == known]
     points = [
         {**record, "groups": list(_rates(point, frontier.confidence)), "rules": _rules(point)}
         for point, record in zip((*frontier.points, *frontier.others), frontier.records(), strict=True)
@@ -240,7 +274,8 @@ def _frontier(frontier: Frontier, model: FairClassifier | None) -> dict[str, Any
         "rows": frontier.n_rows,
         "complete": frontier.complete,
         "mixtures": sum(point.origin == "mixture" for point in frontier.points),
-        "curves": list(dict.fromkeys(point.curve for point in frontier.points)),
+        "curves": names,
+        "chosen": own[0] if model is not None and own else names[0],
         "asked": asked,
         "expected": any(point["expected_accuracy"] is not None for point in points),
         "points": points,

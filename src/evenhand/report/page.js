@@ -127,7 +127,7 @@
   const table = (point) => {
     const told = point.rules.map((rule) => {
       const found = new Map();
-      if (rule.kind === "thresholds") for (const one of rule.thresholds) found.set(one.group, show(one.threshold, 4));
+      if (rule.kind === "thresholds") for (const one of rule.thresholds) found.set(one.group, one.steps ?? one.note ?? show(one.threshold, 4));
       else for (const one of rule.weights) found.set(one.group, [found.get(one.group), show(one.weight, 4)].filter((part) => part !== undefined).join(", "));
       return found;
     });
@@ -146,7 +146,7 @@
       cell(row, group.name, "th");
       cell(row, group.rows.toLocaleString("en"));
       for (const name of names) cell(row, interval(group.rates[name]));
-      if (heading) cell(row, told.map((found) => found.get(group.name)).filter((part) => part !== undefined).join(" or "));
+      if (heading) cell(row, told.map((found) => found.get(group.name)).filter((part) => part !== undefined).join(" or "), "td", "who");
       return row;
     }));
   };
@@ -161,7 +161,7 @@
     const disparity = interval({ value: point.disparity, low: point.disparity_low, high: point.disparity_high });
     const line = has(point) ? ` The learned probabilities expect ${show(point.expected_accuracy)} at ${show(point.expected_disparity)}.` : "";
     const mixed = point.origin === "mixture" ? " This is a mixture: a coin chooses between the two solved rules beside it." : "";
-    const price = point.risk === null ? "" : ` A hundredth of tolerance more buys ${show(point.price, 4)} of accuracy.`;
+    const price = point.risk === null || point.price === null ? "" : ` A hundredth of tolerance more buys ${show(point.price, 4)} of accuracy.`;
     byId("state").textContent = `Accuracy ${accuracy}; ${data.measure} ${disparity}${point.group ? `, set by ${point.group}` : ""}: ${point.verdict}.${line}${price}${mixed}`;
     table(point);
     draw(point);

@@ -192,7 +192,11 @@ def _prices(frontier: Mapping[str, Any], curve: str) -> Iterator[dict[str, Any]]
     for row, name in zip(rows, names, strict=True):
         at = name, row["tolerance"]
         prices[at] = prices.get(at, 0.0) + row["price"]
-    points = [point for point in frontier["points"] if point["kind"] == "curve" and point["curve"] == curve]
+    points = [
+        point
+        for point in frontier["points"]  # at exact parity there is no price
+        if point["kind"] == "curve" and point["curve"] == curve and point["price"] is not None
+    ]
     for name in dict.fromkeys(names):
         for tolerance in (point["tolerance"] for point in points):
             yield {"group": name, "tolerance": tolerance, "price": prices.get((name, tolerance), 0.0)}

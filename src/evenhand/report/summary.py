@@ -32,7 +32,11 @@ def summary(shown: Told) -> list[dict[str, str]]:
         told = [_curve_asked(curve), _curve_holds(curve), _curve_cost(curve)]
     else:
         told = [_asked(shown), _holds(shown), _cost(shown)]
-    headings = ("What was asked", "What holds", "What it cost" if curve or shown["earlier"] else "Accuracy")
+    headings = (
+        "What was asked",
+        "What holds",
+        "What it cost" if curve or shown["earlier"] or shown["changed"] else "Accuracy",
+    )
     return [{"about": about, "text": text} for about, text in zip(headings, told, strict=True) if text]
 
 
@@ -64,8 +68,8 @@ def requirement(one: Told, features: Sequence[str]) -> str:
         said = f"no group differs from everyone by more than {one['tolerance']:g}"
     else:
         said = (
-            f"every group has at least {one['tolerance']:g} of everyone's rate, of the rate and of its "
-            "complement"
+            f"in every group, the rate and its complement are at least {one['tolerance']:g} times those of "
+            "everyone"
         )
     names = ", ".join(features)
     groups = f"those of {names}"
@@ -79,7 +83,7 @@ def _asked(shown: Told) -> str:
     model, features = shown["model"], shown["features"]
     asked = model["asked"] if model else [one for one in shown["comparisons"] if one["asked"]]
     if not asked:
-        return f"No tolerance: this page describes decisions about groups by {', '.join(features)}."
+        return f"Nothing was required; this page describes how decisions differ by {_and(features)}."
     said = [requirement(one, features) for one in asked]
     if model:
         aware, names = model["aware"], ", ".join(features)
@@ -104,17 +108,21 @@ def _holds(shown: Told) -> str:
     for one in asked:
         found = f"the {_what(one)} is {interval(one)} ({level}){_who(one)}"
         told = {
-            "satisfied": f"{one['notion']} within {one['tolerance']:g} holds on {rows}: {found}",
-            "violated": f"{one['notion']} within {one['tolerance']:g} is violated on {rows}: {found}",
+            "satisfied": f"{one['notion']} {_within(one)} holds on {rows}: {found}",
+            "violated": f"{one['notion']} {_within(one)} is violated on {rows}: {found}",
         }
-        open_question = (
-            f"whether {one['notion']} within {one['tolerance']:g} holds cannot be told from {rows}: {found}"
-        )
+        open_question = f"whether {one['notion']} {_within(one)} holds cannot be told from {rows}: {found}"
         said.append(told.get(one["verdict"], open_question))
     promise = (shown["model"] or {}).get("promise")
     if promise:
         said.append("it is promised for new rows" if promise["holds"] else "nothing is promised for new rows")
     return _sentence("; ".join(said))
+
+
+def _within(one: Told) -> str:
+    if one["measure"] == "difference":
+        return f"within {one['tolerance']:g}"
+    return f"with a ratio of at least {one['tolerance']:g}"
 
 
 def _cost(shown: Told) -> str:
@@ -143,12 +151,15 @@ def _curve_asked(curve: Told) -> str:
 def _curve_holds(curve: Told) -> str:
     said = []
     for name in curve["curves"]:
-        verdicts = [point["verdict"] for point in _on(curve, name)]
-        counts = [verdicts.count(verdict) for verdict in ("satisfied", "violated", "insufficient evidence")]
-        said.append(
-            f"of {len(verdicts)} tolerances, {name} clearly satisfies {counts[0]} and clearly violates "
-            f"{counts[1]}, and {counts[2]} cannot be told"
-        )
+        verdicts = [point["verdict"] for point in _on(curve, name) if point["origin"] != "mixture"]
+        kept, broken, open_ = map(verdicts.count, ("satisfied", "violated", "insufficient evidence"))
+        if open_ == len(verdicts):
+            said.append(f"for none of {len(verdicts)} tolerances can be told whether {name} keeps it")
+        else:
+            said.append(
+                f"of {len(verdicts)} tolerances, {name} clearly satisfies {kept} and clearly violates "
+                f"{broken}; {open_} cannot be told"
+            )
     level = f"{100 * curve['confidence']:g}% intervals"
     return f"On {curve['rows']:,} test rows ({level}): {'; '.join(said)}."
 
@@ -179,7 +190,7 @@ def _what(one: Told) -> str:
 
 
 def _who(one: Told) -> str:
-    return f", set by {one['group']}" if one["group"] else ""
+    return f", set by {one['group']}" if one["group"] and one["value"] else ""
 
 
 def _rows(rows: float | str | None) -> str:
