@@ -62,7 +62,7 @@ def requirement(one: Told, features: Sequence[str]) -> str:
     --------
     >>> parity = {"notion": "parity", "measure": "difference", "tolerance": 0.1, "groups": "intersectional"}
     >>> requirement(parity, ["sex"])
-    'parity: no group differs from everyone by more than 0.1; groups are those of sex'
+    'parity: no group differs from everyone by more than 0.1, among the groups of sex'
     """
     if one["measure"] == "difference":
         said = f"no group differs from everyone by more than {one['tolerance']:g}"
@@ -71,12 +71,15 @@ def requirement(one: Told, features: Sequence[str]) -> str:
             f"in every group, the rate and its complement are at least {one['tolerance']:g} times those of "
             "everyone"
         )
-    names = ", ".join(features)
-    groups = f"those of {names}"
+    groups = f"among the groups of {_and(features)}"
     if len(features) > 1:
         single = one["groups"] == "independent"
-        groups = f"the values of {names}, each by itself" if single else f"all combinations of {names}"
-    return f"{one['notion']}: {said}; groups are {groups}"
+        groups = (
+            f"for each of {_and(features)} by itself"
+            if single
+            else f"among all combinations of {_and(features)}"
+        )
+    return f"{one['notion']}: {said}, {groups}"
 
 
 def _asked(shown: Told) -> str:
@@ -86,9 +89,9 @@ def _asked(shown: Told) -> str:
         return f"Nothing was required; this page describes how decisions differ by {_and(features)}."
     said = [requirement(one, features) for one in asked]
     if model:
-        aware, names = model["aware"], ", ".join(features)
+        aware, names = model["aware"], _and(features)
         may = {True: f"may use {names}", False: f"may not use {names}"}.get(aware, f"may use only {aware}")
-        said.append(f"by {model['method']}, with decisions that {may}")
+        return f"{_sentence('; '.join(said))} Decisions are made by {model['method']} and {may}."
     return _sentence("; ".join(said))
 
 
