@@ -11,6 +11,7 @@ from tests.test_cli import run
 
 from evenhand import load
 from evenhand.cli import FAILED
+from evenhand.cli.rows import row_names
 from evenhand.exceptions import InputError
 from evenhand.files import index_columns
 
@@ -240,3 +241,22 @@ def test_a_file_of_options_has_them_too(place, capsys, tmp_path, monkeypatch):
     kept = load("m.eh")
     assert (kept.aware, kept.min_group_size) == (["age"], 10)
     assert sorted(kept.feature_names_in_) == ["age", "income", "member", "sex"]
+
+
+def test_columns_that_name_rows_are_known_whatever_their_type():
+    n = 300
+    numbers = pl.Series(range(n))
+    table = pl.DataFrame(
+        {
+            "text": numbers.cast(pl.String),
+            "category": numbers.cast(pl.String).cast(pl.Categorical),
+            "went through pandas": numbers.cast(pl.Float64),
+            "some missing": pl.Series([None, None, *range(n - 2)]),
+            "when": numbers.cast(pl.Datetime),
+            "measured": numbers / 7,
+            "mostly missing": pl.Series([*range(150), *[None] * 150]),
+            "age": numbers % 60,
+        }
+    )
+    assert row_names(table) == ["text", "category", "went through pandas", "some missing", "when"]
+    assert row_names(table.head(100)) == []

@@ -19,7 +19,7 @@ from evenhand.exceptions import (
     PromiseWarning,
     TrainingRowsWarning,
 )
-from evenhand.guarantee import promised, run_tests
+from evenhand.guarantee import _needed, promised, run_tests
 from evenhand.shares import p_value
 from evenhand.statistic import Statistic
 
@@ -431,3 +431,16 @@ def test_numbers_of_numpy_are_numbers():
 
 def test_a_ratio_of_nothing_always_holds():
     assert p_value((0, 100), (50, 100), tolerance=0.0, measure="ratio", level=0.05) < 0.05
+
+
+def test_rows_that_a_constant_needs_are_rows_with_which_it_passes():
+    """Where everybody is selected nothing varies, and a normal approximation asks for too few rows."""
+    notion = eh.DemographicParity(difference=0.02)
+    own, others, level = (88, 88), (92, 92), 0.1
+    needed = _needed(own, others, notion, level)
+
+    def p(n):
+        counts = [(round(k * n / 88), round(size * n / 88)) for k, size in (own, others)]
+        return p_value(*counts, tolerance=0.02, measure="difference", level=level)
+
+    assert p(needed) <= level < p(needed // 2)
