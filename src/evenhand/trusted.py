@@ -103,7 +103,8 @@ _LOADERS = {
     "JsonNode": {"builtins.str"},
     "ListNode": {"builtins.list"},
     "LossNode": {
-        f"sklearn._loss._loss.Cy{name}"
+        f"{module}.Cy{name}"
+        for module in ("sklearn._loss._loss", "_loss")  # which name it is hangs on scikit-learn's version
         for name in ("ExponentialLoss", "HalfBinomialLoss", "HalfMultinomialLoss", "HalfSquaredError")
     },
     "NdArrayNode": {"numpy.ndarray", *_NUMBERS},
