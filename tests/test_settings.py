@@ -311,3 +311,15 @@ def test_every_parameter_on_the_list_is_known():
     known = set((Path(__file__).parent / "parameters.txt").read_text().split())
     found = {name for kind in classes() for name in parameters(kind)}
     assert sorted(found - known) == []
+
+
+def test_losses_are_named_by_the_package_that_they_are_in():
+    """Older scikit-learn names a module that no package has."""
+    model = HistGradientBoostingClassifier(max_iter=2).fit(TRAIN.X, TRAIN.y)
+    members = members_of(trusted._skops().dumps([model]))
+    members["schema.json"] = members["schema.json"].replace(b'"sklearn._loss._loss"', b'"_loss"')
+    old = packed(members)
+    with pytest.raises(UntrustedFileError, match=r"_loss.CyHalfBinomialLoss.*not on the list"):
+        trusted.inspect_parts(old)
+    [back] = trusted.load_parts(trusted._by_full_names(old))
+    np.testing.assert_array_equal(back.predict_proba(TRAIN.X), model.predict_proba(TRAIN.X))

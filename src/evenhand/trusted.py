@@ -103,8 +103,7 @@ _LOADERS = {
     "JsonNode": {"builtins.str"},
     "ListNode": {"builtins.list"},
     "LossNode": {
-        f"{module}.Cy{name}"
-        for module in ("sklearn._loss._loss", "_loss")  # which name it is hangs on scikit-learn's version
+        f"sklearn._loss._loss.Cy{name}"
         for name in ("ExponentialLoss", "HalfBinomialLoss", "HalfMultinomialLoss", "HalfSquaredError")
     },
     "NdArrayNode": {"numpy.ndarray", *_NUMBERS},
@@ -148,7 +147,7 @@ def dump_parts(parts: list[Any]) -> bytes:
         raise InputError(f"this model cannot be saved: {refused} Change it and fit again.")
     try:
         check_bounds(parts)
-        data: bytes = skops.dumps(without_trees(parts))
+        data: bytes = _by_full_names(skops.dumps(without_trees(parts)))
         inspect_parts(data)
     except UntrustedFileError as error:
         raise InputError(
@@ -158,6 +157,28 @@ def dump_parts(parts: list[Any]) -> bytes:
     except Exception as error:
         raise InputError(f"this model cannot be saved: {reason(error)}") from error
     return data
+
+
+def _by_full_names(data: bytes) -> bytes:
+    """Name the losses of boosted trees by the package that they are in.
+
+    Before scikit-learn 1.9 they say that they are of a module ``_loss``, which no package has: whatever file
+    of that name was found would be imported.
+    """
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        members = [(member, archive.read(member)) for member in archive.infolist()]
+    schema = next(content for member, content in members if member.filename == "schema.json")
+    described = json.loads(schema)
+    losses = [node for node in _nodes(described) if node.get("__module__") == "_loss"]
+    if not losses:
+        return data
+    for node in losses:
+        node["__module__"] = "sklearn._loss._loss"
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        for member, content in members:
+            archive.writestr(member, json.dumps(described) if member.filename == "schema.json" else content)
+    return buffer.getvalue()
 
 
 def load_parts(data: bytes) -> list[Any]:
