@@ -374,6 +374,7 @@ def test_test_rows_are_drawn_without_a_look_at_labels():
     assert drawn[0].equals(drawn[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["post", "in"])
 @pytest.mark.filterwarnings("ignore::evenhand.exceptions.EvenhandWarning")
 def test_a_failed_promise_and_a_constant_model_are_told(capsys, tmp_path, method):
@@ -624,6 +625,7 @@ main(sys.argv[1:])
 """
 
 
+@pytest.mark.slow
 def test_a_pipe_that_nobody_reads_is_no_error(folder, tmp_path):
     """As with head: the page is written all the same, and the exit code is that of the audit."""
     page = tmp_path / "r.html"

@@ -179,6 +179,7 @@ def clean(text):
     assert found is None, text[max(found.start() - 80, 0) : found.start() + 80]
 
 
+@pytest.mark.slow
 def test_nothing_that_a_terminal_obeys_is_printed(ugly, capsys, tmp_path):
     path, (y, p, s, _) = ugly
     model, page, out = (tmp_path / f"\x1b[31m\u202e{name}" for name in ("m.eh", "r.html", "d.csv"))
@@ -323,6 +324,7 @@ def test_a_folder_that_cannot_be_written_is_told_of_before_any_work(place, capsy
 # Killed while writing (45), a full disk (49)
 
 
+@pytest.mark.slow
 def test_a_prediction_that_is_killed_leaves_the_old_file(place, tmp_path, capsys):
     out = tmp_path / "d.csv"
     out.write_text("old")
@@ -369,6 +371,7 @@ def test_only_what_was_left_of_the_same_file_is_removed(tmp_path):
 LIMITED = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000)); "
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_decisions_that_do_not_fit_on_the_disk_are_told_of(suffix, place, tmp_path):
     out = tmp_path / f"d.{suffix}"
@@ -380,6 +383,7 @@ def test_decisions_that_do_not_fit_on_the_disk_are_told_of(suffix, place, tmp_pa
     assert list(tmp_path.iterdir()) == [out]
 
 
+@pytest.mark.slow
 def test_a_model_and_a_page_that_do_not_fit_on_the_disk_are_told_of(place, tmp_path):
     fit = ["fit", place / "t.csv", "--target", "y", "--sensitive", "s", "--difference", "0.4"]
     audit = [
@@ -400,6 +404,7 @@ def test_a_model_and_a_page_that_do_not_fit_on_the_disk_are_told_of(place, tmp_p
         assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 def test_output_that_cannot_be_printed_is_an_error(place):
     with Path("/dev/full").open("w") as full:
@@ -417,6 +422,7 @@ def redirected(redirection, *arguments):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 @pytest.mark.parametrize(
     ("redirection", "code", "said"),

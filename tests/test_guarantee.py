@@ -183,6 +183,7 @@ def test_too_few_rows_are_told_with_the_number_that_would_do(kind):
     assert all(needed > 120 / 2 for needed in fair.promise_.needed.values())
 
 
+@pytest.mark.slow
 def test_the_number_of_rows_that_would_do_does():
     narrow = eh.DemographicParity(difference=0.05)
     with pytest.warns(PromiseWarning):
@@ -360,6 +361,7 @@ def test_parameters_are_cloned():
     assert (fair.confidence, fair.reserve) == (0.9, 0.2)
 
 
+@pytest.mark.slow
 def test_lots_by_id_are_promised_too():
     """One feature of two values: everybody at a tie has the same lot, unless people have ids."""
     wrong = promised_in = 0

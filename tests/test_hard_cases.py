@@ -46,6 +46,7 @@ def test_curves_do_not_hang_on_the_unit_of_weights(how):
     np.testing.assert_allclose(fit_calibrator(how, both, hit, np.full(5000, 1e-9))(both), plain, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_in_single_precision_the_batch_does_not_matter():
     rng = np.random.default_rng(0)
     codes = rng.integers(0, 3, size=(4000, 2))

@@ -67,6 +67,7 @@ def test_built_in_notions_are_always_possible(notion):
     )
 
 
+@pytest.mark.slow
 def test_what_is_said_to_work_works_on_many_rows_with_a_rare_group():
     n = 21_000
     rng = np.random.default_rng(0)

@@ -232,6 +232,7 @@ def test_labels_and_groups_of_any_kind_come_back(path):
     assert after.groups_.keys == before.groups_.keys
 
 
+@pytest.mark.slow
 def test_another_process_decides_the_same(saved, model, tmp_path):
     np.save(tmp_path / "X.npy", TEST.X)
     code = (
@@ -323,6 +324,7 @@ def test_a_failure_while_writing_leaves_the_old_file_and_nothing_else(saved, mod
     assert list(saved.parent.iterdir()) == [saved]
 
 
+@pytest.mark.slow
 def test_a_process_killed_while_writing_leaves_the_old_file(saved):
     code = (
         "import os, sys, evenhand as eh; model = eh.load(sys.argv[1]); os.fsync = lambda _: os._exit(9); "

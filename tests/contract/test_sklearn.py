@@ -88,6 +88,7 @@ def estimator(request):
     return eh.FairPostprocessor(model(), FAIR, sensitive_features=["sex", "race"], aware=request.param, cv=3)
 
 
+@pytest.mark.slow
 def test_a_grid_search_reaches_the_tolerance_and_the_inner_model(people, estimator):
     X, y = people
     grid = {"constraint__difference": [0.02, 0.1], "estimator__logisticregression__C": [0.1, 1.0]}
@@ -178,6 +179,7 @@ def test_weights_reach_a_classifier_inside_a_pipeline(people):
     assert (heavy.predict(X[["skill"]]) == "yes").mean() > (plain.predict(X[["skill"]]) == "yes").mean() + 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("read", [pd.DataFrame, pl.from_pandas, lambda X: pl.from_pandas(X).to_arrow()])
 def test_every_table_library_gives_the_same_decisions(people, read):
     X, y = people

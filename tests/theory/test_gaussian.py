@@ -46,6 +46,7 @@ def test_the_plain_bayes_rule_has_its_textbook_rates():
     assert found.rates.rates == pytest.approx(np.tile(norm.cdf([-1, 1]), (2, 1)), abs=1e-12)
 
 
+@pytest.mark.slow
 def test_exact_parity_when_the_group_is_known_has_its_textbook_thresholds():
     """Exact parity of two equally large groups: one threshold is free, the other follows from it."""
     s = 0.6

@@ -32,6 +32,7 @@ def broken(kind, setting, n, *, constraint, confidence, seed, **settings):
     return promised, promised and max(found.excess for found in constraint.measure(rates)) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "constraint", "n_groups", "draws"),
     [
