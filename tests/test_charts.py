@@ -327,6 +327,13 @@ def test_names_stay_apart_when_they_are_shortened():
     )
     assert len(set(labels.values())) == 3
     assert left_out == 0
+    fewer, _ = shown_groups(
+        [{"group": name} for name in reversed(list(labels)[1:])],
+        order=lambda _: 0.0,
+        weight=lambda _: 0.0,
+        most=9,
+    )
+    assert fewer.items() <= labels.items()  # a group has one short name in all charts
     assert len(shortened("y" * 99)) == 42
 
 

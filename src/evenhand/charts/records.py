@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -146,14 +147,19 @@ def shown_groups(
     kept = sorted(names, key=lambda name: _first(weight(name)))[:most]
     kept.sort(key=names.index)
     kept.sort(key=lambda name: _first(order(name)))
-    labels: dict[str, str] = {}
-    for name in kept:
-        label, again = shortened(name), 1
-        while label in labels.values():
-            again += 1
-            label = f"{shortened(name)} ({again})"
-        labels[name] = label
-    return labels, len(names) - len(kept)
+    return _labels(kept), len(names) - len(kept)
+
+
+def _labels(names: list[str]) -> dict[str, str]:
+    """Short names, no two alike: where two would be, a digest of the whole name tells them apart."""
+    labels = {name: shortened(name) for name in names}
+    for name, label in labels.items():
+        rivals = [other for other in names if other != name and shortened(other) == shortened(name)]
+        if rivals:
+            digest, *others = (hashlib.sha256(one.encode()).hexdigest() for one in (name, *rivals))
+            length = next(k for k in range(4, 65) if all(other[:k] != digest[:k] for other in others))
+            labels[name] = f"{label} #{digest[:length]}"
+    return labels
 
 
 def _first(value: float | None) -> float:
