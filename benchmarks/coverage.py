@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 import evenhand as eh
 from benchmarks.record import write
 from evenhand.auditing.comparison import compare
-from evenhand.auditing.findings import find
+from evenhand.auditing.group_rates import find
 from evenhand.auditing.tally import Tally
 
 DRAWS = 1000

@@ -16,11 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import evenhand as eh
-from evenhand.classifier import counted
-from evenhand.guarantee import promised
-from evenhand.notions import Constraint
-from evenhand.posteriors import Examples
-from evenhand.rates import CellRates
+from evenhand.fairness.notions import Constraint
+from evenhand.fairness.rates import CellRates
+from evenhand.inference.guarantee import promised
+from evenhand.posteriors.models import Examples
 
 Divide = Callable[[Examples, float, int], tuple[NDArray[np.intp], NDArray[np.intp]]]
 
@@ -78,7 +77,7 @@ def draw(setting: Setting, divide: Divide, seed: int) -> tuple[bool, bool]:
     codes = rng.integers(0, M, round(M * setting.kept_back / setting.reserve))
     sample = Examples(None, codes, rng.random(len(codes)) < base[codes], M)
     learned, reserved = (sample.take(rows) for rows in divide(sample, setting.reserve, seed))
-    lots = rng.random(len(reserved))
+    drawn = rng.random(len(reserved))
     scores = eh.GroupedScores(np.tile([0.02, 0.98], M), np.repeat(np.arange(M), 2), M)
     counts = np.bincount(learned.cells, minlength=2 * M)
 
@@ -86,7 +85,7 @@ def draw(setting: Setting, divide: Divide, seed: int) -> tuple[bool, bool]:
         for share in SHARES:
             internal = setting.constraint.tightened(share)
             chosen = eh.solve(scores, internal, sample_weight=counts, groups=groups).selection
-            yield internal, chosen, [counted(reserved, lots < chosen[reserved.cells], groups, None)]
+            yield internal, chosen, [CellRates.count(groups, reserved.cells, drawn < chosen[reserved.cells])]
 
     selection, promise = promised(candidates(), setting.constraint, setting.confidence)
     mass = np.column_stack([1 - base, base]) / M

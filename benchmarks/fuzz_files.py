@@ -54,7 +54,14 @@ VALUES: list[Any] = [
         float("inf"),
     ),
     *("", "x", "0", "nan", "float64", "<f8", "O", [], {}, [1], [[]], {"float": "nan"}, {"part": 0}),
-    *({"part": 10**6}, {"part": -1}, {"list": []}, {"object": "Rows", "fields": {}}, "../x", "\ud800"),
+    *(
+        {"part": 10**6},
+        {"part": -1},
+        {"list": []},
+        {"object": "LinearConstraints", "fields": {}},
+        "../x",
+        "\ud800",
+    ),
 ]
 SECONDS, BYTES = 60, 6 << 30
 

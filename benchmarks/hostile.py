@@ -18,8 +18,9 @@ import evenhand as eh
 from benchmarks.record import write
 from evenhand.datasets import FiniteProblem
 from evenhand.exceptions import CertificateError, EvenhandWarning, InputError
-from evenhand.notions import NOTIONS
-from evenhand.solution import Solution, error_prices
+from evenhand.fairness.notions import NOTIONS
+from evenhand.optimum.problem import error_prices
+from evenhand.optimum.solution import Solution
 
 PROBLEMS = 4600
 ATMOST = 60
@@ -125,11 +126,11 @@ def exact_certificate(hostile: Hostile, found: Solution) -> tuple[Fraction, Frac
 
     None where a notion was asked for twice: multipliers are kept by name, so that one of them is lost.
     """
-    if len(set(found.rows.names)) < len(found.rows.names):
+    if len(set(found.linear_constraints.names)) < len(found.linear_constraints):
         return None
     p = hostile.problem.posteriors.reshape(len(found.selection), -1)
     w = _exact(hostile.problem.weights / hostile.problem.weights.sum())
-    masses, rows = found.rates.mass, found.rows
+    masses, rows = found.rates.mass, found.linear_constraints
     prices = error_prices(hostile.cost, len(masses))
     C = np.divide(rows.C, masses, out=np.zeros_like(rows.C), where=masses > 0).reshape(len(rows), masses.size)
     lam = _exact([found.multipliers[name] for name in rows.names])
@@ -162,7 +163,7 @@ def compare(hostile: Hostile, found: Solution) -> str:
     except InputError:
         return "failed"
     # Bounds that it breaks are worth their multipliers.
-    worth = found.rows.violation(known.rates.rates) * sum(map(abs, found.multipliers.values()))
+    worth = found.linear_constraints.violation(known.rates.rates) * sum(map(abs, found.multipliers.values()))
     better = found.certificate.objective - known.risk
     if abs(better) <= 1e-7 + worth:
         return "agrees"

@@ -6,7 +6,7 @@ import numpy as np
 
 import evenhand as eh
 from evenhand.datasets import FiniteProblem
-from evenhand.notions import NOTIONS
+from evenhand.fairness.notions import NOTIONS
 
 
 def smooth_posteriors(n: int, n_groups: int, seed: int = 0) -> np.ndarray:

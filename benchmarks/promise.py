@@ -115,13 +115,13 @@ def draw(n_groups: int, seed: int, part: str, *, uneven: bool, blind: bool) -> d
             confidence=1 - LEVEL if part == "promised" else None,
             random_state=seed,
         )
-        evidence = fair._estimate(data.X, data.y, data.sensitive, None)
 
         def decide(X: Any, codes: Any) -> Any:
             return fair.predict(X, sensitive_features=None if blind else {"group": codes})
 
         for notion, kind in NOTIONS.items():
-            fair.set_params(constraint=kind(difference=tolerance))._settle(evidence)
+            fair.set_params(constraint=kind(difference=tolerance))
+            fair.fit(data.X, data.y, sensitive_features=data.sensitive)
             kept = fair.promise_ is None or fair.promise_.holds
             outcomes[notion] = judge(setting, notion, tolerance, decide, promised=kept)
     return outcomes

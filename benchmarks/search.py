@@ -15,8 +15,8 @@ import numpy as np
 import evenhand as eh
 from benchmarks.record import write
 from evenhand.datasets import FiniteProblem
-from evenhand.search import PlugIn, best_trial
-from evenhand.solution import Task
+from evenhand.estimators.search import PlugIn, best_trial
+from evenhand.optimum.problem import FairnessProblem
 
 PROBLEMS = 40
 SEARCHES: dict[str, Any] = {
@@ -27,12 +27,12 @@ SEARCHES: dict[str, Any] = {
 }
 
 
-def found_by(search: Any, task: Task) -> tuple[float, float]:
+def found_by(search: Any, asked: FairnessProblem) -> tuple[float, float]:
     """Risk and violation of what a search finds."""
     if search is None:
-        certificate = task.solve(tol=1e-9).certificate
+        certificate = asked.solve(tol=1e-9).certificate
         return certificate.objective, certificate.violation
-    best = best_trial(search.run(PlugIn(task), watch=lambda steps, total: steps))  # noqa: ARG005
+    best = best_trial(search.run(PlugIn(asked), watch=lambda steps, total: steps))  # noqa: ARG005
     return best.risk, best.violation
 
 
@@ -44,10 +44,12 @@ def compare(n_atoms: int, results: dict[str, Any]) -> None:
     for seed in range(PROBLEMS):
         problem = FiniteProblem.random(n_atoms, levels=(2, 2), seed=seed)
         known = problem.optimum(tolerance).risk
-        task = Task.read(problem.posteriors, tolerance, sample_weight=problem.weights, groups=problem.groups)
+        asked = FairnessProblem.read(
+            problem.posteriors, tolerance, sample_weight=problem.weights, groups=problem.groups
+        )
         for name, search in SEARCHES.items():
             start = time.perf_counter()
-            risk, violation = found_by(search, task)
+            risk, violation = found_by(search, asked)
             seconds[name] += time.perf_counter() - start
             if violation > 1e-9:
                 broken[name] += 1

@@ -130,7 +130,7 @@ def against_another_solver(results: dict[str, Any]) -> None:
             continue
         rates = problem.rates(found.selection)
         worst["gap"] = max(worst["gap"], found.certificate.gap)
-        worst["violation"] = max(worst["violation"], found.rows.violation(rates.rates))
+        worst["violation"] = max(worst["violation"], found.linear_constraints.violation(rates.rates))
         try:
             known = problem.optimum(constraint, cost=cost).risk
         except InputError:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import settings
 
 import evenhand as eh
-from evenhand.notions import NOTIONS
+from evenhand.fairness.notions import NOTIONS
 
 ROOT = Path(__file__).parents[1]
 

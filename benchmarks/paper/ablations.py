@@ -14,6 +14,7 @@ import evenhand as eh
 from benchmarks.paper.as_printed import as_printed
 from benchmarks.paper.asked import Asked, judged
 from benchmarks.paper.methods import Task, our_curves
+from benchmarks.stages import learn
 from evenhand.exceptions import PromiseWarning
 
 __all__ = ["ABLATIONS", "WORST"]
@@ -29,22 +30,24 @@ AS_PRINTED = ("COMPAS, race, logistic", "COMPAS, race x sex", "Adult, sex x race
 
 def noise(task: Task) -> Lines:
     """P(Y | x, s) moved by Unif(-e, 2e), of training rows and test rows alike."""
-    evidence, new = _known_groups(task)
+    learned, new = _known_groups(task)
     rng = np.random.default_rng(task.seed)
     for size in NOISE:
         old, test = (
-            _moved(scores, rng.uniform(-size, 2 * size, len(scores))) for scores in (evidence.posteriors, new)
+            _moved(scores, rng.uniform(-size, 2 * size, len(scores)))
+            for scores in (learned.posteriors.out_of_fold, new)
         )
         for limit in LIMITS:
-            rule = eh.solve(old, DP.at(limit), groups=evidence.given.groups).rule
+            rule = eh.solve(old, DP.at(limit), groups=learned.data.groups).rule
             point = DP.point(judged(task.test, rule.selection(test)))
             yield f"e={size:g}, tolerance {limit:g}", {"points": [point]}
 
 
 def noise_apart(task: Task) -> Lines:
     """Where the accuracy goes at e = 0.3: the noise one part at a time, tolerance 0.1."""
-    evidence, new = _known_groups(task)
-    old, groups = evidence.posteriors, evidence.given.groups
+    learned, new = _known_groups(task)
+    old, groups = learned.posteriors.out_of_fold, learned.data.groups
+    labels = task.train.y[learned.posteriors.rows]
     rng = np.random.default_rng(task.seed)
     moves = [rng.uniform(-WORST, 2 * WORST, len(scores)) for scores in (old, new)]
     noisy_old, noisy = _moved(old, moves[0]), _moved(new, moves[1])
@@ -55,7 +58,7 @@ def noise_apart(task: Task) -> Lines:
         "training rows moved": (noisy_old, new),
         "test rows moved": (old, noisy),
         "all rows moved": (noisy_old, noisy),
-        "all rows moved, then calibrated": _calibrated(task.train.y[evidence.rows], noisy_old, noisy),
+        "all rows moved, then calibrated": _calibrated(labels, noisy_old, noisy),
     }
     for name, (train, test) in tries.items():
         rule = eh.solve(train, DP.at(0.1), groups=groups).rule
@@ -68,9 +71,8 @@ def noise_apart(task: Task) -> Lines:
 
 def _known_groups(task: Task) -> tuple[Any, Any]:
     fair = eh.FairPostprocessor(task.table.model(), DP.at(0.5), aware=True)
-    evidence = fair._estimate(task.train.X, task.train.y, task.train.sensitive, None)
-    fair._adopt(evidence, fair._solve(evidence, fair.constraint))
-    return evidence, fair._read(task.test.X, task.test.sensitive)[1]
+    learned = learn(fair, task.train.X, task.train.y, task.train.sensitive)
+    return learned, learned.new(task.test.X, task.test.sensitive)
 
 
 def _moved(scores: Any, by: np.ndarray) -> Any:
@@ -115,14 +117,13 @@ def groups(task: Task) -> Lines:
     """Each feature by itself, or every combination: what either does to both."""
     single, every = Asked("DP", groups="independent"), DP
     fair = eh.FairPostprocessor(task.table.model(), DP.at(0.5), aware=task.aware)
-    evidence = fair._estimate(task.train.X, task.train.y, task.train.sensitive, None)
-    fair._adopt(evidence, fair._solve(evidence, fair.constraint))
-    _, posteriors = fair._read(task.test.X, task.shown)
+    learned = learn(fair, task.train.X, task.train.y, task.train.sensitive)
+    posteriors = learned.new(task.test.X, task.shown)
     for name, one in {"independent": single, "intersectional": every}.items():
         points, others = [], []
         for tolerance in one.tolerances():
-            solution = fair._solve(evidence, one.at(tolerance))
-            rates = judged(task.test, fair._rule(evidence, solution).selection(posteriors))
+            rule = learned.rule(learned.solve(one.at(tolerance)))
+            rates = judged(task.test, rule.selection(posteriors))
             points.append(every.point(rates))
             others.append(single.point(rates))
         yield name, {"points": points, "by feature": others}

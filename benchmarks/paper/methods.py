@@ -22,7 +22,9 @@ import evenhand as eh
 from benchmarks.paper import bias_score, linear_post
 from benchmarks.paper.asked import DIFFERENCES, Asked, Point, judged
 from benchmarks.paper.tables import Half, Logistic, Table
-from evenhand.tabular import TabularClassifier
+from benchmarks.stages import learn
+from evenhand.estimators.fair_training import train_fair
+from evenhand.posteriors.tabular import TabularClassifier
 
 __all__ = ["METHODS", "OURS", "Curve", "Method", "Task", "half_posteriors", "our_curves"]
 
@@ -84,18 +86,15 @@ def our_curves(task: Task, asked: list[Asked], **settings: Any) -> Curves:
     start = time.process_time()
     fair = eh.FairPostprocessor(task.table.model(), eh.DemographicParity(difference=0.5), aware=task.aware)
     fair.set_params(**settings)
-    evidence = fair._estimate(
-        task.train.X, task.train.y, task.train.sensitive, None, holdout=settings.get("holdout")
-    )
-    fair._adopt(evidence, fair._solve(evidence, fair.constraint))
-    _, posteriors = fair._read(task.test.X, task.shown)
+    learned = learn(fair, task.train.X, task.train.y, task.train.sensitive)
+    posteriors = learned.new(task.test.X, task.shown)
     shared = time.process_time() - start
     for one in asked:
         start = time.process_time()
-        curve, solution = Curve(fits=evidence.fits), None
+        curve, solution = Curve(fits=learned.posteriors.fits), None
         for tolerance in one.tolerances():
-            solution = fair._solve(evidence, one.at(tolerance), start=solution)
-            selection = fair._rule(evidence, solution).selection(posteriors)
+            solution = learned.solve(one.at(tolerance), start=solution)
+            selection = learned.rule(solution).selection(posteriors)
             curve.points.append(one.point(judged(task.test, selection)))
         curve.seconds = shared + time.process_time() - start
         yield one, curve
@@ -105,16 +104,16 @@ def trained(task: Task, asked: list[Asked]) -> Curves:
     """In-processing: a few models are trained for each tolerance."""
     start = time.process_time()
     fair = eh.FairInprocessor(task.table.model(), eh.DemographicParity(difference=0.5), aware=task.aware)
-    evidence = fair._estimate(task.train.X, task.train.y, task.train.sensitive, None)
+    learned = learn(fair, task.train.X, task.train.y, task.train.sensitive)
+    new = learned.data.access.read(fair, task.test.X, task.shown)
     shared = time.process_time() - start
     for one in asked:
         start = time.process_time()
         curve, fits = Curve(), []
         for tolerance in one.tolerances(few=True):
-            fair._adopt(evidence, one.at(tolerance))
-            chances = fair.predict_proba(task.test.X, sensitive_features=task.shown)
-            curve.points.append(one.point(judged(task.test, chances[:, 1])))
-            fits.append(fair.n_fits_)
+            found = train_fair(fair, one.at(tolerance), learned.data, learned.posteriors, seed=learned.seed)
+            curve.points.append(one.point(judged(task.test, found.learner.choose(new.X).astype(float))))
+            fits.append(learned.posteriors.fits + found.fits)
         curve.fits = float(np.mean(fits))
         curve.seconds = shared + time.process_time() - start
         yield one, curve
@@ -214,13 +213,11 @@ def linear_alike(task: Task, asked: list[Asked]) -> Curves:
     """The same linear program on the cross-fitted, calibrated posteriors that post-processing has."""
     start = time.process_time()
     fair = eh.FairPostprocessor(task.table.model(), eh.DemographicParity(difference=0.5), aware=task.aware)
-    evidence = fair._estimate(task.train.X, task.train.y, task.train.sensitive, None)
-    fair._adopt(evidence, fair._solve(evidence, fair.constraint))
-    _, posteriors = fair._read(task.test.X, task.shown)
-    p, new = every_cell(evidence.posteriors), every_cell(posteriors)
+    learned = learn(fair, task.train.X, task.train.y, task.train.sensitive)
+    p, new = every_cell(learned.posteriors.out_of_fold), every_cell(learned.new(task.test.X, task.shown))
     shared = time.process_time() - start
     for one, curve in _linear(task, asked, p, new, shared):
-        curve.fits = evidence.fits
+        curve.fits = learned.posteriors.fits
         yield one, curve
 
 

@@ -19,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import evenhand as eh
-from evenhand.tabular import TabularClassifier
+from evenhand.posteriors.tabular import TabularClassifier
 
 ACS = Path(os.environ.get("EVENHAND_DATA", Path(__file__).parents[3] / "shared" / "data"))
 RACES = {1: "White", 2: "Black", 6: "Asian"}

@@ -10,46 +10,49 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOMES = {
-    "AccuracyParity": "notions",
-    "Audit": "auditing.audited",
-    "CellRates": "rates",
-    "DemographicParity": "notions",
-    "EqualOpportunity": "notions",
-    "EqualizedOdds": "notions",
-    "DualAscent": "search",
-    "FairInprocessor": "inprocess",
-    "FairPostprocessor": "postprocess",
-    "GridSearch": "search",
-    "GroupedScores": "scores",
-    "Frontier": "curve",
-    "Groups": "groups",
-    "Notion": "notions",
-    "PredictiveEquality": "notions",
-    "Rule": "rule",
-    "Solution": "solution",
-    "Statistic": "statistic",
-    "accuracy_within": "scoring",
+    "AccuracyParity": "fairness.notions",
+    "Audit": "auditing.result",
+    "CellRates": "fairness.rates",
+    "DemographicParity": "fairness.notions",
+    "EqualOpportunity": "fairness.notions",
+    "EqualizedOdds": "fairness.notions",
+    "DualAscent": "estimators.search",
+    "FairInprocessor": "estimators.inprocess",
+    "FairPostprocessor": "estimators.postprocess",
+    "GridSearch": "estimators.search",
+    "GroupedScores": "fairness.scores",
+    "Frontier": "tradeoff.frontier",
+    "Groups": "fairness.groups",
+    "Notion": "fairness.notions",
+    "PredictiveEquality": "fairness.notions",
+    "Rule": "optimum.rule",
+    "Solution": "optimum.solution",
+    "Statistic": "fairness.statistic",
+    "TabularClassifier": "posteriors.tabular",
+    "accuracy_within": "estimators.scorer",
     "audit": "auditing.audit",
-    "cell_rates": "rates",
+    "cell_rates": "fairness.rates",
     "datasets": "",
     "exceptions": "",
-    "fair_scorer": "scoring",
-    "frontier": "tracing",
-    "load": "persistence",
-    "save": "persistence",
-    "solve": "solution",
-    "verify": "persistence",
+    "fair_scorer": "estimators.scorer",
+    "frontier": "tradeoff.compute",
+    "load": "model_files.persistence",
+    "save": "model_files.persistence",
+    "solve": "optimum.solve",
+    "verify": "model_files.persistence",
     "write_report": "report.page",
 }
 
 if TYPE_CHECKING:
     from evenhand import datasets, exceptions
     from evenhand.auditing.audit import audit
-    from evenhand.auditing.audited import Audit
-    from evenhand.curve import Frontier
-    from evenhand.groups import Groups
-    from evenhand.inprocess import FairInprocessor
-    from evenhand.notions import (
+    from evenhand.auditing.result import Audit
+    from evenhand.estimators.inprocess import FairInprocessor
+    from evenhand.estimators.postprocess import FairPostprocessor
+    from evenhand.estimators.scorer import accuracy_within, fair_scorer
+    from evenhand.estimators.search import DualAscent, GridSearch
+    from evenhand.fairness.groups import Groups
+    from evenhand.fairness.notions import (
         AccuracyParity,
         DemographicParity,
         EqualizedOdds,
@@ -57,17 +60,17 @@ if TYPE_CHECKING:
         Notion,
         PredictiveEquality,
     )
-    from evenhand.persistence import load, save, verify
-    from evenhand.postprocess import FairPostprocessor
-    from evenhand.rates import CellRates, cell_rates
+    from evenhand.fairness.rates import CellRates, cell_rates
+    from evenhand.fairness.scores import GroupedScores
+    from evenhand.fairness.statistic import Statistic
+    from evenhand.model_files.persistence import load, save, verify
+    from evenhand.optimum.rule import Rule
+    from evenhand.optimum.solution import Solution
+    from evenhand.optimum.solve import solve
+    from evenhand.posteriors.tabular import TabularClassifier
     from evenhand.report.page import write_report
-    from evenhand.rule import Rule
-    from evenhand.scores import GroupedScores
-    from evenhand.scoring import accuracy_within, fair_scorer
-    from evenhand.search import DualAscent, GridSearch
-    from evenhand.solution import Solution, solve
-    from evenhand.statistic import Statistic
-    from evenhand.tracing import frontier
+    from evenhand.tradeoff.compute import frontier
+    from evenhand.tradeoff.frontier import Frontier
 
 __all__ = [
     "AccuracyParity",
@@ -88,6 +91,7 @@ __all__ = [
     "Rule",
     "Solution",
     "Statistic",
+    "TabularClassifier",
     "accuracy_within",
     "audit",
     "cell_rates",

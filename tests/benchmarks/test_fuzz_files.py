@@ -11,8 +11,8 @@ from sklearn.linear_model import LogisticRegression
 from xgboost import XGBClassifier
 
 import evenhand as eh
-from evenhand.boosters import check_lightgbm, check_xgboost
 from evenhand.exceptions import InputError, UntrustedFileError
+from evenhand.model_files.boosters import check_lightgbm, check_xgboost
 
 PARITY = eh.DemographicParity(difference=0.1)
 DRAWN = fuzz_files.DRAWN

@@ -13,7 +13,7 @@ both = eh.DemographicParity(difference=0.05, groups="independent") & eh.EqualOpp
 rates: eh.CellRates = eh.cell_rates([0, 1], [0.2, 0.9], {"sex": ["F", "M"]}, sample_weight=[1.0, 2.0])
 difference: float = notion.measure(rates)[0].difference
 risk: float = rates.risk(cost=0.3)
-violation: float = both.rows(rates.masses, rates.groups).violation(rates.rates)
+violation: float = both.linear(rates.masses, rates.groups).violation(rates.rates)
 groups, codes = eh.Groups.fit({"sex": np.array(["F", "M"])}, missing="own_group", unseen="pooled")
 rows: int = len(eh.datasets.load_adult("multiple", backend="pandas"))
 audit: eh.Audit = eh.audit(

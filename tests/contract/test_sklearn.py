@@ -19,7 +19,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import evenhand as eh
-from evenhand.tabular import TabularClassifier
+from evenhand.posteriors.tabular import TabularClassifier
 
 FAIR = eh.DemographicParity(difference=0.05)
 LOOSE = eh.DemographicParity(difference=0.3)

@@ -6,7 +6,7 @@ import pytest
 
 from evenhand.datasets import load_adult, load_compas
 from evenhand.exceptions import InputError, MissingExtraError
-from evenhand.groups import Groups
+from evenhand.fairness.groups import Groups
 
 # Rows, columns and number of groups of each data set, as in the paper's table of data sets.
 PAPER = [

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import evenhand as eh
-from evenhand.notions import NOTIONS, Notion
+from evenhand.fairness.notions import NOTIONS, Notion
 
 
 @st.composite
@@ -64,7 +64,7 @@ def test_rows_and_measurements_equal_direct_counting(measure, people, kind, mode
     y, sensitive, weight, f = people
     constraint = kind(**{measure: delta}, groups=mode)
     counted = eh.cell_rates(y, f, sensitive, sample_weight=weight)
-    rows = constraint.rows(counted.masses, counted.groups)
+    rows = constraint.linear(counted.masses, counted.groups)
     overall = direct(kind, y, f, weight)
     groups = [direct(kind, y[rows_], f[rows_], weight[rows_]) for rows_ in masks(constraint, sensitive)]
 
@@ -101,11 +101,11 @@ def test_what_is_measured_is_what_is_enforced(people, kind, mode, delta):
     counted = eh.cell_rates(y, f, sensitive, sample_weight=weight)
     for measure in ("difference", "ratio"):
         constraint = kind(**{measure: delta}, groups=mode)
-        broken = constraint.rows(counted.masses, counted.groups).violation(counted.rates) > 1e-9
+        broken = constraint.linear(counted.masses, counted.groups).violation(counted.rates) > 1e-9
         excess = max(found.excess for found in constraint.measure(counted))
         assert broken <= (excess > 1e-12)
         assert (excess > 1e-6) <= (
-            constraint.rows(counted.masses, counted.groups).violation(counted.rates) > 1e-12
+            constraint.linear(counted.masses, counted.groups).violation(counted.rates) > 1e-12
         )
 
 

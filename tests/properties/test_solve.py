@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand.datasets import FiniteProblem
-from evenhand.groups import Groups
-from evenhand.notions import NOTIONS
+from evenhand.fairness.groups import Groups
+from evenhand.fairness.notions import NOTIONS
 from evenhand.solver import optimize as optimize_module
 
 
@@ -64,7 +64,7 @@ def agree(problem, constraint, cost):
     assert found.certificate.gap <= 1e-8
     rates = problem.rates(found.selection)
     assert rates.risk(cost) == pytest.approx(found.certificate.objective, abs=1e-12)
-    assert found.rows.violation(rates.rates) <= 1e-9
+    assert found.linear_constraints.violation(rates.rates) <= 1e-9
     assert np.array_equal(found.rule.selection(problem.posteriors), found.selection)
     # A ratio is right to 3e-5 wherever more than one in 1e9 is selected, a difference to 1e-9.
     for measured in constraint.measure(found.rates):

@@ -9,10 +9,10 @@ import pytest
 
 import evenhand as eh
 from evenhand.auditing.comparison import compare, four_fifths
-from evenhand.auditing.findings import find
+from evenhand.auditing.group_rates import find
 from evenhand.auditing.tally import Tally
-from evenhand.groups import Groups
-from evenhand.rates import CellRates
+from evenhand.fairness.groups import Groups
+from evenhand.fairness.rates import CellRates
 
 PARITY = eh.DemographicParity(difference=0.0)
 SAMPLES = 150

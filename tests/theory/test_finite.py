@@ -8,7 +8,7 @@ import pytest
 import evenhand as eh
 from evenhand.datasets import FiniteProblem
 from evenhand.exceptions import InputError
-from evenhand.groups import Groups
+from evenhand.fairness.groups import Groups
 
 
 def best_vertex(problem, constraint, cost):
@@ -17,7 +17,7 @@ def best_vertex(problem, constraint, cost):
     A vertex sets all but r atoms to 0 or 1 and makes r rows tight on the others.
     """
     n = len(problem.weights)
-    rows = constraint.rows(problem.masses, problem.groups)
+    rows = constraint.linear(problem.masses, problem.groups)
     effect = np.array([rows.values(problem.rates(np.eye(n)[a]).rates) - rows.k for a in range(n)]).T
     sides = [(j, bound) for j in range(len(rows)) for bound in (rows.lo[j], rows.hi[j])]
     best = np.inf

@@ -8,7 +8,7 @@ from scipy.stats import norm
 import evenhand as eh
 from evenhand.datasets import FiniteProblem, GaussianProblem
 from evenhand.exceptions import InputError
-from evenhand.groups import Groups
+from evenhand.fairness.groups import Groups
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_the_blind_optimum_is_that_of_a_fine_discretisation(problem, notion, mea
     fine = FiniteProblem(weights, inside / weights[:, None, None], problem.groups)
     found = problem.optimum(notion(**measure))
     assert found.risk == pytest.approx(fine.optimum(notion(**measure)).risk, abs=2e-6)
-    rows = notion(**measure).rows(problem.masses, problem.groups)
+    rows = notion(**measure).linear(problem.masses, problem.groups)
     assert rows.violation(found.rates.rates) < 1e-7
 
 
@@ -87,7 +87,7 @@ def test_the_blind_optimum_is_that_of_a_fine_discretisation(problem, notion, mea
 def test_the_optimum_is_not_at_the_edge_of_its_precision(problem, notion, measure, aware):
     """It is accepted at 1e-8: what only just reaches that here fails on a machine that rounds otherwise."""
     found = problem.optimum(notion(**measure), aware=aware)
-    rows = notion(**measure).rows(problem.masses, problem.groups)
+    rows = notion(**measure).linear(problem.masses, problem.groups)
     assert rows.violation(found.rates.rates) < 1e-11
 
 
@@ -96,7 +96,7 @@ def test_exact_parity_is_found_where_intervals_come_and_go():
     problem = GaussianProblem.random(levels=(2,), seed=1)
     exact = eh.DemographicParity(difference=0.0)
     found = problem.optimum(exact)
-    assert exact.rows(problem.masses, problem.groups).violation(found.rates.rates) < 1e-8
+    assert exact.linear(problem.masses, problem.groups).violation(found.rates.rates) < 1e-8
 
 
 def test_an_interval_between_two_points_of_the_grid_is_found():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import evenhand as eh
-from evenhand.groups import Groups
+from evenhand.fairness.groups import Groups
 
 M = 5
 
@@ -48,7 +48,7 @@ def test_our_rows_are_the_papers(kind, measure, seed):
         [(factor * (a[:, None] * b * rho).sum(axis=0) - b[m] * rho[m] + c[m]).sum() for m in range(M)]
     )
 
-    rows = kind(**{measure: delta}).rows(pi, Groups.product({"S": range(M)}))
+    rows = kind(**{measure: delta}).linear(pi, Groups.product({"S": range(M)}))
     assert rows.values(rho) == pytest.approx(R, abs=1e-14)
 
 
@@ -56,7 +56,7 @@ def test_the_main_tables_sign_for_accuracy_parity_under_mr_would_be_wrong():
     """A perfect classifier has equal (zero) error rates, so it must satisfy MR at every tolerance."""
     pi = np.random.default_rng(0).dirichlet(np.ones(2 * M)).reshape(M, 2)
     perfect = np.tile([0.0, 1.0], (M, 1))
-    rows = eh.AccuracyParity(ratio=0.9).rows(pi, Groups.product({"S": range(M)}))
+    rows = eh.AccuracyParity(ratio=0.9).linear(pi, Groups.product({"S": range(M)}))
     assert rows.violation(perfect) == pytest.approx(0, abs=1e-15)
     a, b, c = coefficients(eh.AccuracyParity, pi, 0.9, "ratio")
     with_slip = [

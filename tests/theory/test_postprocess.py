@@ -32,7 +32,7 @@ def test_with_counted_posteriors_the_population_optimum_is_approached(constraint
         fair.fit(drawn.X, drawn.y, sensitive_features=drawn.sensitive)
         selection = fair.predict_proba(np.arange(8.0)[:, None])[:, 1]
         rates = problem.rates(selection)
-        rows = constraint.rows(rates.masses, rates.groups)
+        rows = constraint.linear(rates.masses, rates.groups)
         losses.append(abs(rates.risk() - best.risk) + rows.violation(rates.rates))
     assert losses[1] < 0.02
     assert losses[1] < losses[0] + 1e-3

@@ -16,15 +16,15 @@ from typing import Any, Literal
 
 import numpy as np
 
-from evenhand.auditing.audited import Audit
 from evenhand.auditing.comparison import FOUR_FIFTHS, Comparison, compare, four_fifths
-from evenhand.auditing.findings import Terms, absent_groups, find, hide_small, pooled_groups
+from evenhand.auditing.group_rates import Terms, absent_groups, find, hide_small, pooled_groups
+from evenhand.auditing.result import Audit
 from evenhand.auditing.tally import Tally, tally
 from evenhand.exceptions import InputError, VacuousConstraintWarning
-from evenhand.groups import GroupName, Mode
-from evenhand.notions import NOTIONS, Constraint, Notion
-from evenhand.rates import read_people
-from evenhand.tables import Library, library_of
+from evenhand.fairness.groups import GroupName, Mode
+from evenhand.fairness.notions import NOTIONS, Constraint, Notion
+from evenhand.fairness.rates import read_people
+from evenhand.inputs.tables import Library, library_of
 
 __all__ = ["Audit", "audit", "audit_of"]
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.auditing.tally import Tally, Turned, effective_size
-from evenhand.intervals import Estimate, paired_difference
+from evenhand.inference.intervals import Estimate, paired_difference
 
 __all__ = ["crossed", "rate_changes"]
 
@@ -34,7 +34,7 @@ def crossed(turned: Turned, mass: NDArray[np.float64]) -> NDArray[np.float64]:
 def rate_changes(turned: Turned, counted: Tally, members: NDArray[Any], z: float) -> dict[str, Estimate]:
     """Give the change of each rate in each group: the later one minus the earlier one.
 
-    The intervals are Newcombe's for paired data; see :func:`evenhand.intervals.paired_difference`.
+    The intervals are Newcombe's for paired data; see :func:`evenhand.inference.intervals.paired_difference`.
     Probabilities are chances in one lot per row, the same lot both times.
 
     Parameters
@@ -44,7 +44,7 @@ def rate_changes(turned: Turned, counted: Tally, members: NDArray[Any], z: float
     counted : Tally
     members : array, shape (G, M)
     z : float
-        From :func:`evenhand.intervals.critical_value`.
+        From :func:`evenhand.inference.intervals.critical_value`.
 
     Returns
     -------

@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.auditing.tally import Share, Tally
-from evenhand.groups import GroupName, Groups, Members
-from evenhand.intervals import Estimate, clopper_pearson, critical_value, gap, quotient
-from evenhand.measurement import Measure, Measurement
-from evenhand.notions import Notion
-from evenhand.statistic import Statistic
+from evenhand.fairness.groups import GroupName, Groups, Members
+from evenhand.fairness.measurement import Measure, Measurement
+from evenhand.fairness.notions import Notion
+from evenhand.fairness.statistic import Statistic
+from evenhand.inference.intervals import Estimate, clopper_pearson, critical_value, gap, quotient
 
 __all__ = ["FOUR_FIFTHS", "Comparison", "Distance", "Verdict", "compare", "four_fifths"]
 

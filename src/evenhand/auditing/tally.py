@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.intervals import Estimate, wilson
-from evenhand.rates import CellRates, Decisions, sum_cells
-from evenhand.statistic import Statistic
+from evenhand.fairness.rates import CellRates, Decisions, sum_cells
+from evenhand.fairness.statistic import Statistic
+from evenhand.inference.intervals import Estimate, wilson
 
 __all__ = ["Share", "Tally", "Turned", "effective_size", "tally"]
 

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from evenhand.display.text import show
 from evenhand.exceptions import InputError
 
 __all__ = ["Row", "known", "plain_text", "read_records", "shortened", "shown_groups"]
@@ -96,12 +97,9 @@ def plain_text(value: Any) -> str:
     >>> plain_text("a\u202eb"), plain_text(None), plain_text(" ")
     ('a\\u202eb', '(missing)', '(empty)')
     """
-    if value is None:
-        return "(missing)"
-    text = str(value)
-    if not text.strip():
+    if value is not None and not str(value).strip():
         return "(empty)"
-    return "".join(c if c.isprintable() or c in _JOINERS else ascii(c)[1:-1] for c in text)
+    return show(value, keep=_JOINERS)
 
 
 def known(row: Row, *keys: str) -> bool:

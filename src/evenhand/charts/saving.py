@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from evenhand._atomic import written_at_once
 from evenhand.charts.drawing import rendered, to_svg
 from evenhand.exceptions import InputError
-from evenhand.writing import written_at_once
 
 if TYPE_CHECKING:
     from altair.typing import ChartType

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from evenhand.auditing.audited import Audit
-    from evenhand.guarantee import Promise
+    from evenhand.auditing.result import Audit
+    from evenhand.inference.guarantee import Promise
 
 __all__ = ["FAILED", "INTERRUPTED", "UNDECIDED", "UNREAD", "VIOLATED", "code_of"]
 

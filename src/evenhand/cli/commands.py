@@ -24,8 +24,8 @@ from evenhand.cli.options import (
     Flag,
     Json,
     Learning,
-    Manner,
     Names,
+    RunOptions,
     Tolerance,
     aware_of,
     check_confidence,
@@ -59,7 +59,7 @@ def audit(
     min_count: int = 0,
     threshold: float | None = None,
     report: Path | None = None,
-    manner: Manner = Manner(),
+    run: RunOptions = RunOptions(),
 ) -> int:
     """Say what predictions do to groups, with intervals and verdicts.
 
@@ -95,8 +95,8 @@ def audit(
     check_confidence(confidence)
     if min_count < 0:
         raise InputError(f"--min-count should be 0 or more, but is {min_count}.")
-    check_paths([table], [report], force=manner.force)
-    features = names_in(sensitive, import_module("evenhand.files").columns_in(table))
+    check_paths([table], [report], force=run.force)
+    features = names_in(sensitive, import_module("evenhand.cli.files").columns_in(table))
     optional = [name for name in (label, weight, before) if name is not None]
     frame = read_rows(table, [prediction, *optional, *features])
 
@@ -121,7 +121,7 @@ def audit(
             min_count=min_count,
             threshold=threshold,
         )
-    say(json.dumps(found.to_dict(), indent=1) if manner.as_json else found)
+    say(json.dumps(found.to_dict(), indent=1) if run.as_json else found)
     if report is not None:
         found.to_html(report, title=f"Audit of {table.name}")
         tell(f"The same as a page: {report}")
@@ -138,7 +138,7 @@ def frontier(
     by_ratio: Flag = False,
     tolerances: int | None = None,
     out: Path | None = None,
-    manner: Manner = Manner(),
+    run: RunOptions = RunOptions(),
 ) -> int:
     """Show what fairness costs in accuracy, for every tolerance.
 
@@ -159,9 +159,11 @@ def frontier(
     constraint = requirement(compared, Tolerance(ratio=0.8) if by_ratio else Tolerance(difference=0.1))
     if tolerances is not None and tolerances < 2:
         raise InputError(f"--tolerances should be at least 2, but is {tolerances}.")
-    check_paths([table, learning.test], [out], force=manner.force)
+    check_paths([table, learning.test], [out], force=run.force)
     learning.check(table)
-    usable = aware_of(aware, names_in(learning.sensitive, import_module("evenhand.files").columns_in(table)))
+    usable = aware_of(
+        aware, names_in(learning.sensitive, import_module("evenhand.cli.files").columns_in(table))
+    )
     rooms = import_module("evenhand")
     with in_options():
         train, test = learning.parts(table)
@@ -180,7 +182,7 @@ def frontier(
             tolerances=tolerances,
             verbose=True,
         )
-    say(json.dumps(curve.to_dict(), indent=1) if manner.as_json else curve)
+    say(json.dumps(curve.to_dict(), indent=1) if run.as_json else curve)
     if out is not None:
         first = curve.curve(curve.points[0].curve)
         middle = first[len(first) // 2]
@@ -207,7 +209,7 @@ def fit(
     tolerance: Tolerance = Tolerance(),
     confidence: float | None = None,
     report: Path | None = None,
-    manner: Manner = Manner(),
+    run: RunOptions = RunOptions(),
 ) -> int:
     """Learn a fair classifier from a file, judge it on rows it has not seen, and keep it.
 
@@ -231,9 +233,11 @@ def fit(
     if constraint is None:
         raise InputError("say what is asked for: --difference or --ratio.")
     check_confidence(confidence)
-    check_paths([table, learning.test], [out, report], force=manner.force)
+    check_paths([table, learning.test], [out, report], force=run.force)
     learning.check(table)
-    usable = aware_of(aware, names_in(learning.sensitive, import_module("evenhand.files").columns_in(table)))
+    usable = aware_of(
+        aware, names_in(learning.sensitive, import_module("evenhand.cli.files").columns_in(table))
+    )
     rooms = import_module("evenhand")
     share = None if learning.test else learning.share
     source = source_of(table, learning.target, share, learning.left_out(table), learning.id)
@@ -254,10 +258,10 @@ def fit(
             missing=compared.policy,
             min_size=math.ceil(learning.min_group_size * len(y_test) / len(y)),
         )
-    rooms.save(model, out, overwrite=manner.force, source=source)
-    proof, promise = import_module("evenhand.proof").claimed(model), model.promise_
+    rooms.save(model, out, overwrite=run.force, source=source)
+    proof, promise = import_module("evenhand.model_files.recertify").claimed(model), model.promise_
     constant = bool((decisions == decisions[0]).all())
-    if manner.as_json:
+    if run.as_json:
         told = {
             "text": str(proof),
             "requirement": repr(proof.requirement),
@@ -317,14 +321,14 @@ def predict(
     force
         Overwrite the output if it is there.
     """
-    files = import_module("evenhand.files")
+    files = import_module("evenhand.cli.files")
     check_paths([model, table], [out], force=force)
     if rows < 1:
         raise InputError(f"--rows should be at least 1, but is {rows}.")
-    kept = import_module("evenhand.persistence").load(model)
+    kept = import_module("evenhand.model_files.persistence").load(model)
     wanted = getattr(kept, "feature_names_in_", ())
     there = files.columns_in(table)
-    needed = [name for name in wanted if name not in kept.sight_.unused]
+    needed = [name for name in wanted if name not in kept.access_.unused]
     files.refuse_strange(table, [*needed, *([] if id is None else [id])], there)
     positive = kept.classes_.tolist().index(kept.pos_label_)
     key = id or getattr(kept._source, "id", None)
@@ -371,7 +375,7 @@ def verify(model: Path, /, *, data: Path | None = None, as_json: Json = False) -
     """
     from dataclasses import asdict, replace  # noqa: PLC0415
 
-    persistence = import_module("evenhand.persistence")
+    persistence = import_module("evenhand.model_files.persistence")
     found = persistence.verify(model)
     if found.ok and data is not None:
         rows = learned_from(data, found.source)
@@ -419,5 +423,5 @@ def demo(*, out: Path | None = None, force: Flag = False) -> int:
     """
     page = out or Path("evenhand-demo.html")
     check_paths([], [page], force=force or out is None)
-    import_module("evenhand.demo").run(page)
+    import_module("evenhand.cli.demo").run(page)
     return 0

@@ -21,8 +21,8 @@ __all__ = [
     "Flag",
     "Json",
     "Learning",
-    "Manner",
     "Names",
+    "RunOptions",
     "Tolerance",
     "aware_of",
     "check_confidence",
@@ -135,7 +135,7 @@ class Learning:
             raise InputError(f"--test-share should be between 0 and 1, but is {self.test_share}.")
         if self.min_group_size < 0:
             raise InputError(f"--min-group-size should be 0 or more, but is {self.min_group_size}.")
-        files = import_module("evenhand.files")
+        files = import_module("evenhand.cli.files")
         there = files.columns_in(table)
         used = {"--target": [self.target], "--sensitive": names_in(self.sensitive, there)}
         used |= {"--id": [] if self.id is None else [self.id], "--drop": self._dropped(there)}
@@ -154,7 +154,7 @@ class Learning:
 
     def left_out(self, table: Path) -> list[str]:
         """Columns of a file that are not learned from."""
-        there = import_module("evenhand.files").columns_in(table)
+        there = import_module("evenhand.cli.files").columns_in(table)
         key = [] if self.id is None else [self.id]
         return [name for name in there if name in (*self._dropped(there), *key, *self._index(table, there))]
 
@@ -164,7 +164,9 @@ class Learning:
     def _index(self, table: Path, there: Sequence[str]) -> list[str]:
         """Columns that are the index of a pandas table, unless the call names them."""
         named = [self.target, self.id, *names_in(self.sensitive, there), *self._dropped(there)]
-        return [name for name in import_module("evenhand.files").index_columns(table) if name not in named]
+        return [
+            name for name in import_module("evenhand.cli.files").index_columns(table) if name not in named
+        ]
 
     def parts(self, table: Path) -> list[Part]:
         """Read the rows to learn from and the rows to judge on."""
@@ -181,7 +183,7 @@ class Learning:
 
     def notes(self, table: Path, X: Any) -> list[str]:
         """What a person should know of columns that number or name rows."""
-        index = self._index(table, import_module("evenhand.files").columns_in(table))
+        index = self._index(table, import_module("evenhand.cli.files").columns_in(table))
         told = [
             f"{repr(name) if name else 'the first column'} of {table.name} is the index of a pandas table, "
             "and is not learned from."
@@ -217,7 +219,7 @@ class Learning:
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class Manner:
+class RunOptions:
     """How a command runs."""
 
     config: Path | None = None
@@ -236,7 +238,7 @@ def requirement(compared: Comparison, tolerance: Tolerance) -> Any:
         raise InputError("give --difference or --ratio, not both.")
     if tolerance.difference is None and tolerance.ratio is None:
         return None
-    rooms = import_module("evenhand.notions")
+    rooms = import_module("evenhand.fairness.notions")
     asked: Any = None
     for name in dict.fromkeys(compared.notion):
         notion = getattr(rooms, _NOTIONS[name])
@@ -277,7 +279,7 @@ def check_confidence(confidence: float | None) -> None:
 
 def check_paths(inputs: Sequence[Path | None], outputs: Sequence[Path | None], *, force: bool) -> None:
     """Refuse outputs that are there, cannot be written, or are an input or another output."""
-    files = import_module("evenhand.files")
+    files = import_module("evenhand.cli.files")
     wanted = [path for path in outputs if path is not None]
     for k, path in enumerate(wanted):
         if any(_same(path, other) for other in inputs if other is not None):

@@ -28,7 +28,7 @@ _FEW = 100
 
 def read_rows(path: Path, wanted: list[str] | None = None) -> Any:
     """Read a file that has rows."""
-    frame = import_module("evenhand.files").read_table(path, wanted)
+    frame = import_module("evenhand.cli.files").read_table(path, wanted)
     if not frame.height:
         raise InputError(f"{path.name} has no rows.")
     return frame
@@ -59,7 +59,7 @@ def _names_rows(column: Any, rows: int) -> bool:
 def two_labels(path: Path, y: Any, positive: str | None = None) -> list[Any]:
     """Give the two labels of a file, the positive one last, or say what is wrong with them."""
     chosen = None if positive is None else as_value(y, positive)
-    read = import_module("evenhand.data").read_labels
+    read = import_module("evenhand.inputs.labels").read_labels
     found: list[Any] = read(y, pos_label=chosen, what=f"{y.name!r} of {path.name}").classes.tolist()
     return found
 
@@ -99,9 +99,9 @@ def divided(X: Any, y: Any, share: float) -> list[tuple[Any, Any]]:
 
 def source_of(table: Path, target: str, share: float | None, left_out: Sequence[str], key: str | None) -> Any:
     """Note by what `verify` finds the rows of a fit again."""
-    rows, fingerprint = read_rows(table), import_module("evenhand.fingerprint")
+    rows, fingerprint = read_rows(table), import_module("evenhand.inputs.fingerprint")
     digest, unordered = fingerprint.digest_of(rows.get_column(target)), fingerprint.unordered_digest(rows)
-    return import_module("evenhand.persistence").Source(
+    return import_module("evenhand.model_files.persistence").Source(
         table.name, target, share, len(rows), digest, tuple(left_out), key, unordered
     )
 
@@ -113,7 +113,7 @@ def learned_from(path: Path, source: Any) -> tuple[Any, Any] | str:
             "this model was not made by evenhand fit, so that it does not tell which rows of a file it was "
             "fitted to: use evenhand.verify(path, data=(X, y)) in Python."
         )
-    files = import_module("evenhand.files")
+    files = import_module("evenhand.cli.files")
     files.refuse_strange(path, [source.target], files.columns_in(path))
     other: str | None = source.difference(read_rows(path))
     if other is not None:

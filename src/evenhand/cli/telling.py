@@ -57,7 +57,7 @@ def with_options(text: str) -> str:
 
 def visible(text: object) -> str:
     """Make control characters visible: names of files and columns are written by others."""
-    return str(import_module("evenhand.columns").show(str(text)))
+    return str(import_module("evenhand.display.text").show(str(text)))
 
 
 def tell(text: object) -> None:

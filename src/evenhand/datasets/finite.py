@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linprog
 
 from evenhand.exceptions import InputError
-from evenhand.groups import Groups
-from evenhand.notions import Constraint
-from evenhand.rates import CellRates
+from evenhand.fairness.groups import Groups
+from evenhand.fairness.notions import Constraint
+from evenhand.fairness.rates import CellRates
 
 __all__ = ["FiniteProblem", "Optimum", "Sample"]
 
@@ -165,7 +165,7 @@ class FiniteProblem:
         Optimum
         """
         masses = self.masses
-        rows = constraint.rows(masses, self.groups)
+        rows = constraint.linear(masses, self.groups)
         joint = self.weights[:, None, None] * self.posteriors  # P(X, S, Y)
         gain = joint @ np.array([-cost, 1 - cost])
         per_mass = np.divide(rows.C, masses, out=np.zeros_like(rows.C), where=masses > 0)

@@ -19,10 +19,10 @@ from scipy.special import logsumexp, ndtr, softmax
 
 from evenhand.datasets.finite import Optimum, Sample
 from evenhand.exceptions import InputError
-from evenhand.groups import Groups
-from evenhand.notions import Constraint
-from evenhand.rates import CellRates
-from evenhand.rows import Rows
+from evenhand.fairness.constraints import LinearConstraints
+from evenhand.fairness.groups import Groups
+from evenhand.fairness.notions import Constraint
+from evenhand.fairness.rates import CellRates
 
 __all__ = ["GaussianProblem"]
 
@@ -222,7 +222,7 @@ class GaussianProblem:
             If no rule of this form is optimal. That happens for accuracy parity when the group is known:
             H then vanishes in a whole group, whose decisions must be drawn by lot.
         """
-        dual = _Dual(self, constraint.rows(self.masses, self.groups), np.array([-cost, 1 - cost]), aware)
+        dual = _Dual(self, constraint.linear(self.masses, self.groups), np.array([-cost, 1 - cost]), aware)
         point = dual.at(np.zeros(2 * len(dual.rows)))
         for _ in range(_RESTARTS):  # a fresh start forgets curvature that has become wrong
             point = dual.newton(dual.descend(point))
@@ -269,7 +269,7 @@ class _Dual:
     """The dual of a requirement: to be minimised over multipliers a, b >= 0 of its lower and upper bounds."""
 
     problem: GaussianProblem
-    rows: Rows
+    rows: LinearConstraints
     gain: NDArray[np.float64]
     aware: bool
 

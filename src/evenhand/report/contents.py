@@ -11,21 +11,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.auditing.audited import Audit
 from evenhand.auditing.comparison import FOUR_FIFTHS
-from evenhand.auditing.findings import Finding
-from evenhand.classifier import FairClassifier
-from evenhand.curve import Frontier, Point
-from evenhand.data import read_labels
-from evenhand.features import columns_of
-from evenhand.inprocess import FairInprocessor
-from evenhand.intervals import critical_value, wilson
-from evenhand.postprocess import FairPostprocessor
-from evenhand.proof import claimed
+from evenhand.auditing.group_rates import Finding
+from evenhand.auditing.result import Audit
+from evenhand.estimators.base import FairClassifier
+from evenhand.estimators.inprocess import FairInprocessor
+from evenhand.estimators.postprocess import FairPostprocessor
+from evenhand.inference.intervals import critical_value, wilson
+from evenhand.inputs.features import columns_of
+from evenhand.inputs.labels import read_labels
+from evenhand.model_files.recertify import claimed
+from evenhand.optimum.rule import Rule
 from evenhand.report.summary import summary
-from evenhand.rule import Rule
-from evenhand.scores import GroupedScores
 from evenhand.solver.thresholds import Steps
+from evenhand.tradeoff.frontier import Frontier, Point
 
 __all__ = ["contents", "rule_records"]
 
@@ -127,8 +126,7 @@ def _calibration(
         return []
     X, y, sensitive = (*test, None)[:3]
     aware = model.aware is not False and model.sensitive_features is None
-    _, posteriors = model._read(X, sensitive if aware else None)
-    eta = posteriors.eta if isinstance(posteriors, GroupedScores) else posteriors[:, :, 1].sum(axis=1)
+    eta = model.predict_risk(X, sensitive_features=sensitive if aware else None)
     positive = read_labels(y, pos_label=model.pos_label_).positive
     where = model.sensitive_features
     columns = columns_of(X, where) if where is not None else sensitive
@@ -260,7 +258,7 @@ def _threshold(
 
 def _frontier(frontier: Frontier, model: FairClassifier | None) -> dict[str, Any]:
     asked = None if model is None else model.constraint.notions[0].tolerance
-    known = isinstance(model, FairPostprocessor) and model.sight_.knows(model.groups_)
+    known = isinstance(model, FairPostprocessor) and model.access_.knows(model.groups_)
     names = list(dict.fromkeys(point.curve for point in frontier.points))
     own = [name for name in names if frontier.curve(name)[0].aware == known]
     points = [

@@ -11,7 +11,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from evenhand.auditing.audited import Audit
+from evenhand._atomic import written_at_once
+from evenhand.auditing.result import Audit
 from evenhand.charts import (
     calibration_chart,
     changed_chart,
@@ -22,14 +23,13 @@ from evenhand.charts import (
     to_svg,
     weights_chart,
 )
-from evenhand.classifier import FairClassifier
-from evenhand.columns import show
-from evenhand.curve import Frontier, chart_arguments
+from evenhand.display.text import show
+from evenhand.estimators.base import FairClassifier
 from evenhand.exceptions import MissingExtraError
 from evenhand.report.contents import contents
 from evenhand.report.summary import UNKNOWN, interval
 from evenhand.solver.certificate import small
-from evenhand.writing import written_at_once
+from evenhand.tradeoff.frontier import Frontier, chart_arguments
 
 try:
     from jinja2 import Environment

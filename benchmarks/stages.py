@@ -1,0 +1,48 @@
+"""The stages of a fit, one by one: posteriors are learned once and used for many requirements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import evenhand as eh
+from evenhand.estimators.base import FairClassifier
+from evenhand.estimators.learned_posteriors import LearnedPosteriors, as_posteriors, learn_posteriors
+from evenhand.estimators.postprocess import choose_multipliers, make_rule
+from evenhand.estimators.training_data import TrainingData, draw_seed, read_training_data
+from evenhand.fairness.notions import Constraint
+
+__all__ = ["Learned", "learn"]
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """What was read and learned, which all requirements share."""
+
+    classifier: Any
+    data: TrainingData
+    posteriors: LearnedPosteriors
+    seed: int
+
+    def solve(self, constraint: Constraint, start: eh.Solution | None = None) -> eh.Solution:
+        """The optimum under a requirement."""
+        problem = self.posteriors.problem(constraint, self.classifier.cost, self.data.groups)
+        return choose_multipliers(self.classifier, problem, start=start)[0]
+
+    def rule(self, solution: eh.Solution) -> eh.Rule:
+        """The rule for new rows."""
+        return make_rule(solution, self.posteriors, self.seed)
+
+    def new(self, X: Any, sensitive: Any = None) -> Any:
+        """Posteriors of new rows; `sensitive` only where it may be used."""
+        groups, access = self.data.groups, self.data.access
+        visible = access.read(self.classifier, X, sensitive)
+        cells = self.posteriors.model.cells(visible.X, access.allowed(groups, visible.known))
+        return as_posteriors(cells, visible.known, groups, known=access.knows(groups))
+
+
+def learn(classifier: FairClassifier, X: Any, y: Any, sensitive: Any) -> Learned:
+    """Read the rows and learn posteriors, as `fit` does."""
+    data = read_training_data(classifier, X, y, sensitive, None)
+    seed = draw_seed(classifier.random_state)
+    return Learned(classifier, data, learn_posteriors(classifier, data, seed=seed), seed)

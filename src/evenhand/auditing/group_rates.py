@@ -1,0 +1,376 @@
+"""What decisions do to each group: counts, rates with intervals, and changes since an earlier rule."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.auditing.change import crossed, rate_changes
+from evenhand.auditing.suppression import shareable
+from evenhand.auditing.tally import Tally
+from evenhand.fairness.groups import POOLED, GroupName, Groups
+from evenhand.fairness.notions import AccuracyParity, DemographicParity, EqualOpportunity, PredictiveEquality
+from evenhand.fairness.pooling import pooling_told
+from evenhand.inference.intervals import Estimate, critical_value
+
+__all__ = [
+    "RATES",
+    "Change",
+    "Finding",
+    "Kind",
+    "Pooled",
+    "Rate",
+    "Terms",
+    "absent_groups",
+    "find",
+    "hide_small",
+    "pooled_groups",
+]
+
+Kind = Literal["everyone", "independent", "intersectional"]
+RATES = tuple(
+    statistic
+    for notion in (DemographicParity, AccuracyParity, EqualOpportunity, PredictiveEquality)
+    for statistic in notion.statistics
+)
+"""Selection rate, error rate, true- and false-positive rate."""
+
+_MOST_ABSENT = 1000
+
+
+@dataclass(frozen=True)
+class Rate:
+    """A rate and its interval; NaN where it is undefined."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Change:
+    """How the decisions about a group changed.
+
+    Attributes
+    ----------
+    up, down, unchanged : float
+        Rows that are selected now and were not, the reverse, and the others.
+    rates : dict
+        Each rate now minus what it was.
+    """
+
+    up: float
+    down: float
+    unchanged: float
+    rates: Mapping[str, Rate]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What is known about a group. Counts are of rows, whatever these weigh.
+
+    Attributes
+    ----------
+    kind : {"everyone", "independent", "intersectional"}
+        Everybody, one value of one feature, or one combination of values.
+    group : GroupName
+        Empty for everybody.
+    rows, positives, selected : float or None
+        Numbers of rows; None if labels are not known or the number is suppressed.
+    rates : dict
+        By name; suppressed ones are left out.
+    change : Change or None
+    suppressed : bool
+        Whether something is left out because it is small, or because it would give away what is small.
+    """
+
+    kind: Kind
+    group: GroupName
+    rows: float | None
+    positives: float | None
+    selected: float | None
+    rates: Mapping[str, Rate] = field(default_factory=dict)
+    change: Change | None = None
+    suppressed: bool = False
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """A group of rare groups.
+
+    Attributes
+    ----------
+    group : GroupName
+        All of them together.
+    members : tuple of GroupName
+        Those that were put together.
+    rows : tuple of int, or None
+        Numbers of rows of each; None where small counts are left out.
+    """
+
+    group: GroupName
+    members: tuple[GroupName, ...]
+    rows: tuple[int, ...] | None
+
+    def __str__(self) -> str:
+        rows = self.rows or (None,) * len(self.members)
+        return pooling_told(self.group, list(zip(self.members, rows, strict=True)))
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How an audit was made.
+
+    Attributes
+    ----------
+    features : tuple of str
+        The sensitive features.
+    confidence : float
+        Of the intervals.
+    labelled, weighted, compared : bool
+        Whether labels, weights and earlier predictions were given.
+    min_count : int
+        Smaller counts are left out; 0 leaves out nothing.
+    absent_not_listed : int
+        Combinations that never occur, beyond the thousand that are listed.
+    pooled : tuple of Pooled
+        Pooled groups, and what was put into them.
+    merged : bool
+        Whether pooled combinations were merged, so that nothing is known of single features.
+    randomised : bool
+        Whether predictions between 0 and 1 were read as the probabilities of a randomised decision.
+    threshold : float or None
+        From which score on a row is selected, where predictions are scores.
+    """
+
+    features: tuple[str, ...]
+    confidence: float
+    labelled: bool
+    weighted: bool
+    compared: bool
+    min_count: int
+    absent_not_listed: int
+    pooled: tuple[Pooled, ...] = ()
+    merged: bool = False
+    randomised: bool = False
+    threshold: float | None = None
+
+    @property
+    def rates(self) -> tuple[str, ...]:
+        """Names of the rates that are reported."""
+        return tuple(part.name for part in RATES if self.labelled or not part.needs_labels)
+
+    @property
+    def reading(self) -> str | None:
+        """How predictions that are no decisions were read."""
+        if self.threshold is not None:
+            return f"Scores are decisions by a threshold: selected from {self.threshold:g} on."
+        if self.randomised:
+            return (
+                "Predictions between 0 and 1 are read as probabilities of a randomised decision. "
+                "If they are scores, set a threshold."
+            )
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class _Family:
+    """All groups that are reported, everybody first."""
+
+    kinds: list[Kind]
+    names: list[GroupName]
+    members: NDArray[np.bool_]
+
+
+def _family(groups: Groups) -> _Family:
+    everyone = np.ones((1, len(groups)), np.bool_)
+    kinds: list[Kind] = ["everyone"]
+    names, parts = [GroupName((), ())], [everyone]
+    if len(groups.features) > 1 and not groups.merged:
+        single = groups.members("independent")
+        kinds += ["independent"] * len(single.names)
+        names += single.names
+        parts.append(single.matrix)
+    cells = groups.members("intersectional")
+    kinds += ["intersectional"] * len(cells.names)
+    return _Family(kinds, [*names, *cells.names], np.concatenate([*parts, cells.matrix]))
+
+
+def find(counted: Tally, confidence: float) -> tuple[Finding, ...]:
+    """Report on everybody, on each value of each feature, and on each combination.
+
+    Parameters
+    ----------
+    counted : Tally
+    confidence : float
+        Of each interval by itself.
+
+    Returns
+    -------
+    tuple of Finding
+        With one feature there are no combinations beside its values.
+    """
+    z = critical_value(confidence)
+    family = _family(counted.rates.groups)
+    labelled = counted.rates.labelled
+    rates = {
+        statistic.name: _listed(counted.share(statistic, family.members).estimate(z))
+        for statistic in RATES
+        if labelled or not statistic.needs_labels
+    }
+    rows = family.members @ counted.rows
+    selected = (family.members @ counted.selected).sum(axis=1)
+    changes = _changes(counted, family.members, z)
+    return tuple(
+        Finding(
+            kind=kind,
+            group=name,
+            rows=float(rows[k].sum()),
+            positives=float(rows[k, 1]) if labelled else None,
+            selected=float(selected[k]),
+            rates={rate: values[k] for rate, values in rates.items()},
+            change=changes[k] if changes else None,
+        )
+        for k, (kind, name) in enumerate(zip(family.kinds, family.names, strict=True))
+    )
+
+
+def _changes(counted: Tally, members: NDArray[np.bool_], z: float) -> list[Change]:
+    if counted.turned is None or counted.turned_rows is None:
+        return []
+    rows = (members @ counted.rows).sum(axis=1)
+    up, down = ((members @ part).sum(axis=1) for part in (counted.turned_rows.up, counted.turned_rows.down))
+    rates = {
+        name: _listed(found) for name, found in rate_changes(counted.turned, counted, members, z).items()
+    }
+    return [
+        Change(
+            up=float(up[k]),
+            down=float(down[k]),
+            unchanged=float(rows[k] - up[k] - down[k]),
+            rates={name: values[k] for name, values in rates.items()},
+        )
+        for k in range(len(members))
+    ]
+
+
+def _listed(found: Estimate) -> list[Rate]:
+    columns = zip(found.value.tolist(), found.low.tolist(), found.high.tolist(), strict=True)
+    return [Rate(*limits) for limits in columns]
+
+
+def absent_groups(counted: Tally, findings: tuple[Finding, ...]) -> tuple[tuple[Finding, ...], int]:
+    """List combinations of occurring values that no row has, and say how many more there are.
+
+    Returns
+    -------
+    listed : tuple of Finding
+        At most a thousand, with no rows and undefined rates.
+    left_out : int
+    """
+    groups = counted.rates.groups
+    undefined = Rate(math.nan, math.nan, math.nan)
+    like = findings[0]
+    change = None
+    if like.change is not None:
+        change = Change(0.0, 0.0, 0.0, dict.fromkeys(like.change.rates, undefined))
+    keys: Iterator[tuple[object, ...]] = groups.absent()
+    listed = tuple(
+        Finding(
+            kind="intersectional",
+            group=GroupName(groups.features, key),
+            rows=0.0,
+            positives=0.0 if counted.rates.labelled else None,
+            selected=0.0,
+            rates=dict.fromkeys(like.rates, undefined),
+            change=change,
+        )
+        for key in itertools.islice(keys, _MOST_ABSENT)
+    )
+    if len(listed) < _MOST_ABSENT:
+        return listed, 0
+    present = {*(key for key in groups.keys if POOLED not in key), *groups.pooled}
+    levels = [len(set(column)) for column in zip(*present, strict=True)]
+    return listed, math.prod(levels) - len(present) - _MOST_ABSENT
+
+
+def pooled_groups(counted: Tally, *, counts: bool) -> tuple[Pooled, ...]:
+    """List what was pooled, with or without the numbers of rows."""
+    return tuple(
+        Pooled(group, tuple(name for name, _ in parts), tuple(rows for _, rows in parts) if counts else None)
+        for group, parts in counted.rates.groups.pooled_groups
+    )
+
+
+def hide_small(
+    counted: Tally, findings: tuple[Finding, ...], min_count: float
+) -> tuple[tuple[Finding, ...], set[GroupName], set[GroupName]]:
+    """Leave out what is small and what would give it away.
+
+    A group is shown in steps, each of which asks for more: its rows, if there are enough of them; its
+    selection rate, if there are enough selected and enough others; everything that looks at the label, if
+    there are enough of all four kinds (true and false, positives and negatives); and changes, if there are
+    enough of every kind who changed and who did not. At each step further groups are held back until nothing
+    small can be had by adding and subtracting what is shown.
+
+    Returns
+    -------
+    findings : tuple of Finding
+    selection, labels : sets of GroupName
+        Groups of which the selection rate is shown, and of which everything that looks at the label is.
+    """
+    family = _family(counted.rates.groups)
+    features = dict.fromkeys(name.features for name in family.names[1:])
+    families = [np.flatnonzero([name.features == part for name in family.names]) for part in features]
+    # Combinations that were pooled are not shown, and must not be had by subtraction either.
+    single = family.members[family.members.sum(axis=1) == 1].any(axis=0)
+    every = np.concatenate([family.members, np.eye(len(single), dtype=np.bool_)[~single]])
+    shown = np.arange(len(every)) < len(family.names)
+    steps = []
+    for cells in _cells(counted):
+        shown = shareable(every, families, cells, min_count, allowed=shown)
+        steps.append(shown[: len(family.names)])
+    rows, selection, labels = steps[:3]
+    changes = steps[-1]
+    found = tuple(
+        _cut(finding, rows=rows[k], selection=selection[k], labels=labels[k], changes=changes[k])
+        for k, finding in enumerate(findings)
+    )
+    names = [{name for name, kept in zip(family.names, step, strict=True) if kept} for step in steps]
+    return found, names[1], names[2]
+
+
+def _cells(counted: Tally) -> Iterator[NDArray[np.float64]]:
+    """Give the counts that each step of `hide_small` shows, shape (M, kinds)."""
+    rows, selected = counted.rows.sum(axis=1), counted.selected.sum(axis=1)
+    yield rows[:, None]
+    yield np.stack([selected, rows - selected], axis=1)
+    four = np.concatenate([counted.selected, counted.rows - counted.selected], axis=1)
+    yield four if counted.rates.labelled else np.stack([selected, rows - selected], axis=1)
+    if counted.turned_rows is not None:
+        table = crossed(counted.turned_rows, counted.rows)
+        if not counted.rates.labelled:
+            table = table[..., :1]
+        yield table.transpose(1, 0, 2).reshape(len(rows), -1)
+
+
+def _cut(finding: Finding, *, rows: bool, selection: bool, labels: bool, changes: bool) -> Finding:
+    kept = {
+        name: rate for name, rate in finding.rates.items() if (selection if name == RATES[0].name else labels)
+    }
+    complete = labels and (changes or finding.change is None)
+    return replace(
+        finding,
+        rows=finding.rows if rows else None,
+        selected=finding.selected if selection else None,
+        positives=finding.positives if labels else None,
+        rates=kept,
+        change=finding.change if changes else None,
+        suppressed=not complete,
+    )

@@ -1,0 +1,178 @@
+"""An audit as plain text: short aligned tables of at most about a hundred columns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from textwrap import wrap
+
+from evenhand.auditing.comparison import FOUR_FIFTHS, Comparison
+from evenhand.auditing.group_rates import Finding, Rate, Terms
+from evenhand.display.text import show
+from evenhand.fairness.groups import GroupName
+
+__all__ = ["aligned", "estimate", "group_name", "page"]
+
+_MOST_LINES = 40
+_NAME_WIDTH = 36
+_WIDTH = 100
+_LEFT_OUT = "left out"
+
+
+def page(terms: Terms, groups: Sequence[Finding], comparisons: Sequence[Comparison]) -> str:
+    """Write a whole audit: each group, what changed, how far the groups are apart."""
+    blocks = [_headline(terms, groups), *_rate_tables(terms, groups)]
+    if terms.compared:
+        blocks.append(_change_table(terms, groups))
+    blocks.append(_comparison_table(terms, comparisons))
+    return "\n\n".join("\n".join(lines) for lines in blocks)
+
+
+def estimate(value: float, low: float, high: float) -> str:
+    """Write a number with its interval.
+
+    Examples
+    --------
+    >>> estimate(0.3118, 0.29, 0.335), estimate(math.nan, 0.0, 1.0)
+    ('0.312 [0.290, 0.335]', 'undefined')
+    """
+    return "undefined" if math.isnan(value) else f"{value:.3f} [{low:.3f}, {high:.3f}]"
+
+
+def group_name(group: GroupName) -> str:
+    """Name a group; that of no feature is everyone."""
+    return str(group) or "everyone"
+
+
+def aligned(lines: Sequence[Sequence[str]], *, text: int = 1) -> list[str]:
+    r"""Align columns, two spaces apart: the first few are text, the others numbers.
+
+    Examples
+    --------
+    >>> print(*aligned([["group", "rows"], ["sex=F", "12"], ["sex=M", "1,024"]]), sep="\n")
+    group   rows
+    sex=F     12
+    sex=M  1,024
+    """
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if k < text else cell.rjust(width)
+            for k, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    ]
+
+
+def _headline(terms: Terms, groups: Sequence[Finding]) -> list[str]:
+    rows = groups[0].rows
+    present = sum(group.kind == "intersectional" and group.rows != 0 for group in groups)
+    size = "" if rows is None else f" of {_count(rows)} rows"
+    if not terms.min_count:
+        size += f" in {present:,} group{'s' if present > 1 else ''}"
+    by = ", ".join(map(show, terms.features))
+    lines = [f"Audit{size} by {by}. Intervals: {100 * terms.confidence:g}%."]
+    if terms.reading:
+        lines += wrap(terms.reading, _WIDTH)
+    if terms.weighted:
+        lines.append("Rates are weighted, numbers of rows are not.")
+    if terms.min_count:
+        lines.append(f"Numbers below {terms.min_count} are left out, and what would give them away.")
+    for pooled in terms.pooled:
+        lines += wrap(f"Pooled: {pooled}", _WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+    if terms.merged:
+        lines.append("Single features are not shown, because pooled combinations were merged for learning.")
+    return lines
+
+
+def _rate_tables(terms: Terms, groups: Sequence[Finding]) -> Iterator[list[str]]:
+    """Counts and the rates of all rows; then the rates of one label."""
+
+    def first(group: Finding) -> list[str]:
+        rows = f"<{terms.min_count}" if group.rows is None else _count(group.rows)
+        positives = _LEFT_OUT if group.positives is None else _count(group.positives)
+        return [rows, *([positives] if terms.labelled else []), *rates(group, terms.rates[:2])]
+
+    def rates(group: Finding, names: Sequence[str]) -> list[str]:
+        return [_rate(group.rates.get(name)) for name in names]
+
+    numbers = ["rows", "positives"] if terms.labelled else ["rows"]
+    yield _by_group(terms, groups, ["group", *numbers, *terms.rates[:2]], first)
+    if terms.labelled:
+        header = ["group", *terms.rates[2:]]
+        yield _by_group(terms, groups, header, lambda group: rates(group, terms.rates[2:]))
+
+
+def _change_table(terms: Terms, groups: Sequence[Finding]) -> list[str]:
+    names = terms.rates[:2]
+
+    def row(group: Finding) -> list[str]:
+        change = group.change
+        if change is None:
+            return [_LEFT_OUT] * (3 + len(names))
+        counts = (change.up, change.down, change.unchanged)
+        return [*map(_count, counts), *(_rate(change.rates[name]) for name in names)]
+
+    return _by_group(terms, groups, ["changed", "up", "down", "same", *names], row)
+
+
+def _by_group(
+    terms: Terms, groups: Sequence[Finding], header: list[str], row: Callable[[Finding], list[str]]
+) -> list[str]:
+    """A table with one line per group; a long one is cut."""
+    rows = [[_short(group.group), *row(group)] for group in groups[:_MOST_LINES]]
+    lines = aligned([header, *rows])
+    left_out = len(groups) - len(rows) + terms.absent_not_listed
+    return [*lines, f"and {left_out:,} more: see to_frame()"] if left_out else lines
+
+
+def _comparison_table(terms: Terms, comparisons: Sequence[Comparison]) -> list[str]:
+    """One line per notion and measure, in parts with a heading each."""
+    several = len(terms.features) > 1
+    headings = {
+        "intersectional": f"{'combinations' if several else 'groups'} against everyone",
+        "independent": "single features against everyone",
+        FOUR_FIFTHS: "four-fifths rule: lowest over highest selection rate",
+    }
+    lines: list[str] = []
+    for part, heading in headings.items():
+        rows = [
+            _comparison_row(terms, found)
+            for found in comparisons
+            if part == (found.notion if found.notion == FOUR_FIFTHS else found.groups)
+        ]
+        if rows:
+            lines += [*([""] if lines else []), heading, *aligned(rows, text=4)]
+    return lines
+
+
+def _comparison_row(terms: Terms, found: Comparison) -> list[str]:
+    label = f"{found.notion}, {found.measure}"
+    who = "" if found.group is None else _short(found.group, 30)
+    if found.notion == FOUR_FIFTHS:
+        label = "combinations" if found.groups == "intersectional" else show(found.groups)
+    if terms.min_count and found.group is None:
+        who = "(not shown)"
+    verdict = "" if found.tolerance is None else f"{found.verdict} (tolerance {found.tolerance:g})"
+    return [label, estimate(found.value, found.low, found.high), who, verdict]
+
+
+def _rate(rate: Rate | None) -> str:
+    return _LEFT_OUT if rate is None else estimate(rate.value, rate.low, rate.high)
+
+
+def _count(number: float) -> str:
+    return f"{number:,.0f}" if number == round(number) else f"{number:,.1f}"
+
+
+def _short(group: GroupName, width: int = _NAME_WIDTH) -> str:
+    """Name a group in little room: of a long name only the values, and of long values the ends."""
+    name = group_name(group)
+    if len(name) <= width:
+        return name
+    room = max(3, (width - 2 * (len(group.values) - 1)) // len(group.values))
+    values = [show(value) for value in group.values]
+    if len(", ".join(values)) > width:
+        ends = room // 2, room - room // 2 - 1
+        values = [v if len(v) <= room else v[: ends[0]] + "…" + v[len(v) - ends[1] :] for v in values]
+    return ", ".join(values)

@@ -1,0 +1,1 @@
+"""What people see besides the page: text, notebook tables and progress bars."""

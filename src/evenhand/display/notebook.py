@@ -1,0 +1,44 @@
+"""Results as HTML tables in a notebook."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Sequence
+
+from evenhand.display.text import show
+
+__all__ = ["MOST_ROWS", "html_table"]
+
+MOST_ROWS = 12
+"""Of a table in a notebook; the rest is counted."""
+
+
+def html_table(headings: Sequence[str], rows: Iterable[Sequence[object]], *, caption: str = "") -> str:
+    """Write a table as HTML; of many rows the first are shown, and the others counted.
+
+    Parameters
+    ----------
+    headings : sequence of str
+    rows : iterable of sequences
+        The first of each is its heading.
+    caption : str, default=""
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> html_table(["group"], [["<b>"]])
+    '<table><thead><tr><th>group</th></tr></thead><tbody><tr><th>&lt;b&gt;</th></tr></tbody></table>'
+    """
+    told = [[html.escape(show(str(cell))) for cell in row] for row in rows]
+    head = "".join(f"<th>{html.escape(heading)}</th>" for heading in headings)
+    body = "".join(
+        f"<tr><th>{first}</th>{''.join(f'<td>{cell}</td>' for cell in rest)}</tr>"
+        for first, *rest in told[:MOST_ROWS]
+    )
+    above = f"<caption>{html.escape(caption)}</caption>" if caption else ""
+    left_out = len(told) - MOST_ROWS
+    below = f"<p>and {left_out:,} more</p>" if left_out > 0 else ""
+    return f"<table>{above}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{below}"

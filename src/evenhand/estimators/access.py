@@ -1,0 +1,323 @@
+"""Attribute access: what models may see of the sensitive features, and the known group of each row."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.exceptions import GroupError, InputError, UnseenGroupWarning, VisibleFeatureWarning
+from evenhand.fairness.groups import POOLED, Groups
+from evenhand.inputs.columns import named_columns
+from evenhand.inputs.features import (
+    Columns,
+    column_names,
+    columns_of,
+    drop_columns,
+    has_names,
+    join_columns,
+    read_features,
+)
+from evenhand.inputs.labels import check_rows
+
+__all__ = ["AttributeAccess", "Aware", "ModelInput", "find_access", "find_groups", "usable_features"]
+
+Aware = bool | list[str]
+
+
+@dataclass(frozen=True, eq=False)
+class ModelInput:
+    """Rows as models see them.
+
+    Attributes
+    ----------
+    X : table or matrix
+        Without hidden columns, with indicators of the known group.
+    known : array of int or None
+        Code of the known group of each row, -1 for an unseen one; None if nothing is known.
+    """
+
+    X: Any
+    known: NDArray[np.int32] | None
+
+
+@dataclass(frozen=True, eq=False)
+class AttributeAccess:
+    """What a classifier may see of the sensitive features, and where it finds the known group.
+
+    Attributes
+    ----------
+    where : names, positions, function or None
+        Where in X the usable sensitive features are; None if they are passed separately.
+    hidden : tuple
+        Columns of X that models do not see.
+    known : Groups or None
+        The combinations of the sensitive features that may be used; None if none may.
+    group_indicators : bool
+        Whether the known group is added to X as 0/1 columns: always, except for a frozen model, which takes
+        only the columns that it was fitted to.
+    """
+
+    where: Columns | None
+    hidden: tuple[Any, ...]
+    known: Groups | None
+    group_indicators: bool
+
+    def read(self, estimator: Any, X: Any, sensitive_features: Any) -> ModelInput:
+        """Read new rows.
+
+        Parameters
+        ----------
+        estimator : object
+            The fitted estimator, whose features X should have.
+        X : table or matrix
+        sensitive_features : table, mapping, array or None
+            The known sensitive features, where they are not in X.
+
+        Returns
+        -------
+        ModelInput
+        """
+        X = self._validated(estimator, X)
+        if self.known is None:
+            return self.view(X, {})
+        if sensitive_features is not None and self.where is not None:
+            raise GroupError("sensitive features are taken from X here, so do not pass them as well.")
+        if sensitive_features is None and self.where is None:
+            names = ", ".join(self.known.features)
+            raise GroupError(
+                f"this classifier is aware of {names}: pass sensitive_features= here, or name columns of X "
+                "in the constructor, which is what scorers and cross-validation need."
+            )
+        if self.where is not None:
+            given = columns_of(X, self.where)
+        else:
+            given = named_columns(
+                sensitive_features, what="sensitive_features", default_name="sensitive_feature"
+            )
+        check_rows({"X": X, "sensitive_features": given})
+        visible = self.view(X, given)
+        unseen = 0 if visible.known is None else int(np.count_nonzero(visible.known < 0))
+        if unseen:
+            warnings.warn(
+                f"{unseen:,} of {X.shape[0]:,} rows belong to groups that were not seen in fit, and no "
+                "pooled group fits them: they are decided as if their group were not known.",
+                UnseenGroupWarning,
+                stacklevel=5,
+            )
+        return visible
+
+    def view(self, X: Any, columns: Mapping[str, Any]) -> ModelInput:
+        """Hide what may not be seen, and add indicators of the known group.
+
+        Parameters
+        ----------
+        X : table or matrix
+            Already validated.
+        columns : mapping
+            Sensitive features by name; those that may not be used are ignored.
+
+        Returns
+        -------
+        ModelInput
+        """
+        if self.known is None:
+            return ModelInput(self._visible(X), None)
+        named = all(name in columns for name in self.known.features)
+        codes = self.known.encode({name: columns[name] for name in self.known.features} if named else columns)
+        if not self.group_indicators:
+            return ModelInput(self._visible(X), codes)
+        indicators = [(codes == k).astype(np.float64) for k in range(len(self.known))]
+        return ModelInput(join_columns(self._visible(X), indicators, "known_group"), codes)
+
+    @property
+    def unused(self) -> tuple[Any, ...]:
+        """Hidden columns of X that are not needed to find the known group either."""
+        needed = self.where if isinstance(self.where, list) else ()
+        return tuple(name for name in self.hidden if name not in needed)
+
+    def _validated(self, estimator: Any, X: Any) -> Any:
+        """Validate X. A table may lack columns that are not used."""
+        unused = self.unused
+        if unused and has_names(X):
+            there = set(column_names(X))
+            if len(X) == 0:
+                raise InputError("X has no rows.")
+            if any(name not in there for name in unused):
+                visible = [name for name in column_names(X) if name not in unused]
+                recorded = getattr(estimator, "feature_names_in_", None)
+                if recorded is None and len(visible) == estimator.n_features_in_ - len(unused):
+                    return X  # scikit-learn records and compares names only if all are text
+                expected = [name for name in (recorded if recorded is not None else ()) if name not in unused]
+                if visible == expected:
+                    return X
+                if sorted(map(str, visible)) == sorted(map(str, expected)):
+                    raise InputError(
+                        f"the columns of X should be in the same order as they were in fit: {expected}."
+                    )
+        return read_features(estimator, X, reset=False)
+
+    def _visible(self, X: Any) -> Any:
+        there = set(column_names(X)) if has_names(X) else None
+        hidden = [name for name in self.hidden if there is None or name in there]
+        return drop_columns(X, hidden, all_may_go=self.group_indicators)
+
+    def knows(self, groups: Groups) -> bool:
+        """Whether the group is known in full."""
+        return self.known is not None and self.known.features == groups.features
+
+    def allowed(self, groups: Groups, known: NDArray[np.int32] | None) -> NDArray[np.bool_] | None:
+        """Groups that are possible given what is known of each row, shape (n, M); None if nothing is."""
+        if self.known is None or known is None:
+            return None
+        if self.knows(groups):  # the last row, which the code -1 picks, leaves everything possible
+            own = np.eye(len(groups), dtype=np.bool_)
+            return np.asarray(np.vstack([own, np.ones(len(groups), np.bool_)])[known])
+        places = [groups.features.index(name) for name in self.known.features]
+        whole = [{key[place] for key in groups.keys} for place in range(len(groups.features))]
+
+        def possible(own: Any, value: Any, place: int) -> bool:
+            """Whether a row with a known value can be in a group; pooled values are those of no other."""
+            if own is POOLED:
+                return groups.merged or value not in whole[place]
+            return bool(own == value)
+
+        table = np.array(
+            [
+                [
+                    all(possible(key[place], value, place) for place, value in zip(places, seen, strict=True))
+                    for key in groups.keys
+                ]
+                for seen in self.known.keys
+            ]
+            + [[True] * len(groups)],  # the code -1 of an unseen combination picks the last row
+            dtype=np.bool_,
+        )
+        return np.asarray(table[known])
+
+
+def find_groups(
+    X: Any, sensitive_features: Any, where: Columns | None, **policies: Any
+) -> tuple[Groups, NDArray[np.int32], dict[str, Any]]:
+    """Groups of the rows to learn from.
+
+    Parameters
+    ----------
+    X : table or matrix
+    sensitive_features : table, mapping, array or None
+        As passed to fit.
+    where : names, positions, function or None
+        As named in the constructor.
+    **policies : object
+        For :meth:`evenhand.Groups.fit`.
+
+    Returns
+    -------
+    groups, codes, columns
+        The columns by the name of the feature.
+    """
+    if (sensitive_features is None) == (where is None):
+        raise GroupError(
+            "no sensitive features: pass sensitive_features= to fit, or name columns of X in the constructor."
+            if where is None
+            else "sensitive features are named in the constructor and passed as well: choose one."
+        )
+    if where is None:
+        columns = named_columns(
+            sensitive_features, what="sensitive_features", default_name="sensitive_feature"
+        )
+    else:
+        columns = columns_of(X, where)
+    check_rows({"X": X, "sensitive_features": columns})
+    groups, codes = Groups.fit(columns, **policies)
+    return groups, codes, columns
+
+
+def find_access(
+    X: Any,
+    columns: dict[str, Any],
+    groups: Groups,
+    where: Columns | None,
+    *,
+    aware: Aware,
+    frozen_to: int | None = None,
+) -> AttributeAccess:
+    """What a classifier may see.
+
+    Wherever the sensitive features come from, models see the same: X without them, and a 0/1 column for each
+    combination of those that may be used.
+
+    Parameters
+    ----------
+    X : table or matrix
+    columns : dict
+        The sensitive features by name.
+    groups : Groups
+        Of all of them.
+    where : names, positions, function or None
+        Where in X they are.
+    aware : bool or list of str
+        Which of them may be used.
+    frozen_to : int, optional
+        How many columns a frozen model was fitted to; it can take no others. It sees the columns of X that
+        may be used, if it was fitted to them.
+
+    Returns
+    -------
+    AttributeAccess
+    """
+    usable = usable_features(aware, groups.features)
+    known: Groups | None = groups if usable == groups.features else None
+    if usable and known is None:
+        part = {name: columns[name] for name in usable}
+        known, _ = Groups.fit(part, missing=groups.missing, unseen=groups.unseen)
+    if where is None or callable(where):
+        _warn_of_leak(X, [name for name in columns if name not in usable], frozen=frozen_to is not None)
+        return AttributeAccess(where if usable else None, (), known, bool(usable) and frozen_to is None)
+    places = [where] if isinstance(where, str | int | np.integer) else list(where)
+    named: dict[str, Any] = dict(zip(columns, places, strict=True))
+    seen = usable if frozen_to is not None and frozen_to != X.shape[1] - len(named) else ()
+    hidden = tuple(place for name, place in named.items() if name not in seen)
+    if hidden and frozen_to == X.shape[1]:
+        raise InputError(
+            f"the frozen model was fitted to all columns of X, {hidden[0]!r} included, which it may not see "
+            "here. Fit one without it; or let it see what it was fitted to, and pass the sensitive features "
+            "apart: fit(X, y, sensitive_features=...)."
+        )
+    chosen = [named[name] for name in usable] if usable else None
+    return AttributeAccess(chosen, hidden, known, bool(usable) and frozen_to is None)
+
+
+def usable_features(aware: Aware, features: tuple[str, ...]) -> tuple[str, ...]:
+    """Sensitive features that may be used, in their order."""
+    if isinstance(aware, bool | np.bool_):
+        return features if aware else ()
+    if not isinstance(aware, str | Iterable):
+        raise InputError(f"aware should be True, False or names of sensitive features, but is {aware!r}.")
+    listed = [aware] if isinstance(aware, str) else list(aware)
+    strange = [name for name in listed if name not in features]
+    if strange:
+        raise GroupError(
+            f"aware names {strange[0]!r}, but the sensitive features are {', '.join(map(repr, features))}."
+        )
+    return tuple(name for name in features if name in listed)
+
+
+def _warn_of_leak(X: Any, unusable: list[str], *, frozen: bool) -> None:
+    seen = [name for name in unusable if has_names(X) and name in column_names(X)]
+    if seen:
+        remedy = (
+            "A frozen model cannot be fitted again without it: use one that was trained without this column."
+            if frozen
+            else "Name it in the constructor's sensitive_features, and it is hidden."
+        )
+        warnings.warn(
+            f"X contains the sensitive feature {seen[0]!r}, so the model sees it although it should be "
+            f"blind to it. {remedy}",
+            VisibleFeatureWarning,
+            stacklevel=5,
+        )

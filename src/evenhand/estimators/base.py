@@ -1,0 +1,249 @@
+"""What the fair classifiers share: their parameters, and decisions in the labels of `fit`."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import accuracy_score
+from sklearn.utils import get_tags
+from sklearn.utils.validation import check_is_fitted
+
+from evenhand.estimators.access import AttributeAccess
+from evenhand.exceptions import ConstantClassifierWarning, EvenhandError, InputError, reason
+from evenhand.fairness.groups import Groups
+from evenhand.fairness.notions import Constraint
+from evenhand.inference.guarantee import Promise
+from evenhand.inputs.columns import level_order
+from evenhand.inputs.fingerprint import Fingerprint
+from evenhand.inputs.labels import check_choice, check_rows
+from evenhand.posteriors.learner import check_model, is_frozen
+from evenhand.posteriors.tabular import TabularClassifier
+from evenhand.solver.certificate import Certificate
+
+if TYPE_CHECKING:
+    from evenhand.estimators.training_data import TrainingData
+
+__all__ = ["FairClassifier", "names_its_file"]
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def names_its_file(method: Method) -> Method:
+    """Let a model that was loaded from a file name the file where other packages raise.
+
+    A file may have been altered, or written with other versions of packages: then their errors say nothing
+    of the file. Errors of a model that was fitted here stay as they are.
+    """
+
+    @functools.wraps(method)
+    def answered(self: FairClassifier, *given: Any, **named: Any) -> Any:
+        try:
+            return method(self, *given, **named)
+        except EvenhandError:
+            raise
+        except Exception as error:
+            if self._file is None:
+                raise
+            raise InputError(
+                f"the model of {self._file!r} cannot decide about these rows: {reason(error)}"
+            ) from error
+
+    return answered  # type: ignore[return-value]
+
+
+class FairClassifier(ClassifierMixin, BaseEstimator):
+    """Parent of the fair classifiers; subclasses have a constructor, ``fit`` and ``_decide``."""
+
+    _file: str | None = None
+    """Name of the file that the model was loaded from."""
+
+    _source: Any = None
+    """What that file says of the table that it was learned from."""
+
+    estimator: Any
+    group_estimator: Any
+    constraint: Any
+    sensitive_features: Any
+    aware: Any
+    pos_label: Any
+    weights: Any
+    missing: Any
+    unseen: Any
+    min_group_size: Any
+    random_state: Any
+    cost: Any
+    posterior: Any
+    cv: Any
+    average: Any
+    calibration: Any
+    balance: Any
+    search: Any
+    tol: Any
+    n_jobs: Any
+    verbose: Any
+    confidence: Any
+    reserve: Any
+    classes_: NDArray[Any]
+    pos_label_: Any
+    groups_: Groups
+    access_: AttributeAccess
+    certificate_: Certificate
+    fitted_to_: Fingerprint
+    promise_: Promise | None
+    seed_: int
+    input_tags_: tuple[bool, bool]
+
+    def check_settings(self) -> None:
+        """Raise an InputError if the parameters cannot be used; `fit` does so before it reads any row."""
+        if not isinstance(self.constraint, Constraint):
+            raise InputError(
+                "constraint should be a notion of fairness, such as DemographicParity(difference=0.02), but "
+                f"is {self.constraint!r}."
+            )
+        self.constraint.check(None)
+        check_choice("weights", self.weights, ("both", "fit", "constraint"))
+        check_choice("posterior", self.posterior, ("joint", "group_then_label", "label_then_group"))
+        check_choice("calibration", self.calibration, (None, "dirichlet", "sigmoid", "isotonic", "binning"))
+        check_choice("balance", self.balance, (None, "weight", "upsample"))
+        label, group = self.posterior_learners
+        check_model(label, role="estimator")
+        check_model(group, role="group_estimator")
+        if not isinstance(self.min_group_size, Integral) or self.min_group_size < 0:
+            raise InputError(
+                f"min_group_size should be a whole number from 0 on, but is {self.min_group_size!r}."
+            )
+        if not isinstance(self.tol, Real) or not 0 < float(self.tol) < 1:
+            raise InputError(f"tol should be strictly between 0 and 1, but is {self.tol!r}.")
+
+    @property
+    def posterior_learners(self) -> tuple[Any, Any]:
+        """The classifiers that posteriors are learned with: of the label (or the cells), of the groups."""
+        label = self._label_estimator()
+        if self.group_estimator is not None:
+            return label, self.group_estimator
+        return label, TabularClassifier() if is_frozen(label) else label
+
+    def _label_estimator(self) -> Any:
+        return TabularClassifier() if self.estimator is None else self.estimator
+
+    @property
+    def posterior_holdout(self) -> float | None:
+        """Share of the rows that posteriors are found on instead of folds; None for folds."""
+        return None
+
+    def _remember(self, data: TrainingData, seed: int) -> None:
+        """Keep what every fitted classifier tells, and what it takes to fit it again."""
+        self.classes_ = data.classes[level_order(data.classes.tolist())]  # sorted, as scorers expect
+        self.pos_label_ = data.classes.tolist()[1]
+        self.groups_ = data.groups
+        self.access_ = data.access
+        self.fitted_to_ = data.fingerprint
+        self.seed_ = seed
+        self.input_tags_ = self._find_input_tags()  # validation asks for them at every prediction
+
+    def _decide(self, X: Any, sensitive_features: Any, ids: Any) -> NDArray[np.bool_]:
+        raise NotImplementedError
+
+    def _warn_if_constant(self, selection: NDArray[Any]) -> None:
+        """Warn if the fitted classifier decides everybody alike.
+
+        Parameters
+        ----------
+        selection : array
+            Probability of a positive decision, of the rows of the fit.
+        """
+        if np.ptp(selection) == 0:
+            where, chance = "of fit", float(selection[0])
+        elif self.promise_ is not None and self.promise_.constant:
+            where, chance = "reserved for the promise", float(self.promise_.n_selected > 0)
+        else:
+            return
+        who = {0.0: "nobody", 1.0: "everybody"}.get(
+            chance, f"everybody with the same probability, {chance:.3g},"
+        )
+        warnings.warn(
+            f"this classifier is constant: it selects {who} among the rows {where}. A wider tolerance, "
+            "more rows or aware=True may give one that tells people apart.",
+            ConstantClassifierWarning,
+            stacklevel=3,
+        )
+
+    @property
+    def _positive(self) -> int:
+        """Position of the positive label in ``classes_``."""
+        return int(self.classes_.tolist().index(self.pos_label_))
+
+    def _by_class(self, selection: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Probabilities of the decisions, one column per label in the order of ``classes_``."""
+        columns = [1 - selection, selection] if self._positive else [selection, 1 - selection]
+        return np.column_stack(columns)
+
+    def _for_last(self, H: NDArray[np.float64]) -> NDArray[np.float64]:
+        """A score that is positive for ``classes_[1]``, from one that is positive for the positive label."""
+        return H if self._positive else -H
+
+    @names_its_file
+    def predict(self, X: Any, *, sensitive_features: Any = None, ids: Any = None) -> NDArray[Any]:
+        """Decisions, in the labels of `fit`; the same person always gets the same one.
+
+        A randomised decision depends on a hash of the row of X, so people with the same features get the
+        same answer. With `ids` it depends on the id instead, and shares come out as planned also where many
+        people have the same features.
+
+        Parameters
+        ----------
+        X : table or array
+        sensitive_features : table, mapping or array, optional
+            Needed only where they may be used and are not columns of X.
+        ids : array or series, optional
+            What identifies a person, such as an account number.
+
+        Returns
+        -------
+        array, shape (n,)
+        """
+        check_is_fitted(self)
+        selected = self._decide(X, sensitive_features, ids)
+        return np.asarray(self.classes_[np.where(selected, self._positive, 1 - self._positive)])
+
+    def score(self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None) -> float:
+        """Accuracy: the share of decisions that equal the label.
+
+        Parameters
+        ----------
+        X : table or array
+        y : array
+        sensitive_features : table, mapping or array, optional
+        sample_weight : array, optional
+
+        Returns
+        -------
+        float
+        """
+        check_rows({"X": X, "y": y, "sample_weight": sample_weight})
+        decisions = self.predict(X, sensitive_features=sensitive_features)
+        return float(accuracy_score(np.asarray(y), decisions, sample_weight=sample_weight))
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, as scikit-learn does."""
+        self.__dict__.pop("input_tags_", None)
+        return super().set_params(**params)  # type: ignore[no-any-return]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        found = self.__dict__.get("input_tags_") or self._find_input_tags()
+        tags.input_tags.allow_nan, tags.input_tags.sparse = found
+        return tags
+
+    def _find_input_tags(self) -> tuple[bool, bool]:
+        """Whether all learners take missing values, and sparse matrices."""
+        inner = [get_tags(learner).input_tags for learner in self.posterior_learners]
+        return all(tags.allow_nan for tags in inner), all(tags.sparse for tags in inner)

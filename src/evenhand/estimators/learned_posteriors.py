@@ -1,0 +1,157 @@
+"""The second stage of `fit`: posteriors of rows that their model has not seen."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from evenhand.estimators.base import FairClassifier
+from evenhand.estimators.training_data import TrainingData
+from evenhand.exceptions import ConstantScoreWarning, InputError
+from evenhand.fairness.groups import Groups
+from evenhand.fairness.notions import Constraint
+from evenhand.fairness.scores import GroupedScores
+from evenhand.optimum.problem import FairnessProblem, error_prices
+from evenhand.posteriors.crossfit import cross_fit
+from evenhand.posteriors.leakage import warn_if_seen
+from evenhand.posteriors.learner import check_learner, is_frozen
+from evenhand.posteriors.models import PosteriorModel, PosteriorSpec
+
+__all__ = ["LearnedPosteriors", "as_posteriors", "learn_posteriors"]
+
+_DIGITS = 12
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedPosteriors:
+    """P(S, Y | x) of the rows that the rule is found on, and the model for new rows.
+
+    Attributes
+    ----------
+    out_of_fold : array of shape (k, M, 2), or GroupedScores
+        By models that have not seen the rows.
+    deployed : array or GroupedScores
+        Of the same rows, by `model`.
+    rows : array of int
+        Which of the examples they are.
+    weights : array or None
+        Of those rows, in risk and requirement.
+    model : PosteriorModel
+        For new rows.
+    fits : int
+        How many classifiers were fitted.
+    """
+
+    out_of_fold: NDArray[Any] | GroupedScores
+    deployed: NDArray[Any] | GroupedScores
+    rows: NDArray[np.intp]
+    weights: NDArray[np.float64] | None
+    model: PosteriorModel
+    fits: int
+
+    def problem(self, constraint: Constraint, cost: ArrayLike, groups: Groups) -> FairnessProblem:
+        """The fairness problem on these rows."""
+        return FairnessProblem.read(
+            self.out_of_fold, constraint, cost=cost, sample_weight=self.weights, groups=groups
+        )
+
+
+def learn_posteriors(
+    classifier: FairClassifier, data: TrainingData, *, seed: int, reserved: bool = False
+) -> LearnedPosteriors:
+    """Learn and calibrate the posteriors.
+
+    Parameters
+    ----------
+    classifier : FairClassifier
+        Its parameters say how.
+    data : TrainingData
+    seed : int
+        The same seed gives the same posteriors.
+    reserved : bool, default=False
+        Whether rows are reserved for a promise, which a model that has seen them cannot have.
+
+    Returns
+    -------
+    LearnedPosteriors
+    """
+    spec = _posterior_spec(classifier, data, seed)
+    estimated = cross_fit(
+        spec,
+        data.examples,
+        cv=classifier.cv,
+        holdout=classifier.posterior_holdout,
+        average=classifier.average,
+        calibration=classifier.calibration,
+        seed=seed,
+        n_jobs=classifier.n_jobs,
+        verbose=classifier.verbose,
+    )
+    rows = estimated.rows
+    if is_frozen(classifier.estimator) and spec.form != "joint":
+        seen = warn_if_seen(estimated.plain[:, :, 1].sum(axis=1), data.examples.positive[rows])
+        if seen and reserved:
+            raise InputError(
+                "nothing can be promised of a frozen model on rows that it was fitted to: fit with rows "
+                "that it has not seen."
+            )
+    known, codes = spec.form == "known", data.examples.codes[rows]
+    by_group = [estimated.final[codes == m] for m in np.unique(codes)] if known else [estimated.final]
+    if all(map(_constant, by_group)) and not _constant(estimated.cells):  # solve warns of the latter
+        warnings.warn(
+            "all rows have the same scores, so decisions can only be randomised.",
+            ConstantScoreWarning,
+            stacklevel=3,
+        )
+    return LearnedPosteriors(
+        as_posteriors(estimated.cells, codes, data.groups, known=known),
+        as_posteriors(estimated.final, codes, data.groups, known=known),
+        rows,
+        None if data.weights is None else data.weights[rows],
+        estimated.model,
+        estimated.fits,
+    )
+
+
+def _posterior_spec(classifier: FairClassifier, data: TrainingData, seed: int) -> PosteriorSpec:
+    """How posteriors are learned; what cannot be is refused before any fit."""
+    error_prices(classifier.cost, len(data.groups))
+    form: Any = "known" if data.access.knows(data.groups) else classifier.posterior
+    label, group = classifier.posterior_learners
+    if form == "group_then_label" and is_frozen(label):
+        raise InputError(
+            "posterior='group_then_label' adds the group to what the estimator sees, which a frozen one "
+            "cannot take: use posterior='label_then_group'."
+        )
+    if form == "joint" and classifier.group_estimator is not None:
+        raise InputError(
+            "posterior='joint' learns group and label with one model, so group_estimator would not be "
+            "used: leave it out, or set posterior='label_then_group'."
+        )
+    weighted = data.examples.weights is not None
+    reweighs = weighted or classifier.balance == "weight"
+    check_learner(
+        label,
+        weighted=reweighs if form == "joint" else weighted,
+        role="estimator",
+        balanced=not weighted,
+    )
+    if form in ("group_then_label", "label_then_group"):
+        check_learner(group, weighted=reweighs, role="group_estimator", balanced=not weighted)
+    return PosteriorSpec(form, label, group, classifier.balance, data.classes, seed)
+
+
+def as_posteriors(
+    cells: NDArray[np.float64], codes: NDArray[Any], groups: Groups, *, known: bool
+) -> NDArray[Any] | GroupedScores:
+    """Posteriors rounded to 12 digits, so that the last bits of a matrix product tell no rows apart."""
+    p = np.round(cells, _DIGITS)
+    return GroupedScores(p[:, 0, 1], codes, len(groups)) if known else p
+
+
+def _constant(cells: NDArray[np.float64]) -> bool:
+    return len(cells) > 1 and bool(np.ptp(cells, axis=0).max() < 10.0**-_DIGITS)

@@ -1,0 +1,443 @@
+"""Post-processing, the paper's Algorithm 2: read, posteriors, solve, rule."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from evenhand.display.progress import track
+from evenhand.estimators.access import Aware, ModelInput
+from evenhand.estimators.base import FairClassifier, names_its_file
+from evenhand.estimators.learned_posteriors import LearnedPosteriors, as_posteriors, learn_posteriors
+from evenhand.estimators.search import PlugIn, Trial, best_trial, read_search, warn_if_missed
+from evenhand.estimators.training_data import TrainingData, draw_seed, read_training_data, reserve_rows
+from evenhand.exceptions import VacuousConstraintWarning
+from evenhand.fairness.constraints import ConstraintName, LinearConstraints
+from evenhand.fairness.notions import Constraint
+from evenhand.fairness.rates import CellRates
+from evenhand.fairness.scores import GroupedScores
+from evenhand.inference.guarantee import promised, warn_if_unpromised
+from evenhand.inputs.features import Columns
+from evenhand.inputs.row_keys import id_column, row_keys
+from evenhand.optimum.atoms import randomise_atoms
+from evenhand.optimum.problem import FairnessProblem, error_prices
+from evenhand.optimum.rule import Rule
+from evenhand.optimum.solution import Solution
+from evenhand.posteriors.calibration import Calibration
+from evenhand.posteriors.models import Balance, Examples, Form, PosteriorModel
+
+__all__ = ["FairPostprocessor", "choose_multipliers", "make_rule"]
+
+_SHARES = np.linspace(1.0, 0.0, 11).tolist()
+"""By how much tolerances are tightened for a promise, the tightest first."""
+
+
+class FairPostprocessor(FairClassifier):
+    """The most accurate classifier within a fairness tolerance, by post-processing probabilities.
+
+    Posteriors P(S, Y | x) are learned from the data, the fair optimum is found exactly on rows that their
+    model has not seen, and what is shipped is that model and one small table: the rule.
+
+    Parameters
+    ----------
+    estimator : classifier, default=None
+        Any scikit-learn classifier with ``predict_proba``, for the label (with ``posterior="joint"``, for
+        group and label together). By default boosted trees that take tables as they are. A fitted model goes
+        into ``sklearn.frozen.FrozenEstimator`` and stays as it is; pass other rows to `fit` than it was
+        fitted to.
+    constraint : Constraint
+        What must hold, such as ``DemographicParity(difference=0.02)``.
+    sensitive_features : str, int, list of these, or function, default=None
+        Columns of X that hold the sensitive features: names in a table, positions in an array, or a function
+        of X that returns them. Otherwise they are passed to `fit`. Scorers and cross-validation need them
+        here.
+    aware : bool or list of str, default=False
+        Whether decisions may use the sensitive features; or the names of those that may be used. Models see
+        the same wherever these come from: columns of X that `sensitive_features` names are hidden, and what
+        may be used is appended as 0/1 columns, one per group (in a table ``known_group_0``,
+        ``known_group_1``, ...). Only a frozen model, which takes no further columns, sees usable columns of X
+        as they are, if it was fitted to them.
+    cost : float, pair, or array of shape (M, 2), default=0.5
+        A number c prices a false positive at c and a false negative at 1 - c; see :func:`evenhand.solve`.
+    pos_label : object, default=None
+        The positive label. By default the one that sorts last.
+    group_estimator : classifier, default=None
+        For the groups. By default like `estimator`, or boosted trees if that is frozen. A frozen one has the
+        codes of the groups as its classes and is taken for P(S|x,y) of both labels, as if the group told
+        nothing more of the label.
+    posterior : {"label_then_group", "group_then_label", "joint"}, default="label_then_group"
+        P(Y|x) P(S|x,y), P(S|x) P(Y|x,s), or one model of all cells. Where the group is known, only
+        P(Y|x,s) is learned.
+    cv : int, splitter or iterable, default=5
+        Folds for out-of-fold posteriors.
+    holdout : float, default=None
+        Instead of folds, the share of rows that is held out to find the rule on.
+    average : bool, default=True
+        Decide by the mean of the folds' models; otherwise by one that is fitted to all rows: smaller, and
+        with trees a little less accurate.
+    calibration : {"dirichlet", "sigmoid", "isotonic", "binning"} or None, default="dirichlet"
+        How the posteriors are corrected on the rows that the rule is found on, so that tolerances hold on new
+        rows as well: all cells together, linear in the logarithms and shrunk towards no change; or cell by
+        cell. Where the group is known, group by group, and "dirichlet" is "sigmoid".
+    balance : {"weight", "upsample"}, default=None
+        Give small groups more weight while the group model is fitted; its probabilities are corrected for it.
+    search : {"exact", "dual", "grid"}, DualAscent or GridSearch, default="exact"
+        How multipliers are chosen: by the exact solver; or, for comparison, by the paper's dual ascent or its
+        grid, whose shortfall the certificate then shows.
+    confidence : float, default=None
+        Strictly between 0 and 1: promise that the requirement holds on new rows, with this probability over
+        the draw of the data. Rows are reserved, and the loosest internal tolerance that passes an exact test
+        on them is used; ``promise_`` has the result. With too few rows a warning says how many are needed.
+    reserve : float, default=0.3
+        Share of the rows that are reserved for it, drawn at random regardless of group and label.
+    weights : {"both", "fit", "constraint"}, default="both"
+        Whether sample weights count in the inner fit, in risk and requirement, or both.
+    missing : {"error", "own_group"}, default="error"
+        Whether a missing sensitive value is refused or a value of its own.
+    unseen : {"error", "pooled"}, default="error"
+        Whether a known group that was not seen in fit is refused at prediction; or decided like the pooled
+        group, if there is one, and otherwise by the costs alone.
+    min_group_size : int, default=0
+        Smaller groups are pooled, with a warning; ``groups_.pooled`` records them. A requirement on single
+        features is about all rows of each value, whatever its combinations are pooled into.
+    tol : float, default=1e-6
+        Largest proven distance from the optimum that is accepted.
+    random_state : int, RandomState or None, default=0
+        For folds, and for the key of randomised decisions.
+    n_jobs : int, default=None
+        Folds fitted in parallel.
+    verbose : bool, default=False
+        Whether to show progress while folds are fitted.
+
+    Attributes
+    ----------
+    classes_ : array
+        The two labels, sorted.
+    pos_label_ : object
+        The positive one of them.
+    groups_ : Groups
+        Names, keys and row counts of the groups.
+    rule_ : Rule
+        The table W and what happens on the boundary.
+    solved_rule_ : Rule
+        The same before atoms of the deployed model were randomised: what the certificate is about.
+    multipliers_, shadow_prices_ : dict
+        By the name of each constraint; see :class:`evenhand.Solution`. With `confidence` these, the
+        certificate and the linear constraints are of the internal requirement, ``promise_.internal``.
+    certificate_ : Certificate
+        Risk attained, bound, gap and violation: the proof, given the posteriors.
+    rates_ : CellRates
+        Masses and selection rates of the cells, as the posteriors have them.
+    linear_constraints_ : LinearConstraints
+        The requirement written out, and which constraints were dropped as undefined.
+    posterior_model_ : PosteriorModel
+        For new rows.
+    promise_ : Promise or None
+        What holds on new rows, if `confidence` is given.
+    history_ : tuple of Trial
+        Multipliers, risk and violation of every step of a dual ascent, of the best point of a grid.
+
+    Examples
+    --------
+    >>> import evenhand as eh
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> compas = eh.datasets.load_compas()
+    >>> X, names = compas.one_hot()
+    >>> model = make_pipeline(StandardScaler(), LogisticRegression())
+    >>> fair = eh.FairPostprocessor(model, eh.DemographicParity(difference=0.05))
+    >>> fair.fit(X, compas.label, sensitive_features=compas.sensitive).certificate_.gap < 1e-6
+    True
+    >>> rates = eh.cell_rates(compas.label, fair.predict(X), compas.sensitive)
+    >>> [parity] = eh.DemographicParity(difference=0.05).measure(rates)
+    >>> bool(parity.difference < 0.1)
+    True
+    """
+
+    rule_: Rule
+    solved_rule_: Rule
+    posterior_model_: PosteriorModel
+    multipliers_: Mapping[ConstraintName, float]
+    shadow_prices_: Mapping[ConstraintName, float]
+    rates_: CellRates
+    linear_constraints_: LinearConstraints
+    history_: tuple[Trial, ...]
+    prices_: NDArray[np.float64]
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        constraint: Constraint | None = None,
+        *,
+        sensitive_features: Columns | None = None,
+        aware: Aware = False,
+        cost: ArrayLike = 0.5,
+        pos_label: Any = None,
+        group_estimator: Any = None,
+        posterior: Form = "label_then_group",
+        cv: Any = 5,
+        holdout: float | None = None,
+        average: bool = True,
+        calibration: Calibration | None = "dirichlet",
+        balance: Balance | None = None,
+        search: Any = "exact",
+        confidence: float | None = None,
+        reserve: float = 0.3,
+        weights: Literal["both", "fit", "constraint"] = "both",
+        missing: Literal["error", "own_group"] = "error",
+        unseen: Literal["error", "pooled"] = "error",
+        min_group_size: int = 0,
+        tol: float = 1e-6,
+        random_state: Any = 0,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.estimator = estimator
+        self.constraint = constraint
+        self.sensitive_features = sensitive_features
+        self.aware = aware
+        self.cost = cost
+        self.pos_label = pos_label
+        self.group_estimator = group_estimator
+        self.posterior = posterior
+        self.cv = cv
+        self.holdout = holdout
+        self.average = average
+        self.calibration = calibration
+        self.balance = balance
+        self.search = search
+        self.confidence = confidence
+        self.reserve = reserve
+        self.weights = weights
+        self.missing = missing
+        self.unseen = unseen
+        self.min_group_size = min_group_size
+        self.tol = tol
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def check_settings(self) -> None:
+        """Raise an InputError if the parameters cannot be used; `fit` does so before it reads any row."""
+        super().check_settings()
+        read_search(self.search)
+
+    @property
+    def posterior_holdout(self) -> float | None:
+        """Share of the rows that posteriors are found on instead of folds; None for folds."""
+        return self.holdout
+
+    def fit(self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None) -> Self:
+        """Learn posteriors and find the rule.
+
+        Parameters
+        ----------
+        X : table, array or sparse matrix
+        y : array
+            Any two labels.
+        sensitive_features : table, mapping, array or sequence, default=None
+            One column per sensitive feature, unless the constructor names columns of X.
+        sample_weight : array, default=None
+
+        Returns
+        -------
+        self
+        """
+        self.__dict__.pop("rule_", None)  # an interrupted fit leaves an unfitted estimator
+
+        # Read the table, the labels, the groups, and who may see what.
+        data = read_training_data(self, X, y, sensitive_features, sample_weight)
+        seed = draw_seed(self.random_state)
+        data, reserved = reserve_rows(self, data, seed)
+
+        # Out-of-fold posteriors P(S, Y | x), calibrated.
+        posteriors = learn_posteriors(self, data, seed=seed, reserved=reserved is not None)
+
+        # The optimum under the requirement; with a promise, under the loosest one that passes its test.
+        if reserved is None:
+            problem = posteriors.problem(self.constraint, self.cost, data.groups)
+            solution, self.history_ = choose_multipliers(self, problem)
+            self.promise_ = None
+            if self.history_:
+                warn_if_missed(best_trial(self.history_))
+        else:
+            candidates = self._candidates(data, posteriors, reserved, seed)
+            solution, self.promise_ = promised(candidates, self.constraint, self.confidence)
+            self.history_ = ()
+            warn_if_unpromised(self.promise_)
+
+        # The rule: the solution's table, with its atoms randomised.
+        rule = make_rule(solution, posteriors, seed)
+
+        self._remember(data, seed)
+        self.posterior_model_ = posteriors.model
+        self.multipliers_ = solution.multipliers
+        self.shadow_prices_ = solution.shadow_prices
+        self.certificate_ = solution.certificate
+        self.rates_ = solution.rates
+        self.linear_constraints_ = solution.linear_constraints
+        self.prices_ = error_prices(self.cost, len(data.groups))
+        self.solved_rule_ = solution.rule
+        self.rule_ = rule
+        self._warn_if_constant(rule.selection(posteriors.deployed))
+        return self
+
+    def _candidates(
+        self, data: TrainingData, posteriors: LearnedPosteriors, reserved: Examples, seed: int
+    ) -> Iterator[tuple[Constraint, Solution, list[CellRates]]]:
+        """Optima at ever looser tolerances, with what they decide for the reserved rows.
+
+        A randomised decision depends on the features of a row or on an id: both are counted.
+        """
+        groups, known = data.groups, data.access.knows(data.groups)
+        cells = posteriors.model.cells(reserved.X, reserved.allowed)
+        scores = as_posteriors(cells, reserved.codes, groups, known=known)
+        solution = None
+        for share in _SHARES:
+            internal = self.constraint.tightened(share)
+            with warnings.catch_warnings():
+                if solution is not None:  # warned once
+                    warnings.simplefilter("ignore", VacuousConstraintWarning)
+                problem = posteriors.problem(internal, self.cost, groups)
+                solution = problem.solve(tol=self.tol, start=solution)
+            rule = make_rule(solution, posteriors, seed)
+            by_features = rule.decide(scores, lambda rows: row_keys(reserved.X, rows))
+            by_id = rule.decide(scores, lambda rows: [b"%d" % number for number in rows])
+            ways = [by_features, by_id] if (by_features != by_id).any() else [by_features]
+            yield internal, solution, [CellRates.count(groups, reserved.cells, one) for one in ways]
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "rule_")
+
+    def _read(self, X: Any, sensitive_features: Any) -> tuple[ModelInput, NDArray[Any] | GroupedScores]:
+        """New rows as models see them, and their posteriors."""
+        check_is_fitted(self)
+        visible = self.access_.read(self, X, sensitive_features)
+        cells = self.posterior_model_.cells(visible.X, self.access_.allowed(self.groups_, visible.known))
+        codes = np.zeros(len(cells), np.int32) if visible.known is None else np.maximum(visible.known, 0)
+        known = self.access_.knows(self.groups_)
+        return visible, as_posteriors(cells, codes, self.groups_, known=known)
+
+    def _decide(self, X: Any, sensitive_features: Any, ids: Any) -> NDArray[np.bool_]:
+        visible, posteriors = self._read(X, sensitive_features)
+        identity = visible.X if ids is None else id_column(ids, len(posteriors))
+        decisions = self.rule_.decide(posteriors, lambda rows: row_keys(identity, rows))
+        unseen, H = self._unseen(visible, posteriors)
+        decisions[unseen] = H > 0
+        return decisions
+
+    @names_its_file
+    def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> NDArray[np.float64]:
+        """Probability of each decision, in the order of ``classes_``: 0 or 1 unless it is randomised.
+
+        Parameters
+        ----------
+        X : table or array
+        sensitive_features : table, mapping or array, default=None
+            Needed only where they may be used and are not columns of X.
+
+        Returns
+        -------
+        array, shape (n, 2)
+        """
+        visible, posteriors = self._read(X, sensitive_features)
+        selection = self.rule_.selection(posteriors)
+        unseen, H = self._unseen(visible, posteriors)
+        selection[unseen] = H > 0
+        return self._by_class(selection)
+
+    @names_its_file
+    def predict_risk(self, X: Any, *, sensitive_features: Any = None) -> NDArray[np.float64]:
+        """P(Y=1 | x): the calibrated probability of the positive label, before any rule.
+
+        Parameters
+        ----------
+        X : table or array
+        sensitive_features : table, mapping or array, default=None
+            Needed only where they may be used and are not columns of X.
+
+        Returns
+        -------
+        array, shape (n,)
+        """
+        _, posteriors = self._read(X, sensitive_features)
+        if isinstance(posteriors, GroupedScores):
+            return np.asarray(posteriors.eta, dtype=np.float64)
+        return np.asarray(posteriors[:, :, 1].sum(axis=1))
+
+    @names_its_file
+    def decision_function(self, X: Any, *, sensitive_features: Any = None) -> NDArray[np.float64]:
+        """H of each row: positive where the decision is for ``classes_[1]``.
+
+        That is the positive label, unless `pos_label` is the one that sorts first: then this is -H, because
+        scikit-learn's tools take a large score for ``classes_[1]``.
+
+        Where the group is known and several rates are bounded together, thresholds may be mixed, and H is 0
+        up to rounding for whole ranges of scores: ``predict_proba`` has their probabilities.
+
+        Parameters
+        ----------
+        X : table or array
+        sensitive_features : table, mapping or array, default=None
+            Needed only where they may be used and are not columns of X.
+
+        Returns
+        -------
+        array, shape (n,)
+        """
+        visible, posteriors = self._read(X, sensitive_features)
+        decision = self.rule_.decision(posteriors)
+        unseen, H = self._unseen(visible, posteriors)
+        decision[unseen] = H
+        return self._for_last(decision)
+
+    def _unseen(
+        self, visible: ModelInput, posteriors: NDArray[Any] | GroupedScores
+    ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        """Rows of a known group that was not seen in fit, and their H by the costs alone."""
+        if not isinstance(posteriors, GroupedScores) or visible.known is None:
+            return np.empty(0, np.intp), np.empty(0)
+        rows = np.flatnonzero(visible.known < 0)
+        eta = posteriors.eta[rows]
+        false_positive, false_negative = self.prices_.mean(axis=0)
+        return rows, false_negative * eta - false_positive * (1 - eta)
+
+
+def choose_multipliers(
+    classifier: FairPostprocessor, problem: FairnessProblem, *, start: Solution | None = None
+) -> tuple[Solution, tuple[Trial, ...]]:
+    """Solution of a fairness problem, by the solver or by the search that the classifier names.
+
+    Parameters
+    ----------
+    classifier : FairPostprocessor
+    problem : FairnessProblem
+    start : Solution, default=None
+        For the solver to start from.
+
+    Returns
+    -------
+    solution : Solution
+    trials : tuple of Trial
+        What a search tried; empty for the solver.
+    """
+    search = read_search(classifier.search)
+    if search is None:
+        return problem.solve(tol=classifier.tol, start=start), ()
+    trials = search.run(
+        PlugIn(problem, classifier.n_jobs),
+        watch=lambda steps, total: track(steps, what="searching", total=total, verbose=classifier.verbose),
+    )
+    return problem.at(best_trial(trials).multipliers), tuple(trials)
+
+
+def make_rule(solution: Solution, posteriors: LearnedPosteriors, seed: int) -> Rule:
+    """The rule for new rows: the solution's table, with the atoms of the deployed model randomised."""
+    rule = randomise_atoms(solution.rule, posteriors.deployed, solution.selection, posteriors.weights)
+    return rule.with_key(f"{seed:08x}")

@@ -1,0 +1,142 @@
+"""Scores that a grid search or cross-validation can use: accuracy subject to fairness."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+
+from evenhand.exceptions import GroupError
+from evenhand.fairness.notions import Constraint
+from evenhand.fairness.rates import cell_rates
+from evenhand.inputs.features import Columns, columns_of
+
+__all__ = ["FairScorer", "accuracy_within", "fair_scorer"]
+
+
+def accuracy_within(
+    y_true: Any,
+    y_pred: Any,
+    *,
+    constraint: Constraint,
+    sensitive_features: Any,
+    sample_weight: Any = None,
+    pos_label: Any = None,
+) -> float:
+    """Give the accuracy of predictions that satisfy a requirement; of others, minus what they exceed it by.
+
+    So whatever satisfies it ranks above whatever does not. Usable with ``sklearn.metrics.make_scorer``, where
+    metadata routing hands over the sensitive features.
+
+    Parameters
+    ----------
+    y_true : array
+        Labels.
+    y_pred : array
+        Predicted labels, or probabilities of deciding for the positive one.
+    constraint : Constraint
+        What must hold.
+    sensitive_features : table, mapping, array or sequence
+        One column per sensitive feature.
+    sample_weight : array, optional
+        How much each row counts.
+    pos_label : object, optional
+        The positive label; by default the one that sorts last.
+
+    Returns
+    -------
+    float
+        NaN if the requirement is undefined in every group.
+
+    Examples
+    --------
+    >>> from evenhand import DemographicParity
+    >>> fair = DemographicParity(difference=0.1)
+    >>> accuracy_within([0, 1, 0, 1], [0, 1, 0, 1], constraint=fair, sensitive_features=list("aabb"))
+    1.0
+    >>> accuracy_within([0, 0, 1, 1], [0, 0, 1, 1], constraint=fair, sensitive_features=list("aabb"))
+    -0.4
+    """
+    rates = cell_rates(y_true, y_pred, sensitive_features, sample_weight=sample_weight, pos_label=pos_label)
+    excesses = [found.excess for found in constraint.measure(rates)]
+    known = [excess for excess in excesses if not math.isnan(excess)]
+    if not known:
+        return math.nan
+    return 1 - 2 * rates.risk() if max(known) == 0 else -max(known)
+
+
+@dataclass(frozen=True)
+class FairScorer:
+    """A scorer ``(estimator, X, y)``; made by :func:`fair_scorer`."""
+
+    constraint: Constraint
+    sensitive_features: Columns | None = None
+    pos_label: Any = None
+
+    def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Score an estimator's predictions on X."""
+        where = self.sensitive_features
+        inner = _innermost(estimator)
+        if where is None:
+            where = getattr(inner, "sensitive_features", None)
+        if where is None:
+            raise GroupError("name the columns of X with the sensitive features, here or in the estimator.")
+        positive = _positive_label(inner) if self.pos_label is None else self.pos_label
+        return accuracy_within(
+            y,
+            estimator.predict(X),
+            constraint=self.constraint,
+            sensitive_features=columns_of(X, where),
+            sample_weight=sample_weight,
+            pos_label=positive.item() if isinstance(positive, np.generic) else positive,
+        )
+
+
+def _innermost(estimator: Any) -> Any:
+    """The classifier at the end of pipelines and fitted searches."""
+    if isinstance(estimator, Pipeline):
+        return _innermost(estimator.steps[-1][1])
+    return _innermost(estimator.best_estimator_) if hasattr(estimator, "best_estimator_") else estimator
+
+
+def _positive_label(estimator: Any) -> Any:
+    """The estimator's own, or the one that sorts last."""
+    classes = getattr(estimator, "classes_", None)
+    return getattr(estimator, "pos_label_", None if classes is None else classes[1])
+
+
+def fair_scorer(
+    constraint: Constraint, *, sensitive_features: Columns | None = None, pos_label: Any = None
+) -> FairScorer:
+    """Make a scorer for ``GridSearchCV``, ``cross_validate`` and the like: accuracy subject to fairness.
+
+    Parameters
+    ----------
+    constraint : Constraint
+        What must hold on the rows that are scored.
+    sensitive_features : str, int, list of these, or function, optional
+        Columns of X that hold the sensitive features; by default those that the estimator names.
+    pos_label : object, optional
+        The positive label; by default the estimator's.
+
+    Returns
+    -------
+    FairScorer
+
+    Examples
+    --------
+    >>> import evenhand as eh
+    >>> from sklearn.model_selection import cross_val_score
+    >>> compas = eh.datasets.load_compas()
+    >>> X = compas.features.hstack(compas.sensitive)
+    >>> fair = eh.FairPostprocessor(
+    ...     constraint=eh.DemographicParity(difference=0.02), sensitive_features=["sex", "race"], aware=True
+    ... )
+    >>> scorer = eh.fair_scorer(eh.DemographicParity(difference=0.15))
+    >>> bool((cross_val_score(fair, X, compas.label, cv=3, scoring=scorer) > 0.6).all())
+    True
+    """
+    return FairScorer(constraint, sensitive_features, pos_label)

@@ -1,0 +1,70 @@
+"""Scores of rows whose group is known at prediction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.exceptions import InputError
+from evenhand.inputs.labels import check_rows
+
+__all__ = ["GroupedScores"]
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedScores:
+    """P(Y=1 | x, s) of rows whose group s is observed: the attribute-aware setting.
+
+    Parameters
+    ----------
+    eta : array, shape (n,)
+        Scores in [0, 1].
+    codes : array of int, shape (n,)
+        Group of each row, from 0 to ``n_groups - 1``.
+    n_groups : int
+        Number of groups, M.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> GroupedScores(np.array([0.2, 0.9]), np.array([0, 1]), 2)
+    GroupedScores(2 rows, 2 groups)
+    """
+
+    eta: NDArray[Any]
+    codes: NDArray[Any]
+    n_groups: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "eta", _floats(self.eta))
+        object.__setattr__(self, "codes", np.asarray(self.codes))
+        n = check_rows({"eta": self.eta, "codes": self.codes})
+        if not isinstance(self.n_groups, Integral) or self.n_groups < 1:
+            raise InputError(f"n_groups should be a whole number from 1 on, but is {self.n_groups!r}.")
+        if self.eta.ndim != 1 or self.codes.ndim != 1 or self.codes.dtype.kind not in "iu":
+            raise InputError("eta should be one column of numbers and codes one column of integers.")
+        bad = n - int(np.count_nonzero((self.eta >= 0) & (self.eta <= 1)))
+        if bad:
+            raise InputError(f"eta is NaN or outside [0, 1] in {bad:,} of {n:,} rows.")
+        if self.codes.min() < 0 or self.codes.max() >= self.n_groups:
+            raise InputError(
+                f"codes should go from 0 to {self.n_groups - 1}, but go from {self.codes.min()} "
+                f"to {self.codes.max()}."
+            )
+
+    def __len__(self) -> int:
+        return len(self.eta)
+
+    def __repr__(self) -> str:
+        return f"GroupedScores({len(self):,} rows, {self.n_groups} groups)"
+
+
+def _floats(values: Any) -> NDArray[Any]:
+    array = np.asarray(values)
+    if array.dtype.kind not in "biuf":
+        raise InputError(f"eta should be numbers, but is of type {array.dtype}.")
+    return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)

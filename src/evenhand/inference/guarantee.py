@@ -1,0 +1,348 @@
+"""A promise that holds on new data: a fair requirement tested on rows that nothing was learned from.
+
+Whether a group is within tolerance of the population is a question about two shares, that of the group and
+that of all others, because q - q_g = (1 - pi)(q_r - q_g) with pi the group's part of the population. Each is
+a binomial count on the rows kept back. The test is exact: its p-value is the largest probability, over all
+pairs of shares that break the tolerance, of counts as good as those seen.
+
+A requirement is promised only if every group passes, at the same level, so no correction for their number is
+needed. Classifiers are tested from the most careful on, and the first failure ends it, so none is needed for
+their number either.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import TypeVar
+
+import numpy as np
+from scipy.special import ndtri
+
+from evenhand.display.notebook import html_table
+from evenhand.exceptions import InputError, PromiseWarning
+from evenhand.fairness.constraints import ConstraintName
+from evenhand.fairness.notions import Constraint, Notion
+from evenhand.fairness.rates import CellRates
+from evenhand.fairness.statistic import Statistic
+from evenhand.inference.noninferiority import ROUNDING, Count, p_value
+
+__all__ = ["GroupTest", "Promise", "check_promise", "promised", "run_tests", "warn_if_unpromised"]
+
+T = TypeVar("T")
+
+_POWER = 0.8
+_MOST_SEARCHED = 5_000
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class GroupTest:
+    """What the rows kept back say of one group.
+
+    Attributes
+    ----------
+    name : ConstraintName
+        Notion, statistic and group.
+    n, others : int
+        Rows of the group and of all others that the statistic looks at.
+    value, rest : float
+        The statistic in the group and among all others.
+    p_value : float
+        How likely counts as good as these are where the tolerance is broken.
+    passed : bool
+    needed : int or None
+        Roughly the rows of the group that would let the test pass four times out of five, if the statistics
+        are what they seem, or at least so many if they seem to break the tolerance; None if it passed, or if
+        there are no rows to tell from.
+    """
+
+    name: ConstraintName
+    n: int
+    others: int
+    value: float
+    rest: float
+    p_value: float
+    passed: bool
+    needed: int | None
+
+
+@dataclass(frozen=True, eq=False)
+class Promise:
+    """What is promised of a classifier on new rows, and on what grounds.
+
+    Attributes
+    ----------
+    holds : bool
+        Whether anything is promised.
+    confidence : float
+        A wrong promise is given with a probability of 1 minus this at most, over the draw of the data.
+    constraint : Constraint
+        What was asked for.
+    internal : Constraint
+        The tighter requirement that the classifier was made for.
+    n_rows : int
+        Rows kept back and tested on.
+    n_selected : int
+        Those of them that the classifier selects.
+    tests : tuple of GroupTest
+        Of the classifier, for each group and statistic.
+    n_tested : int
+        Classifiers tested before the first that failed, itself included.
+
+    Examples
+    --------
+    >>> import evenhand as eh
+    >>> adult = eh.datasets.load_adult()
+    >>> X, _ = adult.one_hot()
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> fair = eh.FairPostprocessor(
+    ...     LogisticRegression(max_iter=1000), eh.DemographicParity(difference=0.1), confidence=0.95
+    ... )
+    >>> fair.fit(X / X.max(axis=0), adult.label, sensitive_features=adult.sensitive[["sex"]]).promise_.holds
+    True
+    """
+
+    holds: bool
+    confidence: float
+    constraint: Constraint
+    internal: Constraint
+    n_rows: int
+    n_selected: int
+    tests: tuple[GroupTest, ...]
+    n_tested: int
+
+    @property
+    def constant(self) -> bool:
+        """Whether all rows kept back are decided alike, so that the promise is about a constant."""
+        return self.n_selected in (0, self.n_rows)
+
+    @property
+    def needed(self) -> dict[ConstraintName, int]:
+        """Rows that would be needed in each group that did not pass."""
+        return {test.name: test.needed for test in self.tests if test.needed is not None}
+
+    def __repr__(self) -> str:
+        passed = sum(test.passed for test in self.tests)
+        return (
+            f"<Promise {'holds' if self.holds else 'does not hold'}: {self.constraint!r}, confidence "
+            f"{self.confidence:g}; {passed} of {len(self.tests)} tests passed on {self.n_rows:,} rows>"
+        )
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (
+                test.name,
+                f"{test.n:,}",
+                f"{test.value:.4f}",
+                f"{test.rest:.4f}",
+                f"{test.p_value:.3g}",
+                "yes" if test.passed else "no",
+                "" if test.needed is None else f"{test.needed:,}",
+            )
+            for test in sorted(self.tests, key=lambda test: test.passed)
+        ]
+        headings = ["test", "rows", "group", "others", "p-value", "passed", "rows needed"]
+        return f"<p>{html.escape(str(self))}</p>{html_table(headings, rows)}"
+
+    def __str__(self) -> str:
+        tested = f"tested on {self.n_rows:,} rows kept back"
+        who = "everybody" if self.n_selected else "nobody"
+        alike = f" It is a constant: it selects {who} among the rows kept back."
+        if self.holds:
+            return (
+                f"{self.constraint!r} holds on new rows of the same kind with confidence {self.confidence:g} "
+                f"(made for {self.internal!r}, {tested})." + alike * self.constant
+            )
+        several = len({test.name.statistic for test in self.tests}) > 1
+        failed = sorted((test for test in self.tests if not test.passed), key=lambda test: test.n)
+        short = [
+            f"{test.name.group}{f' ({test.name.statistic})' if several else ''} "
+            + ("has none" if not test.n else f"has {test.n:,} and needs about {test.needed:,}")
+            for test in failed[:_SHOWN]
+        ]
+        more = [f"and {len(failed) - _SHOWN} more do not have enough"] if len(failed) > _SHOWN else []
+        return (
+            f"{self.constraint!r} cannot be promised with confidence {self.confidence:g}, {tested}. Of rows "
+            f"kept back, {', '.join(short + more)}. What is returned is the most careful classifier, made "
+            f"for {self.internal!r}." + alike * self.constant
+        )
+
+
+def check_promise(constraint: Constraint, confidence: object, reserve: object) -> None:
+    """Refuse what cannot be promised, before any work.
+
+    Parameters
+    ----------
+    constraint : Constraint
+    confidence : float
+        Between 0 and 1.
+    reserve : float
+        Share of the rows to keep back.
+    """
+    for name, value in (("confidence", confidence), ("reserve", reserve)):
+        if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < 1:
+            raise InputError(f"{name} should be between 0 and 1, and neither of them, but is {value!r}.")
+    for notion in constraint.notions:
+        if notion.tolerance == (0 if notion.compares_by == "difference" else 1):
+            raise InputError(
+                f"{notion!r} asks for exact parity, which no number of rows can promise: allow a tolerance."
+            )
+        for statistic in notion.statistics:
+            if not _is_share(statistic):
+                raise InputError(
+                    f"the {statistic.name} of {notion.label} is not a share of rows, and only those can be "
+                    "promised."
+                )
+
+
+def _is_share(statistic: Statistic) -> bool:
+    """Whether each row counts fully or not at all, and is a hit or not."""
+    ends = [
+        (intercept, intercept + slope)
+        for intercept, slope, mask in zip(statistic.intercept, statistic.slope, statistic.mask, strict=True)
+        if mask
+    ]
+    return set(statistic.mask) <= {0, 1} and all(set(pair) <= {0, 1} for pair in ends)
+
+
+def run_tests(constraint: Constraint, rates: CellRates, level: float) -> tuple[GroupTest, ...]:
+    """Test a requirement on counted decisions.
+
+    Parameters
+    ----------
+    constraint : Constraint
+    rates : CellRates
+        Counts of whole decisions, without weights.
+    level : float
+        Probability of a wrong pass that is accepted.
+
+    Returns
+    -------
+    tuple of GroupTest
+        The requirement is passed if every `p_value` is at most `level`.
+    """
+    return tuple(
+        test
+        for notion in constraint.notions
+        for statistic in notion.statistics
+        for test in _statistic_tests(notion, statistic, rates, level)
+    )
+
+
+def _statistic_tests(
+    notion: Notion, statistic: Statistic, rates: CellRates, level: float
+) -> Iterator[GroupTest]:
+    mask, intercept, slope = map(np.array, (statistic.mask, statistic.intercept, statistic.slope))
+    hits = (mask * (intercept * rates.mass + slope * rates.selected)).sum(axis=1)
+    rows = (mask * rates.mass).sum(axis=1)
+    family = rates.groups.members(notion.groups)
+    for name, members in zip(family.names, family.matrix, strict=True):
+        own, others = ((round(float(who @ hits)), round(float(who @ rows))) for who in (members, 1 - members))
+        p = p_value(own, others, tolerance=notion.tolerance, measure=notion.compares_by, level=level)
+        yield GroupTest(
+            ConstraintName(notion.label, statistic.name, name),
+            own[1],
+            others[1],
+            own[0] / own[1] if own[1] else math.nan,
+            others[0] / others[1] if others[1] else math.nan,
+            p,
+            p <= level,
+            None if p <= level or not own[1] else _needed(own, others, notion, level),
+        )
+
+
+def _needed(own: Count, others: Count, notion: Notion, level: float) -> int:
+    """Rows of a group at which the test would pass four times out of five, by the normal approximation.
+
+    Both sides of the tolerance must be passed; the others grow with the group.
+    """
+    (q, rest), part = (k / n for k, n in (own, others)), own[1] / (own[1] + others[1])
+    overall, wide = part * q + (1 - part) * rest, notion.tolerance
+    if notion.compares_by == "difference":
+        rooms, full = [wide - (1 - part) * (rest - q), wide - (1 - part) * (q - rest)], wide
+    else:
+        rooms = [q - wide * overall, (1 - q) - wide * (1 - overall)]
+        full = (1 - wide) * min(overall, 1 - overall)
+    room = min(rooms) if min(rooms) > 0 else max(full, ROUNDING)  # at least so many
+    both = max(rooms) < 2 * room
+    quantiles = ndtri(1 - level) + ndtri((1 + _POWER) / 2 if both else _POWER)
+    smooth = [(k + 1) / (n + 2) for k, n in (own, others)]
+    spread = [share * (1 - share) for share in smooth]
+    variance = (1 - part) ** 2 * (spread[0] + spread[1] * own[1] / others[1])
+    rough = max(own[1] + 1, math.ceil(variance * (quantiles / room) ** 2))
+    return rough if min(rooms) <= 0 else max(rough, _passing(own, others, notion, level))
+
+
+def _passing(own: Count, others: Count, notion: Notion, level: float) -> int:
+    """The fewest rows of a group with which the test passes if all shares stay as they are.
+
+    The normal approximation has nothing to go by where nobody or everybody is a hit. Beyond some thousand
+    rows it is good, and the search ends.
+    """
+
+    def passes(n: int) -> bool:
+        counts = [(round(k * n / own[1]), round(size * n / own[1])) for k, size in (own, others)]
+        p = p_value(*counts, tolerance=notion.tolerance, measure=notion.compares_by, level=level)
+        return p <= level
+
+    low = high = own[1]
+    while not passes(high):
+        low, high = high, 2 * high
+        if high > _MOST_SEARCHED:
+            return low
+    while high - low > max(1, high // 50):
+        middle = (low + high) // 2
+        low, high = (low, middle) if passes(middle) else (middle, high)
+    return high
+
+
+def promised(
+    candidates: Iterable[tuple[Constraint, T, Sequence[CellRates]]], constraint: Constraint, confidence: float
+) -> tuple[T, Promise]:
+    """Test classifiers from the most careful on, and give the last before the first that fails.
+
+    Parameters
+    ----------
+    candidates : iterable of (Constraint, classifier, sequence of CellRates)
+        What each was made for, itself, and its decisions on the rows kept back, counted: several times if
+        lots can be drawn in several ways, all of which are then promised. No more of them are asked for than
+        are tested.
+    constraint : Constraint
+        What is to be promised.
+    confidence : float
+
+    Returns
+    -------
+    classifier, Promise
+        The first one, if not even that passes.
+    """
+    level = 1 - float(confidence)
+    best: tuple[Constraint, T, CellRates, tuple[GroupTest, ...]] | None = None
+    holds, tested = False, 0
+    for internal, classifier, (rates, *again) in candidates:
+        tests = run_tests(constraint, rates, level)
+        for other in again:
+            pairs = zip(tests, run_tests(constraint, other, level), strict=True)
+            tests = tuple(max(pair, key=lambda test: test.p_value) for pair in pairs)
+        passed = all(test.passed for test in tests)
+        tested += 1
+        if passed or best is None:
+            best, holds = (internal, classifier, rates, tests), passed
+        if not passed:
+            break
+    if best is None:
+        raise ValueError("there are no classifiers to test.")
+    internal, classifier, rates, tests = best
+    n_rows, selected = (round(float(counts.sum())) for counts in (rates.mass, rates.selected))
+    return classifier, Promise(holds, confidence, constraint, internal, n_rows, selected, tests, tested)
+
+
+def warn_if_unpromised(promise: Promise) -> None:
+    """Warn that nothing is promised, and say how many rows would do."""
+    if not promise.holds:
+        warnings.warn(str(promise), PromiseWarning, stacklevel=4)

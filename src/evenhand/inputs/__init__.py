@@ -1,0 +1,1 @@
+"""Any table or array, read into validated arrays."""

@@ -1,0 +1,289 @@
+"""The table or matrix X that a model looks at: read, cut into rows and columns, joined.
+
+A table stays in its library (pandas, polars, pyarrow), a sparse matrix stays sparse, and everything else
+becomes a NumPy array. What a model is given is never converted to another library on the way.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, hstack, issparse
+from sklearn.utils.validation import validate_data
+
+from evenhand.exceptions import GroupError, InputError
+from evenhand.inputs.columns import named_columns
+
+__all__ = [
+    "LARGEST",
+    "Columns",
+    "column_names",
+    "columns_of",
+    "dense",
+    "drop_columns",
+    "has_names",
+    "join_columns",
+    "ordered_columns",
+    "read_features",
+    "take_rows",
+]
+
+Columns = str | int | Sequence[str] | Sequence[int] | Callable[[Any], Any]
+"""Where in X sensitive features are: names, positions, or a function of X that gives them."""
+
+_SHORT = (np.float16, np.float32)
+LARGEST = 2**53
+"""Up to here floats hold every whole number."""
+
+
+def read_features(estimator: Any, X: Any, *, reset: bool, accept_sparse: bool = True) -> Any:
+    """Validate X for an estimator: shape, names of its columns, and that they are those of fit.
+
+    Parameters
+    ----------
+    estimator : object
+        Has its ``n_features_in_`` and ``feature_names_in_`` set or compared.
+    X : table, array, sparse matrix or list of rows
+    reset : bool
+        True at fit, where the number and the names are recorded.
+    accept_sparse : bool
+
+    Returns
+    -------
+    table, array or sparse matrix
+    """
+    if nw.dependencies.is_into_dataframe(X) or hasattr(X, "collect"):
+        named_columns(X, what="X", default_name="x")  # refuses lazy tables and names that occur twice
+        if len(X) == 0:
+            raise InputError("X has no rows.")
+        if not column_names(X):
+            raise InputError("X has no columns.")
+        validate_data(estimator, X, reset=reset, skip_check_array=True)
+        return _widened_table(X)
+    if isinstance(X, np.ma.MaskedArray) and np.ma.getmaskarray(X).any():
+        hidden = int(np.ma.getmaskarray(X).sum())
+        raise InputError(f"X has {hidden:,} masked values. Fill them in or drop them.")
+    if isinstance(X, list):
+        array = np.asarray(X)
+        X = np.array(X, dtype=object) if array.dtype.kind in "US" else array
+    sparse_kind = "csr" if accept_sparse else False
+    found = validate_data(
+        estimator, X, reset=reset, dtype=None, accept_sparse=sparse_kind, ensure_all_finite=False
+    )
+    return found.astype(np.float64) if found.dtype in _SHORT else found
+
+
+def _widened_table(X: Any) -> Any:
+    """Write short floats as float64.
+
+    In single precision, scores of the same person differ by 1e-7 with the number of rows in a batch, and with
+    them the decision at a tie.
+    """
+    frame = _frame(X)
+    short = [name for name, kind in frame.schema.items() if kind == nw.Float32]
+    if not short:
+        return X
+    return frame.with_columns(*(frame.get_column(name).cast(nw.Float64) for name in short)).to_native()
+
+
+def has_names(X: Any) -> bool:
+    """Say whether X is a table, whose columns have names."""
+    return bool(nw.dependencies.is_into_dataframe(X))
+
+
+def column_names(X: Any) -> list[Any]:
+    """Give the names of a table's columns, the positions of a matrix's."""
+    return _frame(X).columns if has_names(X) else list(range(X.shape[1]))
+
+
+def take_rows(X: Any, rows: NDArray[Any]) -> Any:
+    """Give some rows, in the library that X is in.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> take_rows(np.array([[1], [2], [3]]), np.array([2, 0]))
+    array([[3],
+           [1]])
+    """
+    if not has_names(X):
+        return X[rows]
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]  # keeps pandas' own types and index
+    return _frame(X)[rows, :].to_native()
+
+
+def columns_of(X: Any, where: Columns) -> dict[str, Any]:
+    """Find the sensitive features in X.
+
+    Parameters
+    ----------
+    X : table, array or sparse matrix
+    where : names, positions or a function of X
+
+    Returns
+    -------
+    dict
+        Columns by name; those of a matrix are called ``x0``, ``x1``, ...
+    """
+    if callable(where):
+        return named_columns(where(X), what="sensitive_features", default_name="sensitive_feature")
+    chosen = [_find(X, name) for name in _as_list(where)]
+    twice = [name for name in chosen if chosen.count(name) > 1]
+    if twice:
+        raise GroupError(f"sensitive_features names column {twice[0]!r} of X twice.")
+    if has_names(X):
+        frame = _frame(X)
+        return {str(name): frame.get_column(name) for name in chosen}
+    matrix = dense(X[:, chosen])
+    return {f"x{name}": matrix[:, k] for k, name in enumerate(chosen)}
+
+
+def drop_columns(X: Any, where: Sequence[Any], *, all_may_go: bool = False) -> Any:
+    """X without some columns.
+
+    Parameters
+    ----------
+    X : table, array or sparse matrix
+    where : sequence of names or positions
+    all_may_go : bool, default=False
+        Whether X may be left without any column, because others are added.
+
+    Returns
+    -------
+    table, array or sparse matrix
+        An array of objects that holds only numbers without them becomes one of float64: what is left is what
+        a caller would have passed if the columns had never been in it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> drop_columns(np.array([[1, 2, 3]]), [1])
+    array([[1, 3]])
+    >>> drop_columns(np.array([[1, "F"]], dtype=object), [1])
+    array([[1.]])
+    """
+    if not len(where):
+        return X
+    dropped = {_find(X, name) for name in where}
+    kept = [name for name in column_names(X) if name not in dropped]
+    if not kept and not all_may_go:
+        raise InputError("X has no columns beside the sensitive ones, so there is nothing to decide by.")
+    if hasattr(X, "iloc"):
+        return X.loc[:, kept]
+    return _frame(X).select(kept).to_native() if has_names(X) else _numbers(X[:, kept])
+
+
+def _numbers(X: Any) -> Any:
+    """An array of objects as float64, if all of them are numbers or missing; in the usual layout."""
+    if issparse(X):
+        return X
+    if X.dtype.kind == "O" and all(value is None or _fits_float(value) for value in X.flat):
+        X = X.astype(np.float64)
+    return np.ascontiguousarray(X)
+
+
+def _fits_float(value: Any) -> bool:
+    whole = isinstance(value, int | np.integer)
+    return (whole and -LARGEST <= value <= LARGEST) or isinstance(value, float | np.floating | np.bool_)
+
+
+def ordered_columns(X: Any, names: Sequence[Any]) -> Any:
+    """Give the columns of a table in an order."""
+    return X.loc[:, list(names)] if hasattr(X, "iloc") else _frame(X).select(list(names)).to_native()
+
+
+def join_columns(X: Any, added: Sequence[NDArray[np.float64]], name: str) -> Any:
+    """X with numeric columns added on the right.
+
+    Parameters
+    ----------
+    X : table, array or sparse matrix
+    added : sequence of arrays
+    name : str
+        What they are called in a table, with a number: letters and underscores only, because some learners
+        take no other names. Where X has such a name, underscores make another one of it.
+
+    Returns
+    -------
+    table, array or sparse matrix
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> join_columns(np.array([[1.0], [2.0]]), [np.array([0.0, 1.0])], "group")
+    array([[1., 0.],
+           [2., 1.]])
+    >>> list(join_columns(pd.DataFrame({"age": [1.0, 2.0]}), [np.array([0.0, 1.0])], "group"))
+    ['age', 'group_0']
+    """
+    if not len(added):
+        return X
+    if has_names(X):
+        frame = _frame(X)
+        names = _new_names(frame.columns, len(added), name)
+        new = [
+            nw.new_series(own, values, backend=frame.implementation)
+            for own, values in zip(names, added, strict=True)
+        ]
+        if hasattr(X, "iloc"):
+            new = [nw.maybe_set_index(series, index=X.index) for series in new]
+        if not frame.columns:  # some libraries then have no rows to add to
+            return new[0].to_frame().with_columns(*new[1:]).to_native()
+        return frame.with_columns(*new).to_native()
+    block = np.column_stack(list(added))
+    if issparse(X):
+        both: list[Any] = [X, csr_array(block)]
+        return hstack(both, format="csr")
+    return np.hstack([X, block])
+
+
+def _new_names(taken: Sequence[Any], count: int, name: str) -> list[Any]:
+    """Names that no column has, nor gets where a learner writes underscores for other characters."""
+    if taken and not all(isinstance(one, str) for one in taken):  # scikit-learn takes no mixture of names
+        first = max([len(taken), *(int(one) + 1 for one in taken if isinstance(one, int | np.integer))])
+        return [first + k for k in range(count)]
+    written = {re.sub(r"\W", "_", one).lower() for one in taken}
+    while any(f"{name}_{k}" in written for k in range(count)):
+        name += "_"
+    return [f"{name}_{k}" for k in range(count)]
+
+
+def _frame(X: Any) -> nw.DataFrame[Any]:
+    return nw.from_native(X, eager_only=True)
+
+
+def dense(X: Any) -> NDArray[Any]:
+    """Write a matrix out, if it is sparse."""
+    matrix: Any = X
+    return np.asarray(matrix.toarray() if issparse(X) else matrix)
+
+
+def _as_list(where: Any) -> list[Any]:
+    return [where] if isinstance(where, str | int | np.integer) else list(where)
+
+
+def _find(X: Any, name: Any) -> Any:
+    """Find a column by name or, in a matrix, by position."""
+    names = column_names(X)
+    if has_names(X):
+        if name in names:
+            return name
+        near = difflib.get_close_matches(str(name), list(map(str, names)), n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else f" It has {', '.join(map(repr, names[:8]))}."
+        raise GroupError(f"X has no column {name!r}, which should hold a sensitive feature.{hint}")
+    if isinstance(name, bool) or not isinstance(name, int | np.integer):
+        raise GroupError(
+            f"X has no names of columns, so sensitive feature {name!r} cannot be found in it: pass a table, "
+            "give the position of the column, or pass sensitive_features= to fit."
+        )
+    if not -len(names) <= name < len(names):
+        raise GroupError(f"X has {len(names)} columns, so none at position {name}.")
+    return int(name) % len(names)

@@ -1,0 +1,327 @@
+"""Labels, predictions and weights, read and validated."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.exceptions import InputError
+from evenhand.inputs.columns import Level, TooManyLevels, as_column, factorize
+
+__all__ = [
+    "Labels",
+    "check_choice",
+    "check_rows",
+    "read_decisions",
+    "read_labels",
+    "read_scores",
+    "read_selection",
+    "read_weights",
+]
+
+_ORDINARY = (str, bytes, bool, int, float, datetime.date, datetime.datetime)
+_MOST_CLASSES = 100
+
+
+@dataclass(frozen=True)
+class Labels:
+    """A binary label: the two classes, the positive one last, and which rows have it."""
+
+    classes: NDArray[Any]
+    positive: NDArray[np.bool_]
+
+
+def read_labels(y: Any, *, pos_label: Level = None, what: str = "y") -> Labels:
+    """Read a label of any two values.
+
+    Parameters
+    ----------
+    y : array, sequence or series
+        Strings, booleans, -1/1, ...: any two distinct values, none missing.
+    pos_label : object, optional
+        The positive value. By default the one that sorts last, whatever order a categorical declares.
+    what : str
+        The argument's name, for messages.
+
+    Returns
+    -------
+    Labels
+        ``classes`` is ``[negative, positive]``.
+
+    Examples
+    --------
+    >>> read_labels(["no", "yes", "no"])
+    Labels(classes=array(['no', 'yes'], dtype='<U3'), positive=array([False,  True, False]))
+    """
+    try:
+        levels, codes = factorize(y, what=what, limit=_MOST_CLASSES)
+    except TooManyLevels as error:
+        raise InputError(f"{error} A label needs exactly two. Unknown label type: continuous.") from None
+    _refuse_missing(codes, what)
+    if len(levels) != 2:
+        shown = ", ".join(repr(level) for level in levels[:5]) + (", ..." if len(levels) > 5 else "")
+        if any(isinstance(level, float) and not level.is_integer() for level in levels):
+            raise InputError(f"Unknown label type: continuous. {what} holds numbers such as {shown}.")
+        if len(levels) > 2:
+            raise InputError(
+                "Only binary classification is supported. The type of the target is multiclass. "
+                f"{what} has {len(levels)} classes ({shown})."
+            )
+        raise InputError(f"{what} has only one class ({shown}), and two are needed.")
+    if pos_label is None and len({isinstance(level, str) for level in levels}) == 2:
+        raise InputError(f"{what} has values of two types, {levels}: say which is positive with pos_label.")
+    if pos_label is not None and pos_label not in levels:
+        raise InputError(f"pos_label={pos_label!r} is not a value of {what}, which has {levels}.")
+    positive = 1 if pos_label is None else levels.index(pos_label)
+    return Labels(_class_array(levels[1 - positive], levels[positive]), codes == positive)
+
+
+def _refuse_missing(codes: NDArray[np.int32], what: str) -> None:
+    missing = int(np.count_nonzero(codes < 0))
+    if missing:
+        raise InputError(
+            f"{what} is missing in {missing:,} of {len(codes):,} rows. Fill in or drop them first."
+        )
+
+
+def _class_array(*classes: Level) -> NDArray[Any]:
+    if len({type(level) for level in classes}) == 1 and isinstance(classes[0], _ORDINARY):
+        return np.array(classes)
+    array = np.empty(len(classes), dtype=object)  # np.array would turn 1 and "1" into the same string
+    array[:] = classes
+    return array
+
+
+def read_selection(
+    predictions: Any, classes: NDArray[Any] | None, *, what: str = "y_pred"
+) -> NDArray[np.bool_] | NDArray[np.floating[Any]]:
+    """Read predictions: labels in `classes`, or the probability of deciding for the positive class.
+
+    Parameters
+    ----------
+    predictions : array, sequence or series
+        Labels, booleans, or numbers in [0, 1].
+    classes : array of two values, optional
+        ``[negative, positive]``. Without it, predictions are 0/1, booleans or probabilities.
+    what : str
+        The argument's name, for messages.
+
+    Returns
+    -------
+    array of bool or of float
+        Decisions or probabilities.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> read_selection(["no", "yes"], np.array(["no", "yes"]))
+    array([False,  True])
+    >>> read_selection([0.25, 1.0], np.array(["no", "yes"]))
+    array([0.25, 1.  ])
+    """
+    values = _plain_numbers(as_column(predictions, what=what))
+    known = [0, 1] if classes is None else classes.tolist()
+    turned = known == [1, 0]  # False is then the positive label, not the negative decision
+    if isinstance(values, np.ndarray) and values.dtype.kind == "b" and not turned:
+        return values
+    if isinstance(values, np.ndarray) and values.dtype.kind == "f":
+        return _read_probabilities(values, known, what)
+    levels, codes = factorize(values, what=what, limit=_MOST_CLASSES)
+    _refuse_missing(codes, what)
+    foreign = [k for k, level in enumerate(levels) if level not in known]
+    if foreign:
+        strange = ", ".join(repr(levels[k]) for k in foreign[:5])
+        rows = int(np.isin(codes, foreign).sum())
+        raise InputError(
+            f"{what} holds {strange} in {rows:,} of {len(codes):,} rows, but the classes are {known[0]!r} "
+            f"and {known[1]!r}. Pass predicted labels or probabilities in [0, 1]."
+        )
+    return np.array([level == known[1] for level in levels], dtype=np.bool_)[codes]
+
+
+def _plain_numbers(column: nw.Series[Any] | NDArray[Any]) -> nw.Series[Any] | NDArray[Any]:
+    """Turn a column of numbers or booleans that is held as objects or as a series into a NumPy array."""
+    if isinstance(column, nw.Series):
+        plain = column.dtype.is_numeric() or (column.dtype == nw.Boolean and not column.null_count())
+        return column.to_numpy() if plain else column
+    if column.dtype.kind == "O":
+        try:
+            guess = np.array(column.tolist())
+        except ValueError:  # lists of different lengths
+            return column
+        return guess if guess.dtype.kind in "biuf" else column
+    return column
+
+
+def _read_probabilities(
+    values: NDArray[np.floating[Any]], known: list[Level], what: str
+) -> NDArray[np.bool_] | NDArray[np.floating[Any]]:
+    """Floats are labels if they all are among the classes, probabilities if they all lie in [0, 1]."""
+    low, high = float(values.min()), float(values.max())
+    within = low >= 0.0 and high <= 1.0  # false for NaN
+    labels = [float(level) for level in known if isinstance(level, int | float)]
+    if len(labels) == 2 and labels != [0.0, 1.0] and bool(np.isin(values, labels).all()):
+        if within and labels[1] != 1.0:
+            raise InputError(
+                f"{what} holds only {sorted(set(values.tolist()))}, which could be labels or probabilities: "
+                "pass labels as integers, or code the label as 0 and 1."
+            )
+        return np.asarray(values == labels[1])
+    if not within:
+        bad = int(np.count_nonzero(~((values >= 0.0) & (values <= 1.0))))
+        raise InputError(
+            f"{what} has {bad:,} of {len(values):,} probabilities that are NaN or outside [0, 1]."
+        )
+    return values
+
+
+def read_scores(predictions: Any, threshold: float, *, what: str = "y_pred") -> NDArray[np.bool_] | None:
+    """Read scores as decisions: selected where the score is at least the threshold, as scikit-learn does.
+
+    Parameters
+    ----------
+    predictions : array, sequence or series
+        Scores of any range. Where all are 0 or 1 they are decisions already.
+    threshold : float
+        From which score on a row is selected.
+    what : str
+        The argument's name, for messages.
+
+    Returns
+    -------
+    array of bool or None
+        None if these are no numbers.
+
+    Examples
+    --------
+    >>> read_scores([0.2, 0.5, 0.7], 0.5)
+    array([False,  True,  True])
+    """
+    values = _plain_numbers(as_column(predictions, what=what))
+    if isinstance(values, nw.Series) or values.dtype.kind not in "biuf":
+        return None
+    bad = int(np.count_nonzero(~np.isfinite(values)))
+    if bad:
+        raise InputError(f"{what} has {bad:,} of {len(values):,} scores that are NaN or infinite.")
+    if ((values == 0) | (values == 1)).all():
+        return np.asarray(values == 1)
+    return np.asarray(values >= threshold)
+
+
+def read_decisions(predictions: Any, *, pos_label: Level, what: str = "y_pred") -> NDArray[np.bool_]:
+    """Read predicted labels where the true ones are not known, the positive one being stated.
+
+    Examples
+    --------
+    >>> read_decisions(["hire", "reject"], pos_label="hire")
+    array([ True, False])
+    """
+    levels, codes = factorize(predictions, what=what, limit=_MOST_CLASSES)
+    _refuse_missing(codes, what)
+    if len(levels) > 2 or (len(levels) == 2 and pos_label not in levels):
+        raise InputError(f"{what} should hold pos_label={pos_label!r} and one other value, but has {levels}.")
+    return np.array([level == pos_label for level in levels], dtype=np.bool_)[codes]
+
+
+def read_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64] | None:
+    """Read sample weights; None means that every row counts once.
+
+    Examples
+    --------
+    >>> read_weights([1, 2], 2)
+    array([1., 2.])
+    """
+    if sample_weight is None:
+        return None
+    values = _plain_numbers(as_column(sample_weight, what="sample_weight"))
+    if isinstance(values, nw.Series) or values.dtype.kind not in "biuf":
+        raise InputError("sample_weight should be numbers, none of them missing.")
+    weights = np.asarray(values, dtype=np.float64)
+    check_rows({"sample_weight": weights}, expected=n_rows)
+    bad = int(np.count_nonzero(~(np.isfinite(weights) & (weights >= 0.0))))
+    if bad:
+        raise InputError(f"sample_weight is negative, NaN or infinite in {bad:,} of {n_rows:,} rows.")
+    if not weights.any():
+        raise InputError("sample_weight is zero in every row.")
+    return weights
+
+
+def check_choice(name: str, value: Any, allowed: Sequence[str | None]) -> None:
+    """Refuse a parameter that is none of its allowed values.
+
+    Examples
+    --------
+    >>> check_choice("missing", "error", ("error", "own_group"))
+    """
+    if not (value is None or isinstance(value, str)) or value not in allowed:
+        raise InputError(f"{name} should be one of {', '.join(map(repr, allowed))}, but is {value!r}.")
+
+
+def check_rows(columns: Mapping[str, Any], *, expected: int | None = None) -> int:
+    """Check that all columns have the same number of rows, at least one, and the same pandas index.
+
+    Parameters
+    ----------
+    columns : mapping
+        Arrays, series, tables or mappings of columns by argument name; None is passed over.
+    expected : int, optional
+        The number of rows, where it is known from elsewhere.
+
+    Returns
+    -------
+    int
+        The number of rows.
+
+    Examples
+    --------
+    >>> check_rows({"X": [[1], [2]], "y": [0, 1]})
+    2
+    """
+    given: dict[str, Any] = {}
+    for name, column in columns.items():
+        if isinstance(column, Mapping):
+            given |= {f"{name}[{key!r}]": values for key, values in column.items()}
+        elif column is not None:
+            given[name] = column
+    lengths = {name: _length(column, name) for name, column in given.items()}
+    counts = set(lengths.values()) | ({expected} if expected is not None else set())
+    if len(counts) != 1:
+        listed = ", ".join(f"{name} has {count:,}" for name, count in lengths.items())
+        suffix = f" where {expected:,} were expected" if expected is not None else ""
+        raise InputError(f"the inputs differ in their number of rows: {listed}{suffix}.")
+    (n,) = counts
+    if n == 0:
+        raise InputError(f"no rows: {', '.join(lengths)} is empty.")
+    indexed = {name: index for name, column in given.items() if (index := _pandas_index(column)) is not None}
+    first = next(iter(indexed), "")
+    for name, index in indexed.items():
+        if not index.equals(indexed[first]):
+            raise InputError(
+                f"{first} and {name} have different pandas indexes. Rows are matched by position, never by "
+                "index: call .reset_index(drop=True) on both once they are in the same order."
+            )
+    return n
+
+
+def _length(column: Any, what: str) -> int:
+    shape = getattr(column, "shape", None)
+    if shape:
+        return int(shape[0])
+    if shape is None and hasattr(column, "__array__"):
+        return _length(np.asarray(column), what)
+    if isinstance(column, str | bytes) or not hasattr(column, "__len__") or shape == ():
+        raise InputError(
+            f"{what} should be a column, an array or a table, but is of type {type(column).__name__}."
+        )
+    return len(column)
+
+
+def _pandas_index(column: Any) -> Any:
+    native = nw.from_native(column, pass_through=True, allow_series=True)
+    return nw.maybe_get_index(native) if isinstance(native, nw.DataFrame | nw.Series) else None

@@ -1,0 +1,74 @@
+"""Results as a table of whichever library there is."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Literal
+
+import narwhals.stable.v2 as nw
+
+from evenhand.exceptions import MissingExtraError
+from evenhand.inputs.labels import check_choice
+
+__all__ = ["Library", "library_of", "make_table"]
+
+Library = Literal["pandas", "polars", "pyarrow"]
+_LIBRARIES: tuple[Library, ...] = ("pandas", "polars", "pyarrow")
+
+
+def library_of(*tables: Any) -> Library | None:
+    """Name the library of the first table or series among several inputs, if there is one."""
+    for given in tables:
+        for part in given.values() if isinstance(given, Mapping) else (given,):
+            native = nw.from_native(part, pass_through=True, allow_series=True)
+            if isinstance(native, nw.DataFrame | nw.Series):
+                for name in _LIBRARIES:
+                    if name == native.implementation.value:
+                        return name
+    return None
+
+
+def make_table(
+    rows: Iterable[Mapping[str, Any]],
+    names: Iterable[str] = (),
+    *,
+    numbers: Collection[str],
+    library: Library | None,
+) -> Any:
+    """Make a table of records.
+
+    Parameters
+    ----------
+    rows : iterable of mappings
+        All with the same keys.
+    names : iterable of str
+        The columns of a table without rows.
+    numbers : collection of str
+        Which columns are numbers; the others are text.
+    library : {"pandas", "polars", "pyarrow"}, optional
+        By default pandas or polars, whichever is there.
+
+    Returns
+    -------
+    table
+
+    Examples
+    --------
+    >>> make_table([{"a": 1.0, "b": "x"}], numbers=["a"], library="pandas").to_dict("list")
+    {'a': [1.0], 'b': ['x']}
+    """
+    check_choice("backend", library, (None, *_LIBRARIES))
+    columns: dict[str, list[Any]] = {name: [] for name in names}
+    for row in rows:
+        for name, value in row.items():
+            columns.setdefault(name, []).append(value)
+    schema = {name: nw.Float64() if name in numbers else nw.String() for name in columns}
+    return nw.from_dict(columns, schema, backend=library or _any_library()).to_native()
+
+
+def _any_library() -> Library:
+    for name in _LIBRARIES[:2]:
+        if importlib.util.find_spec(name) is not None:
+            return name
+    raise MissingExtraError("polars", "datasets")

@@ -1,0 +1,198 @@
+"""Fitted models as plain JSON, and back.
+
+Our own objects are written by the name of their class and their fields, and made again by their constructors,
+from a fixed table. Arrays and classifiers of other packages are put into a list of parts and referred to by
+number. Python writes floats so that they are read back exactly.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+from evenhand.estimators.access import AttributeAccess
+from evenhand.estimators.base import FairClassifier
+from evenhand.estimators.inprocess import FairInprocessor
+from evenhand.estimators.postprocess import FairPostprocessor
+from evenhand.estimators.search import DualAscent, GridSearch, Trial
+from evenhand.exceptions import InputError, UntrustedFileError, reason
+from evenhand.fairness.constraints import ByConstraint, ConstraintName, LinearConstraints
+from evenhand.fairness.groups import POOLED, GroupName, Groups
+from evenhand.fairness.measurement import Measurement
+from evenhand.fairness.notions import NOTIONS, AllOf
+from evenhand.fairness.parameters import Parameters
+from evenhand.fairness.rates import CellRates
+from evenhand.inference.guarantee import GroupTest, Promise
+from evenhand.inputs.fingerprint import Fingerprint
+from evenhand.optimum.rule import Rule
+from evenhand.posteriors.calibration import Bins, Curves, Dirichlet, GroupCalibrator, Isotonic, Sigmoid
+from evenhand.posteriors.learner import Learner
+from evenhand.posteriors.models import (
+    Averaged,
+    Calibrated,
+    GroupThenLabel,
+    Joint,
+    KnownGroup,
+    LabelThenGroup,
+    Reweighted,
+)
+from evenhand.solver.certificate import Certificate
+
+__all__ = ["MODELS", "decode_model", "encode_model"]
+
+MODELS: dict[str, type[FairClassifier]] = {
+    kind.__name__: kind for kind in (FairPostprocessor, FairInprocessor)
+}
+_CLASSES: tuple[type[Any], ...] = (
+    *(Averaged, Calibrated, GroupThenLabel, Joint, KnownGroup, LabelThenGroup, Reweighted, Learner),
+    *(Bins, Curves, Dirichlet, GroupCalibrator, Isotonic, Sigmoid),
+    *NOTIONS,
+    *(AllOf, DualAscent, GridSearch),
+    *(
+        CellRates,
+        Certificate,
+        Fingerprint,
+        GroupName,
+        GroupTest,
+        Groups,
+        Measurement,
+        Promise,
+        ConstraintName,
+    ),
+    *(LinearConstraints, AttributeAccess, Trial),
+)
+_OURS = {kind.__name__: kind for kind in _CLASSES}
+_APART = {"rule_", "_file", "_source"}
+_TIMES: dict[str, Any] = {kind.__name__: kind for kind in (datetime.date, datetime.datetime, datetime.time)}
+
+
+def encode_model(model: FairClassifier) -> tuple[dict[str, Any], list[Any]]:
+    """Write a fitted model as plain values.
+
+    Parameters
+    ----------
+    model : FairPostprocessor or FairInprocessor
+
+    Returns
+    -------
+    content, parts
+        What can be written as JSON, without the rule; and arrays and classifiers.
+    """
+    writer = _Writer()
+    state = {name: writer.encode(value, name) for name, value in vars(model).items() if name not in _APART}
+    return {"model": type(model).__name__, "state": state}, writer.parts
+
+
+def decode_model(content: Any, parts: list[Any], rule: Rule | None) -> FairClassifier:
+    """Make the model that :func:`encode_model` wrote.
+
+    Parameters
+    ----------
+    content : dict
+    parts : list
+    rule : Rule or None
+
+    Returns
+    -------
+    FairPostprocessor or FairInprocessor
+    """
+    try:
+        kind = MODELS[content["model"]]
+        model = kind()
+        if (rule is not None) != (kind is FairPostprocessor):
+            raise UntrustedFileError("the model and its rule do not belong together.")
+        known = set(model.get_params(deep=False))
+        for name, value in content["state"].items():
+            if name not in known and not (name.endswith("_") and not name.startswith("_")):
+                raise UntrustedFileError(f"the model has an attribute {name!r} that it should not have.")
+            model.__dict__[name] = _decode(value, parts)
+        if rule is not None:
+            model.__dict__["rule_"] = rule
+    except UntrustedFileError:
+        raise
+    except Exception as error:
+        raise UntrustedFileError(f"the model is damaged: {reason(error)}") from None
+    return model
+
+
+class _Writer:
+    """Writes values, and collects parts; the same object is the same part."""
+
+    def __init__(self) -> None:
+        self.parts: list[Any] = []
+        self._places: dict[int, int] = {}
+
+    def encode(self, value: Any, where: str) -> Any:  # noqa: PLR0911  (one per kind of value)
+        kind = type(value)
+        if value is None or kind in (bool, int, str) or (kind is float and math.isfinite(value)):
+            return value
+        if kind is float:
+            return {"float": repr(value)}
+        if kind is list or kind is tuple:
+            return {kind.__name__: [self.encode(item, where) for item in value]}
+        if isinstance(value, Mapping) and not isinstance(value, Parameters):
+            return {
+                "dict": [[self.encode(key, where), self.encode(item, where)] for key, item in value.items()]
+            }
+        if value is POOLED:
+            return {"pooled": True}
+        if kind is Rule:
+            return {"rule": value.to_json()}
+        if _TIMES.get(kind.__name__) is kind:
+            return {kind.__name__: value.isoformat()}
+        if _OURS.get(kind.__name__) is kind:
+            return {
+                "object": kind.__name__,
+                "fields": {k: self.encode(v, k) for k, v in _fields(value).items()},
+            }
+        if callable(value) and not hasattr(value, "fit") and not isinstance(value, np.generic | type):
+            function = getattr(value, "__name__", value)
+            raise InputError(
+                f"this model cannot be saved: {where} holds the function {function!r}, and files "
+                "hold no code. Name columns instead."
+            )
+        return {"part": self._part(value)}
+
+    def _part(self, value: Any) -> int:
+        if id(value) not in self._places:
+            self._places[id(value)] = len(self.parts)
+            self.parts.append(value)
+        return self._places[id(value)]
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    if is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in fields(value)}
+    params: dict[str, Any] = value.get_params(deep=False)
+    return params
+
+
+def _decode(value: Any, parts: list[Any]) -> Any:  # noqa: PLR0911
+    if not isinstance(value, dict):
+        return value
+    if "object" in value:
+        kind = _OURS[value["object"]]
+        return kind(**{name: _decode(item, parts) for name, item in value["fields"].items()})
+    [(tag, content)] = value.items()
+    simple = {"list": list, "tuple": tuple}
+    if tag in simple:
+        return simple[tag](_decode(item, parts) for item in content)
+    if tag == "dict":
+        found = {_decode(key, parts): _decode(item, parts) for key, item in content}
+        return (
+            ByConstraint(found) if found and all(isinstance(key, ConstraintName) for key in found) else found
+        )
+    if tag == "part":
+        return parts[content]
+    if tag == "float":
+        return float(content)
+    if tag == "pooled":
+        return POOLED
+    if tag == "rule":
+        return Rule.from_json(content)
+    return _TIMES[tag].fromisoformat(content)

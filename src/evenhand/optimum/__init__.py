@@ -1,0 +1,1 @@
+"""From posteriors and a requirement to the optimal rule, with its certificate."""

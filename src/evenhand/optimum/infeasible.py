@@ -1,0 +1,94 @@
+"""Requirements that no classifier satisfies: which rows are in conflict, and what would work.
+
+Every built-in notion is satisfied by deciding 1 with probability one half for everybody, so only notions of a
+user's own can conflict.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.exceptions import InfeasibleError
+from evenhand.fairness.constraints import LinearConstraints
+from evenhand.fairness.groups import Groups
+from evenhand.fairness.notions import Constraint
+from evenhand.solver.conflict import find_conflict
+from evenhand.solver.oracle import Oracle
+from evenhand.solver.problem import Problem
+
+__all__ = ["refuse_infeasible"]
+
+_BISECTIONS = 16
+_SHOWN = 6
+
+
+def refuse_infeasible(
+    oracle: Oracle,
+    problem: Problem,
+    constraint: Constraint,
+    *,
+    linear: LinearConstraints,
+    masses: NDArray[np.float64],
+    groups: Groups,
+) -> None:
+    """Raise an InfeasibleError if it is proven that no selection meets the bounds.
+
+    Parameters
+    ----------
+    oracle : Oracle
+    problem : Problem
+        The requirement in sums over rows.
+    constraint : Constraint
+    linear : LinearConstraints
+        The same, with names.
+    masses : array, shape (M, 2)
+    groups : Groups
+    """
+    found = find_conflict(oracle, problem, masses.ravel())
+    if not found.proven:
+        return
+    conflict = tuple(name for name, weight in zip(linear.names, found.multipliers, strict=True) if weight)
+    listed = "; ".join(str(name) for name in conflict[:_SHOWN])
+    more = f" and {len(conflict) - _SHOWN} more" if len(conflict) > _SHOWN else ""
+    works = _widened(oracle, constraint, problem, masses, groups)
+    advice = (
+        f"It can be satisfied from {works} on." if works is not None else "No tolerance makes it possible."
+    )
+    raise InfeasibleError(
+        f"no classifier satisfies {constraint}: these cannot hold together: {listed}{more}. {advice}",
+        conflict=conflict,
+        works=works,
+    )
+
+
+def _widened(
+    oracle: Oracle, constraint: Constraint, problem: Problem, masses: NDArray[np.float64], groups: Groups
+) -> Constraint | None:
+    """Widen all tolerances in step, just as far as needed; None if not even the widest will do."""
+
+    def possible(share: float) -> bool:
+        A, lo, hi = _relaxed(constraint, share).linear(masses, groups).in_sums(masses)
+        wider = Problem(problem.gain, A, lo, hi)
+        return find_conflict(oracle, wider, masses.ravel()).possible
+
+    if not possible(1.0):
+        return None
+    low, high = 0.0, 1.0
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if possible(middle) else (middle, high)
+    return _relaxed(constraint, min(1.0, high + 0.5**_BISECTIONS))  # not on the very edge
+
+
+def _relaxed(constraint: Constraint, share: float) -> Constraint:
+    """Move every tolerance the given share of the way to where it asks for nothing."""
+    wider = deepcopy(constraint)
+    for notion in wider.notions:
+        if notion.difference is not None:
+            notion.difference = notion.difference + share * (1 - notion.difference)
+        elif notion.ratio is not None:
+            notion.ratio = notion.ratio * (1 - share)
+    return wider

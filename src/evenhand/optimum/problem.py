@@ -1,0 +1,314 @@
+"""A requirement on rows with posteriors, written as the problem that the solver sees, and its solution."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from evenhand.exceptions import (
+    CertificateError,
+    ConstantScoreWarning,
+    InputError,
+    VacuousConstraintWarning,
+)
+from evenhand.fairness.constraints import ByConstraint, ConstraintName, LinearConstraints
+from evenhand.fairness.groups import Groups
+from evenhand.fairness.measurement import NOBODY
+from evenhand.fairness.notions import Constraint
+from evenhand.fairness.rates import CellRates
+from evenhand.fairness.scores import GroupedScores
+from evenhand.inputs.columns import blocks
+from evenhand.inputs.labels import read_weights
+from evenhand.optimum.infeasible import refuse_infeasible
+from evenhand.optimum.rule import Rule, written_out
+from evenhand.optimum.solution import Solution
+from evenhand.solver.certificate import Certificate, certify
+from evenhand.solver.dense import DenseRows, is_tie, tie_width
+from evenhand.solver.grouped import GroupedRows
+from evenhand.solver.optimize import Optimum, optimize
+from evenhand.solver.oracle import Oracle, Vector
+from evenhand.solver.problem import Problem
+
+__all__ = ["FairnessProblem", "error_prices"]
+
+_SUM_TOLERANCE = 1e-3
+_RATIO_PRECISION = 1e-5
+_TIGHTENINGS = 3
+_NEGLIGIBLE = 1e-12
+"""Mass below which a cell counts as empty: less than one row in a million million."""
+
+
+@dataclass(frozen=True, eq=False)
+class FairnessProblem:
+    """A requirement on given rows, read and written as the problem that the solver sees.
+
+    Attributes
+    ----------
+    posteriors : array, shape (n, M, 2), or GroupedScores
+    constraint : Constraint
+    groups : Groups
+    masses : array, shape (M, 2)
+        As the posteriors have them.
+    linear_constraints : LinearConstraints
+        The requirement written out.
+    unit : float
+        Size of costs, by which those in `program` are divided.
+    oracle, program
+        What the solver sees.
+    """
+
+    posteriors: NDArray[Any] | GroupedScores
+    constraint: Constraint
+    groups: Groups
+    masses: NDArray[np.float64]
+    linear_constraints: LinearConstraints
+    unit: float
+    oracle: Oracle
+    program: Problem
+
+    @classmethod
+    def read(
+        cls,
+        posteriors: NDArray[Any] | GroupedScores,
+        constraint: Constraint,
+        *,
+        cost: ArrayLike = 0.5,
+        sample_weight: Any = None,
+        groups: Groups | None = None,
+    ) -> FairnessProblem:
+        """Validate what :func:`solve` is given."""
+        if not isinstance(constraint, Constraint):
+            raise InputError(f"constraint should be a notion of fairness, but is {constraint!r}.")
+        if not isinstance(groups, Groups | None):
+            raise InputError("groups should be made by Groups.")
+        try:
+            posteriors = posteriors if isinstance(posteriors, GroupedScores) else np.asarray(posteriors)
+        except ValueError:
+            raise InputError(
+                "posteriors should have shape (n, M, 2), but their rows differ in length."
+            ) from None
+        oracle, masses = _read_rows(posteriors, sample_weight)
+        masses = np.where(masses < _NEGLIGIBLE, 0.0, masses)
+        groups = groups if groups is not None else Groups.product({"group": range(len(masses))})
+        if len(groups) != len(masses):
+            raise InputError(f"the posteriors are about {len(masses)} groups, but {len(groups)} were named.")
+        prices = error_prices(cost, len(masses))
+        unit = _unit(prices)
+        linear = constraint.linear(masses, groups)
+        program = _program(linear, masses, prices / unit)
+        return cls(posteriors, constraint, groups, masses, linear, unit, oracle, program)
+
+    def tightened(self, share: float) -> FairnessProblem:
+        """Give the same task with tolerances that are tighter by a share: 0 as they are, 1 exact parity."""
+        return self.under(self.constraint.tightened(share))
+
+    def under(self, constraint: Constraint) -> FairnessProblem:
+        """Give the same task with another requirement."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", VacuousConstraintWarning)
+            linear = constraint.linear(self.masses, self.groups)
+        prices = self.program.gain.reshape(-1, 2) * [-1.0, 1.0]
+        program = _program(linear, self.masses, prices)
+        return replace(self, constraint=constraint, linear_constraints=linear, program=program)
+
+    def solve(self, *, tol: float, start: Solution | None = None) -> Solution:
+        """Find the optimum and prove it.
+
+        Parameters
+        ----------
+        tol : float
+            Largest gap that is accepted.
+        start : Solution, optional
+            To start from.
+
+        Returns
+        -------
+        Solution
+        """
+        linear, program = self.linear_constraints, self.program
+        refuse_infeasible(
+            self.oracle, program, self.constraint, linear=linear, masses=self.masses, groups=self.groups
+        )
+        first = None if start is None else _multipliers(start, linear) / self.unit
+        optimum = optimize(self.oracle, program, tol=tol, start=first)
+        if optimum is None:
+            raise CertificateError(
+                f"no algorithm proved a solution to a gap of {tol:g} on {self.oracle.n_rows:,} rows; try a "
+                "larger tol."
+            )
+        solution = self._solution(optimum)
+        for _ in range(_TIGHTENINGS):
+            feasibility = _needed(self.constraint, solution.rates)
+            if feasibility is None:
+                break
+            optimum = optimize(self.oracle, program, tol=tol, feasibility=feasibility, start=first)
+            if optimum is None:
+                break
+            solution = self._solution(optimum)
+        return solution
+
+    def at(self, multipliers: Vector) -> Solution:
+        """Give the classifier at multipliers that come from elsewhere, with what can be proven of it.
+
+        Where H is 0 the decision is against the positive label.
+        """
+        point = np.asarray(multipliers, dtype=np.float64) / self.unit
+        nothing = np.empty(0, np.intp), np.empty(0)
+        return self._solution(Optimum(point, *certify(self.oracle, self.program, point, *nothing)))
+
+    def _solution(self, optimum: Optimum) -> Solution:
+        rates = CellRates(self.groups, self.masses, _selected(optimum.totals.sums, self.masses))
+        linear = self.linear_constraints
+        multipliers = ByConstraint(zip(linear.names, (self.unit * optimum.multipliers).tolist(), strict=True))
+        table = self.program.direction(optimum.multipliers).reshape(self.masses.shape)
+        rule = _rule(table, self.posteriors, optimum)
+        rule = replace(rule, table=self.unit * table, unit=self.unit, reach=self.unit * rule.reach)
+        proof = optimum.certificate
+        certificate = Certificate(self.unit * proof.objective, self.unit * proof.bound, proof.violation)
+        prices = _shadow_prices(self.constraint, rates, linear, multipliers)
+        return Solution(rule, optimum.totals.selection, multipliers, prices, rates, certificate, linear)
+
+
+def _read_rows(
+    posteriors: NDArray[Any] | GroupedScores, sample_weight: Any
+) -> tuple[Oracle, NDArray[np.float64]]:
+    """Validate the rows; give access to them and the masses of the cells."""
+    if isinstance(posteriors, GroupedScores):
+        weights = _normalised(sample_weight, len(posteriors))
+        grouped = GroupedRows(posteriors.eta, posteriors.codes, posteriors.n_groups, weights)
+        _warn_if_constant(posteriors.eta)
+        return grouped, grouped.masses().reshape(-1, 2)
+    array = posteriors
+    if array.ndim != 3 or array.shape[2] != 2 or 0 in array.shape:
+        raise InputError(f"posteriors should have shape (n, M, 2), but have {array.shape}.")
+    if array.dtype not in (np.float32, np.float64):
+        if array.dtype.kind not in "biuf":
+            raise InputError(f"posteriors should be numbers, but are of type {array.dtype}.")
+        array = array.astype(np.float64)
+    weights = _normalised(sample_weight, len(array))
+    masses = np.zeros(array.shape[1] * 2)
+    bad = 0
+    for where in blocks(len(array)):
+        block = array[where].reshape(-1, masses.size).astype(np.float64, copy=False)
+        fine = np.abs(block @ np.ones(masses.size) - 1.0) <= _SUM_TOLERANCE
+        if not (block.min() >= 0 and fine.all()):
+            bad += len(block) - int(np.count_nonzero(fine & (block >= 0).all(axis=1)))
+        masses += block.sum(axis=0) / len(array) if weights is None else weights[where] @ block
+    if bad:
+        raise InputError(
+            f"posteriors are NaN, negative or do not sum to 1 in {bad:,} of {len(array):,} rows."
+        )
+    _warn_if_constant(array)
+    return DenseRows(array, weights), masses.reshape(-1, 2)
+
+
+def _normalised(sample_weight: Any, n: int) -> Vector | None:
+    weights = read_weights(sample_weight, n)
+    return None if weights is None else weights / weights.sum()
+
+
+def _warn_if_constant(scores: NDArray[Any]) -> None:
+    if len(scores) > 1 and (scores[1:1000] == scores[0]).all() and (scores == scores[0]).all():
+        warnings.warn(
+            "all rows have the same scores, so decisions can only be randomised.",
+            ConstantScoreWarning,
+            stacklevel=5,
+        )
+
+
+def error_prices(cost: ArrayLike, n_groups: int) -> NDArray[np.float64]:
+    """Price of an error in each cell, shape (M, 2): false positive, false negative."""
+    try:
+        prices = np.asarray(cost, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"cost should be numbers, but is {cost!r}.") from None
+    if prices.ndim == 0:
+        if not 0 <= prices <= 1:
+            raise InputError(f"cost should be a number from 0 to 1, but is {cost!r}.")
+        prices = np.array([prices, 1 - prices])
+    if prices.shape not in ((2,), (n_groups, 2)):
+        raise InputError(
+            f"cost should be a number, a pair or of shape {(n_groups, 2)}, but has shape {prices.shape}."
+        )
+    if not np.isfinite(prices).all() or (prices < 0).any():
+        raise InputError("costs should be finite and not negative.")
+    return np.broadcast_to(prices, (n_groups, 2))
+
+
+def _unit(prices: NDArray[np.float64]) -> float:
+    """Size of costs by which to divide them, because the solver's tolerances are for costs of about 1."""
+    largest = float(prices.max())
+    return 1.0 if 0.5 <= largest <= 1.0 or largest == 0.0 else largest
+
+
+def _program(linear: LinearConstraints, masses: NDArray[np.float64], prices: NDArray[np.float64]) -> Problem:
+    """Risk and requirement as functions of the sums s = masses * rates."""
+    A, lo, hi = linear.in_sums(masses)
+    gain = (prices * [-1.0, 1.0]).ravel()
+    return Problem(gain=gain, A=A, lo=lo, hi=hi, constant=float(prices[:, 1] @ masses[:, 1]))
+
+
+def _selected(sums: Vector, masses: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The part of each cell's mass that is selected: all of it where only rounding errors are missing."""
+    selected = sums.reshape(masses.shape)
+    return np.where(selected >= (1 - _NEGLIGIBLE) * masses, masses, selected)
+
+
+def _needed(constraint: Constraint, rates: CellRates) -> float | None:
+    """How exactly bounds must hold for ratios to be right where few are selected; None if they are.
+
+    Breaking a bound by v changes a ratio by v / q, or v / (1 - q).
+    """
+    wrong = [m for m in constraint.measure(rates) if m.measure == "ratio" and m.excess > _RATIO_PRECISION]
+    shares = [share for m in wrong for share in (m.overall, 1 - m.overall) if share > NOBODY]
+    return 0.5 * _RATIO_PRECISION * min(shares) if shares else None
+
+
+def _multipliers(start: Solution, linear: LinearConstraints) -> Vector:
+    values = np.array([start.multipliers.get(name, 0.0) for name in linear.names])
+    return np.where(np.isfinite(values), values, 0.0)
+
+
+def _shadow_prices(
+    constraint: Constraint,
+    rates: CellRates,
+    linear: LinearConstraints,
+    multipliers: Mapping[ConstraintName, float],
+) -> ByConstraint:
+    """-lambda times the slope, in the tolerance, of the row's distance from the bound that holds it.
+
+    A row and its bounds are linear in the tolerance, so that the slope is the difference between tolerances 1
+    and 0.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", VacuousConstraintWarning)
+        one, zero = (constraint.with_tolerance(t).linear(rates.masses, rates.groups) for t in (1.0, 0.0))
+    lam = np.array([multipliers[name] for name in linear.names])
+    value = one.values(rates.rates) - zero.values(rates.rates)
+    held = np.where(lam > 0, one.lo - zero.lo, one.hi - zero.hi)
+    return ByConstraint(zip(linear.names, (-lam * (value - held) + 0.0).tolist(), strict=True))
+
+
+def _rule(table: NDArray[np.float64], posteriors: NDArray[Any] | GroupedScores, optimum: Optimum) -> Rule:
+    """Keep the rows whose selection the sign of H does not tell."""
+    if optimum.steps is not None or optimum.finish is None:
+        return Rule(table, chance=0.0, steps=optimum.steps)
+    index, values = optimum.finish.index, optimum.finish.selection
+    rows = written_out(posteriors, index, len(table))
+    flat = rows.reshape(len(rows), table.size)
+    H = flat @ table.ravel()
+    open_rows = is_tie(H, flat, table.ravel())
+    kept = open_rows | (values != (H > 0))
+    atoms, first = np.unique(rows[kept], axis=0, return_index=True)
+    return Rule(
+        table,
+        atoms=atoms,
+        chances=values[kept][first],
+        chance=float(values[open_rows].mean()) if open_rows.any() else 0.0,
+        reach=1.001 * max(tie_width(table), float(np.abs(H[kept]).max(initial=0.0))),
+    )

@@ -1,0 +1,80 @@
+"""The exact optimum: from posteriors and a requirement to the best classifier that satisfies it."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any
+
+from numpy.typing import ArrayLike, NDArray
+
+from evenhand.exceptions import InputError
+from evenhand.fairness.groups import Groups
+from evenhand.fairness.notions import Constraint
+from evenhand.fairness.scores import GroupedScores
+from evenhand.optimum.problem import FairnessProblem
+from evenhand.optimum.solution import Solution
+
+__all__ = ["solve"]
+
+
+def solve(
+    posteriors: NDArray[Any] | GroupedScores,
+    constraint: Constraint,
+    *,
+    cost: ArrayLike = 0.5,
+    sample_weight: Any = None,
+    tol: float = 1e-6,
+    groups: Groups | None = None,
+    start: Solution | None = None,
+) -> Solution:
+    """Find the classifier of smallest risk that satisfies a fairness requirement, and prove it.
+
+    Parameters
+    ----------
+    posteriors : array, shape (n, M, 2), or GroupedScores
+        P(S=m, Y=y | x) of each row, float32 or float64; or scores of rows whose group is known.
+    constraint : Constraint
+        What must hold.
+    cost : float, pair, or array of shape (M, 2)
+        A number c in [0, 1] prices a false positive at c and a false negative at 1 - c. A pair prices them
+        directly, and an array does so for each group.
+    sample_weight : array, optional
+        How much each row counts, in the risk and in the requirement.
+    tol : float
+        Largest gap that is accepted between the risk attained and the bound, for costs of up to 1; in
+        proportion for others.
+    groups : Groups, optional
+        Names of the M groups. Without it they are one feature with values 0 to M - 1.
+    start : Solution, optional
+        An earlier solution to start from, of the same problem or a similar one.
+
+    Returns
+    -------
+    Solution
+
+    Raises
+    ------
+    InfeasibleError
+        If no classifier satisfies the requirement.
+    CertificateError
+        If no algorithm reached the tolerance.
+
+    Examples
+    --------
+    >>> from evenhand import DemographicParity
+    >>> from evenhand.datasets import GaussianProblem
+    >>> problem = GaussianProblem.random(levels=(2, 2), seed=1)
+    >>> posteriors = problem.posteriors(problem.sample(1000).X)
+    >>> plain = solve(posteriors, DemographicParity(difference=1.0))
+    >>> fair = solve(posteriors, DemographicParity(difference=0.02))
+    >>> bool(plain.certificate.objective < fair.certificate.objective)
+    True
+    >>> bool(fair.certificate.gap < 1e-9 and fair.certificate.violation < 1e-9)
+    True
+    """
+    if not isinstance(tol, Real) or not 0 < tol < 1:
+        raise InputError(f"tol should be between 0 and 1, but is {tol!r}.")
+    if not isinstance(start, Solution | None):
+        raise InputError("start should be an earlier Solution.")
+    task = FairnessProblem.read(posteriors, constraint, cost=cost, sample_weight=sample_weight, groups=groups)
+    return task.solve(tol=tol, start=start)

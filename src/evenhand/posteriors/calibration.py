@@ -1,0 +1,307 @@
+"""Calibration of class probabilities: by all classes together, or one curve per class, scaled to sum to 1."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logit, softmax
+from sklearn.isotonic import IsotonicRegression
+from sklearn.linear_model import LogisticRegression
+
+from evenhand.posteriors.multinomial import Regression, fit
+
+__all__ = [
+    "Calibration",
+    "Calibrator",
+    "Curves",
+    "Dirichlet",
+    "GroupCalibrator",
+    "fit_calibrator",
+    "fit_group_calibrator",
+]
+
+Calibration = Literal["dirichlet", "sigmoid", "isotonic", "binning"]
+Floats = NDArray[np.float64]
+
+_BINS = 40
+_PRIOR = 1.0
+_SHARED = 20.0
+_TINY = 1e-12
+_SHRINK = 100.0
+_SLACK = 1e-3
+_LEAST = 1e-6
+_MOST_CLASSES = 16
+_LEAST_SHARE = 1e-30  # of all weights: less cannot be told from zero
+_LEAST_RIDGE = 1e-10  # less would drown in rounding, where many rows or large weights make the ridge small
+
+
+@dataclass(frozen=True, eq=False)
+class Sigmoid:
+    """1 / (1 + exp(-(slope * logit(p) + intercept)))."""
+
+    model: Any
+
+    def __call__(self, p: Floats) -> Floats:
+        return np.asarray(self.model.predict_proba(_logits(p))[:, 1])
+
+
+@dataclass(frozen=True, eq=False)
+class Isotonic:
+    """A monotone curve."""
+
+    model: Any
+
+    def __call__(self, p: Floats) -> Floats:
+        return np.asarray(self.model.predict(p))
+
+
+@dataclass(frozen=True, eq=False)
+class Bins:
+    """A value for each range of p."""
+
+    edges: Floats
+    values: Floats
+
+    def __call__(self, p: Floats) -> Floats:
+        return np.asarray(self.values[np.searchsorted(self.edges, p, side="right")])
+
+
+class Calibrator(Protocol):
+    """Corrects probability vectors, shape (n, classes), of rows that sum to 1."""
+
+    def __call__(self, p: Floats) -> Floats:
+        """Give calibrated probabilities."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Dirichlet:
+    """The softmax of (1 + slope) log p_k + sum over features of B[j, k] z_j + c_k.
+
+    The features z are the logarithms of all classes, centred and scaled. So how probable a class is may be
+    corrected by how probable the others are: a group among the positives, say, by the score of the label.
+    Classes that no row was of are left as they are; `seen` tells the others.
+    """
+
+    seen: NDArray[np.bool_]
+    slope: float
+    B: Floats
+    center: Floats
+    scale: Floats
+
+    def __call__(self, p: Floats) -> Floats:
+        """Give calibrated probabilities, shape (n, classes)."""
+        logs = _logs(p)
+        z = (_features(logs) - self.center) / self.scale
+        rest = 1 - p[:, ~self.seen].sum(axis=1, keepdims=True)
+        new = p.copy()
+        new[:, self.seen] = rest * softmax(
+            (1 + self.slope) * logs[:, self.seen] + z @ self.B[:-1] + self.B[-1], axis=1
+        )
+        return new
+
+
+@dataclass(frozen=True, eq=False)
+class Curves:
+    """A curve for each class of a probability vector.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> p = np.repeat([[0.8, 0.2], [0.4, 0.6]], 50, axis=0)
+    >>> target = np.array([0] * 40 + [1] * 10 + [0] * 10 + [1] * 40)
+    >>> fit_calibrator("isotonic", p, target)(p[[0, 50]]).round(2)
+    array([[0.8, 0.2],
+           [0.2, 0.8]])
+    """
+
+    curves: tuple[Callable[[Floats], Floats] | None, ...]
+
+    def __call__(self, p: Floats) -> Floats:
+        """Give calibrated probabilities, shape (n, classes), of rows that sum to 1."""
+        if len(self.curves) == 2:  # the two curves would be one another's mirror image
+            second = p[:, 1] if self.curves[1] is None else self.curves[1](p[:, 1])
+            return np.column_stack([1 - second, second])
+        new = np.column_stack([p[:, k] if f is None else f(p[:, k]) for k, f in enumerate(self.curves)])
+        total = new.sum(axis=1, keepdims=True)
+        return np.where(total > _TINY, new / np.maximum(total, _TINY), p)
+
+
+def fit_calibrator(
+    how: Calibration, p: Floats, target: NDArray[Any], weights: Floats | None = None
+) -> Calibrator:
+    """Fit a correction to rows that the probabilities were not learned from.
+
+    Parameters
+    ----------
+    how : {"dirichlet", "sigmoid", "isotonic", "binning"}
+        All classes together, linear in the logarithms of their probabilities and shrunk to no change; or a
+        curve for each class: logistic in the log-odds; monotone; or the mean of each of 40 bins of equal
+        count, to which one row at the mean probability of the bin is added.
+    p : array, shape (n, classes)
+    target : array of int, shape (n,)
+        The class of each row.
+    weights : array, optional
+
+    Returns
+    -------
+    Calibrator
+    """
+    w = _counts(weights, len(p))
+    if how == "dirichlet":
+        if p.shape[1] > 2:
+            return _dirichlet(p, target, w)
+        how = "sigmoid"  # of two classes, the log-odds are all there is
+    curves: list[Callable[[Floats], Floats] | None] = []
+    for k in range(p.shape[1]):
+        hit = (target == k).astype(np.float64)
+        share = w @ hit
+        curves.append(_CURVES[how](p[:, k], hit, w) if 0 < share < w.sum() and np.ptp(p[:, k]) > 0 else None)
+    return Curves(tuple(curves))
+
+
+@dataclass(frozen=True, eq=False)
+class GroupCalibrator:
+    """A curve for everybody, then one for each known group."""
+
+    overall: Calibrator
+    groups: tuple[Calibrator, ...]
+
+    def __call__(self, p: Floats, codes: NDArray[Any]) -> Floats:
+        """Give calibrated P(Y | x, s), shape (n, 2); by the first curve alone where the code is -1."""
+        new = self.overall(p)
+        for m, curve in enumerate(self.groups):
+            own = np.flatnonzero(codes == m)
+            if len(own):
+                new[own] = curve(new[own])
+        return new
+
+
+def fit_group_calibrator(
+    how: Calibration,
+    p: Floats,
+    positive: NDArray[Any],
+    weights: Floats | None,
+    *,
+    codes: NDArray[Any],
+    M: int,
+) -> GroupCalibrator:
+    """Fit a curve to all rows, then one to each group; rates within a group hang on the latter.
+
+    To the rows of a group are added 20 on which the curve for everybody is right, so that few rows change it
+    little.
+
+    Parameters
+    ----------
+    how : {"dirichlet", "sigmoid", "isotonic", "binning"}
+        The first two are the same here.
+    p : array, shape (n, 2)
+        P(Y | x, s).
+    positive : array, shape (n,)
+    weights : array or None
+    codes : array of int, shape (n,)
+        The group of each row.
+    M : int
+        The number of groups.
+
+    Returns
+    -------
+    GroupCalibrator
+    """
+    overall = fit_calibrator(how, p, positive, weights)
+    shared, w, curves = overall(p), _counts(weights, len(p)), []
+    for m in range(M):
+        own = np.flatnonzero(codes == m)
+        rows = shared[own]
+        prior = _SHARED * rows * (w[own] / max(w[own].sum(), _TINY))[:, None]
+        curves.append(
+            fit_calibrator(
+                how,
+                np.concatenate([rows] * 3),
+                np.concatenate([positive[own], np.zeros(len(own)), np.ones(len(own))]),
+                np.concatenate([w[own], prior[:, 0], prior[:, 1]]),
+            )
+            if len(own)
+            else Curves((None, None))
+        )
+    return GroupCalibrator(overall, tuple(curves))
+
+
+def _counts(weights: Floats | None, n: int) -> Floats:
+    """Weights as numbers of rows, at least one on average: so that penalties and priors are small."""
+    if weights is None:
+        return np.ones(n)
+    return np.asarray(weights * max(1.0, np.count_nonzero(weights) / weights.sum()))
+
+
+def _dirichlet(p: Floats, target: NDArray[Any], w: Floats) -> Dirichlet:
+    """Minimise the logarithmic loss over all rows, with a ridge, of which intercepts have hardly any."""
+    total = w.sum()
+    w = w / total
+    counted = w > _LEAST_SHARE
+    if not counted.all():
+        p, target, w = p[counted], target[counted], w[counted]
+    logs = _logs(p)
+    seen = np.bincount(target, minlength=p.shape[1]) > 0
+    features = _features(logs)
+    center = w @ features
+    scale = np.sqrt(w @ (features - center) ** 2)
+    scale = np.where(scale > 0, scale, 1.0)
+    F, K = features.shape[1], int(seen.sum())
+    ridge = np.concatenate([[1.0], np.full(F * K, _SHRINK), np.full(K, _SLACK)]) / total
+    found = fit(
+        Regression(
+            logs if seen.all() else logs[:, seen],
+            features,
+            center,
+            scale,
+            (np.cumsum(seen) - 1)[target],
+            w,
+            np.maximum(ridge, _LEAST_RIDGE),
+        )
+    )
+    return Dirichlet(seen, float(found[0]), found[1:].reshape(F + 1, K), center, scale)
+
+
+def _logs(p: Floats) -> Floats:
+    return np.log(np.clip(p, _LEAST, 1.0))
+
+
+def _features(logs: Floats) -> Floats:
+    """The logarithms; of more than 16 cells (m, y), only the label's log-odds."""
+    if logs.shape[1] <= _MOST_CLASSES:
+        return logs
+    p = np.exp(logs).reshape(len(logs), -1, 2).sum(axis=1)
+    return np.asarray(np.log(p[:, [1]] / p[:, [0]]))
+
+
+def _sigmoid(p: Floats, hit: Floats, w: Floats) -> Sigmoid:
+    return Sigmoid(LogisticRegression(C=1e6).fit(_logits(p), hit, sample_weight=w))
+
+
+def _isotonic(p: Floats, hit: Floats, w: Floats) -> Isotonic:
+    model = IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip")
+    return Isotonic(model.fit(p, hit, sample_weight=w))
+
+
+def _binning(p: Floats, hit: Floats, w: Floats) -> Bins:
+    edges = np.unique(np.quantile(p, np.linspace(0, 1, _BINS + 1)[1:-1]))
+    bins = np.searchsorted(edges, p, side="right")
+    count, hits, sums = (np.bincount(bins, weights=v, minlength=len(edges) + 1) for v in (w, w * hit, w * p))
+    middle = np.divide(sums, count, out=np.append(edges, edges[-1]), where=count > 0)
+    return Bins(edges, (hits + _PRIOR * middle) / (count + _PRIOR))
+
+
+def _logits(p: Floats) -> Floats:
+    return np.asarray(logit(np.clip(p, _TINY, 1 - _TINY))).reshape(-1, 1)
+
+
+_CURVES: dict[str, Callable[[Floats, Floats, Floats], Callable[[Floats], Floats]]] = {
+    "sigmoid": _sigmoid,
+    "isotonic": _isotonic,
+    "binning": _binning,
+}

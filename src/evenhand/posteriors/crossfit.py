@@ -1,0 +1,201 @@
+"""Posteriors of rows that their model was not learned from, and the model for new rows."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import KFold, StratifiedKFold, check_cv
+from sklearn.utils.parallel import Parallel, delayed
+
+from evenhand.display.progress import track
+from evenhand.exceptions import InputError
+from evenhand.posteriors.calibration import (
+    Calibration,
+    Calibrator,
+    GroupCalibrator,
+    fit_calibrator,
+    fit_group_calibrator,
+)
+from evenhand.posteriors.learner import is_frozen
+from evenhand.posteriors.models import (
+    Calibrated,
+    Examples,
+    PosteriorModel,
+    PosteriorSpec,
+    averaged,
+    calibrated,
+)
+
+__all__ = ["Estimated", "cross_fit"]
+
+Floats = NDArray[np.float64]
+Split = tuple[NDArray[np.intp], NDArray[np.intp]]
+
+
+@dataclass(frozen=True, eq=False)
+class Estimated:
+    """Posteriors of the rows to solve on.
+
+    Attributes
+    ----------
+    rows : array of int
+        Which of the examples they are.
+    cells : array, shape (k, M, 2) or (k, 1, 2)
+        Their posteriors, by models that did not see them.
+    model : PosteriorModel
+        For new rows.
+    final : array
+        Of the same rows, by that model.
+    plain : array
+        The posteriors before calibration.
+    fits : int
+        How many classifiers were fitted.
+    """
+
+    rows: NDArray[np.intp]
+    cells: Floats
+    model: PosteriorModel
+    final: Floats
+    plain: Floats
+    fits: int
+
+
+def cross_fit(
+    recipe: PosteriorSpec,
+    examples: Examples,
+    *,
+    cv: Any = 5,
+    holdout: float | None = None,
+    average: bool = False,
+    calibration: Calibration | None = None,
+    seed: int = 0,
+    n_jobs: int | None = None,
+    verbose: bool = False,
+) -> Estimated:
+    """Learn posteriors so that no row is judged by a model that has seen it.
+
+    Parameters
+    ----------
+    recipe : PosteriorSpec
+    examples : Examples
+    cv : int, splitter or iterable of splits
+        Folds; each row's posterior comes from the models of the folds that left it out.
+    holdout : float in (0, 1), optional
+        Instead of folds: this share of the rows is set aside, and only they are solved on.
+    average : bool
+        Whether the model for new rows is the mean of the folds' models, or one that is fitted to all rows.
+    calibration : {"dirichlet", "sigmoid", "isotonic", "binning"}, optional
+        Correct the posteriors, by what the rows that are solved on tell.
+    seed : int
+    n_jobs : int, optional
+        Folds fitted at the same time.
+    verbose : bool
+        Whether to show progress.
+
+    Returns
+    -------
+    Estimated
+    """
+    if is_frozen(recipe.label) and (recipe.form in ("known", "joint") or is_frozen(recipe.group)):
+        model = recipe.fit(examples)
+        cells = model.cells(examples.X, examples.allowed)
+        found = Estimated(np.arange(len(examples)), cells, model, final=cells, plain=cells, fits=0)
+    elif holdout is not None:
+        found = _held_out(recipe, examples, holdout, seed)
+    else:
+        splits = _splits(cv, examples, seed)
+        found = _folds(recipe, examples, splits, average=average, n_jobs=n_jobs, verbose=verbose)
+    if calibration is None:
+        return found
+    used = replace(examples, X=None).take(found.rows)
+    p = found.cells.reshape(len(used), -1)
+    curves: Calibrator | GroupCalibrator
+    if recipe.form == "known":
+        positive, codes, M = used.positive.astype(np.intp), used.codes, used.n_groups
+        curves = fit_group_calibrator(calibration, p, positive, used.weights, codes=codes, M=M)
+    else:
+        curves = fit_calibrator(calibration, p, used.cells, used.weights)
+    return replace(
+        found,
+        cells=calibrated(curves, found.cells, used.allowed),
+        final=calibrated(curves, found.final, used.allowed),
+        model=Calibrated(found.model, curves),
+    )
+
+
+def _held_out(recipe: PosteriorSpec, examples: Examples, share: float, seed: int) -> Estimated:
+    if not isinstance(share, Real) or not 0 < share < 1:
+        raise InputError(f"holdout should be a share between 0 and 1, but is {share!r}.")
+    first, second = examples.split(share, seed)
+    model = recipe.fit(examples.take(first))
+    part = examples.take(second)
+    cells = model.cells(part.X, part.allowed)
+    return Estimated(second, cells, model, final=cells, plain=cells, fits=recipe.fits)
+
+
+def _folds(
+    recipe: PosteriorSpec,
+    examples: Examples,
+    splits: list[Split],
+    *,
+    average: bool,
+    n_jobs: int | None,
+    verbose: bool,
+) -> Estimated:
+    def tasks() -> Iterator[Any]:
+        for train, test in splits:
+            yield delayed(_fold)(recipe, examples, train, test)
+        if not average:
+            yield delayed(_fold)(recipe, examples, None, None)
+
+    results = Parallel(n_jobs=n_jobs, return_as="generator")(tasks())
+    total = len(splits) + (not average)
+    done = list(track(results, what="fitting posteriors", total=total, verbose=verbose))
+    sums = np.zeros((len(examples), *done[0][1].shape[1:]))
+    times = np.zeros(len(examples))
+    for (_, cells), (_, test) in zip(done, splits, strict=False):
+        sums[test] += cells
+        times[test] += 1
+    rows = np.flatnonzero(times)
+    model = averaged(model for model, _ in done) if average else done[-1][0]
+    cells, part = sums[rows] / times[rows, None, None], examples.take(rows)
+    final = model.cells(part.X, part.allowed)
+    return Estimated(rows, cells, model, final=final, plain=cells, fits=total * recipe.fits)
+
+
+def _fold(
+    recipe: PosteriorSpec, examples: Examples, train: NDArray[np.intp] | None, test: NDArray[np.intp] | None
+) -> tuple[PosteriorModel, Floats | None]:
+    if train is None or test is None:
+        return recipe.fit(examples), None
+    model = recipe.fit(examples.take(train))
+    part = examples.take(test)
+    return model, model.cells(part.X, part.allowed)
+
+
+def _splits(cv: Any, examples: Examples, seed: int) -> list[Split]:
+    """Folds with every cell spread over them as evenly as it can be."""
+    if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
+        largest = int(np.bincount(examples.cells).max())
+        if cv < 2 or len(examples) < 2:
+            raise InputError(f"cv should be at least 2 and at most the number of rows, but is {cv}.")
+        if largest >= 2:
+            cv = StratifiedKFold(min(int(cv), largest), shuffle=True, random_state=seed)
+        else:
+            cv = KFold(min(int(cv), len(examples)), shuffle=True, random_state=seed)
+    try:
+        splitter = check_cv(cv, examples.cells, classifier=True)
+        with warnings.catch_warnings():  # cells with fewer rows than folds are expected
+            warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
+            splits = list(splitter.split(np.zeros(len(examples)), examples.cells))
+    except (TypeError, ValueError) as error:
+        raise InputError(f"cv={cv!r} does not split the rows: {error}") from error
+    if not splits or any(not len(train) or not len(test) for train, test in splits):
+        raise InputError(f"cv={cv!r} gives folds without rows.")
+    return [(np.asarray(train), np.asarray(test)) for train, test in splits]

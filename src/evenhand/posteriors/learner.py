@@ -1,0 +1,212 @@
+"""One probabilistic classifier inside a posterior model, for which small and empty classes do no harm."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import has_fit_parameter
+
+from evenhand.exceptions import InputError
+from evenhand.inputs.columns import level_order
+from evenhand.inputs.features import take_rows
+
+__all__ = ["Learner", "check_learner", "check_model", "fit_learner", "is_frozen"]
+
+
+@dataclass(frozen=True, eq=False)
+class Learner:
+    """A fitted classifier whose probabilities are laid out by class number.
+
+    Attributes
+    ----------
+    model : classifier or None
+        None where only one class was there to learn from.
+    places : array of int
+        The class number of each column of the model's probabilities.
+    n_classes : int
+    """
+
+    model: Any
+    places: NDArray[np.intp]
+    n_classes: int
+
+    def proba(self, X: Any) -> NDArray[np.float64]:
+        """Give P(class | x), shape (n, n_classes); a class that was never seen has probability 0."""
+        n = X.shape[0]
+        out = np.zeros((n, self.n_classes))
+        if self.model is None:
+            out[:, self.places] = 1.0
+            return out
+        found = np.asarray(self.model.predict_proba(X), dtype=np.float64)
+        if found.shape != (n, len(self.places)):
+            raise InputError(
+                f"predict_proba of {_name(self.model)} has shape {found.shape}, not {(n, len(self.places))}."
+            )
+        out[:, self.places] = found
+        with np.errstate(invalid="ignore"):  # of inf - inf
+            total = out.sum(axis=1)
+        bad = int(np.count_nonzero(~((out >= 0).all(axis=1) & (np.abs(total - 1) <= 1e-3))))
+        if bad:
+            raise InputError(
+                f"probabilities of {_name(self.model)} are NaN, outside [0, 1] or do not sum to 1 in {bad:,} "
+                f"of {n:,} rows."
+            )
+        return out
+
+    def choose(self, X: Any) -> NDArray[np.intp]:
+        """Give the class number that the classifier itself predicts for each row."""
+        if self.model is None:
+            return np.full(X.shape[0], self.places[0])
+        return self.places[np.asarray(self.model.predict(X), dtype=np.intp)]
+
+    def score(self, X: Any) -> NDArray[np.float64]:
+        """Give a score that is positive where the second of two classes is predicted."""
+        if self.model is None:
+            return np.full(X.shape[0], 2.0 * self.places[0] - 1.0)
+        if hasattr(self.model, "decision_function"):
+            return np.asarray(self.model.decision_function(X), dtype=np.float64)
+        if hasattr(self.model, "predict_proba"):
+            return self.proba(X)[:, 1] - 0.5
+        return self.choose(X).astype(np.float64) - 0.5
+
+
+def is_frozen(estimator: Any) -> bool:
+    """Say whether an estimator is already fitted and stays as it is."""
+    return isinstance(estimator, FrozenEstimator)
+
+
+def check_model(estimator: Any, *, role: str) -> None:
+    """Refuse what is no estimator at all."""
+    if isinstance(estimator, type) or not hasattr(estimator, "fit"):
+        raise InputError(f"{role} should be a scikit-learn classifier, but is {estimator!r}.")
+    inner = estimator.estimator if is_frozen(estimator) else estimator
+    if not hasattr(inner, "__sklearn_tags__"):
+        raise InputError(
+            f"{role} is of the class {type(inner).__name__}, which is no scikit-learn classifier: derive it "
+            "from sklearn.base.ClassifierMixin and sklearn.base.BaseEstimator."
+        )
+
+
+def check_learner(
+    estimator: Any, *, weighted: bool, role: str, balanced: bool = False, probabilities: bool = True
+) -> None:
+    """Refuse, before any work, what cannot serve as a probabilistic classifier.
+
+    Parameters
+    ----------
+    estimator : object
+    weighted : bool
+        Whether it will be fitted with sample weights.
+    role : str
+        The name of the parameter, for messages.
+    balanced : bool
+        Whether the weights are those that balance small groups.
+    probabilities : bool
+        Whether it has to give probabilities.
+    """
+    check_model(estimator, role=role)
+    if probabilities and not hasattr(estimator, "predict_proba"):
+        raise InputError(
+            f"{role} {_name(estimator)} has no predict_proba, and probabilities are needed. Wrap it in "
+            "sklearn.calibration.CalibratedClassifierCV, or choose another classifier."
+        )
+    if weighted and not is_frozen(estimator) and not _takes_weights(estimator):
+        other = "set weights='constraint' to count weights in the requirement only."
+        if balanced:
+            other = "set balance='upsample'."
+        elif not probabilities:
+            other = "use FairPostprocessor, which trains without them."
+        raise InputError(
+            f"{role} {_name(estimator)} does not take sample_weight in fit. Choose another classifier, "
+            f"or {other}"
+        )
+
+
+def fit_learner(
+    estimator: Any,
+    X: Any,
+    target: NDArray[np.intp],
+    *,
+    n_classes: int,
+    weights: NDArray[np.float64] | None = None,
+    names: NDArray[Any] | None = None,
+) -> Learner:
+    """Fit a copy of a classifier to class numbers.
+
+    Parameters
+    ----------
+    estimator : classifier
+        A frozen one is used as it is.
+    X : table or matrix
+    target : array of int
+        The class of each row, from 0 to ``n_classes - 1``; not all need to occur.
+    n_classes : int
+    weights : array, optional
+    names : array, optional
+        What a frozen classifier may call the classes, in the order of their numbers.
+
+    Returns
+    -------
+    Learner
+    """
+    if is_frozen(estimator):
+        return Learner(estimator, _frozen_places(estimator, n_classes, names), n_classes)
+    if weights is not None and weights.any() and not weights.all():  # weight 0: no example of its class
+        counted = np.flatnonzero(weights)
+        X, target, weights = take_rows(X, counted), target[counted], weights[counted]
+    present, codes = np.unique(target, return_inverse=True)
+    if len(present) == 1:
+        return Learner(None, present, n_classes)
+    model = clone(estimator)
+    with config_context(enable_metadata_routing=False):  # what reaches inner models is settled here
+        model.fit(X, codes, **({} if weights is None else _weight_argument(model, weights)))
+    own = np.asarray(model.classes_)
+    if own.dtype.kind not in "biuf" or not np.isin(own, np.arange(len(present))).all():
+        raise InputError(
+            f"{_name(model)} was fitted to numbers and has the classes {own.tolist()}, so that a part of it "
+            "seems to be frozen. Fit all of it elsewhere and pass FrozenEstimator(...) of the whole."
+        )
+    return Learner(model, present[own.astype(np.intp)], n_classes)
+
+
+def _frozen_places(estimator: Any, n_classes: int, names: NDArray[Any] | None) -> NDArray[np.intp]:
+    own = np.asarray(getattr(estimator, "classes_", range(n_classes))).tolist()
+    numbers = list(range(n_classes))
+    expected = numbers if names is None else np.asarray(names, dtype=object).tolist()
+    candidates = [expected]
+    if names is not None and level_order(expected) == numbers:  # otherwise 1 may be either label
+        candidates.append(numbers)
+    for known in candidates:
+        if len(own) == len(known) and all(name in known for name in own):
+            return np.array([known.index(name) for name in own], dtype=np.intp)
+    raise InputError(
+        f"the frozen {_name(estimator)} has the classes {own}, where {expected} were expected."
+        + (
+            ""
+            if names is not None
+            else " These are the numbers of groups, or 2 m + y of cells; "
+            "with posterior='label_then_group' it may be a model of the label."
+        )
+    )
+
+
+def _name(estimator: Any) -> str:
+    return type(estimator.estimator if is_frozen(estimator) else estimator).__name__
+
+
+def _takes_weights(estimator: Any) -> bool:
+    last = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
+    return bool(has_fit_parameter(last, "sample_weight"))
+
+
+def _weight_argument(model: Any, weights: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+    """Write the weights as the keyword that reaches the classifier, also inside a pipeline."""
+    name = f"{model.steps[-1][0]}__sample_weight" if isinstance(model, Pipeline) else "sample_weight"
+    return {name: weights}

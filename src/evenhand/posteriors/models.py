@@ -1,0 +1,323 @@
+"""P(S, Y | X): how probable each group and label is for a person, learned from examples.
+
+Three ways to put it together from probabilistic classifiers, and one for a known group:
+
+* joint:             one model of the cell (S, Y)
+* group_then_label:  P(S | x) P(Y | x, s)
+* label_then_group:  P(Y | x) P(S | x, y), with a model of the group for each label
+* known group:       P(Y | x, s) alone
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import train_test_split
+
+from evenhand.exceptions import InputError
+from evenhand.inputs.features import join_columns, take_rows
+from evenhand.posteriors.calibration import Calibrator, GroupCalibrator
+from evenhand.posteriors.learner import Learner, fit_learner, is_frozen
+
+__all__ = ["Balance", "Examples", "Form", "PosteriorModel", "PosteriorSpec", "averaged", "calibrated"]
+
+Form = Literal["joint", "group_then_label", "label_then_group"]
+Balance = Literal["weight", "upsample"]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Examples:
+    """Rows to learn from, as the models see them.
+
+    Attributes
+    ----------
+    X : table or matrix
+        Without what may not be used, with what is known of the group.
+    codes, positive : array
+        Group and label of each row.
+    n_groups : int
+    allowed : array of bool, shape (n, M), or None
+        Groups that what is known of each row leaves possible.
+    weights : array or None
+    """
+
+    X: Any
+    codes: NDArray[np.intp]
+    positive: NDArray[np.bool_]
+    n_groups: int
+    allowed: NDArray[np.bool_] | None = None
+    weights: Floats | None = None
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @property
+    def cells(self) -> NDArray[np.intp]:
+        """2 m + y of each row."""
+        return 2 * self.codes + self.positive
+
+    def split(self, share: float, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Divide the rows in two, the second a share of them, with every cell on both sides if it can be.
+
+        Both sides have the same shares of labels in every group, so that neither shows the sampling error of
+        the other: no test and no interval on the second side is valid for what was learned from the first.
+        """
+        cells = self.cells
+        counts = np.bincount(cells, minlength=2 * self.n_groups)
+        strata = np.where(counts[cells] > 1, cells, counts.argmax())  # lone rows go with the largest
+        try:
+            first, second = train_test_split(
+                np.arange(len(self)), test_size=share, random_state=seed, stratify=strata
+            )
+        except ValueError:  # too few rows for that
+            return self.sample(share, seed)
+        return np.sort(first), np.sort(second)
+
+    def sample(self, share: float, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Divide the rows in two, the second a simple random sample of a share of them.
+
+        The draw depends on nothing but the seed and the number of rows. So if rows are independent, those of
+        the second side are independent of those of the first, and what was learned from these can be tested.
+        """
+        try:
+            first, second = train_test_split(np.arange(len(self)), test_size=share, random_state=seed)
+        except ValueError:
+            raise InputError(f"a share of {share:g} of {len(self):,} rows leaves none on one side.") from None
+        return np.sort(first), np.sort(second)
+
+    def take(self, rows: NDArray[np.intp]) -> Examples:
+        """Give some of the rows."""
+        return Examples(
+            None if self.X is None else take_rows(self.X, rows),
+            self.codes[rows],
+            self.positive[rows],
+            self.n_groups,
+            None if self.allowed is None else self.allowed[rows],
+            None if self.weights is None else self.weights[rows],
+        )
+
+
+class PosteriorModel(Protocol):
+    """Fitted: gives the posterior of every cell."""
+
+    def cells(self, X: Any, allowed: NDArray[np.bool_] | None) -> Floats:
+        """P(S=m, Y=y | x), shape (n, M, 2); or P(Y=y | x), shape (n, 1, 2), where the group is known."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Joint:
+    """One model of all cells."""
+
+    model: Learner
+
+    def cells(self, X: Any, allowed: NDArray[np.bool_] | None) -> Floats:
+        p = self.model.proba(X).reshape(X.shape[0], -1, 2)
+        return p if allowed is None else _within(p, allowed[:, :, None])
+
+
+@dataclass(frozen=True, eq=False)
+class GroupThenLabel:
+    """P(S | x) P(Y | x, s)."""
+
+    group: Learner
+    label: Learner
+
+    def cells(self, X: Any, allowed: NDArray[np.bool_] | None) -> Floats:
+        groups = _within(self.group.proba(X), allowed)
+        p = np.empty((*groups.shape, 2))
+        for m in range(groups.shape[1]):
+            p[:, m] = self.label.proba(_with_group(X, np.full(len(groups), m), groups.shape[1]))
+        return p * groups[:, :, None]
+
+
+@dataclass(frozen=True, eq=False)
+class LabelThenGroup:
+    """P(Y | x) P(S | x, y)."""
+
+    label: Learner
+    groups: tuple[Learner, Learner]
+
+    def cells(self, X: Any, allowed: NDArray[np.bool_] | None) -> Floats:
+        labels = self.label.proba(X)
+        p = np.stack([labels[:, [y]] * self.groups[y].proba(X) for y in (0, 1)], axis=2)
+        # Label and group together, because what is known of the group also tells of the label.
+        return p if allowed is None else _within(p, allowed[:, :, None])
+
+
+@dataclass(frozen=True, eq=False)
+class KnownGroup:
+    """P(Y | x, s); X tells the group."""
+
+    label: Learner
+
+    def cells(self, X: Any, allowed: NDArray[np.bool_] | None) -> Floats:  # noqa: ARG002
+        return self.label.proba(X)[:, None, :]
+
+
+@dataclass(frozen=True, eq=False)
+class Averaged:
+    """The mean of several models."""
+
+    models: tuple[PosteriorModel, ...]
+
+    def cells(self, X: Any, allowed: NDArray[np.bool_] | None) -> Floats:
+        total = self.models[0].cells(X, allowed)
+        for model in self.models[1:]:
+            total = total + model.cells(X, allowed)
+        return total / len(self.models)
+
+
+@dataclass(frozen=True, eq=False)
+class Calibrated:
+    """A model whose probabilities are corrected by curves."""
+
+    model: PosteriorModel
+    calibrator: Calibrator | GroupCalibrator
+
+    def cells(self, X: Any, allowed: NDArray[np.bool_] | None) -> Floats:
+        return calibrated(self.calibrator, self.model.cells(X, allowed), allowed)
+
+
+def _known_codes(allowed: NDArray[np.bool_] | None, n: int) -> NDArray[np.intp]:
+    """Give the one group that is possible; -1 where there are several."""
+    if allowed is None:
+        return np.full(n, -1, np.intp)
+    return np.where(allowed.sum(axis=1) == 1, allowed.argmax(axis=1), -1)
+
+
+def averaged(models: Iterable[PosteriorModel]) -> PosteriorModel:
+    """Give the mean of several models."""
+    return Averaged(tuple(models))
+
+
+def calibrated(
+    calibrator: Calibrator | GroupCalibrator, p: Floats, allowed: NDArray[np.bool_] | None
+) -> Floats:
+    """Correct the posteriors of the cells by curves; what is impossible stays so."""
+    if isinstance(calibrator, GroupCalibrator):
+        return calibrator(p[:, 0], _known_codes(allowed, len(p)))[:, None]
+    new = calibrator(p.reshape(len(p), -1)).reshape(p.shape)
+    return new if allowed is None else _within(new, allowed[:, :, None])
+
+
+@dataclass(frozen=True, eq=False)
+class PosteriorSpec:
+    """How to learn posteriors.
+
+    Attributes
+    ----------
+    form : {"joint", "group_then_label", "label_then_group", "known"}
+    label, group : classifier
+        `label` is the model of the label, or of the cells under "joint".
+    balance : {"weight", "upsample"} or None
+        What to do for small classes of the group model.
+    names : array or None
+        The label's two values, which a frozen classifier may know it by.
+    seed : int
+        For the rows that up-sampling draws.
+    """
+
+    form: Form | Literal["known"]
+    label: Any
+    group: Any
+    balance: Balance | None = None
+    names: NDArray[Any] | None = None
+    seed: int = 0
+
+    @property
+    def fits(self) -> int:
+        """How many classifiers are fitted each time."""
+        groups = {"group_then_label": 1, "label_then_group": 2}.get(self.form, 0)
+        return (not is_frozen(self.label)) + (0 if is_frozen(self.group) else groups)
+
+    def fit(self, rows: Examples) -> PosteriorModel:
+        """Learn the posteriors from examples."""
+        if self.form == "known":
+            return KnownGroup(self._label(rows.X, rows))
+        if self.form == "joint":
+            return Joint(self._group(self.label, rows, rows.cells, 2 * rows.n_groups))
+        if self.form == "group_then_label":
+            return GroupThenLabel(
+                self._group(self.group, rows, rows.codes, rows.n_groups),
+                self._label(_with_group(rows.X, rows.codes, rows.n_groups), rows),
+            )
+        given = []
+        for label in (False, True):
+            own = rows.positive == label
+            which = np.flatnonzero(own if rows.weights is None else own & (rows.weights > 0))
+            part = rows.take(which) if len(which) else rows
+            given.append(self._group(self.group, part, part.codes, rows.n_groups))
+        return LabelThenGroup(self._label(rows.X, rows), (given[0], given[1]))
+
+    def _label(self, X: Any, rows: Examples) -> Learner:
+        target = rows.positive.astype(np.intp)
+        return fit_learner(self.label, X, target, n_classes=2, weights=rows.weights, names=self.names)
+
+    def _group(self, estimator: Any, rows: Examples, target: NDArray[np.intp], n_classes: int) -> Learner:
+        """Fit a model of groups or cells; if balanced, small classes are made to count more meanwhile."""
+        if self.balance is None:
+            return fit_learner(estimator, rows.X, target, n_classes=n_classes, weights=rows.weights)
+        weights = np.ones(len(rows)) if rows.weights is None else rows.weights
+        factor = _factors(target, weights, n_classes)
+        if self.balance == "weight":
+            more = weights * factor[target]
+            found = fit_learner(estimator, rows.X, target, n_classes=n_classes, weights=more)
+            after = np.bincount(target, weights=more, minlength=n_classes)
+        else:
+            drawn = _upsampled(target, factor, self.seed)
+            X = take_rows(rows.X, drawn)
+            part = None if rows.weights is None else weights[drawn]
+            found = fit_learner(estimator, X, target[drawn], n_classes=n_classes, weights=part)
+            after = np.bincount(target[drawn], weights=weights[drawn], minlength=n_classes)
+        before = np.bincount(target, weights=weights, minlength=n_classes)
+        correction = np.divide(before, after, out=np.ones(n_classes), where=after > 0)
+        return Reweighted(found.model, found.places, n_classes, correction)
+
+
+@dataclass(frozen=True, eq=False)
+class Reweighted(Learner):
+    """A classifier that saw some classes more often than they are; `correction` takes that back."""
+
+    correction: Floats
+
+    def proba(self, X: Any) -> Floats:
+        """P(class | x) in the population."""
+        p = super().proba(X) * self.correction
+        return np.asarray(p / p.sum(axis=1, keepdims=True))
+
+
+def _factors(target: NDArray[np.intp], weights: Floats, n_classes: int) -> Floats:
+    """How much more each class should count: to half of an even share, where it has less."""
+    share = np.bincount(target, weights=weights, minlength=n_classes) / weights.sum()
+    return np.maximum(1.0, 0.5 / n_classes / np.where(share > 0, share, 1.0))
+
+
+def _upsampled(target: NDArray[np.intp], factor: Floats, seed: int) -> NDArray[np.intp]:
+    """All rows, and rows of small classes drawn again."""
+    rng = np.random.default_rng(seed)
+    again = []
+    for k in np.flatnonzero(factor > 1):
+        members = np.flatnonzero(target == k)
+        again.append(rng.choice(members, size=round((factor[k] - 1) * len(members))))
+    return np.concatenate([np.arange(len(target)), *again])
+
+
+def _within(p: Floats, allowed: NDArray[np.bool_] | None) -> Floats:
+    """Set what is not allowed to zero and scale the rest to sum to 1; evenly where nothing is left."""
+    if allowed is None:
+        return p
+    axes = tuple(range(1, p.ndim))
+    kept = np.where(allowed, p, 0.0)
+    total = kept.sum(axis=axes, keepdims=True)
+    even = np.broadcast_to(allowed, p.shape) / np.broadcast_to(allowed, p.shape).sum(axis=axes, keepdims=True)
+    return np.where(total > 0, kept / np.where(total > 0, total, 1.0), even)
+
+
+def _with_group(X: Any, codes: NDArray[Any], n_groups: int) -> Any:
+    return join_columns(X, [(codes == m).astype(np.float64) for m in range(n_groups)], "group")

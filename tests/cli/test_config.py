@@ -1,0 +1,99 @@
+"""Options from a TOML file."""
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+from tests.cli.test_commands import folder, run  # noqa: F401
+
+from evenhand.cli.running import FAILED, VIOLATED
+from evenhand.datasets import load_adult
+
+EXAMPLE = Path(__file__).parents[2] / "docs" / "run.toml"
+AUDIT = 'table = "p.csv"\nprediction = "apart"\nsensitive = ["sex", "race"]\n'
+
+
+@pytest.fixture
+def audited(folder, tmp_path, monkeypatch, capsys):  # noqa: F811
+    """Run an audit with a file of these options."""
+    monkeypatch.chdir(folder)
+
+    def told(text, *more, command="audit"):
+        path = tmp_path / "run.toml"
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return run(capsys, command, "--config", path, *more)
+
+    return told
+
+
+def test_a_file_says_what_options_would(audited, folder, capsys):  # noqa: F811
+    from_file = audited(
+        f'[audit]\n{AUDIT}difference = 0.05\nmin-count = 5\nnotion = ["demographic-parity"]\n'
+    )
+    asked = ["--prediction", "apart", "--sensitive", "sex,race", "--difference", "0.05", "--min-count", "5"]
+    assert from_file == run(capsys, "audit", folder / "p.csv", *asked)
+    assert from_file[0] == VIOLATED
+
+
+def test_options_of_the_call_win(audited):
+    code, out, _ = audited(f"[audit]\n{AUDIT}difference = 0.05\n", "--difference", "0.6")
+    assert code == 0
+    assert "tolerance 0.6" in out
+    code, out, _ = audited(f"[audit]\n{AUDIT}difference = 0.05\n", "--prediction", "alike", "--ratio", "0.01")
+    assert code == 0
+    assert "tolerance 0.01" in out
+    assert "tolerance 0.05" not in out
+
+
+def test_tables_of_other_commands_are_left_alone(audited):
+    code, _, _ = audited(f'[fit]\nout = "m.eh"\n\n[audit]\n{AUDIT}json = true\n')
+    assert code == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (f"[audit]\n{AUDIT}diference = 0.1\n", "Did you mean --difference?"),
+        (f"[audit]\n{AUDIT}zzz = 0.1\n", "zzz"),
+        (f'[audit]\n{AUDIT}difference = "small"\n', 'unable to convert "small" into float'),
+        (f"[audit]\n{AUDIT}difference = [0.1, 0.2]\n", "difference"),
+        (f"[audit]\n{AUDIT}json = 7\n", "json"),
+        (f"[audit]\n{AUDIT}difference = 0.1\nratio = 0.8\n", "give --difference or --ratio, not both"),
+        (f'[audit]\n{AUDIT}notion = "parity"\n', "notion"),
+        ("[audit]\nsensitive = 'sex'\n", "requires an argument"),
+        (f"[audti]\n{AUDIT}", "did you mean [audit]?"),
+        (AUDIT, "options of audit go below [audit]"),
+        ("[fit]\n", "has no table [audit]"),
+        ("[predict]\n", "options of audit go below [audit]"),
+        ("", "has no table [audit]"),
+        ("[audit\n", "cannot be read as TOML"),
+        (b"[audit]\nlabel = '\xff'\n", "cannot be read as TOML"),
+    ],
+    ids=str,
+)
+def test_a_wrong_file_is_one_sentence(audited, text, message):
+    code, out, err = audited(text)
+    assert (code, out) == (FAILED, "")
+    assert message in err
+    assert err.startswith("evenhand: ")
+    assert err.count("\n") == 1
+
+
+def test_a_file_that_is_not_there(capsys, tmp_path):
+    code, _, err = run(capsys, "frontier", "--config", tmp_path / "no.toml")
+    assert (code, err) == (FAILED, f"evenhand: there is no file {tmp_path / 'no.toml'}.\n")
+
+
+def test_the_example_of_the_documentation_runs(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    adult = load_adult()
+    table = pl.concat([adult.features, adult.sensitive, adult.label.to_frame("income")], how="horizontal")
+    table.head(1200).write_parquet("train.parquet")
+    code, out, err = run(capsys, "fit", "--config", EXAMPLE)
+    assert code != FAILED, err
+    assert "tolerance 0.05" in out
+    assert Path("model.eh").exists()
+    assert Path("fit.html").exists()
+    code, out, err = run(capsys, "frontier", "--config", EXAMPLE, "--tolerances", "3")
+    assert code == 0, err
+    assert Path("frontier.html").exists()

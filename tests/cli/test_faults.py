@@ -1,0 +1,546 @@
+"""Files, names and machines that go wrong: each test is about a command or a call as a user makes it."""
+
+import hashlib
+import io
+import json
+import os
+import re
+import signal
+import stat
+import subprocess
+import sys
+import time
+import zipfile
+from importlib import metadata
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+import evenhand as eh
+from evenhand._atomic import written_at_once
+from evenhand.cli.running import FAILED, main
+from evenhand.exceptions import InputError, UntrustedFileError
+
+UGLY = "\x1b[31mF\u202e[bold]</script><script>alert(1)</script>"
+CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A table, and a model of it."""
+    folder = tmp_path_factory.mktemp("faults")
+    rng = np.random.default_rng(0)
+    n = 400
+    table = pl.DataFrame(
+        {"x": rng.normal(size=n), "s": rng.choice(["F", "M"], n), "y": rng.integers(0, 2, n)}
+    )
+    table.write_csv(folder / "t.csv")
+    model = eh.FairPostprocessor(
+        LogisticRegression(), eh.DemographicParity(difference=0.3), sensitive_features="s", cv=2
+    )
+    eh.save(model.fit(table.select("x", "s"), table["y"]), folder / "m.eh")
+    return folder
+
+
+def run(capsys, *arguments):
+    with pytest.raises(SystemExit) as ended:
+        main([str(argument) for argument in arguments])
+    out = capsys.readouterr()
+    return ended.value.code, out.out, out.err
+
+
+def process(code, *arguments, stdout=subprocess.PIPE):
+    """Run Python apart from this process."""
+    settings = {"env": {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, "check": False, "text": True}
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    return subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, **settings)  # noqa: S603, PLW1510
+
+
+COMMAND = "import sys; from evenhand.cli.running import main; main(sys.argv[1:])"
+
+# A model file that means harm (38), is too new or cut off (39); test_persistence.py has most of them
+
+
+def written(path, entries, comment=b"0" * 64):
+    """Write an archive whose checksum is right."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for entry, data in entries:
+            archive.writestr(entry, data)
+        archive.comment = comment
+    packed = buffer.getvalue()[:-64]
+    path.write_bytes(packed + hashlib.sha256(packed).hexdigest().encode())
+
+
+def entries_of(path):
+    with zipfile.ZipFile(path) as archive:
+        return [(name, archive.read(name)) for name in archive.namelist()]
+
+
+def refused(path, match):
+    report = eh.verify(path)
+    assert not report.ok
+    assert re.search(match, report.problem)
+    with pytest.raises(UntrustedFileError, match=match):
+        eh.load(path)
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name:UserWarning")
+def test_a_member_that_is_there_twice_is_refused(place, tmp_path):
+    """Two programs may read two different ones."""
+    entries = entries_of(place / "m.eh")
+    written(tmp_path / "m.eh", [*entries, entries[1]])
+    refused(tmp_path / "m.eh", "a member twice")
+
+
+def test_a_link_is_never_followed(place, tmp_path):
+    """Members are read in memory, by their own bytes."""
+    link = zipfile.ZipInfo("model.json")
+    link.external_attr = (stat.S_IFLNK | 0o777) << 16
+    entries = [entry for entry in entries_of(place / "m.eh") if entry[0] != "model.json"]
+    written(tmp_path / "m.eh", [*entries, (link, b"/etc/passwd")])
+    refused(tmp_path / "m.eh", "checksums of its members are wrong")
+
+
+def test_a_size_that_is_a_lie_is_refused(place, tmp_path):
+    """The directory tells of a few bytes where there are many."""
+    entries = dict(entries_of(place / "m.eh"))
+    entries["model.json"] = b" " * 1_000_000
+    path = tmp_path / "m.eh"
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in entries.items():
+            archive.writestr(name, data)
+        archive.comment = b"0" * 64
+        archive.getinfo("model.json").file_size = 10
+    packed = buffer.getvalue()[:-64]
+    path.write_bytes(packed + hashlib.sha256(packed).hexdigest().encode())
+    refused(path, "cut off or damaged")
+
+
+def test_deep_nesting_is_refused(place, tmp_path):
+    deep = b'{"a":' * 50_000 + b"1" + b"}" * 50_000
+    for name in ("manifest.json", "rule.json"):
+        written(tmp_path / "m.eh", list({**dict(entries_of(place / "m.eh")), name: deep}.items()))
+        refused(tmp_path / "m.eh", "cannot be read|checksums")
+
+
+@pytest.mark.parametrize(
+    "content", [b"\x80\x04cos\nsystem\n(S'touch hacked'\ntR.", b"PK\x05\x06" + bytes(18), b""]
+)
+def test_no_other_format_is_tried(content, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("m.eh", "m.pkl", "m.joblib"):
+        (tmp_path / name).write_bytes(content)
+        refused(tmp_path / name, "no evenhand model|lacks")
+    assert not (tmp_path / "hacked").exists()
+
+
+@pytest.mark.parametrize("command", [["predict", "{}", "t.csv", "--out", "d.csv"], ["verify", "{}"]], ids=str)
+def test_the_command_line_refuses_a_newer_and_a_cut_off_file(command, place, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.csv").write_bytes((place / "t.csv").read_bytes())
+    data = (place / "m.eh").read_bytes()
+    (tmp_path / "cut.eh").write_bytes(data[: len(data) // 2])
+    entries = dict(entries_of(place / "m.eh"))
+    entries["manifest.json"] = json.dumps({**json.loads(entries["manifest.json"]), "format_version": 99})
+    written(tmp_path / "new.eh", list(entries.items()))
+    for name, match in (("cut.eh", "cut off or damaged"), ("new.eh", "of format version 99")):
+        code, out, err = run(capsys, *[part.format(name) for part in command])
+        assert code == FAILED
+        assert match in out + err
+    assert not (tmp_path / "d.csv").exists()
+
+
+# Names that do something (40, 41, 42)
+
+
+@pytest.fixture(scope="module")
+def ugly(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("ugly")
+    rng = np.random.default_rng(0)
+    n = 300
+    columns = {
+        f"y{UGLY}".replace("/", ""): rng.integers(0, 2, n),
+        "p\x1b[2J": rng.integers(0, 2, n),
+        "s\u202e\x1b]0;x\x07": rng.choice([UGLY, "[/]M\x9b31m"], n),
+        "x": rng.normal(size=n),
+    }
+    path = folder / "t\x1b[31m\u202e[a].csv"
+    pl.DataFrame(columns).write_csv(path)
+    return path, list(columns)
+
+
+def clean(text):
+    found = CONTROL.search(text)
+    assert found is None, text[max(found.start() - 80, 0) : found.start() + 80]
+
+
+@pytest.mark.slow
+def test_nothing_that_a_terminal_obeys_is_printed(ugly, capsys, tmp_path):
+    path, (y, p, s, _) = ugly
+    model, page, out = (tmp_path / f"\x1b[31m\u202e{name}" for name in ("m.eh", "r.html", "d.csv"))
+    again = ["audit", path, "--prediction", p, "--sensitive", s, "--label", y, "--difference", "0.01"]
+    calls = [
+        [*again, "--report", page],
+        [*again, "--report", page],  # is there already
+        [*again, "--json"],
+        [*again[:5], "no\x1b[31m", *again[6:]],
+        [*again[:-1], "\x1b[31m"],
+        ["frontier", path, "--target", y, "--sensitive", s, "--tolerances", "3"],
+        ["fit", path, "--target", y, "--sensitive", s, "--difference", "0.3", "--out", model],
+        ["verify", model, "--data", path],
+        ["predict", model, path, "--out", out],
+        ["predict", model, path, "--out", path, "--force"],
+        ["predict", path, path, "--out", tmp_path / "e.csv"],
+        ["audit", tmp_path / "\x1b[31mnone.csv", "--prediction", p, "--sensitive", s],
+        ["audit", path, "--prediction", "\x1b[31m", "--sensitive", s],
+        ["\x1b[31mbold"],
+    ]
+    for call in calls:
+        _, told, err = run(capsys, *call)
+        assert told + err
+        clean(told + err)
+    assert model.exists()
+    assert out.exists()
+
+
+def test_a_page_holds_no_name_as_markup(ugly, capsys, tmp_path):
+    path, (y, p, s, _) = ugly
+    run(
+        capsys,
+        "audit",
+        path,
+        "--prediction",
+        p,
+        "--sensitive",
+        s,
+        "--label",
+        y,
+        "--report",
+        tmp_path / "r.html",
+    )
+    page = (tmp_path / "r.html").read_text("utf-8")
+    assert "<script>alert" not in page
+    assert "&lt;script&gt;alert(1)" in page
+    clean(page)
+
+
+@pytest.mark.parametrize("kind", [pl.String, pl.Categorical])
+def test_cells_and_names_of_columns_are_no_formulas(kind, place, capsys, tmp_path):
+    risky = ["=1+1", "+1", "-1", "@a", "\ta", "\ra", "\na", "'a", "a=b", "fine"]
+    table = pl.DataFrame({"x": np.arange(10.0), "=x": pl.Series(risky, dtype=kind), "-n": np.arange(10) - 5})
+    table.write_parquet(tmp_path / "new.parquet")
+    out = tmp_path / "d.csv"
+    assert run(capsys, "predict", place / "m.eh", tmp_path / "new.parquet", "--out", out)[0] == 0
+    decided = pl.read_csv(out)
+    assert decided.columns == ["x", "'=x", "'-n", "decision", "probability"]
+    assert decided["'=x"].to_list() == ["'" + text for text in risky[:7]] + risky[7:]
+    assert decided["'-n"].to_list() == list(range(-5, 5))
+    run(capsys, "predict", place / "m.eh", tmp_path / "new.parquet", "--out", out, "--formulas", "--force")
+    assert pl.read_csv(out).columns[1] == "=x"
+
+
+def test_a_table_that_csv_cannot_hold_is_told_of(place, capsys, tmp_path):
+    pl.DataFrame({"x": [1.0, 2.0], "l": [[1], [2]]}).write_parquet(tmp_path / "new.parquet")
+    code, _, err = run(
+        capsys, "predict", place / "m.eh", tmp_path / "new.parquet", "--out", tmp_path / "d.csv"
+    )
+    assert code == FAILED
+    assert err.startswith("evenhand: d.csv cannot be written")
+    assert [path.name for path in tmp_path.iterdir()] == ["new.parquet"]
+
+
+# Small counts (43)
+
+
+def test_small_counts_stay_out_of_text_json_and_page(capsys, tmp_path):
+    sex = ["F"] * 40 + ["M"] * 57 + ["X"] * 3
+    pl.DataFrame({"p": [0, 1] * 50, "s": sex}).write_csv(tmp_path / "t.csv")
+    asked = ["audit", tmp_path / "t.csv", "--prediction", "p", "--sensitive", "s"]
+    page = tmp_path / "r.html"
+    _, text, _ = run(capsys, *asked, "--min-count", "5", "--report", page)
+    assert re.search(r"s=X +<5 +left out", text)
+    assert re.search(r"s=X</th><td[^>]*>(&lt;5|left out)", page.read_text("utf-8"))
+    _, told, _ = run(capsys, *asked, "--min-count", "5", "--json")
+    _, open_told, _ = run(capsys, *asked, "--json")
+    assert [group["rows"] for group in json.loads(open_told)["groups"]] == [100, 40, 57, 3]
+    assert 3 not in [group["rows"] for group in json.loads(told)["groups"]]
+
+
+# Outputs that are there, are inputs, or are no files (44)
+
+
+def test_an_input_is_never_overwritten(place, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("t.csv", "m.eh"):
+        Path(name).write_bytes((place / name).read_bytes())
+    Path("link.csv").symlink_to("t.csv")
+    os.link("t.csv", "hard.csv")
+    before = Path("t.csv").read_bytes(), Path("m.eh").read_bytes()
+    fit = ["fit", "t.csv", "--target", "y", "--sensitive", "s", "--difference", "0.3", "--force"]
+    audit = ["audit", "t.csv", "--prediction", "y", "--sensitive", "s", "--force"]
+    calls = [
+        ["predict", "m.eh", "t.csv", "--force", "--out", "t.csv"],
+        ["predict", "m.eh", "t.csv", "--force", "--out", "../" + tmp_path.name + "/t.csv"],
+        ["predict", "m.eh", "t.csv", "--force", "--out", "link.csv"],
+        ["predict", "m.eh", "t.csv", "--force", "--out", "hard.csv"],
+        ["predict", "m.eh", "t.csv", "--force", "--out", "m.eh"],
+        [*fit, "--out", "t.csv"],
+        [*fit, "--out", "new.eh", "--report", "t.csv"],
+        [*fit, "--out", "new.eh", "--report", "new.eh"],
+        [*audit, "--report", "t.csv"],
+        ["frontier", "t.csv", "--target", "y", "--sensitive", "s", "--force", "--out", "t.csv"],
+    ]
+    for call in calls:
+        code, out, err = run(capsys, *call)
+        assert (code, out) == (FAILED, ""), call
+        assert "is read as well, and is not overwritten" in err or "is named twice" in err
+    assert (Path("t.csv").read_bytes(), Path("m.eh").read_bytes()) == before
+
+
+def test_a_device_or_a_folder_is_not_replaced(place, capsys, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for out in (pipe, tmp_path):
+        code, _, err = run(capsys, "predict", place / "m.eh", place / "t.csv", "--out", out, "--force")
+        assert code == FAILED
+        assert "is a folder" in err if out == tmp_path else "is not a file that can be written" in err
+    with pytest.raises(InputError, match="is not a file"):
+        eh.save(eh.load(place / "m.eh"), pipe, overwrite=True)
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+def test_a_folder_that_cannot_be_written_is_told_of_before_any_work(place, capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    code, _, err = run(capsys, "predict", tmp_path / "none.eh", place / "t.csv", "--out", tmp_path / "d.csv")
+    assert code == FAILED
+    assert "cannot be written to" in err
+
+
+# Killed while writing (45), a full disk (49)
+
+
+@pytest.mark.slow
+def test_a_prediction_that_is_killed_leaves_the_old_file(place, tmp_path, capsys):
+    out = tmp_path / "d.csv"
+    out.write_text("old")
+    code = (
+        "import os, signal, evenhand.cli.files as files\n"
+        "read = files.read_pieces\n"
+        "def pieces(path, rows):\n"
+        "    yield next(read(path, rows))\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+        f"files.read_pieces = pieces\n{COMMAND}"
+    )
+    call = ["predict", place / "m.eh", place / "t.csv", "--out", out, "--rows", "50", "--force"]
+    assert process(code, *call).returncode == -signal.SIGKILL
+    assert out.read_text() == "old"
+    [left] = [path for path in tmp_path.iterdir() if path != out]
+    assert left.name.startswith(".d.csv.")
+    assert run(capsys, *call)[0] == 0
+    assert left.exists()  # it may be another process that still writes
+    day = time.time() - 25 * 3600
+    os.utime(left, (day, day))
+    assert run(capsys, *call)[0] == 0
+    assert list(tmp_path.iterdir()) == [out]
+
+
+def test_only_what_was_left_of_the_same_file_is_removed(tmp_path):
+    others = [
+        ".b.csv.0123abcd.tmp",
+        ".a.csv.tmp",
+        ".a.csv.0123abcz.tmp",
+        "a.csv.0123abcd.tmp",
+        ".[a].csv.0123abcd.tmp",
+    ]
+    for name in [*others, ".a.csv.0123abcd.tmp"]:
+        (tmp_path / name).write_text("")
+        os.utime(tmp_path / name, (0, 0))
+    with written_at_once(tmp_path / "a.csv") as beside:
+        beside.write_text("new")
+    assert {path.name for path in tmp_path.iterdir()} == {"a.csv", *others}
+    with written_at_once(tmp_path / "[a].csv") as beside:
+        beside.write_text("new")
+    assert not (tmp_path / ".[a].csv.0123abcd.tmp").exists()
+
+
+LIMITED = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000)); "
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_decisions_that_do_not_fit_on_the_disk_are_told_of(suffix, place, tmp_path):
+    out = tmp_path / f"d.{suffix}"
+    out.write_text("old")
+    done = process(LIMITED + COMMAND, "predict", place / "m.eh", place / "t.csv", "--out", out, "--force")
+    assert done.returncode == FAILED
+    assert re.fullmatch(r"evenhand: .*File too large.*\n", done.stderr)
+    assert out.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [out]
+
+
+@pytest.mark.slow
+def test_a_model_and_a_page_that_do_not_fit_on_the_disk_are_told_of(place, tmp_path):
+    fit = ["fit", place / "t.csv", "--target", "y", "--sensitive", "s", "--difference", "0.4"]
+    audit = [
+        "audit",
+        place / "t.csv",
+        "--prediction",
+        "y",
+        "--sensitive",
+        "s",
+        "--report",
+        tmp_path / "r.html",
+    ]
+    for call in ([*fit, "--out", tmp_path / "m.eh"], audit):
+        done = process(LIMITED + COMMAND, *call)
+        assert done.returncode == FAILED
+        assert done.stderr.splitlines()[-1].endswith("File too large")
+        assert "Traceback" not in done.stderr
+        assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_output_that_cannot_be_printed_is_an_error(place):
+    with Path("/dev/full").open("w") as full:
+        done = process(COMMAND, "verify", place / "m.eh", stdout=full)
+    assert done.returncode == FAILED
+    assert done.stderr == "evenhand: [Errno 28] No space left on device\n"
+
+
+def redirected(redirection, *arguments):
+    """Run the command line with streams that a shell closes or fills."""
+    command = ["sh", "-c", f'exec "$@" {redirection}', "sh", sys.executable, "-c", COMMAND]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.run(  # noqa: S603
+        [*command, *map(str, arguments)], env=environment, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize(
+    ("redirection", "code", "said"),
+    [
+        (">&-", None, ""),  # closed: no output is wanted, and the exit code counts
+        (">&- 2>&- <&-", None, ""),
+        ("2>/dev/full", None, ""),
+        ("2>&-", None, ""),
+        (">/dev/full", FAILED, "evenhand: [Errno 28] No space left on device\n"),
+        (">/dev/full 2>/dev/full", FAILED, ""),
+    ],
+)
+def test_streams_that_are_closed_or_full_change_no_verdict(redirection, code, said, place, tmp_path):
+    """A full standard output is an error; whatever happens to standard error, the exit code tells."""
+    page = tmp_path / "page.html"
+    call = ["audit", place / "t.csv", "--prediction", "y", "--sensitive", "s", "--difference", "0.3"]
+    done = redirected(redirection, *call, "--report", page)
+    assert done.returncode == (0 if code is None else code)
+    assert page.exists() == (code is None)
+    if "2>" not in redirection:
+        assert done.stderr == (said or f"The same as a page: {page}\n")
+    if ">" not in redirection.replace("2>", ""):
+        assert "Audit of 400 rows" in done.stdout
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize("redirection", ["2>/dev/full", "2>&-"])
+def test_a_wrong_call_is_one_also_where_it_cannot_be_said(redirection):
+    done = redirected(redirection, "audit", "nowhere.csv", "--prediction", "y", "--sensitive", "s")
+    assert (done.returncode, done.stdout) == (FAILED, "")
+
+
+def test_a_manifest_may_lack_what_is_not_needed(place, tmp_path):
+    """A key that is not there is no traceback."""
+    entries = dict(entries_of(place / "m.eh"))
+    manifest = json.loads(entries["manifest.json"])
+    del manifest["promise"]
+    written(tmp_path / "m.eh", list({**entries, "manifest.json": json.dumps(manifest)}.items()))
+    assert eh.verify(tmp_path / "m.eh").promise is None
+
+
+def test_a_pipe_is_no_model(tmp_path):
+    """Reading one would wait for ever."""
+    os.mkfifo(tmp_path / "m.eh")
+    with pytest.raises(InputError, match="not a file that can be read"):
+        eh.load(tmp_path / "m.eh")
+
+
+def test_a_damaged_member_is_a_sentence(place, tmp_path):
+    """zlib has errors of its own, also where the checksum of the file is right."""
+    data = (place / "m.eh").read_bytes()
+    problems = []
+    for at in range(60, len(data) - 64, max(1, len(data) // 40)):
+        changed = bytearray(data[:-64])
+        changed[at : at + 8] = bytes(8)  # in a header it may do no harm
+        (tmp_path / "m.eh").write_bytes(changed + hashlib.sha256(changed).hexdigest().encode())
+        problems.append(eh.verify(tmp_path / "m.eh").problem)
+    assert sum("cut off or damaged" in str(problem) for problem in problems) > len(problems) // 2
+    assert not any("\n" in str(problem) for problem in problems)
+
+
+# Optional packages (50)
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory):
+    """A folder of packages that holds evenhand and what it needs at least, and nothing else."""
+    folder = tmp_path_factory.mktemp("bare")
+    waiting, seen = ["numpy", "scipy", "scikit-learn", "narwhals", "highspy"], set()
+    while waiting:
+        name = waiting.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        found = metadata.distribution(name)
+        waiting += [re.split(r"[^\w.-]", need)[0] for need in found.requires or () if "extra ==" not in need]
+        for top in {Path(file).parts[0] for file in found.files or ()} - {"..", "__pycache__"}:
+            if not (folder / top).exists():
+                (folder / top).symlink_to(found.locate_file(top))
+    (folder / "evenhand").symlink_to(Path(eh.__file__).parent)
+    return folder
+
+
+HINTS = {
+    "import evenhand.__main__ as m; m.main()": ("cyclopts", "cli"),
+    "import evenhand.cli.files": ("polars", "cli"),
+    "import evenhand.cli.demo": ("rich|altair", "demo|report"),
+    "eh.datasets.load_adult()": ("polars", "datasets"),
+    "eh.save(fair, 'm.eh')": ("skops", "files"),
+    "eh.audit(y, y, {'s': s}).to_frame()": ("polars", "datasets"),
+    "eh.audit(y, y, {'s': s}).to_html('a.html')": ("altair|jinja2", "report"),
+    "eh.write_report('a.html', eh.audit(y, y, {'s': s}))": ("altair|jinja2", "report"),
+    "eh.frontier(fair, X, y, sensitive_features=s, tolerances=3).plot()": ("altair", "report"),
+    "import evenhand.charts as c; c.rates_chart([])": ("altair", "report"),
+}
+
+
+@pytest.mark.parametrize("call", HINTS)
+def test_without_an_extra_one_line_says_what_to_install(call, bare, tmp_path):
+    code = f"""
+import sys
+sys.path.append({str(bare)!r})
+import numpy as np, evenhand as eh
+rng = np.random.default_rng(0)
+X, y, s = rng.normal(size=(200, 2)), rng.integers(0, 2, 200), rng.integers(0, 2, 200)
+from sklearn.linear_model import LogisticRegression
+fair = eh.FairPostprocessor(LogisticRegression(), eh.DemographicParity(difference=0.5), cv=2)
+fair.fit(X, y, sensitive_features=s)
+print(eh.audit(y, fair.predict(X), s))
+{call}
+"""
+    command = [sys.executable, "-I", "-S", "-c", code]  # without site-packages
+    done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=tmp_path)  # noqa: S603
+    package, extra = HINTS[call]
+    assert done.returncode == 1
+    assert "Audit of 200 rows" in done.stdout
+    assert re.search(
+        rf"this needs the package '({package})'; install it with: pip install 'evenhand\[({extra})\]'\n$",
+        done.stderr,
+    ), done.stderr
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,52 @@
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+import evenhand as eh
+from evenhand.estimators.base import FairClassifier
+from evenhand.estimators.learned_posteriors import as_posteriors
+from evenhand.exceptions import InputError
+
+FAIR = eh.DemographicParity(difference=0.1)
+X = np.arange(40.0)[:, None]
+Y = np.arange(40) % 3 == 0
+SEX = np.array(["F", "M"])[np.arange(40) % 2]
+
+
+@pytest.mark.parametrize("kind", [eh.FairPostprocessor, eh.FairInprocessor])
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"weights": "all"}, "weights should be one of 'both', 'fit', 'constraint', but is 'all'"),
+        ({"posterior": np.ones(2)}, "posterior should be one of 'joint'"),
+        ({"calibration": "platt"}, "calibration should be one of None, 'dirichlet'"),
+        ({"balance": True}, "balance should be one of None, 'weight', 'upsample', but is True"),
+        ({"missing": 1}, "missing should be one of 'error', 'own_group'"),
+        ({"min_group_size": 1.5}, "min_group_size should be a whole number"),
+        ({"tol": 2}, "tol should be strictly between 0 and 1"),
+        ({"cost": "high"}, "cost should be numbers"),
+        ({"aware": 3}, "aware should be True, False or names"),
+        ({"search": "random"}, "search should be 'exact'"),
+    ],
+    ids=str,
+)
+def test_settings_are_refused_before_any_model_is_fitted(kind, settings, message, monkeypatch):
+    def fitted(self, X, y, sample_weight=None):
+        raise AssertionError("a model was fitted")
+
+    monkeypatch.setattr(LogisticRegression, "fit", fitted)
+    with pytest.raises(InputError, match=message):
+        kind(LogisticRegression(), FAIR, **settings).fit(X, Y, sensitive_features=SEX)
+
+
+def test_posteriors_forget_the_last_bits_of_a_matrix_product():
+    p = np.array([[[0.3, 0.7]]])
+    groups, codes = eh.Groups.fit(["a"])
+    noisy = as_posteriors(p + 3e-16, codes, groups, known=False)
+    assert noisy.tobytes() == as_posteriors(p, codes, groups, known=False).tobytes()
+    assert as_posteriors(p, codes, groups, known=True).eta.tolist() == [0.7]
+
+
+def test_the_parent_alone_decides_nothing():
+    with pytest.raises(NotImplementedError):
+        FairClassifier()._decide(X, None, None)

@@ -1,0 +1,367 @@
+import numpy as np
+import pandas as pd
+import pytest
+from lightgbm import LGBMClassifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier
+from xgboost import XGBClassifier
+
+import evenhand as eh
+from evenhand.datasets import GaussianProblem
+from evenhand.estimators.cost_sensitive import CostSensitiveTrainer, TrainedClassifier
+from evenhand.estimators.fair_training import _tighten_until_fair
+from evenhand.estimators.learned_posteriors import learn_posteriors
+from evenhand.estimators.search import best_trial
+from evenhand.estimators.training_data import read_training_data
+from evenhand.exceptions import ConstantClassifierWarning, GroupError, InputError, ToleranceWarning
+
+PARITY = eh.DemographicParity(difference=0.05)
+PROBLEM = GaussianProblem.random(levels=(2, 2), seed=3)
+Z = np.zeros(2)
+TRAIN, TEST = PROBLEM.sample(4000, seed=0), PROBLEM.sample(4000, seed=1)
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::evenhand.exceptions.ToleranceWarning"),
+    # With few refits a constant is often the best that training reaches.
+    pytest.mark.filterwarnings("ignore::evenhand.exceptions.ConstantClassifierWarning"),
+]
+
+
+def fitted(estimator=None, constraint=PARITY, **settings):
+    fair = eh.FairInprocessor(estimator or LogisticRegression(), constraint, **settings)
+    return fair.fit(TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive)
+
+
+def trainer_of(fair, X, y, sensitive, weights):
+    data = read_training_data(fair, X, y, sensitive, weights)
+    posteriors = learn_posteriors(fair, data, seed=0)
+    problem = posteriors.problem(fair.constraint, 0.5, data.groups)
+    return problem, CostSensitiveTrainer.of(
+        problem,
+        data.examples,
+        LogisticRegression(),
+        cost=0.5,
+        distillation=0.6,
+        weights=posteriors.weights,
+        holdout=0.3,
+        reserved=None,
+        seed=0,
+    )
+
+
+def disparity(fair, constraint=PARITY):
+    decisions = fair.predict(TEST.X, sensitive_features=TEST.sensitive)
+    rates = eh.cell_rates(TEST.y, decisions, TEST.sensitive)
+    return max(found.difference for found in constraint.measure(rates))
+
+
+@pytest.mark.parametrize("aware", [False, True, ["A1"]], ids=["blind", "aware", "mixed"])
+def test_training_with_costs_brings_groups_together(aware):
+    plain = disparity(fitted(constraint=eh.DemographicParity(difference=0.9), aware=aware))
+    assert disparity(fitted(aware=aware)) < plain - 0.08
+
+
+@pytest.mark.parametrize("aware", [False, True], ids=["blind", "aware"])
+@pytest.mark.parametrize(
+    "kind", [eh.EqualOpportunity, eh.PredictiveEquality, eh.AccuracyParity, eh.EqualizedOdds]
+)
+@pytest.mark.parametrize("groups", ["intersectional", "independent"])
+def test_every_notion_can_be_trained_for(kind, aware, groups):
+    fair = fitted(constraint=kind(difference=0.05, groups=groups), aware=aware, max_refits=2)
+    assert len(fair.achieved_) == (2 if kind is eh.EqualizedOdds else 1)
+    assert len(fair.multipliers_) == 4 * len(fair.achieved_)
+    assert set(fair.predict(TEST.X, sensitive_features=TEST.sensitive)) <= {0, 1}
+
+
+def test_ratios_and_several_notions_can_be_trained_for():
+    both = eh.DemographicParity(ratio=0.8) & eh.EqualOpportunity(difference=0.1)
+    fair = fitted(constraint=both)
+    plain = fitted(constraint=eh.DemographicParity(difference=0.9))
+    assert disparity(fair) < disparity(plain)
+    assert len(fair.achieved_) == 2
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [XGBClassifier(n_estimators=20), LGBMClassifier(n_estimators=20, verbose=-1), LinearSVC(), None],
+)
+def test_any_classifier_that_takes_weights_serves(learner):
+    fair = eh.FairInprocessor(learner, PARITY, max_refits=3)
+    fair.fit(TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive)
+    assert fair.score(TEST.X, TEST.y) > 0.5
+    H = fair.decision_function(TEST.X)
+    assert ((H > 0) == (fair.predict(TEST.X) == 1)).mean() > 0.999
+
+
+def test_the_trained_model_decides_on_its_own():
+    table = pd.DataFrame({"x": TRAIN.X[:, 0], **TRAIN.sensitive})
+    fair = eh.FairInprocessor(LogisticRegression(), PARITY, sensitive_features=["A1", "A2"])
+    fair.fit(table, np.where(TRAIN.y, "yes", "no"))
+    alone = fair.model_.predict(table[["x"]])
+    assert (np.where(alone == 1, "yes", "no") == fair.predict(table[["x"]])).all()
+    assert set(fair.predict_proba(table)[:, 1]) <= {0, 1}
+
+
+def test_costs_of_zero_correction_are_the_plain_classifier():
+    fair = fitted(constraint=eh.DemographicParity(difference=0.9))
+    plain = LogisticRegression().fit(TRAIN.X, TRAIN.y)
+    assert (fair.predict(TEST.X) == plain.predict(TEST.X)).mean() > 0.999
+    assert fair.n_fits_ == 2 + 1 + 1
+    assert len(fair.history_) == 1
+
+
+def test_what_is_achieved_is_told_and_not_what_was_asked_for():
+    exact = eh.DemographicParity(difference=0.0)
+    fair = eh.FairInprocessor(DecisionTreeClassifier(max_depth=1), exact, aware=True, max_refits=1)
+    with pytest.warns(ToleranceWarning, match="the nearest are out by") as told:
+        fair.fit(TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive)
+    [found] = fair.achieved_
+    assert found.difference > 0.1
+    assert str(told[0].message).endswith(f"{fair.history_[0].violation:.4f}.")
+
+
+@pytest.mark.parametrize("aware", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_who_decides_as_the_optimum_does_is_expected_to_have_its_rates(aware, weighted):
+    fair = eh.FairInprocessor(LogisticRegression(), PARITY, aware=aware)
+    weights = np.random.default_rng(0).uniform(0.5, 2, len(TRAIN.y)) if weighted else None
+    problem, trainer = trainer_of(fair, TRAIN.X, TRAIN.y, TRAIN.sensitive, weights)
+    multipliers = np.array(list(problem.solve(tol=1e-6).multipliers.values()))
+    optimum = problem.at(multipliers)
+    expected = trainer._expected(optimum.selection > 0)
+    assert np.allclose(expected.selected, optimum.rates.selected)
+    assert np.allclose(expected.mass, optimum.rates.mass)
+
+
+def test_refits_are_limited_and_the_best_is_kept():
+    fair = fitted(constraint=eh.DemographicParity(difference=0.01), max_refits=4)
+    assert len(fair.history_) <= 4
+    assert fair.n_fits_ == 2 + len(fair.history_) + 1
+    chosen = np.array(list(fair.multipliers_.values()))
+    ranked = sorted(fair.history_, key=lambda trial: (trial.violation, trial.risk))
+    assert np.allclose(ranked[0].multipliers, chosen)
+
+
+def test_with_posteriors_for_labels_the_optimums_own_decisions_are_learned():
+    narrow = eh.DemographicParity(difference=0.05)
+    noisy, own = (disparity(fitted(constraint=narrow, distillation=a, max_refits=1)) for a in (0.0, 1.0))
+    assert own < noisy
+
+
+def test_the_last_resort_is_to_learn_the_optimums_own_decisions():
+    coarse, rows = DecisionTreeClassifier(max_depth=4), PROBLEM.sample(4000, seed=6)
+    fair = eh.FairInprocessor(
+        coarse, PARITY, posterior_estimator=LogisticRegression(), distillation=0.0, aware=True
+    )
+    fair.fit(rows.X, rows.y, sensitive_features=rows.sensitive)
+    first, *_, last = fair.history_
+    assert 3 <= len(fair.history_) < 10
+    assert last.violation < first.violation
+    assert min(trial.violation for trial in fair.history_[:-1]) > 0.01  # what is nearer is let be
+    exact = fitted(coarse, eh.DemographicParity(difference=0.0), distillation=0.0, aware=True)
+    assert len(exact.history_) <= 2  # there is nothing to tighten, but labels can be learned as well
+
+
+def test_without_a_last_refit_the_judged_classifier_is_kept():
+    fair = fitted(refit=False)
+    assert fair.n_fits_ == 2 + len(fair.history_)
+
+
+@pytest.mark.parametrize("search", ["dual", eh.GridSearch(box=0.4, step=0.4)], ids=str)
+@pytest.mark.parametrize("aware", [False, True])
+def test_the_papers_searches_can_be_used(search, aware):
+    fair = fitted(search=search, aware=aware, max_refits=5)
+    trained = 5 if search == "dual" else 3**4
+    assert len(fair.history_) == (5 if search == "dual" else 1)
+    assert fair.n_fits_ == 2 + trained + 1
+
+
+def test_a_grid_of_refits_is_refused_above_its_budget():
+    with pytest.raises(InputError, match="194,481 points, and the budget is 500"):
+        fitted(search="grid")
+
+
+def test_group_specific_costs_reach_the_training():
+    cheap = np.array([[1.0, 1.0]] * 4)
+    dear = cheap.copy()
+    dear[:2, 0] = 5.0  # false positives among A1 = 0
+    first = fitted(constraint=eh.DemographicParity(difference=0.9), cost=cheap, aware=True)
+    second = fitted(constraint=eh.DemographicParity(difference=0.9), cost=dear, aware=True)
+    low = TEST.sensitive["A1"] == 0
+    shares = [fair.predict(TEST.X, sensitive_features=TEST.sensitive)[low].mean() for fair in (first, second)]
+    assert shares[1] < shares[0] - 0.02
+
+
+def test_weights_count():
+    weights = np.where(TRAIN.y == 1, 5.0, 1.0)
+    fair = eh.FairInprocessor(LogisticRegression(), eh.DemographicParity(difference=0.9))
+    plain = fair.fit(TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive).predict(TEST.X).mean()
+    fair.fit(TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive, sample_weight=weights)
+    assert fair.predict(TEST.X).mean() > plain + 0.1
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"estimator": KNeighborsClassifier()}, "KNeighborsClassifier does not take sample_weight"),
+        ({"estimator": FrozenEstimator(LogisticRegression())}, "frozen classifier cannot be trained"),
+        ({"max_refits": 0}, "max_refits should be a whole number from 1 on"),
+        ({"holdout": 1.0}, "holdout should be strictly between 0 and 1"),
+        ({"group_estimator": LogisticRegression()}, "group_estimator would not be used: leave it out"),
+        ({"distillation": 1.5}, "distillation should be from 0 to 1, but is 1.5"),
+        ({"distillation": "all"}, "distillation should be from 0 to 1, but is 'all'"),
+        ({"search": "magic"}, "search should be"),
+        ({"constraint": None}, "constraint should be a notion of fairness"),
+        ({"posterior_estimator": LinearSVC()}, "LinearSVC has no predict_proba"),
+        ({"search": eh.GridSearch(budget=0)}, "budget should be a positive number"),
+        (
+            {"posterior_estimator": FrozenEstimator(LogisticRegression()), "aware": True},
+            "may be frozen only where aware=False",
+        ),
+    ],
+    ids=str,
+)
+def test_bad_settings_are_refused(settings, message):
+    fair = eh.FairInprocessor(**({"constraint": PARITY, "estimator": LogisticRegression()} | settings))
+    with pytest.raises(InputError, match=message):
+        fair.fit(TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive)
+
+
+def test_aware_decisions_need_groups():
+    with pytest.raises(GroupError, match="aware of A1, A2"):
+        fitted(aware=True).predict(TEST.X)
+
+
+def test_everybody_alike_is_a_classifier_too():
+    fair = eh.FairInprocessor(LogisticRegression(), PARITY, cost=1.0, max_refits=1)
+    with pytest.warns(ConstantClassifierWarning, match="it selects nobody among the rows of fit"):
+        fair.fit(TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive)
+    assert fair.model_ is None
+    assert (fair.predict(TEST.X) == 0).all()
+    assert (fair.decision_function(TEST.X) < 0).all()
+
+
+GROUPS = {name: values.astype(float) for name, values in TRAIN.sensitive.items()}
+
+
+def changed(values, row, new):
+    values = values.astype(object)
+    values[row] = new
+    return values
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"y": np.zeros(4000)}, "only one class"),
+        ({"y": np.arange(4000) % 3}, "Only binary classification is supported.*3 classes"),
+        ({"y": np.linspace(0, 1, 4000)}, "Unknown label type: continuous"),
+        ({"y": changed(TRAIN.y, 5, None)}, "y is missing in 1 of 4,000 rows"),
+        ({"y": TRAIN.y[1:]}, "differ in their number of rows: X has 4,000, y has 3,999"),
+        ({"sensitive_features": None}, "no sensitive features"),
+        ({"sensitive_features": {"A1": changed(GROUPS["A1"], 3, np.nan)}}, "'A1' is missing in 1 of 4,000"),
+        ({"sensitive_features": {"x": TRAIN.X[:, 0]}}, "more than 200 distinct values.*bins"),
+        ({"sample_weight": np.zeros(4000)}, "sample_weight is zero in every row"),
+        ({"sample_weight": np.full(4000, -1.0)}, "negative, NaN or infinite in 4,000 of 4,000"),
+        ({"X": np.empty((0, 1)), "y": []}, "0 sample"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_bad_inputs_are_refused_as_by_the_postprocessor(given, message):
+    rows = {"X": TRAIN.X, "y": TRAIN.y, "sensitive_features": TRAIN.sensitive} | given
+    for kind in (eh.FairInprocessor, eh.FairPostprocessor):
+        with pytest.raises(ValueError, match=message):
+            kind(LogisticRegression(), PARITY).fit(**rows)
+
+
+def test_an_unseen_known_group_is_refused():
+    with pytest.raises(GroupError, match="not there at fit: A1=7, A2=0"):
+        fitted(aware=True, max_refits=1).predict(
+            TEST.X[:1], sensitive_features={"A1": np.array([7]), "A2": np.array([0])}
+        )
+
+
+def known_rates(first, second):
+    """Rates where so many of a hundred are selected in each of two groups."""
+    decided = [k < first for k in range(100)] + [k < second for k in range(100)]
+    return eh.cell_rates([0, 1] * 100, decided, {"group": ["a"] * 100 + ["b"] * 100})
+
+
+def test_posteriors_tell_how_fair_a_classifier_is_and_held_out_rows_what_was_achieved():
+    asked = eh.DemographicParity(difference=0.1)
+    expected, rates = known_rates(50, 20), known_rates(40, 60)
+
+    def trial(clear):
+        return TrainedClassifier(
+            np.zeros(2), 0.1, np.zeros(2), 0.05, 0.6, None, expected, rates, clear, asked
+        )
+
+    assert trial(0.0).excess == pytest.approx(0.15 - 0.1)
+    assert trial(0.2).excess == pytest.approx(0.2)  # what held-out rows clearly object to counts too
+    [found] = trial(0.0).measured
+    assert found.difference == pytest.approx(0.1)
+
+
+def test_held_out_rows_object_where_posteriors_know_nothing():
+    """Group and label hang on |x|, which a linear model of the posteriors does not see."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(4000, 1))
+    group = (np.abs(x[:, 0]) + 0.3 * rng.normal(size=4000) > 0.7).astype(int)
+    y = (np.abs(x[:, 0]) + 0.5 * rng.normal(size=4000) > 0.7).astype(int)
+    fair = eh.FairInprocessor(
+        DecisionTreeClassifier(max_depth=5), PARITY, posterior_estimator=LogisticRegression(), max_refits=1
+    )
+    with pytest.warns(ToleranceWarning, match="as far as the rows of the fit tell"):
+        fair.fit(x, y, sensitive_features={"group": group})
+    [found] = fair.achieved_
+    assert 0.2 < fair.history_[0].violation < found.difference - 0.05
+
+
+@pytest.mark.parametrize(("noise", "first"), [(0.1, 1.0), (3.0, 0.6)], ids=["told", "not told"])
+def test_the_optimums_decisions_are_learned_first_where_the_posteriors_tell_of_the_labels(noise, first):
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(3000, 1))
+    y, group = x[:, 0] + noise * rng.normal(size=3000) > 0, rng.integers(0, 2, 3000)
+    fair = eh.FairInprocessor(LogisticRegression(), eh.DemographicParity(difference=0.0))
+    problem, trainer = trainer_of(fair, x, y.astype(int), {"group": group}, None)
+    assert _tighten_until_fair(problem, trainer, iter(range(1)), 1e-6)[0].distillation == first
+
+
+def test_overconfident_posteriors_tell_nothing():
+    rng = np.random.default_rng(2)
+    x, y, group = rng.normal(size=(600, 1)), rng.integers(0, 2, 600), rng.integers(0, 2, 600)
+    fair = eh.FairInprocessor(DecisionTreeClassifier(), PARITY, calibration=None)
+    _, trainer = trainer_of(fair, x, y, {"group": group}, None)
+    assert trainer.explained < 0
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_is_nearly_fair_is_let_be():
+    fair = fitted(constraint=eh.DemographicParity(difference=0.0), aware=True)
+    [only] = fair.history_
+    assert 0 < only.violation <= 0.01
+
+
+def test_a_distillation_of_1_is_tried_once():
+    exact = eh.DemographicParity(difference=0.0)
+    fair = fitted(DecisionTreeClassifier(max_depth=1), exact, distillation=1.0, aware=True)
+    [only] = fair.history_
+    assert only.violation > 0.05  # so that another way would be tried if there were one
+
+
+def test_by_ratio_selecting_nearly_nobody_is_not_nearly_fair():
+    """Rows of the requirement say so, because a tenth of nothing is nothing; the ratio does not."""
+    asked = eh.DemographicParity(ratio=0.9)
+
+    def trial(risk, violation, first, second):
+        rates = known_rates(first, second)
+        return TrainedClassifier(
+            np.zeros(2), risk, np.zeros(2), violation, 0.6, None, rates, rates, 0.0, asked
+        )
+
+    nobody, some = trial(0.2, 0.009, 2, 0), trial(0.1, 0.05, 50, 40)
+    assert (nobody.excess, some.excess) == pytest.approx((0.9, 0.9 - 8 / 9))
+    assert best_trial([nobody, some]) is some

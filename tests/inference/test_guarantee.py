@@ -1,0 +1,449 @@
+import itertools
+import warnings
+
+import numpy as np
+import pytest
+from scipy.stats import beta, binom, norm
+from sklearn.base import clone
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import KFold
+from sklearn.tree import DecisionTreeClassifier
+
+import evenhand as eh
+from evenhand.datasets import GaussianProblem
+from evenhand.estimators.training_data import read_training_data, reserve_rows
+from evenhand.exceptions import (
+    ConstantClassifierWarning,
+    InputError,
+    PromiseWarning,
+    TrainingRowsWarning,
+)
+from evenhand.fairness.statistic import Statistic
+from evenhand.inference.guarantee import _needed, promised, run_tests
+from evenhand.inference.noninferiority import p_value
+
+PROBLEM = GaussianProblem.random(levels=(2,), seed=3)
+DATA = PROBLEM.sample(6000, seed=0)
+PARITY = eh.DemographicParity(difference=0.1)
+
+
+def fit(kind=eh.FairPostprocessor, constraint=PARITY, data=DATA, confidence=0.95, weight=None, **settings):
+    fair = kind(LogisticRegression(), constraint, confidence=confidence, **{"aware": True, **settings})
+    return fair.fit(data.X, data.y, sensitive_features=data.sensitive, sample_weight=weight)
+
+
+def population(fair, problem=PROBLEM, constraint=PARITY):
+    rates = problem.rates_of(lambda X, codes: fair.predict(X, sensitive_features={"A1": codes}))
+    return constraint.measure(rates)
+
+
+def chance_of_passing(n, others, q, rest, *, tolerance, measure, level):
+    """Sum over all counts, the group's size being fixed."""
+    total = 0.0
+    for k, other in itertools.product(range(n + 1), range(others + 1)):
+        p = p_value((k, n), (other, others), tolerance=tolerance, measure=measure, level=level)
+        if p <= level:
+            total += binom.pmf(k, n, q) * binom.pmf(other, others, rest)
+    return total
+
+
+@pytest.mark.parametrize("rest", [0.1, 0.4, 0.5])
+@pytest.mark.parametrize(("n", "others"), [(12, 18), (25, 15)])
+def test_where_the_tolerance_is_broken_the_test_passes_no_more_often_than_its_level(n, others, rest):
+    share, level, tolerance = n / (n + others), 0.1, 0.3
+    for sign in (-1, 1):
+        q = rest + sign * (tolerance + 1e-9) / (1 - share)
+        if 0 <= q <= 1:
+            assert (
+                chance_of_passing(n, others, q, rest, tolerance=tolerance, measure="difference", level=level)
+                <= level
+            )
+    ratio = 0.5
+    low = ratio * (1 - share) / (1 - ratio * share) * rest
+    assert (
+        chance_of_passing(n, others, low - 1e-9, rest, tolerance=ratio, measure="ratio", level=level) <= level
+    )
+
+
+@pytest.mark.parametrize(
+    ("n", "others", "tolerance", "measure", "level"),
+    [
+        (25, 5, 0.4, "difference", 0.2),
+        (25, 8, 0.5, "difference", 0.05),
+        (10, 5, 0.3, "ratio", 0.05),
+        (40, 20, 0.3, "ratio", 0.05),
+    ],
+)
+def test_the_ends_of_the_border_are_looked_at(n, others, tolerance, measure, level):
+    part = beta.ppf(0.02 * level, n, others + 1)  # the smallest that the test reckons with
+    wide, weight = tolerance / (1 - part), tolerance * (1 - part) / (1 - tolerance * part)
+    pairs = [(q, q + wide) for q in np.linspace(0, 1, 41)] + [(q + wide, q) for q in np.linspace(0, 1, 41)]
+    if measure == "ratio":
+        pairs = [(weight * q, q) for q in np.linspace(0, 1, 41)]
+        pairs += [(1 - a, 1 - b) for a, b in pairs]
+    given = {"tolerance": tolerance, "measure": measure, "level": level}
+    passes = np.array(
+        [[p_value((k, n), (j, others), **given) <= level for j in range(others + 1)] for k in range(n + 1)]
+    )
+    for own, rest in pairs:
+        if 0 <= own <= 1 and 0 <= rest <= 1:
+            chance = (
+                binom.pmf(np.arange(n + 1), n, own) @ passes @ binom.pmf(np.arange(others + 1), others, rest)
+            )
+            assert chance <= level
+
+
+def test_the_test_has_power_where_shares_are_alike():
+    assert chance_of_passing(25, 25, 0.3, 0.3, tolerance=0.3, measure="difference", level=0.1) > 0.9
+
+
+def test_counts_that_break_the_tolerance_give_no_evidence():
+    assert p_value((90, 100), (10, 100), tolerance=0.1, measure="difference", level=0.05) == 1
+    assert p_value((10, 100), (90, 100), tolerance=0.9, measure="ratio", level=0.05) == 1
+    assert p_value((0, 0), (10, 100), tolerance=0.5, measure="difference", level=0.05) == 1
+
+
+def test_a_difference_that_is_impossible_needs_no_evidence():
+    assert p_value((90, 100), (0, 0), tolerance=0.1, measure="difference", level=0.05) == 0
+    assert p_value((1, 2), (1, 2), tolerance=1.0, measure="difference", level=0.05) < 0.05
+
+
+@pytest.mark.parametrize("size", [1, 3, 9])
+def test_more_rows_are_more_evidence(size):
+    few, many = (
+        p_value((30 * k, 100 * k), (60 * k, 200 * k), tolerance=0.1, measure="difference", level=0.05)
+        for k in (size, 2 * size)
+    )
+    assert many < few
+
+
+def test_large_samples_take_no_time_and_are_near_the_normal_law():
+    p = p_value((30_500, 100_000), (30_000, 100_000), tolerance=0.005, measure="difference", level=0.05)
+    z = (2 * 0.005 - 0.005) / np.sqrt(0.3 * 0.7 * 2 / 100_000)
+    assert norm.sf(z) < p < norm.sf(z) + 0.004
+
+
+def test_every_statistic_and_group_is_tested():
+    rng = np.random.default_rng(0)
+    groups = {"sex": rng.choice(["F", "M"], 2000), "old": rng.random(2000) < 0.3}
+    rates = eh.cell_rates(rng.integers(0, 2, 2000), rng.integers(0, 2, 2000), groups)
+    both = eh.EqualizedOdds(difference=0.2, groups="independent") & eh.AccuracyParity(ratio=0.7)
+    tests = run_tests(both, rates, 0.05)
+    assert len(tests) == 2 * 4 + 4
+    assert all(test.p_value <= 0.05 and test.needed is None for test in tests)
+    assert {test.n + test.others for test in tests[-4:]} == {2000}
+
+
+def test_the_first_failure_ends_it():
+    good = eh.cell_rates(None, [1, 0] * 2000, {"g": np.repeat(["a", "b"], 2000)})
+    bad = eh.cell_rates(None, np.repeat([1, 0], 2000), {"g": np.repeat(["a", "b"], 2000)})
+    asked = []
+
+    def candidates(*rates):
+        for k, found in enumerate(rates):
+            asked.append(k)
+            yield PARITY, k, [found]
+
+    chosen, promise = promised(candidates(good, good, bad, good), PARITY, 0.95)
+    assert (chosen, promise.holds, promise.n_tested, asked) == (1, True, 3, [0, 1, 2])
+    chosen, promise = promised(candidates(bad, good), PARITY, 0.95)
+    assert (chosen, promise.holds, promise.n_tested) == (0, False, 1)
+    with pytest.raises(ValueError, match="no classifiers"):
+        promised([], PARITY, 0.95)
+
+
+@pytest.mark.parametrize("kind", [eh.FairPostprocessor, eh.FairInprocessor])
+@pytest.mark.parametrize("aware", [False, True])
+def test_a_promise_is_given_and_told(kind, aware):
+    fair = fit(kind, aware=aware)
+    promise = fair.promise_
+    assert promise.holds
+    assert promise.n_rows == 1800
+    assert promise.constraint == PARITY
+    assert 0 <= promise.internal.difference <= 0.1
+    assert {str(test.name.group) for test in promise.tests} == {"A1=0", "A1=1"}
+    assert "holds on new rows of the same kind with confidence 0.95" in str(promise)
+    assert "tested on 1,800 rows" in str(promise)
+    [found] = population(fair)
+    assert found.difference < 0.1
+
+
+def test_nothing_is_promised_unless_asked_for():
+    assert fit(confidence=None).promise_ is None
+
+
+@pytest.mark.parametrize("kind", [eh.FairPostprocessor, eh.FairInprocessor])
+def test_too_few_rows_are_told_with_the_number_that_would_do(kind):
+    few = PROBLEM.sample(400, seed=1)
+    with pytest.warns(PromiseWarning, match=r"cannot be promised .* has \d+ and needs about [\d,]+"):
+        fair = fit(kind, eh.DemographicParity(difference=0.03), few)
+    assert not fair.promise_.holds
+    assert set(fair.predict(few.X, sensitive_features=few.sensitive)) <= {0, 1}
+    assert all(needed > 120 / 2 for needed in fair.promise_.needed.values())
+
+
+@pytest.mark.slow
+def test_the_number_of_rows_that_would_do_does():
+    narrow = eh.DemographicParity(difference=0.05)
+    with pytest.warns(PromiseWarning):
+        fair = fit(constraint=narrow, data=PROBLEM.sample(700, seed=2))
+    short = {str(name.group): needed for name, needed in fair.promise_.needed.items()}
+    shares = PROBLEM.masses.sum(axis=1)
+    total = max(needed / shares[int(name[-1])] for name, needed in short.items())
+    passed = 0
+    for seed in range(10):
+        data = PROBLEM.sample(round(total / 0.3), seed=seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PromiseWarning)
+            passed += fit(constraint=narrow, data=data).promise_.holds
+    assert passed >= 5
+
+
+def test_a_promise_for_ratios_and_for_several_notions():
+    both = eh.DemographicParity(ratio=0.6) & eh.EqualOpportunity(difference=0.2)
+    fair = fit(constraint=both)
+    assert fair.promise_.holds
+    assert len(fair.promise_.tests) == 4
+    for found in population(fair, constraint=both):
+        assert found.excess == 0
+
+
+def test_a_group_without_rows_kept_back_cannot_be_promised():
+    groups = DATA.sensitive["A1"].astype(str)
+    groups[0] = "alone"
+    with pytest.warns(PromiseWarning, match="A1=alone has"):
+        eh.FairPostprocessor(LogisticRegression(), PARITY, confidence=0.9).fit(
+            DATA.X, DATA.y, sensitive_features={"A1": groups}
+        )
+
+
+def test_the_rows_kept_back_are_learned_from_by_nobody():
+    seen = []
+
+    class Recording(LogisticRegression):
+        def fit(self, X, y, sample_weight=None):
+            seen.append(np.asarray(X)[:, 0])
+            return super().fit(X, y, sample_weight)
+
+    fair = eh.FairPostprocessor(Recording(), PARITY, confidence=0.95, aware=True)
+    fair.fit(DATA.X, DATA.y, sensitive_features=DATA.sensitive)
+    used = np.unique(np.concatenate(seen))
+    assert len(used) == 4200
+
+
+def test_which_rows_are_kept_back_hangs_on_the_seed_and_their_number_alone():
+    """Otherwise the test of a promise would not see the sampling error of what the draw looked at."""
+    fair = eh.FairPostprocessor(LogisticRegression(), PARITY, aware=True, confidence=0.9)
+    drawn = []
+    for y, groups in ((DATA.y, DATA.sensitive["A1"]), (DATA.y[::-1], np.arange(6000) % 3)):
+        data = read_training_data(fair, DATA.X, y, {"A1": groups}, None)
+        learned, reserved = reserve_rows(fair, data, seed=7)
+        drawn.append(np.concatenate([np.asarray(part.X)[:, 0] for part in (learned.examples, reserved)]))
+    assert (drawn[0] == drawn[1]).all()
+
+
+@pytest.mark.parametrize("kind", [eh.FairPostprocessor, eh.FairInprocessor])
+@pytest.mark.parametrize("aware", [False, True])
+@pytest.mark.filterwarnings("ignore::evenhand.exceptions.EvenhandWarning")
+def test_a_cell_or_group_may_be_missing_from_the_rows_to_learn_from(kind, aware):
+    """Two rows of a third group, and none, one or both of them kept back."""
+    groups = DATA.sensitive["A1"][:300].astype(str)
+    groups[[5, 6]] = "few"
+    few = []
+    for seed in range(6):
+        fair = kind(LogisticRegression(), PARITY, aware=aware, cv=2, confidence=0.9, random_state=seed)
+        fair.fit(DATA.X[:300], DATA.y[:300], sensitive_features={"A1": groups})
+        few += [test.n for test in fair.promise_.tests if str(test.name.group) == "A1=few"]
+        assert not fair.promise_.holds
+        assert set(fair.predict(DATA.X[:20], sensitive_features={"A1": groups[:20]})) <= {0, 1}
+    assert min(few) == 0
+    assert max(few) > 0
+
+
+def test_rows_to_learn_from_with_one_label_are_refused():
+    y = np.zeros(200, int)
+    y[:2] = 1
+    fair = eh.FairPostprocessor(LogisticRegression(), PARITY, confidence=0.9, reserve=0.99)
+    with pytest.raises(InputError, match=r"reserve=0\.99 leaves 2 of 200 rows to learn from, and y has only"):
+        fair.fit(DATA.X[:200], y, sensitive_features={"g": np.arange(200) % 2})
+
+
+@pytest.mark.parametrize("kind", [eh.FairPostprocessor, eh.FairInprocessor])
+def test_a_promise_about_a_constant_says_so(kind):
+    """Nothing but the group is known of people, and groups must be alike: all are decided alike."""
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 2, 4000)
+    y = (rng.random(4000) < np.where(codes == 1, 0.9, 0.7)).astype(int)
+    fair = kind(LogisticRegression(), PARITY, confidence=0.95, cv=2)
+    with pytest.warns(ConstantClassifierWarning, match="is constant: it selects everybody among the rows of"):
+        fair.fit(codes[:, None] + rng.normal(size=(4000, 1)), y, sensitive_features={"g": codes})
+    assert fair.promise_.holds
+    assert fair.promise_.constant
+    assert "It is a constant: it selects everybody among the rows kept back." in str(fair.promise_)
+
+
+@pytest.mark.parametrize("kind", [eh.FairPostprocessor, eh.FairInprocessor])
+def test_a_constant_is_told_without_a_promise_too(kind):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(300, 1)), (rng.random(300) < 0.1).astype(int)
+    fair = kind(LogisticRegression(), PARITY, cv=2)
+    with pytest.warns(ConstantClassifierWarning, match="it selects nobody among the rows of fit"):
+        fair.fit(X, y, sensitive_features={"g": np.arange(300) % 2})
+    assert not fair.predict(X).any()
+
+
+def test_a_constant_lottery_and_a_constant_on_the_rows_kept_back_are_told():
+    fair = eh.FairPostprocessor(LogisticRegression(), PARITY)
+    fair.promise_ = None
+    with pytest.warns(ConstantClassifierWarning, match=r"everybody with the same probability, 0\.3, among"):
+        fair._warn_if_constant(np.full(5, 0.3))
+    nobody = eh.cell_rates(None, [0] * 400, {"g": np.repeat(["a", "b"], 200)})
+    _, fair.promise_ = promised([(PARITY, None, [nobody])], PARITY, 0.95)
+    with pytest.warns(ConstantClassifierWarning, match="selects nobody among the rows reserved"):
+        fair._warn_if_constant(np.array([0.0, 1.0]))
+
+
+def test_a_failed_promise_says_what_is_returned():
+    with pytest.warns(PromiseWarning, match="the most careful classifier, made for DemographicParity"):
+        fair = fit(constraint=eh.DemographicParity(difference=0.03), data=PROBLEM.sample(400, seed=1))
+    assert f"made for {fair.promise_.internal!r}." in str(fair.promise_)
+    assert not fair.promise_.constant
+
+
+def test_the_same_seed_gives_the_same_promise():
+    first, second = fit(), fit()
+    assert first.promise_.internal == second.promise_.internal
+    assert first.rule_.to_json() == second.rule_.to_json()
+    assert fit(random_state=5).rule_.to_json() != first.rule_.to_json()
+
+
+@pytest.mark.parametrize("kind", [eh.FairPostprocessor, eh.FairInprocessor])
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"confidence": 0}, "confidence should be between 0 and 1, and neither of them, but is 0"),
+        ({"confidence": 1.0}, "confidence should be between 0 and 1, and neither of them, but is 1.0"),
+        ({"confidence": "high"}, "confidence should be between 0 and 1"),
+        ({"confidence": True}, "confidence should be between 0 and 1"),
+        ({"reserve": 1}, "reserve should be between 0 and 1"),
+        ({"constraint": eh.DemographicParity(difference=0)}, "exact parity, which no number of rows can"),
+        ({"constraint": eh.DemographicParity(ratio=1)}, "exact parity, which no number of rows can"),
+        ({"weight": np.full(6000, 2.0)}, "set weights='fit', or leave confidence out"),
+        ({"search": "dual"}, "a promise needs search='exact', but search is 'dual'"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_promised_is_refused_before_any_fit(kind, settings, message, monkeypatch):
+    def fitted(self, X, y, sample_weight=None):
+        raise AssertionError("a model was fitted")
+
+    monkeypatch.setattr(LogisticRegression, "fit", fitted)
+    with pytest.raises(InputError, match=message):
+        fit(kind, **settings)
+
+
+def test_a_statistic_that_is_no_share_cannot_be_promised():
+    class Cost(eh.Notion):
+        label = "cost"
+        statistics = (Statistic("cost", slope=(1, -2), intercept=(0, 2)),)
+
+    with pytest.raises(InputError, match="the cost of cost is not a share of rows"):
+        fit(constraint=Cost(difference=0.1))
+
+
+def test_weights_that_count_in_the_fit_only_are_welcome():
+    assert fit(weight=np.full(6000, 2.0), weights="fit").promise_.holds
+
+
+def test_parameters_are_cloned():
+    fair = clone(eh.FairInprocessor(DecisionTreeClassifier(), PARITY, confidence=0.9, reserve=0.2))
+    assert (fair.confidence, fair.reserve) == (0.9, 0.2)
+
+
+@pytest.mark.slow
+def test_lots_by_id_are_promised_too():
+    """One feature of two values: everybody at a tie has the same lot, unless people have ids."""
+    wrong = promised_in = 0
+    for seed in range(25):
+        rng = np.random.default_rng(seed)
+        codes = rng.integers(0, 2, 4000)
+        X = (rng.random(4000) < np.where(codes == 1, 0.8, 0.3)).astype(float)[:, None]
+        y = (rng.random(4000) < np.where(X[:, 0] > 0, 0.7, 0.35)).astype(int)
+        narrow = eh.DemographicParity(difference=0.2)
+        fair = eh.FairPostprocessor(LogisticRegression(), narrow, cv=2, confidence=0.95, random_state=seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            fair.fit(X, y, sensitive_features={"g": codes})
+        chances = fair.predict_proba(np.array([[0.0], [1.0]]))[:, 1]
+        rates = np.array([0.7 * chances[0] + 0.3 * chances[1], 0.2 * chances[0] + 0.8 * chances[1]])
+        promised_in += fair.promise_.holds
+        wrong += fair.promise_.holds and np.abs(rates - rates.mean()).max() > 0.2
+    assert promised_in > 5
+    assert wrong <= 4
+
+
+def test_given_splits_are_about_all_rows():
+    splits = list(KFold(3).split(DATA.X))
+    with pytest.raises(InputError, match="cv should be a number or a splitter where rows are reserved"):
+        fit(cv=splits)
+    assert fit(cv=KFold(3)).promise_.holds
+
+
+def test_nothing_is_promised_of_a_frozen_model_on_its_own_rows():
+    X = np.column_stack([DATA.X, np.random.default_rng(0).normal(size=(6000, 3)), DATA.sensitive["A1"]])
+    model = FrozenEstimator(RandomForestClassifier(20, random_state=0).fit(X, DATA.y))
+    fair = eh.FairPostprocessor(model, PARITY, aware=True, sensitive_features=[4], confidence=0.95)
+    with (
+        pytest.warns(TrainingRowsWarning),
+        pytest.raises(InputError, match="nothing can be promised of a fro"),
+    ):
+        fair.fit(X, DATA.y)
+
+
+@pytest.mark.filterwarnings("ignore::evenhand.exceptions.ManyGroupsWarning")
+def test_many_groups_are_not_all_listed():
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 40, 2000)
+    fair = eh.FairPostprocessor(LogisticRegression(), PARITY, aware=True, cv=2, confidence=0.9)
+    with pytest.warns(PromiseWarning, match=r"and \d+ more do not have enough") as caught:
+        fair.fit(rng.normal(size=(2000, 1)), rng.integers(0, 2, 2000), sensitive_features={"g": codes})
+    assert max(len(str(warning.message)) for warning in caught) < 600
+
+
+def test_a_group_without_rows_has_none():
+    y = np.where(DATA.sensitive["A1"] == 1, 0, DATA.y)
+    with pytest.warns(PromiseWarning, match="A1=1 has none"):
+        eh.FairPostprocessor(
+            LogisticRegression(), eh.EqualOpportunity(difference=0.1), aware=True, cv=2, confidence=0.9
+        ).fit(DATA.X, y, sensitive_features=DATA.sensitive)
+
+
+def test_one_group_is_told_of_once():
+    fair = eh.FairPostprocessor(LogisticRegression(), PARITY, cv=2, confidence=0.9)
+    with pytest.warns(eh.exceptions.VacuousConstraintWarning) as caught:
+        fair.fit(DATA.X, DATA.y, sensitive_features={"g": ["a"] * 6000})
+    assert len(caught) <= 2
+    assert fair.promise_.holds
+
+
+def test_numbers_of_numpy_are_numbers():
+    assert fit(confidence=np.float32(0.9), reserve=np.float64(0.3)).promise_.holds
+
+
+def test_a_ratio_of_nothing_always_holds():
+    assert p_value((0, 100), (50, 100), tolerance=0.0, measure="ratio", level=0.05) < 0.05
+
+
+def test_rows_that_a_constant_needs_are_rows_with_which_it_passes():
+    """Where everybody is selected nothing varies, and a normal approximation asks for too few rows."""
+    notion = eh.DemographicParity(difference=0.02)
+    own, others, level = (88, 88), (92, 92), 0.1
+    needed = _needed(own, others, notion, level)
+
+    def p(n):
+        counts = [(round(k * n / 88), round(size * n / 88)) for k, size in (own, others)]
+        return p_value(*counts, tolerance=0.02, measure="difference", level=level)
+
+    assert p(needed) <= level < p(needed // 2)

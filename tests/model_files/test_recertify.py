@@ -1,0 +1,267 @@
+import dataclasses
+import io
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from scipy.sparse import csr_array
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+
+import evenhand as eh
+from evenhand.datasets import GaussianProblem
+from evenhand.inputs.fingerprint import Fingerprint
+from evenhand.model_files import recertify
+from evenhand.model_files.recertify import claimed
+from evenhand.solver.certificate import Certificate
+
+PARITY = eh.DemographicParity(difference=0.05)
+TRAIN = GaussianProblem.random(levels=(2, 2), seed=5).sample(800, seed=0)
+GIVEN = {"data": (TRAIN.X, TRAIN.y), "sensitive_features": TRAIN.sensitive}
+
+
+def fitted(kind=eh.FairPostprocessor, constraint=PARITY, weights=None, X=TRAIN.X, **settings):
+    model = kind(**{"estimator": LogisticRegression(), "constraint": constraint, "cv": 2, **settings})
+    return model.fit(X, TRAIN.y, sensitive_features=TRAIN.sensitive, sample_weight=weights)
+
+
+def proof_of(model, folder, **given):
+    path = folder / "m.eh"
+    eh.save(model, path, overwrite=True)
+    report = eh.verify(path, **{**GIVEN, **given})
+    assert report.ok
+    return report.proof
+
+
+REQUIREMENTS = {
+    "difference": PARITY,
+    "ratio": eh.EqualOpportunity(ratio=0.9),
+    "exact": eh.DemographicParity(difference=0.0),
+    "several": PARITY & eh.PredictiveEquality(ratio=0.8, groups="independent"),
+}
+
+
+@pytest.mark.parametrize("aware", [False, True, ["A1"]], ids=["blind", "aware", "partly"])
+@pytest.mark.parametrize("constraint", REQUIREMENTS.values(), ids=REQUIREMENTS)
+def test_a_rule_is_proven_again(constraint, aware, tmp_path):
+    model = fitted(constraint=constraint, aware=aware)
+    proof = proof_of(model, tmp_path)
+    assert proof.confirmed, proof.verdict
+    assert proof.verdict.startswith(f"proven on 800 rows: no classifier that satisfies {constraint!r}")
+    assert abs(proof.found.gap) < 1e-9
+    for name in ("objective", "bound", "violation"):
+        assert getattr(proof.found, name) == pytest.approx(getattr(model.certificate_, name), abs=1e-12)
+
+
+SETTINGS = {
+    "weights": {"weights": np.random.default_rng(0).random(800)},
+    "costs": {"cost": [10.0, 30.0]},
+    "held out": {"holdout": 0.4, "calibration": "isotonic"},
+    "settled ties": {"calibration": "binning", "aware": True, "X": (TRAIN.X > 0).astype(float)},
+    "no seed": {"random_state": None},
+    "a used-up seed": {"random_state": np.random.RandomState(5)},
+    "a dual ascent": {"search": eh.DualAscent(max_iter=20)},
+    "a default learner": {"estimator": None},
+}
+
+
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+@pytest.mark.filterwarnings("ignore::evenhand.exceptions.EvenhandWarning")
+def test_whatever_is_set_the_proof_is_found_again(settings, tmp_path):
+    data, weights = (settings.get("X", TRAIN.X), TRAIN.y), settings.get("weights")
+    proof = proof_of(fitted(**settings), tmp_path, data=data, sample_weight=weights)
+    assert proof.confirmed, proof.verdict
+
+
+@pytest.mark.parametrize("aware", [False, True])
+@pytest.mark.filterwarnings("ignore::evenhand.exceptions.EvenhandWarning")
+def test_of_a_trained_classifier_the_bound_is_proven(aware, tmp_path):
+    model = fitted(eh.FairInprocessor, aware=aware, max_refits=2)
+    proof = proof_of(model, tmp_path)
+    assert proof.confirmed, proof.verdict
+    assert f"has a risk (half the error) below {model.certificate_.bound:.6f}" in proof.verdict
+    model.certificate_ = dataclasses.replace(model.certificate_, bound=model.certificate_.bound + 0.01)
+    assert "the bound is" in proof_of(model, tmp_path).verdict
+
+
+@pytest.mark.filterwarnings("ignore::evenhand.exceptions.ConstantClassifierWarning")
+def test_a_claim_names_what_the_bound_is_about():
+    plain = claimed(fitted())
+    assert not plain.tightened
+    assert "has a risk (half the error) below" in str(plain)
+    assert "has a risk below" in str(claimed(fitted(cost=0.3)))
+    careful = fitted(constraint=eh.DemographicParity(difference=0.3), confidence=0.9, aware=True)
+    assert claimed(careful).requirement is careful.promise_.internal
+    assert "tighter than what was asked for, DemographicParity(difference=0.3)" in str(claimed(careful))
+
+
+@pytest.mark.parametrize("kind", [eh.FairPostprocessor, eh.FairInprocessor])
+def test_a_promise_is_tested_again(kind, tmp_path):
+    model = fitted(kind, eh.DemographicParity(difference=0.4), confidence=0.9, aware=True)
+    proof = proof_of(model, tmp_path)
+    assert model.promise_.holds
+    assert proof.confirmed, proof.verdict
+    assert proof.rows == 560  # the others were kept back
+    model.confidence = 1 - 1e-12
+    assert "the promise does not hold" in proof_of(model, tmp_path).verdict
+
+
+def altered_multipliers(model):
+    model.multipliers_ = {name: value + 0.1 for name, value in model.multipliers_.items()}
+
+
+def altered_names(model):
+    model.multipliers_ = dict(list(model.multipliers_.items())[1:])
+
+
+def altered_certificate(model):
+    model.certificate_ = dataclasses.replace(model.certificate_, objective=0.01, bound=0.01)
+
+
+def nonsense_certificate(model):
+    model.certificate_ = Certificate(np.nan, np.nan, np.nan)
+
+
+def altered_violation(model):
+    model.certificate_ = dataclasses.replace(model.certificate_, violation=0.1)
+
+
+def altered_requirement(model):
+    model.constraint = eh.DemographicParity(difference=0.001)
+
+
+def altered_rule(model):
+    model.rule_ = dataclasses.replace(model.rule_, table=model.rule_.table + 0.1)
+
+
+def altered_solved_rule(model):
+    model.solved_rule_ = dataclasses.replace(model.solved_rule_, table=model.solved_rule_.table + 0.1)
+
+
+def altered_learner(model):
+    model.posterior_model_ = fitted(calibration=None, estimator=LogisticRegression(C=1e-3)).posterior_model_
+
+
+ALTERED = {
+    altered_multipliers: "the bound is .* the rule is not the one that the multipliers give",
+    altered_names: "the groups or the multipliers are not those of these rows",
+    altered_certificate: r"the risk is 0\.\d+ here and 0.01 in the model; the bound is 0",
+    nonsense_certificate: "the risk is .* nan in the model",
+    altered_violation: "the violation is .* and 0.1 in the model",
+    altered_requirement: "the bound is .* the violation is",
+    altered_rule: "does not decide about these rows as it should",
+    altered_solved_rule: "the rule is not the one that the multipliers give",
+    altered_learner: "does not decide about these rows as it should",
+}
+
+
+@pytest.mark.parametrize(("change", "match"), ALTERED.items(), ids=[change.__name__ for change in ALTERED])
+def test_an_altered_model_is_found_out(change, match, tmp_path):
+    """Written anew, so that its checksums are right."""
+    model = fitted()
+    change(model)
+    proof = proof_of(model, tmp_path)
+    assert not proof.confirmed
+    assert proof.verdict.startswith("not confirmed: ")
+    assert re.search(match, proof.verdict), proof.verdict
+
+
+def test_other_rows_are_found_out_before_any_work(tmp_path, monkeypatch):
+    model = fitted(weights=np.arange(800.0))
+    monkeypatch.setattr(recertify, "learn_posteriors", None)
+    weights = np.arange(800.0)
+
+    def told(X=TRAIN.X, y=TRAIN.y, sensitive=TRAIN.sensitive, weights=weights):
+        proof = proof_of(model, tmp_path, data=(X, y), sensitive_features=sensitive, sample_weight=weights)
+        assert not proof.confirmed
+        return proof.verdict.removeprefix("not confirmed: these are not the rows of the fit: ")
+
+    some = {name: values[:700] for name, values in TRAIN.sensitive.items()}
+    fewer = told(TRAIN.X[:700], TRAIN.y[:700], some, weights[:700])
+    assert fewer == "there are 700 of them and not 800."
+    assert told(y=1 - TRAIN.y) == "their labels differ."
+    assert told(X=TRAIN.X + 1e-9) == "their features differ."
+    assert told(weights=None) == "their weights differ."
+    order = np.random.default_rng(0).permutation(800)
+    turned = {name: values[order] for name, values in TRAIN.sensitive.items()}
+    assert told(sensitive=turned) == "their groups differ."
+    reordered = told(TRAIN.X[order], TRAIN.y[order], turned, weights[order])
+    assert (
+        reordered == "not confirmed: these are the rows of the fit in another order: sort them as they were."
+    )
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_columns_are_found_by_name(kind, tmp_path):
+    columns = {"x0": TRAIN.X[:, 0], "x1": TRAIN.X[:, 0] ** 2}
+    model = fitted(X=kind(columns))
+    turned = kind(dict(reversed(columns.items())))
+    assert proof_of(model, tmp_path, data=(turned, TRAIN.y)).confirmed
+    renamed = kind({f"z{name}": column for name, column in columns.items()})
+    verdict = proof_of(model, tmp_path, data=(renamed, TRAIN.y)).verdict
+    assert "there is no column 'x0', 'x1' and the fit had no column 'zx0', 'zx1'" in verdict
+
+
+def test_what_is_drawn_without_a_seed_is_told_of(tmp_path):
+    proof = proof_of(fitted(estimator=RandomForestClassifier(3)), tmp_path)
+    assert not proof.confirmed
+    assert "What estimator__random_state=None draws cannot be drawn again" in proof.verdict
+
+
+def test_a_file_without_a_fingerprint_says_so(tmp_path):
+    model = fitted()
+    del model.fitted_to_
+    assert "does not tell which rows" in proof_of(model, tmp_path).verdict
+
+
+# Rows are known again
+
+
+def test_rows_are_the_same_in_every_library_and_file():
+    columns = {
+        "x": [0.1, -0.0, None, 1e-300],
+        "n": [1, 2, 3, 2**60],
+        "b": [True, False, True, True],
+        "t": ["a", "ä,b", None, "a"],
+    }
+    table = pl.DataFrame(columns)
+    csv, parquet = io.BytesIO(), io.BytesIO()
+    table.write_csv(csv)
+    table.write_parquet(parquet)
+    objects = np.array(list(zip(*columns.values(), strict=True)), dtype=object)
+    many = [table, table.to_pandas(), pd.DataFrame(columns), pa.table(columns), objects]
+    many += [table.cast({"t": pl.Categorical})]
+    many += [pl.read_csv(csv.getvalue()), pl.read_parquet(parquet.getvalue())]
+    y, s = np.array([True, False, True, True]), np.arange(4)
+    empty = pd.DataFrame({"n": pd.array([None] * 4, dtype="Int64")})
+    assert Fingerprint.of(empty, y, s, None) == Fingerprint.of(np.full((4, 1), np.nan), y, s, None)
+    prints = {Fingerprint.of(one, y, s, None) for one in many}
+    assert len(prints) == 1
+    changed = table.with_columns(t=pl.Series(["a", "ä,b", "", "a"]))
+    assert Fingerprint.of(changed, y, s, None) not in prints
+    assert Fingerprint.of(table.select("n", "x", "b", "t"), y, s, None) not in prints
+
+
+def test_sparse_rows_are_known_by_what_is_not_0():
+    y, s = np.array([True, False]), np.arange(2)
+    once = csr_array(np.array([[0.0, 2.0], [1.0, 0.0]]))
+    values = np.array([2.0, 0.0, 1.0]), np.array([1, 0, 0]), np.array([0, 2, 3])
+    written_twice = csr_array(values, shape=(2, 2))
+    other = csr_array(np.array([[2.0, 0.0], [1.0, 0.0]]))
+    assert Fingerprint.of(once, y, s, None) == Fingerprint.of(written_twice, y, s, None)
+    assert Fingerprint.of(once, y, s, None) != Fingerprint.of(other, y, s, None)
+
+
+def test_values_that_cannot_be_hashed_count_too():
+    X = np.empty((2, 1), dtype=object)
+    X[:, 0] = [[1], [2]]
+    y, s = np.array([True, False]), np.arange(2)
+    assert Fingerprint.of(X, y, s, None) != Fingerprint.of(X[::-1], y, s, None)
+
+
+def test_a_proof_can_be_written_as_json(tmp_path):
+    assert json.dumps(dataclasses.asdict(proof_of(fitted(), tmp_path)))

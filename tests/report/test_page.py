@@ -1,0 +1,245 @@
+import json
+import re
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+import evenhand as eh
+from evenhand.datasets import GaussianProblem
+from evenhand.report.contents import contents, rule_records
+from evenhand.report.page import _prices, render
+from evenhand.solver.certificate import small
+
+PROBLEM = GaussianProblem.random(levels=(2, 2), seed=2)
+TRAIN, TEST = PROBLEM.sample(3000, seed=0), PROBLEM.sample(2000, seed=1)
+PARITY = eh.DemographicParity(difference=0.05) & eh.EqualOpportunity(ratio=0.8)
+
+
+def fitted(kind=eh.FairPostprocessor, **settings):
+    return kind(LogisticRegression(), PARITY, **settings).fit(
+        TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive
+    )
+
+
+def decided(model):
+    return model.predict(TEST.X, sensitive_features=TEST.sensitive)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return fitted(aware=True)
+
+
+def test_the_contents_are_plain_values(model):
+    before = LogisticRegression().fit(TRAIN.X, TRAIN.y).predict(TEST.X)
+    audit = eh.audit(TEST.y, decided(model), TEST.sensitive, before=before, constraint=PARITY)
+    shown = contents(
+        audit,
+        before=eh.audit(TEST.y, before, TEST.sensitive),
+        model=model,
+        test=(TEST.X, TEST.y, TEST.sensitive),
+        title="t",
+        data="",
+    )
+    again = json.loads(json.dumps(shown, allow_nan=False))
+    assert again == json.loads(json.dumps(again))
+    accuracy = (decided(model) == TEST.y).mean()
+    assert shown["cost"]["after"]["value"] == pytest.approx(accuracy)
+    assert shown["cost"]["before"]["value"] == pytest.approx((before == TEST.y).mean())
+    change = shown["cost"]["change"]
+    assert change["value"] == pytest.approx(accuracy - (before == TEST.y).mean())
+    assert change["low"] < change["value"] < change["high"]
+    assert [one["notion"] for one in shown["model"]["asked"]] == ["demographic parity", "equal opportunity"]
+    assert shown["model"]["proof"]["gap"] < 1e-6
+    assert len(shown["model"]["rule"]["thresholds"]) == 4
+    assert {row["group"] for row in shown["calibration"]} == {str(name) for name in model.groups_.names}
+    assert all(row["low"] <= row["observed"] <= row["high"] for row in shown["calibration"])
+
+
+def test_thresholds_are_those_that_decide(model):
+    shown = contents(eh.audit(TEST.y, decided(model), TEST.sensitive), model=model, title="", data="")
+    found = {row["group"]: row["threshold"] for row in shown["model"]["rule"]["thresholds"]}
+    found = {name: threshold for name, threshold in found.items() if threshold is not None}
+    assert len(found) > 1
+    eta = model.predict_risk(TEST.X, sensitive_features=TEST.sensitive)
+    codes = model.groups_.encode(TEST.sensitive)
+    decisions = decided(model)
+    for m, name in enumerate(model.groups_.names):
+        if str(name) not in found:
+            continue
+        own = codes == m
+        agree = (eta[own] > found[str(name)]) == (decisions[own] == 1)
+        assert agree.mean() > 0.98
+
+
+def test_the_page_tells_what_the_contents_do(model, tmp_path):
+    audit = eh.audit(TEST.y, decided(model), TEST.sensitive, constraint=PARITY)
+    page = eh.write_report(tmp_path / "r.html", audit, model=model, title="A & B").read_text("utf-8")
+    assert "<title>A &amp; B</title>" in page
+    assert "no group differs from everyone by more than 0.05" in page
+    assert "at least 0.8 times those of everyone" in page
+    for comparison in audit.comparisons:
+        assert f"{comparison.value:.3f}" in page
+    assert "Nothing is promised of new rows" in page
+    assert list(tmp_path.iterdir()) == [tmp_path / "r.html"]
+
+
+@pytest.mark.filterwarnings("ignore::evenhand.exceptions.ConstantClassifierWarning")
+@pytest.mark.filterwarnings("ignore::evenhand.exceptions.ToleranceWarning")
+@pytest.mark.parametrize("aware", [False, True, ["A1"]])
+def test_every_kind_of_model_has_a_page(aware, tmp_path):
+    for kind in (eh.FairPostprocessor, eh.FairInprocessor):
+        own = fitted(kind, aware=aware)
+        audit = eh.audit(TEST.y, decided(own), TEST.sensitive)
+        page = eh.write_report(tmp_path / "r.html", audit, model=own).read_text("utf-8")
+        assert ("post-processing" if kind is eh.FairPostprocessor else "in-processing") in page
+        assert ("; this one has" in page) == (kind is eh.FairPostprocessor)
+        assert ("what it attains is counted" in page) == (kind is eh.FairInprocessor)
+
+
+def test_a_gap_within_rounding_is_told_as_such(model, tmp_path):
+    audit = eh.audit(TEST.y, decided(model), TEST.sensitive, constraint=PARITY)
+    page = eh.write_report(tmp_path / "r.html", audit, model=model).read_text("utf-8")
+    [told] = re.findall(r"a gap of ([^ ]+)\. It is off that requirement by ([^ ]+) at most", page)
+    assert told == ("&lt;1e-12", "&lt;1e-12")
+    assert small(-5.6e-17) == "<1e-12"
+    assert small(2.5e-7) == "2.5e-07"
+
+
+def test_two_notions_have_a_price_each_at_every_tolerance():
+    both = eh.DemographicParity(difference=0.05) & eh.EqualOpportunity(difference=0.05)
+    blind = eh.FairPostprocessor(LogisticRegression(), both, cv=2)
+    curve = eh.frontier(blind, TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive, tolerances=6)
+    shown = contents(eh.audit(TEST.y, TEST.y, TEST.sensitive), frontier=curve, title="", data="")
+    rows = list(_prices(shown["frontier"], "fair"))
+    places = [(row["group"], row["tolerance"]) for row in rows]
+    assert len(set(places)) == len(places)
+    assert {name.rsplit(" (")[-1] for name, _ in places} == {"selection rate)", "true-positive rate)"}
+    assert {len([1 for name, _ in places if name == one]) for one, _ in places} == {5}
+    assert np.isnan(curve.points[0].price)  # multipliers of exact parity are not unique
+    total = sum(row["price"] for row in rows if row["tolerance"] == curve.points[1].tolerance)
+    assert total == pytest.approx(curve.points[1].price)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "words"),
+    [
+        ("satisfied", "Demographic parity within 0.9 holds on 2,000 rows: the largest difference is 0."),
+        ("violated", "Demographic parity within 0.001 is violated on 2,000 rows"),
+        ("insufficient evidence", "Whether demographic parity within 0.15 holds cannot be told from 2,000"),
+    ],
+)
+def test_the_summary_tells_verdicts_with_their_evidence(verdict, words):
+    tolerance = float(re.search(r"within ([\d.]+)", words)[1])
+    decisions = (TEST.X[:, 0] > 0).astype(int)
+    value = eh.audit(TEST.y, decisions, TEST.sensitive)["demographic parity"].value
+    tolerance = value if verdict == "insufficient evidence" else tolerance
+    parity = eh.DemographicParity(difference=tolerance)
+    shown = contents(eh.audit(TEST.y, decisions, TEST.sensitive, constraint=parity), title="", data="")
+    told = {one["about"]: one["text"] for one in shown["summary"]}
+    assert shown["comparisons"][0]["verdict"] == verdict
+    assert told["What holds"].startswith(words.replace("0.15", f"{tolerance:g}"))
+    assert told["Accuracy"].startswith("Accuracy is 0.")
+
+
+def test_the_summary_of_decisions_without_labels_or_tolerance():
+    shown = contents(eh.audit(None, TEST.y, TEST.sensitive), title="", data="")
+    asked, holds, cost = (one["text"] for one in shown["summary"])
+    assert asked.startswith("Nothing was required")
+    assert holds.startswith(
+        "No verdict was asked for; by demographic parity, groups differ from everyone by up to 0."
+    )
+    assert cost == "Without labels, accuracy is not known."
+    rule = [one for one in shown["comparisons"] if one["notion"] == "four-fifths rule"]
+    assert all(one["beside"].startswith("the interval ") and not one["asked"] for one in rule)
+
+
+def test_a_promise_is_told(tmp_path):
+    own = eh.FairPostprocessor(
+        LogisticRegression(), eh.DemographicParity(difference=0.2), aware=True, confidence=0.9
+    ).fit(TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive)
+    audit = eh.audit(TEST.y, decided(own), TEST.sensitive)
+    page = eh.write_report(tmp_path / "r.html", audit, model=own).read_text("utf-8")
+    assert "<strong>Promised.</strong>" in page
+    assert f"no classifier that satisfies {own.promise_.internal!r} has a risk (half the error)" in page
+    assert "tighter than the one that was asked for" in page
+    assert "Nothing is promised" not in page
+
+
+def test_small_and_absent_groups_are_caveats():
+    sensitive = {"a": ["x"] * 40 + ["y"] * 5, "b": ["u"] * 40 + ["v"] * 5}
+    shown = contents(eh.audit(None, [0, 1, 1] * 15, sensitive), title="", data="")
+    assert any("fewer than 30 rows" in caveat for caveat in shown["caveats"])
+    assert any("2 combinations never occur" in caveat for caveat in shown["caveats"])
+
+
+def test_a_constant_is_told_on_the_page():
+    shown = contents(eh.audit(None, [1] * 45, {"a": ["x", "y", "z"] * 15}), title="", data="")
+    assert any("Everybody is selected: these decisions are a constant" in one for one in shown["caveats"])
+
+
+def test_suppressed_numbers_stay_out_of_the_page(tmp_path):
+    sensitive = {"a": ["x"] * 40 + ["y"] * 40 + ["z"] * 3}
+    audit = eh.audit([0, 1] * 41 + [1], [0, 1, 1] * 27 + [0, 1], sensitive, min_count=10)
+    page = audit.to_html(tmp_path / "a.html").read_text("utf-8")
+    assert "left out" in page
+    assert not re.search(r">\s*3\s*<", page)
+
+
+def test_a_page_that_cannot_be_written_leaves_nothing(tmp_path, monkeypatch):
+    target = tmp_path / "r.html"
+    target.write_text("old")
+    audit = eh.audit(None, [0, 1], {"g": ["a", "b"]})
+
+    def full(handle):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        eh.write_report(target, audit)
+    assert target.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+@pytest.mark.filterwarnings("ignore::evenhand.exceptions.ManyGroupsWarning")
+def test_many_groups_are_cut_and_counted():
+    codes = np.arange(1200) % 150
+    audit = eh.audit(None, np.arange(1200) % 2, {"a": codes, "b": codes % 3})
+    shown = contents(audit, title="", data="")
+    assert shown["groups_left_out"] > 0
+    assert "more groups are not shown" in render(shown)
+
+
+def test_randomised_thresholds_are_told_and_not_made_of_rounding_errors():
+    """Where two rates are bounded together, H vanishes in a whole group, and only the steps tell."""
+    odds = eh.FairPostprocessor(LogisticRegression(), eh.EqualizedOdds(difference=0.0), aware=True, cv=2)
+    odds.fit(TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive)
+    names = [str(name) for name in odds.groups_.names]
+    told = rule_records(odds.rule_, names, aware=True)["thresholds"]
+    mixed = [edges for edges in odds.rule_.steps.edges if len(edges) > 1 and np.ptp(edges) > 0.01]
+    assert mixed
+    assert sum(one["threshold"] is None for one in told) >= len(mixed)
+    for one, edges, chances in zip(told, odds.rule_.steps.edges, odds.rule_.steps.chances, strict=True):
+        if one["threshold"] is None:
+            assert one["note"] == "randomised"
+            first = f"chance {chances[0]:.3g} below {edges[0]:.3f}, {chances[1]:.3g} from"
+            assert one["steps"].startswith(first)
+        else:
+            assert edges[0] <= one["threshold"] <= edges[-1]
+            assert one["note"] is None
+
+
+def test_a_page_opens_with_the_curve_of_its_model():
+    models = {
+        name: eh.FairPostprocessor(
+            LogisticRegression(), eh.DemographicParity(difference=0.1), aware=aware, cv=2
+        )
+        for name, aware in (("blind", False), ("aware", True))
+    }
+    curve = eh.frontier(models, TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive, tolerances=2)
+    audit = eh.audit(TEST.y, TEST.y, TEST.sensitive)
+    for name, model in models.items():
+        model.fit(TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive)
+        shown = contents(audit, model=model, frontier=curve, title="", data="")
+        assert shown["frontier"]["chosen"] == name

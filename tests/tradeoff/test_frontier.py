@@ -1,0 +1,329 @@
+import math
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+import evenhand as eh
+from evenhand.auditing.comparison import compare
+from evenhand.datasets import GaussianProblem
+from evenhand.exceptions import InputError
+from evenhand.tradeoff import compute
+
+PROBLEM = GaussianProblem.random(levels=(2, 2), seed=3)
+TRAIN, TEST = PROBLEM.sample(4000, seed=0), PROBLEM.sample(3000, seed=1)
+PARITY = eh.DemographicParity(difference=0.1)
+HELD = (TEST.X, TEST.y, TEST.sensitive)
+
+
+def post(constraint=PARITY, **settings):
+    return eh.FairPostprocessor(LogisticRegression(), constraint, cv=2, **settings)
+
+
+def drawn(classifiers=None, **settings):
+    given = {"sensitive_features": TRAIN.sensitive, "test": HELD, **settings}
+    return eh.frontier(classifiers or post(), TRAIN.X, TRAIN.y, **given)
+
+
+BLIND = drawn()
+
+
+def test_the_curve_goes_from_parity_to_the_plain_optimum():
+    first, last = BLIND.points[0], BLIND.points[-1]
+    assert len(BLIND.points) == 50
+    assert first.tolerance == 0
+    assert last.price == pytest.approx(0, abs=1e-6)
+    assert first.accuracy.value < last.accuracy.value
+    assert first.comparison.value < last.comparison.value
+    assert BLIND.n_solved == 11
+    assert BLIND.n_rows == 3000
+    assert BLIND.complete
+
+
+def test_risk_is_convex_in_the_tolerance_and_never_below_its_bound():
+    risk = np.array([point.risk for point in BLIND.points])
+    assert (np.diff(risk) <= 1e-9).all()
+    assert (np.diff(risk, 2) >= -1e-9).all()
+    gaps = np.array([point.risk - point.bound for point in BLIND.points])
+    assert (gaps >= -1e-12).all()
+    assert gaps.max() < 1e-3
+
+
+def test_what_the_posteriors_expect_goes_one_way():
+    for point in BLIND.points:
+        assert point.expected_accuracy == pytest.approx(1 - 2 * point.risk, abs=1e-9)
+        assert point.expected_disparity <= point.tolerance + 1e-12
+    expected = np.array([(p.expected_disparity, p.expected_accuracy) for p in BLIND.points])
+    assert (np.diff(expected, axis=0) >= -1e-9).all()
+    chart = BLIND.plot()
+    [line] = [layer.data.values for layer in chart.layer if layer.mark.type == "line"]
+    assert [row["disparity"] for row in line] == expected[:, 0].tolist()
+
+
+def test_nothing_is_expected_where_the_measures_differ_or_nothing_was_solved():
+    both = post(PARITY & eh.EqualOpportunity(ratio=0.8), aware=True)
+    assert math.isnan(drawn(both, tolerances=2).points[0].expected_accuracy)
+    ratio = drawn(post(eh.DemographicParity(ratio=0.8), aware=True), tolerances=[0.7, 1.0])
+    found = [point.expected_disparity for point in ratio.points]
+    assert found == pytest.approx([1.0, 0.7], abs=1e-6)
+
+
+def test_results_are_short_when_they_are_shown():
+    assert len(repr(BLIND)) < 200
+    assert len(repr(BLIND.points[0])) < 200
+    assert "50 points" in repr(BLIND)
+
+
+def test_a_mixture_is_as_near_to_the_optimum_as_it_says():
+    for k in (1, 2, 3, 6, 21):
+        point = BLIND.points[k]
+        assert len(point.rules) == 2
+        exact = drawn(tolerances=[point.tolerance]).points[0]
+        assert exact.origin == "solved"
+        assert point.bound - 1e-9 <= exact.risk <= point.risk + 1e-9
+
+
+def same_as_a_fit(point, fair, X=TEST.X, **used):
+    """The rule, the proof and the prices of a fit, and its accuracy on the test rows, to the last bit."""
+    assert point.origin == "solved"
+    [rule] = point.rules
+    assert np.array_equal(rule.table, fair.rule_.table)
+    assert np.array_equal(rule.atoms, fair.rule_.atoms)
+    assert np.array_equal(rule.chances, fair.rule_.chances)
+    assert (point.risk, point.bound) == (fair.certificate_.objective, fair.certificate_.bound)
+    assert dict(point.prices) == {name: abs(price) for name, price in fair.shadow_prices_.items()}
+    chances = fair.predict_proba(X, **used)[:, 1]
+    rates = eh.cell_rates(TEST.y, chances, TEST.sensitive)
+    assert point.accuracy.value == pytest.approx(1 - 2 * rates.risk(), abs=1e-12)
+    assert np.allclose(point.counted.rates.rates, rates.rates, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("settings", "aware"),
+    [
+        ({}, False),
+        ({"random_state": 7, "holdout": 0.4}, False),
+        ({"search": "dual", "random_state": 1}, False),
+        ({"aware": True, "constraint": eh.EqualizedOdds(difference=0.1)}, True),
+    ],
+    ids=str,
+)
+@pytest.mark.filterwarnings("ignore::evenhand.exceptions.ToleranceWarning")
+def test_a_listed_tolerance_is_solved_as_a_fit_solves_it(settings, aware):
+    chosen = [0.0, 0.013, 0.02, 0.05, 0.05, 0.2]
+    found = drawn(post(**settings), tolerances=chosen)
+    assert [point.tolerance for point in found.points] == chosen
+    assert found.n_solved == 6
+    used = {"sensitive_features": TEST.sensitive} if aware else {}
+    for k in (1, 4):
+        kind = type(settings.get("constraint", PARITY))
+        fair = post(**{**settings, "constraint": kind(difference=chosen[k])})
+        fair.fit(TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive)
+        same_as_a_fit(found.points[k], fair, **used)
+
+
+def test_few_tolerances_are_all_solved_and_many_by_difference_are_not():
+    few, ratio = drawn(tolerances=20), drawn(post(eh.DemographicParity(ratio=0.8)), tolerances=21)
+    assert {point.origin for point in (*few.points, *ratio.points)} == {"solved"}
+    fair = post(eh.DemographicParity(difference=few.points[3].tolerance))
+    same_as_a_fit(few.points[3], fair.fit(TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive))
+    many = drawn(tolerances=21)
+    assert [k for k, point in enumerate(many.points) if point.origin == "solved"] == [0, 5, 10, 15, 20]
+    assert "mixture" not in f"{few}{few.plot().to_json()}{few.to_frame(backend='pandas').to_csv()}"
+
+
+def test_mixtures_are_told_in_table_text_and_picture():
+    origins = BLIND.to_frame(backend="pandas")["origin"].tolist()
+    assert origins.count("solved") == BLIND.n_solved == 11
+    assert origins.count("mixture") == 39
+    assert [origin == "mixture" for origin in origins] == [len(point.rules) == 2 for point in BLIND.points]
+    assert "39 of 50 points are mixtures" in str(BLIND)
+    wide = drawn(tolerances=26)  # its text shows every second point
+    assert str(wide).count("(mixture)") == sum(p.origin == "mixture" for p in wide.points[::2])
+    chart = BLIND.plot().to_dict()
+    dots = [layer for layer in chart["layer"] if layer["mark"]["type"] == "point"]
+    drawn_as_dots = [row["origin"] for layer in dots for row in chart["datasets"][layer["data"]["name"]]]
+    assert set(drawn_as_dots) == {"solved"}  # mixtures are part of the line only
+
+
+def test_training_is_compared_with_solved_points_only():
+    """A dense curve of ours would have mixtures, which are not the best that we can do."""
+    trained = eh.FairInprocessor(LogisticRegression(), PARITY, max_refits=1, refit=False)
+    found = drawn({"ours": post(), "trained": trained}, tolerances=22)
+    assert {point.origin for point in found.curve("ours")} == {"solved"}
+    assert {point.origin for point in found.curve("trained")} == {"trained"}
+    assert found.n_solved == 44
+
+
+def test_the_callers_classifiers_stay_as_they_are():
+    trained = eh.FairInprocessor(LogisticRegression(), eh.DemographicParity(difference=0.01), max_refits=2)
+    ready = post(eh.DemographicParity(difference=0.01))
+    ready.fit(TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive)
+    mine = {"trained": trained, "ready": ready, "seeded": post(random_state=np.random.RandomState(3))}
+    before = {name: dict(vars(one)) for name, one in mine.items()}
+    states = [pickle.dumps(one) for one in mine.values()]
+    drawn(mine, tolerances=[0.05, 0.9])
+    for name, one in mine.items():
+        assert vars(one).keys() == before[name].keys()
+        assert all(value is before[name][key] for key, value in vars(one).items())
+    assert [pickle.dumps(one) for one in mine.values()] == states
+    assert not hasattr(trained, "learner_")
+    assert not hasattr(trained, "n_features_in_")
+    assert trained.constraint == eh.DemographicParity(difference=0.01)
+
+
+def test_intervals_and_verdicts_are_the_audits():
+    point = BLIND.points[10]
+    again = compare(eh.DemographicParity(difference=point.tolerance), point.counted, 0.95)
+    assert (point.comparison.low, point.comparison.high) == (again.low, again.high)
+    assert point.comparison.verdict == again.verdict
+    groups = point.groups()
+    assert groups[0].rows == 3000
+    assert 1 - groups[0].rates["error rate"].value == pytest.approx(point.accuracy.value)
+
+
+def test_shadow_prices_are_the_slope_of_the_curve():
+    a, b = BLIND.points[10], BLIND.points[15]
+    slope = (a.risk - b.risk) / (b.tolerance - a.tolerance)
+    assert sum(b.prices.values()) - 1e-9 <= slope <= sum(a.prices.values()) + 1e-9
+    assert a.price == pytest.approx(0.02 * sum(a.prices.values()))
+    assert a.binding()
+    prices = BLIND.price_records()
+    assert {row["group"] for row in prices} <= {f"A1={i}, A2={j}" for i in (0, 1) for j in (0, 1)}
+    assert all(row["price"] > 0 for row in prices)
+
+
+def test_blind_aware_and_others_are_on_one_chart():
+    plain = LogisticRegression().fit(TRAIN.X, TRAIN.y)
+    both = drawn(
+        {"blind": post(), "aware": post(aware=True)},
+        tolerances=5,
+        others={"plain": plain, "nobody": np.zeros(3000, int), "by lot": np.full(3000, 0.5)},
+    )
+    assert [point.curve for point in both.points] == ["blind"] * 5 + ["aware"] * 5
+    assert both.curve("aware")[0].accuracy.value > both.curve("blind")[0].accuracy.value - 0.02
+    named = {point.curve: point for point in both.others}
+    assert named["nobody"].comparison.value == 0
+    assert named["nobody"].tolerance is None
+    assert named["nobody"].comparison.verdict is None
+    assert named["by lot"].accuracy.value == pytest.approx(0.5)
+    assert named["plain"].accuracy.value == pytest.approx(plain.score(TEST.X, TEST.y))
+    table = both.to_frame(backend="pandas")
+    assert table["kind"].tolist() == ["curve"] * 10 + ["point"] * 3
+    assert table["tolerance"].isna().sum() == 3
+    assert "plain" in str(both)
+
+
+@pytest.mark.parametrize(
+    "constraint",
+    [
+        eh.DemographicParity(ratio=0.8),
+        eh.EqualizedOdds(difference=0.1),
+        eh.DemographicParity(difference=0.1) & eh.EqualOpportunity(ratio=0.9),
+        eh.AccuracyParity(difference=0.1, groups="independent"),
+    ],
+    ids=str,
+)
+def test_any_requirement_has_a_curve(constraint):
+    found = drawn(post(constraint), tolerances=6)
+    assert len(found.points) == 6
+    by_ratio = constraint.notions[0].compares_by == "ratio"
+    assert found.points[0].tolerance == (1 if by_ratio else 0)
+    assert found.points[0].risk >= found.points[-1].risk
+    assert found.n_solved == 6
+    assert all(point.risk - point.bound > -1e-9 for point in found.points)
+
+
+def test_chosen_tolerances_are_taken():
+    found = drawn(post(eh.DemographicParity(ratio=0.8)), tolerances=[0.7, 0.9])
+    assert [point.tolerance for point in found.points] == pytest.approx([0.9, 0.7])
+
+
+def test_training_has_a_curve_too():
+    trained = eh.FairInprocessor(LogisticRegression(), PARITY, aware=True)
+    found = drawn({"trained": trained}, tolerances=3)
+    assert [point.curve for point in found.points] == ["trained"] * 3
+    assert found.n_solved == 3
+    assert found.points[0].accuracy.value < found.points[-1].accuracy.value
+    assert math.isnan(found.points[0].risk)
+    assert found.records()[0]["risk"] is None
+
+
+def test_an_interrupt_ends_it_with_what_there_is(monkeypatch):
+    trained = eh.FairInprocessor(LogisticRegression(), PARITY)
+    train, times = compute.train_fair, []
+
+    def interrupted(*given, **named):
+        times.append(1)
+        if len(times) > 2:
+            raise KeyboardInterrupt
+        return train(*given, **named)
+
+    monkeypatch.setattr(compute, "train_fair", interrupted)
+    found = drawn(trained, tolerances=5)
+    assert not found.complete
+    assert len(found.points) == 2
+    times.extend([1, 1])
+    with pytest.raises(KeyboardInterrupt):
+        drawn(trained, tolerances=5)
+
+
+@pytest.mark.parametrize("library", [pd, pl])
+def test_rows_are_set_aside_from_any_table(library):
+    table = library.DataFrame({"x": TRAIN.X[:, 0], **TRAIN.sensitive})
+    fair = post(sensitive_features=["A1", "A2"])
+    label = np.where(TRAIN.y == 1, "yes", "no").tolist()
+    found = eh.frontier(fair, table, label, tolerances=3, test_share=0.25)
+    assert found.n_rows == 1000
+    assert isinstance(found.to_frame(), library.DataFrame)
+    assert found.to_dict()["points"][0]["curve"] == "fair"
+
+
+def test_aware_in_the_constructors_form():
+    table = pd.DataFrame({"x": TRAIN.X[:, 0], **TRAIN.sensitive})
+    found = eh.frontier(post(sensitive_features=["A1", "A2"], aware=True), table, TRAIN.y, tolerances=3)
+    assert len(found.points) == 3
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"classifiers": LogisticRegression()}, "'fair' should be a FairPostprocessor or a FairInprocessor"),
+        ({"classifiers": {"a": post(None)}}, "'a' has no constraint"),
+        ({"classifiers": post(confidence=0.9)}, "makes a promise, which is about one tolerance"),
+        (
+            {"classifiers": {"a": post(), "b": post(eh.EqualOpportunity(difference=0.1))}},
+            "the classifiers have different requirements: DemographicParity.* and EqualOpportunity",
+        ),
+        ({"tolerances": 1}, "tolerances should be at least 2"),
+        ({"tolerances": [0.1, 2]}, "tolerances should be how many, or numbers from 0 to 1"),
+        ({"tolerances": "all"}, "tolerances should be how many"),
+        ({"confidence": 1}, "confidence should be between 0 and 1"),
+        ({"test": (TEST.X,)}, r"test should be \(X, y\)"),
+        ({"test": None, "test_share": 2}, "test_share should be between 0 and 1"),
+        ({"test": (TEST.X, TEST.y[:-1], TEST.sensitive)}, "X has 3,000, y has 2,999"),
+        ({"others": {"other": np.zeros(7)}}, "predictions of 'other' has 7"),
+        ({"test": None, "others": {"other": np.zeros(3000)}}, "predictions to compare with are about test"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_drawn_is_refused(settings, message):
+    with pytest.raises(InputError, match=message):
+        drawn(**settings)
+
+
+def test_the_chart_is_of_the_curve():
+    chart = BLIND.plot()
+    assert "demographic parity" in str(chart.to_dict())
+    ratio = drawn(post(eh.DemographicParity(ratio=0.8)), tolerances=3)
+    assert "1 minus mean ratio" in str(ratio.plot().to_dict())
+
+
+def test_test_rows_are_drawn_without_a_look_at_labels():
+    X = np.arange(100.0)[:, None]
+    given = [compute._Data(X, np.array(labels), None) for labels in ([0, 1] * 50, [0] * 80 + [1] * 20)]
+    first, second = (compute._divided(data, None, 0.3, 0)[1].X for data in given)
+    assert (first == second).all()
