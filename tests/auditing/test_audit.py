@@ -531,7 +531,7 @@ def test_the_module_does_not_hide_the_function():
 
 @pytest.mark.parametrize("confidence", [0, 1, -0.5, 95, float("nan"), "0.95", None, True])
 def test_confidence_is_between_0_and_1(confidence):
-    with pytest.raises(InputError, match=r"confidence should be a number between 0 and 1, but is"):
+    with pytest.raises(InputError, match=r"confidence should be strictly between 0 and 1, but is"):
         eh.audit(Y, DECIDED, BOTH, confidence=confidence)
 
 

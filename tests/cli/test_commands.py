@@ -423,9 +423,9 @@ def test_a_spoilt_model_file_is_refused(loans, capsys, tmp_path):
     ("arguments", "message"),
     [
         ([], "say what is asked for: --difference or --ratio"),
-        (["--difference", "0.1", "--test-share", "2"], "--test-share should be between 0 and 1"),
+        (["--difference", "0.1", "--test-share", "2"], "--test-share should be strictly between 0 and 1"),
         (["--difference", "0.1", "--sensitive", "sexe"], "did you mean 'sex'?"),
-        (["--difference", "0.1", "--confidence", "1"], "confidence should be between 0 and 1"),
+        (["--difference", "0.1", "--confidence", "1"], "confidence should be strictly between 0 and 1"),
         (["--difference", "1.5"], "from 0 to 1"),
         (["--difference", "0.1", "--ratio", "0.8"], "give --difference or --ratio, not both"),
         (["--difference", "0.1", "--test", "new.csv", "--test-share", "0.3"], "--test or --test-share"),
@@ -454,7 +454,7 @@ def test_a_wrong_fit_is_one_sentence(loans, capsys, tmp_path, arguments, message
     ("arguments", "message"),
     [
         (["--tolerances", "1"], "--tolerances should be at least 2"),
-        (["--test-share", "0"], "--test-share should be between 0 and 1"),
+        (["--test-share", "0"], "--test-share should be strictly between 0 and 1"),
         (["--out", "no/where.html"], "there is no folder no"),
         (["--notion", "equal-oportunity"], 'Did you mean "equal-opportunity"?'),
     ],

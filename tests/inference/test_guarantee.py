@@ -323,11 +323,11 @@ def test_the_same_seed_gives_the_same_promise():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"confidence": 0}, "confidence should be between 0 and 1, and neither of them, but is 0"),
-        ({"confidence": 1.0}, "confidence should be between 0 and 1, and neither of them, but is 1.0"),
-        ({"confidence": "high"}, "confidence should be between 0 and 1"),
-        ({"confidence": True}, "confidence should be between 0 and 1"),
-        ({"reserve": 1}, "reserve should be between 0 and 1"),
+        ({"confidence": 0}, "confidence should be strictly between 0 and 1, but is 0"),
+        ({"confidence": 1.0}, "confidence should be strictly between 0 and 1, but is 1.0"),
+        ({"confidence": "high"}, "confidence should be strictly between 0 and 1"),
+        ({"confidence": True}, "confidence should be strictly between 0 and 1"),
+        ({"reserve": 1}, "reserve should be strictly between 0 and 1"),
         ({"constraint": eh.DemographicParity(difference=0)}, "exact parity, which no number of rows can"),
         ({"constraint": eh.DemographicParity(ratio=1)}, "exact parity, which no number of rows can"),
         ({"weight": np.full(6000, 2.0)}, "set weights='fit', or leave confidence out"),

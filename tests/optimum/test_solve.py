@@ -139,7 +139,7 @@ def test_posteriors_that_cannot_be_used_are_refused(rows, message):
         ({"cost": (1, 2, 3)}, "a pair or of shape"),
         ({"cost": (-1, 2)}, "not negative"),
         ({"cost": "high"}, "cost should be numbers"),
-        ({"tol": 0}, "tol should be between 0 and 1"),
+        ({"tol": 0}, "tol should be strictly between 0 and 1"),
         ({"groups": Groups.product({"g": "ab"})}, "about 4 groups, but 2 were named"),
         ({"sample_weight": [1.0]}, "sample_weight has 1 where 2,500 were expected"),
     ],
@@ -287,7 +287,7 @@ def test_neighbouring_scores_are_told_apart():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"tol": "a"}, "tol should be between"),
+        ({"tol": "a"}, "tol should be strictly between"),
         ({"groups": ["a", "b"]}, "groups should be made by Groups"),
         ({"start": 3}, "start should be an earlier Solution"),
     ],

@@ -56,7 +56,7 @@ def test_rows_that_no_fold_leaves_out_are_left_out(cv):
         ({"cv": "five"}, "cv='five' does not split the rows"),
         ({"cv": GroupKFold(2)}, "does not split the rows"),
         ({"cv": []}, "gives folds without rows"),
-        ({"holdout": 1.5}, "holdout should be a share between 0 and 1, but is 1.5"),
+        ({"holdout": 1.5}, "holdout should be strictly between 0 and 1, but is 1.5"),
     ],
 )
 def test_folds_that_cannot_be_are_refused(settings, message):

@@ -24,6 +24,7 @@ from evenhand.exceptions import InputError, VacuousConstraintWarning
 from evenhand.fairness.groups import GroupName, Mode
 from evenhand.fairness.notions import NOTIONS, Constraint, Notion
 from evenhand.fairness.rates import read_people
+from evenhand.inputs.checks import check_fraction
 from evenhand.inputs.tables import Library, library_of
 
 __all__ = ["Audit", "audit", "audit_of"]
@@ -127,7 +128,7 @@ def audit(
     four-fifths rule: lowest over highest selection rate
     sex  0.500 [0.414, 0.599]  sex=M  violated (tolerance 0.8)
     """
-    _check_confidence(confidence)
+    check_fraction("confidence", confidence)
     _check_count("min_size", min_size)
     _check_count("min_count", min_count)
     _check_constraint(constraint)
@@ -187,12 +188,6 @@ def audit_of(
         threshold=None if threshold is None else float(threshold),
     )
     return Audit(terms, (*findings, *absent), comparisons, library)
-
-
-def _check_confidence(confidence: Any) -> None:
-    proper = isinstance(confidence, Real) and not isinstance(confidence, bool)
-    if not proper or not 0 < float(confidence) < 1:
-        raise InputError(f"confidence should be a number between 0 and 1, but is {confidence!r}.")
 
 
 def _check_threshold(threshold: Any) -> None:

@@ -16,7 +16,7 @@ from evenhand.charts.inline import inline_svg
 from evenhand.display.notebook import MOST_ROWS, html_table
 from evenhand.display.text import show
 from evenhand.fairness.groups import GroupName
-from evenhand.inputs.labels import check_choice
+from evenhand.inputs.checks import check_choice
 from evenhand.inputs.tables import Library, make_table
 
 __all__ = ["Audit"]

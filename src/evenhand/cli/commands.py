@@ -9,12 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from evenhand.exceptions import InputError, MissingExtraError
-
-try:
-    from cyclopts import App
-except ImportError:
-    raise MissingExtraError("cyclopts", "cli") from None
+from cyclopts import App
 
 from evenhand.cli.codes import FAILED, VIOLATED, code_of
 from evenhand.cli.config import fill_from_file
@@ -28,13 +23,14 @@ from evenhand.cli.options import (
     RunOptions,
     Tolerance,
     aware_of,
-    check_confidence,
     check_paths,
     names_in,
     requirement,
 )
 from evenhand.cli.rows import as_value, last_decision, learned_from, read_rows, source_of
 from evenhand.cli.telling import in_options, say, tell, visible
+from evenhand.exceptions import InputError
+from evenhand.inputs.checks import check_fraction
 
 __all__ = ["app"]
 
@@ -92,7 +88,7 @@ def audit(
         HTML file to write as well.
     """
     constraint = requirement(compared, tolerance)
-    check_confidence(confidence)
+    check_fraction("--confidence", confidence)
     if min_count < 0:
         raise InputError(f"--min-count should be 0 or more, but is {min_count}.")
     check_paths([table], [report], force=run.force)
@@ -232,7 +228,8 @@ def fit(
     constraint = requirement(compared, tolerance)
     if constraint is None:
         raise InputError("say what is asked for: --difference or --ratio.")
-    check_confidence(confidence)
+    if confidence is not None:
+        check_fraction("--confidence", confidence)
     check_paths([table, learning.test], [out, report], force=run.force)
     learning.check(table)
     usable = aware_of(

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-from sklearn.model_selection import train_test_split
-
 from evenhand.auditing.audit import audit
 from evenhand.auditing.comparison import Comparison
 from evenhand.auditing.group_rates import Rate
@@ -17,6 +14,7 @@ from evenhand.estimators.postprocess import FairPostprocessor
 from evenhand.exceptions import MissingExtraError
 from evenhand.fairness.groups import GroupName
 from evenhand.fairness.notions import DemographicParity
+from evenhand.inputs.splits import random_split
 from evenhand.posteriors.tabular import TabularClassifier
 from evenhand.report.page import write_report
 from evenhand.solver.certificate import small
@@ -55,7 +53,7 @@ def run(page: Path) -> Frontier:
     console = Console(highlight=False)
     adult = load_adult()
     X, y = adult.features.hstack(adult.sensitive), adult.label
-    learn, judge = map(np.sort, train_test_split(np.arange(len(y)), test_size=0.5, random_state=0))
+    learn, judge = random_split(len(y), 0.5, seed=0)
     people = X[judge].select(_SENSITIVE)
     console.print(
         f"[bold]Who earns more than 50,000 dollars?[/bold] {len(y):,} people of the 1994 census (Adult), in "

@@ -14,6 +14,7 @@ from cyclopts import Parameter
 from evenhand.cli.estimators import EstimatorName, estimator_for
 from evenhand.cli.rows import as_value, divided, examples, row_names, to_judge_on, two_labels
 from evenhand.exceptions import InputError
+from evenhand.inputs.checks import check_fraction
 
 __all__ = [
     "Aware",
@@ -25,7 +26,6 @@ __all__ = [
     "RunOptions",
     "Tolerance",
     "aware_of",
-    "check_confidence",
     "check_paths",
     "names_in",
     "requirement",
@@ -131,8 +131,8 @@ class Learning:
         """Refuse what cannot go together, and columns that the files do not have."""
         if self.test is not None and self.test_share is not None:
             raise InputError("give --test or --test-share, not both.")
-        if self.test_share is not None and not 0 < self.test_share < 1:
-            raise InputError(f"--test-share should be between 0 and 1, but is {self.test_share}.")
+        if self.test_share is not None:
+            check_fraction("--test-share", self.test_share)
         if self.min_group_size < 0:
             raise InputError(f"--min-group-size should be 0 or more, but is {self.min_group_size}.")
         files = import_module("evenhand.cli.files")
@@ -269,12 +269,6 @@ def names_in(texts: Sequence[str], there: Sequence[str], option: str = "--sensit
     if not names:
         raise InputError(f"{option} should name columns, with commas between them.")
     return list(dict.fromkeys(names))
-
-
-def check_confidence(confidence: float | None) -> None:
-    """Refuse a confidence that is none."""
-    if confidence is not None and not 0 < confidence < 1:
-        raise InputError(f"--confidence should be between 0 and 1, but is {confidence}.")
 
 
 def check_paths(inputs: Sequence[Path | None], outputs: Sequence[Path | None], *, force: bool) -> None:

@@ -7,12 +7,16 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from cyclopts import CycloptsError
+from evenhand.exceptions import EvenhandError, MissingExtraError
+
+try:
+    from cyclopts import CycloptsError
+except ImportError:
+    raise MissingExtraError("cyclopts", "cli") from None
 
 from evenhand.cli.codes import FAILED, INTERRUPTED, UNDECIDED, UNREAD, VIOLATED
 from evenhand.cli.commands import app
 from evenhand.cli.telling import drop_output, open_streams, tell, with_options
-from evenhand.exceptions import EvenhandError
 
 __all__ = ["FAILED", "UNDECIDED", "VIOLATED", "main"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable
-from numbers import Integral, Real
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
@@ -20,9 +20,10 @@ from evenhand.exceptions import ConstantClassifierWarning, EvenhandError, InputE
 from evenhand.fairness.groups import Groups
 from evenhand.fairness.notions import Constraint
 from evenhand.inference.guarantee import Promise
+from evenhand.inputs.checks import check_choice, check_fraction
 from evenhand.inputs.columns import level_order
 from evenhand.inputs.fingerprint import Fingerprint
-from evenhand.inputs.labels import check_choice, check_rows
+from evenhand.inputs.labels import check_rows
 from evenhand.posteriors.learner import check_model, is_frozen
 from evenhand.posteriors.tabular import TabularClassifier
 from evenhand.solver.certificate import Certificate
@@ -119,8 +120,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             raise InputError(
                 f"min_group_size should be a whole number from 0 on, but is {self.min_group_size!r}."
             )
-        if not isinstance(self.tol, Real) or not 0 < float(self.tol) < 1:
-            raise InputError(f"tol should be strictly between 0 and 1, but is {self.tol!r}.")
+        check_fraction("tol", self.tol)
 
     @property
     def posterior_learners(self) -> tuple[Any, Any]:

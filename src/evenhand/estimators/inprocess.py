@@ -24,6 +24,7 @@ from evenhand.fairness.constraints import ConstraintName
 from evenhand.fairness.measurement import Measurement
 from evenhand.fairness.notions import Constraint
 from evenhand.inference.guarantee import warn_if_unpromised
+from evenhand.inputs.checks import check_fraction
 from evenhand.inputs.features import Columns
 from evenhand.posteriors.calibration import Calibration
 from evenhand.posteriors.learner import Learner, check_learner, is_frozen
@@ -234,8 +235,7 @@ class FairInprocessor(FairClassifier):
         super().check_settings()
         if not isinstance(self.max_refits, Integral) or self.max_refits < 1:
             raise InputError(f"max_refits should be a whole number from 1 on, but is {self.max_refits!r}.")
-        if not isinstance(self.holdout, Real) or not 0 < float(self.holdout) < 1:
-            raise InputError(f"holdout should be strictly between 0 and 1, but is {self.holdout!r}.")
+        check_fraction("holdout", self.holdout)
         if not isinstance(self.distillation, Real) or not 0 <= float(self.distillation) <= 1:
             raise InputError(f"distillation should be from 0 to 1, but is {self.distillation!r}.")
         search_of(self)

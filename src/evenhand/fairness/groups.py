@@ -31,6 +31,7 @@ from evenhand.fairness.pooling import (
     shared,
     without_rare_values,
 )
+from evenhand.inputs.checks import check_choice
 from evenhand.inputs.columns import (
     Level,
     TooManyLevels,
@@ -40,7 +41,7 @@ from evenhand.inputs.columns import (
     named_columns,
     ordered_categories,
 )
-from evenhand.inputs.labels import check_choice, check_rows
+from evenhand.inputs.labels import check_rows
 
 __all__ = ["POOLED", "GroupName", "Groups", "Members", "Mode"]
 

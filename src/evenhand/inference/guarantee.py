@@ -17,7 +17,6 @@ import math
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from numbers import Real
 from typing import TypeVar
 
 import numpy as np
@@ -30,6 +29,7 @@ from evenhand.fairness.notions import Constraint, Notion
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.statistic import Statistic
 from evenhand.inference.noninferiority import ROUNDING, Count, p_value
+from evenhand.inputs.checks import check_fraction
 
 __all__ = ["GroupTest", "Promise", "check_promise", "promised", "run_tests", "warn_if_unpromised"]
 
@@ -185,8 +185,7 @@ def check_promise(constraint: Constraint, confidence: object, reserve: object) -
         Share of the rows to keep back.
     """
     for name, value in (("confidence", confidence), ("reserve", reserve)):
-        if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < 1:
-            raise InputError(f"{name} should be between 0 and 1, and neither of them, but is {value!r}.")
+        check_fraction(name, value)
     for notion in constraint.notions:
         if notion.tolerance == (0 if notion.compares_by == "difference" else 1):
             raise InputError(

@@ -21,6 +21,7 @@ __all__ = [
     "clopper_pearson",
     "critical_value",
     "difference",
+    "exact_limits",
     "gap",
     "paired_difference",
     "quotient",
@@ -124,9 +125,18 @@ def clopper_pearson(value: ArrayLike, size: ArrayLike, z: float) -> Estimate:
     p, n = np.clip(np.asarray(value, np.float64), 0, 1), np.asarray(size, np.float64)
     p, n = (np.where(n > 0, part, np.nan) for part in np.broadcast_arrays(p, n))
     tail, hits, others = special.ndtr(-z), p * n, (1 - p) * n
-    low = np.where(hits > 0, special.betaincinv(np.where(hits > 0, hits, 1.0), others + 1, tail), 0.0)
-    high = np.where(others > 0, special.betainccinv(hits + 1, np.where(others > 0, others, 1.0), tail), 1.0)
+    low, high = exact_limits(hits, others, tail)
     return Estimate(p, np.clip(low, 0, p), np.clip(high, p, 1))
+
+
+def exact_limits(
+    hits: ArrayLike, others: ArrayLike, tail: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Clopper-Pearson limits of a share, each missed with probability `tail` at most."""
+    k, rest = np.asarray(hits, np.float64), np.asarray(others, np.float64)
+    low = np.where(k > 0, special.betaincinv(np.where(k > 0, k, 1.0), rest + 1, tail), 0.0)
+    high = np.where(rest > 0, special.betainccinv(k + 1, np.where(rest > 0, rest, 1.0), tail), 1.0)
+    return low, high
 
 
 def difference(first: Estimate, second: Estimate) -> Estimate:

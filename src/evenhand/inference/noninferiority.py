@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import bdtr, betaincinv, gammaln, xlog1py, xlogy
 
 from evenhand.fairness.measurement import Measure
+from evenhand.inference.intervals import exact_limits
 
 __all__ = ["ROUNDING", "Count", "p_value"]
 
@@ -90,12 +91,12 @@ def _one_sided(low: Count, high: Count, *, weight: float, gap: float, spent: flo
     if bound < spent:
         return bound
     if n_high >= n_low:
-        least, most = _likely(k_high, n_high, spent)
+        least, most = map(float, exact_limits(k_high, n_high - k_high, spent / 2))
         least = max(least, gap / weight)  # the border ends where the other share is 0
         q_high = np.linspace(least, most, _POINTS)
         q_low = np.clip(weight * q_high - gap, 0.0, 1.0)
     else:
-        least, most = _likely(k_low, n_low, spent)
+        least, most = map(float, exact_limits(k_low, n_low - k_low, spent / 2))
         most = min(most, weight - gap)  # or 1
         q_low = np.linspace(least, most, _POINTS)
         q_high = np.clip((q_low + gap) / weight, 0.0, 1.0)
@@ -110,13 +111,6 @@ def _one_sided(low: Count, high: Count, *, weight: float, gap: float, spent: flo
         bottom = np.ceil(n_low * (weight * x / n_high - t) - ROUNDING)
         chances = _probability(x, n_high, q_high) * (1 - _at_most(bottom - 1, n_low, q_low))
     return float(chances.sum(axis=1).max()) + spent + _TAIL
-
-
-def _likely(k: int, n: int, level: float) -> tuple[float, float]:
-    """Clopper-Pearson limits of a share."""
-    low = float(betaincinv(k, n - k + 1, level / 2)) if k > 0 else 0.0
-    high = float(betaincinv(k + 1, n - k, 1 - level / 2)) if k < n else 1.0
-    return low, high
 
 
 def _counts(n: int, q: Floats) -> Floats:

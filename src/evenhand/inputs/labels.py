@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,6 @@ from evenhand.inputs.columns import Level, TooManyLevels, as_column, factorize
 
 __all__ = [
     "Labels",
-    "check_choice",
     "check_rows",
     "read_decisions",
     "read_labels",
@@ -250,17 +249,6 @@ def read_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64] | None:
     if not weights.any():
         raise InputError("sample_weight is zero in every row.")
     return weights
-
-
-def check_choice(name: str, value: Any, allowed: Sequence[str | None]) -> None:
-    """Refuse a parameter that is none of its allowed values.
-
-    Examples
-    --------
-    >>> check_choice("missing", "error", ("error", "own_group"))
-    """
-    if not (value is None or isinstance(value, str)) or value not in allowed:
-        raise InputError(f"{name} should be one of {', '.join(map(repr, allowed))}, but is {value!r}.")
 
 
 def check_rows(columns: Mapping[str, Any], *, expected: int | None = None) -> int:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import narwhals.stable.v2 as nw
 
 from evenhand.exceptions import MissingExtraError
-from evenhand.inputs.labels import check_choice
+from evenhand.inputs.checks import check_choice
 
 __all__ = ["Library", "library_of", "make_table"]
 

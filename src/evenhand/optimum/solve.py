@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import Any
 
 from numpy.typing import ArrayLike, NDArray
@@ -11,6 +10,7 @@ from evenhand.exceptions import InputError
 from evenhand.fairness.groups import Groups
 from evenhand.fairness.notions import Constraint
 from evenhand.fairness.scores import GroupedScores
+from evenhand.inputs.checks import check_fraction
 from evenhand.optimum.problem import FairnessProblem
 from evenhand.optimum.solution import Solution
 
@@ -72,8 +72,7 @@ def solve(
     >>> bool(fair.certificate.gap < 1e-9 and fair.certificate.violation < 1e-9)
     True
     """
-    if not isinstance(tol, Real) or not 0 < tol < 1:
-        raise InputError(f"tol should be between 0 and 1, but is {tol!r}.")
+    check_fraction("tol", tol)
     if not isinstance(start, Solution | None):
         raise InputError("start should be an earlier Solution.")
     task = FairnessProblem.read(posteriors, constraint, cost=cost, sample_weight=sample_weight, groups=groups)

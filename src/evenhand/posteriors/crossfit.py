@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from evenhand.display.progress import track
 from evenhand.exceptions import InputError
+from evenhand.inputs.checks import check_fraction
 from evenhand.posteriors.calibration import (
     Calibration,
     Calibrator,
@@ -130,8 +130,7 @@ def cross_fit(
 
 
 def _held_out(recipe: PosteriorSpec, examples: Examples, share: float, seed: int) -> Estimated:
-    if not isinstance(share, Real) or not 0 < share < 1:
-        raise InputError(f"holdout should be a share between 0 and 1, but is {share!r}.")
+    check_fraction("holdout", share)
     first, second = examples.split(share, seed)
     model = recipe.fit(examples.take(first))
     part = examples.take(second)

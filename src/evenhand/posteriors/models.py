@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
-from evenhand.exceptions import InputError
 from evenhand.inputs.features import join_columns, take_rows
+from evenhand.inputs.splits import random_split
 from evenhand.posteriors.calibration import Calibrator, GroupCalibrator
 from evenhand.posteriors.learner import Learner, fit_learner, is_frozen
 
@@ -79,16 +79,8 @@ class Examples:
         return np.sort(first), np.sort(second)
 
     def sample(self, share: float, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Divide the rows in two, the second a simple random sample of a share of them.
-
-        The draw depends on nothing but the seed and the number of rows. So if rows are independent, those of
-        the second side are independent of those of the first, and what was learned from these can be tested.
-        """
-        try:
-            first, second = train_test_split(np.arange(len(self)), test_size=share, random_state=seed)
-        except ValueError:
-            raise InputError(f"a share of {share:g} of {len(self):,} rows leaves none on one side.") from None
-        return np.sort(first), np.sort(second)
+        """Divide the rows in two, the second a simple random sample: see :func:`random_split`."""
+        return random_split(len(self), share, seed)
 
     def take(self, rows: NDArray[np.intp]) -> Examples:
         """Give some of the rows."""

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.model_selection import train_test_split
 
 from evenhand.auditing.comparison import Comparison, compare
 from evenhand.auditing.group_rates import Rate
@@ -37,9 +36,11 @@ from evenhand.fairness.groups import Groups
 from evenhand.fairness.notions import AccuracyParity, Constraint
 from evenhand.fairness.rates import CellRates, Decisions
 from evenhand.inference.intervals import critical_value
+from evenhand.inputs.checks import check_fraction
 from evenhand.inputs.columns import named_columns
 from evenhand.inputs.features import columns_of, take_rows
 from evenhand.inputs.labels import check_rows, read_labels, read_selection
+from evenhand.inputs.splits import random_split
 from evenhand.inputs.tables import library_of
 from evenhand.optimum.problem import FairnessProblem
 from evenhand.tradeoff.frontier import Frontier, Point
@@ -257,8 +258,7 @@ def _check(named: Mapping[str, Any], tolerances: Any, confidence: Any) -> Constr
     kinds = {repr(classifier.constraint.with_slack(0.5)) for classifier in named.values()}
     if len(kinds) > 1:
         raise InputError(f"the classifiers have different requirements: {' and '.join(sorted(kinds))}.")
-    if isinstance(confidence, bool) or not isinstance(confidence, Real) or not 0 < float(confidence) < 1:
-        raise InputError(f"confidence should be between 0 and 1, and neither of them, but is {confidence!r}.")
+    check_fraction("confidence", confidence)
     if isinstance(tolerances, Integral) and not isinstance(tolerances, bool):
         if tolerances < 2:
             raise InputError(f"tolerances should be at least 2, but are {tolerances}.")
@@ -279,14 +279,12 @@ def _divided(data: _Data, test: Sequence[Any] | None, share: float, seed: int) -
             raise InputError("test should be (X, y) or (X, y, sensitive_features).")
         return data, _Data(test[0], test[1], test[2] if len(test) == 3 else None)
     X, y, sensitive = data.X, data.y, data.sensitive
-    if not isinstance(share, float) or not 0 < share < 1:
-        raise InputError(f"test_share should be between 0 and 1, but is {share!r}.")
+    check_fraction("test_share", share)
     check_rows({"X": X, "y": y, "sensitive_features": sensitive})
     labels = np.asarray(y)
-    # Not by label: intervals on the test rows are for a sample of its own.
-    halves = train_test_split(np.arange(len(labels)), test_size=share, random_state=seed)
     learn, judge = (
-        _Data(_taken(X, rows), labels[rows], _taken(sensitive, rows)) for rows in map(np.sort, halves)
+        _Data(_taken(X, rows), labels[rows], _taken(sensitive, rows))
+        for rows in random_split(len(labels), share, seed)
     )
     return learn, judge
 
