@@ -1,13 +1,13 @@
 import inspect
 
 import evenhand as eh
-from evenhand.exceptions import EvenhandError, InputError, MissingExtraError
+from evenhand.exceptions import EvenhandError, EvenhandWarning, InputError, MissingExtraError
 
 
-def test_every_error_is_an_evenhand_error():
-    errors = [kind for _, kind in inspect.getmembers(eh.exceptions, inspect.isclass)]
-    assert errors
-    assert all(issubclass(kind, EvenhandError | Warning) for kind in errors)
+def test_all_errors_and_warnings_share_a_base_class():
+    kinds = dict(inspect.getmembers(eh.exceptions, inspect.isclass))
+    assert sorted(kinds) == sorted(eh.exceptions.__all__)
+    assert all(issubclass(kind, EvenhandError | EvenhandWarning) for kind in kinds.values())
     assert issubclass(InputError, ValueError)
 
 

@@ -1,7 +1,6 @@
 """Bayes-optimal fair binary classification with one or many sensitive features.
 
-The public names are loaded when they are first used, so that ``import evenhand``
-costs next to nothing.
+Public names are loaded on first use, so ``import evenhand`` itself is fast.
 """
 
 from importlib import import_module

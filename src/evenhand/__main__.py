@@ -10,7 +10,7 @@ from evenhand.exceptions import MissingExtraError
 def main() -> None:
     """Run the command line."""
     try:
-        from evenhand.cli.running import main as run  # noqa: PLC0415  (its packages may be missing)
+        from evenhand.cli.main import main as run  # noqa: PLC0415  (its packages may be missing)
     except MissingExtraError as error:
         sys.exit(f"evenhand: {error}")
     run()

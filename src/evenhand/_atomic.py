@@ -1,4 +1,4 @@
-"""Files that appear complete or not at all."""
+"""Atomic writing of files."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from pathlib import Path
 __all__ = ["written_at_once"]
 
 _ABANDONED = 24 * 3600
-"""Seconds after which nobody is writing any more."""
+"""Age in seconds at which a temporary file counts as abandoned."""
 
 
 @contextmanager
 def written_at_once(path: Path) -> Iterator[Path]:
-    """Give a place beside a file to write to, which takes the file's name when all went well.
+    """A temporary path in the same folder, which replaces the file if the block succeeds.
 
-    Whatever happens meanwhile, an old file stays whole, and nothing is left beside it unless the process is
-    killed. What such a process left is removed a day later, when the same file is written again.
+    If the block fails, an existing file is unchanged and the temporary one is removed. If the process is
+    killed, the temporary file remains until the same file is written again a day or more later.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def written_at_once(path: Path) -> Iterator[Path]:
         beside.replace(path)
     finally:
         beside.unlink(missing_ok=True)
-    if os.name == "posix":  # elsewhere folders cannot be opened
+    if os.name == "posix":  # folders cannot be opened elsewhere
         folder = os.open(path.resolve().parent, os.O_RDONLY)
         try:
             os.fsync(folder)
@@ -51,6 +51,6 @@ def written_at_once(path: Path) -> Iterator[Path]:
 
 def _clear(path: Path) -> None:
     for beside in path.parent.glob(f".{glob.escape(path.name)}.{'[0-9a-f]' * 8}.tmp"):
-        with contextlib.suppress(OSError):  # another process may be quicker
+        with contextlib.suppress(OSError):  # another process may have removed it
             if time.time() - beside.lstat().st_mtime > _ABANDONED:
                 beside.unlink()

@@ -1,6 +1,6 @@
-"""Everything that evenhand raises or warns of on purpose.
+"""Errors and warnings of evenhand.
 
-Each message is a sentence that says what is wrong, where, how often, and what to do.
+Messages say what is wrong, where, how often, and what to do.
 """
 
 __all__ = [
@@ -27,15 +27,15 @@ __all__ = [
 
 
 class EvenhandError(Exception):
-    """Parent of every error raised on purpose."""
+    """Base class of all errors."""
 
 
 class InputError(EvenhandError, ValueError):
-    """Labels, predictions, weights, scores or parameters that cannot be used."""
+    """Labels, predictions, weights, scores or parameters are invalid."""
 
 
 class GroupError(EvenhandError, ValueError):
-    """Sensitive features that cannot be turned into groups."""
+    """Sensitive features are invalid or do not match those of fit."""
 
 
 class InfeasibleError(EvenhandError):
@@ -44,9 +44,9 @@ class InfeasibleError(EvenhandError):
     Attributes
     ----------
     conflict : tuple
-        Names of the rows that cannot hold together.
+        Names of the linear constraints that cannot hold together.
     works : Constraint or None
-        The requirement with tolerances widened in step until it can be satisfied, if that helps at all.
+        The requirement with all tolerances widened together until it can be satisfied; None if it never can.
     """
 
     def __init__(self, message: str, *, conflict: tuple[object, ...] = (), works: object = None) -> None:
@@ -56,15 +56,15 @@ class InfeasibleError(EvenhandError):
 
 
 class CertificateError(EvenhandError):
-    """No algorithm reached a solution that can be proven to the tolerance asked for."""
+    """No algorithm reached a solution certified to the requested tolerance."""
 
 
 class UntrustedFileError(EvenhandError):
-    """A model file that is damaged, altered, too new, or holds what a file may not hold."""
+    """A model file is damaged, altered, too new, or holds objects that are not allowed."""
 
 
 class MissingExtraError(EvenhandError, ImportError):
-    """An optional package is needed and not installed."""
+    """An optional package is required but not installed."""
 
     def __init__(self, package: str, extra: str) -> None:
         super().__init__(
@@ -73,54 +73,54 @@ class MissingExtraError(EvenhandError, ImportError):
 
 
 class EvenhandWarning(UserWarning):
-    """Parent of every warning given on purpose."""
+    """Base class of all warnings."""
 
 
 class VacuousConstraintWarning(EvenhandWarning):
-    """A constraint that every classifier satisfies, so that nothing is enforced."""
+    """Every classifier satisfies the constraint, so nothing is enforced."""
 
 
 class ConstantScoreWarning(EvenhandWarning):
-    """All rows have the same scores, so that decisions can only be drawn by lot."""
+    """All rows have the same score, so decisions can only be randomised."""
 
 
 class ConstantClassifierWarning(EvenhandWarning):
-    """A fitted classifier decides everybody alike, whatever their features."""
+    """A fitted classifier decides all rows alike."""
 
 
 class UnseenGroupWarning(EvenhandWarning):
-    """Rows of groups that were not there at fit, or that are written in another type than there."""
+    """Rows belong to groups not seen in fit, or their values have another type than in fit."""
 
 
 class ManyGroupsWarning(EvenhandWarning):
-    """A sensitive feature has so many numbers that it should be banded first."""
+    """A sensitive feature has so many distinct numbers that it should be banded first."""
 
 
 class PooledGroupsWarning(EvenhandWarning):
-    """Rare groups were put together, so that they are not looked at one by one."""
+    """Rare groups were pooled, so they are not compared one by one."""
 
 
 class ToleranceWarning(EvenhandWarning):
-    """The tolerance was not reached on the rows that it is checked on."""
+    """The tolerance was not reached on the rows on which it was checked."""
 
 
 class PromiseWarning(EvenhandWarning):
-    """The rows kept back do not support the promise that was asked for."""
+    """The reserved rows do not support the requested promise."""
 
 
 class VisibleFeatureWarning(EvenhandWarning):
-    """A model that should be blind to a sensitive feature sees it."""
+    """A model that should be attribute-blind sees a sensitive feature."""
 
 
 class TrainingRowsWarning(EvenhandWarning):
-    """A model that stays as it is seems to have been fitted to the rows that the rule is fitted to."""
+    """A frozen model seems to have been fitted to the rows that the rule is fitted to."""
 
 
 class VersionWarning(EvenhandWarning):
-    """A model file was written with other versions of packages than those installed."""
+    """A model file was written with other package versions than those installed."""
 
 
 def reason(error: BaseException) -> str:
-    """Kind of an error of another package and the first line of what it says, for a sentence of ours."""
+    """The type and first line of an error of another package, to quote in a message."""
     said = str(error).strip().splitlines()
     return f"{type(error).__name__}: {said[0]}" if said else type(error).__name__

@@ -31,7 +31,7 @@ BOTH = {"sex": SEX, "age": AGE}
 PARITY = eh.DemographicParity(difference=0.05)
 
 
-def people(n=4000, seed=0, gap=0.3):
+def sample(n=4000, seed=0, gap=0.3):
     rng = np.random.default_rng(seed)
     sex, race = rng.choice(["F", "M"], n), rng.choice(["A", "B", "C"], n, p=[0.6, 0.3, 0.1])
     y = rng.random(n) < 0.4
@@ -40,7 +40,7 @@ def people(n=4000, seed=0, gap=0.3):
 
 
 def of(found, **values):
-    """The finding of the group with these sensitive values."""
+    """The finding for the group with these sensitive values."""
     for group in found.groups:
         if dict(zip(group.group.features, group.group.values, strict=True)) == values:
             return group
@@ -66,7 +66,7 @@ def test_counts_and_rates_are_those_of_the_rows():
     assert of(found, age="y").rates["error rate"].value == 0.0
 
 
-def test_single_features_stand_beside_combinations():
+def test_single_features_are_listed_before_combinations():
     found = eh.audit(Y, DECIDED, BOTH)
     assert [group.kind for group in found.groups] == ["everyone"] + ["independent"] * 4 + [
         "intersectional"
@@ -108,7 +108,7 @@ def test_probabilities_are_summed():
     assert found.rates["selection rate"].value == 0.375
 
 
-def test_rows_may_count_differently():
+def test_rates_are_weighted_and_intervals_use_the_effective_number_of_rows():
     found = eh.audit([0, 1, 1, 0], [1, 0, 1, 0], list("aaab"), sample_weight=[3, 1, 1, 2])
     group = of(found, sensitive_feature="a")
     assert (group.rows, group.selected) == (3, 2)
@@ -121,7 +121,7 @@ def test_rows_may_count_differently():
     assert (rate.low + rate.high) / 2 == pytest.approx(middle, abs=1e-6)
 
 
-def test_weights_that_go_with_decisions_tell_less():
+def test_weights_that_are_correlated_with_decisions_widen_the_interval():
     """The variance of a weighted rate is linearised: sum of w^2 (d - q)^2 over the squared sum of w."""
     decided, weights = np.array([1, 0, 0, 0, 0, 0]), np.array([3.0, 1, 1, 1, 1, 1])
     q = 3 / 8
@@ -132,8 +132,8 @@ def test_weights_that_go_with_decisions_tell_less():
     assert (rate.low, rate.high) == pytest.approx((float(expected.low), float(expected.high)))
 
 
-def test_a_probability_is_a_decision_to_be_drawn_whatever_it_weighs():
-    """As without weights: the spread of a chance of p is p (1 - p) and not 0."""
+def test_a_weighted_probability_is_treated_as_a_decision_to_draw():
+    """As without weights: the variance of a probability of p is p (1 - p) and not 0."""
     weights, chances = np.array([4.0, 1, 1]), np.array([0.5, 0.2, 0.2])
     q = 2.4 / 6
     drawn = weights**2 @ (chances * (1 - q) ** 2 + (1 - chances) * q**2)
@@ -143,7 +143,7 @@ def test_a_probability_is_a_decision_to_be_drawn_whatever_it_weighs():
 
 
 @pytest.mark.parametrize("decided", [[1, 1, 1, 0], [0, 0, 0, 1], [0.1 + 0.2, 0.3, 0.3, 1]])
-def test_where_all_rows_of_a_group_are_alike_kish_is_all_there_is(decided):
+def test_kishs_number_is_used_if_all_decisions_in_a_group_are_the_same(decided):
     weights = np.array([0.1, 0.2, 0.7, 1.0])
     rate = eh.audit(None, decided, list("aaab"), sample_weight=weights).groups[1].rates["selection rate"]
     expected = wilson(decided[1], 1 / 0.54, critical_value(0.95))
@@ -151,8 +151,8 @@ def test_where_all_rows_of_a_group_are_alike_kish_is_all_there_is(decided):
 
 
 @pytest.mark.parametrize("factor", [1.0, 1e-200, 1e200])
-def test_equal_weights_are_no_weights(factor):
-    y, decided, features = people(500)
+def test_equal_weights_have_no_effect(factor):
+    y, decided, features = sample(500)
     plain = eh.audit(y, decided, features, before=y)
     weighted = eh.audit(y, decided, features, before=y, sample_weight=np.full(500, factor))
     assert plain.to_dict() | {"weighted": True} == weighted.to_dict()
@@ -167,21 +167,21 @@ def test_labels_are_not_needed():
     assert eh.audit(None, ["hire", "no"] * 2, list("aabb"), pos_label="hire").groups[0].selected == 2
 
 
-def test_any_column_will_do(column):
+def test_any_kind_of_column_is_accepted(column):
     found = eh.audit(column(["n", "y", "y", "n"]), column(["n", "y", "n", "y"]), column(list("aabb")))
     assert [group.rates["error rate"].value for group in found.groups] == [0.5, 0.0, 1.0]
 
 
-def test_any_table_will_do(table):
+def test_any_kind_of_table_is_accepted(table):
     found = eh.audit(Y, DECIDED, table(BOTH))
     assert found.to_dict() == eh.audit(Y, DECIDED, BOTH).to_dict()
 
 
-# How far groups are apart
+# Disparities
 
 
-def test_an_audit_never_disagrees_with_the_measurement():
-    y, decided, features = people()
+def test_an_audit_agrees_with_the_measurement():
+    y, decided, features = sample()
     found = eh.audit(y, decided, features)
     counted = eh.cell_rates(y, decided, features)
     for kind in NOTIONS:
@@ -201,17 +201,17 @@ def test_an_audit_never_disagrees_with_the_measurement():
 
 
 def test_each_group_has_a_distance():
-    y, decided, features = people()
+    y, decided, features = sample()
     found = eh.audit(y, decided, features, constraint=eh.EqualizedOdds(difference=0.1))["equalized odds"]
     assert len(found.distances) == 12
     assert max(abs(part.value) for part in found.distances) == pytest.approx(found.value)
     [worst] = [p for p in found.distances if (p.group, p.statistic) == (found.group, found.statistic)]
-    assert worst.value > 0  # above everybody
+    assert worst.value > 0  # above the rate of everyone
     assert worst.low <= worst.value <= worst.high
 
 
 def test_the_limits_of_the_worst_come_from_all_groups():
-    y, decided, features = people()
+    y, decided, features = sample()
     found = eh.audit(y, decided, features, constraint=PARITY)["demographic parity"]
     assert found.low == max(0, *(max(part.low, -part.high) for part in found.distances))
     assert found.high == max(max(-part.low, part.high) for part in found.distances)
@@ -232,7 +232,7 @@ def test_the_limits_of_the_worst_come_from_all_groups():
     ],
 )
 def test_a_verdict_needs_the_whole_interval_on_one_side(constraint, verdict):
-    y, decided, features = people()
+    y, decided, features = sample()
     found = eh.audit(y, decided, features, constraint=constraint)["demographic parity"]
     assert found.verdict == verdict
     assert found.tolerance == constraint.tolerance
@@ -244,7 +244,7 @@ def test_few_rows_are_no_evidence():
 
 
 def test_two_groups_are_one_comparison():
-    """The gaps of two groups are one difference, seen from two sides: nothing is lost to a second one."""
+    """The gaps of two groups are the same difference, so Bonferroni's correction counts it once."""
     n, k = 1000, 400
     decided = [1] * k + [0] * (n - k) + [1] * 500 + [0] * 500
     found = eh.audit(None, decided, ["a"] * n + ["b"] * n, constraint=PARITY)["demographic parity"]
@@ -252,8 +252,8 @@ def test_two_groups_are_one_comparison():
     assert half == pytest.approx(1.96 * np.sqrt(0.4 * 0.6 / n + 0.25 / n) / 2, rel=0.05)
 
 
-def test_more_confidence_is_a_wider_interval():
-    y, decided, features = people()
+def test_higher_confidence_means_a_wider_interval():
+    y, decided, features = sample()
     widths = []
     for confidence in (0.5, 0.9, 0.99):
         found = eh.audit(y, decided, features, constraint=PARITY, confidence=confidence)["demographic parity"]
@@ -261,7 +261,7 @@ def test_more_confidence_is_a_wider_interval():
     assert widths == sorted(widths)
 
 
-def test_a_group_about_which_nothing_is_known_leaves_the_interval_open():
+def test_a_group_without_relevant_rows_leaves_the_interval_open():
     y = [1, 0] * 500 + [0] * 500
     sex = ["a", "a", "b", "b"] * 250 + ["c"] * 500
     equal = eh.EqualOpportunity(difference=0.2) & eh.EqualOpportunity(ratio=0.5)
@@ -272,7 +272,7 @@ def test_a_group_about_which_nothing_is_known_leaves_the_interval_open():
     assert np.isnan(by_difference.distances[-1].value)
 
 
-def test_nothing_is_known_if_nobody_is_positive_in_the_rows_that_count():
+def test_without_positives_of_positive_weight_there_is_no_evidence():
     found = eh.audit(
         [1, 0, 0, 0],
         [1, 0, 1, 0],
@@ -285,20 +285,20 @@ def test_nothing_is_known_if_nobody_is_positive_in_the_rows_that_count():
     assert found.verdict == "insufficient evidence"
 
 
-def test_combinations_that_never_occur_take_no_part():
+def test_combinations_that_never_occur_are_not_compared():
     found = eh.audit(Y * 200, DECIDED * 200, {"sex": SEX * 200, "age": AGE * 200}, constraint=PARITY)
     assert found["demographic parity"].undefined == ()
     assert found["demographic parity"].high < 1
 
 
-def test_a_notion_of_ones_own_may_have_any_range():
+def test_a_custom_notion_may_have_any_range():
     class Gain(eh.Notion):
-        """Twice as much is gained from a selected positive as is lost from a selected negative."""
+        """A selected positive gains twice what a selected negative loses."""
 
         label = "gain parity"
         statistics = (eh.Statistic("gain", slope=(-1, 2)),)
 
-    y, decided, features = people()
+    y, decided, features = sample()
     found = eh.audit(y, decided, features, constraint=Gain(difference=0.05))["gain parity"]
     truth = Gain(difference=0.05).measure(eh.cell_rates(y, decided, features))[0]
     assert found.low <= found.value == pytest.approx(truth.difference)
@@ -307,7 +307,7 @@ def test_a_notion_of_ones_own_may_have_any_range():
 
 def test_a_statistic_of_no_rows_is_undefined():
     class Nothing(eh.Notion):
-        """Looks at nobody."""
+        """Looks at no rows."""
 
         label = "nothing"
         statistics = (eh.Statistic("nothing", mask=(0, 0)),)
@@ -317,7 +317,7 @@ def test_a_statistic_of_no_rows_is_undefined():
     assert len(found.undefined) == 3
 
 
-def test_one_group_is_nothing_to_compare():
+def test_a_single_group_is_warned_of_once():
     for constraint in (None, PARITY, eh.DemographicParity(ratio=0.5)):
         with pytest.warns(
             VacuousConstraintWarning, match="only one group, sensitive_feature=a, so there is noth"
@@ -343,7 +343,7 @@ def test_the_four_fifths_rule_compares_with_the_highest_rate():
 
 
 def test_the_four_fifths_rule_compares_each_feature_by_itself():
-    y, decided, features = people(20_000)
+    y, decided, features = sample(20_000)
     found = [part for part in eh.audit(y, decided, features).comparisons if part.notion == "four-fifths rule"]
     assert [part.groups for part in found] == ["intersectional", "sex", "race"]
     assert found[0].verdict == "violated"
@@ -383,8 +383,8 @@ def test_changes_are_counted_by_group():
 
 
 def test_changes_agree_with_two_audits():
-    y, decided, features = people()
-    _, earlier, _ = people(seed=1)
+    y, decided, features = sample()
+    _, earlier, _ = sample(seed=1)
     after, first = eh.audit(y, decided, features, before=earlier), eh.audit(y, earlier, features)
     for new, old in zip(after.groups, first.groups, strict=True):
         for name, change in new.change.rates.items():
@@ -392,7 +392,7 @@ def test_changes_agree_with_two_audits():
             assert change.low <= change.value <= change.high
 
 
-def test_changes_of_probabilities_are_expected_ones():
+def test_changes_of_probabilities_are_expected_changes():
     found = eh.audit(None, [0.5, 0.25, 1.0, 0.0], list("aabb"), before=[0.25, 0.5, 1.0, 0.5])
     assert [(g.change.up, g.change.down) for g in found.groups] == [(0.25, 0.75), (0.25, 0.25), (0, 0.5)]
     mixed = eh.audit(None, [0.5, 0.25, 1.0, 0.0], list("aabb"), before=[True, False, True, False])
@@ -406,7 +406,7 @@ def test_changes_are_weighted():
 
 
 def test_the_same_decisions_twice_are_no_change():
-    y, decided, features = people()
+    y, decided, features = sample()
     change = eh.audit(y, decided, features, before=decided).groups[0].change
     assert (change.up, change.down) == (0, 0)
     rate = change.rates["error rate"]
@@ -416,8 +416,8 @@ def test_the_same_decisions_twice_are_no_change():
 # Text, tables, dicts
 
 
-def test_the_text_fits_and_says_it_all():
-    y, decided, features = people()
+def test_the_text_is_complete_and_fits_the_width():
+    y, decided, features = sample()
     text = str(eh.audit(y, decided, features, before=y, constraint=PARITY & eh.EqualOpportunity(ratio=0.8)))
     assert max(map(len, text.splitlines())) <= 110
     assert text.startswith("Audit of 4,000 rows in 6 groups by sex, race. Intervals: 95%.")
@@ -429,7 +429,7 @@ def test_the_text_fits_and_says_it_all():
 
 def test_the_text_says_that_rates_are_weighted():
     text = str(eh.audit(Y, DECIDED, BOTH, sample_weight=[1, 2, 3] * 3))
-    assert "Rates are weighted, numbers of rows are not." in text
+    assert "Rates are weighted; numbers of rows are not." in text
 
 
 @pytest.mark.filterwarnings("ignore::evenhand.exceptions.ManyGroupsWarning")
@@ -440,7 +440,7 @@ def test_long_tables_are_cut():
     assert len(str(found).splitlines()) < 60
 
 
-def test_names_cannot_write_to_the_terminal():
+def test_control_characters_in_names_are_escaped():
     found = eh.audit(None, [1, 0, 1, 0], {"sex\x1b[2J": ["a\x1b[31m\u202e", "b\n", "a\x1b[31m\u202e", "b\n"]})
     text = str(found) + found.to_frame(backend="pandas")["group"].to_string()
     assert "\x1b" not in text
@@ -465,7 +465,7 @@ def test_the_dict_is_json_and_complete(before):
     assert ("change" in written["groups"][0]) == (before is not None)
 
 
-def test_the_dict_takes_any_group_value():
+def test_the_dict_accepts_any_group_value():
     values = [None, np.datetime64("2020-01-01"), float("inf"), True] * 2
     written = eh.audit(None, [1, 0] * 4, {"g": values}, missing="own_group").to_dict()
     json.dumps(written, allow_nan=False)
@@ -494,7 +494,7 @@ def test_the_frame_has_one_row_per_group_and_quantity():
     assert women["value"].tolist() == [6]
 
 
-def test_features_may_have_the_names_of_columns():
+def test_a_feature_may_have_the_name_of_a_column():
     frame = eh.audit(None, [1, 0, 1, 0], {"value": list("aabb")}).to_frame(backend="pandas")
     assert "value (feature)" in frame
 
@@ -507,7 +507,7 @@ def test_without_a_table_library_the_frame_says_what_to_install(monkeypatch):
     assert found.to_frame(backend="polars").height
 
 
-def test_audits_can_be_stored():
+def test_audits_can_be_pickled():
     found = eh.audit(Y, DECIDED, BOTH, before=Y)
     assert str(pickle.loads(pickle.dumps(found))) == str(found)  # noqa: S301
 
@@ -516,12 +516,12 @@ def test_comparisons_are_found_by_name():
     found = eh.audit(Y, DECIDED, BOTH, constraint=PARITY)
     assert found["four-fifths rule"].groups == "intersectional"
     with pytest.raises(
-        KeyError, match="no notion 'equalized odds' here; there are 'demographic parity', 'four-"
+        KeyError, match="no comparison by 'equalized odds' in this audit; there are 'demographic parity', '"
     ):
         found["equalized odds"]
 
 
-def test_the_module_does_not_hide_the_function():
+def test_no_module_hides_the_function():
     assert callable(eh.audit)
     assert "evenhand.audit" not in sys.modules
 
@@ -555,8 +555,8 @@ def test_a_constraint_that_was_changed_is_checked():
         eh.audit(Y, DECIDED, BOTH, constraint=constraint)
 
 
-def test_a_notion_of_the_label_needs_labels():
-    with pytest.raises(InputError, match="equal opportunity looks at the label, and y_true was not given"):
+def test_notions_that_use_the_label_need_labels():
+    with pytest.raises(InputError, match="equal opportunity needs labels: pass y_true"):
         eh.audit(None, DECIDED, BOTH, constraint=eh.EqualOpportunity(ratio=0.8))
 
 
@@ -578,7 +578,7 @@ def test_all_lengths_are_listed():
         eh.audit(Y, DECIDED, BOTH, before=Y[2:], sample_weight=[1] * 8)
 
 
-@pytest.mark.parametrize(  # 12
+@pytest.mark.parametrize(
     ("weights", "message"),
     [
         ([-1] + [1] * 8, "sample_weight is negative, NaN or infinite in 1 of 9 rows"),
@@ -593,8 +593,8 @@ def test_weights_that_cannot_be_used_are_refused(weights, message):
         eh.audit(Y, DECIDED, BOTH, sample_weight=weights)
 
 
-@pytest.mark.parametrize("value", [None, float("nan"), pd.NA, pd.NaT])  # 13
-def test_missing_groups_are_refused_or_a_group(value):
+@pytest.mark.parametrize("value", [None, float("nan"), pd.NA, pd.NaT])
+def test_missing_groups_are_refused_or_form_a_group(value):
     sex = [value, *SEX[1:]]
     with pytest.raises(GroupError, match=r"'sex' is missing in 1 of 9 rows.*missing='own_group'"):
         eh.audit(Y, DECIDED, {"sex": sex})
@@ -604,11 +604,11 @@ def test_missing_groups_are_refused_or_a_group(value):
         eh.audit(Y, DECIDED, {"sex": sex}, missing="drop")
 
 
-def test_groups_of_other_types_are_other_groups():  # 15
+def test_values_of_different_types_are_different_groups():
     assert len(eh.audit(None, [1, 0, 1, 0], [1, "1", 1, "1"]).groups) == 3
 
 
-def test_small_groups_can_be_pooled():  # 18
+def test_small_groups_can_be_pooled():
     with pytest.warns(PooledGroupsWarning, match="fewer than 5 rows are pooled. 2 values into"):
         found = eh.audit(None, [1, 0] * 10, ["a"] * 10 + ["b"] * 6 + ["c"] * 2 + ["d"] * 2, min_size=5)
     assert [str(group.group) for group in found.groups[1:]] == [
@@ -618,36 +618,36 @@ def test_small_groups_can_be_pooled():  # 18
     ]
 
 
-def test_names_that_join_to_the_same_text_are_two_groups():  # 20
+def test_names_that_join_to_the_same_text_are_different_groups():
     found = eh.audit(None, [1, 0, 1, 0], {"x": ["a, y=b", "a"] * 2, "y": ["c", "b, y=c"] * 2})
     assert sum(group.kind == "intersectional" and group.rows > 0 for group in found.groups) == 2
 
 
-def test_long_names_stay_apart():  # 21
+def test_long_names_are_different_groups():
     names = np.array(["a" * 50 + "x", "a" * 50 + "y"] * 2)
     assert len(eh.audit(None, [1, 0, 1, 0], names).groups) == 3
 
 
-def test_a_continuous_column_is_no_group():  # 22
+def test_a_continuous_column_is_refused():
     with pytest.raises(GroupError, match=r"more than 200 distinct values\. Put the values into a few bins"):
         eh.audit(None, np.arange(500) % 2, np.linspace(0, 1, 500))
 
 
-def test_many_features_need_no_table_of_all_combinations():  # 23
+def test_combinations_of_many_features_are_not_enumerated():
     rng = np.random.default_rng(0)
     found = eh.audit(None, rng.integers(0, 2, 300), rng.integers(0, 2, (300, 40)), constraint=PARITY)
     assert found.terms.absent_not_listed > 2**39
 
 
-def test_overlapping_groups_can_be_judged_together():  # 24
-    y, decided, features = people()
+def test_overlapping_groups_can_be_required_together():
+    y, decided, features = sample()
     both = eh.DemographicParity(difference=0.1, groups="independent") & eh.DemographicParity(difference=0.1)
     found = eh.audit(y, decided, features, constraint=both).comparisons[:2]
     assert [part.groups for part in found] == ["independent", "intersectional"]
 
 
 @pytest.mark.parametrize("y", [[0, 1, 2] * 3, [0.1 * k for k in range(9)], [1] * 9])
-def test_labels_that_are_not_two_are_refused(y):
+def test_labels_that_are_not_binary_are_refused(y):
     with pytest.raises(InputError, match="y_true"):
         eh.audit(y, DECIDED, BOTH)
 
@@ -659,7 +659,7 @@ def test_predictions_of_other_classes_are_refused():
         eh.audit(["no", "yes"], ["no", "yes"], ["a", "b"], before=["maybe", "no"])
 
 
-def test_long_names_stay_apart_when_printed():
+def test_long_names_are_still_distinct_when_printed():
     race, sex, age = (
         "Black or African American",
         ["Female", "Male"] * 50,
@@ -673,7 +673,7 @@ def test_long_names_stay_apart_when_printed():
     assert all(len(name) <= 36 for name in names)
 
 
-def test_features_named_like_columns_of_the_table_keep_columns_of_their_own():
+def test_features_named_like_columns_of_the_table_have_their_own_columns():
     table = eh.audit(None, [0, 1], {"group": ["a", "b"], "group (feature)": ["c", "d"]}).to_frame(
         backend="pandas"
     )
@@ -688,7 +688,7 @@ SCORES = np.array([0.1, 0.5, 0.6, 0.9, 0.49, 0.2])
 READ = "Predictions between 0 and 1 are read as probabilities of a randomised decision."
 
 
-def test_scores_are_said_to_be_read_as_probabilities(tmp_path):
+def test_scores_are_reported_as_read_as_probabilities(tmp_path):
     found = eh.audit(None, SCORES, list("aaabbb"))
     assert READ in str(found).splitlines()[1]
     assert (found.to_dict()["randomised"], found.to_dict()["threshold"]) == (True, None)
@@ -696,27 +696,30 @@ def test_scores_are_said_to_be_read_as_probabilities(tmp_path):
 
 
 @pytest.mark.parametrize("decided", [[0, 1, 1, 0], [0.0, 1.0, 1.0, 0.0], [False, True, True, False]])
-def test_decisions_are_not_said_to_be_probabilities(decided):
+def test_decisions_are_not_reported_as_probabilities(decided):
     found = eh.audit(None, decided, list("aabb"))
     assert not found.to_dict()["randomised"]
     assert found.terms.reading is None
     assert "randomised" not in str(found)
 
 
-def test_earlier_scores_are_told_of_too():
+def test_earlier_scores_are_reported_too():
     assert eh.audit(None, SCORES > 0.5, list("aaabbb"), before=SCORES).terms.randomised
 
 
 @pytest.mark.parametrize("kind", [list, np.array, pd.Series, pl.Series, lambda x: np.array(x, np.float32)])
-def test_a_threshold_turns_scores_into_decisions(kind, tmp_path):
-    """From the threshold on, as in scikit-learn."""
+def test_a_threshold_turns_scores_into_decisions(kind):
+    """Scores equal to the threshold are selected, as in scikit-learn."""
     y = [0, 1, 0, 1, 0, 1]
     found = eh.audit(y, kind(SCORES), list("aaabbb"), before=kind(1 - SCORES), threshold=0.5)
     plain = eh.audit(y, SCORES >= 0.5, list("aaabbb"), before=1 - SCORES >= 0.5)
-    told = found.to_dict()
-    assert (told.pop("threshold"), plain.to_dict().pop("threshold")) == (0.5, None)
-    assert told == {key: value for key, value in plain.to_dict().items() if key != "threshold"}
-    line = "Scores are decisions by a threshold: selected from 0.5 on."
+    assert (found.to_dict()["threshold"], plain.to_dict()["threshold"]) == (0.5, None)
+    assert found.to_dict() == plain.to_dict() | {"threshold": 0.5}
+
+
+def test_a_threshold_is_reported(tmp_path):
+    found = eh.audit(None, SCORES, list("aaabbb"), threshold=0.5)
+    line = "Predictions are scores: a row is selected if its score is at least 0.5."
     assert str(found).splitlines()[1] == line
     assert line in found.to_html(tmp_path / "audit.html").read_text()
 
@@ -734,12 +737,12 @@ def test_earlier_labels_need_no_threshold(labels):
 
 
 @pytest.mark.parametrize("threshold", ["0.5", True, np.nan, np.inf, [0.5], 1j])
-def test_thresholds_that_are_none_are_refused(threshold):
+def test_invalid_thresholds_are_refused(threshold):
     with pytest.raises(InputError, match="threshold should be a finite number, but is"):
         eh.audit(None, SCORES, list("aaabbb"), threshold=threshold)
 
 
-def test_a_threshold_is_for_scores_that_are_known():
+def test_a_threshold_needs_finite_scores():
     with pytest.raises(InputError, match="threshold is for scores, but y_pred holds no numbers"):
         eh.audit(["no", "yes"], ["no", "yes"], list("ab"), threshold=0.5)
     with pytest.raises(InputError, match="y_pred has 1 of 2 scores that are NaN or infinite"):
@@ -747,12 +750,12 @@ def test_a_threshold_is_for_scores_that_are_known():
 
 
 @pytest.mark.parametrize("before", [None, ["hire", "hire"]])
-def test_a_misspelt_positive_label_is_refused_where_labels_are_not_known(before):
+def test_a_misspelt_positive_label_is_refused_if_labels_are_not_known(before):
     with pytest.raises(InputError, match=r"pos_label='Hire' does not occur among the labels 'hire' of"):
         eh.audit(None, ["hire", "hire"], list("ab"), pos_label="Hire", before=before)
 
 
-def test_earlier_decisions_have_the_same_labels():
+def test_earlier_decisions_must_have_the_same_labels():
     with pytest.raises(InputError, match="should hold the same two labels, but hold 'hire', 'no', 'HIRE'"):
         eh.audit(None, ["hire", "no"], list("ab"), pos_label="hire", before=["HIRE", "HIRE"])
 

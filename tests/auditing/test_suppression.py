@@ -1,4 +1,4 @@
-"""What is small cannot be had back from what is shared."""
+"""Small counts cannot be recovered from what is published."""
 
 import json
 
@@ -13,8 +13,8 @@ from evenhand.auditing.suppression import shareable
 PARITY = eh.DemographicParity(difference=0.05)
 
 
-def can_be_had(target, rows):
-    """Whether a sum over cells is a combination of other such sums."""
+def can_be_derived(target, rows):
+    """Whether a sum over cells is a linear combination of other such sums."""
     if not len(rows):
         return False
     rank = np.linalg.matrix_rank(rows.astype(float))
@@ -22,7 +22,7 @@ def can_be_had(target, rows):
 
 
 def crossed(levels):
-    """Everybody, the values of each feature, and all combinations, as sums over the combinations."""
+    """All rows, the values of each feature, and all combinations, as sums over the combinations."""
     cells = np.stack(np.meshgrid(*(np.arange(k) for k in levels), indexing="ij"), -1).reshape(-1, len(levels))
     rows, families = [np.ones(len(cells), bool)], []
     for place, size in enumerate(levels):
@@ -33,7 +33,7 @@ def crossed(levels):
 
 
 @given(st.data(), st.sampled_from([(3,), (2, 2), (2, 3), (4, 3), (2, 2, 2)]), st.integers(1, 2))
-def test_nothing_small_can_be_had_by_adding_and_subtracting(data, levels, kinds):
+def test_small_counts_cannot_be_derived_by_adding_and_subtracting(data, levels, kinds):
     members, families = crossed(levels)
     n = members.shape[1]
     counts = data.draw(st.lists(st.integers(0, 30), min_size=n * kinds, max_size=n * kinds))
@@ -43,7 +43,7 @@ def test_nothing_small_can_be_had_by_adding_and_subtracting(data, levels, kinds)
     assert (totals[shown] >= 10).all()
     small = (totals < 10).any(axis=1)
     for group in members[small]:
-        assert not can_be_had(group, members[shown])
+        assert not can_be_derived(group, members[shown])
     single = members.sum(axis=1) == 1
     open_cells = members[shown & single].any(axis=0)
     for group in members[shown & ~single]:
@@ -54,15 +54,15 @@ def test_nothing_small_can_be_had_by_adding_and_subtracting(data, levels, kinds)
         assert shown.all()
 
 
-def test_no_more_is_hidden_than_need_be():
+def test_no_more_is_hidden_than_necessary():
     members, families = crossed((2, 2))
     counts = np.array([[3.0], [20], [30], [40]])
     shown = shareable(members, families, counts, 10, allowed=np.ones(9, bool))
-    # All single features stay. One cell is small, and the other three give it away by any total.
+    # All single features are shown. One cell is small, and with any total each other cell would reveal it.
     assert shown.tolist() == [True] * 5 + [False] * 4
 
 
-def test_what_is_not_allowed_is_not_shown():
+def test_groups_that_are_not_allowed_are_not_shown():
     members, families = crossed((3,))
     allowed = np.arange(7) != 2
     assert (
@@ -70,8 +70,8 @@ def test_what_is_not_allowed_is_not_shown():
     )
 
 
-def people(n=1500, seed=0):
-    """Three features' worth of combinations, some of them rare."""
+def sample(n=1500, seed=0):
+    """Labels, decisions and two features, some of whose combinations are rare."""
     rng = np.random.default_rng(seed)
     sex = rng.choice(["F", "M", "X"], n, p=[0.5, 0.49, 0.01])
     race = rng.choice(["A", "B", "C"], n, p=[0.7, 0.25, 0.05])
@@ -80,7 +80,7 @@ def people(n=1500, seed=0):
 
 
 def sums(found, quantity, mask):
-    """The shown totals of a quantity, by the rows that they are about."""
+    """The shown totals of a quantity, and the cells that each is a sum over."""
     members, values = [], []
     for group in found.groups:
         value = quantity(group)
@@ -92,7 +92,7 @@ def sums(found, quantity, mask):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_small_counts_of_an_audit_stay_secret(seed):
-    y, decided, features = people(seed=seed)
+    y, decided, features = sample(seed=seed)
     k = 10
     found = eh.audit(y, decided, features, min_count=k)
     names = sorted({(s, r) for s, r in zip(features["sex"], features["race"], strict=True)})
@@ -121,11 +121,11 @@ def test_small_counts_of_an_audit_stay_secret(seed):
         members, _ = sums(found, lambda group, what=what: shown_value(group, what), cells_of)
         for place, count in enumerate(truth):
             if count < k:
-                assert not can_be_had(np.eye(len(names))[place], members), (what, names[place])
+                assert not can_be_derived(np.eye(len(names))[place], members), (what, names[place])
 
 
-def test_left_out_counts_are_marked_everywhere():
-    y, decided, features = people()
+def test_suppressed_counts_are_marked_in_every_output():
+    y, decided, features = sample()
     found = eh.audit(y, decided, features, min_count=10, constraint=PARITY)
     rare = next(group for group in found.groups if str(group.group) == "sex=X, race=C")
     assert (rare.rows, rare.positives, rare.selected, dict(rare.rates)) == (None, None, None, {})
@@ -140,11 +140,11 @@ def test_left_out_counts_are_marked_everywhere():
     assert "sex=X, race=C" not in set(found.to_frame("distances", backend="pandas")["group"])
     lines = [line for line in str(found).splitlines() if line.startswith("sex=X, race=C")]
     assert lines[0].split()[2:] == ["<10", "left", "out", "left", "out", "left", "out"]
-    assert "Numbers below 10 are left out" in str(found)
+    assert "Counts below 10 are left out, as is everything that would reveal them." in str(found)
 
 
-def test_shown_numbers_are_the_true_ones():
-    y, decided, features = people()
+def test_shown_numbers_are_unchanged():
+    y, decided, features = sample()
     plain = {group.group: group for group in eh.audit(y, decided, features).groups}
     for group in eh.audit(y, decided, features, min_count=10).groups:
         for name in ("rows", "positives", "selected"):
@@ -152,7 +152,7 @@ def test_shown_numbers_are_the_true_ones():
         assert all(plain[group.group].rates[name] == rate for name, rate in group.rates.items())
 
 
-def test_a_hidden_group_that_sets_the_worst_is_not_named():
+def test_a_hidden_group_is_not_named_as_the_worst():
     sex = ["F"] * 500 + ["M"] * 500 + ["X"] * 5
     found = eh.audit(None, [1, 0] * 500 + [1] * 5, {"sex": sex}, min_count=10, constraint=PARITY)
     parity, rule = found.comparisons
@@ -162,7 +162,7 @@ def test_a_hidden_group_that_sets_the_worst_is_not_named():
     assert rule.reference is None
     assert rule.distances == ()
     assert "(not shown)" in str(found)
-    assert "sex=X" not in str(found).split("against everyone")[1]
+    assert "sex=X" not in str(found).split("compared with everyone")[1]
 
 
 def test_combinations_that_never_occur_look_like_small_ones():
@@ -172,9 +172,9 @@ def test_combinations_that_never_occur_look_like_small_ones():
     assert found.groups[-1].suppressed
 
 
-def test_changes_are_left_out_with_what_they_come_from():
-    y, decided, features = people()
-    _, earlier, _ = people(seed=1)
+def test_changes_of_small_groups_are_left_out():
+    y, decided, features = sample()
+    _, earlier, _ = sample(seed=1)
     found = eh.audit(y, decided, features, before=earlier, min_count=10)
     assert found.groups[0].change is not None
     hidden = [group for group in found.groups if group.change is None]
@@ -186,15 +186,15 @@ def test_changes_are_left_out_with_what_they_come_from():
 
 
 @pytest.mark.parametrize("backend", ["pandas", "polars", "pyarrow"])
-def test_nothing_is_said_of_few_people(backend):
+def test_nothing_is_shown_if_all_counts_are_small(backend):
     found = eh.audit([1, 0, 1, 0], [1, 1, 0, 0], list("aabb"), min_count=10)
     assert all(group.rows is None for group in found.groups)
     assert str(found).startswith("Audit by sensitive_feature.")
     assert found.to_frame("distances", backend=backend).shape == (0, 8)
 
 
-def test_what_is_large_is_shown():
-    y, decided, features = people(20_000)
+def test_large_counts_are_shown():
+    y, decided, features = sample(20_000)
     del features["sex"]
     found = eh.audit(y, decided, features, min_count=10)
     assert not any(group.suppressed for group in found.groups)

@@ -1,4 +1,4 @@
-"""The page in a real browser, from disk, with every request and every message of the console recorded."""
+"""The page in a real browser, opened from disk, with all requests and console messages recorded."""
 
 import json
 import re
@@ -64,7 +64,7 @@ def curve():
         sensitive_features=named(TRAIN),
         test=test,
         others={SCRIPT: plain},
-        tolerances=21,  # so many that some are mixtures
+        tolerances=21,  # enough that some are mixtures
     )
 
 
@@ -130,7 +130,7 @@ def test_names_are_shown_as_text_and_nothing_runs(opened):
     assert opened.page.locator("b, i").count() == 0
 
 
-def test_the_slider_changes_the_numbers_and_they_are_the_librarys(opened, curve):
+def test_the_slider_shows_the_numbers_of_the_library(opened, curve):
     page = opened.page
     for name in ("aware", "blind"):
         page.select_option("#curve", name)
@@ -143,8 +143,8 @@ def test_the_slider_changes_the_numbers_and_they_are_the_librarys(opened, curve)
             point = curve.curve(name)[k]
             state = opened.text("#state")
             assert opened.text("#chosen") == f"{point.tolerance:.4f}"
-            told = [getattr(rate, key) for rate in (point.accuracy, point.comparison) for key in LIMITS]
-            assert numbers(state)[:6] == pytest.approx(told, abs=5.1e-4)
+            expected = [getattr(rate, key) for rate in (point.accuracy, point.comparison) for key in LIMITS]
+            assert numbers(state)[:6] == pytest.approx(expected, abs=5.1e-4)
             assert point.comparison.verdict in state
             mixture = point.origin == "mixture"
             assert mixture == (k == 3)
@@ -161,8 +161,8 @@ def test_the_slider_changes_the_numbers_and_they_are_the_librarys(opened, curve)
                 table = point.rules[0].table
                 last = rows[1].locator("td").all_inner_texts()[-1]
                 threshold = -table[0, 0] / (table[0, 1] - table[0, 0])
-                told = [threshold] if name == "aware" else table[0].tolist()
-                assert numbers(last) == pytest.approx(told, abs=5.1e-5)
+                expected = [threshold] if name == "aware" else table[0].tolist()
+                assert numbers(last) == pytest.approx(expected, abs=5.1e-5)
 
 
 def test_solved_points_are_drawn_on_the_curves_and_mixtures_explained(opened, curve):
@@ -190,7 +190,7 @@ def test_the_page_can_be_used_by_keyboard(opened):
     assert page.evaluate("document.activeElement.className") == "skip"
 
 
-def test_every_picture_has_words(opened):
+def test_every_picture_has_an_alternative_text(opened):
     pictures = opened.page.locator("img").all()
     assert len(pictures) >= 5
     for picture in pictures:
@@ -217,7 +217,7 @@ def test_the_page_is_legible_on_a_phone_in_light_and_dark(browser, report, schem
 
 
 def contrast(*colours):
-    """Contrast of two colours as accessibility guidelines have it."""
+    """Contrast of two colours as defined by WCAG 2."""
     bright = []
     for colour in colours:
         parts = np.array([int(part) for part in re.findall(r"\d+", colour)[:3]]) / 255
@@ -226,7 +226,7 @@ def contrast(*colours):
     return (max(bright) + 0.05) / (min(bright) + 0.05)
 
 
-def test_an_audit_of_foreign_predictions_has_the_same_page_without_the_model(browser, tmp_path):
+def test_an_audit_of_other_predictions_has_the_page_without_the_model(browser, tmp_path):
     audit = eh.audit(None, TEST.y, named(TEST), min_count=10)
     page = audit.to_html(tmp_path / "audit.html", title="Audit of a model")
     seen = visit(browser, page)
@@ -238,7 +238,7 @@ def test_an_audit_of_foreign_predictions_has_the_same_page_without_the_model(bro
     seen.page.context.close()
 
 
-def test_the_data_island_is_what_the_library_says(opened, curve):
+def test_the_data_in_the_page_are_those_of_the_library(opened, curve):
     island = json.loads(opened.page.evaluate("document.getElementById('data').textContent"))
     assert island["points"][0]["accuracy"] == curve.points[0].accuracy.value
     assert island["curves"] == ["blind", "aware"]
@@ -300,31 +300,31 @@ def test_the_page_begins_with_what_was_asked_what_holds_and_what_it_cost(opened)
     assert cost.startswith("Accuracy was 0.")
 
 
-def test_what_nobody_asked_for_has_no_verdict(opened):
+def test_measures_without_a_tolerance_have_no_verdict(opened):
     page = opened.page
     rows = page.locator("section[aria-labelledby=further] tbody tr")
     assert not page.locator("section[aria-labelledby=further] table").is_visible()
     page.click("summary")
-    told = rows.all_inner_texts()
-    assert told
-    assert all("four-fifths rule" in text and "the interval" in text for text in told)
+    texts = rows.all_inner_texts()
+    assert texts
+    assert all("four-fifths rule" in text and "the interval" in text for text in texts)
     assert page.locator("section[aria-labelledby=further] .verdict").count() == 0
     judged = page.locator("section[aria-labelledby=achieved] tbody th").all_inner_texts()
     assert judged == ["demographic parity"]
 
 
-def test_the_line_of_the_plot_goes_one_way(opened):
+def test_the_line_of_the_plot_is_monotone(opened):
     for line in opened.page.locator("#plot polyline").all():
         x, y = np.array([pair.split(",") for pair in line.get_attribute("points").split()], float).T
         assert (np.diff(x) >= -1e-6).all()
         assert (np.diff(y) <= 1e-6).all()
-    marks = [
+    ticks = [
         float(text)
         for text in opened.page.locator("#plot text").all_text_contents()
         if re.match(r"-?0?\.?\d", text)
     ]
-    assert len(marks) >= 6
-    assert all(len(f"{mark:g}") <= 5 for mark in marks)
+    assert len(ticks) >= 6
+    assert all(len(f"{tick:g}") <= 5 for tick in ticks)
 
 
 def test_a_page_about_a_curve_begins_with_the_curve(browser, curve, tmp_path):
@@ -333,7 +333,7 @@ def test_a_page_about_a_curve_begins_with_the_curve(browser, curve, tmp_path):
     seen = visit(browser, page)
     headings = seen.page.locator("main h2").all_inner_texts()
     assert headings[:3] == ["Summary", "The trade-off", "What happens to each group"]
-    solved = sum(point.origin == "solved" for point in curve.curve("blind"))  # mixtures are not counted
+    solved = sum(point.origin == "solved" for point in curve.curve("blind"))  # without mixtures
     assert re.search(rf"of {solved} tolerances.*blind", seen.text(".summary"))
     assert not seen.page.locator("section[aria-labelledby=further] table").is_visible()
     assert seen.page.locator(".verdict").count() == 0

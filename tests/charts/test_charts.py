@@ -1,4 +1,4 @@
-"""Charts: what they show and refuse, and that pictures hold names as text and nothing from elsewhere."""
+"""Charts: what they show, what they refuse, and that pictures are self-contained."""
 
 import json
 import math
@@ -124,7 +124,7 @@ def rows_of(chart):
     [(["F"], "light"), (["F", "M"], "dark"), (ODD, "light"), ([f"g{k}" for k in range(50)], "dark")],
     ids=["one", "two", "odd", "fifty"],
 )
-def test_every_chart_is_valid_and_says_in_words_what_it_shows(make, groups, theme):
+def test_every_chart_is_valid_and_has_a_description(make, groups, theme):
     chart = draw(make, make(groups), theme=theme)
     definition = chart.to_dict()  # checked against the schema
     assert len(definition["description"]) > 20
@@ -134,11 +134,12 @@ def test_every_chart_is_valid_and_says_in_words_what_it_shows(make, groups, them
     json.dumps(definition, allow_nan=False)
 
 
-def test_names_are_text_and_nothing_else(make, tmp_path):
-    picture = svg(draw(make, make(ODD[:6])), tmp_path)
+def test_names_are_only_text(make, tmp_path):
+    chart = draw(make, make(ODD[:6]))
+    picture = svg(chart, tmp_path)
     root = ET.fromstring(picture)  # noqa: S314
     assert not [part for part in root.iter() if part.tag.lower().endswith(("script", "image", "a"))]
-    assert root.get("aria-label") == draw(make, make(ODD[:6])).description
+    assert root.get("aria-label") == chart.description
     drawn = " ".join(texts(picture))
     for name in ("alert(1)", "say \"hi\" and 'bye'", "line\\nbreak"):
         assert name in drawn or make is prices
@@ -148,7 +149,7 @@ def test_names_are_text_and_nothing_else(make, tmp_path):
     }
 
 
-def test_files_hold_no_address_but_the_name_of_the_schema(make, tmp_path):
+def test_files_hold_no_address_but_the_schema(make, tmp_path):
     path = charts.save_chart(draw(make, make(["F", "M"])), tmp_path / "chart.json")
     text = path.read_text(encoding="utf-8")
     assert re.findall(r"https?://[^\"]+", text) == [json.loads(text)["$schema"]]
@@ -170,7 +171,7 @@ def test_a_missing_number_is_never_drawn_as_zero(make, nothing, tmp_path):
         assert words in texts(picture)
 
 
-def test_a_chart_without_any_number_still_says_so(make):
+def test_a_chart_without_numbers_says_so(make):
     records = [{**record, NUMBER[make.__name__]: None} for record in make(["F", "M"])]
     assert "no value" in draw(make, records).description
 
@@ -180,7 +181,7 @@ def test_no_records_is_an_error(make):
         draw(make, [])
 
 
-def test_what_is_wrong_in_a_record_is_said(make):
+def test_errors_in_records_are_named(make):
     key = NUMBER[make.__name__]
     good = make(["F"])
     with pytest.raises(InputError, match=rf"record 1 lacks \['{key}'\]"):
@@ -209,7 +210,7 @@ def test_groups_that_are_not_drawn_are_counted(make):
         draw(make, make(["F"]), max_groups=0)
 
 
-def test_rates_are_sorted_by_the_first_quantity_as_it_is_now():
+def test_rates_are_sorted_by_the_current_first_quantity():
     found = {"low": (0.9, 0.1), "high": (0.1, 0.8), "mid": (0.5, 0.5)}
     records = [
         {"group": group, "quantity": "selection rate", "when": when, "value": value}
@@ -234,8 +235,8 @@ def test_everyone_alone_is_drawn_as_a_group():
     assert "0.200 (everyone)" in chart.description
 
 
-def test_the_line_is_what_is_expected_and_test_points_are_not_joined():
-    counted = [(0.0, 0.80, 0.02), (0.1, 0.83, 0.09), (0.2, 0.82, 0.07)]  # comes back on itself
+def test_lines_show_expected_values_and_test_points_are_not_joined():
+    counted = [(0.0, 0.80, 0.02), (0.1, 0.83, 0.09), (0.2, 0.82, 0.07)]  # zigzags
     records = [
         {"curve": "blind", "tolerance": t, "accuracy": accuracy, "disparity": disparity}
         | {"expected_accuracy": 0.8 + t / 5, "expected_disparity": t}
@@ -255,19 +256,19 @@ def test_the_line_is_what_is_expected_and_test_points_are_not_joined():
     assert "Lines:" not in " ".join(charts.frontier_chart(trained).title.subtitle)
 
 
-def test_long_curves_have_few_bars_and_both_ends():
+def test_long_curves_have_few_bars_including_both_ends():
     chart = charts.frontier_chart(frontier([]))
     bars = next(iter(chart.to_dict()["datasets"].values()))
     assert [row["tolerance"] for row in bars][:: len(bars) - 1] == [0, 8 / 50]
     assert len(bars) == 6
 
 
-def test_curves_without_tolerance_go_by_disparity():
+def test_curves_without_tolerance_are_ordered_by_disparity():
     records = [{"curve": "a", "accuracy": 0.8, "disparity": d} for d in (0.3, 0.1)]
     assert {row["order"] for row in rows_of(charts.frontier_chart(records))} == {0.1, 0.3}
 
 
-def test_prices_of_further_groups_are_added_up():
+def test_prices_of_further_groups_are_added():
     chart = charts.prices_chart(prices([f"g{k}" for k in range(9)]))
     together = {r["tolerance"]: r["price"] for r in rows_of(chart) if r["group"] == "4 other groups together"}
     assert together[0.0] == pytest.approx(4 * (1 + 2 + 3 + 4) / 1000)
@@ -280,7 +281,7 @@ def test_a_sum_of_prices_with_a_missing_part_is_missing():
     assert [row["price"] for row in together if row["tolerance"] == 0.0] == [None]
 
 
-def test_prices_of_one_name_at_one_tolerance_are_one_price():
+def test_prices_of_a_group_at_one_tolerance_are_added():
     chart = charts.prices_chart([*prices(["F"]), *prices(["F"])])
     found = [(row["tolerance"], row["price"]) for row in chart.layer[0].data.values]
     assert found == [(t / 100, pytest.approx(2 * (4 - t) / 1000)) for t in range(5)]
@@ -289,7 +290,7 @@ def test_prices_of_one_name_at_one_tolerance_are_one_price():
 def test_groups_that_never_bind_are_only_counted():
     records = [*prices(["F"]), {"tolerance": 0.01, "group": "M", "price": 0}]
     chart = charts.prices_chart(records)
-    assert "1 groups never bind." in " ".join(chart.title.subtitle)
+    assert "Groups that never bind: 1." in " ".join(chart.title.subtitle)
     assert {row["group"] for row in rows_of(chart)} == {"F"}
     assert charts.prices_chart(records[-1:]).description.startswith("The highest price is 0.0000")
 
@@ -304,21 +305,21 @@ def test_thresholds_beyond_0_and_1_widen_the_axis():
     assert "everybody is selected" in {row["note"] for row in rows_of(chart)}
 
 
-def test_nobody_changed_is_written_as_zero():
+def test_no_change_is_written_as_zero():
     chart = charts.changed_chart([{"group": "F", "up": 0, "down": 0, "same": 5}])
     assert {row["label"] for row in rows_of(chart) if "label" in row} == {"0.0% (0)"}
     empty = charts.changed_chart([{"group": "F", "up": 0, "down": 0, "same": 0}])
     assert "no value" in empty.description
 
 
-def test_calibration_without_counts_weighs_bins_alike():
+def test_calibration_without_counts_weights_bins_equally():
     records = [{"group": "F", "predicted": p, "observed": 0.5} for p in (0.4, 0.8)]
-    assert "over the bins, what was predicted and observed differ by 0.200" in (
+    assert "over the bins, predicted and observed shares differ by 0.200" in (
         charts.calibration_chart(records).description
     )
 
 
-def test_names_stay_apart_when_they_are_shortened():
+def test_shortened_names_are_unique():
     labels, left_out = shown_groups(
         [{"group": f"{'y' * 40} {k} {'z' * 40}"} for k in range(3)],
         order=lambda _: 0.0,
@@ -333,7 +334,7 @@ def test_names_stay_apart_when_they_are_shortened():
         weight=lambda _: 0.0,
         most=9,
     )
-    assert fewer.items() <= labels.items()  # a group has one short name in all charts
+    assert fewer.items() <= labels.items()  # a group has the same short name in all charts
     assert len(shortened("y" * 99)) == 42
 
 
@@ -353,7 +354,7 @@ def test_text_is_made_printable(value, text):
 
 
 @pytest.mark.parametrize("look", _LOOKS.values(), ids=[*_LOOKS])
-def test_colours_stand_out_and_numbers_on_them_can_be_read(look):
+def test_colours_have_enough_contrast(look):
     assert min(contrast(colour, look.paper) for colour in look.colours) >= 3
     assert min(contrast(colour, look.paper) for colour in (look.ink, look.faint)) >= 4.5
     for end in (look.diverging[0], look.diverging[2]):
@@ -363,7 +364,7 @@ def test_colours_stand_out_and_numbers_on_them_can_be_read(look):
 
 
 @pytest.mark.parametrize("name", ["race=White, sex=Female", "W" * 20, "i" * 30, "a-b (c) [d] 0.25 % …"])
-def test_text_is_as_wide_as_the_layout_takes_it_to_be(name):
+def test_text_is_as_wide_as_the_layout_assumes(name):
     chart = charts.changed_chart([{"group": name, "up": 1, "down": 1, "same": 1}])
     svg = charts.to_svg(chart)
     left = float(re.search(r"translate\(([\d.]+),", svg)[1])  # padding 12, label, gap 8
@@ -372,7 +373,7 @@ def test_text_is_as_wide_as_the_layout_takes_it_to_be(name):
     assert float(wide) == pytest.approx(width(name, 12), abs=0.06)
 
 
-def test_every_text_of_a_picture_has_its_width():
+def test_every_text_of_a_picture_states_its_width():
     svg = charts.to_svg(charts.rates_chart(rates(ODD)))
     texts = re.findall(r"<text[^>]*[^/]>", svg)
     assert len(texts) > 20
@@ -385,15 +386,15 @@ def test_letters_of_other_scripts_have_a_width():
     assert width("\u05e2", 10) == 6
 
 
-def test_names_beside_points_do_not_hide_each_other():
+def test_names_beside_points_do_not_overlap():
     names = ["logistic regression", "reweighing", "reduction", "threshold optimizer"]
     points = [(200.0, 100.0), (205.0, 103.0), (200.0, 108.0), (210.0, 98.0)]
-    ways = placed(names, points, [[(0.0, 300.0), (400.0, 50.0)]], (560, 380))
-    assert len({(way["align"], way["dx"], way["dy"]) for way in ways}) == 4
+    positions = placed(names, points, [[(0.0, 300.0), (400.0, 50.0)]], (560, 380))
+    assert len({(way["align"], way["dx"], way["dy"]) for way in positions}) == 4
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_pictures_have_the_paper_of_their_theme(theme, tmp_path):
+def test_pictures_have_the_background_of_their_theme(theme, tmp_path):
     chart = charts.changed_chart(changed(["F"]), theme=theme)
     assert f'fill="{_LOOKS[theme].paper}"' in svg(chart, tmp_path)
     small, large = (
@@ -414,7 +415,7 @@ def test_only_three_kinds_of_files_are_written(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_file_is_there_complete_or_not_at_all(tmp_path, monkeypatch):
+def test_a_file_is_written_completely_or_not_at_all(tmp_path, monkeypatch):
     chart = charts.changed_chart(changed(["F"]))
     old = charts.save_chart(chart, tmp_path / "chart.json").read_bytes()
     monkeypatch.setattr("pathlib.Path.replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
@@ -448,7 +449,7 @@ def test_without_vl_convert_only_json_is_written(tmp_path, monkeypatch):
         charts.save_chart(chart, tmp_path / "chart.png")
 
 
-def test_names_are_loaded_when_they_are_used():
+def test_names_are_imported_on_first_use():
     code = (
         "import sys, evenhand.charts as c; assert 'altair' not in sys.modules; assert 'rates_chart' in dir(c)"
     )
@@ -457,7 +458,7 @@ def test_names_are_loaded_when_they_are_used():
         charts.pie_chart  # noqa: B018
 
 
-def test_the_table_of_an_audit_can_be_drawn_as_it_is():
+def test_the_table_of_an_audit_can_be_drawn():
     found = eh.audit([0, 1, 1, 0, 1], [0, 1, 0, 1, 1], {"sex": ["F", "F", "M", "M", "M"]})
     table = found.to_frame(backend="polars").to_dicts()
     chart = charts.rates_chart([row for row in table if row["quantity"].endswith("rate")])

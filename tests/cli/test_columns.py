@@ -1,4 +1,4 @@
-"""Columns that the command line leaves out, keys by which people are known, and what learns."""
+"""Columns that are left out, keys of randomised decisions, and the choice of a classifier."""
 
 import json
 import sys
@@ -7,12 +7,13 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from tests.cli.test_commands import run
+from lightgbm import LGBMClassifier
+from tests.cli.helpers import refused, run
 
 from evenhand import load
+from evenhand.cli.exit_codes import FAILED
 from evenhand.cli.files import index_columns
-from evenhand.cli.rows import row_names
-from evenhand.cli.running import FAILED
+from evenhand.cli.rows import identifiers
 from evenhand.exceptions import InputError
 
 BASE = ["--target", "paid", "--sensitive", "sex", "--difference", "0.5", "--estimator", "logistic"]
@@ -20,7 +21,7 @@ BASE = ["--target", "paid", "--sensitive", "sex", "--difference", "0.5", "--esti
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """The same people, with an index of each kind that pandas writes."""
+    """The same rows, with each kind of index that pandas writes."""
     folder = tmp_path_factory.mktemp("columns")
     rng = np.random.default_rng(1)
     n = 400
@@ -59,9 +60,9 @@ def test_the_index_of_a_pandas_table_is_known(place, name, expected):
     assert index_columns(place / name) == expected
 
 
-def test_what_a_file_says_of_its_index_may_be_anything(tmp_path):
-    for said in ("no json", "[]", '{"index_columns": 3}', '{"index_columns": [{"kind": "range"}, "gone"]}'):
-        pl.DataFrame({"a": [1]}).write_parquet(tmp_path / "t.parquet", metadata={"pandas": said})
+def test_metadata_about_the_index_may_be_anything(tmp_path):
+    for text in ("no json", "[]", '{"index_columns": 3}', '{"index_columns": [{"kind": "range"}, "gone"]}'):
+        pl.DataFrame({"a": [1]}).write_parquet(tmp_path / "t.parquet", metadata={"pandas": text})
         assert index_columns(tmp_path / "t.parquet") == []
 
 
@@ -74,13 +75,13 @@ def test_what_a_file_says_of_its_index_may_be_anything(tmp_path):
     ],
 )
 def test_row_numbers_are_not_learned_from(place, capsys, tmp_path, name, word):
-    """The index is left out with a word, and not needed by predict and verify."""
+    """The index is left out with a note, and predict and verify do not need it."""
     model = tmp_path / "m.eh"
     more = [] if name == "named.parquet" else ["--drop", "customer_id"]
     code, _, err = run(capsys, "fit", place / name, *BASE, *more, "--out", model)
     assert code != FAILED, err
     assert err.startswith(f"evenhand: {word}")
-    assert "is the index of a pandas table, and is not learned from." in err
+    assert "is the index of a pandas table, and is left out." in err
     assert err.count("\n") == 1
     assert sorted(load(model).feature_names_in_) == ["age", "income", "job", "member", "sex"]
     new = tmp_path / "new.csv"
@@ -91,29 +92,30 @@ def test_row_numbers_are_not_learned_from(place, capsys, tmp_path, name, word):
     assert "proven on 300 rows" in told
 
 
-def test_an_index_that_a_call_names_is_used(place, capsys, tmp_path):
+def test_an_index_that_an_option_names_is_used(place, capsys, tmp_path):
     model = tmp_path / "m.eh"
-    asked = [*BASE, "--id", "customer_id", "--out", model]
-    code, _, err = run(capsys, "fit", place / "named.parquet", *asked)
+    call = [*BASE, "--id", "customer_id", "--out", model]
+    code, _, err = run(capsys, "fit", place / "named.parquet", *call)
     assert (code != FAILED, err) == (True, "")
     assert load(model)._source.id == "customer_id"
 
 
-def test_columns_that_are_different_in_every_row_are_told(place, capsys, tmp_path):
-    """Numbers and names; measurements differ anyway."""
+def test_a_note_names_columns_with_a_different_value_in_every_row(place, capsys, tmp_path):
+    """Measurements, which always differ, are not among them."""
     model = tmp_path / "m.eh"
     code, _, err = run(capsys, "fit", place / "ranged.parquet", *BASE, "--out", model)
     assert code != FAILED
     assert err == (
-        "evenhand: 'customer_id' is different in every one of 300 rows: if it only names them, leave it out "
-        "with --drop customer_id, or with --id customer_id if people are known by it.\n"
+        "evenhand: 'customer_id' has a different value in each of 300 rows: if it only identifies them, "
+        "leave it out with --drop customer_id, or make it the key of randomised decisions with --id "
+        "customer_id.\n"
     )
     assert "customer_id" in load(model).feature_names_in_
 
 
 @pytest.mark.filterwarnings("ignore::evenhand.exceptions.EvenhandWarning")
-def test_randomised_decisions_go_by_the_id(capsys, tmp_path):
-    """ModelInput with the same features get decisions of their own, the same ones every time."""
+def test_the_id_is_the_key_of_randomised_decisions(capsys, tmp_path):
+    """Rows with the same features differ in their decisions, which are the same in every run."""
     rng = np.random.default_rng(0)
     n = 800
     sex = rng.choice(["F", "M"], n)
@@ -121,14 +123,12 @@ def test_randomised_decisions_go_by_the_id(capsys, tmp_path):
     table = pl.DataFrame({"who": [f"p{k}" for k in range(n)], "sex": sex, "one": np.ones(n), "paid": paid})
     table.write_csv(tmp_path / "t.csv")
     table.drop("who", "paid").write_csv(tmp_path / "anonymous.csv")
-    asked = ["--target", "paid", "--sensitive", "sex", "--difference", "0.02", "--estimator", "logistic"]
-    asked += ["--aware", "--id", "who", "--out", tmp_path / "m.eh"]
-    assert run(capsys, "fit", tmp_path / "t.csv", *asked)[0] != FAILED
+    call = ["--target", "paid", "--sensitive", "sex", "--difference", "0.02", "--estimator", "logistic"]
+    call += ["--aware", "--id", "who", "--out", tmp_path / "m.eh"]
+    assert run(capsys, "fit", tmp_path / "t.csv", *call)[0] != FAILED
     for out, more in (("a.csv", []), ("b.csv", ["--id", "who", "--rows", "33"])):
-        assert (
-            run(capsys, "predict", tmp_path / "m.eh", tmp_path / "t.csv", "--out", tmp_path / out, *more)[0]
-            == 0
-        )
+        predict = ["predict", tmp_path / "m.eh", tmp_path / "t.csv", "--out", tmp_path / out]
+        assert run(capsys, *predict, *more)[0] == 0
     first, again = (pl.read_csv(tmp_path / name) for name in ("a.csv", "b.csv"))
     assert first["decision"].equals(again["decision"])
     chances = first.filter((first["probability"] > 0) & (first["probability"] < 1))
@@ -138,37 +138,27 @@ def test_randomised_decisions_go_by_the_id(capsys, tmp_path):
         capsys, "predict", tmp_path / "m.eh", tmp_path / "anonymous.csv", "--out", tmp_path / "c.csv"
     )
     assert code == 0
-    assert "has no column 'who', by which people were known in the fit" in err
+    assert "has no column 'who', the key of randomised decisions in the fit" in err
 
 
-def test_some_features_may_be_used_and_small_groups_are_taken_together(place, capsys, tmp_path):
+def test_some_features_may_be_used_and_small_groups_are_pooled(place, capsys, tmp_path):
     model = tmp_path / "m.eh"
-    asked = ["--target", "paid", "--sensitive", "sex,age", "--ratio", "0.1", "--estimator", "logistic"]
-    asked += [
-        "--drop",
-        "customer_id,job",
-        "--aware",
-        "sex",
-        "--min-group-size",
-        "70",
-        "--json",
-        "--out",
-        model,
-    ]
-    code, out, err = run(capsys, "fit", place / "ranged.parquet", *asked)
+    call = ["--target", "paid", "--sensitive", "sex,age", "--ratio", "0.1", "--estimator", "logistic"]
+    call += ["--drop", "customer_id,job", "--aware", "sex", "--min-group-size", "70", "--json"]
+    code, out, err = run(capsys, "fit", place / "ranged.parquet", *call, "--out", model)
     assert code != FAILED, err
     assert json.loads(out)["audit"]
-    kept = load(model)
-    assert (kept.aware, kept.min_group_size) == (["sex"], 70)
-    assert min(kept.groups_.counts) >= 70 or len(kept.groups_) < 4
-    assert kept.access_.unused == ("age",)
-    assert "job" not in kept.feature_names_in_
+    loaded = load(model)
+    assert (loaded.aware, loaded.min_group_size) == (["sex"], 70)
+    assert min(loaded.groups_.counts) >= 70 or len(loaded.groups_) < 4
+    assert loaded.access_.unused == ("age",)
+    assert "job" not in loaded.feature_names_in_
 
 
 def test_the_frontier_has_the_same_options(place, capsys):
-    asked = ["--target", "paid", "--sensitive", "sex,age", "--estimator", "logistic", "--tolerances", "2"]
-    asked += ["--drop", "customer_id", "--aware", "age", "--min-group-size", "10"]
-    code, out, err = run(capsys, "frontier", place / "numbered.parquet", *asked)
+    call = ["--target", "paid", "--sensitive", "sex,age", "--estimator", "logistic", "--tolerances", "2"]
+    call += ["--drop", "customer_id", "--aware", "age", "--min-group-size", "10"]
+    code, out, err = run(capsys, "frontier", place / "numbered.parquet", *call)
     assert code == 0, err
     assert "aware" in out
     assert err.startswith("evenhand: '__index_level_0__' of numbered.parquet is the index")
@@ -176,10 +166,12 @@ def test_the_frontier_has_the_same_options(place, capsys):
 
 
 @pytest.mark.parametrize("name", ["xgboost", "lightgbm"])
-def test_what_learns_can_be_chosen(place, capsys, tmp_path, name):
+def test_the_classifier_can_be_chosen(place, capsys, tmp_path, monkeypatch, name):
+    monkeypatch.setattr("xgboost.sklearn.DEFAULT_N_ESTIMATORS", 5)
+    monkeypatch.setitem(LGBMClassifier.__init__.__kwdefaults__, "n_estimators", 5)
     model = tmp_path / "m.eh"
-    asked = [*BASE[:-1], name, "--drop", "customer_id", "--test-share", "0.5", "--out", model]
-    code, _, err = run(capsys, "fit", place / "ranged.parquet", *asked)
+    call = [*BASE[:-1], name, "--drop", "customer_id", "--test-share", "0.5", "--out", model]
+    code, _, err = run(capsys, "fit", place / "ranged.parquet", *call)
     assert (code != FAILED, err) == (True, "")
     assert type(load(model).estimator[-1]).__module__.startswith(name)
     assert run(capsys, "predict", model, place / "new.csv", "--out", tmp_path / "d.csv")[0] == 0
@@ -201,25 +193,20 @@ def test_what_learns_can_be_chosen(place, capsys, tmp_path, name):
     ids=str,
 )
 def test_wrong_names_are_one_sentence(place, capsys, tmp_path, arguments, message):
-    asked = ["--target", "paid", "--sensitive", "sex", "--difference", "0.1", "--out", tmp_path / "m.eh"]
-    code, _, err = run(capsys, "fit", place / "ranged.parquet", *asked, *arguments)
-    assert code == FAILED
-    assert message in err
-    assert err.count("\n") == 1
+    call = ["--target", "paid", "--sensitive", "sex", "--difference", "0.1", "--out", tmp_path / "m.eh"]
+    assert message in refused(capsys, "fit", place / "ranged.parquet", *call, *arguments)
 
 
-def test_a_package_that_is_missing_is_named(place, capsys, tmp_path, monkeypatch):
+def test_a_missing_package_is_named(place, capsys, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "xgboost", None)
-    asked = [*BASE[:-1], "xgboost", "--drop", "customer_id", "--out", tmp_path / "m.eh"]
-    code, _, err = run(capsys, "fit", place / "ranged.parquet", *asked)
-    assert (code, err) == (
-        FAILED,
+    call = [*BASE[:-1], "xgboost", "--drop", "customer_id", "--out", tmp_path / "m.eh"]
+    assert refused(capsys, "fit", place / "ranged.parquet", *call) == (
         "evenhand: --estimator xgboost needs the package xgboost, which is not installed: "
-        "pip install xgboost\n",
+        "pip install xgboost\n"
     )
 
 
-def test_what_a_linear_model_cannot_read_is_said():
+def test_a_column_that_a_linear_model_cannot_use_is_named():
     from evenhand.cli.estimators import estimator_for
 
     dates = pl.DataFrame({"day": pl.Series(["2026-01-01"]).str.to_date()})
@@ -229,7 +216,7 @@ def test_what_a_linear_model_cannot_read_is_said():
         estimator_for("logistic", dates)
 
 
-def test_a_file_of_options_has_them_too(place, capsys, tmp_path, monkeypatch):
+def test_a_file_of_options_may_have_these_options(place, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "run.toml").write_text(
         f'[fit]\ntable = "{place / "ranged.parquet"}"\ntarget = "paid"\nsensitive = ["sex", "age"]\n'
@@ -238,12 +225,12 @@ def test_a_file_of_options_has_them_too(place, capsys, tmp_path, monkeypatch):
     )
     code, _, err = run(capsys, "fit", "--config", "run.toml")
     assert (code != FAILED, err) == (True, "")
-    kept = load("m.eh")
-    assert (kept.aware, kept.min_group_size) == (["age"], 10)
-    assert sorted(kept.feature_names_in_) == ["age", "income", "member", "sex"]
+    loaded = load("m.eh")
+    assert (loaded.aware, loaded.min_group_size) == (["age"], 10)
+    assert sorted(loaded.feature_names_in_) == ["age", "income", "member", "sex"]
 
 
-def test_columns_that_name_rows_are_known_whatever_their_type():
+def test_identifiers_are_recognised_whatever_their_type():
     n = 300
     numbers = pl.Series(range(n))
     table = pl.DataFrame(
@@ -258,5 +245,5 @@ def test_columns_that_name_rows_are_known_whatever_their_type():
             "age": numbers % 60,
         }
     )
-    assert row_names(table) == ["text", "category", "went through pandas", "some missing", "when"]
-    assert row_names(table.head(100)) == []
+    assert identifiers(table) == ["text", "category", "went through pandas", "some missing", "when"]
+    assert identifiers(table.head(100)) == []

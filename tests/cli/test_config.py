@@ -4,9 +4,9 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from tests.cli.test_commands import folder, run  # noqa: F401
+from tests.cli.helpers import refused, run
 
-from evenhand.cli.running import FAILED, VIOLATED
+from evenhand.cli.exit_codes import FAILED, VIOLATED
 from evenhand.datasets import load_adult
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "run.toml"
@@ -14,40 +14,42 @@ AUDIT = 'table = "p.csv"\nprediction = "apart"\nsensitive = ["sex", "race"]\n'
 
 
 @pytest.fixture
-def audited(folder, tmp_path, monkeypatch, capsys):  # noqa: F811
-    """Run an audit with a file of these options."""
+def options_file(folder, tmp_path, monkeypatch):
+    """A function that writes a file of options, for commands that run beside p.csv."""
     monkeypatch.chdir(folder)
 
-    def told(text, *more, command="audit"):
+    def write(text):
         path = tmp_path / "run.toml"
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
-        return run(capsys, command, "--config", path, *more)
+        return path
 
-    return told
+    return write
 
 
-def test_a_file_says_what_options_would(audited, folder, capsys):  # noqa: F811
-    from_file = audited(
+def test_a_file_replaces_options(options_file, folder, capsys):
+    path = options_file(
         f'[audit]\n{AUDIT}difference = 0.05\nmin-count = 5\nnotion = ["demographic-parity"]\n'
     )
-    asked = ["--prediction", "apart", "--sensitive", "sex,race", "--difference", "0.05", "--min-count", "5"]
-    assert from_file == run(capsys, "audit", folder / "p.csv", *asked)
+    from_file = run(capsys, "audit", "--config", path)
+    options = ["--prediction", "apart", "--sensitive", "sex,race", "--difference", "0.05", "--min-count", "5"]
+    assert from_file == run(capsys, "audit", folder / "p.csv", *options)
     assert from_file[0] == VIOLATED
 
 
-def test_options_of_the_call_win(audited):
-    code, out, _ = audited(f"[audit]\n{AUDIT}difference = 0.05\n", "--difference", "0.6")
+def test_options_of_the_call_take_precedence(options_file, capsys):
+    call = ["audit", "--config", options_file(f"[audit]\n{AUDIT}difference = 0.05\n")]
+    code, out, _ = run(capsys, *call, "--difference", "0.6")
     assert code == 0
     assert "tolerance 0.6" in out
-    code, out, _ = audited(f"[audit]\n{AUDIT}difference = 0.05\n", "--prediction", "alike", "--ratio", "0.01")
+    code, out, _ = run(capsys, *call, "--prediction", "alike", "--ratio", "0.01")
     assert code == 0
     assert "tolerance 0.01" in out
     assert "tolerance 0.05" not in out
 
 
-def test_tables_of_other_commands_are_left_alone(audited):
-    code, _, _ = audited(f'[fit]\nout = "m.eh"\n\n[audit]\n{AUDIT}json = true\n')
-    assert code == 0
+def test_tables_of_other_commands_are_ignored(options_file, capsys):
+    path = options_file(f'[fit]\nout = "m.eh"\n\n[audit]\n{AUDIT}json = true\n')
+    assert run(capsys, "audit", "--config", path)[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -58,7 +60,7 @@ def test_tables_of_other_commands_are_left_alone(audited):
         (f'[audit]\n{AUDIT}difference = "small"\n', 'unable to convert "small" into float'),
         (f"[audit]\n{AUDIT}difference = [0.1, 0.2]\n", "difference"),
         (f"[audit]\n{AUDIT}json = 7\n", "json"),
-        (f"[audit]\n{AUDIT}difference = 0.1\nratio = 0.8\n", "give --difference or --ratio, not both"),
+        (f"[audit]\n{AUDIT}difference = 0.1\nratio = 0.8\n", "pass --difference or --ratio, not both"),
         (f'[audit]\n{AUDIT}notion = "parity"\n', "notion"),
         ("[audit]\nsensitive = 'sex'\n", "requires an argument"),
         (f"[audti]\n{AUDIT}", "did you mean [audit]?"),
@@ -71,17 +73,13 @@ def test_tables_of_other_commands_are_left_alone(audited):
     ],
     ids=str,
 )
-def test_a_wrong_file_is_one_sentence(audited, text, message):
-    code, out, err = audited(text)
-    assert (code, out) == (FAILED, "")
-    assert message in err
-    assert err.startswith("evenhand: ")
-    assert err.count("\n") == 1
+def test_a_wrong_file_is_one_sentence(options_file, capsys, text, message):
+    assert message in refused(capsys, "audit", "--config", options_file(text))
 
 
-def test_a_file_that_is_not_there(capsys, tmp_path):
-    code, _, err = run(capsys, "frontier", "--config", tmp_path / "no.toml")
-    assert (code, err) == (FAILED, f"evenhand: there is no file {tmp_path / 'no.toml'}.\n")
+def test_a_file_that_does_not_exist(capsys, tmp_path):
+    err = refused(capsys, "frontier", "--config", tmp_path / "no.toml")
+    assert err == f"evenhand: there is no file {tmp_path / 'no.toml'}.\n"
 
 
 def test_the_example_of_the_documentation_runs(capsys, tmp_path, monkeypatch):

@@ -1,14 +1,15 @@
+"""``evenhand demo``."""
+
 import re
 import subprocess
 import sys
 
 import pytest
-
-from evenhand.cli.running import FAILED, main
+from tests.cli.helpers import refused
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory):
+def demo(tmp_path_factory):
     """The demo as a user runs it, its output piped."""
     place = tmp_path_factory.mktemp("demo")
     done = subprocess.run(
@@ -22,16 +23,16 @@ def told(tmp_path_factory):
     return done.stdout, place / "evenhand-demo.html"
 
 
-def test_the_demo_fits_on_a_screen_and_a_half(told):
-    lines = told[0].splitlines()
+def test_the_demo_fits_on_a_screen_and_a_half(demo):
+    lines = demo[0].splitlines()
     assert len(lines) <= 45
     assert max(map(len, lines)) <= 80
 
 
-def test_fairer_models_are_fairer_and_cost_accuracy(told):
+def test_fairer_models_are_fairer_and_cost_accuracy(demo):
     found = {
         name: [float(number) for number in re.findall(r"\d\.\d{3}\b", line)]
-        for line in told[0].splitlines()
+        for line in demo[0].splitlines()
         for name in re.findall(r"^(plain|(?:blind|aware) 0\.\d\d)  ", line)
     }
     assert list(found) == ["plain", "blind 0.05", "blind 0.02", "aware 0.05", "aware 0.02"]
@@ -45,25 +46,22 @@ def test_fairer_models_are_fairer_and_cost_accuracy(told):
         assert 0 < accuracy_high - accuracy_low < 0.03
 
 
-def test_every_model_of_the_demo_is_proven_and_priced(told):
-    gaps = re.findall(r"^(?:blind|aware) 0\.\d\d .* <?(\S+)$", told[0], re.MULTILINE)
+def test_every_model_of_the_demo_is_proven_and_priced(demo):
+    gaps = re.findall(r"^(?:blind|aware) 0\.\d\d .* <?(\S+)$", demo[0], re.MULTILINE)
     assert len(gaps) == 4
     assert all(float(gap) < 1e-6 for gap in gaps)  # solved, not mixed
-    assert "Shadow prices" in told[0]
-    assert told[0].rstrip().endswith("evenhand-demo.html")
+    assert "Shadow prices" in demo[0]
+    assert demo[0].rstrip().endswith("evenhand-demo.html")
 
 
-def test_the_page_of_the_demo_is_the_whole_report(told):
-    page = told[1].read_text("utf-8")
-    for part in ('id="tolerance"', ">Proof<", ">Pictures<", ">What it cost<", "race=Black, sex=Female"):
+def test_the_page_of_the_demo_is_the_full_report(demo):
+    page = demo[1].read_text("utf-8")
+    for part in ('id="tolerance"', ">Proof<", ">Charts<", ">What it cost<", "race=Black, sex=Female"):
         assert part in page
 
 
-def test_a_page_of_somebody_else_is_not_overwritten(tmp_path, capsys):
+def test_a_file_that_out_names_is_not_overwritten(tmp_path, capsys):
     page = tmp_path / "mine.html"
     page.write_text("mine")
-    with pytest.raises(SystemExit) as ended:
-        main(["demo", "--out", str(page)])
-    assert ended.value.code == FAILED
-    assert "use --force" in capsys.readouterr().err
+    assert "use --force" in refused(capsys, "demo", "--out", page)
     assert page.read_text() == "mine"

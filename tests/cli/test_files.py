@@ -1,9 +1,12 @@
+"""Tables in files, and paths of outputs."""
+
 import weakref
 
 import polars as pl
 import pytest
 
-from evenhand.cli.files import columns_in, read_pieces, read_table, refuse_existing, write_pieces
+from evenhand.cli.files import columns_in, read_pieces, read_table, write_pieces
+from evenhand.cli.paths import check_output, check_paths
 from evenhand.exceptions import InputError
 
 TABLE = pl.DataFrame(
@@ -12,7 +15,7 @@ TABLE = pl.DataFrame(
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
-def test_a_file_is_read_in_pieces_as_it_is_as_a_whole(tmp_path, suffix):
+def test_pieces_of_a_file_are_the_whole_file(tmp_path, suffix):
     path = tmp_path / f"t{suffix}"
     assert write_pieces(path, [TABLE.head(4), TABLE.tail(6)], safe=False) == 10
     pieces = list(read_pieces(path, 3))
@@ -21,7 +24,7 @@ def test_a_file_is_read_in_pieces_as_it_is_as_a_whole(tmp_path, suffix):
     assert read_table(path, ["name"]).columns == ["name"]
 
 
-def test_text_that_a_spreadsheet_would_run_is_made_harmless(tmp_path):
+def test_text_that_a_spreadsheet_would_run_gets_an_apostrophe(tmp_path):
     path = tmp_path / "t.csv"
     write_pieces(path, [TABLE])
     names = read_table(path, ["name"]).get_column("name").to_list()
@@ -31,7 +34,7 @@ def test_text_that_a_spreadsheet_would_run_is_made_harmless(tmp_path):
     assert path.read_text() == "number\n-1.5\n"
 
 
-def test_what_fails_half_way_leaves_the_old_file(tmp_path):
+def test_a_failure_while_writing_leaves_the_old_file(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("old")
 
@@ -46,18 +49,17 @@ def test_what_fails_half_way_leaves_the_old_file(tmp_path):
 
 
 def test_outputs_are_refused_before_any_work(tmp_path):
-    there = tmp_path / "there"
-    there.write_text("")
-    refuse_existing(None, force=False)
-    refuse_existing(there, force=True)
-    refuse_existing(tmp_path / "new", force=False)
+    existing = tmp_path / "existing"
+    existing.write_text("")
+    check_paths([None], [None, tmp_path / "new"], force=False)
+    check_output(existing, force=True)
     with pytest.raises(InputError, match="use --force"):
-        refuse_existing(there, force=False)
+        check_output(existing, force=False)
     with pytest.raises(InputError, match="there is no folder"):
-        refuse_existing(tmp_path / "no" / "new", force=False)
+        check_output(tmp_path / "no" / "new", force=False)
 
 
-def test_a_file_that_breaks_off_is_told_of(tmp_path):
+def test_a_malformed_file_is_named(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("a,b\n1,2\n3,4,5,6\n")
     with pytest.raises(InputError, match=r"t.csv cannot be read as a table"):
@@ -68,7 +70,7 @@ def test_a_file_that_breaks_off_is_told_of(tmp_path):
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_few_pieces_are_held_at_a_time(tmp_path, suffix):
-    """Who writes a large file must not hold it."""
+    """A file may be larger than memory."""
     alive, most = set(), 0
 
     class Counted(pl.DataFrame):
@@ -90,11 +92,11 @@ def test_few_pieces_are_held_at_a_time(tmp_path, suffix):
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
-def test_what_a_piece_fails_with_is_told_as_it_is(tmp_path, suffix):
+def test_an_error_in_a_piece_is_raised_unchanged(tmp_path, suffix):
     def pieces():
         yield TABLE
-        raise InputError("the second piece is strange.")
+        raise InputError("the second piece is wrong.")
 
-    with pytest.raises(InputError, match=r"^the second piece is strange\.$"):
+    with pytest.raises(InputError, match=r"^the second piece is wrong\.$"):
         write_pieces(tmp_path / f"t{suffix}", pieces())
     assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,4 @@
-"""What users write must type-check: read by mypy, not run."""
+"""Code as users write it, which must type-check; read by mypy, not run."""
 
 import tempfile
 from pathlib import Path

@@ -1,7 +1,8 @@
-"""The public names are there, and loading them costs little."""
+"""The public names, and that importing them is cheap."""
 
 import subprocess
 import sys
+from types import ModuleType
 
 import pytest
 
@@ -11,6 +12,13 @@ import evenhand as eh
 def modules_after(code: str) -> set[str]:
     """Top-level modules that a fresh interpreter has loaded after running `code`."""
     script = f"import sys; {code}; print(*sorted({{name.split('.')[0] for name in sys.modules}}))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)  # noqa: S603
+    return set(done.stdout.split())
+
+
+def listed_after(code: str) -> set[str]:
+    """``dir(evenhand)`` in a fresh interpreter after running `code`."""
+    script = f"{code}; print(*dir(evenhand))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)  # noqa: S603
     return set(done.stdout.split())
 
@@ -25,10 +33,19 @@ def test_notions_need_neither_scikit_learn_nor_a_table_library():
     assert not loaded & {"scipy", "sklearn", "pandas", "polars", "pyarrow", "altair"}
 
 
+def test_the_public_names_are_those_that_can_be_loaded():
+    assert sorted(eh.__all__) == sorted(eh._HOMES)
+
+
 @pytest.mark.parametrize("name", eh.__all__)
-def test_every_public_name_is_there(name):
-    assert getattr(eh, name) is not None
-    assert name in dir(eh)
+def test_every_public_name_leads_to_what_it_names(name):
+    found = getattr(eh, name)
+    assert found.__doc__
+    assert found.__name__ == (f"evenhand.{name}" if isinstance(found, ModuleType) else name)
+
+
+def test_a_name_that_was_not_used_yet_is_listed():
+    assert "frontier" in listed_after("import evenhand")
 
 
 def test_an_unknown_name_is_an_attribute_error():

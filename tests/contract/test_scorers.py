@@ -1,4 +1,4 @@
-"""Scikit-learn's scorers, whichever of the two labels is the positive one."""
+"""Scikit-learn's scorers, whichever label is the positive one."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ KINDS = {
     "in": lambda **more: eh.FairInprocessor(LogisticRegression(), PARITY, max_refits=2, **more),
 }
 LABELS = [(1, 2), (-1, 1), ("no", "yes")]
-# All scorers but those of continuous targets, of clusters and of several labels at once.
+# All scorers of binary labels; not those of continuous targets, clusters and multilabel targets.
 NAMES = [
     name
     for name in get_scorer_names()
@@ -31,7 +31,7 @@ NAMES = [
 
 
 class Answers(ClassifierMixin, BaseEstimator):
-    """What a classifier of scikit-learn would answer: everything in the order of the sorted labels."""
+    """A classifier with given answers, in the order of the sorted labels, as scikit-learn's are."""
 
     def __init__(self, labels, selected, proba, score):
         self.classes_ = np.array(labels)
@@ -54,20 +54,20 @@ def fitted(kind, y, **settings):
 def score(name, model, y):
     try:
         return get_scorer(name)(model, X, y)
-    except ValueError:  # some scorers look for a label 1
+    except ValueError:  # some scorers need a label 1
         return None
 
 
 @pytest.fixture(scope="module", params=KINDS)
 def pair(request):
-    """A classifier of 0 and 1 in which 1 is positive."""
+    """A kind of classifier, and one fitted to labels 0 and 1."""
     return request.param, fitted(request.param, CODES)
 
 
 @pytest.mark.parametrize("labels", LABELS, ids=str)
 @pytest.mark.parametrize("first", [False, True], ids=["last is positive", "first is positive"])
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.UndefinedMetricWarning")
-def test_every_scorer_says_what_it_says_of_sorted_answers(pair, labels, first):
+def test_every_scorer_agrees_with_its_score_of_sorted_answers(pair, labels, first):
     kind, plain = pair
     y = np.array(labels)[1 - CODES if first else CODES]
     found = fitted(kind, y, pos_label=labels[0] if first else None)
@@ -88,14 +88,17 @@ def test_every_scorer_says_what_it_says_of_sorted_answers(pair, labels, first):
     assert get_scorer("roc_auc")(found, X, y) > 0.6
 
 
-def test_a_scorer_with_a_stated_label_agrees_with_the_arrays(pair):
-    kind, _ = pair
+def test_scores_do_not_depend_on_how_labels_are_written(pair):
+    """Labels 1 and 2 of which 1 is positive, against 0 and 1 of which 1 is."""
+    kind, plain = pair
     y = np.array([1, 2])[1 - CODES]
     found = fitted(kind, y, pos_label=1)
-    for label in (1, 2):
-        scorer = make_scorer(precision_score, pos_label=label)
-        assert scorer(found, X, y) == precision_score(y, found.predict(X), pos_label=label)
-    ranked = roc_auc_score(y == found.pos_label_, -found.decision_function(X))
+    precision = {}
+    for label, code in ((1, 1), (2, 0)):
+        precision[label] = make_scorer(precision_score, pos_label=label)(found, X, y)
+        assert precision[label] == precision_score(CODES, plain.predict(X), pos_label=code)
+    assert precision[1] != precision[2]
+    ranked = roc_auc_score(CODES, plain.decision_function(X))
     assert get_scorer("roc_auc")(found, X, y) == pytest.approx(ranked)
 
 
@@ -109,7 +112,7 @@ def test_a_grid_search_does_not_pick_the_worst_model():
     assert found.best_score_ > 0.6
 
 
-def test_the_fair_scorer_finds_the_positive_label_inside_searches_and_pipelines():
+def test_the_fair_scorer_finds_the_positive_label_of_searches_and_pipelines():
     y = np.where(CODES, "bad", "good")
     exact = eh.EqualOpportunity(difference=0.0)
     fair = KINDS["post"](sensitive_features=1, pos_label="bad")

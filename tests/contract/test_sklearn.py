@@ -1,4 +1,4 @@
-"""Scikit-learn's own checks of an estimator, and its tools."""
+"""Scikit-learn's estimator checks, and its tools: searches, pipelines, metadata routing."""
 
 import pickle
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import make_scorer
-from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_validate
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_predict, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -27,7 +27,7 @@ LOOSE = eh.DemographicParity(difference=0.3)
 
 @dataclass
 class FirstIsHigh:
-    """Two groups from the first column of X, whatever X is; named the same in every process."""
+    """Two groups from the first column of any X; its repr is the same in every process."""
 
     def __call__(self, X):
         first = X[:, [0]].toarray()[:, 0] if sparse.issparse(X) else np.asarray(X)[:, 0]
@@ -66,7 +66,7 @@ def test_passes_every_check_of_scikit_learn(estimator, check):
 
 @pytest.fixture(scope="module")
 def people():
-    """A table with two sensitive columns of text, a number and a category, and a label of text."""
+    """A table with a number, a category and two sensitive columns of text; labels of text."""
     rng = np.random.default_rng(0)
     n = 400
     sex, race = rng.choice(["F", "M"], n), rng.choice(["A", "B"], n)
@@ -89,14 +89,20 @@ def estimator(request):
 
 
 @pytest.mark.slow
-def test_a_grid_search_reaches_the_tolerance_and_the_inner_model(people, estimator):
+def test_a_grid_search_sets_the_tolerance_and_parameters_of_the_inner_model(people, estimator):
     X, y = people
     grid = {"constraint__difference": [0.02, 0.1], "estimator__logisticregression__C": [0.1, 1.0]}
     search = GridSearchCV(estimator, grid, cv=2, scoring=eh.fair_scorer(LOOSE)).fit(X, y)
-    assert len(search.cv_results_["params"]) == 4
-    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-    assert search.best_estimator_.constraint.difference in (0.02, 0.1)
-    assert estimator.constraint.difference == 0.05
+    best = search.best_estimator_
+    assert best.constraint.difference == search.best_params_["constraint__difference"]
+    assert search.best_params_["estimator__logisticregression__C"] == best.estimator[-1].C
+    assert estimator.constraint.difference == 0.05  # the search works on clones
+    means = search.cv_results_["mean_test_score"]
+    assert np.isfinite(means).all()
+    by_tolerance = [
+        means[search.cv_results_["param_constraint__difference"] == value] for value in (0.02, 0.1)
+    ]
+    assert not np.array_equal(*by_tolerance)
 
 
 def test_cross_validation_predicts_and_scores(people, estimator):
@@ -123,7 +129,7 @@ def test_works_at_the_end_of_a_pipeline(people):
     assert (scores["test_score"] > 0.5).all()
 
 
-def test_a_clone_and_a_pickle_decide_alike(people, estimator):
+def test_a_clone_and_a_pickle_make_the_same_decisions(people, estimator):
     X, y = people
     fitted = estimator.fit(X, y)
     again = clone(estimator).fit(X, y)
@@ -133,7 +139,7 @@ def test_a_clone_and_a_pickle_decide_alike(people, estimator):
         assert other.rule_.to_json() == fitted.rule_.to_json()
 
 
-def test_is_shown_as_a_diagram(people, estimator):
+def test_the_html_diagram_contains_the_inner_model(people, estimator):
     X, y = people
     page = estimator.fit(X, y)._repr_html_()
     assert "FairPostprocessor" in page
@@ -148,9 +154,9 @@ def routing():
 
 @pytest.mark.filterwarnings("ignore::evenhand.exceptions.ConstantClassifierWarning")
 @pytest.mark.parametrize("aware", [False, True])
-def test_metadata_routing_hands_over_groups_and_weights(people, routing, aware):
+def test_metadata_routing_passes_groups_and_weights(people, routing, aware):
     X, y = people
-    groups, weights = X[["sex", "race"]], np.linspace(0.5, 1.5, len(X))
+    groups, weights = X[["sex", "race"]], np.where(y == "yes", 2.0, 1.0)
     inner = make_pipeline(StandardScaler(), LogisticRegression())
     estimator = (
         eh.FairPostprocessor(inner, FAIR, aware=aware, cv=2)
@@ -161,8 +167,16 @@ def test_metadata_routing_hands_over_groups_and_weights(people, routing, aware):
     scores = cross_validate(
         estimator, X[["skill"]], y, cv=2, params={"sensitive_features": groups, "sample_weight": weights}
     )
-    assert (scores["test_score"] > 0.5).all()
-    if not aware:  # scikit-learn hands nothing from a scorer to predict
+    halves = list(StratifiedKFold(2).split(X, y))
+
+    def score(**more):
+        for train, test in halves:
+            fit = {name: values[train] for name, values in more.items()}
+            estimator.fit(X[["skill"]].iloc[train], y[train], sensitive_features=groups.iloc[train], **fit)
+            yield estimator.score(X[["skill"]].iloc[test], y[test], sensitive_features=groups.iloc[test])
+
+    assert scores["test_score"].tolist() == list(score(sample_weight=weights)) != list(score())
+    if not aware:  # scikit-learn passes nothing from a scorer to predict
         scorer = make_scorer(eh.accuracy_within, constraint=LOOSE).set_score_request(sensitive_features=True)
         search = GridSearchCV(estimator, {"constraint__difference": [0.01, 0.2]}, scoring=scorer, cv=2)
         search.fit(X[["skill"]], y, sensitive_features=groups, sample_weight=weights)
@@ -180,7 +194,9 @@ def test_weights_reach_a_classifier_inside_a_pipeline(people):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("read", [pd.DataFrame, pl.from_pandas, lambda X: pl.from_pandas(X).to_arrow()])
+@pytest.mark.parametrize(
+    "read", [pl.from_pandas, lambda X: pl.from_pandas(X).to_arrow()], ids=["polars", "pyarrow"]
+)
 def test_every_table_library_gives_the_same_decisions(people, read):
     X, y = people
     decide = {}

@@ -22,8 +22,8 @@ def test_acs_tasks_are_read_from_a_folder(acs_folder, task, monkeypatch):
     assert data.label.n_unique() == 2
 
 
-def test_acs_tasks_are_made_from_the_surveys_own_files(tmp_path):
-    """Columns of one person file, in the layout that folktables downloads to."""
+def test_acs_tasks_are_read_from_survey_files(tmp_path):
+    """A person file in the folder layout of folktables."""
     rng = np.random.default_rng(0)
     names = (
         "AGEP COW SCHL MAR OCCP POBP RELP WKHP SEX RAC1P PINCP HISP ST PWGTP DIS ESP CIT MIG MIL ANC "
@@ -59,12 +59,12 @@ def test_acs_errors_say_what_to_do(tmp_path, monkeypatch):
         load_acs("income", folder=tmp_path)
 
 
-def test_acs_files_that_do_not_fit_are_refused(tmp_path):
+def test_invalid_acs_files_are_refused(tmp_path):
     columns = "AGEP COW SCHL MAR OCCP POBP RELP WKHP SEX RAC1P PWGTP label"
     table = pl.DataFrame({name: [1, 2] for name in columns.split()})
     table.write_parquet(tmp_path / "acs_income_a.parquet")
     for sensitive in ((), ("label",)):
-        with pytest.raises(InputError, match="one column or more, not the label"):
+        with pytest.raises(InputError, match="at least one column, and not the label"):
             load_acs("income", folder=tmp_path, sensitive=sensitive)
     table.write_parquet(tmp_path / "acs_income_b.parquet")
     with pytest.raises(InputError, match="holds several surveys"):

@@ -8,7 +8,7 @@ from evenhand.datasets import load_adult, load_compas
 from evenhand.exceptions import InputError, MissingExtraError
 from evenhand.fairness.groups import Groups
 
-# Rows, columns and number of groups of each data set, as in the paper's table of data sets.
+# Shape and number of groups of each data set, from the paper's table of data sets.
 PAPER = [
     (load_adult, "single", {"sensitive": True}, (48842, 108), 2),
     (load_compas, "single", {}, (5278, 7), 2),
@@ -18,7 +18,7 @@ PAPER = [
 
 
 @pytest.mark.parametrize(("load", "variant", "encoding", "shape", "n_groups"), PAPER)
-def test_rows_columns_and_groups_are_the_papers(load, variant, encoding, shape, n_groups):
+def test_rows_columns_and_groups_are_those_of_the_paper(load, variant, encoding, shape, n_groups):
     data = load(variant)
     matrix, names = data.one_hot(**encoding)
     assert matrix.shape == shape
@@ -47,12 +47,12 @@ def test_sensitive_columns_and_label_are_not_features(load, variant):
     assert len(data) == len(data.features) == len(data.sensitive)
 
 
-def test_shares_of_positives_are_those_of_the_sources():
+def test_shares_of_positives_are_those_of_the_source():
     assert (load_adult("all").label == ">50K").mean() == pytest.approx(0.2393, abs=1e-4)
     assert (load_compas("all").label == 1).mean() == pytest.approx(3251 / 7214)
 
 
-def test_the_description_gives_source_and_licence():
+def test_the_description_states_source_or_licence():
     assert "CC BY 4.0" in load_adult().description
     assert "ProPublica" in load_compas().description
 

@@ -1,4 +1,4 @@
-"""What a notebook shows: short text, a table, and pictures that need no network."""
+"""Results in a notebook: short text, a table, and pictures that load nothing from the network."""
 
 import re
 import xml.etree.ElementTree as ET
@@ -40,7 +40,7 @@ PICTURES = {"Audit", "Frontier"}
 
 @pytest.fixture(scope="module")
 def outputs(tmp_path_factory):
-    """What a kernel sends for each object, by its name."""
+    """The output of a kernel for each object, by name."""
     cells = [nbformat.v4.new_code_cell(source) for source in (START, *SHOWN.values(), "curve.plot()")]
     notebook = nbformat.v4.new_notebook(cells=cells)
     client = nbclient.NotebookClient(
@@ -55,7 +55,7 @@ def outputs(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", SHOWN)
-def test_a_result_is_a_line_of_text_and_a_table(outputs, name):
+def test_a_result_has_a_short_text_and_a_table(outputs, name):
     shown = outputs[name]
     assert len(shown["text/plain"]) < 700
     assert "array(" not in shown["text/plain"]
@@ -64,10 +64,10 @@ def test_a_result_is_a_line_of_text_and_a_table(outputs, name):
     assert len(shown["text/html"]) < (100_000 if name in PICTURES else 5_000)
 
 
-def test_a_plot_is_a_picture_and_nothing_is_loaded(outputs):
+def test_a_plot_is_a_picture_that_loads_nothing(outputs):
     shown = outputs["plot"]
     assert set(shown) == {"image/svg+xml", "text/plain"}
-    assert ET.fromstring(shown["image/svg+xml"]).tag.endswith("svg")  # noqa: S314  (our own)
+    assert ET.fromstring(shown["image/svg+xml"]).tag.endswith("svg")  # noqa: S314  (made by us)
     for part in (shown["image/svg+xml"], outputs["Frontier"]["text/html"], outputs["Audit"]["text/html"]):
         assert set(re.findall(r"https?://[^\"'<> ]+", part)) <= {
             "http://www.w3.org/2000/svg",
@@ -76,14 +76,14 @@ def test_a_plot_is_a_picture_and_nothing_is_loaded(outputs):
         assert "<script" not in part
 
 
-def test_names_are_text_in_a_table():
+def test_a_table_escapes_names_and_is_shortened():
     shown = html_table(["group"], [["<img src=x>"], *([k] for k in range(30))])
     assert "<img" not in shown
     assert "&lt;img src=x&gt;" in shown
     assert "and 19 more" in shown
 
 
-def test_many_prices_are_cut_and_stay_a_dict():
+def test_the_repr_of_many_prices_is_shortened():
     names = [ConstraintName("parity", "rate", GroupName(("g",), (k,))) for k in range(40)]
     prices = ByConstraint(zip(names, np.linspace(0, -1, 40).tolist(), strict=True))
     assert repr(prices).startswith("parity, rate: g=39  -1\n")
@@ -92,7 +92,7 @@ def test_many_prices_are_cut_and_stay_a_dict():
     assert repr(ByConstraint()) == "{}"
 
 
-def test_prices_are_short_after_a_file_too(tmp_path):
+def test_the_repr_of_prices_survives_saving(tmp_path):
     from sklearn.linear_model import LogisticRegression
 
     data = eh.datasets.GaussianProblem.random(levels=(2,), seed=1).sample(500)

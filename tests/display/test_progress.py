@@ -3,8 +3,8 @@ import sys
 from evenhand.display.progress import track
 
 
-def watch(monkeypatch):
-    """Pretend that a person watches."""
+def use_terminal(monkeypatch):
+    """Pretend that stderr is a terminal."""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
 
 
@@ -13,20 +13,20 @@ def test_nothing_is_shown_when_output_is_piped(capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_nothing_is_shown_unless_asked_for(capsys, monkeypatch):
-    watch(monkeypatch)
+def test_nothing_is_shown_unless_verbose(capsys, monkeypatch):
+    use_terminal(monkeypatch)
     assert list(track(range(3), what="folds", total=3, verbose=False)) == [0, 1, 2]
     assert capsys.readouterr().err == ""
 
 
-def test_a_bar_is_shown_to_a_person(capsys, monkeypatch):
-    watch(monkeypatch)
+def test_a_bar_is_shown_in_a_terminal(capsys, monkeypatch):
+    use_terminal(monkeypatch)
     assert list(track(range(3), what="folds", total=3, verbose=True)) == [0, 1, 2]
     assert "folds" in capsys.readouterr().err
 
 
-def test_without_rich_a_line_is_written_per_step(capsys, monkeypatch):
-    watch(monkeypatch)
+def test_without_rich_a_line_is_printed_per_step(capsys, monkeypatch):
+    use_terminal(monkeypatch)
     monkeypatch.setitem(sys.modules, "rich.progress", None)
     assert list(track("ab", what="folds", total=2, verbose=True)) == ["a", "b"]
     assert capsys.readouterr().err.splitlines() == ["folds: 1 of 2", "folds: 2 of 2"]

@@ -22,7 +22,7 @@ def test_blind_models_do_not_see_sensitive_columns():
     assert visible.known is None
 
 
-def test_aware_models_see_indicators_of_them():
+def test_aware_models_see_indicators_of_the_group():
     found, groups, columns = access(WHERE, True)
     visible = found.view(X, columns)
     assert visible.X.columns.tolist() == ["age", *(f"known_group_{m}" for m in range(4))]
@@ -31,7 +31,7 @@ def test_aware_models_see_indicators_of_them():
     assert found.knows(groups)
 
 
-def test_some_may_be_seen_and_others_not():
+def test_models_may_be_aware_of_some_features_only():
     found, groups, columns = access(WHERE, ["race"])
     visible = found.view(X, columns)
     assert visible.X.columns.tolist() == ["age", "known_group_0", "known_group_1"]
@@ -44,13 +44,13 @@ def test_some_may_be_seen_and_others_not():
     assert not found.knows(groups)
 
 
-def test_what_is_passed_beside_x_is_added_to_it_where_it_may_be_used():
+def test_features_passed_separately_are_added_to_x_if_they_may_be_used():
     beside = X[WHERE]
     found, _, columns = access(None, True, beside)
     visible = found.view(X[["age"]], columns)
     inside, _, named = access(WHERE, True)
     pd.testing.assert_frame_equal(visible.X, inside.view(X, named).X)
-    with pytest.warns(VisibleFeatureWarning, match="X contains the sensitive feature 'sex'.*it is hidden"):
+    with pytest.warns(VisibleFeatureWarning, match="X contains the sensitive feature 'sex'.*to hide it"):
         access(None, False, beside)
 
 
@@ -79,7 +79,7 @@ def test_a_function_of_x_gives_groups():
     ("beside", "where", "message"),
     [
         (None, None, "no sensitive features: pass sensitive_features= to fit, or name columns"),
-        (X[["sex"]], ["sex"], "named in the constructor and passed as well"),
+        (X[["sex"]], ["sex"], "both named in the constructor and passed to fit: choose one"),
         (None, ["gender"], "no column 'gender'"),
     ],
 )
@@ -95,7 +95,7 @@ def test_awareness_of_an_unknown_feature_is_refused():
         access(WHERE, ["gender"])
 
 
-def test_an_unseen_known_value_leaves_everything_possible():
+def test_an_unseen_known_value_leaves_all_groups_possible():
     groups, _, columns = find_groups(X, None, WHERE, unseen="pooled")
     found = find_access(X, columns, groups, WHERE, aware=["sex"])
     visible = found.view(X, {"sex": np.array(["X", "F", "F", "F"])})
@@ -112,7 +112,7 @@ def test_a_frozen_model_sees_the_columns_that_it_was_fitted_to(fitted_to, seen):
     assert visible.known.tolist() == [0, 2, 1, 3]
 
 
-def test_columns_that_may_be_used_are_needed_at_prediction_and_others_are_not():
+def test_only_columns_that_may_be_used_are_needed_at_prediction():
     found, _, _ = access(WHERE, ["race"])
     assert found.hidden == ("sex", "race")
     assert found.unused == ("sex",)

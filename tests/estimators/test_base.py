@@ -39,7 +39,7 @@ def test_settings_are_refused_before_any_model_is_fitted(kind, settings, message
         kind(LogisticRegression(), FAIR, **settings).fit(X, Y, sensitive_features=SEX)
 
 
-def test_posteriors_forget_the_last_bits_of_a_matrix_product():
+def test_posteriors_are_rounded_to_hide_the_last_bits_of_matrix_products():
     p = np.array([[[0.3, 0.7]]])
     groups, codes = eh.Groups.fit(["a"])
     noisy = as_posteriors(p + 3e-16, codes, groups, known=False)
@@ -47,6 +47,6 @@ def test_posteriors_forget_the_last_bits_of_a_matrix_product():
     assert as_posteriors(p, codes, groups, known=True).eta.tolist() == [0.7]
 
 
-def test_the_parent_alone_decides_nothing():
+def test_the_base_class_does_not_decide():
     with pytest.raises(NotImplementedError):
         FairClassifier()._decide(X, None, None)

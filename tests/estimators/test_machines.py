@@ -1,4 +1,4 @@
-"""Decisions on another processor: last bits of matrix products differ there, and must not matter."""
+"""Decisions on another processor: the last bits of matrix products differ there and must not matter."""
 
 import os
 import subprocess
@@ -10,16 +10,16 @@ import pytest
 
 import evenhand as eh
 from evenhand.optimum.rule import SAME_ATOM, Rule
-from evenhand.solver.grouped import GroupedRows
+from evenhand.solver.sorted_scores import SortedScores
 
 MAKE = """
 import sys, numpy as np, evenhand as eh
 from sklearn.linear_model import LogisticRegression
 rng = np.random.default_rng(0)
-# Discrete features, so that thousands of people share a posterior and decisions are randomised.
-X = rng.integers(0, 3, size=(6000, 4)).astype(float)
-sex = np.where(rng.random(6000) < 0.3 + 0.2 * (X[:, 0] > 1), "F", "M")
-y = (rng.random(6000) < 1 / (1 + np.exp(1 - X @ [0.6, 0.4, -0.5, 0.3] - 0.5 * (sex == "M")))).astype(int)
+# Discrete features, so that many rows share a posterior and some decisions are randomised.
+X = rng.integers(0, 3, size=(3000, 4)).astype(float)
+sex = np.where(rng.random(3000) < 0.3 + 0.2 * (X[:, 0] > 1), "F", "M")
+y = (rng.random(3000) < 1 / (1 + np.exp(1 - X @ [0.6, 0.4, -0.5, 0.3] - 0.5 * (sex == "M")))).astype(int)
 for aware in (False, True):
     odds = eh.EqualizedOdds(difference=0.02)
     fair = eh.FairPostprocessor(LogisticRegression(), odds, aware=aware, random_state=0)
@@ -31,10 +31,10 @@ np.savez(f"{sys.argv[1]}/rows.npz", X=X, sex=sex)
 DECIDE = """
 import sys, numpy as np, evenhand as eh
 rows = np.load(f"{sys.argv[1]}/rows.npz")
-X, people = rows["X"], {"sex": rows["sex"]}
+X, groups = rows["X"], {"sex": rows["sex"]}
 for aware in (False, True):
     fair = eh.load(f"{sys.argv[1]}/{aware}.eh")
-    given = {"sensitive_features": people} if aware else {}
+    given = {"sensitive_features": groups} if aware else {}
     np.savez(
         f"{sys.argv[1]}/{sys.argv[2]}-{aware}.npz",
         decisions=fair.predict(X, **given),
@@ -44,18 +44,17 @@ for aware in (False, True):
 """
 
 
-def under(core, script, *arguments):
-    """Run a script in a process whose matrix products are those of another processor."""
+def run_on(core, script, *arguments):
+    """Run a script in a process that uses the matrix products of another processor."""
     environment = {**os.environ, "OPENBLAS_CORETYPE": core, "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-W", "error", "-c", script, *arguments]
     subprocess.run(command, env=environment, check=True)  # noqa: S603  (our own script)
 
 
 def test_a_model_file_decides_alike_on_another_processor(tmp_path):
-    """Made with the kernels of one processor, decided with those of two others."""
-    under("Haswell", MAKE, str(tmp_path))
-    for core in ("Haswell", "Prescott"):
-        under(core, DECIDE, str(tmp_path), core)
+    """Made with the kernels of one processor, used with these and with those of another."""
+    run_on("Haswell", MAKE + DECIDE, str(tmp_path), "Haswell")
+    run_on("Prescott", DECIDE, str(tmp_path), "Prescott")
     for aware in (False, True):
         here, there = (np.load(tmp_path / f"{core}-{aware}.npz") for core in ("Haswell", "Prescott"))
         assert ((here["chances"] > 0) & (here["chances"] < 1)).mean() > 0.01  # some are randomised
@@ -65,8 +64,8 @@ def test_a_model_file_decides_alike_on_another_processor(tmp_path):
 
 
 @pytest.mark.parametrize("shift", [0.0, 1e-12, -1e-12])
-def test_an_atom_is_known_again_if_its_twelfth_digit_is_rounded_otherwise(shift):
-    """An atom stands for many people, who would all be decided otherwise."""
+def test_an_atom_is_recognised_if_its_twelfth_digit_differs(shift):
+    """An atom stands for many rows, all of which would change their decision."""
     atom = np.array([[0.25, 0.25], [0.25, 0.25]])
     rule = Rule(np.array([[-1.0, 1.0], [-2.0, 2.0]]), atom[None], np.array([0.3]), chance=0.5)
     assert rule.selection(atom[None]) == [0.3]
@@ -78,14 +77,14 @@ def test_an_atom_is_known_again_if_its_twelfth_digit_is_rounded_otherwise(shift)
 
 def test_no_threshold_lies_within_rounding_of_a_score():
     """Where H is 0 at a score itself, the threshold moves away from it."""
-    rows = GroupedRows(np.array([0.2, 0.5, 0.7]), np.zeros(3, int), 1, None)
+    rows = SortedScores(np.array([0.2, 0.5, 0.7]), np.zeros(3, int), 1, None)
     for v in ([-0.5, 0.5], [-0.5 - 1e-16, 0.5], [-0.7, 0.3], [-0.2, 0.8]):
         for place, below, above in ((1, 0.2, 0.5), (2, 0.5, 0.7)):
             assert below + 1e-12 < rows.edge(place, np.array(v)) < above - 1e-12
 
 
 @pytest.mark.parametrize("notion", [eh.DemographicParity, eh.EqualizedOdds, eh.AccuracyParity])
-def test_known_groups_are_decided_alike_if_scores_are_rounded_otherwise(notion):
+def test_known_groups_are_decided_alike_if_the_last_digit_of_scores_differs(notion):
     """The rule of a solution, on its own scores with another twelfth digit."""
     rng = np.random.default_rng(1)
     eta, codes = np.round(rng.integers(0, 30, 2000) / 29 * 0.9 + 0.03, 12), rng.integers(0, 3, 2000)

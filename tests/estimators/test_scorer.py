@@ -12,7 +12,7 @@ X = pd.DataFrame({"x": np.arange(8.0), "sex": list("FMFMFMFM")})
 Y = np.array([0, 1, 0, 1, 0, 0, 1, 1])
 
 
-def test_what_satisfies_ranks_above_what_does_not():
+def test_fair_predictions_score_above_unfair_ones():
     fair = eh.accuracy_within(Y, np.zeros(8, int), constraint=FAIR, sensitive_features=X["sex"])
     unfair = eh.accuracy_within(
         Y, (X["sex"] == "M").astype(int), constraint=FAIR, sensitive_features=X["sex"]
@@ -21,25 +21,24 @@ def test_what_satisfies_ranks_above_what_does_not():
     assert unfair == pytest.approx(0.2 - 0.5)
 
 
-def test_what_is_undefined_everywhere_has_no_score():
-    opportunity = eh.EqualOpportunity(difference=0.2)
-    one = eh.accuracy_within(
-        [0, 0, 0, 1], [0, 0, 0, 1], constraint=opportunity, sensitive_features=list("aabb")
-    )
-    assert one == 1
+def test_a_requirement_that_is_undefined_in_every_group_has_no_score():
+    given = {"constraint": eh.EqualOpportunity(difference=0.2), "sensitive_features": list("aabb")}
+    assert eh.accuracy_within([0, 0, 0, 1], [0, 0, 0, 1], **given) == 1  # undefined in one group only
+    assert np.isnan(eh.accuracy_within([0, 0, 0, 1], [0, 0, 0, 1], sample_weight=[1, 1, 1, 0], **given))
 
 
-def test_a_scorer_finds_groups_by_itself_or_through_the_estimator():
+def test_a_scorer_finds_groups_by_its_own_setting_or_that_of_the_estimator():
     plain = DummyClassifier(strategy="constant", constant=1).fit(X, Y)
     assert eh.fair_scorer(FAIR, sensitive_features="sex")(plain, X, Y) == 0.5
-    with pytest.raises(GroupError, match="name the columns of X"):
+    with pytest.raises(GroupError, match="no sensitive features: name the columns of X"):
         eh.fair_scorer(FAIR)(plain, X, Y)
     fair = eh.FairPostprocessor(LogisticRegression(), FAIR, sensitive_features="sex", cv=2).fit(X, Y)
-    assert eh.fair_scorer(FAIR)(fair, X, Y) <= 1
+    expected = eh.accuracy_within(Y, fair.predict(X), constraint=FAIR, sensitive_features=X["sex"])
+    assert eh.fair_scorer(FAIR)(fair, X, Y) == expected
 
 
 def test_weights_count():
-    weights = [1, 1, 1, 1, 0, 0, 0, 0]
     plain = DummyClassifier(strategy="constant", constant=0).fit(X, Y)
     scorer = eh.fair_scorer(FAIR, sensitive_features="sex")
-    assert scorer(plain, X, Y, sample_weight=weights) == 0.5
+    assert scorer(plain, X, Y) == 0.5
+    assert scorer(plain, X, Y, sample_weight=np.where(Y, 1, 3)) == 0.75

@@ -28,13 +28,13 @@ def test_within_the_tolerance_there_is_no_excess():
 
 
 @pytest.mark.parametrize("decision", [0, 1])
-def test_when_everybody_is_treated_alike_the_ratio_is_one(decision):
+def test_the_ratio_is_one_if_all_rows_are_decided_alike(decision):
     counted = eh.cell_rates(None, [decision] * 8, GROUP)
     assert eh.DemographicParity(ratio=1).measure(counted)[0].ratio == 1
 
 
 @pytest.mark.parametrize("few", [[3e-13, 0.0], [1.0, 1 - 3e-13]])
-def test_rates_of_nobody_but_for_rounding_are_no_ratio(few):
+def test_the_ratio_of_rounding_errors_is_one(few):
     counted = eh.cell_rates(None, np.repeat([1, 0], 4), GROUP)
 
     def ratio(rates):
@@ -45,7 +45,7 @@ def test_rates_of_nobody_but_for_rounding_are_no_ratio(few):
     assert ratio([2e-6, 1e-6]) == pytest.approx(2 / 3)
 
 
-def test_undefined_groups_are_named_and_never_count_as_zero():
+def test_undefined_groups_are_named_and_not_counted_as_zero():
     counted = eh.cell_rates([0, 0, 0, 0, 1, 1, 0, 0], [0, 0, 0, 0, 1, 1, 0, 0], GROUP)
     [found] = eh.EqualOpportunity(difference=0.1).measure(counted)
     assert [str(name) for name in found.undefined] == ["g=a"]
@@ -53,13 +53,13 @@ def test_undefined_groups_are_named_and_never_count_as_zero():
     assert str(found.worst) == "g=b"
 
 
-def test_undefined_everywhere_is_undefined():
+def test_a_statistic_undefined_in_all_groups_is_undefined():
     counted = eh.cell_rates(None, [1, 0] * 4, GROUP)
-    nobody = eh.Statistic("rate among nobody", mask=(0, 0))
+    empty = eh.Statistic("rate among no rows", mask=(0, 0))
 
     class Nothing(eh.Notion):
         label = "nothing"
-        statistics = (nobody,)
+        statistics = (empty,)
 
     [found] = Nothing(difference=0.1).measure(counted)
     assert math.isnan(found.difference)

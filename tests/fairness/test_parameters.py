@@ -13,7 +13,7 @@ def test_parameters_of_a_single_notion():
     assert notion.tolerance == 0.8
 
 
-def test_parameters_of_several_notions_are_reached_by_name():
+def test_parameters_of_several_notions_are_set_by_name():
     both = eh.DemographicParity(difference=0.1) & eh.EqualOpportunity(ratio=0.9)
     both.set_params(equalopportunity__ratio=None, equalopportunity__difference=0.3)
     assert both.notions[1].difference == 0.3
@@ -30,21 +30,21 @@ def test_an_unknown_parameter_is_refused_with_the_known_ones():
         eh.EqualOpportunity(difference=0.1).set_params(tolerance=0.2)
 
 
-def test_a_refused_change_leaves_everything_as_it_was():
+def test_an_invalid_value_changes_nothing():
     notion = eh.EqualOpportunity(difference=0.1)
     with pytest.raises(InputError, match="exactly one of difference and ratio"):
         notion.set_params(ratio=0.9)
     assert notion == eh.EqualOpportunity(difference=0.1)
 
 
-def test_a_refused_change_of_one_part_leaves_the_others_as_they_were():
+def test_an_invalid_value_for_one_part_changes_no_other():
     both = eh.DemographicParity(difference=0.1) & eh.EqualOpportunity(ratio=0.9)
     with pytest.raises(InputError, match="from 0 to 1, but is 5"):
         both.set_params(demographicparity__difference=0.3, equalopportunity__ratio=5)
     assert both.notions[0].difference == 0.1
 
 
-def test_parameters_can_be_set_to_what_they_are():
+def test_parameters_can_be_set_to_their_current_values():
     both = eh.DemographicParity(difference=0.1) & eh.EqualOpportunity(ratio=0.9)
     assert both.set_params(**both.get_params()) == both
 

@@ -1,4 +1,4 @@
-"""Small groups put together: no value of a single feature is lost by that, and what is pooled is told."""
+"""Pooling of rare groups: no value of a single feature is lost, and pooled groups are reported."""
 
 import json
 
@@ -15,9 +15,9 @@ PARITY = eh.DemographicParity(difference=0.02, groups="independent")
 
 
 def people(n=6000, seed=0):
-    """Race by income. Races C and D are 7 % of the rows each; all of their incomes are rare, and one of B's.
+    """Race by income. Races C and D are 7 % of the rows each; all their combinations with income are rare.
 
-    C is selected less often than the others and D more often, so that together they look like everybody.
+    C is selected less often than the others and D more often, so pooled together they look average.
     """
     rng = np.random.default_rng(seed)
     race = rng.choice(["A", "B", "C", "D"], n, p=[0.55, 0.31, 0.07, 0.07])
@@ -30,7 +30,7 @@ def people(n=6000, seed=0):
 
 
 def table(**rows):
-    """Decisions: by group, the number of rows and how many of them are selected."""
+    """Decisions and features, from the number of rows of each group and how many are selected."""
     features = {"race": [], "male": []}
     decided = []
     for name, (count, selected) in rows.items():
@@ -54,8 +54,8 @@ def test_a_race_whose_combinations_are_pooled_is_still_compared():
 
 
 @POOLING
-def test_the_four_fifths_rule_looks_at_all_rows_of_a_feature():
-    """Women of races B and C and men of race C are pooled, but they are women and men all the same."""
+def test_the_four_fifths_rule_uses_all_rows_of_a_feature():
+    """Women of races B and C and men of race C are pooled, but still count as women and men."""
     decided, features = table(
         A0=(1200, 600), A1=(1200, 600), B0=(270, 6), B1=(900, 450), C0=(270, 6), C1=(270, 180)
     )
@@ -83,38 +83,38 @@ def test_rare_values_of_a_feature_are_pooled_among_themselves():
     }
 
 
-def test_what_is_pooled_is_told_everywhere(tmp_path):
+def test_pooled_groups_are_listed_in_every_output(tmp_path):
     decided, features = table(A0=(50, 20), A1=(50, 20), B0=(4, 1), B1=(5, 1), C0=(1, 1), C1=(6, 1))
     with pytest.warns(PooledGroupsWarning) as caught:
         found = eh.audit(None, decided, features, min_size=10)
-    told = [
+    listed = [
         "4 combinations into race=(pooled), male=(pooled): race=B, male=0.0 (4 rows); "
         "race=B, male=1.0 (5 rows); race=C, male=0.0 (1 row); race=C, male=1.0 (6 rows).",
         "2 values into race=(pooled): race=B (9 rows); race=C (7 rows).",
     ]
-    assert str(caught[0].message) == "groups of fewer than 10 rows are pooled. " + " ".join(told)
+    assert str(caught[0].message) == "groups of fewer than 10 rows are pooled. " + " ".join(listed)
     lines = str(found).splitlines()
     lines = lines[1 : lines.index("")]
     assert max(map(len, lines)) <= 100
-    assert " ".join(line.strip() for line in lines) == " ".join(f"Pooled: {text}" for text in told)
+    assert " ".join(line.strip() for line in lines) == " ".join(f"Pooled: {text}" for text in listed)
     first, second = json.loads(json.dumps(found.to_dict()))["pooled"]
     assert first["group"] == {"race": "(pooled)", "male": "(pooled)"}
     assert first["members"][0] == {"group": {"race": "B", "male": 0.0}, "rows": 4}
     assert second["members"] == [{"group": {"race": "B"}, "rows": 9}, {"group": {"race": "C"}, "rows": 7}]
     page = found.to_html(tmp_path / "audit.html").read_text()
-    assert all(text in page for text in told)
+    assert all(text in page for text in listed)
 
 
 @POOLING
-def test_a_long_list_is_cut():
+def test_a_long_list_is_shortened():
     names = [f"v{k:02}" for k in range(20)]
     with pytest.warns(PooledGroupsWarning, match=r"g=v04 \(1 row\); and 15 more\.$"):
         Groups.fit({"g": [*names, *["w"] * 9]}, min_size=2)
 
 
 @POOLING
-def test_sharing_hides_what_pooled_combinations_would_give_away():
-    """Race A has 50 men and 3 women. Were 53 and 50 shown, the 3 could be had, though they are pooled."""
+def test_suppression_protects_pooled_combinations():
+    """Race A has 50 men and 3 women: 53 and 50 together would reveal the 3, although they are pooled."""
     decided, features = table(A0=(3, 1), A1=(50, 20), B0=(60, 20), B1=(4, 1), C0=(70, 20), C1=(80, 30))
     found = eh.audit(None, decided, features, min_size=10, min_count=10)
     shown = {str(group.group) for group in found.groups if group.rows is not None}
@@ -125,7 +125,7 @@ def test_sharing_hides_what_pooled_combinations_would_give_away():
 
 
 @POOLING
-def test_a_requirement_on_single_features_is_kept_for_a_race_whose_combinations_are_pooled():
+def test_a_requirement_on_single_features_holds_for_a_race_whose_combinations_are_pooled():
     X, y, features = people()
     settings = {"cv": 2, "min_group_size": 250, "random_state": 0}
     fair = eh.FairPostprocessor(LogisticRegression(), PARITY, **settings)
@@ -134,7 +134,7 @@ def test_a_requirement_on_single_features_is_kept_for_a_race_whose_combinations_
     assert {key[0] for key in fair.groups_.pooled} == {"B", "C", "D"}
     X, y, features = people(30_000, seed=1)
     found = eh.audit(y, fair.predict_proba(X)[:, 1], features, constraint=PARITY)
-    assert found["demographic parity"].value < 0.08  # 0.26 if race C and race D were one
+    assert found["demographic parity"].value < 0.08  # 0.26 if races C and D were one group
     plain = eh.audit(y, LogisticRegression().fit(X, y).predict(X), features, constraint=PARITY)
     assert plain["demographic parity"].value > 0.2
 
@@ -164,7 +164,7 @@ def test_both_kinds_of_requirement_at_once():
 
 @POOLING
 @pytest.mark.parametrize("aware", [True, ["race"]])
-def test_pooled_people_are_found_again_in_new_data(aware, tmp_path):
+def test_pooled_groups_are_recognised_in_new_data(aware, tmp_path):
     X, y, features = people(2000)
     features["race"][:10] = "E"
     features["race"][10:20] = "F"
@@ -179,7 +179,7 @@ def test_pooled_people_are_found_again_in_new_data(aware, tmp_path):
 
 
 @POOLING
-def test_new_values_stand_with_the_pooled_ones_of_their_feature():
+def test_new_values_are_pooled_with_the_rare_ones_of_their_feature():
     features = {"race": [*"AAAABBBBCD"], "sex": [*"FFMMFFMMFF"]}
     groups, _ = Groups.fit(features, min_size=2, unseen="pooled")
     assert groups.keys == (("A", "F"), ("A", "M"), ("B", "F"), ("B", "M"), (POOLED, "F"))
@@ -188,14 +188,14 @@ def test_new_values_stand_with_the_pooled_ones_of_their_feature():
 
 
 @POOLING
-def test_a_merged_group_takes_in_what_it_does_not_contradict():
+def test_a_merged_group_takes_unseen_combinations_with_the_same_other_values():
     features = {"race": [*"AAAABBBBCD"], "sex": [*"FFMMFFMMFF"]}
     groups, _ = Groups.fit(features, min_size=2, unseen="pooled", single_features=False)
     assert groups.encode({"race": [*"ZZA"], "sex": [*"FMF"]}).tolist() == [4, -1, 0]
 
 
 @POOLING
-def test_one_pooled_group_is_nothing_to_compare():
+def test_a_single_pooled_group_causes_a_warning():
     decided, features = table(A0=(3, 1), A1=(4, 2))
     with pytest.warns(VacuousConstraintWarning, match=r"only one group, race=A, male=\(pooled\)"):
         found = eh.audit(None, decided, features, constraint=eh.DemographicParity(difference=0.1), min_size=9)
@@ -203,7 +203,7 @@ def test_one_pooled_group_is_nothing_to_compare():
 
 
 @POOLING
-def test_a_frontier_says_that_it_cannot_show_single_features():
+def test_a_frontier_of_merged_groups_says_that_single_features_are_not_shown():
     X, y, features = people(1500)
     fair = eh.FairPostprocessor(
         LogisticRegression(), eh.DemographicParity(difference=0.02), cv=2, min_group_size=100

@@ -31,14 +31,14 @@ def test_probabilities_and_weights_are_summed():
     assert counted.selected.tolist() == [[0.5, 0.5], [0, 3]]
 
 
-def test_the_risk_prices_both_errors():
+def test_the_risk_weighs_both_errors():
     counted = eh.cell_rates([0, 1, 1, 0], [1, 0, 1, 0], SEX)
     assert counted.risk() == 0.25
     assert counted.risk(cost=0.2) == pytest.approx(0.2 * 0.25 + 0.8 * 0.25)
 
 
 def test_without_labels_there_is_no_risk():
-    with pytest.raises(InputError, match="the risk cannot be had without labels"):
+    with pytest.raises(InputError, match="the risk cannot be computed without labels"):
         eh.cell_rates(None, [1, 0, 1, 0], SEX).risk()
 
 
@@ -64,10 +64,10 @@ def test_blocks_add_up():
     assert count_cells(codes, 3, positive, chosen > 0.5)[0].sum() == n
 
 
-def test_unlabelled_rates_give_no_cells():
+def test_without_labels_there_are_no_masses_and_rates_of_cells():
     counted = eh.cell_rates(None, [1, 0, 1, 0], SEX)
     for part in ("masses", "rates"):
-        with pytest.raises(InputError, match="cannot be had without labels"):
+        with pytest.raises(InputError, match="cannot be computed without labels"):
             getattr(counted, part)
 
 
@@ -100,6 +100,6 @@ def test_a_cost_outside_the_unit_interval_is_refused():
         (pa.table([["F"] * 4] * 2, names=["s", "s"]), "columns of the same name: s"),
     ],
 )
-def test_sensitive_features_that_are_no_table_are_refused(sensitive, message):
+def test_invalid_sensitive_features_are_refused(sensitive, message):
     with pytest.raises(InputError, match=message):
         eh.cell_rates([0, 1, 1, 0], [0, 1, 1, 0], sensitive)

@@ -5,7 +5,7 @@ import evenhand as eh
 from evenhand.exceptions import InputError
 
 
-def test_scores_are_kept_as_they_are():
+def test_scores_are_not_copied():
     eta = np.array([0.1, 0.9], dtype=np.float32)
     scores = eh.GroupedScores(eta, np.array([0, 1]), 2)
     assert scores.eta is eta
@@ -25,6 +25,6 @@ def test_scores_are_kept_as_they_are():
         ([0.1], [0, 1], 2, "eta has 1, codes has 2"),
     ],
 )
-def test_scores_that_cannot_be_used_are_refused(eta, codes, n_groups, message):
+def test_invalid_scores_are_refused(eta, codes, n_groups, message):
     with pytest.raises(InputError, match=message):
         eh.GroupedScores(np.array(eta), np.array(codes), n_groups)

@@ -5,7 +5,7 @@ import evenhand as eh
 from evenhand.exceptions import InputError
 
 
-def test_linear_coefficients_give_the_counted_values():
+def test_linear_coefficients_reproduce_the_counted_values():
     counted = eh.cell_rates([0, 1, 1, 0, 1], [1, 0.5, 1, 0, 0], {"g": list("aabbb")})
     error = eh.Statistic("error rate", slope=(1, -1), intercept=(0, 1))
     A, k = error.linear(counted.masses, np.eye(2))
@@ -13,7 +13,7 @@ def test_linear_coefficients_give_the_counted_values():
     assert error.values(counted, np.eye(2)) == pytest.approx([0.75, 1 / 3])
 
 
-def test_only_statistics_that_tell_labels_apart_need_them():
+def test_statistics_need_labels_only_if_they_depend_on_them():
     assert not eh.Statistic("selection rate").needs_labels
     assert eh.Statistic("true-positive rate", mask=(0, 1)).needs_labels
 
@@ -28,6 +28,6 @@ def test_a_statistic_without_mass_is_undefined():
 
 
 @pytest.mark.parametrize("mask", [(0, 1, 1), [0, 1], (0, "1"), (-1, 1)])
-def test_coefficients_that_do_not_fit_are_refused(mask):
+def test_invalid_coefficients_are_refused(mask):
     with pytest.raises(InputError, match="mask of the statistic 'rate'"):
         eh.Statistic("rate", mask=mask)

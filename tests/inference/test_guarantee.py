@@ -40,7 +40,7 @@ def population(fair, problem=PROBLEM, constraint=PARITY):
 
 
 def chance_of_passing(n, others, q, rest, *, tolerance, measure, level):
-    """Sum over all counts, the group's size being fixed."""
+    """Probability that the test passes, as a sum over all counts for fixed numbers of rows."""
     total = 0.0
     for k, other in itertools.product(range(n + 1), range(others + 1)):
         p = p_value((k, n), (other, others), tolerance=tolerance, measure=measure, level=level)
@@ -51,7 +51,7 @@ def chance_of_passing(n, others, q, rest, *, tolerance, measure, level):
 
 @pytest.mark.parametrize("rest", [0.1, 0.4, 0.5])
 @pytest.mark.parametrize(("n", "others"), [(12, 18), (25, 15)])
-def test_where_the_tolerance_is_broken_the_test_passes_no_more_often_than_its_level(n, others, rest):
+def test_if_the_tolerance_is_violated_the_test_passes_no_more_often_than_its_level(n, others, rest):
     share, level, tolerance = n / (n + others), 0.1, 0.3
     for sign in (-1, 1):
         q = rest + sign * (tolerance + 1e-9) / (1 - share)
@@ -76,8 +76,8 @@ def test_where_the_tolerance_is_broken_the_test_passes_no_more_often_than_its_le
         (40, 20, 0.3, "ratio", 0.05),
     ],
 )
-def test_the_ends_of_the_border_are_looked_at(n, others, tolerance, measure, level):
-    part = beta.ppf(0.02 * level, n, others + 1)  # the smallest that the test reckons with
+def test_the_level_holds_along_the_whole_border_of_the_tolerance(n, others, tolerance, measure, level):
+    part = beta.ppf(0.02 * level, n, others + 1)  # the smallest that the test considers
     wide, weight = tolerance / (1 - part), tolerance * (1 - part) / (1 - tolerance * part)
     pairs = [(q, q + wide) for q in np.linspace(0, 1, 41)] + [(q + wide, q) for q in np.linspace(0, 1, 41)]
     if measure == "ratio":
@@ -95,17 +95,17 @@ def test_the_ends_of_the_border_are_looked_at(n, others, tolerance, measure, lev
             assert chance <= level
 
 
-def test_the_test_has_power_where_shares_are_alike():
+def test_the_test_has_power_if_the_shares_are_equal():
     assert chance_of_passing(25, 25, 0.3, 0.3, tolerance=0.3, measure="difference", level=0.1) > 0.9
 
 
-def test_counts_that_break_the_tolerance_give_no_evidence():
+def test_counts_that_violate_the_tolerance_are_no_evidence():
     assert p_value((90, 100), (10, 100), tolerance=0.1, measure="difference", level=0.05) == 1
     assert p_value((10, 100), (90, 100), tolerance=0.9, measure="ratio", level=0.05) == 1
     assert p_value((0, 0), (10, 100), tolerance=0.5, measure="difference", level=0.05) == 1
 
 
-def test_a_difference_that_is_impossible_needs_no_evidence():
+def test_an_impossible_violation_needs_no_evidence():
     assert p_value((90, 100), (0, 0), tolerance=0.1, measure="difference", level=0.05) == 0
     assert p_value((1, 2), (1, 2), tolerance=1.0, measure="difference", level=0.05) < 0.05
 
@@ -119,7 +119,7 @@ def test_more_rows_are_more_evidence(size):
     assert many < few
 
 
-def test_large_samples_take_no_time_and_are_near_the_normal_law():
+def test_large_samples_agree_with_the_normal_approximation():
     p = p_value((30_500, 100_000), (30_000, 100_000), tolerance=0.005, measure="difference", level=0.05)
     z = (2 * 0.005 - 0.005) / np.sqrt(0.3 * 0.7 * 2 / 100_000)
     assert norm.sf(z) < p < norm.sf(z) + 0.004
@@ -136,7 +136,7 @@ def test_every_statistic_and_group_is_tested():
     assert {test.n + test.others for test in tests[-4:]} == {2000}
 
 
-def test_the_first_failure_ends_it():
+def test_testing_ends_with_the_first_failure():
     good = eh.cell_rates(None, [1, 0] * 2000, {"g": np.repeat(["a", "b"], 2000)})
     bad = eh.cell_rates(None, np.repeat([1, 0], 2000), {"g": np.repeat(["a", "b"], 2000)})
     asked = []
@@ -156,7 +156,7 @@ def test_the_first_failure_ends_it():
 
 @pytest.mark.parametrize("kind", [eh.FairPostprocessor, eh.FairInprocessor])
 @pytest.mark.parametrize("aware", [False, True])
-def test_a_promise_is_given_and_told(kind, aware):
+def test_a_promise_holds_and_says_so(kind, aware):
     fair = fit(kind, aware=aware)
     promise = fair.promise_
     assert promise.holds
@@ -164,20 +164,23 @@ def test_a_promise_is_given_and_told(kind, aware):
     assert promise.constraint == PARITY
     assert 0 <= promise.internal.difference <= 0.1
     assert {str(test.name.group) for test in promise.tests} == {"A1=0", "A1=1"}
-    assert "holds on new rows of the same kind with confidence 0.95" in str(promise)
-    assert "tested on 1,800 rows" in str(promise)
+    assert str(promise) == (
+        "DemographicParity(difference=0.1) holds on new data from the same population with confidence 0.95. "
+        f"The classifier was fitted for {promise.internal!r} and tested on 1,800 reserved rows."
+    )
     [found] = population(fair)
     assert found.difference < 0.1
 
 
-def test_nothing_is_promised_unless_asked_for():
+def test_without_confidence_there_is_no_promise():
     assert fit(confidence=None).promise_ is None
 
 
 @pytest.mark.parametrize("kind", [eh.FairPostprocessor, eh.FairInprocessor])
-def test_too_few_rows_are_told_with_the_number_that_would_do(kind):
+def test_too_few_rows_are_warned_of_with_the_number_needed(kind):
     few = PROBLEM.sample(400, seed=1)
-    with pytest.warns(PromiseWarning, match=r"cannot be promised .* has \d+ and needs about [\d,]+"):
+    reason = r"0\.95: 120 reserved rows are not enough\. Of these, A1=\d has \d+ and needs about [\d,]+"
+    with pytest.warns(PromiseWarning, match=r"cannot be promised with confidence " + reason):
         fair = fit(kind, eh.DemographicParity(difference=0.03), few)
     assert not fair.promise_.holds
     assert set(fair.predict(few.X, sensitive_features=few.sensitive)) <= {0, 1}
@@ -185,7 +188,7 @@ def test_too_few_rows_are_told_with_the_number_that_would_do(kind):
 
 
 @pytest.mark.slow
-def test_the_number_of_rows_that_would_do_does():
+def test_the_number_of_rows_needed_is_enough():
     narrow = eh.DemographicParity(difference=0.05)
     with pytest.warns(PromiseWarning):
         fair = fit(constraint=narrow, data=PROBLEM.sample(700, seed=2))
@@ -210,7 +213,7 @@ def test_a_promise_for_ratios_and_for_several_notions():
         assert found.excess == 0
 
 
-def test_a_group_without_rows_kept_back_cannot_be_promised():
+def test_a_group_with_one_row_cannot_be_promised():
     groups = DATA.sensitive["A1"].astype(str)
     groups[0] = "alone"
     with pytest.warns(PromiseWarning, match="A1=alone has"):
@@ -219,7 +222,7 @@ def test_a_group_without_rows_kept_back_cannot_be_promised():
         )
 
 
-def test_the_rows_kept_back_are_learned_from_by_nobody():
+def test_nothing_is_fitted_to_the_reserved_rows():
     seen = []
 
     class Recording(LogisticRegression):
@@ -233,8 +236,8 @@ def test_the_rows_kept_back_are_learned_from_by_nobody():
     assert len(used) == 4200
 
 
-def test_which_rows_are_kept_back_hangs_on_the_seed_and_their_number_alone():
-    """Otherwise the test of a promise would not see the sampling error of what the draw looked at."""
+def test_which_rows_are_reserved_depends_only_on_the_seed_and_their_number():
+    """A draw that used labels or groups would hide their sampling error from the test of a promise."""
     fair = eh.FairPostprocessor(LogisticRegression(), PARITY, aware=True, confidence=0.9)
     drawn = []
     for y, groups in ((DATA.y, DATA.sensitive["A1"]), (DATA.y[::-1], np.arange(6000) % 3)):
@@ -247,8 +250,8 @@ def test_which_rows_are_kept_back_hangs_on_the_seed_and_their_number_alone():
 @pytest.mark.parametrize("kind", [eh.FairPostprocessor, eh.FairInprocessor])
 @pytest.mark.parametrize("aware", [False, True])
 @pytest.mark.filterwarnings("ignore::evenhand.exceptions.EvenhandWarning")
-def test_a_cell_or_group_may_be_missing_from_the_rows_to_learn_from(kind, aware):
-    """Two rows of a third group, and none, one or both of them kept back."""
+def test_a_group_may_be_missing_from_the_training_rows(kind, aware):
+    """A third group has two rows; none, one or both of them are reserved."""
     groups = DATA.sensitive["A1"][:300].astype(str)
     groups[[5, 6]] = "few"
     few = []
@@ -262,7 +265,7 @@ def test_a_cell_or_group_may_be_missing_from_the_rows_to_learn_from(kind, aware)
     assert max(few) > 0
 
 
-def test_rows_to_learn_from_with_one_label_are_refused():
+def test_training_rows_with_a_single_label_are_refused():
     y = np.zeros(200, int)
     y[:2] = 1
     fair = eh.FairPostprocessor(LogisticRegression(), PARITY, confidence=0.9, reserve=0.99)
@@ -272,7 +275,7 @@ def test_rows_to_learn_from_with_one_label_are_refused():
 
 @pytest.mark.parametrize("kind", [eh.FairPostprocessor, eh.FairInprocessor])
 def test_a_promise_about_a_constant_says_so(kind):
-    """Nothing but the group is known of people, and groups must be alike: all are decided alike."""
+    """The only feature is a proxy of the group, and groups must have similar rates: all are selected."""
     rng = np.random.default_rng(0)
     codes = rng.integers(0, 2, 4000)
     y = (rng.random(4000) < np.where(codes == 1, 0.9, 0.7)).astype(int)
@@ -281,11 +284,11 @@ def test_a_promise_about_a_constant_says_so(kind):
         fair.fit(codes[:, None] + rng.normal(size=(4000, 1)), y, sensitive_features={"g": codes})
     assert fair.promise_.holds
     assert fair.promise_.constant
-    assert "It is a constant: it selects everybody among the rows kept back." in str(fair.promise_)
+    assert str(fair.promise_).endswith("The classifier is constant: it selects every reserved row.")
 
 
 @pytest.mark.parametrize("kind", [eh.FairPostprocessor, eh.FairInprocessor])
-def test_a_constant_is_told_without_a_promise_too(kind):
+def test_a_constant_is_warned_of_without_a_promise_too(kind):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(300, 1)), (rng.random(300) < 0.1).astype(int)
     fair = kind(LogisticRegression(), PARITY, cv=2)
@@ -294,21 +297,22 @@ def test_a_constant_is_told_without_a_promise_too(kind):
     assert not fair.predict(X).any()
 
 
-def test_a_constant_lottery_and_a_constant_on_the_rows_kept_back_are_told():
+def test_a_constant_probability_and_a_constant_on_the_reserved_rows_are_warned_of():
     fair = eh.FairPostprocessor(LogisticRegression(), PARITY)
     fair.promise_ = None
     with pytest.warns(ConstantClassifierWarning, match=r"everybody with the same probability, 0\.3, among"):
         fair._warn_if_constant(np.full(5, 0.3))
     nobody = eh.cell_rates(None, [0] * 400, {"g": np.repeat(["a", "b"], 200)})
     _, fair.promise_ = promised([(PARITY, None, [nobody])], PARITY, 0.95)
+    assert "it selects none of the reserved rows." in str(fair.promise_)
     with pytest.warns(ConstantClassifierWarning, match="selects nobody among the rows reserved"):
         fair._warn_if_constant(np.array([0.0, 1.0]))
 
 
 def test_a_failed_promise_says_what_is_returned():
-    with pytest.warns(PromiseWarning, match="the most careful classifier, made for DemographicParity"):
+    with pytest.warns(PromiseWarning, match="the strictest one, fitted for DemographicParity"):
         fair = fit(constraint=eh.DemographicParity(difference=0.03), data=PROBLEM.sample(400, seed=1))
-    assert f"made for {fair.promise_.internal!r}." in str(fair.promise_)
+    assert f"fitted for {fair.promise_.internal!r}." in str(fair.promise_)
     assert not fair.promise_.constant
 
 
@@ -344,7 +348,7 @@ def test_what_cannot_be_promised_is_refused_before_any_fit(kind, settings, messa
         fit(kind, **settings)
 
 
-def test_a_statistic_that_is_no_share_cannot_be_promised():
+def test_a_statistic_that_is_not_a_share_cannot_be_promised():
     class Cost(eh.Notion):
         label = "cost"
         statistics = (Statistic("cost", slope=(1, -2), intercept=(0, 2)),)
@@ -353,7 +357,7 @@ def test_a_statistic_that_is_no_share_cannot_be_promised():
         fit(constraint=Cost(difference=0.1))
 
 
-def test_weights_that_count_in_the_fit_only_are_welcome():
+def test_weights_that_count_in_the_fit_only_are_allowed():
     assert fit(weight=np.full(6000, 2.0), weights="fit").promise_.holds
 
 
@@ -363,8 +367,8 @@ def test_parameters_are_cloned():
 
 
 @pytest.mark.slow
-def test_lots_by_id_are_promised_too():
-    """One feature of two values: everybody at a tie has the same lot, unless people have ids."""
+def test_promises_cover_decisions_randomised_by_id():
+    """One feature of two values: tied rows are randomised together, unless they have ids."""
     wrong = promised_in = 0
     for seed in range(25):
         rng = np.random.default_rng(seed)
@@ -384,14 +388,14 @@ def test_lots_by_id_are_promised_too():
     assert wrong <= 4
 
 
-def test_given_splits_are_about_all_rows():
+def test_a_list_of_splits_is_refused_because_it_refers_to_all_rows():
     splits = list(KFold(3).split(DATA.X))
     with pytest.raises(InputError, match="cv should be a number or a splitter where rows are reserved"):
         fit(cv=splits)
     assert fit(cv=KFold(3)).promise_.holds
 
 
-def test_nothing_is_promised_of_a_frozen_model_on_its_own_rows():
+def test_nothing_is_promised_about_a_frozen_model_on_its_training_rows():
     X = np.column_stack([DATA.X, np.random.default_rng(0).normal(size=(6000, 3)), DATA.sensitive["A1"]])
     model = FrozenEstimator(RandomForestClassifier(20, random_state=0).fit(X, DATA.y))
     fair = eh.FairPostprocessor(model, PARITY, aware=True, sensitive_features=[4], confidence=0.95)
@@ -407,12 +411,12 @@ def test_many_groups_are_not_all_listed():
     rng = np.random.default_rng(0)
     codes = rng.integers(0, 40, 2000)
     fair = eh.FairPostprocessor(LogisticRegression(), PARITY, aware=True, cv=2, confidence=0.9)
-    with pytest.warns(PromiseWarning, match=r"and \d+ more do not have enough") as caught:
+    with pytest.warns(PromiseWarning, match=r"and \d+ more have too few") as caught:
         fair.fit(rng.normal(size=(2000, 1)), rng.integers(0, 2, 2000), sensitive_features={"g": codes})
     assert max(len(str(warning.message)) for warning in caught) < 600
 
 
-def test_a_group_without_rows_has_none():
+def test_a_group_without_relevant_rows_is_named():
     y = np.where(DATA.sensitive["A1"] == 1, 0, DATA.y)
     with pytest.warns(PromiseWarning, match="A1=1 has none"):
         eh.FairPostprocessor(
@@ -420,7 +424,7 @@ def test_a_group_without_rows_has_none():
         ).fit(DATA.X, y, sensitive_features=DATA.sensitive)
 
 
-def test_one_group_is_told_of_once():
+def test_a_single_group_is_warned_of_at_most_twice():
     fair = eh.FairPostprocessor(LogisticRegression(), PARITY, cv=2, confidence=0.9)
     with pytest.warns(eh.exceptions.VacuousConstraintWarning) as caught:
         fair.fit(DATA.X, DATA.y, sensitive_features={"g": ["a"] * 6000})
@@ -428,16 +432,16 @@ def test_one_group_is_told_of_once():
     assert fair.promise_.holds
 
 
-def test_numbers_of_numpy_are_numbers():
+def test_settings_may_be_numpy_numbers():
     assert fit(confidence=np.float32(0.9), reserve=np.float64(0.3)).promise_.holds
 
 
-def test_a_ratio_of_nothing_always_holds():
+def test_a_ratio_of_zero_always_holds():
     assert p_value((0, 100), (50, 100), tolerance=0.0, measure="ratio", level=0.05) < 0.05
 
 
-def test_rows_that_a_constant_needs_are_rows_with_which_it_passes():
-    """Where everybody is selected nothing varies, and a normal approximation asks for too few rows."""
+def test_the_number_of_rows_needed_is_enough_for_a_constant():
+    """If all rows are selected nothing varies, and the normal approximation would require too few rows."""
     notion = eh.DemographicParity(difference=0.02)
     own, others, level = (88, 88), (92, 92), 0.1
     needed = _needed(own, others, notion, level)

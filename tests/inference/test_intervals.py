@@ -39,7 +39,7 @@ def test_exact_limits_agree_with_scipy(hits, n, confidence):
 
 
 @pytest.mark.parametrize("interval", [wilson, clopper_pearson])
-def test_a_share_of_nothing_is_unknown(interval):
+def test_a_share_of_no_rows_is_nan(interval):
     found = interval([np.nan, 0.5], [0, 10], Z)
     assert np.isnan([found.value[0], found.low[0], found.high[0]]).all()
     assert not np.isnan(found.low[1])
@@ -93,7 +93,7 @@ def test_paired_differences_are_newcombes(cells, expected):
     assert limits(found) == pytest.approx(expected, abs=1e-4)
 
 
-def test_a_paired_difference_of_nothing_is_unknown():
+def test_a_paired_difference_of_no_rows_is_nan():
     found = paired_difference(0, 0, 0, 0, size=0, z=Z)
     assert np.isnan([found.value, found.low, found.high]).all()
 
@@ -104,7 +104,7 @@ def some_shares(seed):
     return group, rest, wilson(rng.random(20), rng.integers(30, 500, 20), Z)
 
 
-def test_a_gap_without_the_group_in_everybody_is_a_difference():
+def test_a_gap_of_a_negligible_group_is_a_difference():
     group, rest, part = some_shares(0)
     nothing = np.zeros_like(part.value)
     alone, plain = gap(group, rest, Estimate(nothing, nothing, nothing)), difference(rest, group)
@@ -112,24 +112,24 @@ def test_a_gap_without_the_group_in_everybody_is_a_difference():
         np.testing.assert_allclose(getattr(alone, name), getattr(plain, name))
 
 
-def test_a_gap_is_what_everybody_has_minus_the_group():
+def test_a_gap_is_the_statistic_of_everyone_minus_that_of_the_group():
     group, rest, part = some_shares(1)
     found = gap(group, rest, part)
-    everybody = part.value * group.value + (1 - part.value) * rest.value
-    np.testing.assert_allclose(found.value, everybody - group.value, atol=1e-15)
+    everyone = part.value * group.value + (1 - part.value) * rest.value
+    np.testing.assert_allclose(found.value, everyone - group.value, atol=1e-15)
     assert (found.low <= found.value).all()
     assert (found.value <= found.high).all()
 
 
-def test_a_gap_turns_around_with_the_labels():
+def test_the_gap_of_complements_has_the_opposite_sign():
     group, rest, part = some_shares(2)
-    found, turned = gap(group, rest, part), gap(group.complement, rest.complement, part)
-    np.testing.assert_allclose(turned.low, -found.high)
-    np.testing.assert_allclose(turned.high, -found.low)
+    found, mirrored = gap(group, rest, part), gap(group.complement, rest.complement, part)
+    np.testing.assert_allclose(mirrored.low, -found.high)
+    np.testing.assert_allclose(mirrored.high, -found.low)
 
 
-def test_the_quotient_holds_every_delta_whose_difference_may_be_nothing():
-    """A direct inversion, by root finding, of the interval of group - delta * everybody."""
+def test_the_quotient_contains_every_delta_whose_difference_may_be_zero():
+    """A direct inversion, by root finding, of the interval of group - delta * everyone."""
     for k, (group, rest, part) in enumerate(zip(*map(rows, some_shares(3)), strict=True)):
         found = quotient(group, rest, part)
         q = part.value * group.value + (1 - part.value) * rest.value
@@ -140,8 +140,8 @@ def test_the_quotient_holds_every_delta_whose_difference_may_be_nothing():
             own, other, share = shares
             near, far = (own.below, other.above) if sign < 0 else (own.above, other.below)
             shrinks = (own.value > other.value) == (sign < 0)
-            turn = delta * (own.value - other.value) * (share.above if shrinks else share.below)
-            spread = [(1 - delta * share.value) * near, delta * (1 - share.value) * far, turn]
+            shift = delta * (own.value - other.value) * (share.above if shrinks else share.below)
+            spread = [(1 - delta * share.value) * near, delta * (1 - share.value) * far, shift]
             return own.value - delta * q + sign * np.sqrt(np.sum(np.square(spread)))
 
         if group.low > 0:
@@ -157,26 +157,26 @@ def rows(found):
     return [Estimate(*parts) for parts in zip(found.value, found.low, found.high, strict=True)]
 
 
-def test_a_quotient_of_two_shares_agrees_with_the_delta_method_on_many_rows():
+def test_a_quotient_of_two_shares_agrees_with_the_delta_method_for_many_rows():
     p, q, n = 0.3, 0.4, 10**6
     found = quotient(wilson(p, n, Z), wilson(q, n, Z))
     spread = Z * np.sqrt((1 - p) / (p * n) + (1 - q) / (q * n))
     assert limits(found) == pytest.approx((p / q * np.exp(-spread), p / q * np.exp(spread)), rel=1e-4)
 
 
-def test_a_quotient_by_what_may_be_nothing_has_no_upper_limit():
+def test_a_quotient_whose_denominator_may_be_zero_has_no_upper_limit():
     found = quotient(wilson(0.5, 10, Z), wilson(0.0, 10, Z))
     assert (found.value, found.high) == (1.0, np.inf)
     nobody = quotient(wilson(0.0, 10, Z), wilson(0.0, 10, Z), wilson(0.5, 20, Z))
     assert (nobody.value, nobody.low, nobody.high) == (1.0, 0.0, np.inf)
 
 
-def test_unknown_shares_give_unknown_quotients():
+def test_quotients_of_nan_are_nan():
     found = quotient(wilson(np.nan, 0, Z), wilson(0.5, 10, Z))
     assert np.isnan([found.value, found.low, found.high]).all()
 
 
-def test_estimates_move_between_scales():
+def test_estimates_can_be_shifted_and_scaled():
     found = wilson(0.25, 40, Z).moved(-1.0, 2.0)
     assert found.value == -0.5
     assert found.low == pytest.approx(-1 + 2 * wilson(0.25, 40, Z).low)

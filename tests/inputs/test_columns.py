@@ -52,20 +52,20 @@ def test_levels_are_plain_python_values(column, values):
     ],
     ids=str,
 )
-def test_none_nan_nat_and_na_are_all_missing(values):
+def test_none_nan_nat_and_na_are_missing(values):
     levels, codes = factorize(values, what="x")
     assert len(levels) == 1
     assert codes.tolist() == [0, -1]
 
 
-def test_a_column_of_nothing_but_missing_values_has_no_levels():
+def test_a_column_of_missing_values_has_no_levels():
     assert factorize(pl.Series([None, None], dtype=pl.String), what="x")[0] == ()
     levels, codes = factorize([None, float("nan")], what="x")
     assert levels == ()
     assert codes.tolist() == [-1, -1]
 
 
-def test_long_names_are_not_cut_by_fixed_width_strings():
+def test_long_strings_are_not_truncated():
     short, long = "a" * 3, "a" * 30
     levels, _ = factorize(np.array([short, long]), what="x")
     assert levels == (short, long)
@@ -77,7 +77,7 @@ def test_lists_keep_1_and_the_string_1_apart():
     assert codes.tolist() == [0, 1, 0]
 
 
-def test_columns_longer_than_a_block_are_read_whole():
+def test_columns_longer_than_a_block_are_read_completely():
     values = np.arange(3 * BLOCK_ROWS + 5) % 7
     levels, codes = factorize(values, what="x")
     assert levels == tuple(range(7))
@@ -91,12 +91,12 @@ def test_too_many_levels_are_refused(column):
         factorize(column([1, 2, 3, 4]), what="'income'", limit=3)
 
 
-def test_values_that_cannot_be_compared_are_refused():
+def test_unhashable_values_are_refused():
     with pytest.raises(InputError, match="such as lists"):
         factorize([[1], [1, 2]], what="x")
 
 
-def test_values_of_several_types_have_an_order():
+def test_values_of_several_types_are_ordered():
     assert level_order(["b", 2, "a", 1]) == [3, 1, 2, 0]
 
 
@@ -130,7 +130,7 @@ def test_duplicate_column_names_are_refused():
         named_columns(frame, what="sensitive_features", default_name="f")
 
 
-def test_a_lazy_table_is_refused_with_the_way_out():
+def test_a_lazy_table_is_refused_with_advice():
     with pytest.raises(InputError, match="collect"):
         named_columns(pl.LazyFrame({"a": [1]}), what="g", default_name="f")
 
@@ -143,7 +143,7 @@ def test_a_lazy_table_is_refused_with_the_way_out():
         (np.zeros((2, 2, 2)), "one or two dimensions"),
     ],
 )
-def test_what_is_not_a_column_is_refused(values, message):
+def test_other_objects_are_refused(values, message):
     with pytest.raises(InputError, match=message):
         named_columns(values, what="g", default_name="f")
 
@@ -155,5 +155,5 @@ def test_a_column_may_be_a_table_or_matrix_of_one_column():
         as_column(np.zeros((2, 2)), what="y")
 
 
-def test_names_that_would_disturb_a_terminal_are_made_visible():
+def test_control_characters_are_escaped():
     assert show("\x1b[2J\u202ex") == "\\x1b[2J\\u202ex"

@@ -19,7 +19,7 @@ def test_a_table_stays_in_its_library(read):
     for changed in (
         take_rows(X, np.array([2, 0])),
         drop_columns(X, ["sex"]),
-        join_columns(X, [np.zeros(3)], "mark"),
+        join_columns(X, [np.zeros(3)], "group"),
     ):
         assert type(changed) is type(X)
     assert list(columns_of(X, "sex")) == ["sex"]
@@ -28,8 +28,8 @@ def test_a_table_stays_in_its_library(read):
 
 def test_a_pandas_index_is_kept():
     X = pd.DataFrame(TABLE, index=[7, 8, 9])
-    assert join_columns(X, [np.ones(3)], "mark").index.tolist() == [7, 8, 9]
-    assert join_columns(X, [np.ones(3)], "mark")["mark_0"].tolist() == [1, 1, 1]
+    assert join_columns(X, [np.ones(3)], "group").index.tolist() == [7, 8, 9]
+    assert join_columns(X, [np.ones(3)], "group")["group_0"].tolist() == [1, 1, 1]
     assert take_rows(X, np.array([2])).index.tolist() == [9]
 
 
@@ -37,16 +37,16 @@ def test_a_sparse_matrix_stays_sparse():
     X = sparse.csr_array(np.eye(3))
     assert sparse.issparse(take_rows(X, np.array([0, 2])))
     assert sparse.issparse(drop_columns(X, [0]))
-    assert join_columns(X, [np.ones(3)], "mark").toarray()[:, 3].tolist() == [1, 1, 1]
+    assert join_columns(X, [np.ones(3)], "group").toarray()[:, 3].tolist() == [1, 1, 1]
     assert columns_of(X, 1)["x1"].tolist() == [0, 1, 0]
 
 
 def test_names_that_are_numbers_stay_numbers():
-    joined = join_columns(pd.DataFrame(np.eye(2)), [np.ones(2)], "mark")
+    joined = join_columns(pd.DataFrame(np.eye(2)), [np.ones(2)], "group")
     assert joined.columns.tolist() == [0, 1, 2]
 
 
-def test_added_names_are_not_there_already():
+def test_added_names_are_new():
     table = pd.DataFrame({"Group 0": [1.0], "group_1": [2.0], "group__0": [3.0]})
     joined = join_columns(table, [np.ones(1), np.zeros(1)], "group")
     assert list(joined) == [*table, "group___0", "group___1"]
@@ -54,7 +54,7 @@ def test_added_names_are_not_there_already():
     assert list(numbered) == [7, 1, 8]
 
 
-def test_numbers_beside_text_are_numbers_without_it():
+def test_object_arrays_become_numeric_once_text_columns_are_dropped():
     X = np.array([[1, "F", None], [2.5, "M", True]], dtype=object)
     left = drop_columns(X, [1])
     assert left.dtype == np.float64
@@ -69,12 +69,12 @@ def test_numbers_beside_text_are_numbers_without_it():
     [
         (pd.DataFrame(TABLE), "sexx", "no column 'sexx'.*Did you mean 'sex'"),
         (pd.DataFrame(TABLE), "race", "no column 'race'.*It has 'age', 'sex'"),
-        (np.eye(2), "sex", "no names of columns.*give the position"),
+        (np.eye(2), "sex", "no column names.*pass a table, the position"),
         (np.eye(2), 5, "2 columns, so none at position 5"),
-        (np.eye(2), True, "no names of columns"),
+        (np.eye(2), True, "no column names"),
     ],
 )
-def test_a_column_that_is_not_there_is_named(X, where, message):
+def test_an_unknown_column_is_named(X, where, message):
     with pytest.raises(GroupError, match=message):
         columns_of(X, where)
 
@@ -83,19 +83,19 @@ def test_positions_may_count_from_the_end():
     assert list(columns_of(np.eye(3), [-1])) == ["x2"]
 
 
-def test_something_must_be_left_to_decide_by():
-    with pytest.raises(InputError, match="no columns beside the sensitive ones"):
+def test_at_least_one_feature_must_be_left():
+    with pytest.raises(InputError, match="no columns besides the sensitive ones"):
         drop_columns(pd.DataFrame(TABLE), ["age", "sex"])
 
 
-def test_a_person_is_known_again_in_every_library():
+def test_row_keys_are_the_same_in_every_library():
     rows = np.array([1])
-    tokens = {read.__name__: row_keys(read(TABLE), rows)[0] for read in TABLES}
-    tokens["objects"] = row_keys(np.array([[30, "F"], [40, "M"]], dtype=object), rows)[0]
-    assert len(set(tokens.values())) == 1
+    keys = {read.__name__: row_keys(read(TABLE), rows)[0] for read in TABLES}
+    keys["objects"] = row_keys(np.array([[30, "F"], [40, "M"]], dtype=object), rows)[0]
+    assert len(set(keys.values())) == 1
 
 
-def test_numbers_are_known_again_whatever_their_type():
+def test_row_keys_do_not_depend_on_the_type_of_numbers():
     rows = np.array([0])
     kinds = [
         np.array([[1, 0]]),
@@ -107,7 +107,7 @@ def test_numbers_are_known_again_whatever_their_type():
     assert row_keys(pd.DataFrame({"a": [1], "b": [0.0]}), rows)[0] == row_keys(kinds[0], rows)[0]
 
 
-def test_missing_values_are_alike_and_joined_text_is_not():
+def test_row_keys_of_missing_values_are_equal_and_of_joined_text_differ():
     rows = np.array([0])
     missing = [None, np.nan, pd.NA, pd.NaT]
     assert len({row_keys(np.array([[v]], dtype=object), rows)[0] for v in missing}) == 1

@@ -47,7 +47,7 @@ REQUIREMENTS = {
 
 @pytest.mark.parametrize("aware", [False, True, ["A1"]], ids=["blind", "aware", "partly"])
 @pytest.mark.parametrize("constraint", REQUIREMENTS.values(), ids=REQUIREMENTS)
-def test_a_rule_is_proven_again(constraint, aware, tmp_path):
+def test_the_proof_of_a_rule_is_confirmed(constraint, aware, tmp_path):
     model = fitted(constraint=constraint, aware=aware)
     proof = proof_of(model, tmp_path)
     assert proof.confirmed, proof.verdict
@@ -60,18 +60,18 @@ def test_a_rule_is_proven_again(constraint, aware, tmp_path):
 SETTINGS = {
     "weights": {"weights": np.random.default_rng(0).random(800)},
     "costs": {"cost": [10.0, 30.0]},
-    "held out": {"holdout": 0.4, "calibration": "isotonic"},
-    "settled ties": {"calibration": "binning", "aware": True, "X": (TRAIN.X > 0).astype(float)},
+    "holdout": {"holdout": 0.4, "calibration": "isotonic"},
+    "randomised ties": {"calibration": "binning", "aware": True, "X": (TRAIN.X > 0).astype(float)},
     "no seed": {"random_state": None},
     "a used-up seed": {"random_state": np.random.RandomState(5)},
     "a dual ascent": {"search": eh.DualAscent(max_iter=20)},
-    "a default learner": {"estimator": None},
+    "a default learner": {"estimator": None, "holdout": 0.4},
 }
 
 
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
 @pytest.mark.filterwarnings("ignore::evenhand.exceptions.EvenhandWarning")
-def test_whatever_is_set_the_proof_is_found_again(settings, tmp_path):
+def test_the_proof_is_confirmed_with_any_setting(settings, tmp_path):
     data, weights = (settings.get("X", TRAIN.X), TRAIN.y), settings.get("weights")
     proof = proof_of(fitted(**settings), tmp_path, data=data, sample_weight=weights)
     assert proof.confirmed, proof.verdict
@@ -79,7 +79,7 @@ def test_whatever_is_set_the_proof_is_found_again(settings, tmp_path):
 
 @pytest.mark.parametrize("aware", [False, True])
 @pytest.mark.filterwarnings("ignore::evenhand.exceptions.EvenhandWarning")
-def test_of_a_trained_classifier_the_bound_is_proven(aware, tmp_path):
+def test_the_bound_of_a_trained_classifier_is_confirmed(aware, tmp_path):
     model = fitted(eh.FairInprocessor, aware=aware, max_refits=2)
     proof = proof_of(model, tmp_path)
     assert proof.confirmed, proof.verdict
@@ -89,7 +89,7 @@ def test_of_a_trained_classifier_the_bound_is_proven(aware, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::evenhand.exceptions.ConstantClassifierWarning")
-def test_a_claim_names_what_the_bound_is_about():
+def test_a_claim_names_the_requirement_of_the_bound():
     plain = claimed(fitted())
     assert not plain.tightened
     assert "has a risk (half the error) below" in str(plain)
@@ -105,7 +105,7 @@ def test_a_promise_is_tested_again(kind, tmp_path):
     proof = proof_of(model, tmp_path)
     assert model.promise_.holds
     assert proof.confirmed, proof.verdict
-    assert proof.rows == 560  # the others were kept back
+    assert proof.rows == 560  # the others were reserved
     model.confidence = 1 - 1e-12
     assert "the promise does not hold" in proof_of(model, tmp_path).verdict
 
@@ -147,21 +147,21 @@ def altered_learner(model):
 
 
 ALTERED = {
-    altered_multipliers: "the bound is .* the rule is not the one that the multipliers give",
-    altered_names: "the groups or the multipliers are not those of these rows",
+    altered_multipliers: "the bound is .* the rule does not follow from the multipliers",
+    altered_names: "the groups or multipliers do not belong to these rows",
     altered_certificate: r"the risk is 0\.\d+ here and 0.01 in the model; the bound is 0",
     nonsense_certificate: "the risk is .* nan in the model",
     altered_violation: "the violation is .* and 0.1 in the model",
     altered_requirement: "the bound is .* the violation is",
-    altered_rule: "does not decide about these rows as it should",
-    altered_solved_rule: "the rule is not the one that the multipliers give",
-    altered_learner: "does not decide about these rows as it should",
+    altered_rule: "the decisions on these rows do not follow from the rule",
+    altered_solved_rule: "the rule does not follow from the multipliers",
+    altered_learner: "the decisions on these rows do not follow from the rule",
 }
 
 
 @pytest.mark.parametrize(("change", "match"), ALTERED.items(), ids=[change.__name__ for change in ALTERED])
-def test_an_altered_model_is_found_out(change, match, tmp_path):
-    """Written anew, so that its checksums are right."""
+def test_an_altered_model_is_not_confirmed(change, match, tmp_path):
+    """It is saved after the change, so its checksums are right."""
     model = fitted()
     change(model)
     proof = proof_of(model, tmp_path)
@@ -170,58 +170,58 @@ def test_an_altered_model_is_found_out(change, match, tmp_path):
     assert re.search(match, proof.verdict), proof.verdict
 
 
-def test_other_rows_are_found_out_before_any_work(tmp_path, monkeypatch):
+def test_other_rows_are_refused_before_any_work(tmp_path, monkeypatch):
     model = fitted(weights=np.arange(800.0))
     monkeypatch.setattr(recertify, "learn_posteriors", None)
     weights = np.arange(800.0)
 
-    def told(X=TRAIN.X, y=TRAIN.y, sensitive=TRAIN.sensitive, weights=weights):
+    def verdict(X=TRAIN.X, y=TRAIN.y, sensitive=TRAIN.sensitive, weights=weights):
         proof = proof_of(model, tmp_path, data=(X, y), sensitive_features=sensitive, sample_weight=weights)
         assert not proof.confirmed
         return proof.verdict.removeprefix("not confirmed: these are not the rows of the fit: ")
 
     some = {name: values[:700] for name, values in TRAIN.sensitive.items()}
-    fewer = told(TRAIN.X[:700], TRAIN.y[:700], some, weights[:700])
+    fewer = verdict(TRAIN.X[:700], TRAIN.y[:700], some, weights[:700])
     assert fewer == "there are 700 of them and not 800."
-    assert told(y=1 - TRAIN.y) == "their labels differ."
-    assert told(X=TRAIN.X + 1e-9) == "their features differ."
-    assert told(weights=None) == "their weights differ."
+    assert verdict(y=1 - TRAIN.y) == "their labels differ."
+    assert verdict(X=TRAIN.X + 1e-9) == "their features differ."
+    assert verdict(weights=None) == "their weights differ."
     order = np.random.default_rng(0).permutation(800)
-    turned = {name: values[order] for name, values in TRAIN.sensitive.items()}
-    assert told(sensitive=turned) == "their groups differ."
-    reordered = told(TRAIN.X[order], TRAIN.y[order], turned, weights[order])
+    permuted = {name: values[order] for name, values in TRAIN.sensitive.items()}
+    assert verdict(sensitive=permuted) == "their groups differ."
+    reordered = verdict(TRAIN.X[order], TRAIN.y[order], permuted, weights[order])
     assert (
         reordered == "not confirmed: these are the rows of the fit in another order: sort them as they were."
     )
 
 
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pa.table])
-def test_columns_are_found_by_name(kind, tmp_path):
+def test_columns_are_matched_by_name(kind, tmp_path):
     columns = {"x0": TRAIN.X[:, 0], "x1": TRAIN.X[:, 0] ** 2}
     model = fitted(X=kind(columns))
-    turned = kind(dict(reversed(columns.items())))
-    assert proof_of(model, tmp_path, data=(turned, TRAIN.y)).confirmed
+    reordered = kind(dict(reversed(columns.items())))
+    assert proof_of(model, tmp_path, data=(reordered, TRAIN.y)).confirmed
     renamed = kind({f"z{name}": column for name, column in columns.items()})
     verdict = proof_of(model, tmp_path, data=(renamed, TRAIN.y)).verdict
     assert "there is no column 'x0', 'x1' and the fit had no column 'zx0', 'zx1'" in verdict
 
 
-def test_what_is_drawn_without_a_seed_is_told_of(tmp_path):
+def test_a_missing_seed_is_named(tmp_path):
     proof = proof_of(fitted(estimator=RandomForestClassifier(3)), tmp_path)
     assert not proof.confirmed
-    assert "What estimator__random_state=None draws cannot be drawn again" in proof.verdict
+    assert "With estimator__random_state=None the fit cannot be repeated" in proof.verdict
 
 
 def test_a_file_without_a_fingerprint_says_so(tmp_path):
     model = fitted()
     del model.fitted_to_
-    assert "does not tell which rows" in proof_of(model, tmp_path).verdict
+    assert "does not record which rows" in proof_of(model, tmp_path).verdict
 
 
-# Rows are known again
+# Fingerprints of rows
 
 
-def test_rows_are_the_same_in_every_library_and_file():
+def test_rows_have_the_same_fingerprint_in_every_library_and_file():
     columns = {
         "x": [0.1, -0.0, None, 1e-300],
         "n": [1, 2, 3, 2**60],
@@ -246,17 +246,17 @@ def test_rows_are_the_same_in_every_library_and_file():
     assert Fingerprint.of(table.select("n", "x", "b", "t"), y, s, None) not in prints
 
 
-def test_sparse_rows_are_known_by_what_is_not_0():
+def test_explicit_zeros_do_not_change_the_fingerprint_of_sparse_rows():
     y, s = np.array([True, False]), np.arange(2)
-    once = csr_array(np.array([[0.0, 2.0], [1.0, 0.0]]))
+    plain = csr_array(np.array([[0.0, 2.0], [1.0, 0.0]]))
     values = np.array([2.0, 0.0, 1.0]), np.array([1, 0, 0]), np.array([0, 2, 3])
-    written_twice = csr_array(values, shape=(2, 2))
+    with_zero = csr_array(values, shape=(2, 2))
     other = csr_array(np.array([[2.0, 0.0], [1.0, 0.0]]))
-    assert Fingerprint.of(once, y, s, None) == Fingerprint.of(written_twice, y, s, None)
-    assert Fingerprint.of(once, y, s, None) != Fingerprint.of(other, y, s, None)
+    assert Fingerprint.of(plain, y, s, None) == Fingerprint.of(with_zero, y, s, None)
+    assert Fingerprint.of(plain, y, s, None) != Fingerprint.of(other, y, s, None)
 
 
-def test_values_that_cannot_be_hashed_count_too():
+def test_unhashable_values_change_the_fingerprint():
     X = np.empty((2, 1), dtype=object)
     X[:, 0] = [[1], [2]]
     y, s = np.array([True, False]), np.arange(2)

@@ -1,4 +1,4 @@
-"""Parameters of other packages that would run code or read files when a model is fitted again."""
+"""Parameters of other packages that would run code or read files in a refit."""
 
 import functools
 import hashlib
@@ -32,7 +32,7 @@ from xgboost import XGBClassifier
 import evenhand as eh
 from evenhand.datasets import GaussianProblem
 from evenhand.exceptions import InputError, UntrustedFileError
-from evenhand.model_files import allowlist, settings
+from evenhand.model_files import allowlist, parts, settings
 
 PARITY = eh.DemographicParity(difference=0.1)
 TRAIN = GaussianProblem.random(levels=(2,), seed=3).sample(300, seed=0)
@@ -64,12 +64,12 @@ def altered(path, change):
     schema = json.loads(inner["schema.json"])
     change(schema)
     members["estimator.skops"] = packed({**inner, "schema.json": json.dumps(schema).encode()})
-    told = json.loads(members.pop("manifest.json"))
-    told["members"] = {
+    manifest = json.loads(members.pop("manifest.json"))
+    manifest["members"] = {
         name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
         for name, data in members.items()
     }
-    whole = packed({"manifest.json": json.dumps(told).encode(), **members}, comment=b"0" * 64)[:-64]
+    whole = packed({"manifest.json": json.dumps(manifest).encode(), **members}, comment=b"0" * 64)[:-64]
     path.write_bytes(whole + hashlib.sha256(whole).hexdigest().encode())
 
 
@@ -86,7 +86,7 @@ def nodes_of(schema, kind):
 
 
 class Harm:
-    """Leaves a file behind where it is unpickled."""
+    """Leaves a file behind when it is unpickled."""
 
     def __reduce__(self):
         return Path.touch, (Path("hacked"),)
@@ -94,7 +94,7 @@ class Harm:
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A cache of joblib, every result of which does harm."""
+    """A folder with a joblib cache in which every result does harm."""
     monkeypatch.chdir(tmp_path)
     pipeline = make_pipeline(StandardScaler(), LogisticRegression(), memory="cache")
     pipeline.set_params(memory=joblib.Memory("cache", verbose=0))
@@ -106,8 +106,8 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_what_lies_in_a_folder_is_not_unpickled(folder, monkeypatch):
-    """A file that names a folder beside it is refused, so that nothing in the folder runs."""
+def test_a_cache_folder_is_not_unpickled(folder, monkeypatch):
+    """A file that names a cache folder is refused, so that nothing in the folder runs."""
     plain = fitted(make_pipeline(StandardScaler(), LogisticRegression()))
     eh.save(plain, "m.eh")
 
@@ -124,16 +124,16 @@ def test_what_lies_in_a_folder_is_not_unpickled(folder, monkeypatch):
         assert "memory='cache'" in report.problem
     assert not Path("hacked").exists()
 
-    # The trap is real: without the check, verify runs it.
+    # The attack is real: without the check, verify runs it.
     for check in ("refused_node", "refused_object"):
-        monkeypatch.setattr(allowlist, check, lambda _: None)
+        monkeypatch.setattr(parts, check, lambda _: None)
     with pytest.raises(Exception, match=r"."):
         eh.verify("m.eh", **given)
     assert Path("hacked").exists()
 
 
 def test_one_object_cannot_hide_behind_another(tmp_path):
-    """skops makes what has the same number once: a None could stand for a folder."""
+    """skops makes one object per id: a None could stand for a folder."""
     path = tmp_path / "m.eh"
     eh.save(fitted(make_pipeline(StandardScaler(), LogisticRegression())), path)
 
@@ -145,7 +145,7 @@ def test_one_object_cannot_hide_behind_another(tmp_path):
             state["memory"]["__id__"] = 77
 
     altered(path, plant)
-    assert "two different objects as the same one" in eh.verify(path).problem
+    assert "two different objects under the same id" in eh.verify(path).problem
     with pytest.raises(UntrustedFileError, match="two different objects"):
         eh.load(path)
 
@@ -197,17 +197,17 @@ REFUSED = {
 
 @pytest.mark.parametrize(("estimator", "match"), REFUSED.values(), ids=REFUSED)
 def test_parameters_that_name_paths_functions_or_backends_are_refused(estimator, match, monkeypatch):
-    """At saving, in the description of a file, and when objects are made from it."""
-    with pytest.raises(InputError, match=match) as told:
-        allowlist.dump_parts([estimator])
-    assert re.search("Change it and fit again|Choose another classifier", str(told.value))
-    monkeypatch.setattr(allowlist, "_refused_setting", lambda _: None)
+    """When saving, when inspecting a file, and when loading it."""
+    with pytest.raises(InputError, match=match) as error:
+        parts.dump_parts([estimator])
+    assert re.search("Change it and fit again|Choose another classifier", str(error.value))
+    monkeypatch.setattr(parts, "_refused_setting", lambda _: None)
     try:
-        data = allowlist._skops().dumps([estimator])
+        data = parts._skops().dumps([estimator])
     except Exception:  # skops itself cannot write it
         return
     with pytest.raises(UntrustedFileError, match=f"{match.split(', ')[-1]}|not on the list"):
-        allowlist.inspect_parts(data)
+        parts.inspect_parts(data)
 
 
 ALLOWED = {
@@ -222,12 +222,12 @@ ALLOWED = {
 
 @pytest.mark.parametrize("estimator", ALLOWED.values(), ids=ALLOWED)
 def test_harmless_parameters_are_kept(estimator):
-    [back] = allowlist.load_parts(allowlist.dump_parts([estimator]))
+    [back] = parts.load_parts(parts.dump_parts([estimator]))
     assert repr(back) == repr(estimator)
 
 
-def test_a_selector_of_columns_is_kept(tmp_path):
-    """As is usual in a ColumnTransformer; only a pattern and types may be in it."""
+def test_a_column_selector_is_kept(tmp_path):
+    """Usual in a ColumnTransformer; it may hold only a pattern and types."""
     table = pd.DataFrame({f"a{k}": column for k, column in enumerate(TRAIN.X.T)}).assign(b="text")
     numbers = make_column_selector("^a", dtype_include=np.number, dtype_exclude=["category", np.int8])
     model = make_pipeline(make_column_transformer((StandardScaler(), numbers)), LogisticRegression())
@@ -238,14 +238,14 @@ def test_a_selector_of_columns_is_kept(tmp_path):
     ).proof.confirmed
     np.testing.assert_array_equal(eh.load(tmp_path / "m.eh").predict(table), fair.predict(table))
     with pytest.raises(InputError, match="make_column_selector has a function or class as pattern"):
-        allowlist.dump_parts([make_column_transformer((StandardScaler(), make_column_selector(np.exp)))])
+        parts.dump_parts([make_column_transformer((StandardScaler(), make_column_selector(np.exp)))])
 
 
-# Every class on the list, so that a new one cannot slip in unseen
+# Every class on the list, so that a new one is noticed
 
 
 def classes():
-    for name in sorted(allowlist._loaders()["ObjectNode"]):
+    for name in sorted(allowlist.allowed_types()["ObjectNode"]):
         module, _, kind = name.rpartition(".")
         yield getattr(import_module(module), kind)
 
@@ -262,9 +262,9 @@ def parameters(kind):
 
 
 def test_no_class_on_the_list_can_be_called():
-    """An object that can be called could stand where a function is expected.
+    """A callable object could stand in for a function.
 
-    Losses add up numbers, and a selector of columns compares names and types.
+    Losses only add numbers, and a column selector only compares names and types.
     """
     called = [kind for kind in classes() if any("__call__" in vars(base) for base in kind.__mro__)]
     assert {kind.__module__ for kind in called} == {
@@ -278,7 +278,7 @@ TYPES = {"dtype", "dtype_exclude", "dtype_include"}
 
 
 def test_a_function_or_class_is_refused_as_any_parameter_of_any_class():
-    """But for the two parameters that hold functions on the list, and types of numbers."""
+    """Except two parameters that take listed functions, and those that take types of numbers."""
     seen = 0
     for kind in classes():
         for name in parameters(kind):
@@ -289,8 +289,8 @@ def test_a_function_or_class_is_refused_as_any_parameter_of_any_class():
     assert seen > 3_000
 
 
-def test_texts_that_scikit_learn_does_not_choose_from_a_list_are_known():
-    """A new parameter that takes any text has to be looked at: it may be a path, or be evaluated."""
+def test_parameters_that_take_any_text_are_known():
+    """A new one has to be reviewed: it may be a path, or be evaluated."""
     found = set()
     for kind in classes():
         for name, constraints in getattr(kind, "_parameter_constraints", {}).items():
@@ -307,19 +307,19 @@ def test_texts_that_scikit_learn_does_not_choose_from_a_list_are_known():
 
 
 def test_every_parameter_on_the_list_is_known():
-    """Names that were looked at, one by one; a new one is looked at before it joins them."""
+    """The file holds reviewed names; a new one is reviewed before it is added."""
     known = set((Path(__file__).parent / "parameters.txt").read_text().split())
     found = {name for kind in classes() for name in parameters(kind)}
     assert sorted(found - known) == []
 
 
-def test_losses_are_named_by_the_package_that_they_are_in():
+def test_losses_are_stored_with_their_real_module():
     """Older scikit-learn names a module that no package has."""
     model = HistGradientBoostingClassifier(max_iter=2).fit(TRAIN.X, TRAIN.y)
-    members = members_of(allowlist._skops().dumps([model]))
+    members = members_of(parts._skops().dumps([model]))
     members["schema.json"] = members["schema.json"].replace(b'"sklearn._loss._loss"', b'"_loss"')
     old = packed(members)
     with pytest.raises(UntrustedFileError, match=r"_loss.CyHalfBinomialLoss.*not on the list"):
-        allowlist.inspect_parts(old)
-    [back] = allowlist.load_parts(allowlist._by_lasting_names(old))
+        parts.inspect_parts(old)
+    [back] = parts.load_parts(parts._with_stable_names(old))
     np.testing.assert_array_equal(back.predict_proba(TRAIN.X), model.predict_proba(TRAIN.X))

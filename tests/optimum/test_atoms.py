@@ -9,12 +9,12 @@ from evenhand.solver.thresholds import Steps
 TABLE = np.array([[-0.5, 0.5]])
 
 
-def spot(eta, times):
+def copies(eta, times):
     return np.repeat([[[1 - eta, eta]]], times, axis=0)
 
 
-def test_a_spot_is_decided_as_its_people_were():
-    rows = np.concatenate([spot(0.6, 40), spot(0.3, 40), spot(0.9, 40)])
+def test_an_atom_is_selected_in_the_share_of_its_rows():
+    rows = np.concatenate([copies(0.6, 40), copies(0.3, 40), copies(0.9, 40)])
     selection = np.concatenate([np.arange(40) < 30, np.zeros(40), np.ones(40)]).astype(float)
     rule = randomise_atoms(Rule(TABLE), rows, selection, None)
     assert rule.selection(rows[[0, 40, 80]]).tolist() == [0.75, 0.0, 1.0]
@@ -22,35 +22,35 @@ def test_a_spot_is_decided_as_its_people_were():
 
 
 def test_weights_count_in_the_share():
-    rows, selection = spot(0.6, 40), (np.arange(40) < 30).astype(float)
+    rows, selection = copies(0.6, 40), (np.arange(40) < 30).astype(float)
     weights = np.where(np.arange(40) < 30, 1.0, 3.0)
     assert randomise_atoms(Rule(TABLE), rows, selection, weights).selection(rows[[0]]).tolist() == [0.5]
 
 
-def test_few_people_off_change_nothing():
-    rows, selection = spot(0.6, 40), (np.arange(40) > 3).astype(float)
+def test_a_few_rows_that_differ_change_nothing():
+    rows, selection = copies(0.6, 40), (np.arange(40) > 3).astype(float)
     rule = Rule(TABLE)
-    settled = randomise_atoms(rule, rows, selection, None)
-    assert (settled.atoms, settled.steps, settled.chance) == (None, None, rule.chance)
-    np.testing.assert_array_equal(settled.selection(rows), rule.selection(rows))
+    randomised = randomise_atoms(rule, rows, selection, None)
+    assert (randomised.atoms, randomised.steps, randomised.chance) == (None, None, rule.chance)
+    np.testing.assert_array_equal(randomised.selection(rows), rule.selection(rows))
 
 
 @pytest.mark.parametrize("edges", [[0.5], [0.2, 0.6], [], [0.6], [np.nextafter(0.6, 0)]])
-def test_a_spot_is_cut_out_of_a_step_function(edges):
+def test_an_atom_is_cut_out_of_a_step_function(edges):
     steps = Steps((np.array(edges),), (np.linspace(0, 1, len(edges) + 1),))
     rule = Rule(TABLE, steps=steps)
     near = [0.1, 0.59, 0.61, 0.9]
     scores = eh.GroupedScores(np.array([0.6] * 40 + near), np.zeros(44, int), 1)
     selection = np.append(np.arange(40) < 10, rule.selection(scores)[40:]).astype(float)
-    settled = randomise_atoms(rule, scores, selection, None)
-    assert settled.selection(scores)[0] == 0.25
-    assert np.array_equal(settled.selection(scores)[40:], rule.selection(scores)[40:])
+    randomised = randomise_atoms(rule, scores, selection, None)
+    assert randomised.selection(scores)[0] == 0.25
+    assert np.array_equal(randomised.selection(scores)[40:], rule.selection(scores)[40:])
 
 
-def test_many_spots_are_looked_up_too():
+def test_many_atoms_are_looked_up_too():
     eta = np.repeat(np.linspace(0.1, 0.9, 30), 60)
     scores = eh.GroupedScores(eta, np.zeros(1800, int), 1)
     steps = Steps((np.array([0.5]),), (np.array([0.0, 1.0]),))
     selection = np.tile(np.arange(60) < 15, 30).astype(float)
-    settled = randomise_atoms(Rule(TABLE, steps=steps), scores, selection, None)
-    assert np.allclose(settled.selection(scores), 0.25)
+    randomised = randomise_atoms(Rule(TABLE, steps=steps), scores, selection, None)
+    assert np.allclose(randomised.selection(scores), 0.25)

@@ -1,4 +1,4 @@
-"""Cases that are easy to get wrong, each by its shortest example."""
+"""Cases that are easy to get wrong, each with a minimal example."""
 
 import numpy as np
 import pandas as pd
@@ -27,7 +27,7 @@ X, Y, GROUP = draw(600, 0)
 
 
 def test_scores_are_calibrated_within_known_groups():
-    """A frozen model that is blind to the group is right on average and wrong in each group."""
+    """A frozen model that does not see the group is right on average and wrong in each group."""
     X0, y0, _ = draw(20_000, 1)
     X1, y1, s1 = draw(40_000, 2)
     X2, y2, s2 = draw(100_000, 3)
@@ -39,7 +39,7 @@ def test_scores_are_calibrated_within_known_groups():
 
 
 @pytest.mark.parametrize("how", ["sigmoid", "binning"])
-def test_curves_do_not_hang_on_the_unit_of_weights(how):
+def test_calibration_does_not_depend_on_the_unit_of_weights(how):
     p = np.random.default_rng(0).random(5000)
     both, hit = np.column_stack([1 - p, p]), np.random.default_rng(1).random(5000) < p**3
     plain = fit_calibrator(how, both, hit)(both)
@@ -80,7 +80,7 @@ def test_a_scorer_takes_the_estimators_positive_label():
     assert eh.fair_scorer(exact)(fair, table, label) == stated != other
 
 
-def test_a_frozen_model_of_numbers_is_not_guessed_to_mean_the_first_label():
+def test_the_labels_of_a_frozen_model_are_not_guessed():
     frozen = FrozenEstimator(LogisticRegression().fit(X, Y))
     fair = eh.FairPostprocessor(frozen, DP, aware=True, pos_label="no")
     with pytest.raises(InputError, match=r"\['yes', 'no'\] were expected"):
@@ -94,7 +94,7 @@ def test_a_frozen_model_cannot_take_the_group_as_a_column():
 
 
 @pytest.mark.filterwarnings("ignore::evenhand.exceptions.ConstantClassifierWarning")
-def test_a_fold_without_any_weight_on_one_label_is_learned():
+def test_a_fold_with_zero_weight_on_one_label_is_fitted():
     weights = np.zeros(600)
     weights[np.flatnonzero(Y == 0)[:50]] = weights[np.flatnonzero(Y == 1)[0]] = 1
     fair = eh.FairPostprocessor(LR, eh.DemographicParity(difference=0.5))
@@ -108,12 +108,12 @@ def test_columns_named_by_numbers_may_be_absent_at_prediction():
 
 
 @pytest.mark.parametrize("settings", [{"aware": None}, {"aware": 1}, {"holdout": "0.3"}])
-def test_settings_of_another_type_are_refused(settings):
+def test_parameters_of_the_wrong_type_are_refused(settings):
     with pytest.raises(InputError, match=next(iter(settings))):
         eh.FairPostprocessor(LR, DP, **settings).fit(X, Y, sensitive_features=GROUP)
 
 
-def test_many_classes_for_few_rows_are_learned():
+def test_many_classes_with_few_rows_are_fitted():
     rng = np.random.default_rng(0)
     TabularClassifier(max_iter=3).fit(rng.normal(size=(250, 2)), np.arange(250) % 50)
 
@@ -142,7 +142,7 @@ def test_a_column_of_another_type_at_prediction_is_refused(column):
         model.predict(pd.DataFrame({"a": other}))
 
 
-def test_what_is_known_of_the_group_tells_of_the_label():
+def test_a_known_feature_of_the_group_informs_the_label():
     """A frozen model that does not see the known feature gets its evidence through the group model."""
     rng = np.random.default_rng(0)
     features, sex, race = rng.normal(size=(8000, 2)), rng.integers(0, 2, 8000), rng.integers(0, 2, 8000)

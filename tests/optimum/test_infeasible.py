@@ -15,7 +15,7 @@ class Benefit(eh.Notion):
 
 @pytest.fixture
 def posteriors():
-    """Two groups with very different shares of positives, and features that hardly tell them apart."""
+    """Two groups with very different shares of positives, and features that hardly distinguish them."""
     rng = np.random.default_rng(0)
     group = np.array([0.5, 0.5]) + 0.01 * rng.normal(size=(3000, 1)) * [1, -1]
     label = np.array([[0.95, 0.05], [0.05, 0.95]])
@@ -49,7 +49,7 @@ def test_infeasibility_is_proven_on_many_rows(posteriors):
         eh.solve(np.tile(posteriors, (10, 1, 1)), Benefit(difference=0.1))
 
 
-def test_a_tolerance_that_never_works_is_said_so():
+def test_the_message_says_if_no_tolerance_works():
     class Fiftyfold(eh.Notion):
         label = "fiftyfold"
         statistics = (eh.Statistic("fiftyfold", slope=(0.01, 0.01), intercept=(0, 50)),)
@@ -68,7 +68,7 @@ def test_built_in_notions_are_always_possible(notion):
 
 
 @pytest.mark.slow
-def test_what_is_said_to_work_works_on_many_rows_with_a_rare_group():
+def test_the_suggested_tolerance_works_on_many_rows_with_a_rare_group():
     n = 21_000
     rng = np.random.default_rng(0)
     codes = np.zeros(n, int)

@@ -6,7 +6,7 @@ import pytest
 import evenhand as eh
 from evenhand.datasets import FiniteProblem, GaussianProblem
 from evenhand.exceptions import InputError
-from evenhand.optimum.rule import lots
+from evenhand.optimum.rule import hashed_uniforms
 
 
 def test_the_rule_reproduces_the_selection_with_ties():
@@ -18,7 +18,7 @@ def test_the_rule_reproduces_the_selection_with_ties():
     assert ((found.selection > 0) & (found.selection < 1)).any()
 
 
-def test_rows_that_are_alike_get_the_same_probability():
+def test_equal_rows_get_the_same_probability():
     problem = FiniteProblem.random(10, levels=(3,), seed=0)
     atoms = problem.sample(3000, seed=2).X[:, 0].astype(int)
     found = eh.solve(problem.posteriors[atoms], eh.DemographicParity(difference=0.0))
@@ -37,7 +37,7 @@ def test_the_rule_of_known_groups_is_a_step_function_of_the_score():
         found.rule.selection(problem.posteriors(drawn.X))
 
 
-def test_decisions_are_the_sign_of_h_elsewhere():
+def test_off_the_boundary_the_sign_of_h_decides():
     problem = GaussianProblem.random(levels=(2,), seed=1)
     posteriors = problem.posteriors(problem.sample(3000).X)
     found = eh.solve(posteriors, eh.DemographicParity(ratio=0.9))
@@ -46,19 +46,19 @@ def test_decisions_are_the_sign_of_h_elsewhere():
     assert (found.selection[-found.rule.reach > H] == 0).all()
 
 
-def test_posteriors_about_other_groups_are_refused():
+def test_posteriors_of_other_groups_are_refused():
     with pytest.raises(InputError, match="posteriors of 1 groups"):
         eh.Rule(np.array([[-0.5, 0.5]])).decision(np.full((2, 2, 2), 0.25))
 
 
-def test_scores_have_the_same_h_as_rows_written_out():
+def test_scores_have_the_same_h_as_dense_posteriors():
     rule = eh.Rule(np.array([[-0.5, 0.5], [-0.2, 0.7]]))
     scores = eh.GroupedScores(np.array([0.3, 0.6]), np.array([0, 1]), 2)
-    written = np.array([[[0.7, 0.3], [0, 0]], [[0, 0], [0.4, 0.6]]])
-    assert rule.decision(scores) == pytest.approx(rule.decision(written))
+    dense = np.array([[[0.7, 0.3], [0, 0]], [[0, 0], [0.4, 0.6]]])
+    assert rule.decision(scores) == pytest.approx(rule.decision(dense))
 
 
-def test_lists_are_read_and_unknown_posteriors_refused():
+def test_lists_are_read_and_nan_refused():
     rule = eh.Rule(np.array([[-0.5, 0.5]]))
     assert rule.selection([[[0.3, 0.7]]]).tolist() == [1.0]
     with pytest.raises(InputError, match="NaN in 1 of 2 rows"):
@@ -73,7 +73,7 @@ def test_scores_of_more_groups_than_the_rule_knows_are_refused():
 
 @pytest.fixture
 def tied():
-    """A solution that draws lots."""
+    """A randomised solution."""
     problem = FiniteProblem.random(12, levels=(2, 2), seed=3)
     posteriors = problem.posteriors[problem.sample(4000, seed=1).X[:, 0].astype(int)]
     return eh.solve(posteriors, eh.EqualizedOdds(difference=0.01)), posteriors
@@ -98,12 +98,12 @@ def test_a_rule_of_steps_comes_back_too():
     ("change", "message"),
     [
         (lambda c: c.update(format="other"), "its format is 'other'"),
-        (lambda c: c.update(version=2), "of version 2, and only 1 can be read"),
-        (lambda c: c.pop("table"), "no rule: KeyError: 'table'"),
-        (lambda c: c.update(table=[[1.0, 2.0, 3.0]]), r"numbers of shape \(1, 3\)"),
-        (lambda c: c.update(table="x"), "no rule"),
+        (lambda c: c.update(version=2), "has version 2, but only version 1 can be read"),
+        (lambda c: c.pop("table"), "not a rule: KeyError: 'table'"),
+        (lambda c: c.update(table=[[1.0, 2.0, 3.0]]), r"numbers have shape \(1, 3\), not \(None, 2\)"),
+        (lambda c: c.update(table="x"), "not a rule"),
         (lambda c: c.update(chance=1.5), r"outside \[0, 1\]"),
-        (lambda c: c.update(chances=[0.5] * 99), "numbers of shape"),
+        (lambda c: c.update(chances=[0.5] * 99), "numbers have shape"),
         (lambda c: c.update(unit=float("inf")), "it holds Infinity"),
         (lambda c: c.update(steps={"edges": [[]], "chances": [[0.0]]}), "steps for 1 groups, not 4"),
         (
@@ -112,15 +112,15 @@ def test_a_rule_of_steps_comes_back_too():
         ),
     ],
 )
-def test_text_that_is_no_rule_is_refused(tied, change, message):
+def test_text_that_is_not_a_rule_is_refused(tied, change, message):
     content = json.loads(tied[0].rule.to_json())
     change(content)
     with pytest.raises(InputError, match=message):
         eh.Rule.from_json(json.dumps(content))
 
 
-def test_text_that_is_no_json_is_refused():
-    with pytest.raises(InputError, match="no rule: JSONDecodeError"):
+def test_text_that_is_not_json_is_refused():
+    with pytest.raises(InputError, match="not a rule: JSONDecodeError"):
         eh.Rule.from_json("{")
 
 
@@ -129,20 +129,20 @@ def test_a_rule_cannot_be_changed(tied):
         tied[0].rule.table[0, 0] = 1.0
 
 
-def test_lots_depend_on_person_and_key_and_are_even():
+def test_hashed_uniforms_depend_on_person_and_key_and_are_uniform():
     tokens = [str(k).encode() for k in range(20_000)]
-    drawn = lots(tokens, "a")
-    assert np.array_equal(drawn, lots(tokens, "a"))
-    assert np.array_equal(drawn[::-1], lots(tokens[::-1], "a"))
-    assert abs(np.corrcoef(drawn, lots(tokens, "b"))[0, 1]) < 0.03
+    drawn = hashed_uniforms(tokens, "a")
+    assert np.array_equal(drawn, hashed_uniforms(tokens, "a"))
+    assert np.array_equal(drawn[::-1], hashed_uniforms(tokens[::-1], "a"))
+    assert abs(np.corrcoef(drawn, hashed_uniforms(tokens, "b"))[0, 1]) < 0.03
     assert np.abs(np.histogram(drawn, 10, (0, 1))[0] / 20_000 - 0.1).max() < 0.01
 
 
-def test_lots_do_not_change_with_version_or_machine():
-    assert lots([b"person"], "key").tolist() == [0.876823660685298]
+def test_hashed_uniforms_do_not_change_with_version_or_machine():
+    assert hashed_uniforms([b"person"], "key").tolist() == [0.876823660685298]
 
 
-def test_decisions_by_lot_meet_the_selection(tied):
+def test_randomised_decisions_have_the_probabilities_of_the_selection(tied):
     found, posteriors = tied
     rule = found.rule.with_key("k")
     decided = rule.decide(posteriors, lambda rows: [b"%d" % row for row in rows])

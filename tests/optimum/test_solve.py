@@ -63,12 +63,12 @@ def test_weight_two_is_the_same_as_a_row_twice(posteriors):
 
 
 @pytest.mark.parametrize("cost", [0.3, (0.3, 0.7), [[0.3, 0.7]] * 4])
-def test_costs_can_be_given_in_three_ways(posteriors, cost):
+def test_costs_have_three_forms(posteriors, cost):
     expected = eh.solve(posteriors, FAIR, cost=0.3).certificate.objective
     assert eh.solve(posteriors, FAIR, cost=cost).certificate.objective == pytest.approx(expected, abs=1e-13)
 
 
-def test_costs_of_each_group_are_priced():
+def test_each_group_can_have_its_own_costs():
     problem = FiniteProblem.random(20, levels=(2,), seed=2)
     cost = np.array([[0.2, 0.9], [0.6, 0.1]])
     found = eh.solve(problem.posteriors, FAIR, cost=cost, sample_weight=problem.weights)
@@ -94,7 +94,7 @@ def test_one_group_is_vacuous():
 
 
 @pytest.mark.parametrize("n", [1, 7, 5000])
-def test_constant_scores_are_warned_of_and_solved(n):
+def test_constant_scores_are_solved_with_a_warning(n):
     posteriors = np.tile([[[0.1, 0.2], [0.4, 0.3]]], (n, 1, 1))
     if n > 1:
         with pytest.warns(ConstantScoreWarning, match="can only be randomised"):
@@ -140,7 +140,7 @@ def test_posteriors_that_cannot_be_used_are_refused(rows, message):
         ({"cost": (-1, 2)}, "not negative"),
         ({"cost": "high"}, "cost should be numbers"),
         ({"tol": 0}, "tol should be strictly between 0 and 1"),
-        ({"groups": Groups.product({"g": "ab"})}, "about 4 groups, but 2 were named"),
+        ({"groups": Groups.product({"g": "ab"})}, "posteriors have 4 groups, but groups names 2"),
         ({"sample_weight": [1.0]}, "sample_weight has 1 where 2,500 were expected"),
     ],
 )
@@ -149,7 +149,7 @@ def test_options_that_cannot_be_used_are_refused(posteriors, options, message):
         eh.solve(posteriors, FAIR, **options)
 
 
-def test_a_constraint_must_be_one(posteriors):
+def test_a_constraint_must_be_a_notion(posteriors):
     with pytest.raises(InputError, match="should be a notion of fairness, but is 'dp'"):
         eh.solve(posteriors, "dp")
 
@@ -179,14 +179,14 @@ def test_an_interrupt_is_a_keyboard_interrupt():
 
 
 def one_hot(eta, codes, M):
-    written = np.zeros((len(eta), M, 2))
-    written[np.arange(len(eta)), codes] = np.column_stack([1 - eta, eta])
-    return written
+    posteriors = np.zeros((len(eta), M, 2))
+    posteriors[np.arange(len(eta)), codes] = np.column_stack([1 - eta, eta])
+    return posteriors
 
 
 @pytest.mark.parametrize("n", [300, 5000])
 def test_rounding_errors_are_not_enforced(notion, n):
-    """The features tell nothing about the group, so that the plain rule is fair but for rounding errors."""
+    """The features say nothing about the group, so the plain rule is fair up to rounding errors."""
     eta = np.random.default_rng(0).random(n)
     shares = np.array([0.2, 0.5, 0.3])[:, None]
     posteriors = np.stack([shares * (1 - eta), shares * eta], axis=-1).transpose(1, 0, 2)
@@ -208,7 +208,7 @@ def test_constant_rows_are_solved_under_exact_parity(notion, n, seed):
 
 
 @pytest.mark.parametrize("n", [3000, 5000])
-def test_the_rule_holds_where_whole_groups_are_decided_by_lot(n):
+def test_the_rule_holds_where_whole_groups_are_randomised(n):
     rng = np.random.default_rng(3)
     codes = rng.integers(3, size=n)
     eta = np.where(codes == 0, rng.beta(0.1, 0.1, n), rng.beta(2, 2, n))
@@ -229,7 +229,7 @@ def test_a_gap_is_never_below_zero(share, n):
     try:
         found = eh.solve(posteriors, eh.DemographicParity(difference=0.0))
     except CertificateError:
-        return  # an honest answer for groups of one in a thousand million
+        return  # acceptable for a group of one in 1e9
     assert abs(found.certificate.gap) < 1e-6
     fresh = np.stack([np.stack([1 - eta, eta], -1), np.zeros((n, 2))], 1)
     assert set(found.rule.selection(fresh)) <= {0.0, 1.0}
@@ -260,7 +260,7 @@ def test_negative_zeros_are_zeros():
     assert np.array_equal(found.rule.selection(rows), found.selection)
 
 
-def test_when_nothing_is_left_to_compare_the_plain_rule_stands():
+def test_with_no_constraint_left_the_plain_rule_is_optimal():
     posteriors = np.zeros((6, 2, 2))
     posteriors[:3, 0, 0] = posteriors[3:, 1, 0] = 1
     found = eh.solve(posteriors, eh.EqualOpportunity(difference=0.1), cost=0)
@@ -277,7 +277,7 @@ def test_costs_of_any_size_are_solved(posteriors, unit):
     assert found.multipliers[name] == pytest.approx(unit * exact.multipliers[name], rel=1e-6)
 
 
-def test_neighbouring_scores_are_told_apart():
+def test_neighbouring_scores_are_distinguished():
     eta = np.array([0.5, np.nextafter(0.5, 1), 0.2, 0.9, 0.4, 0.6])
     codes = np.array([0, 0, 0, 1, 1, 1])
     found = eh.solve(eh.GroupedScores(eta, codes, 2), eh.DemographicParity(difference=0.1))
@@ -302,7 +302,7 @@ def test_ragged_rows_are_refused():
         eh.solve([[[0.5, 0.5]], [[0.5]]], FAIR)
 
 
-def test_redundant_and_overlapping_requirements_do_no_harm(posteriors):
+def test_redundant_and_overlapping_requirements_change_nothing(posteriors):
     groups = Groups.product({"sex": ["F", "M"], "old": [False, True]})
     each = eh.DemographicParity(difference=0.02)
     alone = eh.solve(posteriors, each, groups=groups).certificate.objective

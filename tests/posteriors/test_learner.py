@@ -22,8 +22,8 @@ def classifier(request):
     if request.param == "sklearn":
         return LogisticRegression()
     if request.param == "xgboost":
-        return XGBClassifier(n_estimators=5)
-    return LGBMClassifier(n_estimators=5, verbose=-1)
+        return XGBClassifier(n_estimators=5, n_jobs=1)
+    return LGBMClassifier(n_estimators=5, n_jobs=1, verbose=-1)
 
 
 def test_classes_that_never_occur_have_probability_zero(classifier):
@@ -35,12 +35,12 @@ def test_classes_that_never_occur_have_probability_zero(classifier):
     assert p[-1].argmax() == 3
 
 
-def test_one_class_is_certain():
+def test_a_single_class_has_probability_one():
     p = fit_learner(LogisticRegression(), X, np.full(60, 2), n_classes=3).proba(X)
     assert (p == [0, 0, 1]).all()
 
 
-def test_rows_of_weight_zero_are_no_examples():
+def test_rows_of_weight_zero_are_ignored():
     weights = np.where(THREE == 3, 0.0, 1.0)
     p = fit_learner(LogisticRegression(), X, THREE, n_classes=4, weights=weights).proba(X)
     assert (p[:, 3] == 0).all()
@@ -50,7 +50,7 @@ def test_rows_of_weight_zero_are_no_examples():
 
 
 @pytest.mark.parametrize("labels", [np.array(["no", "yes"]), np.array([0, 1]), np.array([False, True])])
-def test_a_frozen_model_may_call_the_label_as_the_user_does(labels):
+def test_a_frozen_model_may_have_the_labels_of_the_user(labels):
     y = (X[:, 0] > 0.1).astype(int)
     frozen = FrozenEstimator(LogisticRegression().fit(X, labels[y]))
     found = fit_learner(frozen, X, y, n_classes=2, names=np.array(["no", "yes"]))
@@ -64,14 +64,14 @@ def test_a_frozen_model_of_other_classes_is_refused():
         fit_learner(frozen, X, THREE, n_classes=2, names=["no", "yes"])
 
 
-def test_probabilities_that_are_none_are_refused():
-    class Strange(DummyClassifier):
+def test_probabilities_that_are_nan_are_refused():
+    class Invalid(DummyClassifier):
         def predict_proba(self, X):
             return np.full((len(X), 2), np.nan)
 
     y = (X[:, 0] > 0).astype(int)
-    with pytest.raises(InputError, match=r"Strange are NaN, outside \[0, 1\] or do not sum to 1 in 60 of 60"):
-        fit_learner(Strange(), X, y, n_classes=2).proba(X)
+    with pytest.raises(InputError, match=r"Invalid are NaN, outside \[0, 1\] or do not sum to 1 in 60 of 60"):
+        fit_learner(Invalid(), X, y, n_classes=2).proba(X)
 
 
 @pytest.mark.parametrize(
@@ -92,11 +92,11 @@ def test_probabilities_that_are_none_are_refused():
         ("tree", False, "should be a scikit-learn classifier, but is 'tree'"),
     ],
 )
-def test_what_cannot_serve_is_refused_before_any_work(estimator, weighted, message):
+def test_unusable_estimators_are_refused(estimator, weighted, message):
     with pytest.raises(InputError, match=message):
         check_learner(estimator, weighted=weighted, role="estimator")
 
 
-def test_what_can_serve_is_let_through():
+def test_usable_estimators_are_accepted():
     check_learner(KNeighborsClassifier(), weighted=False, role="estimator")
     check_learner(make_pipeline(StandardScaler(), LogisticRegression()), weighted=True, role="estimator")

@@ -33,13 +33,14 @@ def test_every_form_finds_the_posteriors(finite, form):
 
 def test_a_known_group_needs_the_label_model_alone(finite):
     rows = examples(finite, 5000)
-    p = PosteriorSpec("known", DecisionTreeClassifier(), None).fit(rows).cells(rows.X, None)
-    assert p.shape == (5000, 1, 2)
+    p = PosteriorSpec("known", DecisionTreeClassifier(), None).fit(rows).cells(np.arange(5.0)[:, None], None)
+    assert p.shape == (5, 1, 2)
+    assert np.abs(p[:, 0] - finite.posteriors.sum(axis=1)).max() < 0.06  # the tree sees no group here
 
 
 @pytest.mark.parametrize("balance", ["weight", "upsample"])
 @pytest.mark.parametrize("form", FORMS)
-def test_balancing_leaves_the_posteriors_those_of_the_population(finite, form, balance):
+def test_balancing_does_not_change_the_posteriors(finite, form, balance):
     rows = examples(finite, 40_000)
     trees = DecisionTreeClassifier()
     model = PosteriorSpec(form, trees, trees, balance).fit(rows)
@@ -74,7 +75,7 @@ def test_a_cell_that_never_occurs_has_no_posterior(form):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_what_is_known_of_the_group_is_kept(form):
+def test_groups_that_are_not_possible_have_no_posterior(form):
     problem = GaussianProblem.random(levels=(2, 2), seed=0)
     drawn = problem.sample(3000)
     possible = np.array([[True, True, False, False], [False, False, True, True]])
@@ -85,14 +86,14 @@ def test_what_is_known_of_the_group_is_kept(form):
     assert np.allclose(p.sum(axis=(1, 2)), 1)
 
 
-def test_nothing_left_possible_is_spread_evenly():
+def test_posteriors_are_uniform_if_no_possible_group_has_any():
     rows = Examples(np.zeros((4, 1)), np.array([0, 0, 0, 0]), np.array([True, False, True, False]), 3)
     allowed = np.array([[False, True, True]] * 4)
     p = PosteriorSpec("label_then_group", DecisionTreeClassifier(), DecisionTreeClassifier()).fit(rows)
     assert np.allclose(p.cells(rows.X, allowed), [[0, 0], [0.25, 0.25], [0.25, 0.25]])
 
 
-def test_one_row_alone_does_not_undo_the_strata():
+def test_a_cell_of_one_row_does_not_prevent_stratification():
     codes = np.repeat([0, 1, 2, 3], [900, 20, 80, 1])
     rows = Examples(np.zeros((1001, 1)), codes, np.arange(1001) % 2 == 0, 4)
     for seed in range(50):
@@ -100,7 +101,7 @@ def test_one_row_alone_does_not_undo_the_strata():
         assert np.bincount(rows.cells[second], minlength=6)[:6].min() >= 2
 
 
-def test_a_split_that_leaves_nothing_is_refused():
+def test_a_split_with_an_empty_side_is_refused():
     rows = Examples(np.zeros((10, 1)), np.zeros(10, int), np.arange(10) % 2 == 0, 1)
-    with pytest.raises(InputError, match=r"a share of 0.999 of 10 rows leaves none on one side"):
+    with pytest.raises(InputError, match=r"a share of 0.999 of 10 rows leaves one part empty"):
         rows.split(0.999, 0)

@@ -1,4 +1,4 @@
-"""The fit is compared with scipy's L-BFGS, run for long, on the loss written out once more."""
+"""The fit is compared with many steps of scipy's L-BFGS on an independent implementation of the loss."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from evenhand.posteriors.multinomial import Regression
 
 
 def problem(n, K, *, seed=0, F=None, spread=2.0, weights=None):
-    """Classes drawn from probabilities, and misjudged logarithms of them; the last class is the rarest."""
+    """Classes drawn from known probabilities, and wrong log-probabilities of them; the last is the rarest."""
     rng = np.random.default_rng(seed)
     x, W = rng.normal(size=(n, 4)), rng.normal(scale=0.6, size=(4, K))
     truth = softmax(x @ W - np.linspace(0, spread, K), axis=1)
@@ -73,7 +73,7 @@ def test_second_derivatives_are_differences_of_gradients():
     np.testing.assert_allclose(of.hessian(at), rows, atol=1e-8)
 
 
-def test_neither_the_sample_nor_the_blocks_decide_where_it_ends(monkeypatch):
+def test_neither_the_sample_nor_the_blocks_affect_the_result(monkeypatch):
     of = SOME["sampled first"]
     p = written_out(of, multinomial.fit(of))[2]
     np.testing.assert_array_equal(p, written_out(of, multinomial.fit(of))[2])
@@ -83,7 +83,7 @@ def test_neither_the_sample_nor_the_blocks_decide_where_it_ends(monkeypatch):
     np.testing.assert_allclose(p, written_out(of, multinomial.fit(of))[2], rtol=0, atol=1e-9)
 
 
-def test_whole_steps_that_would_go_too_far_are_shortened():
+def test_steps_that_would_increase_the_loss_are_shortened():
     rng = np.random.default_rng(0)
     target = rng.integers(0, 4, 2000)
     sure = np.full((2000, 4), -20.0)
@@ -92,11 +92,11 @@ def test_whole_steps_that_would_go_too_far_are_shortened():
     of = Regression(sure, sure, sure.mean(axis=0), sure.std(axis=0), target, np.full(2000, 1 / 2000), ridge)
     at_start = np.zeros(len(ridge))
     step = -np.linalg.solve(of.hessian(at_start), of.loss(at_start)[1])
-    assert of.loss(step)[0] > of.loss(at_start)[0]  # or the test would show nothing
+    assert of.loss(step)[0] > of.loss(at_start)[0]  # otherwise nothing needs to be shortened
     assert np.abs(of.loss(multinomial.fit(of))[1]).max() < 1e-9
 
 
-def test_it_ends_when_steps_run_out(monkeypatch):
+def test_the_number_of_steps_is_limited(monkeypatch):
     of = SOME["one block"]
     monkeypatch.setattr(multinomial, "_MOST_STEPS", 1)
     point = multinomial.fit(of)

@@ -12,10 +12,10 @@ from evenhand.fairness.groups import POOLED, Groups
 values = st.one_of(
     st.none(), st.booleans(), st.integers(-2, 2), st.text(max_size=2), st.floats(allow_nan=False)
 )
-people = st.lists(st.tuples(values, values), min_size=1, max_size=30)
+table_rows = st.lists(st.tuples(values, values), min_size=1, max_size=30)
 
 
-@given(people)
+@given(table_rows)
 def test_each_row_is_coded_by_its_own_values(rows):
     features = {"a": [row[0] for row in rows], "b": [row[1] for row in rows]}
     groups, codes = Groups.fit(features, missing="own_group")
@@ -26,7 +26,7 @@ def test_each_row_is_coded_by_its_own_values(rows):
 
 
 @pytest.mark.filterwarnings("ignore::evenhand.exceptions.PooledGroupsWarning")
-@given(people, st.integers(0, 5))
+@given(table_rows, st.integers(0, 5))
 def test_pooling_loses_no_row(rows, min_size):
     features = {"a": [row[0] for row in rows], "b": [row[1] for row in rows]}
     groups, codes = Groups.fit(features, missing="own_group", min_size=min_size)
@@ -38,7 +38,7 @@ def test_pooling_loses_no_row(rows, min_size):
 
 
 @pytest.mark.filterwarnings("ignore::evenhand.exceptions.PooledGroupsWarning")
-@given(people, st.integers(0, 8))
+@given(table_rows, st.integers(0, 8))
 def test_pooling_leaves_every_family_a_partition_in_which_only_rare_groups_are_pooled(rows, min_size):
     features = {"a": [row[0] for row in rows], "b": [row[1] for row in rows]}
     groups, codes = Groups.fit(features, missing="own_group", min_size=min_size)
@@ -58,7 +58,7 @@ def test_pooling_leaves_every_family_a_partition_in_which_only_rare_groups_are_p
 
 
 @pytest.mark.filterwarnings("ignore::evenhand.exceptions.PooledGroupsWarning")
-@given(people, st.integers(0, 5))
+@given(table_rows, st.integers(0, 5))
 def test_merging_pooled_combinations_changes_no_combination(rows, min_size):
     features = {"a": [row[0] for row in rows], "b": [row[1] for row in rows]}
     settings = {"missing": "own_group", "min_size": min_size}
@@ -70,7 +70,7 @@ def test_merging_pooled_combinations_changes_no_combination(rows, min_size):
     assert np.array_equal(merged.encode(features), new)
 
 
-@given(people)
+@given(table_rows)
 def test_the_values_of_each_feature_partition_the_groups(rows):
     features = {"a": [row[0] for row in rows], "b": [row[1] for row in rows]}
     groups, _ = Groups.fit(features, missing="own_group")

@@ -1,4 +1,4 @@
-"""Problems made to be hard are solved, and solutions are what they say they are."""
+"""Problems built to be hard are solved, and their certificates hold."""
 
 import warnings
 
@@ -10,7 +10,7 @@ import evenhand as eh
 from evenhand.datasets import FiniteProblem
 from evenhand.fairness.notions import NOTIONS
 
-# A linear program within the tolerances of HiGHS does not get through on these.
+# A linear program within the tolerances of HiGHS fails on these.
 HARDEST = [33, 102, 123, 132, 136, 145, 154, 172, 189, 201, 245, 251, 281, 287, 358, 1085, 1398, 1706]
 HARDEST += [1773, 1832, 2017, 2269, 2402, 2469, 3164]
 
@@ -26,7 +26,7 @@ def quiet():
 
 
 @pytest.mark.parametrize("seed", HARDEST)
-def test_what_is_beyond_the_tolerances_of_a_solver_is_solved_by_refinement(seed):
+def test_problems_beyond_the_tolerances_of_highs_are_solved_by_refinement(seed):
     hostile = hostile_problem(seed)
     found = hostile.solve()
     assert abs(found.certificate.gap) <= 1e-8
@@ -42,7 +42,7 @@ def test_certificates_hold_in_rational_numbers(first):
         exact = exact_certificate(hostile, found)
         if exact is not None:
             gap, violation = exact
-            # The solver widens bounds by 1e-14, which is worth the multipliers.
+            # The solver widens bounds by 1e-14, which changes the objective by that times the multipliers.
             assert abs(gap) <= 1e-8 + 1e-13 * sum(map(abs, found.multipliers.values())), seed
             assert violation <= 1.1e-9, seed
         assert shortfall(hostile.constraint, found) <= RATIO_PRECISION, seed
@@ -51,7 +51,7 @@ def test_certificates_hold_in_rational_numbers(first):
 
 @pytest.mark.parametrize("notion", NOTIONS)
 @pytest.mark.parametrize("ratio", [0.6, 0.9, 1.0])
-def test_rates_of_nearly_nobody_or_everybody_meet_the_ratio_that_was_asked_for(notion, ratio):
+def test_rates_near_0_and_1_meet_the_required_ratio(notion, ratio):
     """Errors of one kind cost so much more that the optimum is nearly constant."""
     for seed in range(8):
         problem = FiniteProblem.random(20, levels=(2, 3), seed=seed)

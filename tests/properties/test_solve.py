@@ -79,7 +79,7 @@ def test_small_problems_are_solved_as_by_a_linear_program_on_all_rows(problem, c
 
 @settings(deadline=None, max_examples=40)
 @given(problems(1500), constraints, st.sampled_from([0.5, 0.3]))
-def test_newton_and_a_few_rows_give_the_same(problem, constraint, cost):
+def test_newton_with_a_few_rows_finds_the_same_optimum(problem, constraint, cost):
     before = optimize_module._SMALL
     optimize_module._SMALL = 20
     try:
@@ -95,12 +95,12 @@ def test_known_groups_are_solved_as_by_a_linear_program(seed, n, constraint, tie
     M = 6
     codes, eta = rng.integers(0, M, n), rng.beta(0.7, 1.0, n)
     eta = np.round(6 * eta) / 6 if ties else eta
-    written = np.zeros((n, M, 2))
-    written[np.arange(n), codes] = np.column_stack([1 - eta, eta])
+    dense = np.zeros((n, M, 2))
+    dense[np.arange(n), codes] = np.column_stack([1 - eta, eta])
     groups = Groups.product({"A": range(2), "B": range(3)})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", eh.exceptions.EvenhandWarning)
         found = eh.solve(eh.GroupedScores(eta, codes, M), constraint, groups=groups, tol=1e-8)
-        known = FiniteProblem(np.full(n, 1 / n), written, groups).optimum(constraint)
+        known = FiniteProblem(np.full(n, 1 / n), dense, groups).optimum(constraint)
     assert found.certificate.objective == pytest.approx(known.risk, abs=1e-8)
     assert found.certificate.violation <= 1e-9

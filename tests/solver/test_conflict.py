@@ -26,7 +26,7 @@ def test_bounds_that_only_a_selection_meets_are_not_in_conflict():
     assert not found.proven
 
 
-def test_a_conflict_is_proven_and_names_its_bounds():
+def test_a_conflict_is_proven_and_its_bounds_are_identified():
     found = find_conflict(ROWS, problem([0.45, 0.0], [0.46, 0.1]), MASSES)
     assert found.proven
     assert not found.possible

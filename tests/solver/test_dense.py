@@ -33,7 +33,7 @@ def test_gradient_and_hessian_are_derivatives(rows):
     assert there.sums - here.sums == pytest.approx(here.hessian @ step, rel=2e-2)
 
 
-def test_near_rows_stand_for_all_while_the_others_keep_their_sides(rows):
+def test_near_rows_represent_all_while_the_others_keep_their_sides(rows):
     near = rows.near(V, 4000)
     nearer = near.near(V, 500)
     moved = V + 1e-4

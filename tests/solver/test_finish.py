@@ -6,13 +6,13 @@ from evenhand.solver.finish import finish
 from evenhand.solver.problem import Problem
 
 
-def test_rows_that_are_alike_are_treated_alike():
+def test_equal_rows_are_treated_alike():
     P = np.repeat([[0.3, 0.7], [0.6, 0.4]], 10, axis=0)
     problem = Problem(np.array([-0.5, 0.5]), np.array([[1.0, 1.0]]), np.array([0.0]), np.array([0.3]))
     done = finish(DenseRows(P, None), problem, price=1e3)
     assert done.selection == pytest.approx([0.6] * 10 + [0.0] * 10)
     assert done.slack == 0
-    # The bound on the share of selected rows holds, and its price makes the first kind indifferent.
+    # The bound on the share of selected rows binds, and its multiplier makes h of the first kind 0.
     assert problem.direction(done.multipliers) @ [0.3, 0.7] == pytest.approx(0, abs=1e-15)
 
 

@@ -27,6 +27,6 @@ def test_bounds_that_cannot_be_met_are_broken_at_a_price():
     assert abs(answer.duals[0]) == pytest.approx(10.0)
 
 
-def test_a_program_without_a_way_out_has_no_answer():
+def test_an_infeasible_program_has_no_answer():
     program = Program(np.zeros(2), np.ones((2, 1)), np.array([3.0]), np.array([4.0]), elastic=0, price=1.0)
     assert program.solve() is None

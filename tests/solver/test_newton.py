@@ -16,7 +16,7 @@ def setting():
     return rows, problem
 
 
-def test_the_rounded_dual_is_minimised(setting):
+def test_the_smoothed_dual_is_minimised(setting):
     rows, problem = setting
     width = 0.05
 
@@ -38,7 +38,7 @@ def test_a_multiplier_of_zero_has_a_slope_within_its_bounds(setting):
     assert (np.abs(slope) <= 0.03 + 1e-6).all()
 
 
-def test_a_descent_ends_where_its_rows_are_no_longer_trusted(setting):
+def test_a_descent_ends_where_its_rows_no_longer_represent_all(setting):
     rows, problem = setting
     found = descend(
         rows,

@@ -21,7 +21,7 @@ def test_each_size_of_problem_is_proven(n):
     assert found.certificate.violation < 1e-12
 
 
-def test_all_ways_lead_to_the_same_optimum(monkeypatch):
+def test_all_algorithms_find_the_same_optimum(monkeypatch):
     rng = np.random.default_rng(1)
     rows, task = DenseRows(rng.dirichlet(np.ones(6), 4000), None), problem(rng)
     by_newton = optimize(rows, task, tol=1e-9)
@@ -49,7 +49,7 @@ def test_nothing_unproven_is_returned(monkeypatch):
     assert optimize(rows, task, tol=1e-9) is None
 
 
-def test_a_wrong_answer_of_the_linear_program_is_not_believed(monkeypatch):
+def test_a_wrong_answer_of_the_linear_program_is_rejected(monkeypatch):
     rng = np.random.default_rng(3)
     rows, task = DenseRows(rng.dirichlet(np.ones(6), 300), None), problem(rng)
     solve = Program.solve
@@ -66,7 +66,7 @@ def test_a_wrong_answer_of_the_linear_program_is_not_believed(monkeypatch):
 
 
 @pytest.mark.parametrize("n", [5_000, 90_000])
-def test_a_bad_start_does_no_harm(n):
+def test_a_bad_start_leads_to_the_same_optimum(n):
     rng = np.random.default_rng(4)
     rows, task = DenseRows(rng.dirichlet(np.ones(6), n), None), problem(rng)
     cold = optimize(rows, task, tol=1e-9)
@@ -75,8 +75,8 @@ def test_a_bad_start_does_no_harm(n):
         assert warm.certificate.objective == pytest.approx(cold.certificate.objective, abs=1e-12)
 
 
-def test_a_bound_on_a_rare_group_is_no_noise():
-    """Its entries are as large as the group is rare; <A, p> has digits enough all the same."""
+def test_a_bound_on_a_rare_group_is_not_noise():
+    """Its entries are as large as the group is rare, but <A, p> has enough digits all the same."""
     rng = np.random.default_rng(5)
     rare = 1e-10 * (0.5 + 1e-5 * rng.random((60, 1)))
     rows = DenseRows(np.hstack([rare, 1 - rare]), None)

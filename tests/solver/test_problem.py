@@ -18,7 +18,7 @@ def test_bound_objective_and_violation():
     assert PROBLEM.violation(np.array([0.1, 0.05])) == 0
 
 
-def test_scaling_a_row_divides_its_multiplier():
+def test_scaling_a_bound_divides_its_multiplier():
     scaled = PROBLEM.scaled(np.array([4.0]))
     assert scaled.direction(np.array([0.5])) == pytest.approx(PROBLEM.direction(np.array([2.0])))
     assert scaled.penalty(np.array([0.5])) == pytest.approx(PROBLEM.penalty(np.array([2.0])))

@@ -1,4 +1,4 @@
-"""Iterative refinement finds vertices to all digits where entries differ by many orders of magnitude."""
+"""Iterative refinement finds vertices to the last digit where entries differ by many orders of magnitude."""
 
 from fractions import Fraction
 
@@ -8,9 +8,9 @@ import pytest
 from evenhand.solver.refinement import refine
 
 
-def knapsack(sizes, worth, room):
-    """Exact optimum: the best items per size, in rational numbers; also the price of room."""
-    left, x = Fraction(room), [Fraction(0)] * len(sizes)
+def knapsack(sizes, worth, capacity):
+    """Exact optimum: the best items per size, in rational numbers; also the price of capacity."""
+    left, x = Fraction(capacity), [Fraction(0)] * len(sizes)
     rates = [Fraction(value) / Fraction(size) for value, size in zip(worth, sizes, strict=True)]
     for i in sorted(range(len(sizes)), key=lambda i: -rates[i]):
         x[i] = min(Fraction(1), left / Fraction(sizes[i]))
@@ -26,16 +26,16 @@ def test_knapsacks_over_twelve_orders_of_magnitude_are_filled_to_the_last_digit(
     rng = np.random.default_rng(seed)
     sizes = 10.0 ** rng.uniform(-12, 0, 40)
     worth = sizes * rng.uniform(0.5, 2.0, 40)
-    room = float(rng.uniform(0.1, 0.9) * sizes.sum())
-    exact, price = knapsack(sizes.tolist(), worth.tolist(), room)
-    x, duals = refine(-worth, sizes[:, None], np.zeros(1), np.array([room]), rescale=rescale)
+    capacity = float(rng.uniform(0.1, 0.9) * sizes.sum())
+    exact, price = knapsack(sizes.tolist(), worth.tolist(), capacity)
+    x, duals = refine(-worth, sizes[:, None], np.zeros(1), np.array([capacity]), rescale=rescale)
     assert x == pytest.approx([float(value) for value in exact], rel=1e-13, abs=0)
     assert duals == pytest.approx([-float(price)], rel=1e-14)
     used = sum(Fraction(float(value)) * Fraction(size) for value, size in zip(x, sizes.tolist(), strict=True))
-    assert abs(float(used - Fraction(room))) <= 1e-16
+    assert abs(float(used - Fraction(capacity))) <= 1e-16
 
 
-def test_two_bounds_that_nearly_coincide_are_told_apart():
+def test_two_bounds_that_nearly_coincide_are_distinguished():
     """x + y <= 1 and x + (1 + d) y <= 1 + d / 2 meet at y = 1/2, known to 1e-4 where bounds hold to 1e-10."""
     d = 2.0**-20
     matrix, upper = np.array([[1.0, 1.0], [1.0, 1.0 + d]]), np.array([1.0, 1.0 + d / 2])
@@ -44,5 +44,5 @@ def test_two_bounds_that_nearly_coincide_are_told_apart():
     assert duals == pytest.approx([-2 / 3, -1 / 3], rel=1e-9)  # as far as the cost itself is rounded
 
 
-def test_a_program_without_solution_gives_none():
+def test_an_infeasible_program_has_no_answer():
     assert refine(np.ones(2), np.ones((2, 1)), np.array([3.0]), np.array([4.0])) is None

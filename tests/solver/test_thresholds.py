@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from evenhand.solver.grouped import GroupedRows
 from evenhand.solver.problem import Problem
+from evenhand.solver.sorted_scores import SortedScores
 from evenhand.solver.thresholds import Steps, mix_thresholds
 
 
@@ -19,17 +19,17 @@ def test_a_group_that_must_leave_its_curve_mixes_thresholds():
     """Both sums of the only group are fixed to a point inside: no single threshold attains it."""
     rng = np.random.default_rng(0)
     eta = rng.random(4000)
-    rows = GroupedRows(eta, np.zeros(4000, int), 1, None)
-    lot = np.where(eta > 0.6, 0.7, 0.3)
-    goal = np.array([((1 - eta) * lot).mean(), (eta * lot).mean()])
+    scores = SortedScores(eta, np.zeros(4000, int), 1, None)
+    mixed = np.where(eta > 0.6, 0.7, 0.3)
+    goal = np.array([((1 - eta) * mixed).mean(), (eta * mixed).mean()])
     problem = Problem(np.array([-0.5, 0.5]), np.eye(2), goal, goal)
-    _, steps = mix_thresholds(rows, problem)
+    _, steps = mix_thresholds(scores, problem)
     f = steps.selection(eta, np.zeros(4000, int))
     assert [((1 - eta) * f).mean(), (eta * f).mean()] == pytest.approx(goal, abs=1e-10)
     assert len(steps.edges[0]) >= 1
 
 
-def test_bounds_out_of_reach_give_nothing():
-    rows = GroupedRows(np.random.default_rng(0).random(50), np.zeros(50, int), 1, None)
+def test_bounds_that_cannot_be_met_have_no_solution():
+    scores = SortedScores(np.random.default_rng(0).random(50), np.zeros(50, int), 1, None)
     problem = Problem(np.array([-0.5, 0.5]), np.eye(2), np.array([0.9, 0.9]), np.array([1.0, 1.0]))
-    assert mix_thresholds(rows, problem) is None
+    assert mix_thresholds(scores, problem) is None

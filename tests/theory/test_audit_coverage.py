@@ -1,4 +1,4 @@
-"""The intervals of an audit cover what is true, and a clear violation is found.
+"""The intervals of an audit cover the true values, and a clear violation is found.
 
 Fixed seeds, 150 samples each. At a coverage of exactly 0.95, fewer than 0.90 of them are covered less than
 once in a hundred times.
@@ -18,7 +18,7 @@ PARITY = eh.DemographicParity(difference=0.0)
 SAMPLES = 150
 LEAST = 0.90
 SHAPES = {
-    "alike": lambda m: np.full(m, 0.5),
+    "equal": lambda m: np.full(m, 0.5),
     "apart": lambda m: np.linspace(0.3, 0.7, m),
     "seldom": lambda m: np.linspace(0.02, 0.06, m),
     "one off": lambda m: np.r_[np.full(m - 1, 0.6), 0.2],
@@ -26,7 +26,7 @@ SHAPES = {
 
 
 class Population:
-    """Groups of equal size but for one of one in a hundred; positives are selected twice as often."""
+    """Groups of equal size except for one of 1 %; positives are selected twice as often as negatives."""
 
     def __init__(self, m, rates, seed=0):
         part = np.r_[np.full(m - 1, 0.99 / (m - 1)), 0.01]
@@ -59,8 +59,8 @@ def test_the_worst_of_all_groups_is_covered(kind, shape, m):
 
 
 @pytest.mark.parametrize(("n", "rate"), [(3200, 0.005), (3200, 0.02), (32_000, 0.005)])
-def test_few_of_many_are_no_violation(n, rate):
-    """Where one in two hundred is selected, one group of sixteen easily seems to be far off."""
+def test_rare_selections_are_not_taken_for_a_violation(n, rate):
+    """Where one in two hundred is selected, one group of sixteen is easily far off by chance."""
     rng = np.random.default_rng(0)
     groups = Groups.product({"group": range(16)})
     hits = []
@@ -73,7 +73,7 @@ def test_few_of_many_are_no_violation(n, rate):
 
 
 @pytest.mark.parametrize("m", [2, 16])
-@pytest.mark.parametrize("shape", ["alike", "apart"])
+@pytest.mark.parametrize("shape", ["equal", "apart"])
 def test_the_lowest_rate_over_the_highest_is_covered(shape, m):
     population = Population(m, SHAPES[shape](m))
     rates = population.truth.selected.sum(axis=1) / population.truth.mass.sum(axis=1)
@@ -94,13 +94,13 @@ def test_the_rates_of_each_group_are_covered():
         for k, found in enumerate(find(population.sample(3000), 0.95)[1:]):
             for name, values in truth.items():
                 hits[name, k].append(covered(found.rates[name], values[k]))
-    # The smallest has 12 positives: what is covered depends on the rate then, a little.
+    # The smallest group has 12 positives: its coverage depends on the rate a little.
     assert all(np.mean(found) >= LEAST - 0.01 * (k == 3) for (_, k), found in hits.items())
 
 
 def test_the_estimate_of_the_worst_is_biased_and_its_interval_is_not():
-    """Sixteen groups that are all alike never seem so, and are never said to be unlike."""
-    population = Population(16, SHAPES["alike"](16))
+    """Sixteen equal groups never look equal in a sample, but are hardly ever called unequal."""
+    population = Population(16, SHAPES["equal"](16))
     found = [
         compare(eh.DemographicParity(difference=0.01), population.sample(3000), 0.95) for _ in range(200)
     ]
@@ -117,15 +117,15 @@ def test_a_clear_violation_is_found(measure):
     assert verdicts.count("violated") >= 99
 
 
-def test_what_holds_with_room_to_spare_is_found_to_hold():
-    population = Population(4, SHAPES["alike"](4))
+def test_a_requirement_met_with_a_margin_is_found_to_hold():
+    population = Population(4, SHAPES["equal"](4))
     for notion in (eh.DemographicParity(difference=0.1), eh.DemographicParity(ratio=0.7)):
         verdicts = [compare(notion, population.sample(50_000), 0.95).verdict for _ in range(50)]
         assert verdicts.count("satisfied") >= 48
 
 
 def test_weighted_samples_are_covered():
-    """Selection rates by weights that differ by a factor of nine and tell nothing about the decision."""
+    """Weights differ by a factor of nine and are independent of the decisions."""
     rng = np.random.default_rng(0)
     hits = []
     for _ in range(SAMPLES):
@@ -139,7 +139,7 @@ def test_weighted_samples_are_covered():
     assert np.mean(hits) >= LEAST
 
 
-def weighted_people(rng, n=2000):
+def weighted_rows(rng, n=2000):
     """One row in twenty weighs ten times as much as the others, and is selected far more often."""
     codes, heavy = rng.integers(0, 2, n), rng.random(n) < 0.05
     return codes, heavy, np.where(heavy, 10.0, 1.0)
@@ -149,14 +149,14 @@ def weighted_mean(light, heavy):
     return (0.95 * light + 0.05 * 10 * heavy) / (0.95 + 0.05 * 10)
 
 
-def test_weights_that_go_with_decisions_are_covered():
-    """With Kish's number of rows the rates are covered in 0.87 of all samples, the difference in 0.86."""
+def test_weights_correlated_with_decisions_are_covered():
+    """With Kish's effective sample size 0.87 of the rates would be covered, and 0.86 of the differences."""
     rng = np.random.default_rng(2)
     chance = np.array([[0.01, 0.2], [0.04, 0.6]])
     rates = weighted_mean(*chance.T)
     hits, apart = [], []
     for _ in range(2 * SAMPLES):
-        codes, heavy, weights = weighted_people(rng)
+        codes, heavy, weights = weighted_rows(rng)
         p = chance[codes, heavy.astype(int)]
         chosen = rng.random(len(p)) < p
         found = eh.audit(None, chosen, codes, sample_weight=weights, constraint=PARITY)
@@ -166,12 +166,12 @@ def test_weights_that_go_with_decisions_are_covered():
     assert np.mean(apart) >= 0.93
 
 
-def test_changes_that_go_with_weights_are_covered():
-    """Only heavy rows change. With Kish's number of rows, 0.82 of the samples are covered."""
+def test_changes_correlated_with_weights_are_covered():
+    """Only heavy rows change. With Kish's effective sample size 0.82 of the samples would be covered."""
     rng = np.random.default_rng(3)
     hits = []
     for _ in range(2 * SAMPLES):
-        codes, heavy, weights = weighted_people(rng)
+        codes, heavy, weights = weighted_rows(rng)
         first = rng.random(len(codes)) < 0.3
         second = first | (heavy & (rng.random(len(codes)) < 0.5))
         found = eh.audit(None, second, codes, before=first, sample_weight=weights, constraint=PARITY)

@@ -14,14 +14,14 @@ from evenhand.fairness.groups import Groups
 def best_vertex(problem, constraint, cost):
     """The smallest risk over all vertices of the feasible set, by enumeration.
 
-    A vertex sets all but r atoms to 0 or 1 and makes r rows tight on the others.
+    A vertex sets all but r atoms to 0 or 1 and makes r constraints tight on the others.
     """
     n = len(problem.weights)
-    rows = constraint.linear(problem.masses, problem.groups)
-    effect = np.array([rows.values(problem.rates(np.eye(n)[a]).rates) - rows.k for a in range(n)]).T
-    sides = [(j, bound) for j in range(len(rows)) for bound in (rows.lo[j], rows.hi[j])]
+    linear = constraint.linear(problem.masses, problem.groups)
+    effect = np.array([linear.values(problem.rates(np.eye(n)[a]).rates) - linear.k for a in range(n)]).T
+    sides = [(j, bound) for j in range(len(linear)) for bound in (linear.lo[j], linear.hi[j])]
     best = np.inf
-    for r in range(min(n, len(rows)) + 1):
+    for r in range(min(n, len(linear)) + 1):
         for free in itertools.combinations(range(n), r):
             fixed = [a for a in range(n) if a not in free]
             for tight in itertools.combinations(sides, r):
@@ -33,12 +33,12 @@ def best_vertex(problem, constraint, cost):
                     f = np.zeros(n)
                     f[fixed] = corner
                     if r:
-                        goal = [bound - rows.k[j] for j, bound in tight]
+                        goal = [bound - linear.k[j] for j, bound in tight]
                         f[list(free)] = np.linalg.solve(A, goal - effect[lines] @ f)
                     if (f < -1e-10).any() or (f > 1 + 1e-10).any():
                         continue
                     rates = problem.rates(f)
-                    if rows.violation(rates.rates) <= 1e-10:
+                    if linear.violation(rates.rates) <= 1e-10:
                         best = min(best, rates.risk(cost))
     return best
 

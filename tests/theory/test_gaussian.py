@@ -78,20 +78,20 @@ def test_the_blind_optimum_is_that_of_a_fine_discretisation(problem, notion, mea
     fine = FiniteProblem(weights, inside / weights[:, None, None], problem.groups)
     found = problem.optimum(notion(**measure))
     assert found.risk == pytest.approx(fine.optimum(notion(**measure)).risk, abs=2e-6)
-    rows = notion(**measure).linear(problem.masses, problem.groups)
-    assert rows.violation(found.rates.rates) < 1e-7
+    linear = notion(**measure).linear(problem.masses, problem.groups)
+    assert linear.violation(found.rates.rates) < 1e-7
 
 
 @pytest.mark.parametrize("aware", [False, True])
 @pytest.mark.parametrize("measure", [{"difference": 0.05}, {"ratio": 0.85}])
 def test_the_optimum_is_not_at_the_edge_of_its_precision(problem, notion, measure, aware):
-    """It is accepted at 1e-8: what only just reaches that here fails on a machine that rounds otherwise."""
+    """It is accepted at 1e-8: what barely reaches that here fails on a machine that rounds differently."""
     found = problem.optimum(notion(**measure), aware=aware)
-    rows = notion(**measure).linear(problem.masses, problem.groups)
-    assert rows.violation(found.rates.rates) < 1e-11
+    linear = notion(**measure).linear(problem.masses, problem.groups)
+    assert linear.violation(found.rates.rates) < 1e-11
 
 
-def test_exact_parity_is_found_where_intervals_come_and_go():
+def test_exact_parity_is_found_where_intervals_appear_and_vanish():
     """H touches 0 at the optimum: an interval narrower than the grid must not be overlooked."""
     problem = GaussianProblem.random(levels=(2,), seed=1)
     exact = eh.DemographicParity(difference=0.0)
@@ -114,10 +114,10 @@ def test_knowing_the_group_never_hurts(problem, notion):
     assert aware.risk <= blind.risk + 1e-9
 
 
-def test_an_optimum_that_draws_lots_is_not_made_up():
+def test_a_randomised_optimum_is_refused():
     """Exact accuracy parity makes H vanish in a whole group, which no threshold can express."""
     problem = GaussianProblem.random(levels=(2,), seed=0)
-    with pytest.raises(InputError, match="may draw lots"):
+    with pytest.raises(InputError, match="may be randomised"):
         problem.optimum(eh.AccuracyParity(difference=0.0), aware=True)
 
 

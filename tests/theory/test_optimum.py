@@ -25,7 +25,7 @@ def paper_symbols(kind, pi):
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("measure", ["difference", "ratio"])
 def test_decisions_are_those_of_the_papers_rule(kind, measure):
-    """H(x) = eta - c - sum b (lambda_m - Lambda a_m) gamma (MD), with delta Lambda a_m in its place for MR.
+    """H(x) = eta - c - sum b (lambda_m - Lambda a_m) gamma for MD; for MR with delta Lambda a_m.
 
     The paper's Lagrangian is R - sum lambda_m R_m, ours gain + lambda . (A s - bound), so lambda is the same
     with the opposite sign in front of R_m: R_m = q - q_g enters W as + lambda (A_overall - A_g).
@@ -63,16 +63,16 @@ def test_large_samples_approach_the_known_optimum(notion, measure, aware):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_known_groups_are_solved_as_rows_written_out(notion, seed):
+def test_known_groups_are_solved_like_dense_posteriors(notion, seed):
     rng = np.random.default_rng(seed)
     n, M = 400, 3
     eta, codes = np.round(rng.random(n), seed + 1), rng.integers(0, M, n)
-    written = np.zeros((n, M, 2))
-    written[np.arange(n), codes] = np.column_stack([1 - eta, eta])
+    dense = np.zeros((n, M, 2))
+    dense[np.arange(n), codes] = np.column_stack([1 - eta, eta])
     weights = rng.random(n)
     for constraint in (notion(difference=0.02), notion(ratio=0.95)):
         aware = eh.solve(eh.GroupedScores(eta, codes, M), constraint, sample_weight=weights)
-        blind = eh.solve(written, constraint, sample_weight=weights)
+        blind = eh.solve(dense, constraint, sample_weight=weights)
         assert aware.certificate.objective == pytest.approx(blind.certificate.objective, abs=1e-10)
 
 
@@ -88,7 +88,7 @@ def test_the_optimum_is_convex_and_decreasing_in_the_tolerance(notion, n):
 
 @pytest.mark.parametrize("n", [1500, 6000])
 @pytest.mark.parametrize(("measure", "tolerance"), [("difference", 0.03), ("ratio", 0.9)])
-def test_shadow_prices_are_what_a_unit_of_tolerance_changes(notion, n, measure, tolerance):
+def test_shadow_prices_are_the_slope_of_the_risk_in_the_tolerance(notion, n, measure, tolerance):
     problem = GaussianProblem.random(levels=(3,), seed=5)
     posteriors = problem.posteriors(problem.sample(n).X)
     step = 1e-6
@@ -109,7 +109,7 @@ def test_shadow_prices_are_what_a_unit_of_tolerance_changes(notion, n, measure, 
         assert sizes == pytest.approx([-value for value in here.shadow_prices.values()])
 
 
-def test_the_price_of_one_row_is_that_of_its_own_tolerance():
+def test_the_prices_of_one_notion_are_those_of_its_own_tolerance():
     problem = GaussianProblem.random(levels=(2, 2), seed=2)
     posteriors = problem.posteriors(problem.sample(3000).X)
 

@@ -1,4 +1,4 @@
-"""The paper's coefficients a, b, c, in its own symbols, give the same rows as ours.
+"""The paper's coefficients a, b, c, in its own symbols, give the same linear constraints as ours.
 
 R_m = sum_y { [factor * sum_m' a_m' b_m'^y rho_m'^y] - b_m^y rho_m^y + c_m^y }, factor 1 (MD) or delta (MR).
 The constant of accuracy parity under MR is that of the appendix; the main table has the opposite sign.
@@ -37,7 +37,7 @@ KINDS = [eh.DemographicParity, eh.EqualOpportunity, eh.PredictiveEquality, eh.Ac
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("measure", ["difference", "ratio"])
 @pytest.mark.parametrize("seed", range(5))
-def test_our_rows_are_the_papers(kind, measure, seed):
+def test_our_constraints_are_those_of_the_paper(kind, measure, seed):
     rng = np.random.default_rng(seed)
     pi = rng.dirichlet(np.ones(2 * M)).reshape(M, 2)
     rho = rng.random((M, 2))
@@ -48,16 +48,16 @@ def test_our_rows_are_the_papers(kind, measure, seed):
         [(factor * (a[:, None] * b * rho).sum(axis=0) - b[m] * rho[m] + c[m]).sum() for m in range(M)]
     )
 
-    rows = kind(**{measure: delta}).linear(pi, Groups.product({"S": range(M)}))
-    assert rows.values(rho) == pytest.approx(R, abs=1e-14)
+    linear = kind(**{measure: delta}).linear(pi, Groups.product({"S": range(M)}))
+    assert linear.values(rho) == pytest.approx(R, abs=1e-14)
 
 
 def test_the_main_tables_sign_for_accuracy_parity_under_mr_would_be_wrong():
     """A perfect classifier has equal (zero) error rates, so it must satisfy MR at every tolerance."""
     pi = np.random.default_rng(0).dirichlet(np.ones(2 * M)).reshape(M, 2)
     perfect = np.tile([0.0, 1.0], (M, 1))
-    rows = eh.AccuracyParity(ratio=0.9).linear(pi, Groups.product({"S": range(M)}))
-    assert rows.violation(perfect) == pytest.approx(0, abs=1e-15)
+    linear = eh.AccuracyParity(ratio=0.9).linear(pi, Groups.product({"S": range(M)}))
+    assert linear.violation(perfect) == pytest.approx(0, abs=1e-15)
     a, b, c = coefficients(eh.AccuracyParity, pi, 0.9, "ratio")
     with_slip = [
         (0.9 * (a[:, None] * b * perfect).sum(axis=0) - b[m] * perfect[m] - c[m]).sum() for m in range(M)

@@ -1,4 +1,4 @@
-"""The classifier against optima that are known."""
+"""The classifier against known optima."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ NOTIONS = [
 
 @pytest.mark.parametrize("constraint", NOTIONS, ids=str)
 def test_with_counted_posteriors_the_population_optimum_is_approached(constraint):
-    """A tree counts a finite problem exactly, so that only sampling stands between us and the optimum."""
+    """A tree estimates a finite problem exactly, so only sampling error separates us from the optimum."""
     problem = FiniteProblem.random(8, levels=(2, 2), concentration=1.0, seed=5)
     best = problem.optimum(constraint)
     losses = []
@@ -32,14 +32,14 @@ def test_with_counted_posteriors_the_population_optimum_is_approached(constraint
         fair.fit(drawn.X, drawn.y, sensitive_features=drawn.sensitive)
         selection = fair.predict_proba(np.arange(8.0)[:, None])[:, 1]
         rates = problem.rates(selection)
-        rows = constraint.linear(rates.masses, rates.groups)
-        losses.append(abs(rates.risk() - best.risk) + rows.violation(rates.rates))
+        linear = constraint.linear(rates.masses, rates.groups)
+        losses.append(abs(rates.risk() - best.risk) + linear.violation(rates.rates))
     assert losses[1] < 0.02
     assert losses[1] < losses[0] + 1e-3
 
 
-class Oracle(ClassifierMixin, BaseEstimator):
-    """Knows P(S, Y | x) of a Gaussian problem."""
+class TruePosteriors(ClassifierMixin, BaseEstimator):
+    """The true P(S, Y | x) of a Gaussian problem."""
 
     def __init__(self, problem):
         self.problem = problem
@@ -61,8 +61,8 @@ def test_with_true_posteriors_decisions_become_those_of_the_optimal_rule(constra
     shares = []
     for n in (500, 50_000):
         drawn = problem.sample(n, seed=2)
-        oracle = FrozenEstimator(Oracle(problem))
-        fair = eh.FairPostprocessor(oracle, constraint, posterior="joint", calibration=None)
+        model = FrozenEstimator(TruePosteriors(problem))
+        fair = eh.FairPostprocessor(model, constraint, posterior="joint", calibration=None)
         fair.fit(drawn.X, drawn.y, sensitive_features=drawn.sensitive)
         shares.append(np.mean(fair.predict(grid) != optimal))
     assert shares[1] < 0.02

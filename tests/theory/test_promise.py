@@ -1,4 +1,4 @@
-"""The promise against populations that are known: the full version is ``benchmarks/promise.py``."""
+"""The promise against known populations; ``benchmarks/promise.py`` is the full version."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def problem(n_groups):
 
 
 def broken(kind, setting, n, *, constraint, confidence, seed, **settings):
-    """Whether the tolerance is broken in the population although, if asked for, it was promised."""
+    """Whether the promise was made (or none asked for), and whether the tolerance is then broken."""
     data = setting.sample(n, seed=seed)
     fair = kind(LogisticRegression(), constraint, aware=True, confidence=confidence, **settings)
     fair.fit(data.X, data.y, sensitive_features=data.sensitive)
@@ -61,8 +61,8 @@ def test_promises_are_kept_and_plain_tolerances_are_not(kind, constraint, n_grou
     assert wrong.mean() <= outcomes[None][:, 1].mean()
 
 
-def test_a_test_sees_label_shares_only_if_they_had_no_part_in_the_division():
-    """Ten groups at the border, most rows kept back: stratified by cell, nearly all promises are wrong."""
+def test_a_split_stratified_by_label_would_break_promises():
+    """Ten groups at the tolerance, most rows reserved: stratified by cell, nearly all promises are wrong."""
     setting = Setting(10, 2000, PARITY, confidence=0.5, reserve=0.7, apart=0.05)
     wrong, given = {}, {}
     for way, divide in WAYS.items():

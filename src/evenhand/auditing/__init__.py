@@ -1,4 +1,4 @@
-"""What predictions do to groups, with uncertainty.
+"""Audits: rates and disparities of decisions by group, with uncertainty.
 
-The room is not called ``audit``, because it would then hide the function of that name.
+The package is not called ``audit`` because it would hide the function of that name.
 """

@@ -1,7 +1,7 @@
-"""What decisions do to groups, with uncertainty: all that is needed is the decisions.
+"""Audit of decisions by group, with uncertainty; only the decisions are needed, not the model.
 
 One pass counts rows by group and label. From these counts come the rates of each group with their intervals
-(`findings`), how far the groups are apart with a verdict (`comparison`), and what changed since earlier
+(`group_rates`), the disparities between groups with a verdict (`comparison`), and the changes since earlier
 decisions (`change`).
 """
 
@@ -23,7 +23,7 @@ from evenhand.auditing.tally import Tally, tally
 from evenhand.exceptions import InputError, VacuousConstraintWarning
 from evenhand.fairness.groups import GroupName, Mode
 from evenhand.fairness.notions import NOTIONS, Constraint, Notion
-from evenhand.fairness.rates import read_people
+from evenhand.fairness.rates import read_rows
 from evenhand.inputs.checks import check_fraction
 from evenhand.inputs.tables import Library, library_of
 
@@ -45,46 +45,47 @@ def audit(
     min_count: int = 0,
     threshold: float | None = None,
 ) -> Audit:
-    """Say what decisions do to groups, how sure that is, and whether a requirement holds.
+    """Audit decisions: rates of each group, disparities, their uncertainty, and whether a requirement holds.
 
     Parameters
     ----------
     y_true : array, sequence, series or None
-        Labels of any two values. None if they are not known: then only selection rates are compared.
+        Labels of any two values. None if they are not known; only selection rates are then compared.
     y_pred : array, sequence or series
-        Predicted labels, or numbers from 0 to 1: the probability of deciding for the positive one, of a
-        randomised decision. Scores, such as those of ``predict_proba``, need a `threshold` to be decisions;
-        the result says how they were read.
+        Predicted labels, or numbers from 0 to 1: the probability that a randomised decision is positive.
+        Scores, such as those of ``predict_proba``, need a `threshold` to become decisions; the result says
+        how predictions were read.
     sensitive_features : table, mapping, array or sequence
         One column per sensitive feature.
-    constraint : Constraint, optional
-        What is asked for, such as ``DemographicParity(difference=0.05)``; several are joined by ``&``. Each
-        gets a verdict. Without it every notion is shown by both measures, without a verdict.
-    before : array, sequence or series, optional
-        Earlier predictions of the same rows, to say who changed, which way.
-    sample_weight : array, optional
-        How much each row counts. Intervals then use an effective number of rows, by a linearised variance
-        that holds also where weights and decisions go together; see
+    constraint : Constraint, default=None
+        The requirement, such as ``DemographicParity(difference=0.05)``; several are joined by ``&``, and each
+        gets a verdict. None reports every notion by both measures, without a verdict.
+    before : array, sequence or series, default=None
+        Earlier predictions for the same rows, to report the changes.
+    sample_weight : array, default=None
+        Weight of each row. Intervals then use an effective number of rows, from a linearised variance that
+        is valid even if weights and decisions are correlated; see
         :func:`evenhand.auditing.tally.effective_size`.
-    confidence : float
-        Of the intervals, between 0 and 1.
-    pos_label : object, optional
-        The positive label; by default the one that sorts last.
-    missing : {"error", "own_group"}
-        What a missing sensitive value does.
-    min_size : int
+    confidence : float, default=0.95
+        Of the intervals; strictly between 0 and 1.
+    pos_label : object, default=None
+        The positive label; None stands for the one that sorts last.
+    missing : {"error", "own_group"}, default="error"
+        How missing sensitive values are treated.
+    min_size : int, default=0
         Combinations with fewer rows are pooled, and so are values of a single feature that have fewer; the
-        groups of single features hold all of their rows. What is pooled is listed in the result, and a
-        warning tells it. See :meth:`Groups.fit`.
-    min_count : int
-        For sharing: counts below this are left out, together with their rates and with whatever would give
-        them away by adding and subtracting. A group is shown in steps: its rows, if there are enough; its
-        selection rate, if enough are selected and enough are not; the rest, if there are enough of each
-        kind of right and wrong decision. How far the groups are apart is still said, but a group that is not
-        shown is not named, and figures that depend on it are rounded to two digits, limits outwards.
-    threshold : float, optional
-        Turns scores of any range into decisions: a row is selected where its score is at least this. The same
-        is done with `before`, unless that holds labels.
+        groups of single features keep all of their rows. Pooled groups are listed in the result and in a
+        warning. See :meth:`Groups.fit`.
+    min_count : int, default=0
+        For publication: smaller counts are left out, together with their rates and with everything that
+        would reveal them by addition and subtraction. What is shown of a group depends on its counts: the
+        rows, if there are enough; the selection rate, if enough are selected and enough are not; the rest,
+        if there are enough of each kind of right and wrong decision. Disparities are still reported, but a
+        group that is not shown is not named, and figures that depend on it are rounded to two digits, limits
+        outwards.
+    threshold : float, default=None
+        Turns scores of any range into decisions: rows with at least this score are selected. It is applied
+        to `before` too, unless that holds labels.
 
     Returns
     -------
@@ -92,11 +93,11 @@ def audit(
 
     Notes
     -----
-    Rates have Wilson intervals, changes of rates Newcombe's for paired data, each with the stated confidence
-    by itself. How far groups are apart has an interval that holds for the worst of all groups at once, each
-    notion by itself; see :mod:`evenhand.auditing.comparison`. A requirement
-    is satisfied, or violated, if its whole interval is on that side of the tolerance; otherwise the evidence
-    is insufficient. Probabilities are treated as if each decision had been drawn.
+    Rates have Wilson intervals and changes of rates Newcombe's for paired data, each with the stated
+    confidence on its own. A disparity has an interval that holds simultaneously for all groups of a notion;
+    see :mod:`evenhand.auditing.comparison`. A requirement is satisfied, or violated, if its whole interval is
+    on that side of the tolerance; otherwise the evidence is insufficient. Probabilities are treated as if
+    each decision had been drawn.
 
     Examples
     --------
@@ -122,10 +123,10 @@ def audit(
     sex=F     1.000 [0.981, 1.000]  0.000 [0.000, 0.037]
     sex=M     0.500 [0.431, 0.569]  0.000 [0.000, 0.037]
     <BLANKLINE>
-    groups against everyone
+    groups compared with everyone
     demographic parity, difference  0.167 [0.124, 0.207]  sex=M  violated (tolerance 0.05)
     <BLANKLINE>
-    four-fifths rule: lowest over highest selection rate
+    four-fifths rule: lowest selection rate divided by the highest
     sex  0.500 [0.414, 0.599]  sex=M  violated (tolerance 0.8)
     """
     check_fraction("confidence", confidence)
@@ -133,7 +134,7 @@ def audit(
     _check_count("min_count", min_count)
     _check_constraint(constraint)
     _check_threshold(threshold)
-    decisions = read_people(
+    decisions = read_rows(
         y_true,
         y_pred,
         sensitive_features,
@@ -163,7 +164,7 @@ def audit_of(
     threshold: float | None = None,
     library: Library | None = None,
 ) -> Audit:
-    """Audit decisions that are counted already; see :func:`audit`."""
+    """Audit of decisions that are already counted; see :func:`audit`."""
     comparisons = _compare(counted, constraint, confidence)
     findings = find(counted, confidence)
     absent, left_out = absent_groups(counted, findings)
@@ -179,7 +180,7 @@ def audit_of(
         confidence=confidence,
         labelled=counted.rates.labelled,
         weighted=counted.weighted,
-        compared=counted.turned is not None,
+        compared=counted.changes is not None,
         min_count=min_count,
         absent_not_listed=left_out,
         pooled=pooled_groups(counted, counts=not min_count),
@@ -225,7 +226,7 @@ def _compare(counted: Tally, constraint: Constraint | None, confidence: float) -
     notions = tuple(_all_notions(counted)) if constraint is None else constraint.notions
     judge = constraint is not None
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", VacuousConstraintWarning)  # it is given above, once
+        warnings.simplefilter("ignore", VacuousConstraintWarning)  # already issued above, once
         found = [compare(notion, counted, confidence, judge=judge) for notion in notions]
     return (*found, *four_fifths(counted, confidence))
 
@@ -241,7 +242,7 @@ def _all_notions(counted: Tally) -> Iterator[Notion]:
 
 
 def _unnamed(found: Comparison, selection: set[GroupName], labels: set[GroupName]) -> Comparison:
-    """Leave out the groups that are not shown, and blur what they set."""
+    """A comparison without the groups that are not shown; figures that depend on them are rounded."""
 
     def is_shown(group: GroupName | None, statistic: str | None) -> bool:
         return group is None or group in (selection if statistic == "selection rate" else labels)
@@ -254,7 +255,7 @@ def _unnamed(found: Comparison, selection: set[GroupName], labels: set[GroupName
         value = round(value, 2)
     if len(distances) < len(found.distances):
         low, high = math.floor(100 * low) / 100, math.ceil(100 * high) / 100
-        if found.notion == FOUR_FIFTHS:  # each quotient is with the highest rate, whosever it is
+        if found.notion == FOUR_FIFTHS:  # each quotient involves the highest rate, which may be hidden
             distances = ()
     return replace(
         found,

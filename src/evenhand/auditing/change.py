@@ -1,4 +1,4 @@
-"""What changed between two sets of decisions about the same rows."""
+"""Changes between two sets of decisions about the same rows."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.auditing.tally import Tally, Turned, effective_size
+from evenhand.auditing.tally import DecisionChanges, Tally, effective_size
 from evenhand.inference.intervals import Estimate, paired_difference
 
-__all__ = ["crossed", "rate_changes"]
+__all__ = ["cross_tabulate", "rate_changes"]
 
 
-def crossed(turned: Turned, mass: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Cross-tabulate two sets of decisions: selected by both, before only, after only, neither.
+def cross_tabulate(changes: DecisionChanges, mass: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Cross-table of two sets of decisions: selected by both, before only, after only, neither.
 
     Parameters
     ----------
-    turned : Turned
+    changes : DecisionChanges
     mass : array, shape (M, 2)
         Of each cell.
 
@@ -26,21 +26,23 @@ def crossed(turned: Turned, mass: NDArray[np.float64]) -> NDArray[np.float64]:
     -------
     array, shape (4, M, 2)
     """
-    both = np.maximum(turned.before - turned.down, 0.0)
-    neither = np.maximum(mass - both - turned.up - turned.down, 0.0)
-    return np.stack([both, turned.down, turned.up, neither])
+    both = np.maximum(changes.before - changes.down, 0.0)
+    neither = np.maximum(mass - both - changes.up - changes.down, 0.0)
+    return np.stack([both, changes.down, changes.up, neither])
 
 
-def rate_changes(turned: Turned, counted: Tally, members: NDArray[Any], z: float) -> dict[str, Estimate]:
-    """Give the change of each rate in each group: the later one minus the earlier one.
+def rate_changes(
+    changes: DecisionChanges, counted: Tally, members: NDArray[Any], z: float
+) -> dict[str, Estimate]:
+    """Change of each rate in each group: the later one minus the earlier one.
 
     The intervals are Newcombe's for paired data; see :func:`evenhand.inference.intervals.paired_difference`.
-    Probabilities are chances in one lot per row, the same lot both times.
+    Both randomised decisions about a row are assumed to use the same random number.
 
     Parameters
     ----------
-    turned : Turned
-        What changed, with the weights of `counted`.
+    changes : DecisionChanges
+        With the weights of `counted`.
     counted : Tally
     members : array, shape (G, M)
     z : float
@@ -51,9 +53,11 @@ def rate_changes(turned: Turned, counted: Tally, members: NDArray[Any], z: float
     dict
         Estimates of shape (G,) by the name of the rate.
     """
-    labelled, squared = counted.rates.labelled, counted.turned_squares
-    table = _by_rate(crossed(turned, counted.rates.mass), labelled=labelled)
-    squares = None if squared is None else _by_rate(crossed(squared, counted.squares), labelled=labelled)
+    labelled, squared = counted.rates.labelled, counted.change_squares
+    table = _by_rate(cross_tabulate(changes, counted.rates.mass), labelled=labelled)
+    squares = None
+    if squared is not None:
+        squares = _by_rate(cross_tabulate(squared, counted.squares), labelled=labelled)
     found = {}
     for name, (cells, labels) in table.items():
         mass = members @ counted.rates.mass[:, labels].sum(axis=1)
@@ -63,7 +67,7 @@ def rate_changes(turned: Turned, counted: Tally, members: NDArray[Any], z: float
         change = (up - down) / known
         spread = None
         if squares is not None:
-            # A row adds -1, 0 or 1 to the change.
+            # A row contributes -1, 0 or 1 to the change.
             stayed, lost, won, out = (members @ part for part in squares[name][0])
             spread = won * (1 - change) ** 2 + lost * (1 + change) ** 2 + (stayed + out) * change**2
         size = effective_size(mass, total, (up + down) / known - change**2, spread)
@@ -74,11 +78,11 @@ def rate_changes(turned: Turned, counted: Tally, members: NDArray[Any], z: float
 def _by_rate(
     table: NDArray[np.float64], *, labelled: bool
 ) -> dict[str, tuple[NDArray[np.float64], tuple[int, ...]]]:
-    """Cross-tabulate the rows that each rate looks at, shape (4, M), and say which labels these have."""
+    """Cross-table of the rows that each rate looks at, shape (4, M), with the labels of these rows."""
     negatives, positives = table[..., 0], table[..., 1]
     if not labelled:
         return {"selection rate": (negatives, (0,))}
-    # An error is a selected negative or a positive who is not: the table of positives, turned around.
+    # An error is a selected negative or an unselected positive, so the table of positives is reversed.
     return {
         "selection rate": (negatives + positives, (0, 1)),
         "true-positive rate": (positives, (1,)),

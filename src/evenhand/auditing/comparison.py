@@ -1,9 +1,9 @@
-"""How far groups are apart, with an interval that holds for the worst of them, and a verdict.
+"""Disparities between groups, with an interval that holds for the worst group, and a verdict.
 
-The largest of several estimated gaps is biased upwards: among equal groups some group always seems to be
-far off. So each group gets an interval that holds for all groups at once (Bonferroni, on exact limits of the
-shares), and the interval of the maximum is made from theirs: its lower limit is the largest gap that is
-certain, its upper limit the largest that is possible.
+The largest of several estimated gaps is biased upwards: even among equal groups, some group seems to be far
+off. So the intervals of the groups hold simultaneously (Bonferroni, on exact limits of the shares), and the
+interval of the maximum is made from them: its lower limit is the largest lower limit of a gap, its upper
+limit the largest upper limit.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ FOUR_FIFTHS = "four-fifths rule"
 
 @dataclass(frozen=True)
 class Distance:
-    """How far one group is from what it is compared with; the limits hold for all groups at once.
+    """Distance of one group from its reference; the limits hold simultaneously for all groups.
 
     Attributes
     ----------
     statistic : str
     group : GroupName
     value, low, high : float
-        By difference: the group's statistic minus everybody's. By ratio: the smaller of q_g / q and
-        (1 - q_g) / (1 - q); under the four-fifths rule the quotient with the highest rate. NaN where it is
+        By difference: the group's statistic minus that of all rows. By ratio: the smaller of q_g / q and
+        (1 - q_g) / (1 - q); for the four-fifths rule, the group's rate divided by the highest. NaN if it is
         undefined.
     """
 
@@ -52,29 +52,30 @@ class Distance:
 
 @dataclass(frozen=True)
 class Comparison:
-    """How far the groups are apart by one notion and measure.
+    """Disparity between the groups by one notion and measure.
 
     Attributes
     ----------
     notion : str
     measure : {"difference", "ratio"}
     groups : str
-        What is compared: "intersectional" or "independent", or one feature under the four-fifths rule.
+        What is compared: "intersectional" or "independent"; for the four-fifths rule, "intersectional" or the
+        name of a feature.
     value, low, high : float
-        The largest difference (MD) or the smallest ratio (MR), and its interval. NaN where it is undefined.
+        The largest difference (MD) or the smallest ratio (MR), and its interval. NaN if it is undefined.
     statistic : str or None
-        The statistic that sets it.
+        The statistic in which it is attained.
     group : GroupName or None
-        The group that sets it.
+        The group in which it is attained.
     reference : GroupName or None
-        What that group is compared with; None stands for everybody.
+        The group that it is compared with; None stands for all rows.
     tolerance : float or None
-        What is asked for, if anything.
+        The required bound; None if nothing is required.
     undefined : tuple of GroupName
-        Groups without any row that the notion looks at: nothing is known about them, so they leave
-        the interval open on the side of the violation.
+        Groups without any row that the notion looks at. Nothing is known about them, so the interval is open
+        on the side of a violation.
     distances : tuple of Distance
-        Each group by itself.
+        One for each group and statistic.
     """
 
     notion: str
@@ -92,7 +93,7 @@ class Comparison:
 
     @property
     def verdict(self) -> Verdict | None:
-        """Whether the tolerance holds, beyond what chance explains; None if nothing is asked for."""
+        """Whether the tolerance holds, as far as the interval tells; None if there is no tolerance."""
         if self.tolerance is None:
             return None
         if self.measure == "difference":
@@ -103,11 +104,10 @@ class Comparison:
 
 
 def compare(notion: Notion, counted: Tally, confidence: float, *, judge: bool = True) -> Comparison:
-    """Compare each group with everybody.
+    """Compare each group with all rows.
 
-    Everybody contains the group. The gap is therefore written with the rest, q - q_g = (1 - pi)(q_r - q_g),
-    so that it is made from three independent shares: the group's, the rest's, and the group's share pi of
-    all rows.
+    These contain the group, so the gap is written as q - q_g = (1 - pi)(q_r - q_g), a function of three
+    independent shares: the group's, the rest's, and the group's share pi of all rows.
 
     Parameters
     ----------
@@ -115,8 +115,8 @@ def compare(notion: Notion, counted: Tally, confidence: float, *, judge: bool = 
     counted : Tally
     confidence : float
         Of the interval as a whole.
-    judge : bool
-        Whether the notion's tolerance is meant; otherwise there is no verdict.
+    judge : bool, default=True
+        Whether to compare with the notion's tolerance; otherwise there is no verdict.
 
     Returns
     -------
@@ -158,16 +158,16 @@ def compare(notion: Notion, counted: Tally, confidence: float, *, judge: bool = 
 
 
 def _splits(statistic: Statistic, counted: Tally, family: Members) -> int:
-    """In how many ways the rows are split into a group and the rest; women and men are one split."""
+    """Number of distinct splits of the rows into a group and the rest; women and men are one split."""
     known = (np.array(statistic.mask) * counted.rates.mass).sum(axis=1) > 0
     groups = family.matrix[:, known]
     groups = groups[groups.any(axis=1)]
-    turned = np.where(groups[:, :1], groups, ~groups)
-    return len({row.tobytes() for row in np.packbits(turned, axis=1)})
+    with_first = np.where(groups[:, :1], groups, ~groups)  # a group and its complement are one split
+    return len({row.tobytes() for row in np.packbits(with_first, axis=1)})
 
 
 def _worst(measured: Sequence[Measurement]) -> Measurement | None:
-    """The statistic whose groups are furthest apart."""
+    """The statistic with the largest disparity."""
     known = [found for found in measured if not math.isnan(found.value)]
     if not known:
         return None
@@ -179,19 +179,19 @@ def _worst(measured: Sequence[Measurement]) -> Measurement | None:
 def _shares(
     statistic: Statistic, counted: Tally, family: Members, z: float
 ) -> tuple[Estimate, Estimate, Estimate, NDArray[np.bool_]]:
-    """The statistic in each group and in its rest, the group's part of all, and where there is no rest."""
+    """The statistic in each group and in the rest, the group's part of all, and whether there is no rest."""
     own, rest = counted.share(statistic, family.matrix), counted.share(statistic, ~family.matrix)
-    everybody = counted.share(statistic, np.ones((1, family.matrix.shape[1])))
-    part = _part(own, rest, everybody, weighted=counted.weighted).estimate(z, clopper_pearson)
+    everyone = counted.share(statistic, np.ones((1, family.matrix.shape[1])))
+    part = _part(own, rest, everyone, weighted=counted.weighted).estimate(z, clopper_pearson)
     shares = own.estimate(z, clopper_pearson), rest.estimate(z, clopper_pearson)
     return *shares, part, (own.mass > 0) & (rest.mass == 0)
 
 
-def _part(own: Share, rest: Share, everybody: Share, *, weighted: bool) -> Share:
-    """Each group's share of everybody, as a statistic that is 1 in the group and 0 in the rest."""
-    value = own.mass / np.where(everybody.mass > 0, everybody.mass, 1.0)
+def _part(own: Share, rest: Share, everyone: Share, *, weighted: bool) -> Share:
+    """Each group's share of all rows, as a statistic that is 1 in the group and 0 in the rest."""
+    value = own.mass / np.where(everyone.mass > 0, everyone.mass, 1.0)
     spread = own.squares * (1 - value) ** 2 + rest.squares * value**2 if weighted else None
-    return Share(everybody.mass, everybody.squares, value, spread=spread)
+    return Share(everyone.mass, everyone.squares, value, spread=spread)
 
 
 def _differences(statistic: Statistic, counted: Tally, family: Members, z: float) -> Estimate:
@@ -225,14 +225,14 @@ def _listed(statistic: str, names: Sequence[GroupName], found: Estimate) -> Iter
 
 
 def four_fifths(counted: Tally, confidence: float) -> tuple[Comparison, ...]:
-    """Compare each group's selection rate with that of the group that is selected most often.
+    """Compare each group's selection rate with the highest.
 
     This is the rule of the US Uniform Guidelines on Employee Selection Procedures (29 CFR 1607.4 D): a rate
-    below four fifths of the highest is evidence of adverse impact. It differs from demographic parity by
-    ratio, which compares with everybody. The values of each feature are compared, and all combinations.
+    below four fifths of the highest is evidence of adverse impact. Demographic parity by ratio differs: it
+    compares with all rows. The values of each feature are compared, and all combinations.
 
-    Which group is the highest is itself uncertain, so the limits come from the quotients of all pairs of
-    groups at once.
+    Which group has the highest rate is itself uncertain, so the limits come from simultaneous intervals for
+    the quotients of all pairs of groups.
 
     Parameters
     ----------
@@ -243,7 +243,7 @@ def four_fifths(counted: Tally, confidence: float) -> tuple[Comparison, ...]:
     Returns
     -------
     tuple of Comparison
-        All combinations, then each feature; for a single feature only that.
+        All combinations, then each feature; with a single feature, only that.
     """
     groups = counted.rates.groups
     return tuple(_four_fifths(what, family, counted, confidence) for what, family in _families(groups))
@@ -252,7 +252,7 @@ def four_fifths(counted: Tally, confidence: float) -> tuple[Comparison, ...]:
 def _families(groups: Groups) -> Iterator[tuple[str, Members]]:
     if len(groups.features) > 1:
         yield "intersectional", groups.members("intersectional")
-    if groups.merged:  # the groups of single features cannot be had from these
+    if groups.merged:  # the groups of single features cannot be recovered from these
         return
     single = groups.members("independent")
     for feature in groups.features:

@@ -1,4 +1,4 @@
-"""What decisions do to each group: counts, rates with intervals, and changes since an earlier rule."""
+"""Results for each group: counts, rates with intervals, and changes since earlier decisions."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.auditing.change import crossed, rate_changes
+from evenhand.auditing.change import cross_tabulate, rate_changes
 from evenhand.auditing.suppression import shareable
 from evenhand.auditing.tally import Tally
 from evenhand.fairness.groups import POOLED, GroupName, Groups
 from evenhand.fairness.notions import AccuracyParity, DemographicParity, EqualOpportunity, PredictiveEquality
-from evenhand.fairness.pooling import pooling_told
+from evenhand.fairness.pooling import pooling_text
 from evenhand.inference.intervals import Estimate, critical_value
 
 __all__ = [
@@ -46,7 +46,7 @@ _MOST_ABSENT = 1000
 
 @dataclass(frozen=True)
 class Rate:
-    """A rate and its interval; NaN where it is undefined."""
+    """A rate and its interval; NaN if it is undefined."""
 
     value: float
     low: float
@@ -60,9 +60,9 @@ class Change:
     Attributes
     ----------
     up, down, unchanged : float
-        Rows that are selected now and were not, the reverse, and the others.
+        Rows that are newly selected, no longer selected, and unchanged.
     rates : dict
-        Each rate now minus what it was.
+        Each rate minus the earlier one.
     """
 
     up: float
@@ -73,21 +73,21 @@ class Change:
 
 @dataclass(frozen=True)
 class Finding:
-    """What is known about a group. Counts are of rows, whatever these weigh.
+    """Results for one group. Counts are unweighted.
 
     Attributes
     ----------
     kind : {"everyone", "independent", "intersectional"}
-        Everybody, one value of one feature, or one combination of values.
+        All rows, one value of one feature, or one combination of values.
     group : GroupName
-        Empty for everybody.
+        Empty for all rows.
     rows, positives, selected : float or None
         Numbers of rows; None if labels are not known or the number is suppressed.
     rates : dict
         By name; suppressed ones are left out.
     change : Change or None
     suppressed : bool
-        Whether something is left out because it is small, or because it would give away what is small.
+        Whether something is left out because it is small or would reveal a small count.
     """
 
     kind: Kind
@@ -107,11 +107,11 @@ class Pooled:
     Attributes
     ----------
     group : GroupName
-        All of them together.
+        The pooled group.
     members : tuple of GroupName
-        Those that were put together.
+        The groups in it.
     rows : tuple of int, or None
-        Numbers of rows of each; None where small counts are left out.
+        Number of rows of each member; None if small counts are left out.
     """
 
     group: GroupName
@@ -120,12 +120,12 @@ class Pooled:
 
     def __str__(self) -> str:
         rows = self.rows or (None,) * len(self.members)
-        return pooling_told(self.group, list(zip(self.members, rows, strict=True)))
+        return pooling_text(self.group, list(zip(self.members, rows, strict=True)))
 
 
 @dataclass(frozen=True)
 class Terms:
-    """How an audit was made.
+    """The settings of an audit.
 
     Attributes
     ----------
@@ -138,15 +138,15 @@ class Terms:
     min_count : int
         Smaller counts are left out; 0 leaves out nothing.
     absent_not_listed : int
-        Combinations that never occur, beyond the thousand that are listed.
+        Number of combinations that never occur, beyond the thousand that are listed.
     pooled : tuple of Pooled
-        Pooled groups, and what was put into them.
+        Pooled groups and their members.
     merged : bool
-        Whether pooled combinations were merged, so that nothing is known of single features.
+        Whether pooled combinations were merged, so that nothing is known about single features.
     randomised : bool
-        Whether predictions between 0 and 1 were read as the probabilities of a randomised decision.
+        Whether predictions between 0 and 1 were read as probabilities of a randomised decision.
     threshold : float or None
-        From which score on a row is selected, where predictions are scores.
+        Smallest score that is selected, if predictions are scores.
     """
 
     features: tuple[str, ...]
@@ -168,9 +168,9 @@ class Terms:
 
     @property
     def reading(self) -> str | None:
-        """How predictions that are no decisions were read."""
+        """How predictions were read if they are not decisions."""
         if self.threshold is not None:
-            return f"Scores are decisions by a threshold: selected from {self.threshold:g} on."
+            return f"Predictions are scores: a row is selected if its score is at least {self.threshold:g}."
         if self.randomised:
             return (
                 "Predictions between 0 and 1 are read as probabilities of a randomised decision. "
@@ -181,7 +181,7 @@ class Terms:
 
 @dataclass(frozen=True, eq=False)
 class _Family:
-    """All groups that are reported, everybody first."""
+    """All groups that are reported, all rows first."""
 
     kinds: list[Kind]
     names: list[GroupName]
@@ -203,18 +203,18 @@ def _family(groups: Groups) -> _Family:
 
 
 def find(counted: Tally, confidence: float) -> tuple[Finding, ...]:
-    """Report on everybody, on each value of each feature, and on each combination.
+    """Results for all rows, each value of each feature, and each combination.
 
     Parameters
     ----------
     counted : Tally
     confidence : float
-        Of each interval by itself.
+        Of each interval on its own.
 
     Returns
     -------
     tuple of Finding
-        With one feature there are no combinations beside its values.
+        With a single feature, its values are the combinations and are listed once.
     """
     z = critical_value(confidence)
     family = _family(counted.rates.groups)
@@ -242,12 +242,13 @@ def find(counted: Tally, confidence: float) -> tuple[Finding, ...]:
 
 
 def _changes(counted: Tally, members: NDArray[np.bool_], z: float) -> list[Change]:
-    if counted.turned is None or counted.turned_rows is None:
+    if counted.changes is None or counted.change_counts is None:
         return []
     rows = (members @ counted.rows).sum(axis=1)
-    up, down = ((members @ part).sum(axis=1) for part in (counted.turned_rows.up, counted.turned_rows.down))
+    counts = counted.change_counts
+    up, down = ((members @ part).sum(axis=1) for part in (counts.up, counts.down))
     rates = {
-        name: _listed(found) for name, found in rate_changes(counted.turned, counted, members, z).items()
+        name: _listed(found) for name, found in rate_changes(counted.changes, counted, members, z).items()
     }
     return [
         Change(
@@ -266,7 +267,7 @@ def _listed(found: Estimate) -> list[Rate]:
 
 
 def absent_groups(counted: Tally, findings: tuple[Finding, ...]) -> tuple[tuple[Finding, ...], int]:
-    """List combinations of occurring values that no row has, and say how many more there are.
+    """Combinations of occurring values that no row has, and the number of those not listed.
 
     Returns
     -------
@@ -301,7 +302,7 @@ def absent_groups(counted: Tally, findings: tuple[Finding, ...]) -> tuple[tuple[
 
 
 def pooled_groups(counted: Tally, *, counts: bool) -> tuple[Pooled, ...]:
-    """List what was pooled, with or without the numbers of rows."""
+    """The pooled groups, with or without numbers of rows."""
     return tuple(
         Pooled(group, tuple(name for name, _ in parts), tuple(rows for _, rows in parts) if counts else None)
         for group, parts in counted.rates.groups.pooled_groups
@@ -311,24 +312,24 @@ def pooled_groups(counted: Tally, *, counts: bool) -> tuple[Pooled, ...]:
 def hide_small(
     counted: Tally, findings: tuple[Finding, ...], min_count: float
 ) -> tuple[tuple[Finding, ...], set[GroupName], set[GroupName]]:
-    """Leave out what is small and what would give it away.
+    """Leave out small counts and everything that would reveal them.
 
-    A group is shown in steps, each of which asks for more: its rows, if there are enough of them; its
-    selection rate, if there are enough selected and enough others; everything that looks at the label, if
-    there are enough of all four kinds (true and false, positives and negatives); and changes, if there are
-    enough of every kind who changed and who did not. At each step further groups are held back until nothing
-    small can be had by adding and subtracting what is shown.
+    What is shown of a group depends on its counts, in steps: the rows, if there are enough; the selection
+    rate, if enough are selected and enough are not; everything that depends on the label, if there are enough
+    true and false positives and negatives; and changes, if enough of each kind changed and enough did not. At
+    each step further groups are hidden until no small count can be computed by adding and subtracting what
+    is shown.
 
     Returns
     -------
     findings : tuple of Finding
     selection, labels : sets of GroupName
-        Groups of which the selection rate is shown, and of which everything that looks at the label is.
+        Groups whose selection rate is shown, and groups for which everything that depends on the label is.
     """
     family = _family(counted.rates.groups)
     features = dict.fromkeys(name.features for name in family.names[1:])
     families = [np.flatnonzero([name.features == part for name in family.names]) for part in features]
-    # Combinations that were pooled are not shown, and must not be had by subtraction either.
+    # Combinations that were pooled are not shown, and must not be revealed by subtraction either.
     single = family.members[family.members.sum(axis=1) == 1].any(axis=0)
     every = np.concatenate([family.members, np.eye(len(single), dtype=np.bool_)[~single]])
     shown = np.arange(len(every)) < len(family.names)
@@ -339,7 +340,7 @@ def hide_small(
     rows, selection, labels = steps[:3]
     changes = steps[-1]
     found = tuple(
-        _cut(finding, rows=rows[k], selection=selection[k], labels=labels[k], changes=changes[k])
+        _suppress(finding, rows=rows[k], selection=selection[k], labels=labels[k], changes=changes[k])
         for k, finding in enumerate(findings)
     )
     names = [{name for name, kept in zip(family.names, step, strict=True) if kept} for step in steps]
@@ -347,20 +348,20 @@ def hide_small(
 
 
 def _cells(counted: Tally) -> Iterator[NDArray[np.float64]]:
-    """Give the counts that each step of `hide_small` shows, shape (M, kinds)."""
+    """The counts that each step of `hide_small` would show, shape (M, kinds)."""
     rows, selected = counted.rows.sum(axis=1), counted.selected.sum(axis=1)
     yield rows[:, None]
     yield np.stack([selected, rows - selected], axis=1)
     four = np.concatenate([counted.selected, counted.rows - counted.selected], axis=1)
     yield four if counted.rates.labelled else np.stack([selected, rows - selected], axis=1)
-    if counted.turned_rows is not None:
-        table = crossed(counted.turned_rows, counted.rows)
+    if counted.change_counts is not None:
+        table = cross_tabulate(counted.change_counts, counted.rows)
         if not counted.rates.labelled:
             table = table[..., :1]
         yield table.transpose(1, 0, 2).reshape(len(rows), -1)
 
 
-def _cut(finding: Finding, *, rows: bool, selection: bool, labels: bool, changes: bool) -> Finding:
+def _suppress(finding: Finding, *, rows: bool, selection: bool, labels: bool, changes: bool) -> Finding:
     kept = {
         name: rate for name, rate in finding.rates.items() if (selection if name == RATES[0].name else labels)
     }

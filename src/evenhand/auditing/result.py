@@ -1,4 +1,4 @@
-"""What an audit found, as an object to print, to put into a table or to save as JSON."""
+"""The result of an audit, to print, turn into a table or save as JSON."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ _TAKEN = ("groups", "group", "quantity", "value", "low", "high", "note")
 
 @dataclass(frozen=True, eq=False)
 class Audit:
-    """What decisions do to groups; made by :func:`evenhand.audit`. ``print`` shows it.
+    """Result of :func:`evenhand.audit`: rates and disparities of the groups. ``print`` shows it.
 
     Attributes
     ----------
     terms : Terms
-        How it was made: features, confidence, what was given, what is left out.
+        The settings: features, confidence, which inputs were passed, what is left out.
     groups : tuple of Finding
-        Everybody, each value of each feature, each combination of values. Combinations that never occur are
-        listed last, with no rows.
+        All rows, each value of each feature, each combination of values. Combinations that never occur come
+        last, with no rows.
     comparisons : tuple of Comparison
-        How far the groups are apart by each notion, and by the four-fifths rule.
-    library : {"pandas", "polars", "pyarrow"} or None
+        The disparity between groups by each notion, and by the four-fifths rule.
+    library : {"pandas", "polars", "pyarrow"}, default=None
         The library of the tables that were audited.
     """
 
@@ -49,12 +49,12 @@ class Audit:
     library: Library | None = None
 
     def __getitem__(self, notion: str) -> Comparison:
-        """Give the first comparison by a notion, by its name."""
+        """The first comparison by the notion of this name."""
         for found in self.comparisons:
             if found.notion == notion:
                 return found
         known = ", ".join(repr(name) for name in dict.fromkeys(part.notion for part in self.comparisons))
-        raise KeyError(f"no notion {notion!r} here; there are {known}")
+        raise KeyError(f"no comparison by {notion!r} in this audit; there are {known}")
 
     def __repr__(self) -> str:
         everyone, first = self.groups[0], self.comparisons[0]
@@ -64,7 +64,7 @@ class Audit:
         return f"<Audit of {rows} by {', '.join(map(show, self.terms.features))}: {found}{verdict}>"
 
     def _repr_html_(self) -> str:
-        """Comparisons, rates of each group, and a picture of these."""
+        """Comparisons, rates of each group, and a chart of the rates."""
         compared = [
             (
                 f"{found.notion}, {found.measure}",
@@ -89,7 +89,7 @@ class Audit:
             for group in self.groups
         ]
         return (
-            html_table(["how far groups are apart", "value", "set by", "verdict"], compared)
+            html_table(["disparity", "value", "worst group", "verdict"], compared)
             + html_table(["group", "rows", *names], rates)
             + inline_svg(self._chart)
         )
@@ -108,7 +108,7 @@ class Audit:
         return page(self.terms, self.groups, self.comparisons)
 
     def to_dict(self) -> dict[str, Any]:
-        """Give everything as plain Python, ready for JSON. What is undefined or left out is None.
+        """Everything as plain Python objects, ready for JSON. Undefined or suppressed values are None.
 
         Returns
         -------
@@ -126,12 +126,12 @@ class Audit:
         }
 
     def to_html(self, path: str | os.PathLike[str], *, title: str = "Audit") -> Path:
-        """Write a page that opens from disk; see :func:`evenhand.write_report`.
+        """Write an HTML page that needs no network; see :func:`evenhand.write_report`.
 
         Parameters
         ----------
         path : path
-        title : str
+        title : str, default="Audit"
 
         Returns
         -------
@@ -147,15 +147,15 @@ class Audit:
         *,
         backend: Library | None = None,
     ) -> Any:
-        """Give a tidy table.
+        """Results as a tidy table.
 
         Parameters
         ----------
-        what : {"groups", "comparisons", "distances"}
+        what : {"groups", "comparisons", "distances"}, default="groups"
             One row per group and quantity, per comparison, or per comparison and group.
-        backend : {"pandas", "polars", "pyarrow"}, optional
-            The library of the table. By default that of the tables that were audited, otherwise pandas or
-            polars, whichever is there.
+        backend : {"pandas", "polars", "pyarrow"}, default=None
+            The library of the table. None stands for that of the tables that were audited, or else pandas
+            or polars, whichever is installed.
 
         Returns
         -------
@@ -184,7 +184,7 @@ class Audit:
 
 
 def _quantities(group: Finding, terms: Terms) -> Iterator[tuple[str, Rate | None]]:
-    """Everything that is reported of a group, by name; None is left out."""
+    """Everything that is reported about a group, by name; None if it is suppressed."""
 
     def exactly(number: float | None) -> Rate | None:
         return None if number is None else Rate(number, math.nan, math.nan)
@@ -314,7 +314,7 @@ def _rate_dict(rate: Rate | None) -> dict[str, float | None] | None:
 
 
 def _number(value: float | None) -> float | None:
-    """None where it is undefined; infinite limits do not occur in JSON either."""
+    """A finite number, else None, because JSON has neither NaN nor infinity."""
     return None if value is None or not math.isfinite(value) else value
 
 
@@ -326,7 +326,7 @@ def _group_dict(group: GroupName | None) -> dict[str, Any] | None:
 
 
 def _plain(value: Any) -> Any:
-    """A value that JSON has, or how it is written."""
+    """A value that JSON can hold, or its text."""
     if isinstance(value, float) and not math.isfinite(value):
         return show(value)
     return value if value is None or isinstance(value, str | int | float) else show(value)

@@ -1,8 +1,8 @@
-"""Which counts of a table can be shared when small ones must not be known.
+"""Which counts of a table can be published without revealing small ones.
 
-A count is hidden if it is small. That is not enough, because it can be had back from totals: everybody minus
-the others. So further counts are hidden until no small count, and no small remainder, is a sum or difference
-of what is shown.
+Small counts are hidden. That is not enough, because they can be recovered from totals by subtraction. So
+further counts are hidden until no small count, and no small remainder, is a sum or difference of what is
+shown.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ def shareable(
     *,
     allowed: NDArray[np.bool_],
 ) -> NDArray[np.bool_]:
-    """Choose the groups whose counts can be shown.
+    """Groups whose counts can be shown.
 
     Parameters
     ----------
     members : array, shape (groups, cells)
-        The cells of each group. The first group is everybody.
+        The cells of each group. The first group is all rows.
     families : sequence of arrays
-        Groups that together are everybody, such as the values of one feature.
+        Sets of groups that partition all rows, such as the values of one feature.
     counts : array, shape (cells, kinds)
-        Counts of each cell, all of which are shown for a group or none.
+        Counts of each cell. For a group either all kinds are shown or none.
     min_count : float
         Counts below this are small.
     allowed : array of bool
@@ -43,12 +43,12 @@ def shareable(
     Returns
     -------
     array of bool
-        Everybody is hidden only if it is small itself or not allowed. Otherwise the smallest group is hidden
-        that helps.
+        The group of all rows is hidden only if it is small itself or not allowed. Among the other groups,
+        the smallest that prevents a disclosure is hidden first.
 
     Examples
     --------
-    Of three groups with 3, 20 and 50 rows the second is hidden with the first, because of the total.
+    Of three groups with 3, 20 and 50 rows the second is hidden too, because the total is shown.
 
     >>> members = np.array([[1, 1, 1], [1, 0, 0], [0, 1, 0], [0, 0, 1]], bool)
     >>> shareable(members, [np.arange(1, 4)], np.array([[3.0], [20], [50]]), 10, allowed=np.ones(4, bool))
@@ -61,7 +61,7 @@ def shareable(
         others = helping[helping != 0]
         candidates = others if others.size else helping
         shown[candidates[np.argmin(totals[candidates].sum(axis=1))]] = False
-    # What turns out to be harmless after all comes back, the largest first.
+    # Groups that turn out to be harmless are shown after all, the largest first.
     back = np.flatnonzero(allowed & ~small & ~shown)
     for k in back[np.argsort(-totals[back].sum(axis=1), kind="stable")]:
         shown[k] = True
@@ -78,7 +78,7 @@ def _exposing(
     small: NDArray[np.bool_],
     shown: NDArray[np.bool_],
 ) -> NDArray[np.intp]:
-    """Find the shown groups from which something small can be had; none if nothing can."""
+    """The shown groups that together reveal something small; empty if nothing is revealed."""
     single = members.sum(axis=1) == 1
     open_cells = members[shown & single].any(axis=0)
     hidden = ~open_cells
@@ -89,7 +89,7 @@ def _exposing(
     remainders = np.array([*members, *unions]) & hidden
     secret = remainders[((remainders @ counts) < min_count).any(axis=1) & remainders.any(axis=1)]
     secret = np.unique(np.concatenate([secret, members[small]]), axis=0)
-    # A secret is a combination of shown sums, once the cells that are shown are taken away from them.
+    # A secret is revealed if it is a linear combination of shown sums, minus the cells that are shown.
     system = members[sums].astype(np.float64)
     goals = secret.astype(np.float64)
     weights = np.linalg.lstsq(system[:, hidden].T, goals[:, hidden].T, rcond=None)[0]
@@ -98,6 +98,6 @@ def _exposing(
     if not exposed.size:
         return np.empty(0, np.intp)
     used = weights[:, exposed[0]]
-    taken_away = np.abs(used @ system - goals[exposed[0]]) > _EXACT
-    cells = np.flatnonzero(shown & single & (members & taken_away).any(axis=1))
+    subtracted = np.abs(used @ system - goals[exposed[0]]) > _EXACT
+    cells = np.flatnonzero(shown & single & (members & subtracted).any(axis=1))
     return np.concatenate([sums[np.abs(used) > _EXACT], cells])

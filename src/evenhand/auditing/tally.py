@@ -1,8 +1,8 @@
-"""What an audit has to know about the rows: sums over the cells, all from one pass.
+"""The sums over cells that an audit needs, from one pass over the rows.
 
-Next to the masses and selection rates of the cells these are the rows themselves, without weights, for
-counts; the squared weights, of all and of selected rows, for how much the rows tell; and what an earlier rule
-decided, for changes.
+Besides the masses and selection rates of the cells these are: numbers of rows, without weights, for counts;
+squared weights, of all and of selected rows, for effective numbers of rows; and earlier decisions, for
+changes.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from evenhand.fairness.rates import CellRates, Decisions, sum_cells
 from evenhand.fairness.statistic import Statistic
 from evenhand.inference.intervals import Estimate, wilson
 
-__all__ = ["Share", "Tally", "Turned", "effective_size", "tally"]
+__all__ = ["DecisionChanges", "Share", "Tally", "effective_size", "tally"]
 
 Cells = NDArray[np.float64]
-_CONSTANT = 1e-12  # a share that is 0 or 1 but for rounding has no spread to speak of
+_CONSTANT = 1e-12  # a share that is 0 or 1 up to rounding has no spread
 _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class Turned:
+class DecisionChanges:
     """How decisions changed, by cell: sums of shape (M, 2).
 
     Attributes
     ----------
     before, after : array
-        Rows that were and are selected.
+        Rows that were selected and rows that are.
     up, down : array
-        Rows that are selected now and were not, and the reverse. Of a row with probabilities p before and
-        q now, the part q - p or p - q has changed.
+        Rows that are newly selected and rows that no longer are. A row whose probability changes from p to q
+        counts as q - p or p - q.
     """
 
     before: Cells
@@ -54,20 +54,20 @@ class Tally:
     Attributes
     ----------
     rates : CellRates
-        Weighted, if there are weights, with the largest weight as 1.
+        Weighted if there are weights, scaled such that the largest is 1.
     squares : array
         Sum of the squares of these weights.
     rows, selected : array
-        Rows, and selected rows, without weights.
+        Numbers of rows and of selected rows, without weights.
     weighted : bool
-    turned, turned_rows : Turned or None
-        Changes since an earlier rule, with and without weights.
-    squares_selected : array or None
-        The part of `squares` that is selected, where there are weights.
-    turned_squares : Turned or None
-        Changes in squared weights, where there are weights.
-    randomised : bool
-        Whether some decision is a probability that is neither 0 nor 1.
+    changes, change_counts : DecisionChanges, default=None
+        Changes since earlier decisions, with and without weights.
+    squares_selected : array, default=None
+        Sum of the squared weights of selected rows, if there are weights.
+    change_squares : DecisionChanges, default=None
+        Changes in squared weights, if there are weights.
+    randomised : bool, default=False
+        Whether some decision is a probability strictly between 0 and 1.
     """
 
     rates: CellRates
@@ -75,20 +75,20 @@ class Tally:
     rows: Cells
     selected: Cells
     weighted: bool
-    turned: Turned | None = None
-    turned_rows: Turned | None = None
+    changes: DecisionChanges | None = None
+    change_counts: DecisionChanges | None = None
     squares_selected: Cells | None = None
-    turned_squares: Turned | None = None
+    change_squares: DecisionChanges | None = None
     randomised: bool = False
 
     def share(self, statistic: Statistic, members: NDArray[Any]) -> Share:
-        """Sum what a statistic looks at over each of several groups."""
+        """A statistic in each of several groups, with the sums for its interval."""
         mask = np.array(statistic.mask, np.float64)
         start, end = np.array([statistic.intercept, np.add(statistic.intercept, statistic.slope)], np.float64)
         ends = np.stack([start, end])[:, mask > 0] if mask.any() else np.stack([start, end])
         value, spread = statistic.values(self.rates, members), None
         if self.squares_selected is not None:
-            # A row is `end` if it is selected and `start` if not; a probability is a decision to be drawn.
+            # A row has the value `end` if selected and `start` if not; a probability is a decision to draw.
             rest = np.maximum(self.squares - self.squares_selected, 0.0)
             known = np.nan_to_num(value)[:, None]
             apart = (members @ (mask**2 * rest)) * (start - known) ** 2
@@ -106,7 +106,7 @@ class Tally:
 
 @dataclass(frozen=True, eq=False)
 class Share:
-    """A statistic of several groups, and how much is known about it.
+    """A statistic of several groups, with the sums for its interval.
 
     Attributes
     ----------
@@ -114,10 +114,10 @@ class Share:
         Sums of the weights, and of the squared weights, of the rows that the statistic looks at.
     value : array
         The statistic; NaN where there are no such rows.
-    start, width : float
-        A row adds a number from `start` to `start + width`: 0 to 1 for everything that is a rate.
-    spread : array or None
-        Sum of squared weights times squared distances from `value`, where there are weights.
+    start, width : float, default=0 and 1
+        The value of a row is between `start` and `start + width`: 0 and 1 for a rate.
+    spread : array, default=None
+        Sum of squared weights times squared distances from `value`, if there are weights.
     """
 
     mass: NDArray[np.float64]
@@ -129,13 +129,13 @@ class Share:
 
     @property
     def size(self) -> NDArray[np.float64]:
-        """The effective number of rows; the rows themselves without weights."""
+        """The effective number of rows; without weights, the number of rows."""
         share = (self.value - self.start) / (self.width or 1.0)
         spread = None if self.spread is None else self.spread / (self.width or 1.0) ** 2
         return effective_size(self.mass, self.squares, share * (1 - share), spread)
 
     def estimate(self, z: float, interval: Callable[..., Estimate] = wilson) -> Estimate:
-        """Give the statistic with its interval, by default Wilson's."""
+        """The statistic with its interval, by default Wilson's."""
         width = self.width or 1.0
         return interval((self.value - self.start) / width, self.size, z).moved(self.start, width)
 
@@ -146,13 +146,13 @@ def effective_size(
     variance: NDArray[np.float64],
     spread: NDArray[np.float64] | None,
 ) -> NDArray[np.float64]:
-    """Give the number of rows of weight 1 that would tell as much about a weighted mean.
+    """Effective number of rows: how many rows of weight 1 would give a mean of the same variance.
 
     The mean is a quotient of two sums, and its linearised variance is sum of w^2 (v - mean)^2 / (sum of w)^2.
-    The effective number of rows is what this variance is that of one row divided by. Kish's number,
-    (sum of w)^2 / sum of w^2, is the same if weights have nothing to do with values, and it is too large if
-    the rows that differ are heavy. Where few rows differ the linearised variance is itself uncertain and can
-    be far too small, so the smaller number counts; it is Kish's where all values are the same.
+    The effective number is the variance of one row divided by this. Kish's number, (sum of w)^2 / sum of w^2,
+    is the same if weights and values are independent, and too large if rows with unusual values are heavy. If
+    few rows differ, the linearised variance is itself uncertain and can be far too small, so the smaller of
+    both numbers is used: Kish's if all values are the same.
 
     Parameters
     ----------
@@ -181,14 +181,14 @@ def effective_size(
         return kish
     known = (variance > _CONSTANT) & (spread > 0)
     linearised = np.where(known, variance * mass**2 / np.where(known, spread, 1.0), np.inf)
-    # Equal weights give the rows themselves, to the last digit.
+    # With equal weights both agree up to rounding; the margin then selects the exact number of rows.
     return np.where(linearised < kish * (1 - _ROUNDING), linearised, kish)
 
 
 def tally(decisions: Decisions) -> Tally:
-    """Count in one pass."""
+    """All sums over cells, from one pass over the rows."""
     selection, before, weights = decisions.selection, decisions.before, decisions.weights
-    # Squares of quotients with the largest weight neither vanish nor overflow.
+    # Divided by the largest weight, squares neither underflow nor overflow.
     largest = 1.0 if weights is None else weights.max()
 
     def columns(rows: slice) -> Sequence[NDArray[Any] | None]:
@@ -207,11 +207,11 @@ def tally(decisions: Decisions) -> Tally:
         ]
 
     sums = sum_cells(decisions.codes, len(decisions.groups), decisions.positive, columns)
-    # Each of these is all rows, selected rows and, with an earlier rule, selected by it and newly selected.
+    # Each holds all rows, selected rows and, with earlier decisions, rows selected then and newly selected.
     plain, weighted, squared = (sums, sums, sums) if weights is None else np.split(sums, 3)
 
-    def turned(part: NDArray[np.float64]) -> Turned | None:
-        return None if before is None else Turned(part[2], part[1], part[3])
+    def changes(part: NDArray[np.float64]) -> DecisionChanges | None:
+        return None if before is None else DecisionChanges(part[2], part[1], part[3])
 
     labelled = decisions.positive is not None
     return Tally(
@@ -220,10 +220,10 @@ def tally(decisions: Decisions) -> Tally:
         rows=plain[0],
         selected=plain[1],
         weighted=weights is not None,
-        turned=turned(weighted),
-        turned_rows=turned(plain),
+        changes=changes(weighted),
+        change_counts=changes(plain),
         squares_selected=None if weights is None else squared[1],
-        turned_squares=None if weights is None else turned(squared),
+        change_squares=None if weights is None else changes(squared),
         randomised=decisions.randomised,
     )
 

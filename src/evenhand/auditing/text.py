@@ -1,4 +1,4 @@
-"""An audit as plain text: short aligned tables of at most about a hundred columns."""
+"""An audit as plain text: short aligned tables, at most about a hundred characters wide."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LEFT_OUT = "left out"
 
 
 def page(terms: Terms, groups: Sequence[Finding], comparisons: Sequence[Comparison]) -> str:
-    """Write a whole audit: each group, what changed, how far the groups are apart."""
+    """The text of an audit: rates of each group, changes, and disparities."""
     blocks = [_headline(terms, groups), *_rate_tables(terms, groups)]
     if terms.compared:
         blocks.append(_change_table(terms, groups))
@@ -29,7 +29,7 @@ def page(terms: Terms, groups: Sequence[Finding], comparisons: Sequence[Comparis
 
 
 def estimate(value: float, low: float, high: float) -> str:
-    """Write a number with its interval.
+    """A number with its interval.
 
     Examples
     --------
@@ -40,12 +40,12 @@ def estimate(value: float, low: float, high: float) -> str:
 
 
 def group_name(group: GroupName) -> str:
-    """Name a group; that of no feature is everyone."""
+    """The name of a group; "everyone" if it has no features."""
     return str(group) or "everyone"
 
 
 def aligned(lines: Sequence[Sequence[str]], *, text: int = 1) -> list[str]:
-    r"""Align columns, two spaces apart: the first few are text, the others numbers.
+    r"""Lines with aligned columns, two spaces apart: the first `text` columns are text, the others numbers.
 
     Examples
     --------
@@ -75,18 +75,18 @@ def _headline(terms: Terms, groups: Sequence[Finding]) -> list[str]:
     if terms.reading:
         lines += wrap(terms.reading, _WIDTH)
     if terms.weighted:
-        lines.append("Rates are weighted, numbers of rows are not.")
+        lines.append("Rates are weighted; numbers of rows are not.")
     if terms.min_count:
-        lines.append(f"Numbers below {terms.min_count} are left out, and what would give them away.")
+        lines.append(f"Counts below {terms.min_count} are left out, as is everything that would reveal them.")
     for pooled in terms.pooled:
         lines += wrap(f"Pooled: {pooled}", _WIDTH, subsequent_indent="  ", break_on_hyphens=False)
     if terms.merged:
-        lines.append("Single features are not shown, because pooled combinations were merged for learning.")
+        lines.append("Single features are not shown, because rare combinations were merged for training.")
     return lines
 
 
 def _rate_tables(terms: Terms, groups: Sequence[Finding]) -> Iterator[list[str]]:
-    """Counts and the rates of all rows; then the rates of one label."""
+    """Counts and the rates over all rows; then the rates over the rows of one label."""
 
     def first(group: Finding) -> list[str]:
         rows = f"<{terms.min_count}" if group.rows is None else _count(group.rows)
@@ -130,9 +130,9 @@ def _comparison_table(terms: Terms, comparisons: Sequence[Comparison]) -> list[s
     """One line per notion and measure, in parts with a heading each."""
     several = len(terms.features) > 1
     headings = {
-        "intersectional": f"{'combinations' if several else 'groups'} against everyone",
-        "independent": "single features against everyone",
-        FOUR_FIFTHS: "four-fifths rule: lowest over highest selection rate",
+        "intersectional": f"{'combinations' if several else 'groups'} compared with everyone",
+        "independent": "single features compared with everyone",
+        FOUR_FIFTHS: "four-fifths rule: lowest selection rate divided by the highest",
     }
     lines: list[str] = []
     for part, heading in headings.items():
@@ -166,13 +166,13 @@ def _count(number: float) -> str:
 
 
 def _short(group: GroupName, width: int = _NAME_WIDTH) -> str:
-    """Name a group in little room: of a long name only the values, and of long values the ends."""
+    """A shortened group name: only the values of a long name, and both ends of long values."""
     name = group_name(group)
     if len(name) <= width:
         return name
-    room = max(3, (width - 2 * (len(group.values) - 1)) // len(group.values))
+    each = max(3, (width - 2 * (len(group.values) - 1)) // len(group.values))
     values = [show(value) for value in group.values]
     if len(", ".join(values)) > width:
-        ends = room // 2, room - room // 2 - 1
-        values = [v if len(v) <= room else v[: ends[0]] + "…" + v[len(v) - ends[1] :] for v in values]
+        ends = each // 2, each - each // 2 - 1
+        values = [v if len(v) <= each else v[: ends[0]] + "…" + v[len(v) - ends[1] :] for v in values]
     return ", ".join(values)

@@ -1,23 +1,10 @@
-"""Charts of plain records, one definition for a notebook, a page, PNG and SVG.
+"""Charts of plain records, for a notebook, a page, PNG and SVG.
 
-Each function takes a list of dicts, so that a page can hold the same data as JSON, and returns an Altair
-chart. The functions are loaded when they are first used: Altair is an optional package.
+Each function takes a list of dicts, which a page can hold as JSON, and returns an Altair chart. The functions
+are imported when they are first used, because Altair is optional.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
-
-_HOMES = {
-    "calibration_chart": "reliability",
-    "changed_chart": "outcomes",
-    "frontier_chart": "frontier",
-    "prices_chart": "prices",
-    "rates_chart": "outcomes",
-    "save_chart": "saving",
-    "thresholds_chart": "rules",
-    "to_svg": "saving",
-    "weights_chart": "rules",
-}
 
 if TYPE_CHECKING:
     from evenhand.charts.frontier import frontier_chart
@@ -41,11 +28,13 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in __all__:
         raise AttributeError(f"module 'evenhand.charts' has no attribute {name!r}")
-    value = getattr(import_module(f"evenhand.charts.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+    from evenhand.charts import frontier, outcomes, prices, reliability, rules, saving  # noqa: PLC0415
+
+    for module in (frontier, outcomes, prices, reliability, rules, saving):
+        globals().update({one: vars(module)[one] for one in module.__all__})
+    return globals()[name]
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,4 @@
-"""Colours that differ for all eyes, for light and for dark paper."""
+"""Colour-blind safe colours for light and dark backgrounds."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Look:
     paper, ink, faint, grid : str
         Background, text, secondary text, and lines behind the data.
     colours : tuple of str
-        After Okabe and Ito, made darker or lighter where they would not stand out from the paper.
+        After Okabe and Ito, made darker or lighter where the contrast with the background was too low.
     diverging : tuple of str
-        Below, at and above 0.
+        For values below, at and above 0.
     """
 
     paper: str
@@ -55,14 +55,14 @@ _LOOKS = {
 
 
 def look_of(theme: str) -> Look:
-    """Give the colours of a theme by its name."""
+    """Colours of a theme."""
     if theme not in _LOOKS:
         raise InputError(f"theme is {theme!r}; it must be one of {[*_LOOKS]}")
     return _LOOKS[theme]
 
 
 def mixed(one: str, other: str, share: float) -> str:
-    """Mix two colours.
+    """A colour between two others.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Charts as pictures, made on this machine: nothing is fetched from a network, and no browser is needed."""
+"""Charts as pictures, rendered locally: without a network and without a browser."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ __all__ = ["alt", "rendered", "shown_offline", "to_svg"]
 
 
 def rendered(definition: dict[str, Any], suffix: str, scale: float) -> bytes:
-    """Draw a chart as the content of a file.
+    """A chart as the content of a file.
 
     Parameters
     ----------
     definition : dict
-        Vega-Lite.
+        In Vega-Lite.
     suffix : {".json", ".svg", ".png"}
     scale : float
         Pixels of a PNG per pixel of the chart.
@@ -38,7 +38,7 @@ def rendered(definition: dict[str, Any], suffix: str, scale: float) -> bytes:
     if suffix == ".json":
         return json.dumps(definition, ensure_ascii=False, allow_nan=False, indent=1).encode()
     try:
-        import vl_convert  # noqa: PLC0415  (30 MB that JSON does not need)
+        import vl_convert  # noqa: PLC0415  (30 MB, not needed for JSON)
     except ImportError:
         raise MissingExtraError("vl-convert-python", "report") from None
     paper = definition.get("usermeta", {}).get("paper", "white")
@@ -54,15 +54,16 @@ def rendered(definition: dict[str, Any], suffix: str, scale: float) -> bytes:
 
 
 def to_svg(chart: ChartType) -> str:
-    """Draw a chart as SVG."""
-    return rendered(chart.to_dict(), ".svg", 1.0).decode()
+    """A chart as SVG."""
+    # Altair has validated every part already, when it was made.
+    return rendered(chart.to_dict(validate=False), ".svg", 1.0).decode()
 
 
 def shown_offline(chart: ChartType) -> ChartType:
-    """Make a notebook show a chart as a picture.
+    """Make notebooks show a chart as a picture.
 
-    Altair's own way loads its JavaScript from a network, and leaves an empty space where there is none. The
-    chart stays an Altair chart, and the renderer that a person has chosen for other charts stays as it is.
+    Altair's own output loads JavaScript from a network and stays empty without one. The result is still an
+    Altair chart, and the renderer set for other charts does not change.
 
     Parameters
     ----------
@@ -73,12 +74,14 @@ def shown_offline(chart: ChartType) -> ChartType:
     altair chart
     """
     kinds: dict[type, type] = {alt.LayerChart: _Layers, alt.ConcatChart: _Panels}
-    object.__setattr__(chart, "__class__", kinds[type(chart)])  # Altair takes what is set for a field
+    object.__setattr__(
+        chart, "__class__", kinds[type(chart)]
+    )  # plain assignment would set a field of the chart
     return chart
 
 
 class _AsPicture:
-    """How a notebook shows a chart."""
+    """A chart that notebooks show as SVG."""
 
     def _repr_mimebundle_(self, *args: Any, **settings: Any) -> Any:
         try:

@@ -1,4 +1,4 @@
-"""What fairness costs: the frontier of accuracy and disparity."""
+"""Chart of accuracy against disparity."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _WIDTH, _HEIGHT = 560, 380
 _UP, _ACROSS = ("accuracy_low", "accuracy_high"), ("disparity_low", "disparity_high")
 _EXPECTED = ("expected_accuracy", "expected_disparity")
 _MOST_BARS = 6
-"""Points with error bars per curve; further ones hide each other."""
+"""Points with error bars per curve; more would overlap."""
 
 
 def frontier_chart(
@@ -44,28 +44,27 @@ def frontier_chart(
     title: str = "What fairness costs in accuracy",
     theme: Theme = "light",
 ) -> ChartType:
-    """Draw accuracy against disparity: what the tolerance costs, and other classifiers as points.
+    """Accuracy against disparity: a curve over the tolerances, and other classifiers as points.
 
-    The line of a curve is what the posteriors expect. What was counted on test rows stands beside it as
-    points with intervals, a few of them. These are not joined: neighbours differ by chance more than by
-    tolerance, so that a line through them would turn back on itself. A curve without expected values has no
-    line, and all of its points.
+    The line of a curve shows what the posteriors predict. A few points with intervals show what was measured
+    on test rows. They are not joined: neighbours differ more by chance than by tolerance, and a line through
+    them would zigzag. A curve without expected values has no line and shows all its points.
 
     Parameters
     ----------
     records : iterable of mappings
         ``curve`` (its name), ``accuracy``, ``disparity``; optional ``tolerance``, ``accuracy_low``,
         ``accuracy_high``, ``disparity_low``, ``disparity_high``, ``expected_accuracy``,
-        ``expected_disparity``; ``kind``: "curve", or "point" for a classifier that is compared; and
-        ``origin``: "solved", "mixture", "trained" or "given". Mixtures are drawn as part of the line only.
-        Curves go by tolerance, or by disparity if they have none.
-    x_title, y_title : str
-        What disparity and accuracy are, such as "mean difference, demographic parity". Less disparity is
-        fairer.
-    confidence : float, optional
+        ``expected_disparity``; ``kind``: "curve", or "point" for another classifier; and ``origin``:
+        "solved", "mixture", "trained" or "given". Mixtures appear only as part of the line. Curves are
+        ordered by tolerance, or by disparity if they have none.
+    x_title : str, default="disparity"
+    y_title : str, default="accuracy"
+        Axis titles, such as "mean difference, demographic parity". Less disparity is fairer.
+    confidence : float, default=None
         Of the intervals, for the subtitle.
-    title : str
-    theme : {"light", "dark"}
+    title : str, default="What fairness costs in accuracy"
+    theme : {"light", "dark"}, default="light"
 
     Returns
     -------
@@ -93,14 +92,14 @@ def frontier_chart(
     for row in rows:
         order = row["disparity"] if row["tolerance"] is None else row["tolerance"]
         row.update(style[row["curve"]], order=order)
-    there = [row for row in rows if known(row, "accuracy", "disparity")]
-    points = [row for row in there if row["kind"] == "point"]
+    complete = [row for row in rows if known(row, "accuracy", "disparity")]
+    points = [row for row in complete if row["kind"] == "point"]
     lines = sorted((row for row in rows if row["kind"] == "curve"), key=_along)
     curves = {name: found for name in names if (found := [row for row in lines if row["curve"] == name])}
     line = [row for row in lines if known(row, *_EXPECTED)]
     smooth = {row["curve"] for row in line}
-    counted = [row for name, curve in curves.items() for row in (_some(curve) if name in smooth else curve)]
-    barred = [*points, *(row for curve in curves.values() for row in _some(curve))]
+    counted = [row for name, curve in curves.items() for row in (_spread(curve) if name in smooth else curve)]
+    barred = [*points, *(row for curve in curves.values() for row in _spread(curve))]
     drawn = [row for row in (*counted, *points) if known(row, "accuracy", "disparity")]
     up, across = (
         [row[key] for row in drawn for key in keys if known(row, key)] + [row[expected] for row in line]
@@ -147,23 +146,25 @@ def frontier_chart(
         title=title,
         subtitle=(
             "Further left is fairer, further up is more accurate.",
-            "Lines: the best for each tolerance, as the learned probabilities have it." if line else "",
-            "Points: counted on test rows." if line and counted else "",
-            intervals_note(confidence, there=any(known(row, *_UP) or known(row, *_ACROSS) for row in there)),
+            "Lines: the best for each tolerance, as predicted by the learned probabilities." if line else "",
+            "Points: measured on test rows." if line and counted else "",
+            intervals_note(
+                confidence, there=any(known(row, *_UP) or known(row, *_ACROSS) for row in complete)
+            ),
         ),
-        description=_sentence(names, there, x_title, y_title),
+        description=_sentence(names, complete, x_title, y_title),
     )
 
 
 @dataclass(frozen=True)
 class _Plane:
-    """The ends of both axes."""
+    """The ranges of both axes."""
 
     x: list[float]
     y: list[float]
 
     def pixel(self, row: Row) -> tuple[float, float]:
-        """Where a row is drawn, from the upper left."""
+        """Position of a row in pixels from the upper left."""
         across = (row["disparity"] - self.x[0]) / (self.x[1] - self.x[0])
         return across * _WIDTH, (self.y[1] - row["accuracy"]) / (self.y[1] - self.y[0]) * _HEIGHT
 
@@ -183,7 +184,7 @@ def _bars(rows: list[Row], place: dict[str, Any]) -> list[alt.Chart]:
 def _names(
     points: list[Row], paths: list[list[Pixel]], plane: _Plane, place: dict[str, Any], look: Look
 ) -> list[alt.Chart]:
-    """The names of the points, beside them."""
+    """The names beside the points."""
     names = [shortened(row["curve"], 30) for row in points]
     ways = placed(names, [plane.pixel(row) for row in points], paths, (_WIDTH, _HEIGHT))
     return [
@@ -194,7 +195,7 @@ def _names(
 
 
 def _paths(line: list[Row], counted: list[Row], plane: _Plane) -> list[list[Pixel]]:
-    """What names should not hide: the lines, and the points beside them."""
+    """What names should not cover: lines and points."""
     by_curve: dict[str, list[Pixel]] = {}
     for row in line:
         by_curve.setdefault(row["curve"], []).append(plane.pixel(_expected(row)))
@@ -203,13 +204,13 @@ def _paths(line: list[Row], counted: list[Row], plane: _Plane) -> list[list[Pixe
 
 
 def _expected(row: Row) -> Row:
-    """The place of a row on its line, by the posteriors."""
+    """The row at its expected accuracy and disparity."""
     expected = dict(zip(("accuracy", "disparity"), (row[key] for key in _EXPECTED), strict=True))
     return {key: row[key] for key in ("curve", "order", "ink", "dash")} | expected
 
 
-def _some(curve: list[Row]) -> list[Row]:
-    """A few rows of a curve that are no mixtures, evenly spread over it, its ends included."""
+def _spread(curve: list[Row]) -> list[Row]:
+    """A few evenly spaced rows of a curve without mixtures, including both ends."""
     curve = [row for row in curve if row["origin"] != "mixture"]
     if len(curve) <= _MOST_BARS:
         return curve
@@ -217,7 +218,7 @@ def _some(curve: list[Row]) -> list[Row]:
 
 
 def _along(row: Row) -> float:
-    """Where on its curve a row is."""
+    """Position of a row along its curve."""
     return math.inf if row["order"] is None else float(row["order"])
 
 

@@ -1,4 +1,4 @@
-"""A chart inside other HTML, where the packages for it are installed."""
+"""A chart inside other HTML, if the packages for it are installed."""
 
 from __future__ import annotations
 

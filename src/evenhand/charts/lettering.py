@@ -1,8 +1,7 @@
-"""How wide text is, so that a picture looks the same whatever letters a reader's machine has.
+"""Widths of text, so that a picture looks the same with any font.
 
-A chart is laid out with the widths of Arial. Where a browser has to use wider letters instead, names of
-groups would run out of the picture and over each other. SVG can say how wide a text has to be: then it is
-squeezed.
+A chart is laid out with the widths of Arial. If a browser falls back to a wider font, names of groups would
+overlap and run out of the picture. SVG can state the width of a text, and the browser then squeezes it.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _BOLD = (
     *(333, 556, 611, 556, 611, 556, 333, 611, 611, 278, 278, 556, 278, 889, 611, 611),
     *(611, 611, 389, 556, 333, 611, 556, 778, 556, 556, 500, 389, 280, 389, 584),
 )
-"""Thousandths of the size of the letters, from the space on; Liberation Sans has the widths of Arial."""
+"""In thousandths of the font size, starting at the space; Liberation Sans has the widths of Arial."""
 
 _OTHERS = {"…": 1000, "·": 333, "\u2212": 584, "\u2013": 556, "←": 1000, "→": 1000}  # minus sign, dash
 
@@ -39,13 +38,13 @@ _PART = re.compile(r"<tspan([^>]*)>([^<]*)</tspan>")
 
 
 def width(text: str, size: float, *, bold: bool = False) -> float:
-    """Width of a text in Arial; letters that Arial may lack are taken to be as wide as they mostly are.
+    """Width of a text in Arial; letters that Arial may lack get a typical width.
 
     Parameters
     ----------
     text : str
     size : float
-        Of the letters.
+        Font size.
     bold : bool, default=False
 
     Returns
@@ -66,18 +65,18 @@ def _letter(letter: str, table: tuple[int, ...]) -> int:
         return table[place]
     if letter in _OTHERS:
         return _OTHERS[letter]
-    if unicodedata.category(letter) in ("Mn", "Me", "Cf"):  # on top of the letter before, or not seen
+    if unicodedata.category(letter) in ("Mn", "Me", "Cf"):  # combining or invisible
         return 0
     return 1000 if unicodedata.east_asian_width(letter) in "WF" else 600
 
 
 def fitted(svg: str) -> str:
-    """Say of each text of a picture how wide it is.
+    """The picture with the width of each text stated.
 
     Parameters
     ----------
     svg : str
-        As Vega writes it.
+        As written by Vega.
 
     Returns
     -------

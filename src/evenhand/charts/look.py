@@ -1,4 +1,4 @@
-"""How every chart looks: letters, shapes and dashes that differ in grey, and the words around it."""
+"""The look of all charts: fonts, shapes and dashes that differ in greyscale, titles and notes."""
 
 from __future__ import annotations
 
@@ -38,34 +38,34 @@ __all__ = [
 T = TypeVar("T")
 
 _LABEL, _WIDEST = 12, 420
-"""Size of the letters of labels, and how wide the name of a group may be."""
+"""Font size of labels, and the largest width of a group's name."""
 
 NO_VALUE = "no value"
-"""Stands where a number is missing, so that it is not taken for 0."""
+"""Shown where a number is missing, so that it is not taken for 0."""
 
 SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-left")
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [12, 3], [4, 6], [10, 2, 2, 2, 2, 2])
 
 
-def _many(kinds: Sequence[T], number: int) -> list[T]:
-    """Repeat kinds up to a number. Shapes and dashes have another period than colours, so pairs differ."""
+def _repeated(kinds: Sequence[T], number: int) -> list[T]:
+    """Kinds repeated up to a number. Shapes and dashes have another period than colours, so pairs differ."""
     return list(islice(cycle(kinds), number))
 
 
 def line_styles(names: list[str], look: Look) -> dict[str, Row]:
-    """Colour and dashes of each line, as they are put into its rows."""
-    pairs = zip(_many(look.colours, len(names)), _many(DASHES, len(names)), strict=True)
+    """Colour and dashes of each line, for its rows."""
+    pairs = zip(_repeated(look.colours, len(names)), _repeated(DASHES, len(names)), strict=True)
     return {name: {"ink": ink, "dash": dash} for name, (ink, dash) in zip(names, pairs, strict=True)}
 
 
 def point_marks(field: str, names: list[str], look: Look, legend: alt.Legend | None) -> dict[str, Any]:
-    """Colour and shape of points; these make the legend."""
+    """Channels for colour and shape of points, which make the legend."""
     channels = {"color": (alt.Color, look.colours), "shape": (alt.Shape, SHAPES)}
     return {
         key: channel(
             f"{field}:N",
-            scale=alt.Scale(domain=names, range=_many(kinds, len(names))),
+            scale=alt.Scale(domain=names, range=_repeated(kinds, len(names))),
             sort=None,
             legend=legend,
         )
@@ -74,27 +74,27 @@ def point_marks(field: str, names: list[str], look: Look, legend: alt.Legend | N
 
 
 def table(rows: Iterable[Row]) -> Any:
-    """Rows as data inside the chart; nothing is fetched from anywhere."""
+    """Rows as data inside the chart."""
     return alt.InlineData(values=list(rows))
 
 
 def domain(numbers: Iterable[float], *, include: Sequence[float] = (), margin: float = 0.04) -> list[float]:
-    """Give the ends of an axis that holds all numbers, with a margin on sides that are not included as such.
+    """Range of an axis: all numbers, with a margin at each end that is not one of `include`.
 
     Examples
     --------
     >>> domain([0.2, 0.7], include=[0.0], margin=0.1)
     [0.0, 0.77]
     """
-    there = [*numbers, *include]
-    low, high = (min(there), max(there)) if there else (0.0, 1.0)
+    values = [*numbers, *include]
+    low, high = (min(values), max(values)) if values else (0.0, 1.0)
     space = margin * (high - low) or 0.01
     ends = (low if low in include else low - space, high if high in include else high + space)
     return [round(end, 6) for end in ends]
 
 
 def text_beside(rows: Iterable[Row], side: Literal["left", "right"], *, gap: int) -> alt.Chart:
-    """Small text that ends left, or begins right, of where its rows are."""
+    """Small text to the left or right of its rows."""
     ways: dict[str, Any] = {"left": {"align": "right", "dx": -gap}, "right": {"align": "left", "dx": gap}}
     chart: alt.Chart = alt.Chart(table(rows)).mark_text(fontSize=11, **ways[side])
     return chart
@@ -103,30 +103,30 @@ def text_beside(rows: Iterable[Row], side: Literal["left", "right"], *, gap: int
 def text_over(
     rows: Iterable[Row], look: Look, encoding: Mapping[str, Any], **mark: Any
 ) -> tuple[alt.Chart, alt.Chart]:
-    """Text that can be read on top of lines: the same letters on a rim of paper."""
+    """Text that is legible on top of lines: with an outline in the background colour."""
     data = table(rows)
-    rim = alt.Chart(data).mark_text(stroke=look.paper, strokeWidth=4, **mark).encode(**encoding)
-    return rim, alt.Chart(data).mark_text(**mark).encode(**encoding)
+    outline = alt.Chart(data).mark_text(stroke=look.paper, strokeWidth=4, **mark).encode(**encoding)
+    return outline, alt.Chart(data).mark_text(**mark).encode(**encoding)
 
 
 def notes(rows: Iterable[Row], look: Look, **encoding: Any) -> tuple[alt.Chart, alt.Chart]:
-    """Say in small letters what cannot be drawn: the ``note`` of each row."""
+    """The ``note`` of each row in small letters, where there is nothing to draw."""
     mark = {"align": "left", "fontStyle": "italic", "fontSize": 11, "color": look.faint}
     return text_over(rows, look, {"x": alt.value(4), "text": "note:N", **encoding}, **mark)
 
 
 def paired_marks(field: str, kinds: tuple[str, str], look: Look, *, compared: bool) -> dict[str, Any]:
-    """Tell what is from what it is compared with by colour, filling and shape.
+    """Channels that distinguish a value from its baseline by colour, filling and shape.
 
     Parameters
     ----------
     field : str
-        Has one of the kinds in each row.
+        Holds one of the kinds in each row.
     kinds : (str, str)
-        What is compared with, and what is.
+        The baseline and the value.
     look : Look
     compared : bool
-        Whether there is anything of the first kind; otherwise no legend is needed.
+        Whether there is a baseline; otherwise no legend is needed.
 
     Returns
     -------
@@ -150,7 +150,7 @@ def paired_marks(field: str, kinds: tuple[str, str], look: Look, *, compared: bo
 
 
 def intervals_note(confidence: float | None, *, there: bool) -> str:
-    """Say what bars are, if there are any."""
+    """What the bars are, if there are any."""
     level = "" if confidence is None else f"{100 * confidence:g} % "
     return f"Bars: {level}intervals." if there else ""
 
@@ -158,9 +158,9 @@ def intervals_note(confidence: float | None, *, there: bool) -> str:
 def group_axis(
     labels: Iterable[str], *, labelled: bool = True, grid: bool = True, gap: float = 0.25
 ) -> alt.Y:
-    """One line per group, in the order given."""
+    """A vertical axis with one line per group."""
     names = list(labels)
-    # What letters are measured with may not know those of other scripts, so that it leaves too little space.
+    # The renderer may lack fonts for other scripts and then reserves too little space.
     widest = max((width(name, _LABEL) for name in names), default=0.0)
     axis = alt.Axis(
         title=None,
@@ -176,7 +176,7 @@ def group_axis(
 
 
 def own(field: str, *, of: str = "stroke") -> Any:
-    """A channel whose values are in the rows as they are, without a scale and without a legend."""
+    """A channel that takes its values from the rows, without scale and legend."""
     channels = {"stroke": alt.Stroke, "dash": alt.StrokeDash, "fill": alt.Fill}
     return channels[of](f"{field}:N", scale=None, legend=None)
 
@@ -184,33 +184,32 @@ def own(field: str, *, of: str = "stroke") -> Any:
 def finished(
     chart: ChartType, look: Look, *, title: str, subtitle: Iterable[str], description: str
 ) -> ChartType:
-    """Put the words around a chart, and dress it.
+    """The chart with its title, subtitle, description and theme.
 
     Parameters
     ----------
     chart : altair chart
     look : Look
     title : str
-        In plain words.
     subtitle : iterable of str
-        Sentences; empty ones are left out.
+        Sentences; empty ones are dropped.
     description : str
-        What the chart shows, in a sentence, for those who do not see it.
+        What the chart shows, for screen readers.
 
     Returns
     -------
     altair chart
-        On transparent paper; ``usermeta`` has the colour of the paper that it is made for. A notebook shows
-        it as a picture, without a network.
+        With a transparent background; ``usermeta`` holds the intended one. A notebook shows it as a picture,
+        without a network.
     """
-    # One call: each one copies the whole chart, data included.
-    dressed: ChartType = chart.properties(
+    # In one call, because each call copies the whole chart with its data.
+    complete: ChartType = chart.properties(
         title=alt.TitleParams(text=title, subtitle=textwrap.wrap(" ".join(filter(None, subtitle)), 92)),
         description=description,
         usermeta={"paper": look.paper},
         config=_config(look),
     )
-    return shown_offline(dressed)
+    return shown_offline(complete)
 
 
 def _config(look: Look) -> alt.Config:

@@ -1,4 +1,4 @@
-"""What decisions do to groups: rates before and after, and who changed."""
+"""Charts of decisions by group: rates before and after, and changes."""
 
 from __future__ import annotations
 
@@ -41,22 +41,22 @@ def rates_chart(
     theme: Theme = "light",
     max_groups: int = 60,
 ) -> ChartType:
-    """Draw rates of groups with their intervals, a panel per quantity.
+    """Rates of groups with their intervals, one panel per quantity.
 
-    Groups are sorted by the first quantity, as it is now. The chart grows with their number; of more than
-    `max_groups` those furthest from everyone are drawn, and the subtitle says so.
+    Groups are sorted by the current value of the first quantity. Of more than `max_groups`, those furthest
+    from everyone are drawn, and the subtitle says so.
 
     Parameters
     ----------
     records : iterable of mappings
         ``group``, ``quantity``, ``value``; optional ``low``, ``high`` and ``when`` ("before" or "after").
-    overall : str
-        The group that is everybody, drawn as a line.
-    confidence : float, optional
+    overall : str, default="everyone"
+        The group of all rows, drawn as a line.
+    confidence : float, default=None
         Of the intervals, for the subtitle.
-    title : str
-    theme : {"light", "dark"}
-    max_groups : int
+    title : str, default="Rates of each group"
+    theme : {"light", "dark"}, default="light"
+    max_groups : int, default=60
 
     Returns
     -------
@@ -87,7 +87,7 @@ def rates_chart(
     groups = [row for row in rows if row["group"] != overall] or rows
     latest = {(row["group"], row["quantity"]): row["value"] for row in rows if row["when"] != "before"}
 
-    def apart(group: str) -> float | None:
+    def disparity(group: str) -> float | None:
         gaps = [
             abs(latest[group, quantity] - latest[overall, quantity])
             for quantity in quantities
@@ -96,7 +96,7 @@ def rates_chart(
         return max(gaps, default=None)
 
     labels, left_out = shown_groups(
-        groups, order=lambda group: latest.get((group, quantities[0])), weight=apart, most=max_groups
+        groups, order=lambda group: latest.get((group, quantities[0])), weight=disparity, most=max_groups
     )
     drawn = [
         {**row, "name": row["group"], "group": labels[row["group"]]}
@@ -189,18 +189,18 @@ def changed_chart(
     theme: Theme = "light",
     max_groups: int = 60,
 ) -> ChartType:
-    """Draw which share of each group is selected now and was not, and the reverse.
+    """Shares of each group that are newly selected and no longer selected.
 
-    Groups are sorted by the balance of the two. Of more than `max_groups` those with the largest shares of
-    changes are drawn.
+    Groups are sorted by the difference of the two. Of more than `max_groups`, those with the largest shares
+    are drawn.
 
     Parameters
     ----------
     records : iterable of mappings
         ``group`` and the counts ``up`` (selected now, not before), ``down`` (the reverse) and ``same``.
-    title : str
-    theme : {"light", "dark"}
-    max_groups : int
+    title : str, default="Whose decision changed"
+    theme : {"light", "dark"}, default="light"
+    max_groups : int, default=60
 
     Returns
     -------
@@ -235,7 +235,7 @@ def changed_chart(
             label = f"{share[place]:.1%} ({people:,.0f})" if people or not any(share) else ""
             parts.append({**name, **part, "people": people, "label": label})
     widest = max((abs(part["at"]) for part in parts), default=0.0) or 0.01
-    # A third of the axis on either side is kept for the numbers beside the bars.
+    # A third of the axis on either side leaves space for the numbers beside the bars.
     x = alt.X(
         "at:Q",
         scale=alt.Scale(domain=[-1.5 * widest, 1.5 * widest], nice=False),

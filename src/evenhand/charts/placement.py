@@ -1,4 +1,4 @@
-"""Where names stand beside points without hiding each other."""
+"""Positions of names beside points, without overlaps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Pixel = tuple[float, float]
 """Right and down."""
 
 _Box = tuple[float, float, float, float]
-_WAYS: tuple[tuple[str, int, int], ...] = (
+_POSITIONS: tuple[tuple[str, int, int], ...] = (
     ("left", 9, -11),
     ("right", -9, -11),
     ("left", 9, 13),
@@ -25,22 +25,22 @@ _WAYS: tuple[tuple[str, int, int], ...] = (
     ("left", 4, 29),
     ("right", -4, 29),
 )
-"""How a name can stand to its point: alignment, and pixels to the right and down. The first are preferred."""
+"""Positions of a name relative to its point: alignment, pixels right and down. Best ones first."""
 
 _LETTER = 6.6
-"""Width of a letter of 12 pixels, on average."""
+"""Average width of a letter of 12 pixels."""
 
 
 def placed(
     names: list[str], points: list[Pixel], paths: list[list[Pixel]], size: tuple[int, int]
 ) -> list[dict[str, Any]]:
-    """Put names beside, above or below their points, wherever they hide least.
+    """Positions of names around their points where they cover least.
 
     Parameters
     ----------
     names : list of str
     points : list of (right, down)
-        Where they belong.
+        In pixels.
     paths : list of lists of (right, down)
         Lines that should stay visible.
     size : (width, height)
@@ -56,17 +56,19 @@ def placed(
     >>> placed(["one", "two"], [(50, 50), (50, 52)], [], (100, 100))
     [{'align': 'left', 'dx': 9, 'dy': -11}, {'align': 'right', 'dx': -9, 'dy': -11}]
     """
-    marks = [*points]
+    covered = [*points]
     for (a, b), (c, d) in (pair for path in paths for pair in itertools.pairwise(path)):
-        marks += [(a + k / 8 * (c - a), b + k / 8 * (d - b)) for k in range(9)]
+        covered += [(a + k / 8 * (c - a), b + k / 8 * (d - b)) for k in range(9)]
     taken: list[_Box] = []
-    ways = []
+    positions = []
     for name, (right, down) in zip(names, points, strict=True):
-        boxes = [_box(right + dx, down + dy, align, _LETTER * len(name)) for align, dx, dy in _WAYS]
-        best = min(range(len(_WAYS)), key=[_hidden(box, taken, marks, size) for box in boxes].__getitem__)
+        boxes = [_box(right + dx, down + dy, align, _LETTER * len(name)) for align, dx, dy in _POSITIONS]
+        best = min(
+            range(len(_POSITIONS)), key=[_penalty(box, taken, covered, size) for box in boxes].__getitem__
+        )
         taken.append(boxes[best])
-        ways.append(dict(zip(("align", "dx", "dy"), _WAYS[best], strict=True)))
-    return ways
+        positions.append(dict(zip(("align", "dx", "dy"), _POSITIONS[best], strict=True)))
+    return positions
 
 
 def _box(right: float, down: float, align: str, width: float) -> _Box:
@@ -74,10 +76,10 @@ def _box(right: float, down: float, align: str, width: float) -> _Box:
     return left, down - 7, left + width, down + 7
 
 
-def _hidden(box: _Box, taken: list[_Box], marks: list[Pixel], size: tuple[int, int]) -> int:
-    """How bad a place is: over another name, off the chart, over points and lines."""
+def _penalty(box: _Box, taken: list[_Box], covered: list[Pixel], size: tuple[int, int]) -> int:
+    """Penalty for covering other names, leaving the chart, and covering points and lines."""
     left, top, right, bottom = box
     names = sum(left < c and a < right and top < d and b < bottom for a, b, c, d in taken)
     outside = left < 0 or right > size[0] or top < 0 or bottom > size[1]
-    dots = sum(left - 4 < a < right + 4 and top - 4 < b < bottom + 4 for a, b in marks)
+    dots = sum(left - 4 < a < right + 4 and top - 4 < b < bottom + 4 for a, b in covered)
     return 100 * names + 50 * outside + dots

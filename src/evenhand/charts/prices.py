@@ -1,4 +1,4 @@
-"""What more tolerance would buy: shadow prices of groups."""
+"""Chart of shadow prices: the accuracy that more tolerance would buy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["prices_chart"]
 
 _LINES = 6
-"""Lines that can be told apart; further groups are added up."""
+"""Most lines in a chart; further groups are added up."""
 
 
 def prices_chart(
@@ -33,20 +33,19 @@ def prices_chart(
     title: str = "What more tolerance would buy",
     theme: Theme = "light",
 ) -> ChartType:
-    """Draw shadow prices over the tolerance: the accuracy that one more point (0.01) of it buys, by group.
+    """Shadow prices over the tolerance: the accuracy gained by 0.01 more tolerance, by group.
 
-    Six lines can be told apart. With more groups, the five with the highest prices have lines, and the
-    others are added up: prices of groups add.
+    With more than six groups, the five with the highest prices get lines of their own, and the prices of the
+    others are added.
 
     Parameters
     ----------
     records : iterable of mappings
-        ``tolerance``, ``group``, ``price`` (0 where the group does not bind). Prices of a group under several
-        names, such as those of two notions, are lines of their own; those of one name are added.
-    x_title : str
-        What the tolerance is of.
-    title : str
-    theme : {"light", "dark"}
+        ``tolerance``, ``group``, ``price`` (0 where the group does not bind). Prices with the same group and
+        tolerance are added.
+    x_title : str, default="tolerance"
+    title : str, default="What more tolerance would buy"
+    theme : {"light", "dark"}, default="light"
 
     Returns
     -------
@@ -120,15 +119,15 @@ def prices_chart(
         look,
         title=title,
         subtitle=(
-            "Shadow price of each group that binds. At 0 the group does not hold accuracy back.",
-            f"{len(idle)} groups never bind." if idle else "",
+            "Shadow price of each group. Where it is 0, the group does not limit accuracy.",
+            f"Groups that never bind: {len(idle)}." if idle else "",
         ),
         description=sentence,
     )
 
 
 def _added(rows: list[Row]) -> list[Row]:
-    """Add up prices of one name at one tolerance; a sum with a missing part is missing."""
+    """Prices added by group and tolerance; a sum with a missing part is missing."""
     parts: dict[tuple[str, float | None], list[float | None]] = {}
     for row in rows:
         parts.setdefault((row["group"], row["tolerance"]), []).append(row["price"])

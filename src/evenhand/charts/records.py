@@ -1,4 +1,4 @@
-"""Records as they come, read into rows that can be drawn."""
+"""Records, checked and converted to rows for charts."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ def read_records(
     choices: Mapping[str, tuple[str, ...]] | None = None,
     infinite: bool = False,
 ) -> list[Row]:
-    """Check records and make their values plain.
+    """Rows of checked records, with plain values.
 
     Parameters
     ----------
     records : iterable of mappings
     chart : str
-        Who asks, for messages.
-    texts, numbers : tuples of str
-        Keys that every record must have.
-    optional : tuple of str
-        Keys of numbers that a record may lack.
-    choices : mapping, optional
-        Keys that a record may lack, each with what it can be; the first stands for what is missing.
-    infinite : bool
-        Whether infinite numbers mean something; otherwise they are missing.
+        Name of the chart, for messages.
+    texts, numbers : tuple of str, default=()
+        Required keys.
+    optional : tuple of str, default=()
+        Optional keys of numbers.
+    choices : mapping, default=None
+        Optional keys with their allowed values; the first one is the default.
+    infinite : bool, default=False
+        Whether infinite numbers are allowed; otherwise they count as missing.
 
     Returns
     -------
     list of dict
-        Texts as printable text. Numbers as floats, None where they are missing or NaN.
+        Texts are printable. Numbers are floats, or None if missing or NaN.
 
     Examples
     --------
@@ -55,7 +55,7 @@ def read_records(
     """
     given = list(records)
     if not given:
-        raise InputError(f"{chart} got no records; it needs at least one")
+        raise InputError(f"{chart} got no records; pass at least one")
     rows: list[Row] = []
     for place, record in enumerate(given):
         if not isinstance(record, Mapping):
@@ -83,14 +83,14 @@ def _number(value: Any, *, where: str) -> float | None:
     try:
         number = float(value)
     except (TypeError, ValueError):
-        raise InputError(f"{where} is {value!r}; it must be a number, or None where there is none") from None
+        raise InputError(f"{where} is {value!r}; it must be a number or None") from None
     return None if math.isnan(number) else number
 
 
 def plain_text(value: Any) -> str:
-    r"""Write a value as text; characters that cannot be printed, or that turn text around, become visible.
+    r"""A value as text; unprintable characters and those that reverse text are escaped.
 
-    Joiners stay: emoji and some scripts are written with them.
+    Joiners stay, because emoji and some scripts need them.
 
     Examples
     --------
@@ -103,7 +103,7 @@ def plain_text(value: Any) -> str:
 
 
 def known(row: Row, *keys: str) -> bool:
-    """Tell whether a row has finite numbers under all keys.
+    """Whether a row has finite numbers under all keys.
 
     Examples
     --------
@@ -120,36 +120,36 @@ def shown_groups(
     weight: Callable[[str], float | None],
     most: int,
 ) -> tuple[dict[str, str], int]:
-    """Choose and sort the groups that are drawn, and shorten their names.
+    """The groups to draw, sorted, with shortened names.
 
     Parameters
     ----------
     rows : list of dict
-        With a ``group`` each.
+        Each with a ``group``.
     order : callable
-        What groups are sorted by, largest first; None comes last.
+        Sort key of a group, largest first; None comes last.
     weight : callable
-        If there are too many groups, those with the largest weights stay; None goes first.
+        If there are too many groups, those with the largest weights are drawn.
     most : int
-        How many are drawn.
+        The largest number of groups to draw.
 
     Returns
     -------
     labels : dict
-        Name on the chart of each group that is drawn, in order. No two are the same.
+        Unique short name of each group to draw, in order.
     left_out : int
     """
     if most < 1:
         raise InputError(f"max_groups is {most}; at least one group must be drawn")
     names = list(dict.fromkeys(row["group"] for row in rows))
-    kept = sorted(names, key=lambda name: _first(weight(name)))[:most]
+    kept = sorted(names, key=lambda name: _descending(weight(name)))[:most]
     kept.sort(key=names.index)
-    kept.sort(key=lambda name: _first(order(name)))
+    kept.sort(key=lambda name: _descending(order(name)))
     return _labels(kept), len(names) - len(kept)
 
 
 def _labels(names: list[str]) -> dict[str, str]:
-    """Short names, no two alike: where two would be, a digest of the whole name tells them apart."""
+    """Unique short names: where two would be the same, a digest of the whole name is appended."""
     labels = {name: shortened(name) for name in names}
     for name, label in labels.items():
         rivals = [other for other in names if other != name and shortened(other) == shortened(name)]
@@ -160,13 +160,13 @@ def _labels(names: list[str]) -> dict[str, str]:
     return labels
 
 
-def _first(value: float | None) -> float:
-    """A key that sorts the largest first and what is missing last."""
+def _descending(value: float | None) -> float:
+    """A sort key: largest first, missing values last."""
     return math.inf if value is None else -value
 
 
 def shortened(name: str, most: int = 42) -> str:
-    """Take letters out of the middle of a long name.
+    """A name without the middle part if it is too long.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Whether posteriors say how often it happens: calibration by group."""
+"""Chart of calibration by group."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["calibration_chart"]
 
 _COLUMNS = 4
 _SIDE, _LARGE = 165, 280
-"""Pixels of a panel, and of one or two."""
+"""Pixels of a panel, and of a panel if there are at most two."""
 
 
 def calibration_chart(
@@ -28,19 +28,19 @@ def calibration_chart(
     theme: Theme = "light",
     max_groups: int = 12,
 ) -> ChartType:
-    """Draw how often the label is 1 against the probability that was predicted, a panel per group.
+    """Observed share of positive labels against predicted probability, one panel per group.
 
-    The largest groups come first; of more than `max_groups` only these are drawn.
+    Groups are sorted by size; of more than `max_groups`, only the largest are drawn.
 
     Parameters
     ----------
     records : iterable of mappings
         One per group and bin: ``group``, ``predicted``, ``observed``; optional ``low``, ``high``, ``n``.
-    confidence : float, optional
+    confidence : float, default=None
         Of the intervals, for the subtitle.
-    title : str
-    theme : {"light", "dark"}
-    max_groups : int
+    title : str, default="Do the probabilities hold in each group?"
+    theme : {"light", "dark"}, default="light"
+    max_groups : int, default=12
 
     Returns
     -------
@@ -52,7 +52,7 @@ def calibration_chart(
     ...     {"group": "F", "predicted": 0.1, "observed": 0.12, "low": 0.10, "high": 0.14, "n": 900},
     ...     {"group": "F", "predicted": 0.6, "observed": 0.50, "low": 0.41, "high": 0.59, "n": 100},
     ... ]).description
-    'On average over 1,000 people, what was predicted and observed differ by 0.028; most in F, by 0.028.'
+    'On average over 1,000 people, predicted and observed shares differ by 0.028; most in F, by 0.028.'
     """
     look = look_of(theme)
     rows = read_records(
@@ -98,8 +98,8 @@ def calibration_chart(
         look,
         title=title,
         subtitle=(
-            "On the dashed line, predicted and observed agree.",
-            "Above it more people have the label than predicted.",
+            "On the dashed line, predicted and observed shares agree.",
+            "Above it, more people have the positive label than predicted.",
             intervals_note(confidence, there=any(known(row, "low", "high") for row in drawn)),
             "Larger points: more people." if any(size.values()) else "",
             f"{left_out} smaller groups are not drawn." if left_out else "",
@@ -137,7 +137,7 @@ def _panel(
 
 
 def _sentence(rows: list[Row]) -> str:
-    """The mean gap between predicted and observed, weighted by people where their numbers are known."""
+    """The mean gap between predicted and observed shares, weighted by ``n`` if it is known."""
     counted = all(known(row, "n") for row in rows)
 
     def gap(part: list[Row]) -> float:
@@ -155,6 +155,6 @@ def _sentence(rows: list[Row]) -> str:
     worst = max(sorted(by_group), key=lambda group: by_group[group])
     who = f" over {sum(row['n'] for row in rows):,.0f} people" if counted else " over the bins"
     return (
-        f"On average{who}, what was predicted and observed differ by {gap(rows):.3f}; "
+        f"On average{who}, predicted and observed shares differ by {gap(rows):.3f}; "
         f"most in {worst}, by {by_group[worst]:.3f}."
     )

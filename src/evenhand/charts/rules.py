@@ -1,4 +1,4 @@
-"""What a fair rule consists of: a threshold per group, or the table W."""
+"""Charts of a fair rule: a threshold per group, or the table W."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ def thresholds_chart(
     theme: Theme = "light",
     max_groups: int = 60,
 ) -> ChartType:
-    """Draw the threshold of each group, and where it would be without the requirement.
+    """The threshold of each group, with and without the requirement.
 
-    Groups are sorted by threshold. Of more than `max_groups` those with the largest shift are drawn. An
-    infinite threshold is said in words: nobody, or everybody, is selected.
+    Groups are sorted by threshold. Of more than `max_groups`, those with the largest shift are drawn. An
+    infinite threshold is written as "nobody is selected" or "everybody is selected".
 
     Parameters
     ----------
     records : iterable of mappings
-        ``group``, ``threshold``; optional ``unconstrained``, and ``note``: what to say where there is none.
-    title : str
-    theme : {"light", "dark"}
-    max_groups : int
+        ``group``, ``threshold``; optional ``unconstrained``, and ``note``, shown instead of a threshold.
+    title : str, default="Score that a person needs to be selected"
+    theme : {"light", "dark"}, default="light"
+    max_groups : int, default=60
 
     Returns
     -------
@@ -71,7 +71,7 @@ def thresholds_chart(
         optional=("unconstrained",),
         infinite=True,
     )
-    said = {row["group"]: record.get("note") for row, record in zip(rows, records, strict=True)}
+    given = {row["group"]: record.get("note") for row, record in zip(rows, records, strict=True)}
     threshold = {row["group"]: row["threshold"] for row in rows}
     shift = {
         row["group"]: abs(row["threshold"] - row["unconstrained"])
@@ -83,7 +83,7 @@ def thresholds_chart(
         {**row, "name": row["group"], "group": labels[row["group"]]} for row in rows if row["group"] in labels
     ]
     for row in drawn:
-        row["note"] = said[row["name"]] or _in_words(row["threshold"])
+        row["note"] = given[row["name"]] or _in_words(row["threshold"])
         row["threshold"] = row["threshold"] if known(row, "threshold") else None
         row["label"] = f"{row['threshold']:.3f}" if known(row, "threshold") else ""
         lowered = known(row, "threshold", "unconstrained") and row["threshold"] < row["unconstrained"]
@@ -92,7 +92,7 @@ def thresholds_chart(
     both = [row for row in there if known(row, "unconstrained")]
     numbers = [row[key] for row in there for key in ("threshold", "unconstrained") if known(row, key)]
     inside = all(0 <= number <= 1 for number in numbers)
-    # Numbers stand beside their marks, so that there must be room beyond 0 and 1.
+    # Leave space beyond 0 and 1 for the numbers beside the points.
     scale = alt.Scale(domain=domain(numbers, include=[-0.08, 1.08]), nice=False)
     axis = alt.Axis(values=[k / 10 for k in range(11)]) if inside else alt.Axis()
     y = group_axis(labels.values())
@@ -137,7 +137,7 @@ def thresholds_chart(
         look,
         title=title,
         subtitle=(
-            "A person is selected if the score is above the threshold of the person's group.",
+            "A person is selected if the score is above the threshold of the group.",
             f"{left_out} groups whose threshold moved less are not drawn." if left_out else "",
         ),
         description=sentence,
@@ -159,18 +159,18 @@ def weights_chart(
     theme: Theme = "light",
     max_groups: int = 60,
 ) -> ChartType:
-    """Draw the table W of a rule that does not see the group.
+    """The table W of an attribute-blind rule.
 
-    A person is selected if the sum of W[group, label] P(group, label given the person) is above 0. Groups are
-    in the order given. Of more than `max_groups` those with the largest weights are drawn.
+    A person is selected if the sum of W[group, label] P(group, label given the person) is above 0. Groups
+    keep their order. Of more than `max_groups`, those with the largest weights are drawn.
 
     Parameters
     ----------
     records : iterable of mappings
         ``group``, ``label``, ``weight``.
-    title : str
-    theme : {"light", "dark"}
-    max_groups : int
+    title : str, default="Weight of each group and label in the decision"
+    theme : {"light", "dark"}, default="light"
+    max_groups : int, default=60
 
     Returns
     -------
@@ -227,7 +227,7 @@ def weights_chart(
         title=title,
         subtitle=(
             "A person is selected if the sum of weight times probability of group and label is above 0.",
-            "Positive weights speak for selection, negative ones against.",
+            "Positive weights favour selection, negative ones count against it.",
             f"{left_out} groups with smaller weights are not drawn." if left_out else "",
         ),
         description=sentence,

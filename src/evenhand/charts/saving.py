@@ -1,4 +1,4 @@
-"""Charts as files, made on this machine without a browser."""
+"""Charts as files, rendered without a browser."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ _SUFFIXES = (".png", ".svg", ".json")
 def save_chart(chart: ChartType, path: str | Path, *, scale: float = 2.0) -> Path:
     """Write a chart as PNG, SVG or JSON, by the suffix of the file's name.
 
-    Pictures get the paper of their theme as background, and nothing is fetched from a network: a chart that
-    refers to data elsewhere is refused. JSON is the Vega-Lite definition with the data in it. The file is
-    there complete or not at all.
+    Pictures get the background of their theme. Nothing is fetched from a network: a chart that refers to data
+    elsewhere is refused. JSON is the Vega-Lite definition with its data. The file is written completely or
+    not at all.
 
     Parameters
     ----------
     chart : altair chart
     path : str or Path
         Ends in ``.png``, ``.svg`` or ``.json``.
-    scale : float
-        Pixels of a PNG per pixel of the chart; 2 prints well.
+    scale : float, default=2.0
+        Pixels of a PNG per pixel of the chart; 2 is enough for print.
 
     Returns
     -------
@@ -48,9 +48,9 @@ def save_chart(chart: ChartType, path: str | Path, *, scale: float = 2.0) -> Pat
     """
     path = Path(path)
     if path.suffix.lower() not in _SUFFIXES:
-        raise InputError(f"{path.name!r} must end in .png, .svg or .json; charts are written as one of these")
+        raise InputError(f"{path.name!r} must end in .png, .svg or .json")
     if not path.parent.is_dir():
-        raise InputError(f"there is no folder {str(path.parent)!r} to write {path.name!r} to; make it first")
+        raise InputError(f"there is no folder {str(path.parent)!r} for {path.name!r}; make it first")
     content = rendered(chart.to_dict(validate=False), path.suffix.lower(), scale)
     with written_at_once(path) as unfinished:
         unfinished.write_bytes(content)

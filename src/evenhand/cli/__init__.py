@@ -1,1 +1,1 @@
-"""The command line, for people who have files and not notebooks."""
+"""The command line: audit, frontier, fit, predict, verify and demo, from CSV and Parquet files."""

@@ -1,4 +1,4 @@
-"""Options from a TOML file, for runs that are repeated."""
+"""Options from a TOML file, for repeated runs."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from evenhand.exceptions import InputError
 __all__ = ["fill_from_file"]
 
 _COMMANDS = ("audit", "fit", "frontier")
-_EITHER = (("difference", "ratio"), ("test", "test-share"))
-"""One of the call replaces the other of the file."""
+_ALTERNATIVES = (("difference", "ratio"), ("test", "test-share"))
+"""If the call has one of a pair, the file's other one is ignored."""
 
 
 def fill_from_file(app: App, commands: tuple[str, ...], arguments: Any) -> None:
-    """Fill the options that a call leaves open from the file that ``--config`` names.
+    """Fill options that are missing in the call from the file that ``--config`` names.
 
     The file has a table for each command, such as ``[fit]``, with the names of its options as keys.
     """
-    given = {name: one for one in arguments if one.tokens for name in one.names}
-    if "--config" not in given:
+    in_call = {name: argument for argument in arguments if argument.tokens for name in argument.names}
+    if "--config" not in in_call:
         return
-    path = Path(given["--config"].tokens[-1].value)
+    path = Path(in_call["--config"].tokens[-1].value)
     options = dict(_table(path, commands[0]))
-    for pair in _EITHER:
-        if any(f"--{name}" in given for name in pair):
+    for pair in _ALTERNATIVES:
+        if any(f"--{name}" in in_call for name in pair):
             options = {key: value for key, value in options.items() if key.replace("_", "-") not in pair}
     Dict(options, source=str(path), use_commands_as_keys=False)(app, commands, arguments)
 
@@ -46,8 +46,8 @@ def _table(path: Path, command: str) -> dict[str, Any]:
         if name not in _COMMANDS or not isinstance(table, dict):
             close = get_close_matches(name, _COMMANDS, n=1)
             hint = f"did you mean [{close[0]}]?" if close else f"options of {command} go below [{command}]."
-            raise InputError(f"{path} has {name!r} where commands are expected: {hint}")
+            raise InputError(f"{path} has {name!r} where a table of a command is expected: {hint}")
     if command not in tables:
         raise InputError(f"{path} has no table [{command}].")
-    found: dict[str, Any] = tables[command]
-    return found
+    options: dict[str, Any] = tables[command]
+    return options

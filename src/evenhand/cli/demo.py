@@ -1,25 +1,18 @@
-"""The whole story on the bundled Adult data: what a plain model does, what fairness costs, and the proof."""
+"""An example on the bundled Adult data: what a plain model does, what fairness costs, and the proof."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from evenhand.auditing.audit import audit
+import evenhand as eh
 from evenhand.auditing.comparison import Comparison
 from evenhand.auditing.group_rates import Rate
-from evenhand.auditing.result import Audit
-from evenhand.datasets import load_adult
 from evenhand.display.text import show
-from evenhand.estimators.postprocess import FairPostprocessor
 from evenhand.exceptions import MissingExtraError
 from evenhand.fairness.groups import GroupName
-from evenhand.fairness.notions import DemographicParity
 from evenhand.inputs.splits import random_split
-from evenhand.posteriors.tabular import TabularClassifier
-from evenhand.report.page import write_report
 from evenhand.solver.certificate import small
-from evenhand.tradeoff.compute import frontier
-from evenhand.tradeoff.frontier import Frontier, Point
+from evenhand.tradeoff.frontier import Point
 
 try:
     from rich.box import SIMPLE_HEAD
@@ -34,44 +27,44 @@ TOLERANCES = (0.05, 0.02)
 
 _SENSITIVE = ["race", "sex"]
 _STEP = 0.002
-"""Between the tolerances of the curve, which are all solved for."""
+"""Distance between the tolerances of the curve, which are all solved exactly."""
 
 
-def run(page: Path) -> Frontier:
-    """Learn, compare, print, and write the page.
+def run(page: Path) -> eh.Frontier:
+    """Fit, compare and print models, and write the report.
 
     Parameters
     ----------
     page : Path
-        Overwritten if it is there.
+        Overwritten if it exists.
 
     Returns
     -------
     Frontier
-        The curves that the tables are about.
+        The curves behind the tables.
     """
     console = Console(highlight=False)
-    adult = load_adult()
+    adult = eh.datasets.load_adult()
     X, y = adult.features.hstack(adult.sensitive), adult.label
-    learn, judge = random_split(len(y), 0.5, seed=0)
-    people = X[judge].select(_SENSITIVE)
+    train, test = random_split(len(y), 0.5, seed=0)
+    sensitive = X[test].select(_SENSITIVE)
     console.print(
         f"[bold]Who earns more than 50,000 dollars?[/bold] {len(y):,} people of the 1994 census (Adult), in "
         "groups by race and sex. Half to learn from, half to judge on; intervals: 95%.\n"
     )
 
-    plain = TabularClassifier().fit(adult.features[learn], y[learn]).predict(adult.features[judge])
-    before = audit(y[judge], plain, people)
+    plain = eh.TabularClassifier().fit(adult.features[train], y[train]).predict(adult.features[test])
+    before = eh.audit(y[test], plain, sensitive)
     console.print(_groups(before))
     worst = before["demographic parity"]
     console.print(f"Furthest from everyone, MD: {_interval(worst)}, {_who(worst.group)}.\n")
 
     fair = {name: _fair(TOLERANCES[0], aware=name == "aware") for name in ("blind", "aware")}
-    curve = frontier(
+    curve = eh.frontier(
         fair,
-        X[learn],
-        y[learn],
-        test=(X[judge], y[judge]),
+        X[train],
+        y[train],
+        test=(X[test], y[test]),
         tolerances=[k * _STEP for k in range(round(worst.value / _STEP) + 1)],
         others={"plain": plain},
         verbose=True,
@@ -86,16 +79,16 @@ def run(page: Path) -> Frontier:
     console.print(_prices(points))
     console.print("A group that shows - has room: the tolerance for it costs nothing.\n")
 
-    model = fair["blind"].fit(X[learn], y[learn])
-    after = audit(y[judge], model.predict(X[judge]), people, constraint=model.constraint, before=plain)
+    model = fair["blind"].fit(X[train], y[train])
+    after = eh.audit(y[test], model.predict(X[test]), sensitive, constraint=model.constraint, before=plain)
     with console.status("drawing the page"):
-        write_report(
+        eh.write_report(
             page,
             after,
             before=before,
             model=model,
             frontier=curve,
-            test=(X[judge], y[judge]),
+            test=(X[test], y[test]),
             title="Income decisions by race and sex",
             data=adult.description,
         )
@@ -103,26 +96,26 @@ def run(page: Path) -> Frontier:
     return curve
 
 
-def _fair(tolerance: float, *, aware: bool) -> FairPostprocessor:
-    return FairPostprocessor(
-        constraint=DemographicParity(difference=tolerance),
+def _fair(tolerance: float, *, aware: bool) -> eh.FairPostprocessor:
+    return eh.FairPostprocessor(
+        constraint=eh.DemographicParity(difference=tolerance),
         sensitive_features=_SENSITIVE,
         aware=aware,
         verbose=True,
     )
 
 
-def _at(curve: Frontier, name: str, tolerance: float) -> Point:
+def _at(curve: eh.Frontier, name: str, tolerance: float) -> Point:
     return min(curve.curve(name), key=lambda point: abs((point.tolerance or 0.0) - tolerance))
 
 
-def _groups(before: Audit) -> Table:
+def _groups(before: eh.Audit) -> Table:
     table = _table("A plain model", "group", "people", "earn >50K", "are selected")
-    for found in before.groups:
-        if found.kind != "independent" and found.rows and found.positives is not None:
-            share = found.positives / found.rows
-            rate = _interval(found.rates["selection rate"])
-            table.add_row(_who(found.group), f"{found.rows:,.0f}", f"{share:.3f}", rate)
+    for row in before.groups:
+        if row.kind != "independent" and row.rows and row.positives is not None:
+            share = row.positives / row.rows
+            rate = _interval(row.rates["selection rate"])
+            table.add_row(_who(row.group), f"{row.rows:,.0f}", f"{share:.3f}", rate)
     return table
 
 
@@ -137,12 +130,12 @@ def _comparison(points: list[Point]) -> Table:
 
 
 def _prices(points: list[Point]) -> Table:
-    """What a hundredth of tolerance more for one group would buy in accuracy, the dearest group first."""
+    """Accuracy gained by 0.01 more tolerance for one group, the most expensive group first."""
     table = _table("Shadow prices: accuracy bought by 0.01 more tolerance", "group")
     for point in points:
         table.add_column(_name(point), justify="right")
-    bought = {name.group: [0.02 * point.prices[name] for point in points] for name in points[0].prices}
-    for group, prices in sorted(bought.items(), key=lambda item: -sum(item[1])):
+    gains = {name.group: [0.02 * point.prices[name] for point in points] for name in points[0].prices}
+    for group, prices in sorted(gains.items(), key=lambda item: -sum(item[1])):
         table.add_row(_who(group), *(f"{price:.4f}" if price > 5e-5 else "-" for price in prices))
     return table
 

@@ -1,20 +1,27 @@
-"""Options that commands share, and what is refused before any work starts."""
+"""Options that commands share, read and checked before any work starts."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+import evenhand as eh
 from evenhand.cli.estimators import EstimatorName, estimator_for
-from evenhand.cli.rows import as_value, divided, examples, row_names, to_judge_on, two_labels
+from evenhand.cli.rows import (
+    Part,
+    as_value,
+    identifiers,
+    read_classes,
+    read_examples,
+    read_test_rows,
+    split_rows,
+)
 from evenhand.exceptions import InputError
-from evenhand.inputs.checks import check_fraction
 
 __all__ = [
     "Aware",
@@ -25,9 +32,9 @@ __all__ = [
     "Names",
     "RunOptions",
     "Tolerance",
-    "aware_of",
-    "check_paths",
-    "names_in",
+    "column_names",
+    "columns_in",
+    "read_aware",
     "requirement",
 ]
 
@@ -36,17 +43,10 @@ Aware = Annotated[tuple[str, ...] | None, Parameter(consume_multiple=True, negat
 Flag = Annotated[bool, Parameter(negative="")]
 Json = Annotated[bool, Parameter(name="--json", negative="")]
 
-_NOTIONS = {
-    "demographic-parity": "DemographicParity",
-    "equal-opportunity": "EqualOpportunity",
-    "predictive-equality": "PredictiveEquality",
-    "accuracy-parity": "AccuracyParity",
-    "equalized-odds": "EqualizedOdds",
-}
 NotionName = Literal[
     "demographic-parity", "equal-opportunity", "predictive-equality", "accuracy-parity", "equalized-odds"
 ]
-_SHARE = 0.25
+_TEST_SHARE = 0.25
 
 
 @Parameter(name="*")
@@ -57,159 +57,157 @@ class Comparison:
     notion: Annotated[tuple[NotionName, ...], Parameter(consume_multiple=True, negative="")] = (
         "demographic-parity",
     )
-    """What is asked for; several may be given."""
+    """Notion of fairness; several may be named."""
 
     groups: Literal["intersectional", "independent"] = "intersectional"
-    """Compare every combination of sensitive values, or each feature by itself."""
+    """Compare every combination of sensitive values, or the groups of each feature by itself."""
 
     missing: Literal["error", "own-group"] = "error"
-    """What a missing sensitive value does: it is refused, or makes a group of its own."""
+    """Refuse missing sensitive values, or treat them as a group."""
 
     @property
-    def policy(self) -> str:
-        """For missing values, as the library calls it."""
-        return self.missing.replace("-", "_")
+    def missing_policy(self) -> Literal["error", "own_group"]:
+        """The library's name of the policy for missing values."""
+        return "error" if self.missing == "error" else "own_group"
 
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class Tolerance:
-    """How far groups may be apart: one of two measures."""
+    """How far groups may be apart, by one of two measures."""
 
     difference: float | None = None
     """Largest difference allowed between a group and everyone."""
 
     ratio: float | None = None
-    """Smallest ratio allowed; 0.8, say."""
-
-
-@dataclass(frozen=True)
-class Part:
-    """Rows to learn from or to judge on; `ids` are what people are known by, if there is such a column."""
-
-    X: Any
-    y: Any
-    ids: Any = None
+    """Smallest ratio allowed, such as 0.8."""
 
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class Learning:
-    """What is learned from, and what is judged on."""
+    """Which rows and columns to learn from, with which method, and which rows to test on."""
 
     target: str
     """Column of labels."""
 
     sensitive: Names
-    """Columns of sensitive features, with commas between them, or the option several times."""
+    """Columns of sensitive features, separated by commas or by repeating the option."""
 
     positive: str | None = None
     """The positive label; by default the one that sorts last."""
 
     method: Literal["post", "in"] = "post"
-    """Post-processing, or training with costs."""
+    """Post-processing, or cost-sensitive training (in-processing)."""
 
     test: Path | None = None
-    """File to judge on."""
+    """File to test on."""
 
     test_share: float | None = None
-    """Share of the rows to judge on, without such a file; by default a quarter."""
+    """Share of the rows to test on if there is no --test file; by default 0.25."""
 
     estimator: EstimatorName = "trees"
-    """What learns: boosted trees that take tables as they are, a logistic regression, xgboost or lightgbm."""
+    """Classifier: boosted trees that need no preprocessing, logistic regression, xgboost or lightgbm."""
 
     drop: Names = ()
-    """Columns that are not learned from, with commas between them, or the option several times."""
+    """Columns to leave out, separated by commas or by repeating the option."""
 
     id: str | None = None
-    """Column that people are known by: not learned from, and the key of randomised decisions."""
+    """Column that identifies rows: the key of randomised decisions, and not a feature."""
 
     min_group_size: int = 0
-    """Groups of fewer rows to learn from are taken together."""
+    """Pool groups with fewer rows to learn from."""
 
     def check(self, table: Path) -> None:
-        """Refuse what cannot go together, and columns that the files do not have."""
+        """Raise an InputError for options that contradict each other and columns that files do not have."""
+        from evenhand.cli.files import refuse_unknown  # noqa: PLC0415  (start-up time)
+        from evenhand.inputs.checks import check_fraction  # noqa: PLC0415
+
         if self.test is not None and self.test_share is not None:
-            raise InputError("give --test or --test-share, not both.")
+            raise InputError("pass --test or --test-share, not both.")
         if self.test_share is not None:
             check_fraction("--test-share", self.test_share)
         if self.min_group_size < 0:
             raise InputError(f"--min-group-size should be 0 or more, but is {self.min_group_size}.")
-        files = import_module("evenhand.cli.files")
-        there = files.columns_in(table)
-        used = {"--target": [self.target], "--sensitive": names_in(self.sensitive, there)}
-        used |= {"--id": [] if self.id is None else [self.id], "--drop": self._dropped(there)}
-        seen: dict[str, str] = {}
+        columns = columns_in(table)
+        used = {
+            "--target": [self.target],
+            "--sensitive": column_names(self.sensitive, columns),
+            "--id": self._key(),
+            "--drop": self._dropped(columns),
+        }
+        option_of: dict[str, str] = {}
         for option, names in used.items():
             for name in names:
-                if name in seen:
-                    raise InputError(f"{name!r} is both {seen[name]} and {option}.")
-            seen |= dict.fromkeys(names, option)
-        files.refuse_strange(table, list(seen), there)
+                if name in option_of:
+                    raise InputError(f"{name!r} is both {option_of[name]} and {option}.")
+            option_of |= dict.fromkeys(names, option)
+        refuse_unknown(table, list(option_of), columns)
         if self.test is not None:
-            needed = [name for name in there if name not in self.left_out(table)]
-            key = [] if self.id is None else [self.id]
-            needed = [self.target, *used["--sensitive"], *needed, *key]
-            files.refuse_strange(self.test, needed, files.columns_in(self.test))
+            features = [name for name in columns if name not in self.left_out(table)]
+            needed = [self.target, *used["--sensitive"], *features, *self._key()]
+            refuse_unknown(self.test, needed, columns_in(self.test))
 
     def left_out(self, table: Path) -> list[str]:
-        """Columns of a file that are not learned from."""
-        there = import_module("evenhand.cli.files").columns_in(table)
-        key = [] if self.id is None else [self.id]
-        return [name for name in there if name in (*self._dropped(there), *key, *self._index(table, there))]
+        """Columns of a file that are not features."""
+        columns = columns_in(table)
+        left_out = {*self._dropped(columns), *self._key(), *self._index(table)}
+        return [name for name in columns if name in left_out]
 
-    def _dropped(self, there: Sequence[str]) -> list[str]:
-        return names_in(self.drop, there, "--drop") if self.drop else []
+    def _key(self) -> list[str]:
+        return [] if self.id is None else [self.id]
 
-    def _index(self, table: Path, there: Sequence[str]) -> list[str]:
-        """Columns that are the index of a pandas table, unless the call names them."""
-        named = [self.target, self.id, *names_in(self.sensitive, there), *self._dropped(there)]
-        return [
-            name for name in import_module("evenhand.cli.files").index_columns(table) if name not in named
-        ]
+    def _dropped(self, columns: Sequence[str]) -> list[str]:
+        return column_names(self.drop, columns, "--drop") if self.drop else []
+
+    def _index(self, table: Path) -> list[str]:
+        """Columns that are the index of a pandas table, unless an option names them."""
+        from evenhand.cli.files import index_columns  # noqa: PLC0415  (start-up time)
+
+        columns = columns_in(table)
+        named = [self.target, self.id, *column_names(self.sensitive, columns), *self._dropped(columns)]
+        return [name for name in index_columns(table) if name not in named]
 
     def parts(self, table: Path) -> list[Part]:
-        """Read the rows to learn from and the rows to judge on."""
+        """Read the rows to learn from and the rows to test on."""
         without = [name for name in self.left_out(table) if name != self.id]
-        X, y = examples(table, self.target, without)
-        two_labels(table, y, self.positive)
+        X, y = read_examples(table, self.target, without)
+        read_classes(table, y, self.positive)
         if self.test is not None:
-            both = [(X, y), to_judge_on(self.test, self.target, table=table, X=X, y=y)]
+            both = [(X, y), read_test_rows(self.test, self.target, table=table, X=X, y=y)]
         else:
-            both = divided(X, y, self.share)
+            both = split_rows(X, y, self.share)
         if self.id is None:
             return [Part(X, y) for X, y in both]
         return [Part(X.drop(self.id), y, X.get_column(self.id)) for X, y in both]
 
     def notes(self, table: Path, X: Any) -> list[str]:
-        """What a person should know of columns that number or name rows."""
-        index = self._index(table, import_module("evenhand.cli.files").columns_in(table))
-        told = [
+        """Notes on columns that identify rows."""
+        index = [
             f"{repr(name) if name else 'the first column'} of {table.name} is the index of a pandas table, "
-            "and is not learned from."
-            for name in index
+            "and is left out."
+            for name in self._index(table)
         ]
-        named = names_in(self.sensitive, X.columns)
-        return told + [
-            f"{name!r} is different in every one of {len(X):,} rows: if it only names them, leave it out "
-            f"with --drop {name}, or with --id {name} if people are known by it."
-            for name in row_names(X)
-            if name not in named
+        sensitive = column_names(self.sensitive, X.columns)
+        return index + [
+            f"{name!r} has a different value in each of {len(X):,} rows: if it only identifies them, leave "
+            f"it out with --drop {name}, or make it the key of randomised decisions with --id {name}."
+            for name in identifiers(X)
+            if name not in sensitive
         ]
 
     @property
     def share(self) -> float:
-        """Of the rows to judge on."""
-        return self.test_share or _SHARE
+        """Share of the rows to test on, without a file for them."""
+        return self.test_share or _TEST_SHARE
 
-    def classifier(self, X: Any, y: Any, **settings: Any) -> Any:
-        """Make the classifier that is asked for, not fitted yet."""
-        rooms = import_module("evenhand")
-        kind = rooms.FairPostprocessor if self.method == "post" else rooms.FairInprocessor
-        features = names_in(self.sensitive, X.columns)
+    def classifier(self, X: Any, y: Any, **settings: Any) -> eh.FairPostprocessor | eh.FairInprocessor:
+        """The fair classifier that the options describe, not fitted yet."""
+        kind = eh.FairPostprocessor if self.method == "post" else eh.FairInprocessor
+        sensitive = column_names(self.sensitive, X.columns)
         return kind(
-            estimator_for(self.estimator, X.drop(features)),  # what may be used of them is added as 0 and 1
-            sensitive_features=features,
+            estimator_for(self.estimator, X.drop(sensitive)),  # those it may use are added as 0 and 1
+            sensitive_features=sensitive,
             min_group_size=self.min_group_size,
             pos_label=None if self.positive is None else as_value(y, self.positive),
             verbose=True,
@@ -223,37 +221,42 @@ class RunOptions:
     """How a command runs."""
 
     config: Path | None = None
-    """TOML file of options, with a table for each command. Options of the call win."""
+    """TOML file of options, with a table for each command. Options of the call take precedence."""
 
     as_json: Json = False
     """Print JSON instead of text."""
 
     force: Flag = False
-    """Overwrite outputs that are there."""
+    """Overwrite outputs that exist."""
 
 
 def requirement(compared: Comparison, tolerance: Tolerance) -> Any:
-    """Put together what is asked for; None if no tolerance is given."""
+    """The constraint that the options describe; None without a tolerance."""
     if tolerance.difference is not None and tolerance.ratio is not None:
-        raise InputError("give --difference or --ratio, not both.")
+        raise InputError("pass --difference or --ratio, not both.")
     if tolerance.difference is None and tolerance.ratio is None:
         return None
-    rooms = import_module("evenhand.fairness.notions")
-    asked: Any = None
+    kinds = {
+        "demographic-parity": eh.DemographicParity,
+        "equal-opportunity": eh.EqualOpportunity,
+        "predictive-equality": eh.PredictiveEquality,
+        "accuracy-parity": eh.AccuracyParity,
+        "equalized-odds": eh.EqualizedOdds,
+    }
+    constraint: Any = None
     for name in dict.fromkeys(compared.notion):
-        notion = getattr(rooms, _NOTIONS[name])
-        one = notion(difference=tolerance.difference, ratio=tolerance.ratio, groups=compared.groups)
-        asked = one if asked is None else asked & one
-    return asked
+        notion = kinds[name](difference=tolerance.difference, ratio=tolerance.ratio, groups=compared.groups)
+        constraint = notion if constraint is None else constraint & notion
+    return constraint
 
 
-def aware_of(aware: tuple[str, ...] | None, sensitive: Sequence[str]) -> bool | list[str]:
-    """Read ``--aware``, which stands by itself for all sensitive features, or names some."""
+def read_aware(aware: tuple[str, ...] | None, sensitive: Sequence[str]) -> bool | list[str]:
+    """Read ``--aware``: by itself it means all sensitive features, otherwise it names some."""
     if aware is None or aware == ("False",):
         return False
-    if aware in ((), ("True",)):  # a TOML file says true
+    if aware in ((), ("True",)):  # from true in a TOML file
         return True
-    names = names_in(aware, sensitive, "--aware")
+    names = column_names(aware, sensitive, "--aware")
     for name in names:
         if name not in sensitive:
             close = get_close_matches(name, sensitive, n=1)
@@ -262,28 +265,17 @@ def aware_of(aware: tuple[str, ...] | None, sensitive: Sequence[str]) -> bool | 
     return True if set(names) == set(sensitive) else names
 
 
-def names_in(texts: Sequence[str], there: Sequence[str], option: str = "--sensitive") -> list[str]:
-    """Read names of columns, with commas between them unless a column is called so."""
-    parts = [part for text in texts for part in ([text] if text in there else text.split(","))]
-    names = [part if part in there else part.strip() for part in parts if part.strip()]
+def columns_in(table: Path) -> list[str]:
+    """Names of a file's columns."""
+    from evenhand.cli.files import columns_in as read  # noqa: PLC0415  (start-up time)
+
+    return read(table)
+
+
+def column_names(texts: Sequence[str], columns: Sequence[str], option: str = "--sensitive") -> list[str]:
+    """Read names of columns separated by commas; a name in `columns` may itself hold a comma."""
+    parts = [part for text in texts for part in ([text] if text in columns else text.split(","))]
+    names = [part if part in columns else part.strip() for part in parts if part.strip()]
     if not names:
-        raise InputError(f"{option} should name columns, with commas between them.")
+        raise InputError(f"{option} should name columns, separated by commas.")
     return list(dict.fromkeys(names))
-
-
-def check_paths(inputs: Sequence[Path | None], outputs: Sequence[Path | None], *, force: bool) -> None:
-    """Refuse outputs that are there, cannot be written, or are an input or another output."""
-    files = import_module("evenhand.cli.files")
-    wanted = [path for path in outputs if path is not None]
-    for k, path in enumerate(wanted):
-        if any(_same(path, other) for other in inputs if other is not None):
-            raise InputError(f"{path} is read as well, and is not overwritten: choose another output.")
-        if any(_same(path, other) for other in wanted[:k]):
-            raise InputError(f"{path} is named twice: an output needs a file of its own.")
-        files.refuse_existing(path, force=force)
-
-
-def _same(path: Path, other: Path) -> bool:
-    """Whether two names are of one file, also by links."""
-    both = path.exists() and other.exists()
-    return path.samefile(other) if both else path.resolve() == other.resolve()

@@ -1,4 +1,4 @@
-"""Data to try things on: real tables, and synthetic problems whose fair optimum is known."""
+"""Data sets, and synthetic problems whose fair optimum is known."""
 
 from evenhand.datasets.acs import load_acs
 from evenhand.datasets.bundled import load_adult, load_compas

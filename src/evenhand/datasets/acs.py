@@ -1,4 +1,4 @@
-"""Three tasks on the American Community Survey, read from a folder."""
+"""Three prediction tasks on the American Community Survey, read from a folder."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ def load_acs(
     Parameters
     ----------
     task : {"income", "publiccoverage", "employment"}
-    folder : path, optional
+    folder : path, default=None
         Holds either ``acs_<task>*.parquet`` with a column ``label``, or the survey's person files
-        ``psam_p*.csv`` at any depth, as folktables stores them. By default the folder that the environment
-        variable ``EVENHAND_DATA`` names.
-    sensitive : tuple of str
-        The sensitive columns; RAC1P is race (9 codes) and SEX has 2.
-    backend : {"polars", "pandas", "pyarrow"}
+        ``psam_p*.csv`` at any depth, as folktables stores them. None takes the folder in the environment
+        variable ``EVENHAND_DATA``.
+    sensitive : tuple of str, default=("RAC1P", "SEX")
+        The sensitive columns; RAC1P is race (9 codes), SEX has 2 codes.
+    backend : {"polars", "pandas", "pyarrow"}, default="polars"
         The table library to return.
 
     Returns
     -------
     Dataset
-        Labels are 0 and 1, `weight` is the survey weight PWGTP, missing values stay missing.
+        Labels are 0 and 1, `weight` is the survey weight PWGTP, missing values are kept.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def load_acs(
         raise InputError(f"task should be one of {', '.join(map(repr, _FEATURES))}, but is {task!r}.")
     folder = folder or os.environ.get("EVENHAND_DATA")
     if not folder:
-        raise InputError("say where the ACS data are: pass folder=, or set EVENHAND_DATA.")
+        raise InputError("no folder for the ACS data: pass folder=, or set EVENHAND_DATA.")
     root = Path(folder)
     if not root.is_dir():
         raise InputError(f"no folder {str(root)!r} to read the ACS data from.")
@@ -71,7 +71,7 @@ def load_acs(
     places = tables or sorted({path.parent for path in surveys})
     if len(places) > 1:
         listed = ", ".join(str(path.relative_to(root)) for path in places)
-        raise InputError(f"{str(root)!r} holds several surveys ({listed}): name the folder of one of them.")
+        raise InputError(f"{str(root)!r} holds several surveys ({listed}): pass the folder of one of them.")
     if not places:
         raise InputError(f"{str(root)!r} holds neither acs_{task}*.parquet nor psam_p*.csv.")
     try:
@@ -83,7 +83,9 @@ def load_acs(
     except polars.exceptions.PolarsError as error:
         raise InputError(f"the ACS data in {str(root)!r} cannot be read: {error}") from error
     if not sensitive or "label" in sensitive:
-        raise InputError(f"sensitive should name one column or more, not the label, but is {sensitive!r}.")
+        raise InputError(
+            f"sensitive should name at least one column, and not the label, but is {sensitive!r}."
+        )
     features = [name for name in _FEATURES[task].split() if name not in sensitive]
     unknown = [name for name in (*sensitive, *features, "label", "PWGTP") if name not in table.columns]
     if unknown:
@@ -104,7 +106,7 @@ def load_acs(
 
 
 def _read_survey(polars: Any, path: Path, task: str) -> Any:
-    """Read a person file of the survey: keep the task's rows and columns and make its label."""
+    """The rows and columns of a task in a person file of the survey, with its label."""
     col = polars.col
     rows = {
         "income": (col("AGEP") > 16) & (col("PINCP") > 100) & (col("WKHP") > 0) & (col("PWGTP") >= 1),

@@ -1,6 +1,6 @@
-"""Adult and COMPAS, inside the package: no network is needed.
+"""Adult and COMPAS, bundled with the package.
 
-``SOURCES.md`` beside this file gives origin and licence.
+``SOURCES.md`` in this folder states their origin and licence.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ def load_adult(
 
     Parameters
     ----------
-    variant : {"single", "multiple", "all"}
-        The two versions of the paper's experiments: "single" is all 48,842 rows with sex as the sensitive
-        feature; "multiple" is the 15,507 White and Black people of the test file, with sex and race.
-        "all" is all rows with sex and race (five values).
-    backend : {"polars", "pandas", "pyarrow"}
+    variant : {"single", "multiple", "all"}, default="multiple"
+        "single" and "multiple" are those of the paper's experiments: all 48,842 rows with sex as the
+        sensitive feature, and the 15,507 White and Black people of the test file with sex and race. "all" is
+        all rows with sex and race (five values).
+    backend : {"polars", "pandas", "pyarrow"}, default="polars"
         The table library to return.
 
     Returns
@@ -94,11 +94,11 @@ def load_compas(
 
     Parameters
     ----------
-    variant : {"single", "multiple", "all"}
+    variant : {"single", "multiple", "all"}, default="multiple"
         "single" and "multiple" are the 5,278 African-American and Caucasian people that ProPublica's
         filter keeps, with race, or sex and race, as sensitive features. "all" is all 7,214 rows with sex,
         race (six values) and age band.
-    backend : {"polars", "pandas", "pyarrow"}
+    backend : {"polars", "pandas", "pyarrow"}, default="polars"
         The table library to return.
 
     Returns

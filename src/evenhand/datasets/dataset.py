@@ -1,4 +1,4 @@
-"""What a loader returns: features, label, sensitive columns, and where they come from."""
+"""A data set: features, label, sensitive columns and their source."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Backend = Literal["polars", "pandas", "pyarrow"]
 
 
 def require_polars() -> Any:
-    """Import polars, which reads the files, or say how to get it."""
+    """Import polars, which reads the files, or raise an error that says how to install it."""
     try:
         return importlib.import_module("polars")
     except ImportError:
@@ -27,20 +27,20 @@ def require_polars() -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """A table for classification.
+    """A data set for binary classification.
 
     Attributes
     ----------
     name : str
     features : table
-        What a model may look at, without the sensitive columns.
+        The features, without the sensitive columns.
     label : series
     sensitive : table
         One column per sensitive feature.
     weight : series or None
-        Survey weights, where the source has them.
+        Survey weights, if the source has them.
     description : str
-        Source, licence and what was done to the rows.
+        Source, licence and how the rows were filtered.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Dataset:
         backend: Backend,
         weight: str | None = None,
     ) -> Dataset:
-        """Divide a polars table into its parts, in the table library that is asked for."""
+        """Make a data set from a polars table, in the table library `backend`."""
         if backend not in ("polars", "pandas", "pyarrow"):
             raise InputError(f"backend should be 'polars', 'pandas' or 'pyarrow', but is {backend!r}.")
 
@@ -96,13 +96,13 @@ class Dataset:
     def one_hot(
         self, *, sensitive: bool = False, drop_first: bool = False
     ) -> tuple[NDArray[np.float64], list[str]]:
-        """Encode the table as numbers: numeric columns as they are, one 0/1 column per category.
+        """The features as numbers: numeric columns unchanged, one 0/1 column per category.
 
         Parameters
         ----------
-        sensitive : bool
+        sensitive : bool, default=False
             Whether to include the sensitive columns.
-        drop_first : bool
+        drop_first : bool, default=False
             Whether to leave out the first category of each column.
 
         Returns

@@ -1,4 +1,4 @@
-"""A problem on finitely many feature values, whose fair optimum is a small linear program."""
+"""A synthetic problem with finitely many feature values; its fair optimum is a small linear program."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from evenhand.fairness.rates import CellRates
 
 __all__ = ["FiniteProblem", "Optimum", "Sample"]
 
-# Under exact parity a general solver may fail or stop short of the optimum, at one tolerance or another.
+# Under exact parity a general LP solver may fail or stop short of the optimum at some tolerances.
 _TOLERANCES = (1e-10, 1e-9, 1e-7)
 _FEASIBLE = 1e-9
-_MOST_SECONDS = 20.0
+_MAX_SECONDS = 20.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ class Sample:
 
     @classmethod
     def of(cls, X: NDArray[Any], cells: NDArray[np.int64], groups: Groups) -> Self:
-        """Name the group and label of rows whose cells are numbered ``2 m + y``."""
+        """A sample with given features and cells, numbered ``2 m + y``."""
         codes, y = np.divmod(cells, 2)
         values = []
         for column in zip(*groups.keys, strict=True):
@@ -56,7 +56,7 @@ class Sample:
 
 @dataclass(frozen=True, eq=False)
 class Optimum:
-    """The best fair classifier of a known problem.
+    """The Bayes-optimal fair classifier of a synthetic problem.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class Optimum:
     rates : CellRates
         Its selection rates in the population.
     solution : array
-        The classifier: the selection of each atom of a finite problem, the table W of a Gaussian one.
+        The selection of each atom of a finite problem; the table W of a Gaussian one.
     """
 
     risk: float
@@ -120,16 +120,17 @@ class FiniteProblem:
         concentration: float = 0.3,
         seed: int | np.random.Generator = 0,
     ) -> Self:
-        """Draw a problem.
+        """A random problem.
 
         Parameters
         ----------
         n_atoms : int
-        levels : sequence of int
-            Number of values of each of the K sensitive features; M is their product.
-        concentration : float
-            Of the Dirichlet distribution of the posteriors: small means that atoms tell cells apart.
-        seed : int or Generator
+        levels : sequence of int, default=(2,)
+            Number of values of each sensitive feature; M is their product.
+        concentration : float, default=0.3
+            Concentration of the Dirichlet distribution of the posteriors: the smaller, the more certain the
+            cell of an atom.
+        seed : int or Generator, default=0
 
         Returns
         -------
@@ -147,30 +148,30 @@ class FiniteProblem:
         return np.tensordot(self.weights, self.posteriors, axes=1)
 
     def rates(self, selection: ArrayLike) -> CellRates:
-        """Population masses and selection rates of the classifier with the given selection per atom."""
+        """Population masses and selection rates of the classifier with a given selection per atom."""
         chosen = self.weights * np.asarray(selection, dtype=np.float64)
         return CellRates(self.groups, self.masses, np.tensordot(chosen, self.posteriors, axes=1))
 
     def optimum(self, constraint: Constraint, *, cost: float = 0.5) -> Optimum:
-        """Find the Bayes-optimal fair classifier: a linear program in the selection of each atom.
+        """The Bayes-optimal fair classifier, by a linear program in the selection of each atom.
 
         Parameters
         ----------
         constraint : Constraint
-        cost : float
-            Price of a false positive; a false negative costs ``1 - cost``.
+        cost : float, default=0.5
+            Cost of a false positive; a false negative costs ``1 - cost``.
 
         Returns
         -------
         Optimum
         """
         masses = self.masses
-        rows = constraint.linear(masses, self.groups)
+        linear = constraint.linear(masses, self.groups)
         joint = self.weights[:, None, None] * self.posteriors  # P(X, S, Y)
         gain = joint @ np.array([-cost, 1 - cost])
-        per_mass = np.divide(rows.C, masses, out=np.zeros_like(rows.C), where=masses > 0)
+        per_mass = np.divide(linear.C, masses, out=np.zeros_like(linear.C), where=masses > 0)
         A = np.einsum("jmy,amy->ja", per_mass, joint)
-        # Entries of size 1, because the tolerances of the linear program are absolute.
+        # Scaled to entries of size 1, because the solver's tolerances are absolute.
         unit = 1 / np.where(A.any(axis=1), np.abs(A).max(axis=1, initial=0.0), 1.0)
         goal = -gain.sum(axis=1)
         tries = []
@@ -178,26 +179,26 @@ class FiniteProblem:
             found = linprog(
                 goal / max(np.abs(goal).max(), np.finfo(float).tiny),
                 A_ub=np.vstack([A * unit[:, None], -A * unit[:, None]]),
-                b_ub=np.concatenate([rows.hi - rows.k, rows.k - rows.lo]) * np.tile(unit, 2),
+                b_ub=np.concatenate([linear.hi - linear.k, linear.k - linear.lo]) * np.tile(unit, 2),
                 bounds=(0, 1),
                 method="highs-ds",
                 options={
                     "primal_feasibility_tolerance": tolerance,
                     "dual_feasibility_tolerance": tolerance,
-                    "time_limit": _MOST_SECONDS,
+                    "time_limit": _MAX_SECONDS,
                 },
             )
             if found.success and found.x is not None:
                 selection = np.clip(found.x, 0, 1)
                 rates = self.rates(selection)
-                excess = max(0.0, rows.violation(rates.rates) - _FEASIBLE)
+                excess = max(0.0, linear.violation(rates.rates) - _FEASIBLE)
                 tries.append((excess, rates.risk(cost), Optimum(rates.risk(cost), rates, selection)))
         if not tries:
-            raise InputError(f"this problem has no classifier that satisfies {constraint}: {found.message}")
+            raise InputError(f"no classifier of this problem satisfies {constraint}: {found.message}")
         return min(tries, key=lambda tried: tried[:2])[2]
 
     def sample(self, n: int, *, seed: int | np.random.Generator = 0) -> Sample:
-        """Draw `n` independent rows; X is the number of the atom."""
+        """A sample of `n` independent rows; X is the number of the atom."""
         rng = np.random.default_rng(seed)
         joint = (self.weights[:, None, None] * self.posteriors).ravel()
         drawn = rng.choice(joint.size, size=n, p=joint / joint.sum())

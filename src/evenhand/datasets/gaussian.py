@@ -1,9 +1,9 @@
-"""A problem with normal features, closed-form posteriors and exact population rates.
+"""A synthetic problem with a normal feature, closed-form posteriors and exact population rates.
 
-The feature is one number. In cell (m, y) it is normal with mean mu[m,y] and a common standard deviation,
-so H(x) = sum W[m,y] p[m,y](x) has the sign of the weighted sum of normal densities
-g(x) = sum W[m,y] pi[m,y] phi((x - mu[m,y]) / sigma). Between the roots of g the rule does not change,
-and the selection rates of the rule are differences of normal distribution functions at those roots.
+In cell (m, y) the feature is normal with mean mu[m,y] and a common standard deviation sigma, so
+H(x) = sum W[m,y] p[m,y](x) has the sign of the weighted sum of normal densities
+g(x) = sum W[m,y] pi[m,y] phi((x - mu[m,y]) / sigma). Between the roots of g the rule does not change, and its
+selection rates are differences of normal distribution functions at those roots.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ __all__ = ["GaussianProblem"]
 
 _GRID = 4001
 _RESTARTS = 20
-_LEAST_DAMPING, _MOST_DAMPING = 1e-10, 10.0
-_FLAT = 1e-13  # the dual is not known to more
+_MIN_DAMPING, _MAX_DAMPING = 1e-10, 10.0
+_FLAT = 1e-13  # precision of the dual
 _PRECISION = 1e-8
-_GOAL = 1e-12  # Newton's; what only just reaches the precision here would miss it on another machine
+_GOAL = 1e-12  # of Newton's method; well below _PRECISION, so that other machines reach it too
 
 
 @dataclass(frozen=True, eq=False)
 class GaussianProblem:
-    """Normal features with known posteriors.
+    """A normal feature with known posteriors.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class GaussianProblem:
         Mean of the feature in each cell.
     groups : Groups
         Names of the M groups.
-    scale : float
+    scale : float, default=1.0
         Common standard deviation.
 
     Examples
@@ -77,15 +77,15 @@ class GaussianProblem:
     def random(
         cls, *, levels: Sequence[int] = (2,), separation: float = 1.5, seed: int | np.random.Generator = 0
     ) -> Self:
-        """Draw a problem: masses from a Dirichlet distribution, means that differ by group and label.
+        """A random problem: masses from a Dirichlet distribution, means that differ by group and label.
 
         Parameters
         ----------
-        levels : sequence of int
+        levels : sequence of int, default=(2,)
             Number of values of each sensitive feature; M is their product.
-        separation : float
+        separation : float, default=1.5
             Distance between the means of the two labels.
-        seed : int or Generator
+        seed : int or Generator, default=0
 
         Returns
         -------
@@ -109,12 +109,12 @@ class GaussianProblem:
         return np.asarray(softmax(self._log_joint(X), axis=(1, 2)))
 
     def scores(self, X: ArrayLike, codes: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
-        """P(Y=1 | x, s) of each row, whose group is known."""
+        """P(Y=1 | x, s) of each row, given its group."""
         own = self._log_joint(X)[np.arange(len(codes)), codes]
         return np.asarray(np.exp(own[:, 1] - logsumexp(own, axis=1)))
 
     def sample(self, n: int, *, seed: int | np.random.Generator = 0) -> Sample:
-        """Draw `n` independent rows."""
+        """A sample of `n` independent rows."""
         rng = np.random.default_rng(seed)
         cells = rng.choice(self.masses.size, size=n, p=self.masses.ravel())
         return Sample.of(rng.normal(self.means.ravel()[cells], self.scale), cells, self.groups)
@@ -126,8 +126,8 @@ class GaussianProblem:
         ----------
         table : array, shape (M, 2)
             W.
-        aware : bool
-            Whether the rule sees the group: p is then zero off the observed one.
+        aware : bool, default=False
+            Whether the rule is attribute-aware: p is then 0 for all groups but the row's own.
 
         Returns
         -------
@@ -157,7 +157,7 @@ class GaussianProblem:
         height = g(grid)
         size = np.abs(height)
         dips = 1 + np.flatnonzero((size[1:-1] <= size[:-2]) & (size[1:-1] < size[2:]))
-        # Between two points of the grid H may cross 0 and turn back, so it is looked at where it is nearest.
+        # H may cross 0 twice between two grid points, so the minima of |H| are points as well.
         lowest = [_nearest_zero(g, grid[k - 1 : k + 2], height[k - 1 : k + 2]) for k in dips]
         points = np.sort([*grid, *lowest])
         above = g(points) > 0
@@ -176,12 +176,12 @@ class GaussianProblem:
         return selected
 
     def rates_of(self, decide: Callable[[NDArray[Any], NDArray[Any]], ArrayLike]) -> CellRates:
-        """Population rates of any classifier, exact up to the places where its decision changes.
+        """Population rates of any classifier, exact but for grid cells in which its decision changes.
 
         Parameters
         ----------
         decide : function
-            Takes features, shape (k, 1), and group codes, and gives decisions or their probabilities.
+            Takes features, shape (k, 1), and group codes; returns decisions or their probabilities.
 
         Returns
         -------
@@ -197,45 +197,47 @@ class GaussianProblem:
         return CellRates(self.groups, self.masses, self.masses * np.einsum("mk,kmy->my", chosen, within))
 
     def optimum(self, constraint: Constraint, *, cost: float = 0.5, aware: bool = False) -> Optimum:
-        """Find the Bayes-optimal fair classifier by maximising the dual with exact population rates.
+        """The Bayes-optimal fair classifier, by minimising the dual with exact population rates.
 
         The risk is (1 - c) P(Y=1) minus the gain sum v[m,y] pi[m,y] rho[m,y] with v = (-c, 1 - c). With
-        multipliers a, b >= 0 on the lower and upper sides of the rows, the best rule has
-        W = v + C^T (a - b) / pi, and the dual value and its gradient need only the rates of that rule.
+        multipliers a, b >= 0 of the lower and upper bounds, the best rule has W = v + C^T (a - b) / pi, and
+        the dual value and its gradient need only the rates of that rule.
 
         Parameters
         ----------
         constraint : Constraint
-        cost : float
-            Price of a false positive; a false negative costs ``1 - cost``.
-        aware : bool
-            Whether the classifier may see the group.
+        cost : float, default=0.5
+            Cost of a false positive; a false negative costs ``1 - cost``.
+        aware : bool, default=False
+            Whether the classifier is attribute-aware.
 
         Returns
         -------
         Optimum
-            Feasible and within the dual bound to 1e-8, and nearly always to 1e-12.
+            Violation and duality gap are at most 1e-8, and nearly always 1e-12.
 
         Raises
         ------
         InputError
-            If no rule of this form is optimal. That happens for accuracy parity when the group is known:
-            H then vanishes in a whole group, whose decisions must be drawn by lot.
+            If no rule of this form is optimal. This happens for attribute-aware accuracy parity: H vanishes
+            in a whole group, whose decisions must be randomised.
         """
         dual = _Dual(self, constraint.linear(self.masses, self.groups), np.array([-cost, 1 - cost]), aware)
-        point = dual.at(np.zeros(2 * len(dual.rows)))
-        for _ in range(_RESTARTS):  # a fresh start forgets curvature that has become wrong
+        point = dual.at(np.zeros(2 * len(dual.linear)))
+        for _ in range(_RESTARTS):  # a restart discards curvature estimates that have become wrong
             point = dual.newton(dual.descend(point))
             if point.shortfall <= _PRECISION:
                 return Optimum(point.rates.risk(cost), point.rates, dual.table(point.multipliers))
-        raise InputError(f"the optimum under {constraint} was not found to {_PRECISION:g}; it may draw lots.")
+        raise InputError(
+            f"the optimum under {constraint} was not found to {_PRECISION:g}; it may be randomised."
+        )
 
     def _curvature(
         self, W: NDArray[np.float64], C: NDArray[np.float64], *, aware: bool
     ) -> NDArray[np.float64]:
-        """Square root of the second derivative of E[max(0, H)] in the multipliers, a row for each root of H.
+        """Square root of the second derivative of E[max(0, H)] in the multipliers, one row per root of H.
 
-        When the multiplier of row j moves, the root r moves by c_j(r) / |h'(r)|, where h and c_j are the sums
+        When multiplier j moves, the root r moves by c_j(r) / |h'(r)|, where h and c_j are the sums
         of W and C_j over the cells, weighted by their densities. So the derivative is the sum over the roots
         of c_j c_k / |h'|.
         """
@@ -255,7 +257,7 @@ class GaussianProblem:
 
 @dataclass(frozen=True, eq=False)
 class _Point:
-    """Multipliers, the dual and its gradient there, the rates of the rule, and how far it is from optimal."""
+    """Multipliers, the dual and its gradient there, the rates of the rule, and its shortfall."""
 
     multipliers: NDArray[np.float64]
     value: float
@@ -266,31 +268,31 @@ class _Point:
 
 @dataclass(frozen=True, eq=False)
 class _Dual:
-    """The dual of a requirement: to be minimised over multipliers a, b >= 0 of its lower and upper bounds."""
+    """The dual of a requirement, minimised over multipliers a, b >= 0 of its lower and upper bounds."""
 
     problem: GaussianProblem
-    rows: LinearConstraints
+    linear: LinearConstraints
     gain: NDArray[np.float64]
     aware: bool
 
     def table(self, multipliers: NDArray[np.float64]) -> NDArray[np.float64]:
-        """W of the rule that is best at these multipliers."""
+        """W of the best rule at given multipliers."""
         below, above = np.split(multipliers, 2)
-        correction: NDArray[np.float64] = np.tensordot(below - above, self.rows.C, axes=1)
+        correction: NDArray[np.float64] = np.tensordot(below - above, self.linear.C, axes=1)
         return self.gain + correction / self.problem.masses
 
     def at(self, multipliers: NDArray[np.float64]) -> _Point:
-        rows, W = self.rows, self.table(multipliers)
+        linear, W = self.linear, self.table(multipliers)
         rates = self.problem.rates(W, aware=self.aware)
-        values = rows.values(rates.rates)
-        offset = np.concatenate([rows.k - rows.lo, rows.hi - rows.k])
+        values = linear.values(rates.rates)
+        offset = np.concatenate([linear.k - linear.lo, linear.hi - linear.k])
         value = float((W * rates.selected).sum() + offset @ multipliers)
         gap = value - float((self.gain * rates.selected).sum())
-        slope = np.concatenate([values - rows.lo, rows.hi - values])
-        return _Point(multipliers, value, slope, rates, max(abs(gap), rows.violation(rates.rates)))
+        slope = np.concatenate([values - linear.lo, linear.hi - values])
+        return _Point(multipliers, value, slope, rates, max(abs(gap), linear.violation(rates.rates)))
 
     def descend(self, start: _Point) -> _Point:
-        """Come near the optimum, where H may gain and lose roots on the way, by L-BFGS."""
+        """Approach the optimum by L-BFGS; H may gain and lose roots on the way."""
 
         def dual(multipliers: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
             point = self.at(multipliers)
@@ -307,23 +309,23 @@ class _Dual:
         return self.at(found.x)
 
     def newton(self, point: _Point) -> _Point:
-        """Go from near the optimum to its last digits: L-BFGS estimates curvature, which is known here.
+        """Polish a point near the optimum by Newton steps with the exact curvature.
 
-        A step d minimises <slope, d> + |curvature d|^2 / 2 + damping |d|^2 / 2, multipliers being at least 0,
-        which is a problem of non-negative least squares.
+        A step d minimises <slope, d> + |curvature d|^2 / 2 + damping |d|^2 / 2 subject to multipliers >= 0,
+        which is a non-negative least-squares problem.
         """
-        damping = _LEAST_DAMPING
-        while point.shortfall > _GOAL and damping < _MOST_DAMPING:
-            half = self.problem._curvature(self.table(point.multipliers), self.rows.C, aware=self.aware)
+        damping = _MIN_DAMPING
+        while point.shortfall > _GOAL and damping < _MAX_DAMPING:
+            half = self.problem._curvature(self.table(point.multipliers), self.linear.C, aware=self.aware)
             curvature = np.hstack([half, -half])
             root = np.sqrt(damping)
             system = np.vstack([curvature, root * np.eye(len(point.multipliers))])
             goal = [curvature @ point.multipliers, root * point.multipliers - point.slope / root]
             trial = self.at(nnls(system, np.concatenate(goal))[0])
             better = trial.value - point.value
-            # At the end the dual no longer tells points apart, but the gap and the violation still do.
+            # Near the end the dual is flat to rounding, but the gap and the violation still differ.
             if better < -_FLAT or (better < _FLAT and trial.shortfall < point.shortfall):
-                point, damping = trial, max(damping / 10, _LEAST_DAMPING)
+                point, damping = trial, max(damping / 10, _MIN_DAMPING)
             else:
                 damping *= 10
         return point

@@ -1,1 +1,1 @@
-"""What people see besides the page: text, notebook tables and progress bars."""
+"""Output besides the HTML report: text, notebook tables and progress bars."""

@@ -10,17 +10,17 @@ from evenhand.display.text import show
 __all__ = ["MOST_ROWS", "html_table"]
 
 MOST_ROWS = 12
-"""Of a table in a notebook; the rest is counted."""
+"""The most rows that a notebook table shows; the rest are counted."""
 
 
 def html_table(headings: Sequence[str], rows: Iterable[Sequence[object]], *, caption: str = "") -> str:
-    """Write a table as HTML; of many rows the first are shown, and the others counted.
+    """An HTML table of the first `MOST_ROWS` rows, with the number of those left out.
 
     Parameters
     ----------
     headings : sequence of str
     rows : iterable of sequences
-        The first of each is its heading.
+        The first cell of each is its heading.
     caption : str, default=""
 
     Returns
@@ -32,13 +32,13 @@ def html_table(headings: Sequence[str], rows: Iterable[Sequence[object]], *, cap
     >>> html_table(["group"], [["<b>"]])
     '<table><thead><tr><th>group</th></tr></thead><tbody><tr><th>&lt;b&gt;</th></tr></tbody></table>'
     """
-    told = [[html.escape(show(str(cell))) for cell in row] for row in rows]
+    escaped = [[html.escape(show(str(cell))) for cell in row] for row in rows]
     head = "".join(f"<th>{html.escape(heading)}</th>" for heading in headings)
     body = "".join(
         f"<tr><th>{first}</th>{''.join(f'<td>{cell}</td>' for cell in rest)}</tr>"
-        for first, *rest in told[:MOST_ROWS]
+        for first, *rest in escaped[:MOST_ROWS]
     )
     above = f"<caption>{html.escape(caption)}</caption>" if caption else ""
-    left_out = len(told) - MOST_ROWS
+    left_out = len(escaped) - MOST_ROWS
     below = f"<p>and {left_out:,} more</p>" if left_out > 0 else ""
     return f"<table>{above}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{below}"

@@ -1,4 +1,4 @@
-"""Progress of long work: a bar when a person watches, nothing when output is piped."""
+"""Progress of long computations: a bar in a terminal, nothing when output is piped."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ T = TypeVar("T")
 
 
 def track(steps: Iterable[T], *, what: str, total: int, verbose: bool) -> Iterator[T]:
-    """Go through steps and show how far they are.
+    """Iterate over steps and show the progress.
 
     Parameters
     ----------
     steps : iterable
     what : str
-        What is being done, for the bar.
+        What is being done, shown beside the bar.
     total : int
         The number of steps.
     verbose : bool
-        Whether to show anything. Without the package rich, a line is written per step.
+        Whether to show anything. If rich is not installed, a line is printed per step.
 
     Yields
     ------

@@ -1,4 +1,4 @@
-"""Values as text that a terminal, a browser or a spreadsheet shows as it is."""
+"""Values as text that is safe to show in a terminal, a browser or a spreadsheet."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ __all__ = ["show"]
 
 
 def show(value: object, *, keep: str = "") -> str:
-    r"""Text of a value, with unprintable characters made visible.
+    r"""The text of a value, with unprintable characters escaped.
 
     Parameters
     ----------
     value : object
-        None is missing.
+        None is shown as missing.
     keep : str, default=""
-        Characters that stay although they cannot be printed.
+        Unprintable characters that are not escaped.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Attribute access: what models may see of the sensitive features, and the known group of each row."""
+"""Attribute access: which sensitive features models may see, and the known group of each row."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from evenhand.exceptions import GroupError, InputError, UnseenGroupWarning, VisibleFeatureWarning
 from evenhand.fairness.groups import POOLED, Groups
+from evenhand.inputs.checks import check_rows
 from evenhand.inputs.columns import named_columns
 from evenhand.inputs.features import (
     Columns,
@@ -22,7 +23,6 @@ from evenhand.inputs.features import (
     join_columns,
     read_features,
 )
-from evenhand.inputs.labels import check_rows
 
 __all__ = ["AttributeAccess", "Aware", "ModelInput", "find_access", "find_groups", "usable_features"]
 
@@ -38,7 +38,7 @@ class ModelInput:
     X : table or matrix
         Without hidden columns, with indicators of the known group.
     known : array of int or None
-        Code of the known group of each row, -1 for an unseen one; None if nothing is known.
+        Code of the known group of each row, -1 for an unseen group; None if nothing is known.
     """
 
     X: Any
@@ -47,18 +47,18 @@ class ModelInput:
 
 @dataclass(frozen=True, eq=False)
 class AttributeAccess:
-    """What a classifier may see of the sensitive features, and where it finds the known group.
+    """Which sensitive features a classifier may see, and where they are.
 
     Attributes
     ----------
     where : names, positions, function or None
-        Where in X the usable sensitive features are; None if they are passed separately.
+        Columns of X with the usable sensitive features; None if they are passed separately.
     hidden : tuple
         Columns of X that models do not see.
     known : Groups or None
-        The combinations of the sensitive features that may be used; None if none may.
+        The combinations of the usable sensitive features; None if there are none.
     group_indicators : bool
-        Whether the known group is added to X as 0/1 columns: always, except for a frozen model, which takes
+        Whether the known group is added to X as 0/1 columns: always, except for a frozen model, which accepts
         only the columns that it was fitted to.
     """
 
@@ -68,7 +68,7 @@ class AttributeAccess:
     group_indicators: bool
 
     def read(self, estimator: Any, X: Any, sensitive_features: Any) -> ModelInput:
-        """Read new rows.
+        """New rows as models see them.
 
         Parameters
         ----------
@@ -76,7 +76,7 @@ class AttributeAccess:
             The fitted estimator, whose features X should have.
         X : table or matrix
         sensitive_features : table, mapping, array or None
-            The known sensitive features, where they are not in X.
+            The known sensitive features, if they are not in X.
 
         Returns
         -------
@@ -86,12 +86,12 @@ class AttributeAccess:
         if self.known is None:
             return self.view(X, {})
         if sensitive_features is not None and self.where is not None:
-            raise GroupError("sensitive features are taken from X here, so do not pass them as well.")
+            raise GroupError("sensitive features are columns of X here: do not pass sensitive_features too.")
         if sensitive_features is None and self.where is None:
             names = ", ".join(self.known.features)
             raise GroupError(
                 f"this classifier is aware of {names}: pass sensitive_features= here, or name columns of X "
-                "in the constructor, which is what scorers and cross-validation need."
+                "in the constructor, which scorers and cross-validation need."
             )
         if self.where is not None:
             given = columns_of(X, self.where)
@@ -104,15 +104,15 @@ class AttributeAccess:
         unseen = 0 if visible.known is None else int(np.count_nonzero(visible.known < 0))
         if unseen:
             warnings.warn(
-                f"{unseen:,} of {X.shape[0]:,} rows belong to groups that were not seen in fit, and no "
-                "pooled group fits them: they are decided as if their group were not known.",
+                f"{unseen:,} of {X.shape[0]:,} rows belong to groups that were not seen in fit, and there is "
+                "no pooled group for them: they are decided as if their group were not known.",
                 UnseenGroupWarning,
                 stacklevel=5,
             )
         return visible
 
     def view(self, X: Any, columns: Mapping[str, Any]) -> ModelInput:
-        """Hide what may not be seen, and add indicators of the known group.
+        """Validated rows as models see them: without hidden columns, with indicators of the known group.
 
         Parameters
         ----------
@@ -136,22 +136,22 @@ class AttributeAccess:
 
     @property
     def unused(self) -> tuple[Any, ...]:
-        """Hidden columns of X that are not needed to find the known group either."""
+        """Hidden columns of X that do not determine the known group either."""
         needed = self.where if isinstance(self.where, list) else ()
         return tuple(name for name in self.hidden if name not in needed)
 
     def _validated(self, estimator: Any, X: Any) -> Any:
-        """Validate X. A table may lack columns that are not used."""
+        """Validated X. A table may lack columns that are not used."""
         unused = self.unused
         if unused and has_names(X):
-            there = set(column_names(X))
+            present = set(column_names(X))
             if len(X) == 0:
                 raise InputError("X has no rows.")
-            if any(name not in there for name in unused):
+            if any(name not in present for name in unused):
                 visible = [name for name in column_names(X) if name not in unused]
                 recorded = getattr(estimator, "feature_names_in_", None)
                 if recorded is None and len(visible) == estimator.n_features_in_ - len(unused):
-                    return X  # scikit-learn records and compares names only if all are text
+                    return X  # scikit-learn records names only if all are text
                 expected = [name for name in (recorded if recorded is not None else ()) if name not in unused]
                 if visible == expected:
                     return X
@@ -162,26 +162,26 @@ class AttributeAccess:
         return read_features(estimator, X, reset=False)
 
     def _visible(self, X: Any) -> Any:
-        there = set(column_names(X)) if has_names(X) else None
-        hidden = [name for name in self.hidden if there is None or name in there]
-        return drop_columns(X, hidden, all_may_go=self.group_indicators)
+        present = set(column_names(X)) if has_names(X) else None
+        hidden = [name for name in self.hidden if present is None or name in present]
+        return drop_columns(X, hidden, allow_empty=self.group_indicators)
 
     def knows(self, groups: Groups) -> bool:
         """Whether the group is known in full."""
         return self.known is not None and self.known.features == groups.features
 
     def allowed(self, groups: Groups, known: NDArray[np.int32] | None) -> NDArray[np.bool_] | None:
-        """Groups that are possible given what is known of each row, shape (n, M); None if nothing is."""
+        """Groups that are possible given the known group, shape (n, M); None if nothing is known."""
         if self.known is None or known is None:
             return None
-        if self.knows(groups):  # the last row, which the code -1 picks, leaves everything possible
+        if self.knows(groups):  # the last line, which the code -1 of an unseen group picks, allows all
             own = np.eye(len(groups), dtype=np.bool_)
             return np.asarray(np.vstack([own, np.ones(len(groups), np.bool_)])[known])
         places = [groups.features.index(name) for name in self.known.features]
         whole = [{key[place] for key in groups.keys} for place in range(len(groups.features))]
 
         def possible(own: Any, value: Any, place: int) -> bool:
-            """Whether a row with a known value can be in a group; pooled values are those of no other."""
+            """Whether a row with a known value can be in a group; a pooled group has all other values."""
             if own is POOLED:
                 return groups.merged or value not in whole[place]
             return bool(own == value)
@@ -194,7 +194,7 @@ class AttributeAccess:
                 ]
                 for seen in self.known.keys
             ]
-            + [[True] * len(groups)],  # the code -1 of an unseen combination picks the last row
+            + [[True] * len(groups)],  # for the code -1 of an unseen combination
             dtype=np.bool_,
         )
         return np.asarray(table[known])
@@ -203,7 +203,7 @@ class AttributeAccess:
 def find_groups(
     X: Any, sensitive_features: Any, where: Columns | None, **policies: Any
 ) -> tuple[Groups, NDArray[np.int32], dict[str, Any]]:
-    """Groups of the rows to learn from.
+    """Groups of the training rows.
 
     Parameters
     ----------
@@ -224,7 +224,7 @@ def find_groups(
         raise GroupError(
             "no sensitive features: pass sensitive_features= to fit, or name columns of X in the constructor."
             if where is None
-            else "sensitive features are named in the constructor and passed as well: choose one."
+            else "sensitive features are both named in the constructor and passed to fit: choose one."
         )
     if where is None:
         columns = named_columns(
@@ -246,10 +246,10 @@ def find_access(
     aware: Aware,
     frozen_to: int | None = None,
 ) -> AttributeAccess:
-    """What a classifier may see.
+    """What a classifier may see of the sensitive features.
 
-    Wherever the sensitive features come from, models see the same: X without them, and a 0/1 column for each
-    combination of those that may be used.
+    Models see the same whether these are columns of X or passed separately: X without them, and a 0/1 column
+    for each combination of those that may be used.
 
     Parameters
     ----------
@@ -257,14 +257,14 @@ def find_access(
     columns : dict
         The sensitive features by name.
     groups : Groups
-        Of all of them.
+        Of all sensitive features.
     where : names, positions, function or None
-        Where in X they are.
+        Their columns in X; None if they are passed separately.
     aware : bool or list of str
         Which of them may be used.
-    frozen_to : int, optional
-        How many columns a frozen model was fitted to; it can take no others. It sees the columns of X that
-        may be used, if it was fitted to them.
+    frozen_to : int, default=None
+        Number of columns that a frozen model was fitted to, which is the number it accepts. It sees usable
+        sensitive columns of X if it was fitted to them.
 
     Returns
     -------
@@ -284,25 +284,25 @@ def find_access(
     hidden = tuple(place for name, place in named.items() if name not in seen)
     if hidden and frozen_to == X.shape[1]:
         raise InputError(
-            f"the frozen model was fitted to all columns of X, {hidden[0]!r} included, which it may not see "
-            "here. Fit one without it; or let it see what it was fitted to, and pass the sensitive features "
-            "apart: fit(X, y, sensitive_features=...)."
+            f"the frozen model was fitted to all columns of X, including {hidden[0]!r}, which it may not see "
+            "here. Use a model fitted without it; or let the model see it and pass the sensitive features "
+            "separately: fit(X, y, sensitive_features=...)."
         )
     chosen = [named[name] for name in usable] if usable else None
     return AttributeAccess(chosen, hidden, known, bool(usable) and frozen_to is None)
 
 
 def usable_features(aware: Aware, features: tuple[str, ...]) -> tuple[str, ...]:
-    """Sensitive features that may be used, in their order."""
+    """Sensitive features that may be used, in the order of `features`."""
     if isinstance(aware, bool | np.bool_):
         return features if aware else ()
     if not isinstance(aware, str | Iterable):
         raise InputError(f"aware should be True, False or names of sensitive features, but is {aware!r}.")
     listed = [aware] if isinstance(aware, str) else list(aware)
-    strange = [name for name in listed if name not in features]
-    if strange:
+    unknown = [name for name in listed if name not in features]
+    if unknown:
         raise GroupError(
-            f"aware names {strange[0]!r}, but the sensitive features are {', '.join(map(repr, features))}."
+            f"aware names {unknown[0]!r}, but the sensitive features are {', '.join(map(repr, features))}."
         )
     return tuple(name for name in features if name in listed)
 
@@ -311,9 +311,9 @@ def _warn_of_leak(X: Any, unusable: list[str], *, frozen: bool) -> None:
     seen = [name for name in unusable if has_names(X) and name in column_names(X)]
     if seen:
         remedy = (
-            "A frozen model cannot be fitted again without it: use one that was trained without this column."
+            "A frozen model cannot be fitted again: use one that was trained without this column."
             if frozen
-            else "Name it in the constructor's sensitive_features, and it is hidden."
+            else "Name it in sensitive_features of the constructor to hide it."
         )
         warnings.warn(
             f"X contains the sensitive feature {seen[0]!r}, so the model sees it although it should be "

@@ -20,10 +20,9 @@ from evenhand.exceptions import ConstantClassifierWarning, EvenhandError, InputE
 from evenhand.fairness.groups import Groups
 from evenhand.fairness.notions import Constraint
 from evenhand.inference.guarantee import Promise
-from evenhand.inputs.checks import check_choice, check_fraction
+from evenhand.inputs.checks import check_choice, check_fraction, check_rows
 from evenhand.inputs.columns import level_order
 from evenhand.inputs.fingerprint import Fingerprint
-from evenhand.inputs.labels import check_rows
 from evenhand.posteriors.learner import check_model, is_frozen
 from evenhand.posteriors.tabular import TabularClassifier
 from evenhand.solver.certificate import Certificate

@@ -1,4 +1,4 @@
-"""Classifiers trained with the costs that multipliers give, judged by posteriors and on rows set aside."""
+"""Cost-sensitive classifiers for given multipliers, evaluated by posteriors and on held-out rows."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class TrainedClassifier(Trial):
     Attributes
     ----------
     distillation : float
-        How far labels were replaced by their posteriors in its training.
+        How far labels were replaced by their posteriors in training: 0 is not at all, 1 completely.
     learner : Learner
     expected : CellRates
-        By the posteriors of all rows; `values` are of these.
+        Rates by the posteriors of all rows; `values` refer to these.
     rates : CellRates
-        On the rows set aside; `risk` is of these.
+        Rates on the held-out rows; `risk` refers to these.
     clear : float
-        The part of a violation there that so many rows do not show by chance: two standard errors less.
+        The violation on the held-out rows minus two standard errors: the part that is not chance.
         `violation` is at least as large.
     constraint : Constraint
     """
@@ -52,16 +52,17 @@ class TrainedClassifier(Trial):
 
     @property
     def excess(self) -> float:
-        """How far the measures miss their tolerances, or rows set aside clearly object.
+        """How far the measures exceed their tolerances, but at least `clear`.
 
-        By ratio, rows of the requirement are nearly satisfied by who selects nearly nobody, ratios are not.
+        Measures rather than linear constraints, because by ratio a classifier that selects almost nobody
+        nearly satisfies the constraints but not the ratio.
         """
         found = _measured(self.constraint, self.expected)
         return float(np.nanmax([self.clear, *(one.excess for one in found)]))
 
     @property
     def measured(self) -> tuple[Measurement, ...]:
-        """What the requirement's measures are on the rows set aside."""
+        """The requirement's measures on the held-out rows."""
         return _measured(self.constraint, self.rates)
 
 
@@ -73,7 +74,7 @@ def _measured(constraint: Constraint, rates: CellRates) -> tuple[Measurement, ..
 
 @dataclass(eq=False)
 class CostSensitiveTrainer:
-    """Trains classifiers at given multipliers, and judges them.
+    """Trains classifiers at given multipliers and evaluates them.
 
     Attributes
     ----------
@@ -81,19 +82,19 @@ class CostSensitiveTrainer:
     examples : Examples
     estimator : classifier
     prices : array, shape (M, 2)
-        Of a false positive and a false negative.
+        Costs of a false positive and a false negative in each group.
     distillation : float
-        How far labels are replaced by their posteriors, unless told otherwise.
+        How far `many` replaces labels by their posteriors.
     weights : array or None
-        How much the examples count in the requirement.
-    first : array of int
-        Those to train on.
-    second : array of int
-        Those that are set aside.
+        Weights of the examples in the requirement.
+    train_rows : array of int
+        Examples to train on.
+    held_out_rows : array of int
+        Examples to evaluate on; empty if there are reserved rows.
     reserved : Examples or None
-        Rows reserved for a promise, instead.
-    fits : int
-        How many classifiers were trained so far.
+        Reserved rows, which are evaluated on instead.
+    fits : int, default=0
+        Number of classifiers trained so far.
     """
 
     problem: FairnessProblem
@@ -102,8 +103,8 @@ class CostSensitiveTrainer:
     prices: Floats
     distillation: float
     weights: Floats | None
-    first: NDArray[np.intp]
-    second: NDArray[np.intp]
+    train_rows: NDArray[np.intp]
+    held_out_rows: NDArray[np.intp]
     reserved: Examples | None
     fits: int = 0
 
@@ -121,16 +122,16 @@ class CostSensitiveTrainer:
         reserved: Examples | None,
         seed: int,
     ) -> CostSensitiveTrainer:
-        """Hold rows out, unless some are reserved already."""
-        first, second = np.arange(len(examples)), np.arange(0)
+        """A trainer that holds rows out, unless some are reserved."""
+        train, held_out = np.arange(len(examples)), np.arange(0)
         if reserved is None:
-            first, second = examples.split(holdout, seed)
+            train, held_out = examples.split(holdout, seed)
         prices = error_prices(cost, examples.n_groups)
-        return cls(problem, examples, estimator, prices, distillation, weights, first, second, reserved)
+        return cls(problem, examples, estimator, prices, distillation, weights, train, held_out, reserved)
 
     @property
     def explained(self) -> float:
-        """Share of the labels' variance that the posteriors tell."""
+        """Share of the variance of the labels that the posteriors explain."""
         y, weights = self.examples.positive.astype(np.float64), self.examples.weights
         eta = self._summed(np.ones_like(self.prices), np.arange(len(y)))[:, 1]
         mean = np.average(y, weights=weights)
@@ -138,12 +139,12 @@ class CostSensitiveTrainer:
         return float(1 - left / total) if total > 0 else 0.0
 
     def many(self, points: NDArray[np.float64]) -> list[TrainedClassifier]:
-        """Train and judge at several multipliers."""
+        """Train and evaluate at several multipliers."""
         return [self.attempt(point, self.distillation) for point in points]
 
     def attempt(self, point: Floats, distillation: float) -> TrainedClassifier:
-        """Train and judge at some multipliers."""
-        learner = self.train(point, distillation, self.first)
+        """Train and evaluate at given multipliers."""
+        learner = self.train(point, distillation, self.train_rows)
         decided = learner.choose(self.examples.X) == 1
         expected, linear = self._expected(decided), self.problem.linear_constraints
         values = linear.values(expected.rates)
@@ -164,10 +165,10 @@ class CostSensitiveTrainer:
         )
 
     def _expected(self, decided: NDArray[np.bool_]) -> CellRates:
-        """Give the rates of decisions by the posteriors of all rows, as the optimum is judged too.
+        """Rates of decisions by the posteriors of all rows, which the optimum is defined by too.
 
-        The labels of rows set aside say little of a small group, where the posteriors of everyone who may be
-        of it say much; and what a classifier has learned of their labels by heart they do not know.
+        A small group has few held-out labels, while all rows that may belong to it contribute posteriors; and
+        posteriors do not reward a classifier for having memorised labels.
         """
         chosen = decided.astype(np.float64)
         if self.weights is not None:
@@ -182,11 +183,12 @@ class CostSensitiveTrainer:
         return CellRates(self.problem.groups, self.problem.masses, np.minimum(selected, self.problem.masses))
 
     def _held_out(self, learner: Learner, decided: NDArray[np.bool_]) -> tuple[CellRates, NDArray[np.intp]]:
-        """Count decisions on the rows set aside or kept back; give the rows in each cell as well."""
+        """Rates on the held-out or reserved rows, and the number of rows in each cell."""
         part, weights = self.reserved, None
         if part is None:
-            part, decided = replace(self.examples, X=None).take(self.second), decided[self.second]
-            weights = None if self.weights is None else self.weights[self.second]
+            rows = self.held_out_rows
+            part, decided = replace(self.examples, X=None).take(rows), decided[rows]
+            weights = None if self.weights is None else self.weights[rows]
         else:
             decided = learner.choose(part.X) == 1
         rates = CellRates.count(self.problem.groups, part.cells, decided, weights)
@@ -197,7 +199,7 @@ class CostSensitiveTrainer:
         return float((self.prices[:, 1] @ missed + self.prices[:, 0] @ wrong) / rates.mass.sum())
 
     def _clear(self, rates: CellRates, counts: NDArray[np.intp]) -> float:
-        """Give the violation of the requirement by some rows, less two standard errors."""
+        """Violation of the requirement by observed rates, minus two standard errors."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", VacuousConstraintWarning)
             linear = self.problem.constraint.linear(rates.masses, rates.groups)
@@ -209,12 +211,12 @@ class CostSensitiveTrainer:
         return float(np.nanmax(over - 2 * errors, initial=0.0))
 
     def train(self, multipliers: Floats, distillation: float, rows: NDArray[np.intp] | slice) -> Learner:
-        """Train a copy of the classifier with the costs that the multipliers give.
+        """Train a copy of the classifier with the costs that the multipliers imply.
 
-        To select a person gains y - c - Q(x) on average over y; the sign of that is the label to learn, its
-        size the weight. With the label itself for y this is a cost of c + Q(x) for a false positive and of
-        1 - c - Q(x) for a false negative; with the posterior eta(x), it is the optimum's own H(x). Where
-        nothing but that is learned, all rows count alike: rates are shares of rows.
+        Selecting a row gains y - c - Q(x); the sign of the gain is the label to learn, its size the weight.
+        With the label for y, a false positive costs c + Q(x) and a false negative 1 - c - Q(x); with the
+        posterior eta(x) for y, the gain is the optimum's H(x). If only the latter is learned, all rows have
+        the same weight, because rates are shares of rows.
         """
         self.fits += 1
         index = np.arange(len(self.examples))[rows]
@@ -224,7 +226,7 @@ class CostSensitiveTrainer:
         gain = y * prices[:, 1] - (1 - y) * prices[:, 0] - self._correction(multipliers, index)
         given = np.ones(len(part)) if part.weights is None else part.weights
         costs = np.abs(gain) if distillation < 1 else (gain != 0).astype(np.float64)
-        size = float(given @ costs) / float(given.sum())  # regularisation is made for costs of about 1
+        size = float(given @ costs) / float(given.sum())  # regularisation assumes weights of about 1
         weights = given * costs / (size if size > 0 else 1.0)
         return fit_learner(self.estimator, part.X, (gain > 0).astype(np.intp), n_classes=2, weights=weights)
 
@@ -234,14 +236,14 @@ class CostSensitiveTrainer:
         return np.asarray(-self._summed(table, index).sum(axis=1))
 
     def _prices(self, index: NDArray[np.intp]) -> Floats:
-        """Prices of the two errors for each row, averaged over the groups that it may be of."""
+        """Costs of the two errors for each row, averaged over the groups that it may belong to."""
         if (self.prices == self.prices[0]).all():
             return np.broadcast_to(self.prices[0], (len(index), 2))
         share = self._summed(np.ones_like(self.prices), index)
         return np.asarray(self._summed(self.prices, index) / np.where(share > 0, share, 1.0))
 
     def _summed(self, table: Floats, index: NDArray[np.intp]) -> Floats:
-        """Sum a table over the groups, weighted by the posteriors: shape (n, 2)."""
+        """A table summed over the groups, weighted by the posteriors: shape (n, 2)."""
         posteriors = self.problem.posteriors
         if isinstance(posteriors, GroupedScores):
             eta, codes = posteriors.eta[index], posteriors.codes[index]

@@ -1,4 +1,4 @@
-"""Scores that a grid search or cross-validation can use: accuracy subject to fairness."""
+"""Scores for grid search and cross-validation: accuracy subject to fairness."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ def accuracy_within(
     sample_weight: Any = None,
     pos_label: Any = None,
 ) -> float:
-    """Give the accuracy of predictions that satisfy a requirement; of others, minus what they exceed it by.
+    """Accuracy if the predictions satisfy a requirement, else minus the amount by which they violate it.
 
-    So whatever satisfies it ranks above whatever does not. Usable with ``sklearn.metrics.make_scorer``, where
-    metadata routing hands over the sensitive features.
+    So predictions that satisfy it rank above those that do not. It can be used with
+    ``sklearn.metrics.make_scorer`` if metadata routing passes the sensitive features.
 
     Parameters
     ----------
     y_true : array
         Labels.
     y_pred : array
-        Predicted labels, or probabilities of deciding for the positive one.
+        Predicted labels, or probabilities of a positive decision.
     constraint : Constraint
-        What must hold.
+        The requirement.
     sensitive_features : table, mapping, array or sequence
         One column per sensitive feature.
-    sample_weight : array, optional
-        How much each row counts.
-    pos_label : object, optional
-        The positive label; by default the one that sorts last.
+    sample_weight : array, default=None
+        Weight of each row.
+    pos_label : object, default=None
+        The positive label; None stands for the one that sorts last.
 
     Returns
     -------
@@ -83,7 +83,10 @@ class FairScorer:
         if where is None:
             where = getattr(inner, "sensitive_features", None)
         if where is None:
-            raise GroupError("name the columns of X with the sensitive features, here or in the estimator.")
+            raise GroupError(
+                "no sensitive features: name the columns of X that hold them, in fair_scorer or in the "
+                "estimator."
+            )
         positive = _positive_label(inner) if self.pos_label is None else self.pos_label
         return accuracy_within(
             y,
@@ -103,7 +106,7 @@ def _innermost(estimator: Any) -> Any:
 
 
 def _positive_label(estimator: Any) -> Any:
-    """The estimator's own, or the one that sorts last."""
+    """The estimator's positive label, or the one that sorts last."""
     classes = getattr(estimator, "classes_", None)
     return getattr(estimator, "pos_label_", None if classes is None else classes[1])
 
@@ -111,16 +114,16 @@ def _positive_label(estimator: Any) -> Any:
 def fair_scorer(
     constraint: Constraint, *, sensitive_features: Columns | None = None, pos_label: Any = None
 ) -> FairScorer:
-    """Make a scorer for ``GridSearchCV``, ``cross_validate`` and the like: accuracy subject to fairness.
+    """Scorer for ``GridSearchCV``, ``cross_validate`` and the like: accuracy subject to fairness.
 
     Parameters
     ----------
     constraint : Constraint
-        What must hold on the rows that are scored.
-    sensitive_features : str, int, list of these, or function, optional
-        Columns of X that hold the sensitive features; by default those that the estimator names.
-    pos_label : object, optional
-        The positive label; by default the estimator's.
+        The requirement on the rows that are scored.
+    sensitive_features : str, int, list of these, or function, default=None
+        Columns of X that hold the sensitive features; None stands for those that the estimator names.
+    pos_label : object, default=None
+        The positive label; None stands for the estimator's.
 
     Returns
     -------

@@ -1,7 +1,7 @@
-"""Ways to choose multipliers that need no solver: the paper's grid, and its dual ascent.
+"""Searches for multipliers that need no solver: the paper's grid and its dual ascent.
 
-Both only ask what a classifier does at given multipliers: its risk, and the values of the requirement's rows.
-For post-processing that is a pass over posteriors, for in-processing a refit.
+Both need only the risk of a classifier at given multipliers and the values of the linear constraints. For
+post-processing that takes a pass over the posteriors, for in-processing a refit.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["DualAscent", "GridSearch", "PlugIn", "Trial", "best_trial", "read_se
 Vector = NDArray[np.float64]
 
 Watch = Callable[[Iterator[Any], int], Iterator[Any]]
-"""Goes through steps, of which there are so many, and shows progress."""
+"""Wraps an iterator of known length to show progress."""
 
 _FEASIBLE = 1e-9
 _CHUNK = 512
@@ -34,17 +34,17 @@ _CHUNK = 512
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """What a classifier did at some multipliers.
+    """Result of a classifier at given multipliers.
 
     Attributes
     ----------
     multipliers : array, shape (J,)
-        One per row of the requirement.
+        One per linear constraint.
     risk : float
     values : array, shape (J,)
-        The values of the rows; NaN where undefined.
+        The values of the constraints; NaN where undefined.
     violation : float
-        By how much the worst row is out of bounds; 0 if none is.
+        How far the worst constraint is out of bounds; 0 if none is.
     """
 
     multipliers: Vector
@@ -54,7 +54,7 @@ class Trial:
 
     @property
     def excess(self) -> float:
-        """How far the requirement is missed."""
+        """How far the requirement is violated; ranks trials that do not satisfy it."""
         return self.violation
 
 
@@ -63,20 +63,20 @@ T_co = TypeVar("T_co", bound=Trial, covariant=True)
 
 
 class Evaluator(Protocol[T_co]):
-    """Tells what a classifier does at given multipliers."""
+    """Evaluates classifiers at given multipliers."""
 
     @property
     def problem(self) -> FairnessProblem:
-        """The requirement on the rows that multipliers are chosen on."""
+        """The fairness problem that the multipliers belong to."""
         ...
 
     def many(self, points: NDArray[np.float64]) -> Sequence[T_co]:
-        """Try several multipliers, shape (k, J)."""
+        """Trials at several multipliers, shape (k, J)."""
         ...
 
 
 def best_trial(trials: Sequence[T]) -> T:
-    """Give the trial of least risk among those that satisfy the requirement, else the one nearest to it."""
+    """The trial of least risk that satisfies the requirement; if none does, the one nearest to it."""
     fair = [trial for trial in trials if trial.violation <= _FEASIBLE]
     if fair:
         return min(fair, key=lambda trial: trial.risk)
@@ -91,7 +91,7 @@ class PlugIn:
     n_jobs: int | None = None
 
     def many(self, points: NDArray[np.float64]) -> list[Trial]:
-        """Try several multipliers, all passes over the rows at once, chunks side by side."""
+        """Trials at several multipliers, evaluated in parallel chunks."""
         chunks = [points[start : start + _CHUNK] for start in range(0, len(points), _CHUNK)]
         work = Parallel(n_jobs=self.n_jobs, prefer="threads")
         return list(itertools.chain.from_iterable(work(delayed(self._chunk)(chunk) for chunk in chunks)))
@@ -111,16 +111,16 @@ class PlugIn:
 
 
 class GridSearch(Parameters):
-    """Try all multipliers in a box, and keep the best that satisfies the requirement.
+    """Try all multipliers on a grid and keep the best that satisfies the requirement.
 
     Parameters
     ----------
-    box : float
-        Multipliers go from minus this to plus this.
-    step : float
-        Distance between them.
-    budget : int
-        More points than this are refused.
+    box : float, default=1.0
+        Multipliers range from minus this to plus this.
+    step : float, default=0.1
+        Distance between neighbouring values.
+    budget : int, default=200_000
+        Largest number of grid points; a larger grid is an error.
 
     Examples
     --------
@@ -146,17 +146,17 @@ class GridSearch(Parameters):
         return np.asarray(self.step * np.arange(-half, half + 1), dtype=np.float64)
 
     def count(self, n_constraints: int) -> int:
-        """Number of points of the grid, given the number of constraints."""
+        """Number of grid points for a number of linear constraints."""
         return int(len(self.axis()) ** n_constraints)
 
     def run(self, evaluator: Evaluator[T], *, watch: Watch) -> list[T]:
-        """Try every point.
+        """Try every point of the grid, and return the best trial.
 
         Parameters
         ----------
         evaluator : Evaluator
         watch : function
-            Goes through steps, of which there are so many, and shows progress.
+            Wraps the iteration to show progress.
 
         Returns
         -------
@@ -167,8 +167,8 @@ class GridSearch(Parameters):
         if count > self.budget:
             raise InputError(
                 f"a grid of {len(axis)} values for each of {n_constraints} multipliers has {count:,} points, "
-                f"and the budget is {self.budget:,}: take a larger step or a smaller box, raise budget, or "
-                "use search='exact'."
+                f"but the budget is {self.budget:,}: use a larger step, a smaller box, a larger budget or "
+                "search='exact'."
             )
         points = itertools.product(axis.tolist(), repeat=n_constraints)
         chunks = iter(lambda: list(itertools.islice(points, 16 * _CHUNK)), [])
@@ -176,7 +176,7 @@ class GridSearch(Parameters):
         trials: list[T] = []
         for chunk in watch(chunks, total):
             tried = evaluator.many(np.array(chunk).reshape(-1, n_constraints))
-            trials = [best_trial([*trials, *tried])]  # a grid is large, and only the best is asked for
+            trials = [best_trial([*trials, *tried])]  # a grid can be too large to keep all
         return trials
 
 
@@ -185,15 +185,16 @@ class DualAscent(Parameters):
 
     Parameters
     ----------
-    rate : float
-        Length of the first step; step t is shorter by the root of t.
-    radius : float
-        Multipliers are kept within minus this and plus this.
-    max_iter : int
+    rate : float, default=1.0
+        Length of the first step; step t is shorter by a factor of the square root of t.
+    radius : float, default=10.0
+        Multipliers are clipped to the range from minus this to plus this.
+    max_iter : int, default=500
         Largest number of steps.
-    patience : int
-        Stop when in so many steps neither the risk nor the violation moved by more than `settled`.
-    settled : float
+    patience : int, default=20
+        Stop when neither the risk nor the violation has moved by more than `settled` in this many steps.
+    settled : float, default=1e-4
+        See `patience`.
 
     Examples
     --------
@@ -225,13 +226,13 @@ class DualAscent(Parameters):
         )
 
     def run(self, evaluator: Evaluator[T], *, watch: Watch) -> list[T]:
-        """Climb, and give every step.
+        """Run the ascent, and return the trial of every step.
 
         Parameters
         ----------
         evaluator : Evaluator
         watch : function
-            Goes through steps, of which there are so many, and shows progress.
+            Wraps the iteration to show progress.
 
         Returns
         -------
@@ -258,10 +259,10 @@ class DualAscent(Parameters):
 
 
 def ascended(trial: Trial, evaluator: Evaluator[Any], step: float) -> Vector:
-    """One step up the dual from a trial's multipliers.
+    """Multipliers after one step of dual ascent.
 
-    The dual is smooth but for a kink at 0, where the slope jumps from the lower to the upper bound of a row;
-    a multiplier whose row is within its bounds is drawn to 0 and stays there.
+    The dual is smooth except for a kink at 0, where the slope jumps by the distance between the bounds of a
+    constraint; the multiplier of a constraint within its bounds shrinks to 0 and stays there.
     """
     linear = evaluator.problem.linear_constraints
     lo, hi = linear.lo, linear.hi
@@ -272,11 +273,11 @@ def ascended(trial: Trial, evaluator: Evaluator[Any], step: float) -> Vector:
 
 
 def warn_if_missed(best: Trial, *, allowed: float = _FEASIBLE) -> None:
-    """Say so if even the best trial violates the requirement by more than is allowed."""
+    """Warn if even the best trial violates the requirement by more than `allowed`."""
     if best.violation > allowed:
         warnings.warn(
-            "no multipliers that were tried satisfy the requirement, as far as the rows of the fit tell: the "
-            f"nearest are out by {best.violation:.4f}.",
+            "none of the multipliers tried satisfies the requirement on the rows of fit: the nearest violate "
+            f"it by {best.violation:.4f}.",
             ToleranceWarning,
             stacklevel=3,
         )
@@ -295,8 +296,10 @@ def read_search(search: Any, *, max_iter: int = 500, budget: int = 200_000) -> G
     Parameters
     ----------
     search : {"exact", "dual", "grid"}, DualAscent or GridSearch
-    max_iter, budget : int
-        Of a dual ascent and of a grid that are asked for by name.
+    max_iter : int, default=500
+        Of "dual".
+    budget : int, default=200_000
+        Of "grid".
 
     Returns
     -------

@@ -17,10 +17,11 @@ from evenhand.estimators.base import FairClassifier
 from evenhand.exceptions import InputError
 from evenhand.fairness.groups import Groups
 from evenhand.inference.guarantee import check_promise
+from evenhand.inputs.checks import check_rows
 from evenhand.inputs.columns import named_columns
 from evenhand.inputs.features import read_features
 from evenhand.inputs.fingerprint import Fingerprint
-from evenhand.inputs.labels import check_rows, read_labels, read_weights
+from evenhand.inputs.labels import read_labels, read_weights
 from evenhand.posteriors.learner import is_frozen
 from evenhand.posteriors.models import Examples
 

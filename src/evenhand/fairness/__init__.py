@@ -1,1 +1,1 @@
-"""What is asked for and how it is measured: groups, rates, notions of fairness."""
+"""Fairness requirements and how they are measured: groups, rates, notions."""

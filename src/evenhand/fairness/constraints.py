@@ -1,4 +1,4 @@
-"""A fairness requirement written out as linear rows in the selection rates of the cells."""
+"""A fairness requirement as linear constraints on the selection rates of the cells."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["ByConstraint", "ConstraintName", "LinearConstraints"]
 
 @dataclass(frozen=True)
 class ConstraintName:
-    """What one row of a requirement is about."""
+    """The notion, statistic and group of one linear constraint."""
 
     notion: str
     statistic: str
@@ -29,9 +29,9 @@ class ConstraintName:
 
 
 class ByConstraint(dict[ConstraintName, float]):
-    """A number for each row of a requirement, such as its multiplier or its shadow price.
+    """A number for each linear constraint, such as its multiplier or its shadow price.
 
-    A dict that is short when it is shown: the largest numbers first.
+    A dict whose repr lists the largest numbers first and cuts the list short.
 
     Examples
     --------
@@ -45,9 +45,9 @@ class ByConstraint(dict[ConstraintName, float]):
         return [(str(name), f"{number + 0.0:.6g}") for name, number in ordered]
 
     def __repr__(self) -> str:
-        told = self._largest()
-        lines = [f"{name}  {number}" for name, number in told[:MOST_ROWS]]
-        more = len(told) - len(lines)
+        largest = self._largest()
+        lines = [f"{name}  {number}" for name, number in largest[:MOST_ROWS]]
+        more = len(largest) - len(lines)
         return "\n".join([*lines, *([f"and {more:,} more"] if more else [])]) or "{}"
 
     def _repr_html_(self) -> str:
@@ -56,7 +56,7 @@ class ByConstraint(dict[ConstraintName, float]):
 
 @dataclass(frozen=True, eq=False)
 class LinearConstraints:
-    """A requirement written out: ``lo <= C rho + k <= hi``.
+    """A requirement as J linear constraints, ``lo <= C rho + k <= hi``.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class LinearConstraints:
     C : array, shape (J, M, 2)
     k, lo, hi : arrays, shape (J,)
     undefined : tuple of ConstraintName
-        Rows left out because their statistic is undefined: no mass in the cells that it looks at.
+        Constraints left out because their statistic is undefined: its cells have no mass.
     """
 
     names: tuple[ConstraintName, ...]
@@ -78,9 +78,9 @@ class LinearConstraints:
         return len(self.names)
 
     def values(self, rho: ArrayLike) -> NDArray[np.float64]:
-        """Evaluate ``C rho + k`` at selection rates of shape (M, 2).
+        """``C rho + k`` at selection rates of shape (M, 2).
 
-        The rate of a cell that a row does not look at may be NaN; otherwise the row's value is NaN too.
+        A constraint is NaN if the rate of a cell with a non-zero coefficient is.
         """
         rates = np.asarray(rho, dtype=np.float64)
         unknown = np.isnan(rates)
@@ -88,18 +88,18 @@ class LinearConstraints:
         return np.where((self.C[:, unknown] != 0).any(axis=1), np.nan, values)
 
     def in_sums(self, masses: NDArray[np.float64]) -> tuple[Floats, Floats, Floats]:
-        """The same as bounds on s = masses * rho: A of shape (J, 2M), lo and hi with ``lo <= A s <= hi``."""
+        """The constraints in s = masses * rho: A of shape (J, 2M), lo and hi with ``lo <= A s <= hi``."""
         per_mass = np.divide(self.C, masses, out=np.zeros_like(self.C), where=masses > 0)
         return per_mass.reshape(len(self), masses.size), self.lo - self.k, self.hi - self.k
 
     def violation(self, rho: ArrayLike) -> float:
-        """By how much the worst row is broken; 0 if none is."""
+        """The largest violation of a constraint; 0 if all hold."""
         values = self.values(rho)
         return float(np.maximum(self.lo - values, values - self.hi).max(initial=0.0))
 
     @classmethod
     def stack(cls, parts: Iterable[LinearConstraints]) -> LinearConstraints:
-        """Put several requirements below each other."""
+        """The constraints of several requirements together."""
         parts = list(parts)
         return cls(
             names=tuple(name for part in parts for name in part.names),

@@ -1,12 +1,11 @@
-"""Sensitive columns into groups.
+"""Groups: the combinations of sensitive values that occur in the data.
 
-A group is one combination of sensitive values that occurs in the data, keyed by the tuple of those
-values. The combinations are the finest partition; the groups of a single feature are unions of them,
-so intersectional and independent requirements are the same mathematics.
+Combinations are the finest partition of the rows. The groups of a single feature are unions of them, so
+intersectional and independent requirements share the same mathematics.
 
-Rare groups can be pooled, in each family by itself: rare combinations into one, and rare values of a feature
-into one. The groups of a single feature are made from all of their rows, whatever their combinations are
-pooled into.
+Rare groups can be pooled: rare combinations among themselves, and the rare values of a feature among
+themselves. The groups of a single feature consist of all of its rows, whether or not their combinations are
+pooled.
 """
 
 from __future__ import annotations
@@ -21,41 +20,30 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.exceptions import GroupError, ManyGroupsWarning, PooledGroupsWarning, UnseenGroupWarning
-from evenhand.fairness.pooling import (
-    POOLED,
-    GroupName,
-    Key,
-    pooling_told,
-    put_together,
-    shared,
-    without_rare_values,
+from evenhand.exceptions import GroupError, PooledGroupsWarning, UnseenGroupWarning
+from evenhand.fairness.names import POOLED, GroupName, Key
+from evenhand.fairness.pooling import merge_keys, pool_rare_values, pooling_text, shared_values
+from evenhand.fairness.sensitive import (
+    Factors,
+    in_category_order,
+    observed_combinations,
+    read_columns,
+    refuse_missing,
 )
+from evenhand.fairness.unseen import list_groups, type_hint
 from evenhand.inputs.checks import check_choice
-from evenhand.inputs.columns import (
-    Level,
-    TooManyLevels,
-    blocks,
-    factorize,
-    level_order,
-    named_columns,
-    ordered_categories,
-)
-from evenhand.inputs.labels import check_rows
+from evenhand.inputs.columns import Level, level_order
 
 __all__ = ["POOLED", "GroupName", "Groups", "Members", "Mode"]
 
 Mode = Literal["intersectional", "independent"]
-Factors = tuple[tuple[Level, ...], NDArray[np.int32]]
-_MANY_NUMBERS = 20
-"""Numbers of a feature from which on they are taken for a measurement rather than for codes of groups."""
-_TABLE_SIZE = 1 << 20
 _MAX_MEMBERS = 1 << 26
+"""Entries of the largest matrix that `Groups.members` makes: 64 MiB."""
 
 
 @dataclass(frozen=True)
 class Members:
-    """A family of groups as unions of the finest ones: names, and a 0/1 matrix of shape (groups, M)."""
+    """Groups as unions of combinations: their names, and a boolean matrix of shape (groups, M)."""
 
     names: tuple[GroupName, ...]
     matrix: NDArray[np.bool_]
@@ -63,7 +51,7 @@ class Members:
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """The groups found in the data, and how to find them again in new data.
+    """The groups of the data, with a code for each combination of sensitive values.
 
     Made by :meth:`fit`; immutable.
 
@@ -76,14 +64,14 @@ class Groups:
     counts : array of int, shape (M,)
         Rows with each code.
     pooled : dict
-        Combinations that were put into the pooled group, with their number of rows. They keep codes of their
-        own, so that the groups of single features can be made from them, unless they are `merged`.
+        Combinations in the pooled group, with their number of rows. Unless they are `merged` they keep codes
+        of their own, from which the groups of single features are made.
     missing, unseen : str
         The policies that :meth:`fit` was called with.
     merged : bool
-        Whether pooled combinations have one code. There are then no groups of single features.
+        Whether pooled combinations share one code. There are then no groups of single features.
     ordered : dict
-        The categories of features whose values have an order of their own; other values are sorted.
+        The categories of features that are ordered categoricals; other values are sorted.
 
     Examples
     --------
@@ -116,23 +104,22 @@ class Groups:
         max_levels: int = 200,
         single_features: bool = True,
     ) -> tuple[Groups, NDArray[np.int32]]:
-        """Find the groups of a table of sensitive features.
+        """The groups of a table of sensitive features.
 
         Parameters
         ----------
         sensitive_features : table, mapping, array or sequence
             One column per sensitive feature, of any dtype.
-        missing : {"error", "own_group"}
-            Whether a missing value is refused or counts as a value of its own.
-        unseen : {"error", "pooled"}
+        missing : {"error", "own_group"}, default="error"
+            Whether a missing value is an error or a value of its own.
+        unseen : {"error", "pooled"}, default="error"
             What :meth:`encode` does with a combination that does not occur here.
-        min_size : int
-            Combinations with fewer rows are put together into one group, and so are the values of a
-            feature that have fewer; a warning tells which, and `pooled` records them. Where all pooled
-            combinations share a feature's value the pooled group keeps it. One rare group alone is left as
-            it is.
-        max_levels : int
-            A column with more distinct values is refused.
+        min_size : int, default=0
+            Combinations with fewer rows are pooled into one group, and so are the values of a feature that
+            have fewer; a warning lists them, and `pooled` records them. The pooled group keeps a feature's
+            value that all of its combinations share. A single rare group is not pooled.
+        max_levels : int, default=200
+            A column with more distinct values is an error.
         single_features : bool, default=True
             Whether groups of single features are compared. If not, pooled combinations are merged into
             one code, which leaves fewer groups to learn.
@@ -145,35 +132,28 @@ class Groups:
         """
         check_choice("missing", missing, ("error", "own_group"))
         check_choice("unseen", unseen, ("error", "pooled"))
-        columns, ordered = _in_own_order(sensitive_features, max_levels)
-        levels = {name: column[0] for name, column in columns.items()}
+        columns, ordered = in_category_order(sensitive_features, max_levels)
         if missing == "error":
-            _refuse_missing(columns)
-        codes_by_feature = []
-        for name, (values, codes) in columns.items():
-            if (codes < 0).any():
-                levels[name] = (*values, None)
-                codes = np.where(codes < 0, np.int32(len(values)), codes)  # noqa: PLW2901
-            codes_by_feature.append(codes)
-        keys, counts, codes = _observed(list(levels.values()), codes_by_feature)
+            refuse_missing(columns)
+        keys, counts, codes = observed_combinations(list(columns.values()))
         pooled = {keys[k]: int(counts[k]) for k in np.flatnonzero(counts < min_size)}
-        if len(pooled) < 2:  # a rare group alone has nothing to be pooled with
+        if len(pooled) < 2:  # a single rare group has none to be pooled with
             return cls(tuple(columns), tuple(keys), counts, {}, missing, unseen, ordered=ordered), codes
         merged = not single_features and len(columns) > 1
         if merged:
-            into = shared(pooled)
+            into = shared_values(pooled)
             new = [into if key in pooled else key for key in keys]
         else:
-            new = without_rare_values(keys, counts, min_size)
-        keys, counts, codes = put_together(new, counts, codes)
+            new = pool_rare_values(keys, counts, min_size)
+        keys, counts, codes = merge_keys(new, counts, codes)
         groups = cls(tuple(columns), tuple(keys), counts, pooled, missing, unseen, merged, ordered)
-        told = " ".join(pooling_told(*group) for group in groups.pooled_groups)
-        warnings.warn(f"groups of fewer than {min_size:,} rows are pooled. {told}", PooledGroupsWarning, 2)
+        listed = " ".join(pooling_text(*group) for group in groups.pooled_groups)
+        warnings.warn(f"groups of fewer than {min_size:,} rows are pooled. {listed}", PooledGroupsWarning, 2)
         return groups, codes
 
     @classmethod
     def product(cls, levels: Mapping[str, Iterable[Level]]) -> Groups:
-        """Make the groups of all combinations of given values, with no rows counted.
+        """The groups of all combinations of given values, with row counts of 0.
 
         Examples
         --------
@@ -192,7 +172,7 @@ class Groups:
         return tuple(GroupName(self.features, key) for key in self.keys)
 
     def levels(self, feature: str) -> tuple[Level, ...]:
-        """The values of one feature that occur: sorted, or in their own order, then missing, then pooled."""
+        """The values of one feature that occur, sorted or in category order; then missing, then pooled."""
         if feature not in self.features:
             known = ", ".join(map(repr, self.features))
             raise GroupError(f"no sensitive feature {feature!r}; there are {known}.")
@@ -205,7 +185,7 @@ class Groups:
         return (*(ordinary[k] for k in level_order(ordinary)), *special)
 
     def absent(self) -> Iterator[Key]:
-        """Iterate over the combinations of occurring values that no row has."""
+        """Iterate over combinations of occurring values that no row has."""
         present = [*(key for key in self.keys if POOLED not in key), *self.pooled]
         values = [dict.fromkeys(column) for column in zip(*present, strict=True)]
         seen = set(present)
@@ -213,11 +193,11 @@ class Groups:
 
     @property
     def pooled_groups(self) -> tuple[tuple[GroupName, tuple[tuple[GroupName, int], ...]], ...]:
-        """Each pooled group, with what was put into it and the number of rows of that."""
+        """Each pooled group, with the groups in it and their row counts."""
         found = []
         if self.pooled and len(self.features) > 1:
             parts = tuple((GroupName(self.features, key), rows) for key, rows in self.pooled.items())
-            found.append((GroupName(self.features, shared(self.pooled)), parts))
+            found.append((GroupName(self.features, shared_values(self.pooled)), parts))
         for place, feature in enumerate(self.features if not self.merged else ()):
             rows: Counter[Level] = Counter()
             for key, count in self.pooled.items():
@@ -229,25 +209,25 @@ class Groups:
         return tuple(found)
 
     def size(self, mode: Mode) -> int:
-        """Give the number of groups that a requirement compares."""
+        """The number of groups that a requirement compares."""
         if mode == "independent":
             return sum(len(self.levels(name)) for name in self.features)
         inside = sum(map(self._is_pooled, self.keys))
         return len(self) - inside + bool(inside)
 
     def is_one_group(self, mode: Mode) -> bool:
-        """Say whether there is nothing to compare: all rows are in one group, or in one pooled group."""
+        """Whether there is nothing to compare: all rows are in one group, pooled or not."""
         return len(self) == 1 or (mode == "intersectional" and self.size(mode) == 1)
 
     def _is_pooled(self, key: Key) -> bool:
         return key in self.pooled or any(value is POOLED for value in key)
 
     def members(self, mode: Mode = "intersectional") -> Members:
-        """Give the groups that a requirement compares.
+        """The groups that a requirement compares.
 
         Parameters
         ----------
-        mode : {"intersectional", "independent"}
+        mode : {"intersectional", "independent"}, default="intersectional"
             One group per combination of values, or one per value of each feature.
 
         Returns
@@ -271,13 +251,13 @@ class Groups:
         if count * len(self) > _MAX_MEMBERS:
             raise GroupError(
                 f"{count:,} groups over {len(self):,} combinations are too many to compare. "
-                "Pool rare groups (min_size or min_group_size), or use groups='independent'."
+                "Pool rare groups with min_size, or use groups='independent'."
             )
         if mode == "intersectional":
             return self._combinations()
         if self.merged:
             raise GroupError(
-                "rare combinations were merged, and the groups of single features cannot be had from them. "
+                "rare combinations were merged, so the groups of single features are not known. "
                 "Make the groups with single_features=True."
             )
         names, rows = [], []
@@ -293,11 +273,11 @@ class Groups:
         if inside.sum() < 2:
             return Members(self.names, matrix)
         names = [name for name, pooled in zip(self.names, inside, strict=True) if not pooled]
-        names.append(GroupName(self.features, shared(self.pooled)))
+        names.append(GroupName(self.features, shared_values(self.pooled)))
         return Members(tuple(names), np.vstack([matrix[~inside], inside]))
 
     def encode(self, sensitive_features: Any) -> NDArray[np.int32]:
-        """Find the group of each row of new data.
+        """The group of each row of new data.
 
         Parameters
         ----------
@@ -307,39 +287,40 @@ class Groups:
         Returns
         -------
         array of int32
-            Codes; an unseen combination is an error or, under ``unseen="pooled"``, the code of the
-            pooled group, -1 if there is none that fits.
+            Codes; an unseen combination is an error or, under ``unseen="pooled"``, has the code of the
+            pooled group, or -1 if no pooled group fits.
         """
-        columns = self._matched(_read_columns(sensitive_features, max_levels=None))
+        columns = self._matched(read_columns(sensitive_features, max_levels=None))
         if self.missing == "error":
-            _refuse_missing(dict(zip(self.features, columns, strict=True)))
-        codes_by_feature = [np.where(codes < 0, np.int32(len(levels)), codes) for levels, codes in columns]
-        levels_by_feature = [(*levels, None) for levels, _ in columns]
-        keys, counts, codes = _observed(levels_by_feature, codes_by_feature)
+            refuse_missing(dict(zip(self.features, columns, strict=True)))
+        keys, counts, codes = observed_combinations(columns)
         known = {*self.keys, *self.pooled}
-        strange = [k for k, key in enumerate(keys) if key not in known]
-        if strange and self.unseen == "error":
-            raise GroupError(self._unseen_message([keys[k] for k in strange], counts[strange]))
-        hint = self._type_hint([keys[k] for k in strange])
-        if hint:
-            warnings.warn(
-                f"groups of {int(counts[strange].sum()):,} rows were not there at fit. {hint}",
-                UnseenGroupWarning,
-                stacklevel=2,
-            )
+        unseen = [k for k, key in enumerate(keys) if key not in known]
+        if unseen:
+            self._report_unseen([keys[k] for k in unseen], counts[unseen], len(codes))
         return np.array(self._places(keys), np.int32)[codes]
 
+    def _report_unseen(self, keys: Sequence[Key], counts: NDArray[np.int64], n_rows: int) -> None:
+        """Raise an error or, where unseen groups are pooled, warn if only the type of a value is new."""
+        where = f"{int(counts.sum()):,} of {n_rows:,} rows belong to groups not seen in fit"
+        hint = type_hint(self.features, (*self.keys, *self.pooled), keys)
+        if self.unseen == "error":
+            hint = hint or "Check the spelling, or make the groups with unseen='pooled'."
+            raise GroupError(f"{where}: {list_groups(self.features, keys, counts)}. {hint}")
+        if hint:
+            warnings.warn(f"{where}. {hint}", UnseenGroupWarning, stacklevel=3)
+
     def _places(self, keys: Iterable[Key]) -> list[int]:
-        """Find the code of each combination: its own, or that of a pooled one which contradicts no value."""
+        """The code of each combination: its own, or that of a pooled one with the same other values."""
         places = {key: place for place, key in enumerate(self.keys)}
         if self.merged:
-            pool = shared(self.pooled)
+            pool = shared_values(self.pooled)
 
             def fits(key: Key) -> bool:
                 return all(own is POOLED or own == value for own, value in zip(pool, key, strict=True))
 
             return [places.get(key, places[pool] if fits(key) else -1) for key in keys]
-        # A value that is rare, or new, stands with the pooled values of its feature.
+        # A rare or new value counts as one of the pooled values of its feature.
         levels = [set(column) for column in zip(*self.keys, strict=True)]
 
         def pooled(key: Key) -> Key:
@@ -357,116 +338,3 @@ class Groups:
                 f"but the groups were made from {', '.join(map(repr, self.features))}."
             )
         return list(columns.values())
-
-    def _unseen_message(self, keys: Sequence[Key], counts: NDArray[np.int64]) -> str:
-        shown = "; ".join(
-            f"{GroupName(self.features, key)} ({count:,} rows)"
-            for key, count in zip(keys[:5], counts, strict=False)
-        )
-        more = f" and {len(keys) - 5} more" if len(keys) > 5 else ""
-        message = f"{len(keys)} groups in {int(counts.sum()):,} rows were not there at fit: {shown}{more}."
-        hint = self._type_hint(keys) or "Check the spelling, or make the groups with unseen='pooled'."
-        return f"{message} {hint}"
-
-    def _type_hint(self, keys: Sequence[Key]) -> str:
-        """Explain that values differ from those of fit by their type only; empty if they do not."""
-        for place, feature in enumerate(self.features):
-            known = {key[place] for key in (*self.keys, *self.pooled)}
-            written = {_written(value): value for value in known}
-            for new in dict.fromkeys(key[place] for key in keys):
-                if new not in known and _written(new) in written:
-                    old = written[_written(new)]
-                    return (
-                        f"{feature!r} was {old!r} of type {type(old).__name__} "
-                        f"and is now {new!r} of type {type(new).__name__}: convert the column."
-                    )
-        return ""
-
-
-def _written(value: Level) -> str:
-    """How a value looks, whatever its type."""
-    if isinstance(value, bytes):
-        return value.decode(errors="replace")
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
-
-
-def _refuse_missing(columns: Mapping[str, Factors]) -> None:
-    for name, (_, codes) in columns.items():
-        absent = int(np.count_nonzero(codes < 0))
-        if absent:
-            raise GroupError(
-                f"sensitive feature {name!r} is missing in {absent:,} of {len(codes):,} rows. "
-                "Fill them in, drop them, or make the groups with missing='own_group'."
-            )
-
-
-def _in_own_order(
-    sensitive_features: Any, max_levels: int
-) -> tuple[dict[str, Factors], dict[str, tuple[Level, ...]]]:
-    """Columns whose values are sorted, or in the order of their categories if these have one."""
-    given = named_columns(sensitive_features, what="sensitive_features", default_name="sensitive_feature")
-    columns = _read_columns(given, max_levels=max_levels)
-    ordered = {}
-    for name, column in given.items():
-        categories = ordered_categories(column)
-        if categories is not None:
-            levels, codes = columns[name]
-            own = [value for value in categories if value in levels]
-            rank = np.array([*(own.index(value) for value in levels), -1], np.int32)
-            columns[name], ordered[name] = (tuple(own), rank[codes]), tuple(own)
-        elif len(columns[name][0]) > _MANY_NUMBERS and _are_numbers(columns[name][0]):
-            warnings.warn(
-                f"sensitive feature {name!r} has {len(columns[name][0])} different numbers, and each of them "
-                "is a group by itself. Band them first, such as ages into '18-29', '30-49' and '50+'.",
-                ManyGroupsWarning,
-                stacklevel=3,
-            )
-    return columns, ordered
-
-
-def _are_numbers(levels: Sequence[Level]) -> bool:
-    return all(isinstance(value, int | float) and not isinstance(value, bool) for value in levels)
-
-
-def _read_columns(sensitive_features: Any, *, max_levels: int | None) -> dict[str, Factors]:
-    columns = named_columns(sensitive_features, what="sensitive_features", default_name="sensitive_feature")
-    if not columns:
-        raise GroupError("sensitive_features has no columns.")
-    check_rows({"sensitive_features": columns})
-    limit = np.iinfo(np.int32).max if max_levels is None else max_levels
-    try:
-        return {
-            name: factorize(column, what=f"sensitive feature {name!r}", limit=limit)
-            for name, column in columns.items()
-        }
-    except TooManyLevels as error:
-        raise GroupError(f"{error} Put the values into a few bins first.") from None
-
-
-def _observed(
-    levels: Sequence[tuple[Level, ...]], codes_by_feature: Sequence[NDArray[np.int32]]
-) -> tuple[list[Key], NDArray[np.int64], NDArray[np.int32]]:
-    """Find the combinations that occur, in lexicographic order, their row counts and each row's place.
-
-    One feature is joined at a time and only what occurs is carried on, so that many features stay small.
-    """
-    keys: list[Key] = [()]
-    joint: NDArray[Any] = np.zeros(1, np.int32)
-    for values, codes in zip(levels, codes_by_feature, strict=True):
-        size = len(keys) * len(values)
-        combined = joint * (np.int32 if size < 2**31 else np.int64)(len(values)) + codes
-        if size <= _TABLE_SIZE:
-            # In blocks, because bincount copies its input to another dtype.
-            totals = np.zeros(size, np.int64)
-            for rows in blocks(len(combined)):
-                totals += np.bincount(combined[rows], minlength=size)
-            present = np.flatnonzero(totals)
-            counts = totals[present]
-            table = np.full(size, -1, np.int32)
-            table[present] = np.arange(len(present))
-            joint = table[combined]
-        else:
-            present, inverse, counts = np.unique(combined, return_inverse=True, return_counts=True)
-            joint = inverse.astype(np.int32)
-        keys = [(*keys[p // len(values)], values[p % len(values)]) for p in present.tolist()]
-    return keys, counts, joint

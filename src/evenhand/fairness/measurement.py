@@ -1,4 +1,4 @@
-"""What a statistic is in each group, and how far the groups are apart."""
+"""A statistic in each group, and how far the groups are apart."""
 
 from __future__ import annotations
 
@@ -16,27 +16,25 @@ __all__ = ["NOBODY", "Measure", "Measurement"]
 Measure = Literal["difference", "ratio"]
 
 NOBODY = 1e-9
-"""A rate below which nobody is selected: what `solve` allows a bound to be broken by."""
+"""A rate below this counts as 0; `solve` lets a bound be violated by as much."""
 
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """What one statistic is in each group, and what that makes of a notion.
+    """One statistic of a notion in each group, and how far the groups are apart.
 
     Attributes
     ----------
     notion, statistic : str
-        What was measured.
     names : tuple of GroupName
-        The groups.
     overall : float
-        The statistic in the population as a whole.
+        The statistic in the whole population.
     values : array
         The statistic in each group; NaN where it is undefined.
     measure : {"difference", "ratio"}
         How the notion compares the groups.
     tolerance : float
-        What the notion asks for.
+        The bound of the notion.
     """
 
     notion: str
@@ -57,7 +55,7 @@ class Measurement:
         """The smaller of q_g / q and (1 - q_g) / (1 - q) for each group.
 
         A quotient with denominator 0 is 1, because no tolerance is then violated. A denominator below 1e-9
-        counts as 0: the quotient would be one of rounding errors.
+        counts as 0, since the quotient would be rounding error.
         """
         q, q_g = self.overall, self.values
         up = q_g / q if q > NOBODY else np.ones_like(q_g)
@@ -66,12 +64,12 @@ class Measurement:
 
     @property
     def difference(self) -> float:
-        """Mean difference MD: the largest difference over the groups where it is defined."""
+        """Mean difference MD: the largest difference over the groups for which it is defined."""
         return float(np.nanmax(self.differences)) if self._defined.any() else math.nan
 
     @property
     def ratio(self) -> float:
-        """Mean ratio MR: the smallest ratio over the groups where it is defined."""
+        """Mean ratio MR: the smallest ratio over the groups for which it is defined."""
         return float(np.nanmin(self.ratios)) if self._defined.any() else math.nan
 
     @property
@@ -81,13 +79,13 @@ class Measurement:
 
     @property
     def excess(self) -> float:
-        """By how much `value` is on the wrong side of the tolerance; 0 if it is not, NaN if undefined."""
+        """By how much `value` misses the tolerance; 0 if it does not, NaN if undefined."""
         gap = self.value - self.tolerance if self.measure == "difference" else self.tolerance - self.value
         return gap if math.isnan(gap) else max(0.0, gap)
 
     @property
     def worst(self) -> GroupName | None:
-        """The group that sets `value`."""
+        """The group that attains `value`; None if the statistic is undefined in all of them."""
         if not self._defined.any():
             return None
         by = -self.differences if self.measure == "difference" else self.ratios

@@ -1,17 +1,17 @@
-"""Notions of fairness, each defined once and used both to constrain and to measure.
+"""Notions of fairness, each defined once for both constraining and measuring.
 
 A *statistic* of a group is a rate that is linear in the selection rates rho of its cells,
 
     q_g = sum over cells (m, y) in g of mask_y pi[m,y] (intercept_y + slope_y rho[m,y])
           / sum over cells in g of mask_y pi[m,y],
 
-with pi the cell masses. A *notion* asks that its statistics differ little between each group and the
-population as a whole, with tolerance delta, by
+with pi the cell masses. A *notion* requires that its statistics in each group are close to those in the
+population as a whole, within a tolerance delta, by
 
 * difference:  -delta <= q - q_g <= delta            (mean difference, MD <= delta)
 * ratio:       delta - 1 <= delta q - q_g <= 0       (mean ratio, MR >= delta)
 
-Either way the requirement is a set of rows ``lo <= C rho + k <= hi``.
+Either way the requirement is a set of linear constraints ``lo <= C rho + k <= hi``.
 """
 
 from __future__ import annotations
@@ -45,17 +45,18 @@ __all__ = [
     "PredictiveEquality",
 ]
 
-_MOST_BYTES = 2 << 30
+_MAX_BYTES = 2 << 30
+"""Of memory for the constraints of a notion."""
 
 
 class Constraint(Parameters):
-    """A fairness requirement: single notions, and several joined by ``&``.
+    """A fairness requirement: a single notion, or several joined by ``&``.
 
-    Parameters are read and written as scikit-learn does, so that a grid search reaches them.
+    It has scikit-learn's ``get_params`` and ``set_params``, so a grid search can set its tolerances.
     """
 
     def linear(self, masses: ArrayLike, groups: Groups) -> LinearConstraints:
-        """Write the requirement as linear constraints on the selection rates.
+        """The requirement as linear constraints on the selection rates.
 
         Parameters
         ----------
@@ -77,7 +78,7 @@ class Constraint(Parameters):
         return LinearConstraints.stack(notion._linear(array, groups) for notion in self.notions)
 
     def measure(self, rates: CellRates) -> tuple[Measurement, ...]:
-        """Measure counted decisions, one measurement per statistic.
+        """Measurements of counted decisions, one per statistic.
 
         Parameters
         ----------
@@ -92,14 +93,14 @@ class Constraint(Parameters):
         return tuple(found for notion in self.notions for found in notion._measure(rates))
 
     def with_tolerance(self, tolerance: float) -> Self:
-        """Give a copy whose notions all have this tolerance, by whichever measure they bound."""
+        """A copy whose notions all have this tolerance, on the difference or on the ratio."""
         changed = deepcopy(self)
         for notion in changed.notions:
             notion.set_params(**{notion.compares_by: tolerance})
         return changed
 
     def with_slack(self, slack: float) -> Self:
-        """Give a copy whose notions are all so far from parity: a difference, or a ratio of 1 minus it."""
+        """A copy whose notions all allow the same distance from parity: a difference, or 1 minus a ratio."""
         changed = deepcopy(self)
         for notion in changed.notions:
             by_difference = notion.compares_by == "difference"
@@ -107,7 +108,7 @@ class Constraint(Parameters):
         return changed
 
     def tightened(self, share: float) -> Self:
-        """Give a copy whose tolerances are tighter by a share: 0 as they are, 1 exact parity."""
+        """A copy with tolerances moved towards parity: a share of 0 keeps them, 1 is exact parity."""
         changed = deepcopy(self)
         for notion in changed.notions:
             parity = 0.0 if notion.compares_by == "difference" else 1.0
@@ -116,14 +117,14 @@ class Constraint(Parameters):
         return changed
 
     def check(self, groups: Groups | None) -> None:
-        """Refuse, before any work, parameters that cannot be used and groups that are too many to compare."""
+        """Raise an InputError if parameters are invalid or there are too many groups to compare."""
         for notion in self.notions:
             notion._check()
             if groups is not None:
                 _refuse_large(groups.size(notion.groups) * len(notion.statistics), len(groups))
 
     def _prepare(self, groups: Groups) -> None:
-        """Check the parameters once more, as they can be assigned to, and warn if nothing is compared."""
+        """Check the parameters again, as they can be assigned, and warn if there is only one group."""
         for notion in self.notions:
             notion._check()
         if any(groups.is_one_group(notion.groups) for notion in self.notions):
@@ -135,7 +136,7 @@ class Constraint(Parameters):
 
     @property
     def notions(self) -> tuple[Notion, ...]:
-        """The single notions that are asked for."""
+        """The single notions of the requirement."""
         raise NotImplementedError
 
     def __and__(self, other: Constraint) -> AllOf:
@@ -150,16 +151,16 @@ class Constraint(Parameters):
 
 
 class Notion(Constraint):
-    """A notion of fairness with a tolerance; subclasses give its name and statistics.
+    """A notion of fairness with a tolerance; subclasses define its label and statistics.
 
     Parameters
     ----------
-    difference : float in [0, 1], optional
+    difference : float in [0, 1], default=None
         Largest absolute difference allowed between a group and the population.
-    ratio : float in [0, 1], optional
-        Smallest ratio allowed. Exactly one of the two is given.
-    groups : {"intersectional", "independent"}
-        Compare every combination of sensitive values, or the values of each feature by itself.
+    ratio : float in [0, 1], default=None
+        Smallest ratio allowed. Pass exactly one of `difference` and `ratio`.
+    groups : {"intersectional", "independent"}, default="intersectional"
+        Whether to compare all combinations of sensitive values, or the values of each feature separately.
     """
 
     label: ClassVar[str]
@@ -170,7 +171,7 @@ class Notion(Constraint):
         proper = isinstance(statistics, tuple) and all(isinstance(part, Statistic) for part in statistics)
         if not statistics or not proper or not isinstance(getattr(cls, "label", None), str):
             raise InputError(
-                f"{cls.__name__} should give its name as `label = '...'` and its statistics as a tuple, "
+                f"{cls.__name__} should define its name as `label = '...'` and its statistics as a tuple, "
                 "`statistics = (Statistic(...),)`."
             )
 
@@ -188,23 +189,23 @@ class Notion(Constraint):
 
     @property
     def notions(self) -> tuple[Notion, ...]:
-        """This one."""
+        """The notion itself."""
         return (self,)
 
     @property
     def tolerance(self) -> float:
-        """The bound, whichever measure it is for."""
+        """The bound on the difference or on the ratio."""
         return float(self.difference if self.difference is not None else self.ratio)  # type: ignore[arg-type]
 
     @property
     def compares_by(self) -> Measure:
-        """Which of the two measures is bounded."""
+        """Whether the difference or the ratio is bounded."""
         return "difference" if self.difference is not None else "ratio"
 
     def _check(self) -> None:
         name = type(self).__name__
         if type(self) is Notion:
-            raise InputError("Notion is a pattern: use one of its subclasses, or derive your own from it.")
+            raise InputError("Notion is a base class: use one of its subclasses, or write your own.")
         if (self.difference is None) == (self.ratio is None):
             raise InputError(
                 f"{name} takes exactly one of difference and ratio, but difference={self.difference!r} "
@@ -234,13 +235,13 @@ class Notion(Constraint):
         factor = 1.0 if by_difference else delta
         names = [ConstraintName(self.label, statistic.name, group) for group in family.names]
         keep = ~np.isnan(k)
-        n_rows = int(keep.sum())
+        count = int(keep.sum())
         return LinearConstraints(
             tuple(name for name, kept in zip(names, keep, strict=True) if kept),
             C=(factor * A_all - A)[keep],
             k=(factor * k_all - k)[keep],
-            lo=np.full(n_rows, -delta if by_difference else delta - 1),
-            hi=np.full(n_rows, delta if by_difference else 0.0),
+            lo=np.full(count, -delta if by_difference else delta - 1),
+            hi=np.full(count, delta if by_difference else 0.0),
             undefined=tuple(name for name, kept in zip(names, keep, strict=True) if not kept),
         )
 
@@ -250,7 +251,7 @@ class Notion(Constraint):
         found = []
         for statistic in self.statistics:
             if statistic.needs_labels and not rates.labelled:
-                raise InputError(f"{self.label} looks at the label, and y_true was not given.")
+                raise InputError(f"{self.label} needs labels: pass y_true.")
             found.append(
                 Measurement(
                     self.label,
@@ -271,7 +272,7 @@ class AllOf(Constraint):
     Parameters
     ----------
     parts : list of Notion
-        What must hold together.
+        The notions that must all hold.
 
     Examples
     --------
@@ -289,7 +290,7 @@ class AllOf(Constraint):
 
     @property
     def notions(self) -> tuple[Notion, ...]:
-        """The notions that are asked for together."""
+        """The notions that must all hold."""
         return tuple(self.parts)
 
     def _check(self) -> None:
@@ -309,12 +310,12 @@ class AllOf(Constraint):
         self.parts = [*self.parts[:place], part, *self.parts[place + 1 :]]
 
 
-def _refuse_large(n_rows: int, n_groups: int) -> None:
-    needed = 3 * n_rows * n_groups * 2 * 8  # the rows and what is at hand while they are made
-    if needed > _MOST_BYTES:
+def _refuse_large(n_constraints: int, n_groups: int) -> None:
+    needed = 3 * n_constraints * n_groups * 2 * 8  # C and two temporaries of its size
+    if needed > _MAX_BYTES:
         raise InputError(
-            f"{n_rows:,} constraints on {n_groups:,} groups need {needed / 2**30:.1f} GiB. "
-            "Pool rare groups (min_size or min_group_size), or use groups='independent'."
+            f"{n_constraints:,} constraints on {n_groups:,} groups need {needed / 2**30:.1f} GiB. "
+            "Pool rare groups with min_group_size, or use groups='independent'."
         )
 
 
@@ -325,7 +326,7 @@ _ERROR = Statistic("error rate", slope=(1, -1), intercept=(0, 1))
 
 
 class DemographicParity(Notion):
-    """Every group is selected equally often: P(Yhat=1 | S=m) alike.
+    """Equal selection rates: P(Yhat=1 | S=m) is the same in every group.
 
     Parameters
     ----------
@@ -346,7 +347,7 @@ class DemographicParity(Notion):
 
 
 class EqualOpportunity(Notion):
-    """Positives of every group are selected equally often: P(Yhat=1 | S=m, Y=1) alike.
+    """Equal true-positive rates: P(Yhat=1 | S=m, Y=1) is the same in every group.
 
     Parameters
     ----------
@@ -364,7 +365,7 @@ class EqualOpportunity(Notion):
 
 
 class PredictiveEquality(Notion):
-    """Negatives of every group are selected equally often: P(Yhat=1 | S=m, Y=0) alike.
+    """Equal false-positive rates: P(Yhat=1 | S=m, Y=0) is the same in every group.
 
     Parameters
     ----------
@@ -382,7 +383,7 @@ class PredictiveEquality(Notion):
 
 
 class AccuracyParity(Notion):
-    """Errors are equally frequent in every group: P(Yhat != Y | S=m) alike.
+    """Equal error rates: P(Yhat != Y | S=m) is the same in every group.
 
     Parameters
     ----------
@@ -400,7 +401,7 @@ class AccuracyParity(Notion):
 
 
 class EqualizedOdds(Notion):
-    """True- and false-positive rates are alike in every group: equal opportunity and predictive equality.
+    """Equal true- and false-positive rates: equal opportunity and predictive equality together.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Parameters that are read and written as scikit-learn does, without importing it."""
+"""The parameter interface of scikit-learn's estimators, without importing scikit-learn."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ __all__ = ["Parameters"]
 
 
 class Parameters:
-    """Gives a class ``get_params`` and ``set_params``, so that a grid search and ``clone`` can use it.
+    """Adds ``get_params`` and ``set_params``, for grid search and ``clone``.
 
-    The constructor stores its arguments untouched under their names; ``_check`` validates them.
+    The constructor stores its arguments unchanged under their names; ``_check`` validates them.
     """
 
     def _check(self) -> None:
-        """Raise an InputError if the parameters do not fit together."""
+        """Raise an InputError if the parameters are invalid."""
         raise NotImplementedError
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Give the constructor's parameters; `deep` adds those of the parts."""
+        """The constructor's parameters; `deep` adds those of the parts."""
         params = {
             name: getattr(self, name)
             for name in inspect.signature(type(self).__init__).parameters
@@ -35,9 +35,9 @@ class Parameters:
         return params
 
     def set_params(self, **params: Any) -> Self:
-        """Change parameters in place; ``name__parameter`` reaches the part of that name.
+        """Set parameters in place; ``name__parameter`` sets one of the part called ``name``.
 
-        If a change is refused, everything stays as it was.
+        If a value is invalid, no parameter changes.
         """
         before = [(thing, dict(vars(thing))) for thing in (self, *self._named_parts().values())]
         try:

@@ -1,4 +1,4 @@
-"""How often each cell is selected: the 2M numbers in which every notion and every risk is linear.
+"""Selection rates of the cells: the 2M numbers in which every notion and every risk is linear.
 
 A cell is a pair (group m, label y). Its mass is P(S=m, Y=y) and its selection rate is
 P(decision 1 | S=m, Y=y), undefined (NaN) where the mass is zero.
@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from evenhand.exceptions import InputError
 from evenhand.fairness.groups import Groups
+from evenhand.inputs.checks import check_rows
 from evenhand.inputs.columns import blocks, factorize, named_columns
 from evenhand.inputs.labels import (
-    check_rows,
     read_decisions,
     read_labels,
     read_scores,
@@ -25,9 +25,9 @@ from evenhand.inputs.labels import (
     read_weights,
 )
 
-__all__ = ["CellRates", "Decisions", "cell_rates", "count_cells", "read_people", "sum_cells"]
+__all__ = ["CellRates", "Decisions", "cell_rates", "count_cells", "read_rows", "sum_cells"]
 
-_MOST_LABELS = 100
+_MAX_LABELS = 100
 Selection = NDArray[np.bool_] | NDArray[np.floating[Any]]
 
 
@@ -40,14 +40,14 @@ class CellRates:
     groups : Groups
         The groups, in the order of the first axis.
     mass : array, shape (M, 2)
-        Sum of weights (rows, where there are none) of each cell.
+        Sum of the weights of each cell; its number of rows if there are no weights.
     selected : array, shape (M, 2)
         The part of `mass` that is selected.
     labelled : bool
-        Whether labels were known. If not, all rows stand in column 0 and only notions that do not
-        look at the label can be measured.
+        Whether labels are known. If not, all rows are in column 0 and only notions that do not depend on the
+        label can be measured.
     classes : array or None
-        The negative and the positive label, in that order, where labels were read.
+        The negative and the positive label, if labels were read.
     """
 
     groups: Groups
@@ -64,7 +64,7 @@ class CellRates:
         decisions: NDArray[np.bool_],
         weights: NDArray[np.float64] | None = None,
     ) -> CellRates:
-        """Counts of decisions on rows whose cell, 2 m + y, is known."""
+        """Counts of decisions on rows of given cells, numbered 2 m + y."""
         given = np.ones(len(cells)) if weights is None else weights
         mass, selected = (
             np.bincount(cells, weights=by, minlength=2 * len(groups)).reshape(-1, 2).astype(np.float64)
@@ -87,17 +87,17 @@ class CellRates:
         return np.where(empty, np.nan, self.selected / np.where(empty, 1.0, self.mass))
 
     def risk(self, cost: float = 0.5) -> float:
-        """Give the cost-sensitive risk: (1 - cost) P(0, Y=1) + cost P(1, Y=0).
+        """Cost-sensitive risk: (1 - cost) P(decision 0, Y=1) + cost P(decision 1, Y=0).
 
         Parameters
         ----------
-        cost : float
-            Price of a false positive; a false negative costs ``1 - cost``.
+        cost : float, default=0.5
+            Cost of a false positive; a false negative costs ``1 - cost``.
 
         Returns
         -------
         float
-            Half the error rate at the default of 0.5.
+            With the default cost, half the error rate.
         """
         self._require_labels("the risk")
         if not 0 <= cost <= 1:
@@ -107,7 +107,7 @@ class CellRates:
 
     def _require_labels(self, what: str) -> None:
         if not self.labelled:
-            raise InputError(f"{what} cannot be had without labels: pass y_true.")
+            raise InputError(f"{what} cannot be computed without labels: pass y_true.")
 
 
 def cell_rates(
@@ -125,18 +125,18 @@ def cell_rates(
     Parameters
     ----------
     y_true : array, sequence, series or None
-        Labels of any two values; None if they are not known.
+        Labels of any two values; None if they are unknown.
     y_pred : array, sequence or series
         Predicted labels, or the probability of deciding for the positive class.
     sensitive_features : table, mapping, array or sequence
         One column per sensitive feature.
-    sample_weight : array, optional
-        How much each row counts.
-    pos_label : object, optional
-        The positive label; by default the one that sorts last.
-    missing : {"error", "own_group"}
-        What a missing sensitive value does.
-    min_size : int
+    sample_weight : array, default=None
+        Weight of each row.
+    pos_label : object, default=None
+        The positive label; None takes the one that sorts last.
+    missing : {"error", "own_group"}, default="error"
+        Whether a missing sensitive value is an error or a value of its own.
+    min_size : int, default=0
         Groups with fewer rows are pooled; see :meth:`Groups.fit`.
 
     Returns
@@ -152,7 +152,7 @@ def cell_rates(
     >>> counted.risk()
     0.25
     """
-    decisions = read_people(
+    decisions = read_rows(
         y_true,
         y_pred,
         sensitive_features,
@@ -170,7 +170,7 @@ def cell_rates(
 
 @dataclass(frozen=True, eq=False)
 class Decisions:
-    """What was decided about each row, and the group and the label that it has.
+    """The decision on each row, with its group and label.
 
     Attributes
     ----------
@@ -178,15 +178,15 @@ class Decisions:
     codes : array of int
         Group of each row.
     positive : array of bool or None
-        Label of each row, where labels are known.
+        Label of each row, if labels are known.
     selection : array of bool or float
-        Decision of each row, or its probability.
-    before : array of bool or float, optional
+        Decision on each row, or its probability.
+    before : array of bool or float, or None
         The same by an earlier rule.
-    weights : array of float, optional
+    weights : array of float or None
         Weight of each row.
-    classes : array, optional
-        The negative and the positive label, where labels are known.
+    classes : array or None
+        The negative and the positive label, if labels are known.
     """
 
     groups: Groups
@@ -199,7 +199,7 @@ class Decisions:
 
     @property
     def randomised(self) -> bool:
-        """Whether some decision, or earlier one, is a probability that is neither 0 nor 1."""
+        """Whether a decision, present or earlier, is a probability strictly between 0 and 1."""
         return any(
             bool(((part[rows] > 0) & (part[rows] < 1)).any())
             for part in (self.selection, self.before)
@@ -208,7 +208,7 @@ class Decisions:
         )
 
 
-def read_people(
+def read_rows(
     y_true: Any,
     y_pred: Any,
     sensitive_features: Any,
@@ -220,16 +220,16 @@ def read_people(
     min_size: int = 0,
     threshold: float | None = None,
 ) -> Decisions:
-    """Read labels, predictions, weights and sensitive features, and check that they belong together.
+    """Read labels, predictions, weights and sensitive features of the same rows.
 
     Parameters
     ----------
     y_true, y_pred, sensitive_features, sample_weight, pos_label, missing, min_size
         See :func:`cell_rates`.
-    before : array, sequence or series, optional
-        Earlier predictions of the same rows, of the same kinds as `y_pred`.
-    threshold : float, optional
-        From which score on a row is selected, where predictions are scores.
+    before : array, sequence or series, default=None
+        Earlier predictions of the same rows, of any kind that `y_pred` may have.
+    threshold : float, default=None
+        The lowest score that is selected, if predictions are scores.
 
     Returns
     -------
@@ -252,7 +252,7 @@ def read_people(
             if decided is not None:
                 return decided
             if what == "y_pred":
-                raise InputError("threshold is for scores, but y_pred holds no numbers: leave it out.")
+                raise InputError("threshold is for scores, but y_pred holds no numbers: omit threshold.")
         if labels is None and pos_label is not None:
             return read_decisions(predictions, pos_label=pos_label, what=what)
         return read_selection(predictions, None if labels is None else labels.classes, what=what)
@@ -268,8 +268,8 @@ def read_people(
 
 
 def _check_positive(pos_label: Any, predictions: dict[str, Any]) -> None:
-    """Refuse a positive label that never occurs: it is misspelt more likely than nobody was ever selected."""
-    parts = [factorize(column, what=name, limit=_MOST_LABELS)[0] for name, column in predictions.items()]
+    """Refuse a positive label that never occurs: it is probably misspelt."""
+    parts = [factorize(column, what=name, limit=_MAX_LABELS)[0] for name, column in predictions.items()]
     found = list(dict.fromkeys(level for levels in parts for level in levels))
     where, shown = " and ".join(predictions), ", ".join(map(repr, found))
     if pos_label not in found and not {pos_label, *found} <= {0, 1}:
@@ -288,7 +288,7 @@ def count_cells(
     selection: Selection,
     weights: NDArray[np.float64] | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Sum weights, and weights times selection, over the rows of each cell.
+    """Sums of weights, and of weights times selection, over the rows of each cell.
 
     Parameters
     ----------
@@ -297,10 +297,10 @@ def count_cells(
     n_groups : int
         Number of groups, M.
     positive : array of bool or None
-        Label of each row; None puts every row at label 0.
+        Label of each row; None gives every row label 0.
     selection : array of bool or float
-        Decision of each row, or its probability.
-    weights : array of float, optional
+        Decision on each row, or its probability.
+    weights : array of float, default=None
         Weight of each row.
 
     Returns
@@ -329,15 +329,15 @@ def sum_cells(
     positive: NDArray[np.bool_] | None,
     columns: Callable[[slice], Sequence[NDArray[Any] | None]],
 ) -> NDArray[np.float64]:
-    """Sum several columns over the rows of each cell, in one pass.
+    """Sums of several columns over the rows of each cell, in one pass.
 
     Parameters
     ----------
     codes, n_groups, positive
         See :func:`count_cells`.
     columns : callable
-        Gives the columns of a slice of rows, so that they need not exist for all rows at a time. None
-        stands for a column of ones.
+        Returns the columns of a slice of rows, so they need not exist for all rows at once. None is a column
+        of ones.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Scores of rows whose group is known at prediction."""
+"""Scores in the attribute-aware setting, where the group of each row is known."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.exceptions import InputError
-from evenhand.inputs.labels import check_rows
+from evenhand.inputs.checks import check_rows
 
 __all__ = ["GroupedScores"]
 
 
 @dataclass(frozen=True, eq=False)
 class GroupedScores:
-    """P(Y=1 | x, s) of rows whose group s is observed: the attribute-aware setting.
+    """Attribute-aware scores: P(Y=1 | x, s) of rows whose group s is known.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class GroupedScores:
         object.__setattr__(self, "codes", np.asarray(self.codes))
         n = check_rows({"eta": self.eta, "codes": self.codes})
         if not isinstance(self.n_groups, Integral) or self.n_groups < 1:
-            raise InputError(f"n_groups should be a whole number from 1 on, but is {self.n_groups!r}.")
+            raise InputError(f"n_groups should be a positive integer, but is {self.n_groups!r}.")
         if self.eta.ndim != 1 or self.codes.ndim != 1 or self.codes.dtype.kind not in "iu":
             raise InputError("eta should be one column of numbers and codes one column of integers.")
         bad = n - int(np.count_nonzero((self.eta >= 0) & (self.eta <= 1)))

@@ -1,4 +1,4 @@
-"""Rates of a group that are linear in the selection rates of its cells."""
+"""Statistics: rates of a group that are linear in the selection rates of its cells."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ __all__ = ["Statistic"]
 
 @dataclass(frozen=True)
 class Statistic:
-    """A rate of a group, by its coefficients at label 0 and label 1.
+    """A rate of a group, defined by its coefficients for label 0 and label 1.
 
     Parameters
     ----------
     name : str
-        What the rate is called.
-    mask : tuple of two numbers
+        Name of the rate.
+    mask : tuple of two numbers, default=(1, 1)
         Which labels count: (1, 1) all rows, (0, 1) only positives, (1, 0) only negatives.
-    slope, intercept : tuples of two numbers
+    slope : tuple of two numbers, default=(1, 1)
+    intercept : tuple of two numbers, default=(0, 0)
         The rate of a cell is ``intercept + slope * rho``.
 
     Examples
@@ -52,7 +53,7 @@ class Statistic:
 
     @property
     def needs_labels(self) -> bool:
-        """Whether the statistic treats the two labels differently."""
+        """Whether the statistic depends on the label."""
         return any(pair[0] != pair[1] for pair in (self.mask, self.slope, self.intercept))
 
     def shares(self, masses: NDArray[np.float64], members: NDArray[Any]) -> NDArray[np.float64]:

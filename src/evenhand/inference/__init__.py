@@ -1,1 +1,1 @@
-"""What can be said of new data: intervals, exact tests, and the guarantee."""
+"""Statistical inference about new data: intervals, exact tests, and the guarantee."""

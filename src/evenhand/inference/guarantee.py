@@ -1,13 +1,13 @@
-"""A promise that holds on new data: a fair requirement tested on rows that nothing was learned from.
+"""A promise that holds on new data: a requirement tested on reserved rows, which nothing was learned from.
 
 Whether a group is within tolerance of the population is a question about two shares, that of the group and
 that of all others, because q - q_g = (1 - pi)(q_r - q_g) with pi the group's part of the population. Each is
-a binomial count on the rows kept back. The test is exact: its p-value is the largest probability, over all
-pairs of shares that break the tolerance, of counts as good as those seen.
+a binomial count on the reserved rows. The test is exact: its p-value is the largest probability, over all
+pairs of shares that violate the tolerance, of counts at least as good as those observed.
 
-A requirement is promised only if every group passes, at the same level, so no correction for their number is
-needed. Classifiers are tested from the most careful on, and the first failure ends it, so none is needed for
-their number either.
+A requirement is promised only if every group passes at the same level, so the number of groups needs no
+correction. Classifiers are tested from the strictest on until the first failure, so their number needs none
+either.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _SHOWN = 5
 
 @dataclass(frozen=True)
 class GroupTest:
-    """What the rows kept back say of one group.
+    """The test of one group on the reserved rows.
 
     Attributes
     ----------
@@ -53,12 +53,12 @@ class GroupTest:
     value, rest : float
         The statistic in the group and among all others.
     p_value : float
-        How likely counts as good as these are where the tolerance is broken.
+        Largest probability of counts at least as good as these if the tolerance is violated.
     passed : bool
     needed : int or None
-        Roughly the rows of the group that would let the test pass four times out of five, if the statistics
-        are what they seem, or at least so many if they seem to break the tolerance; None if it passed, or if
-        there are no rows to tell from.
+        Approximate number of reserved rows of the group at which the test passes four times out of five, if
+        the true statistics are as observed; a lower bound if they violate the tolerance. None if the test
+        passed or the group has no rows.
     """
 
     name: ConstraintName
@@ -73,26 +73,26 @@ class GroupTest:
 
 @dataclass(frozen=True, eq=False)
 class Promise:
-    """What is promised of a classifier on new rows, and on what grounds.
+    """What is promised about a classifier on new data, and the evidence for it.
 
     Attributes
     ----------
     holds : bool
-        Whether anything is promised.
+        Whether the requirement is promised.
     confidence : float
-        A wrong promise is given with a probability of 1 minus this at most, over the draw of the data.
+        The probability of a wrong promise, over the draw of the data, is at most 1 minus this.
     constraint : Constraint
-        What was asked for.
+        The requirement.
     internal : Constraint
-        The tighter requirement that the classifier was made for.
+        The requirement that the classifier was fitted for; usually a stricter one.
     n_rows : int
-        Rows kept back and tested on.
+        Number of reserved rows, which the tests use.
     n_selected : int
-        Those of them that the classifier selects.
+        Number of reserved rows that the classifier selects.
     tests : tuple of GroupTest
-        Of the classifier, for each group and statistic.
+        One for each group and statistic.
     n_tested : int
-        Classifiers tested before the first that failed, itself included.
+        Number of classifiers tested, up to and including the first that failed.
 
     Examples
     --------
@@ -118,12 +118,12 @@ class Promise:
 
     @property
     def constant(self) -> bool:
-        """Whether all rows kept back are decided alike, so that the promise is about a constant."""
+        """Whether the classifier decides the same for all reserved rows."""
         return self.n_selected in (0, self.n_rows)
 
     @property
     def needed(self) -> dict[ConstraintName, int]:
-        """Rows that would be needed in each group that did not pass."""
+        """Reserved rows needed in each group that did not pass; see :class:`GroupTest`."""
         return {test.name: test.needed for test in self.tests if test.needed is not None}
 
     def __repr__(self) -> str:
@@ -150,13 +150,13 @@ class Promise:
         return f"<p>{html.escape(str(self))}</p>{html_table(headings, rows)}"
 
     def __str__(self) -> str:
-        tested = f"tested on {self.n_rows:,} rows kept back"
-        who = "everybody" if self.n_selected else "nobody"
-        alike = f" It is a constant: it selects {who} among the rows kept back."
+        which = "every reserved row" if self.n_selected else "none of the reserved rows"
+        constant = f" The classifier is constant: it selects {which}." if self.constant else ""
         if self.holds:
             return (
-                f"{self.constraint!r} holds on new rows of the same kind with confidence {self.confidence:g} "
-                f"(made for {self.internal!r}, {tested})." + alike * self.constant
+                f"{self.constraint!r} holds on new data from the same population with confidence "
+                f"{self.confidence:g}. The classifier was fitted for {self.internal!r} and tested on "
+                f"{self.n_rows:,} reserved rows.{constant}"
             )
         several = len({test.name.statistic for test in self.tests}) > 1
         failed = sorted((test for test in self.tests if not test.passed), key=lambda test: test.n)
@@ -165,24 +165,24 @@ class Promise:
             + ("has none" if not test.n else f"has {test.n:,} and needs about {test.needed:,}")
             for test in failed[:_SHOWN]
         ]
-        more = [f"and {len(failed) - _SHOWN} more do not have enough"] if len(failed) > _SHOWN else []
+        more = [f"and {len(failed) - _SHOWN} more have too few"] if len(failed) > _SHOWN else []
         return (
-            f"{self.constraint!r} cannot be promised with confidence {self.confidence:g}, {tested}. Of rows "
-            f"kept back, {', '.join(short + more)}. What is returned is the most careful classifier, made "
-            f"for {self.internal!r}." + alike * self.constant
+            f"{self.constraint!r} cannot be promised with confidence {self.confidence:g}: {self.n_rows:,} "
+            f"reserved rows are not enough. Of these, {', '.join(short + more)}. The classifier returned is "
+            f"the strictest one, fitted for {self.internal!r}.{constant}"
         )
 
 
 def check_promise(constraint: Constraint, confidence: object, reserve: object) -> None:
-    """Refuse what cannot be promised, before any work.
+    """Raise an InputError, before anything is fitted, if a requirement cannot be promised.
 
     Parameters
     ----------
     constraint : Constraint
     confidence : float
-        Between 0 and 1.
+        Strictly between 0 and 1.
     reserve : float
-        Share of the rows to keep back.
+        Share of the rows to reserve.
     """
     for name, value in (("confidence", confidence), ("reserve", reserve)):
         check_fraction(name, value)
@@ -194,13 +194,13 @@ def check_promise(constraint: Constraint, confidence: object, reserve: object) -
         for statistic in notion.statistics:
             if not _is_share(statistic):
                 raise InputError(
-                    f"the {statistic.name} of {notion.label} is not a share of rows, and only those can be "
+                    f"the {statistic.name} of {notion.label} is not a share of rows, and only shares can be "
                     "promised."
                 )
 
 
 def _is_share(statistic: Statistic) -> bool:
-    """Whether each row counts fully or not at all, and is a hit or not."""
+    """Whether a statistic is a mean of zeros and ones over some of the rows."""
     ends = [
         (intercept, intercept + slope)
         for intercept, slope, mask in zip(statistic.intercept, statistic.slope, statistic.mask, strict=True)
@@ -210,15 +210,15 @@ def _is_share(statistic: Statistic) -> bool:
 
 
 def run_tests(constraint: Constraint, rates: CellRates, level: float) -> tuple[GroupTest, ...]:
-    """Test a requirement on counted decisions.
+    """Tests of a requirement, one for each group and statistic.
 
     Parameters
     ----------
     constraint : Constraint
     rates : CellRates
-        Counts of whole decisions, without weights.
+        Counts of deterministic decisions, without weights.
     level : float
-        Probability of a wrong pass that is accepted.
+        Largest accepted probability of a wrong pass.
 
     Returns
     -------
@@ -258,30 +258,30 @@ def _statistic_tests(
 def _needed(own: Count, others: Count, notion: Notion, level: float) -> int:
     """Rows of a group at which the test would pass four times out of five, by the normal approximation.
 
-    Both sides of the tolerance must be passed; the others grow with the group.
+    The test has to pass on both sides of the tolerance; all other groups grow in proportion.
     """
     (q, rest), part = (k / n for k, n in (own, others)), own[1] / (own[1] + others[1])
     overall, wide = part * q + (1 - part) * rest, notion.tolerance
     if notion.compares_by == "difference":
-        rooms, full = [wide - (1 - part) * (rest - q), wide - (1 - part) * (q - rest)], wide
+        margins, full = [wide - (1 - part) * (rest - q), wide - (1 - part) * (q - rest)], wide
     else:
-        rooms = [q - wide * overall, (1 - q) - wide * (1 - overall)]
+        margins = [q - wide * overall, (1 - q) - wide * (1 - overall)]
         full = (1 - wide) * min(overall, 1 - overall)
-    room = min(rooms) if min(rooms) > 0 else max(full, ROUNDING)  # at least so many
-    both = max(rooms) < 2 * room
+    margin = min(margins) if min(margins) > 0 else max(full, ROUNDING)  # then it is a lower bound
+    both = max(margins) < 2 * margin
     quantiles = ndtri(1 - level) + ndtri((1 + _POWER) / 2 if both else _POWER)
     smooth = [(k + 1) / (n + 2) for k, n in (own, others)]
     spread = [share * (1 - share) for share in smooth]
     variance = (1 - part) ** 2 * (spread[0] + spread[1] * own[1] / others[1])
-    rough = max(own[1] + 1, math.ceil(variance * (quantiles / room) ** 2))
-    return rough if min(rooms) <= 0 else max(rough, _passing(own, others, notion, level))
+    rough = max(own[1] + 1, math.ceil(variance * (quantiles / margin) ** 2))
+    return rough if min(margins) <= 0 else max(rough, _passing(own, others, notion, level))
 
 
 def _passing(own: Count, others: Count, notion: Notion, level: float) -> int:
-    """The fewest rows of a group with which the test passes if all shares stay as they are.
+    """Smallest number of rows of a group at which the test passes if all shares stay as observed.
 
-    The normal approximation has nothing to go by where nobody or everybody is a hit. Beyond some thousand
-    rows it is good, and the search ends.
+    The normal approximation fails where nothing varies because all or none are selected. It is good beyond a
+    few thousand rows, where the search ends.
     """
 
     def passes(n: int) -> bool:
@@ -303,22 +303,22 @@ def _passing(own: Count, others: Count, notion: Notion, level: float) -> int:
 def promised(
     candidates: Iterable[tuple[Constraint, T, Sequence[CellRates]]], constraint: Constraint, confidence: float
 ) -> tuple[T, Promise]:
-    """Test classifiers from the most careful on, and give the last before the first that fails.
+    """Test classifiers in order until one fails, and return the last that passed.
 
     Parameters
     ----------
     candidates : iterable of (Constraint, classifier, sequence of CellRates)
-        What each was made for, itself, and its decisions on the rows kept back, counted: several times if
-        lots can be drawn in several ways, all of which are then promised. No more of them are asked for than
-        are tested.
+        From the strictest on: the requirement that each was fitted for, the classifier, and counts of its
+        decisions on the reserved rows. There are several counts if decisions can be randomised in several
+        ways; the promise then covers all of them. The iterable is not read beyond the first failure.
     constraint : Constraint
-        What is to be promised.
+        The requirement to promise.
     confidence : float
 
     Returns
     -------
     classifier, Promise
-        The first one, if not even that passes.
+        The first classifier if even that fails.
     """
     level = 1 - float(confidence)
     best: tuple[Constraint, T, CellRates, tuple[GroupTest, ...]] | None = None
@@ -342,6 +342,6 @@ def promised(
 
 
 def warn_if_unpromised(promise: Promise) -> None:
-    """Warn that nothing is promised, and say how many rows would do."""
+    """Warn if a requirement could not be promised, with the number of rows needed."""
     if not promise.holds:
         warnings.warn(str(promise), PromiseWarning, stacklevel=4)

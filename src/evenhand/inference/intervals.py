@@ -1,10 +1,10 @@
-"""Confidence intervals of shares, and of differences and quotients made from them.
+"""Confidence intervals of shares, and of their differences and quotients.
 
-A share has a Wilson score interval, or an exact one where many intervals must hold at once. What is made
-from independent shares has limits by the method of variance estimates recovery (MOVER; Zou and Donner 2008):
-each limit is as far from the estimate as the distances between the shares and their own limits are, put
-together in quadrature. For a difference of two shares with Wilson intervals this is Newcombe's hybrid score
-interval. All functions work on arrays, NaN where nothing is known.
+A share has a Wilson score interval, or an exact one where many intervals must hold simultaneously. Functions
+of independent shares have limits by the method of variance estimates recovery (MOVER; Zou and Donner 2008):
+the distance of each limit from the estimate combines, in quadrature, the distances of the shares from their
+own limits. For a difference of two shares with Wilson intervals this is Newcombe's hybrid score interval.
+All functions work on arrays, with NaN where nothing is known.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """Values with the limits of their intervals: three arrays of one shape."""
+    """Values with the limits of their intervals: three arrays of the same shape."""
 
     value: NDArray[np.float64]
     low: NDArray[np.float64]
@@ -39,12 +39,12 @@ class Estimate:
 
     @property
     def below(self) -> NDArray[np.float64]:
-        """How far the lower limit is from the value."""
+        """Distance from the lower limit to the value."""
         return self.value - self.low
 
     @property
     def above(self) -> NDArray[np.float64]:
-        """How far the upper limit is from the value."""
+        """Distance from the value to the upper limit."""
         return self.high - self.value
 
     @property
@@ -53,12 +53,12 @@ class Estimate:
         return Estimate(1 - self.value, 1 - self.high, 1 - self.low)
 
     def moved(self, start: float, width: float) -> Estimate:
-        """Give ``start + width * value``, for a width that is not negative."""
+        """``start + width * value``, for a width that is not negative."""
         return Estimate(*(start + width * part for part in (self.value, self.low, self.high)))
 
 
 def critical_value(confidence: float, comparisons: int = 1) -> float:
-    """Give the normal quantile of a two-sided interval, by Bonferroni where several must hold at once.
+    """Normal quantile of a two-sided interval, with Bonferroni's correction for several comparisons.
 
     Examples
     --------
@@ -69,15 +69,15 @@ def critical_value(confidence: float, comparisons: int = 1) -> float:
 
 
 def wilson(value: ArrayLike, size: ArrayLike, z: float) -> Estimate:
-    """Give the Wilson score interval of a share.
+    """Wilson score interval of a share.
 
     Parameters
     ----------
     value : array
-        The share: a number from 0 to 1. A mean of values from 0 to 1 is treated as a share, which is the
-        case of largest variance.
+        The share, from 0 to 1. A mean of values from 0 to 1 is treated as a share, the case of largest
+        variance.
     size : array
-        The number of rows that it is a share of, or their effective number.
+        The number of rows in the denominator, or their effective number.
     z : float
         From :func:`critical_value`.
 
@@ -96,15 +96,15 @@ def wilson(value: ArrayLike, size: ArrayLike, z: float) -> Estimate:
     p, n = (np.where(n > 0, part, np.nan) for part in np.broadcast_arrays(p, n))
     centre = (n * p + z * z / 2) / (n + z * z)
     half = z / (n + z * z) * np.sqrt(n * p * (1 - p) + z * z / 4)
-    # Rounding must not put a share of exactly 0 or 1 outside of its interval.
+    # Rounding must not put a share of exactly 0 or 1 outside its interval.
     return Estimate(p, np.clip(centre - half, 0, p), np.clip(centre + half, p, 1))
 
 
 def clopper_pearson(value: ArrayLike, size: ArrayLike, z: float) -> Estimate:
-    """Give the exact interval of a share.
+    """Exact (Clopper-Pearson) interval of a share.
 
-    It holds at any confidence. Wilson's does on average over shares, but far out, where Bonferroni takes it,
-    its lower limit is missed too often when a few rows of many count.
+    Its coverage holds at any confidence. Wilson's holds on average over shares, but in the far tails, where
+    Bonferroni's correction leads, its lower limit is missed too often for shares near 0.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def clopper_pearson(value: ArrayLike, size: ArrayLike, z: float) -> Estimate:
 def exact_limits(
     hits: ArrayLike, others: ArrayLike, tail: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Clopper-Pearson limits of a share, each missed with probability `tail` at most."""
+    """Clopper-Pearson limits of a share, each missed with probability at most `tail`."""
     k, rest = np.asarray(hits, np.float64), np.asarray(others, np.float64)
     low = np.where(k > 0, special.betaincinv(np.where(k > 0, k, 1.0), rest + 1, tail), 0.0)
     high = np.where(rest > 0, special.betainccinv(k + 1, np.where(rest > 0, rest, 1.0), tail), 1.0)
@@ -140,7 +140,7 @@ def exact_limits(
 
 
 def difference(first: Estimate, second: Estimate) -> Estimate:
-    """Give the interval of ``first - second`` for independent estimates (Newcombe's, if they are shares).
+    """Interval of ``first - second`` for independent estimates (Newcombe's for shares).
 
     Examples
     --------
@@ -155,17 +155,17 @@ def difference(first: Estimate, second: Estimate) -> Estimate:
 
 
 def gap(group: Estimate, rest: Estimate, part: Estimate) -> Estimate:
-    """Give the interval of everybody's statistic minus that of a group.
+    """Interval of the population's statistic minus that of a group.
 
-    Everybody is the group and the rest, so the gap is ``(1 - part) * (rest - group)``, a function of three
-    independent estimates.
+    The population is the group and the rest, so the gap is ``(1 - part) * (rest - group)``, a function of
+    three independent estimates.
 
     Parameters
     ----------
     group, rest : Estimate
         The statistic in the group and among all others.
     part : Estimate
-        The group's share of everybody.
+        The group's share of the population.
 
     Returns
     -------
@@ -173,7 +173,7 @@ def gap(group: Estimate, rest: Estimate, part: Estimate) -> Estimate:
     """
     apart, others = rest.value - group.value, 1 - part.value
     value = others * apart
-    # A larger part moves the gap towards 0: down where it is positive, up where it is negative.
+    # A larger part moves the gap towards 0: down if it is positive, up if it is negative.
     down = apart * np.where(apart > 0, part.above, part.below)
     up = apart * np.where(apart > 0, part.below, part.above)
     return Estimate(
@@ -184,18 +184,18 @@ def gap(group: Estimate, rest: Estimate, part: Estimate) -> Estimate:
 
 
 def quotient(group: Estimate, rest: Estimate, part: Estimate | None = None) -> Estimate:
-    """Give the interval of a group's statistic divided by that of everybody.
+    """Interval of a group's statistic divided by that of the population.
 
-    It holds the numbers delta for which the interval of ``group - delta * everybody`` contains 0, where
-    everybody is ``part * group + (1 - part) * rest``. Without `part` it is the interval of ``group / rest``
-    for independent estimates (Donner and Zou 2012).
+    It contains the numbers delta for which the interval of ``group - delta * everyone`` contains 0, where
+    ``everyone = part * group + (1 - part) * rest``. Without `part` it is the interval of ``group / rest`` for
+    independent estimates (Donner and Zou 2012).
 
     Parameters
     ----------
     group, rest : Estimate
         The statistic in the group and among all others; not negative.
-    part : Estimate, optional
-        The group's share of everybody.
+    part : Estimate, default=None
+        The group's share of the population.
 
     Returns
     -------
@@ -212,17 +212,17 @@ def quotient(group: Estimate, rest: Estimate, part: Estimate | None = None) -> E
         nothing = np.zeros_like(rest.value)
         part = Estimate(nothing, nothing, nothing)
     share, apart = part.value, group.value - rest.value
-    everybody = share * group.value + (1 - share) * rest.value
-    known = np.where(everybody > 0, everybody, 1.0)
-    value = np.where(everybody > 0, group.value / known, np.where(np.isnan(everybody), np.nan, 1.0))
+    everyone = share * group.value + (1 - share) * rest.value
+    known = np.where(everyone > 0, everyone, 1.0)
+    value = np.where(everyone > 0, group.value / known, np.where(np.isnan(everyone), np.nan, 1.0))
 
     def coefficients(
-        own: NDArray[np.float64], other: NDArray[np.float64], turn: NDArray[np.float64]
+        own: NDArray[np.float64], other: NDArray[np.float64], shift: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-        """a, b, c of a delta^2 - 2 b delta + c = 0, which says that a limit of the interval is 0."""
-        moved = ((1 - share) * other) ** 2 + (apart * turn) ** 2
-        a = everybody**2 - (share * own) ** 2 - moved
-        return a, group.value * everybody - share * own**2, group.value**2 - own**2
+        """a, b, c of a delta^2 - 2 b delta + c = 0, the equation for a limit of the interval to be 0."""
+        moved = ((1 - share) * other) ** 2 + (apart * shift) ** 2
+        a = everyone**2 - (share * own) ** 2 - moved
+        return a, group.value * everyone - share * own**2, group.value**2 - own**2
 
     a, b, c = coefficients(group.below, rest.above, np.where(apart > 0, part.above, part.below))
     root = b + np.sqrt(np.maximum(b * b - a * c, 0))
@@ -236,16 +236,15 @@ def quotient(group: Estimate, rest: Estimate, part: Estimate | None = None) -> E
 def paired_difference(
     both: ArrayLike, first: ArrayLike, second: ArrayLike, neither: ArrayLike, *, size: ArrayLike, z: float
 ) -> Estimate:
-    """Give the interval of the change of a share when the same rows are judged twice.
+    """Interval of the change of a share when the same rows are decided twice.
 
     Newcombe's method 10 for paired data (1998): the Wilson limits of both shares in quadrature, with the
-    correlation between them, which is taken to be smaller than it is estimated by a correction for
-    continuity.
+    estimated correlation between them, reduced by a continuity correction.
 
     Parameters
     ----------
     both, first, second, neither : array
-        Rows that count both times, the first time only, the second time only, and never; or their weights.
+        Rows that are hits both times, only the first time, only the second time, and never; or their weights.
     size : array
         The number of rows, or their effective number.
     z : float

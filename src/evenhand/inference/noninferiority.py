@@ -1,8 +1,8 @@
-"""An exact test about two shares: is that of a group within tolerance of everybody's.
+"""An exact test of whether a group's share is within tolerance of the population's.
 
-With q_g the share of hits in the group, q_r that among all others and pi the group's part of all, the
-difference is q - q_g = (1 - pi)(q_r - q_g). The p-value is the largest probability, over all pairs of shares
-that break the tolerance, of counts as good as those seen.
+With q_g the share of hits in the group, q_r that among all others and pi the group's part of the population,
+the difference is q - q_g = (1 - pi)(q_r - q_g). The p-value is the largest probability, over all pairs of
+shares that violate the tolerance, of counts at least as good as those observed.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ __all__ = ["ROUNDING", "Count", "p_value"]
 
 Floats = NDArray[np.float64]
 Count = tuple[int, int]
-"""Hits, and rows."""
+"""Hits and rows."""
 
 ROUNDING = 1e-9
 _SPENT = 0.02
-"""Share of the level that each of two bounds costs: of the group's part, and of the share that is free."""
+"""Part of the level spent on each of two bounds: on the group's part, and on the nuisance share."""
 _POINTS = 11
 _TAIL = 1e-12
 
 
 def p_value(own: Count, others: Count, *, tolerance: float, measure: Measure, level: float) -> float:
-    """How likely counts as good as these are, at most, where a group is not within tolerance.
+    """Largest probability of counts at least as good as these if a group is not within tolerance.
 
     Parameters
     ----------
     own, others : pair of int
-        Hits and rows, of the group and of everybody else.
+        Hits and rows of the group and of all others.
     tolerance : float
     measure : {"difference", "ratio"}
-        Of the group against the whole population.
+        Of the group to the whole population.
     level : float
-        At which it will be judged: a fiftieth of it is spent on each of two bounds.
+        Level of the test; a fiftieth of it is spent on each of two bounds.
 
     Returns
     -------
@@ -55,11 +55,11 @@ def p_value(own: Count, others: Count, *, tolerance: float, measure: Measure, le
     """
     (k, n), (others_k, others_n) = own, others
     if not others_n:
-        return 0.0  # there is nobody to differ from
+        return 0.0  # the group is the whole population
     if not n:
         return 1.0
     spent = _SPENT * level
-    part = float(betaincinv(n, others_n + 1, spent))  # the group's part is smaller only that seldom
+    part = float(betaincinv(n, others_n + 1, spent))  # lower confidence bound of the group's part
     if measure == "difference":
         wide = tolerance / (1 - part)
         sides = [
@@ -79,12 +79,12 @@ def p_value(own: Count, others: Count, *, tolerance: float, measure: Measure, le
 def _one_sided(low: Count, high: Count, *, weight: float, gap: float, spent: float) -> float:
     """Largest probability of T <= t where weight * q_high - q_low >= gap, with T = weight * x_high - x_low.
 
-    It is attained at equality. The share of the larger sample is looked for only where it is likely to be.
+    It is attained at equality. The share of the larger sample varies over its confidence interval only.
     """
     (k_low, n_low), (k_high, n_high) = low, high
     t = weight * k_high / n_high - k_low / n_low
     if gap > weight or weight <= 0:
-        return 0.0  # no two shares are so far apart
+        return 0.0  # no two shares differ that much
     if t >= gap:
         return 1.0
     bound = math.exp(-2 * (gap - t) ** 2 / (weight**2 / n_high + 1 / n_low))  # Hoeffding's
@@ -92,12 +92,12 @@ def _one_sided(low: Count, high: Count, *, weight: float, gap: float, spent: flo
         return bound
     if n_high >= n_low:
         least, most = map(float, exact_limits(k_high, n_high - k_high, spent / 2))
-        least = max(least, gap / weight)  # the border ends where the other share is 0
+        least = max(least, gap / weight)  # where the other share is 0
         q_high = np.linspace(least, most, _POINTS)
         q_low = np.clip(weight * q_high - gap, 0.0, 1.0)
     else:
         least, most = map(float, exact_limits(k_low, n_low - k_low, spent / 2))
-        most = min(most, weight - gap)  # or 1
+        most = min(most, weight - gap)  # where the other share is 1
         q_low = np.linspace(least, most, _POINTS)
         q_high = np.clip((q_low + gap) / weight, 0.0, 1.0)
     if least > most:
@@ -114,7 +114,7 @@ def _one_sided(low: Count, high: Count, *, weight: float, gap: float, spent: flo
 
 
 def _counts(n: int, q: Floats) -> Floats:
-    """Counts that are not all but impossible for any of the shares."""
+    """Counts that have a noticeable probability under some of the shares."""
     width = 8 * np.sqrt(n * q * (1 - q)) + 20
     low, high = max(0.0, float((n * q - width).min())), min(float(n), float((n * q + width).max()))
     return np.arange(math.floor(low), math.ceil(high) + 1, dtype=np.float64)
@@ -127,6 +127,6 @@ def _probability(x: Floats, n: int, q: Floats) -> Floats:
 
 
 def _at_most(count: Floats, n: int, q: Floats) -> Floats:
-    """Probability of no more hits, shape (len(q), len(count))."""
+    """Probability of at most `count` hits, shape (len(q), len(count))."""
     inside = bdtr(np.clip(count, 0, n), n, q[:, None])
     return np.where(count < 0, 0.0, np.where(count >= n, 1.0, inside))

@@ -1,1 +1,1 @@
-"""Any table or array, read into validated arrays."""
+"""Tables and arrays of any library, read and validated."""

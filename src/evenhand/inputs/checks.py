@@ -1,18 +1,21 @@
-"""Checks of single parameters."""
+"""Checks of parameters and of columns that belong together."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any
 
+import narwhals.stable.v2 as nw
+import numpy as np
+
 from evenhand.exceptions import InputError
 
-__all__ = ["check_choice", "check_fraction"]
+__all__ = ["check_choice", "check_fraction", "check_rows"]
 
 
 def check_choice(name: str, value: Any, allowed: Sequence[str | None]) -> None:
-    """Raise an InputError if a parameter is none of its allowed values.
+    """Raise an InputError unless a parameter has one of its allowed values.
 
     Examples
     --------
@@ -23,7 +26,7 @@ def check_choice(name: str, value: Any, allowed: Sequence[str | None]) -> None:
 
 
 def check_fraction(name: str, value: Any) -> None:
-    """Raise an InputError if a parameter is not strictly between 0 and 1.
+    """Raise an InputError unless a parameter is strictly between 0 and 1.
 
     Examples
     --------
@@ -31,3 +34,67 @@ def check_fraction(name: str, value: Any) -> None:
     """
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < 1:
         raise InputError(f"{name} should be strictly between 0 and 1, but is {value!r}.")
+
+
+def check_rows(columns: Mapping[str, Any], *, expected: int | None = None) -> int:
+    """Check that all columns have the same number of rows, at least one, and the same pandas index.
+
+    Parameters
+    ----------
+    columns : mapping
+        Arrays, series, tables or mappings of columns by argument name; None is skipped.
+    expected : int, default=None
+        The number of rows, where it is known already.
+
+    Returns
+    -------
+    int
+        The number of rows.
+
+    Examples
+    --------
+    >>> check_rows({"X": [[1], [2]], "y": [0, 1]})
+    2
+    """
+    given: dict[str, Any] = {}
+    for name, column in columns.items():
+        if isinstance(column, Mapping):
+            given |= {f"{name}[{key!r}]": values for key, values in column.items()}
+        elif column is not None:
+            given[name] = column
+    lengths = {name: _length(column, name) for name, column in given.items()}
+    counts = set(lengths.values()) | ({expected} if expected is not None else set())
+    if len(counts) != 1:
+        listed = ", ".join(f"{name} has {count:,}" for name, count in lengths.items())
+        suffix = f" where {expected:,} were expected" if expected is not None else ""
+        raise InputError(f"the inputs differ in their number of rows: {listed}{suffix}.")
+    (n,) = counts
+    if n == 0:
+        raise InputError(f"no rows: {', '.join(lengths)} {'is' if len(lengths) == 1 else 'are'} empty.")
+    indexed = {name: index for name, column in given.items() if (index := _pandas_index(column)) is not None}
+    first = next(iter(indexed), "")
+    for name, index in indexed.items():
+        if not index.equals(indexed[first]):
+            raise InputError(
+                f"{first} and {name} have different pandas indexes. Rows are matched by position, never by "
+                "index: call .reset_index(drop=True) on both once they are in the same order."
+            )
+    return n
+
+
+def _length(column: Any, what: str) -> int:
+    shape = getattr(column, "shape", None)
+    if shape:
+        return int(shape[0])
+    if shape is None and hasattr(column, "__array__"):
+        return _length(np.asarray(column), what)
+    if isinstance(column, str | bytes) or not hasattr(column, "__len__") or shape == ():
+        raise InputError(
+            f"{what} should be a column, an array or a table, but is of type {type(column).__name__}."
+        )
+    return len(column)
+
+
+def _pandas_index(column: Any) -> Any:
+    native = nw.from_native(column, pass_through=True, allow_series=True)
+    return nw.maybe_get_index(native) if isinstance(native, nw.DataFrame | nw.Series) else None

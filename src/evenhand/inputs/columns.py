@@ -1,8 +1,8 @@
 """Columns of any table or array, and the distinct values in them.
 
-Every reader of user data goes through here: NumPy arrays, lists, and the columns of pandas, polars and
-pyarrow tables by way of narwhals. Nothing is converted to pandas on the way, columns that are already
-what is needed are not copied, and long columns are read in blocks.
+All user data is read here: NumPy arrays, lists, and the columns of pandas, polars and pyarrow tables through
+narwhals. Nothing is converted to pandas on the way, columns are copied only where they must be, and long
+columns are read in blocks.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ __all__ = [
 ]
 
 Level = Any
-"""A value of a label or of a sensitive feature: any hashable object; None stands for "missing"."""
+"""A value of a label or of a sensitive feature: any hashable object; None is missing."""
 
 BLOCK_ROWS = 1 << 17
-"""Rows read at a time: small enough that a block's scratch arrays stay in the processor's cache."""
+"""Rows read at a time, few enough for a block's temporary arrays to stay in the processor's cache."""
 
 
 class TooManyLevels(InputError):  # noqa: N818  (the message is what users see)
-    """A column has more distinct values than its reader can use."""
+    """A column has more distinct values than allowed."""
 
 
 def named_columns(values: Any, *, what: str, default_name: str) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def named_columns(values: Any, *, what: str, default_name: str) -> dict[str, Any
     what : str
         The argument's name, for messages.
     default_name : str
-        Names columns that have none: itself for one column, ``name_0``, ``name_1``, ... for several.
+        The name of a single column that has none; several are called ``name_0``, ``name_1``, ...
 
     Returns
     -------
@@ -80,7 +80,7 @@ def named_columns(values: Any, *, what: str, default_name: str) -> dict[str, Any
 
 
 def as_column(values: Any, *, what: str) -> nw.Series[Any] | NDArray[Any]:
-    """Read one column: a narwhals series where the library has one, otherwise a 1-D array."""
+    """Read one column, as a narwhals series if it comes from a table library, else as a 1-D array."""
     native = _from_native(values, what)
     if isinstance(native, nw.DataFrame):
         if len(native.columns) != 1:
@@ -97,7 +97,7 @@ def as_column(values: Any, *, what: str) -> nw.Series[Any] | NDArray[Any]:
 
 
 def _from_native(values: Any, what: str) -> Any:
-    """Wrap what narwhals knows; give everything else back."""
+    """Wrap what narwhals knows; return everything else unchanged."""
     try:
         native = nw.from_native(values, pass_through=True, allow_series=True)
     except DuplicateError:
@@ -129,7 +129,7 @@ def _as_array(values: Any, what: str) -> NDArray[Any]:
     elif isinstance(values, np.ndarray):
         array = values
     elif isinstance(values, Sequence) and not isinstance(values, str | bytes):
-        # dtype=object keeps 1 and "1" apart, which np.asarray would turn into the same string.
+        # Without dtype=object, NumPy would make 1 and "1" the same string.
         array = np.array(values, dtype=object)
     elif hasattr(values, "__array__"):
         array = np.asarray(values)
@@ -148,16 +148,16 @@ def blocks(n: int) -> Iterator[slice]:
 
 
 def factorize(column: Any, *, what: str, limit: int = 1000) -> tuple[tuple[Level, ...], NDArray[np.int32]]:
-    """Find the distinct values of a column and each row's place among them.
+    """The distinct values of a column, and each row's position among them.
 
     Parameters
     ----------
     column : array, sequence or series
-        Values of any hashable kind.
+        Any hashable values.
     what : str
         The column's name, for messages.
-    limit : int
-        More distinct values than this are refused.
+    limit : int, default=1000
+        More distinct values than this raise an error.
 
     Returns
     -------
@@ -220,29 +220,29 @@ def _factorize_series(column: nw.Series[Any], what: str, limit: int) -> tuple[li
 
 
 def _factorize_array(column: NDArray[Any], what: str, limit: int) -> tuple[list[Level], NDArray[np.int32]]:
-    places: dict[Level, int] = {}
+    known: dict[Level, int] = {}
     codes = np.empty(len(column), np.int32)
 
-    def place(value: Level) -> int:
+    def code(value: Level) -> int:
         plain = value.item() if isinstance(value, np.generic) else value
-        return -1 if is_missing(plain) else places.setdefault(plain, len(places))
+        return -1 if is_missing(plain) else known.setdefault(plain, len(known))
 
     for rows in blocks(len(column)):
         block = column[rows]
         if block.dtype.kind in "mM":
-            block = block.astype(f"{block.dtype.kind}8[us]")  # the finest that Python's datetime holds
+            block = block.astype(f"{block.dtype.kind}8[us]")  # the finest resolution of Python's datetime
         if block.dtype.kind in "biufmM":
             values, inverse = np.unique(block, return_inverse=True)
-            codes[rows] = np.array([place(value) for value in values.tolist()], np.int32)[inverse]
+            codes[rows] = np.array([code(value) for value in values.tolist()], np.int32)[inverse]
         else:
             values = block.tolist()
             try:
-                local = {value: place(value) for value in set(values)}
+                local = {value: code(value) for value in set(values)}
             except TypeError:
-                raise InputError(f"{what} holds values that cannot be compared, such as lists.") from None
+                raise InputError(f"{what} holds values that cannot be grouped, such as lists.") from None
             codes[rows] = [local[value] for value in values]
-        _refuse_many(len(places), what, limit)
-    return list(places), codes
+        _refuse_many(len(known), what, limit)
+    return list(known), codes
 
 
 def _refuse_many(found: int, what: str, limit: int) -> None:
@@ -251,17 +251,17 @@ def _refuse_many(found: int, what: str, limit: int) -> None:
 
 
 def is_missing(value: Level) -> bool:
-    """Say whether a value is None, NaN, NaT or pandas' NA."""
+    """Whether a value is None, NaN, NaT or pandas' NA."""
     if value is None:
         return True
     try:
-        return bool(value != value)  # noqa: PLR0124  (NaN and NaT are the values unequal to themselves)
+        return bool(value != value)  # noqa: PLR0124  (only NaN and NaT differ from themselves)
     except (TypeError, ValueError):
         return type(value).__name__ == "NAType"
 
 
 def level_order(values: Sequence[Level]) -> list[int]:
-    """Order values as they sort; those of several types by type, then by how they are written.
+    """The positions of values in sorted order; values of several types are sorted by type, then by repr.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""The table or matrix X that a model looks at: read, cut into rows and columns, joined.
+"""The features X: validated, and rows and columns of them taken, dropped and added.
 
 A table stays in its library (pandas, polars, pyarrow), a sparse matrix stays sparse, and everything else
-becomes a NumPy array. What a model is given is never converted to another library on the way.
+becomes a NumPy array.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from evenhand.exceptions import GroupError, InputError
 from evenhand.inputs.columns import named_columns
 
 __all__ = [
-    "LARGEST",
+    "LARGEST_EXACT",
     "Columns",
     "column_names",
     "columns_of",
@@ -35,31 +35,31 @@ __all__ = [
 ]
 
 Columns = str | int | Sequence[str] | Sequence[int] | Callable[[Any], Any]
-"""Where in X sensitive features are: names, positions, or a function of X that gives them."""
+"""Where the sensitive features are in X: names, positions, or a function of X that returns them."""
 
 _SHORT = (np.float16, np.float32)
-LARGEST = 2**53
-"""Up to here floats hold every whole number."""
+LARGEST_EXACT = 2**53
+"""Up to here a float64 holds every integer exactly."""
 
 
 def read_features(estimator: Any, X: Any, *, reset: bool, accept_sparse: bool = True) -> Any:
-    """Validate X for an estimator: shape, names of its columns, and that they are those of fit.
+    """Validate X for an estimator: its shape, and that its columns are those of fit.
 
     Parameters
     ----------
     estimator : object
-        Has its ``n_features_in_`` and ``feature_names_in_`` set or compared.
+        Its ``n_features_in_`` and ``feature_names_in_`` are set or compared.
     X : table, array, sparse matrix or list of rows
     reset : bool
-        True at fit, where the number and the names are recorded.
-    accept_sparse : bool
+        True in fit, where the number and the names of columns are recorded.
+    accept_sparse : bool, default=True
 
     Returns
     -------
     table, array or sparse matrix
     """
     if nw.dependencies.is_into_dataframe(X) or hasattr(X, "collect"):
-        named_columns(X, what="X", default_name="x")  # refuses lazy tables and names that occur twice
+        named_columns(X, what="X", default_name="x")  # rejects lazy tables and duplicate names
         if len(X) == 0:
             raise InputError("X has no rows.")
         if not column_names(X):
@@ -80,10 +80,10 @@ def read_features(estimator: Any, X: Any, *, reset: bool, accept_sparse: bool = 
 
 
 def _widened_table(X: Any) -> Any:
-    """Write short floats as float64.
+    """The table with float32 columns as float64.
 
-    In single precision, scores of the same person differ by 1e-7 with the number of rows in a batch, and with
-    them the decision at a tie.
+    In single precision, the scores of a row differ by 1e-7 with the number of rows in a batch, which can
+    change its decision at a tie.
     """
     frame = _frame(X)
     short = [name for name, kind in frame.schema.items() if kind == nw.Float32]
@@ -93,17 +93,17 @@ def _widened_table(X: Any) -> Any:
 
 
 def has_names(X: Any) -> bool:
-    """Say whether X is a table, whose columns have names."""
+    """Whether X is a table, whose columns have names."""
     return bool(nw.dependencies.is_into_dataframe(X))
 
 
 def column_names(X: Any) -> list[Any]:
-    """Give the names of a table's columns, the positions of a matrix's."""
+    """The names of a table's columns, or the positions of a matrix's."""
     return _frame(X).columns if has_names(X) else list(range(X.shape[1]))
 
 
 def take_rows(X: Any, rows: NDArray[Any]) -> Any:
-    """Give some rows, in the library that X is in.
+    """Some rows of X, in its own library.
 
     Examples
     --------
@@ -120,7 +120,7 @@ def take_rows(X: Any, rows: NDArray[Any]) -> Any:
 
 
 def columns_of(X: Any, where: Columns) -> dict[str, Any]:
-    """Find the sensitive features in X.
+    """The sensitive features in X.
 
     Parameters
     ----------
@@ -145,21 +145,21 @@ def columns_of(X: Any, where: Columns) -> dict[str, Any]:
     return {f"x{name}": matrix[:, k] for k, name in enumerate(chosen)}
 
 
-def drop_columns(X: Any, where: Sequence[Any], *, all_may_go: bool = False) -> Any:
+def drop_columns(X: Any, where: Sequence[Any], *, allow_empty: bool = False) -> Any:
     """X without some columns.
 
     Parameters
     ----------
     X : table, array or sparse matrix
     where : sequence of names or positions
-    all_may_go : bool, default=False
-        Whether X may be left without any column, because others are added.
+    allow_empty : bool, default=False
+        Whether X may be left without columns, because others are added.
 
     Returns
     -------
     table, array or sparse matrix
-        An array of objects that holds only numbers without them becomes one of float64: what is left is what
-        a caller would have passed if the columns had never been in it.
+        An array of objects of which only numbers are left becomes float64, as if the dropped columns had
+        never been in it.
 
     Examples
     --------
@@ -173,15 +173,15 @@ def drop_columns(X: Any, where: Sequence[Any], *, all_may_go: bool = False) -> A
         return X
     dropped = {_find(X, name) for name in where}
     kept = [name for name in column_names(X) if name not in dropped]
-    if not kept and not all_may_go:
-        raise InputError("X has no columns beside the sensitive ones, so there is nothing to decide by.")
+    if not kept and not allow_empty:
+        raise InputError("X has no columns besides the sensitive ones. Add at least one feature.")
     if hasattr(X, "iloc"):
         return X.loc[:, kept]
     return _frame(X).select(kept).to_native() if has_names(X) else _numbers(X[:, kept])
 
 
 def _numbers(X: Any) -> Any:
-    """An array of objects as float64, if all of them are numbers or missing; in the usual layout."""
+    """A C-contiguous array, of float64 if it held objects that are all numbers or missing."""
     if issparse(X):
         return X
     if X.dtype.kind == "O" and all(value is None or _fits_float(value) for value in X.flat):
@@ -191,11 +191,13 @@ def _numbers(X: Any) -> Any:
 
 def _fits_float(value: Any) -> bool:
     whole = isinstance(value, int | np.integer)
-    return (whole and -LARGEST <= value <= LARGEST) or isinstance(value, float | np.floating | np.bool_)
+    return (whole and -LARGEST_EXACT <= value <= LARGEST_EXACT) or isinstance(
+        value, float | np.floating | np.bool_
+    )
 
 
 def ordered_columns(X: Any, names: Sequence[Any]) -> Any:
-    """Give the columns of a table in an order."""
+    """The columns of a table in the order of `names`."""
     return X.loc[:, list(names)] if hasattr(X, "iloc") else _frame(X).select(list(names)).to_native()
 
 
@@ -207,8 +209,8 @@ def join_columns(X: Any, added: Sequence[NDArray[np.float64]], name: str) -> Any
     X : table, array or sparse matrix
     added : sequence of arrays
     name : str
-        What they are called in a table, with a number: letters and underscores only, because some learners
-        take no other names. Where X has such a name, underscores make another one of it.
+        Stem of their names in a table, letters and underscores only because some learners accept no others.
+        Underscores are added where X has such a name already.
 
     Returns
     -------
@@ -235,7 +237,7 @@ def join_columns(X: Any, added: Sequence[NDArray[np.float64]], name: str) -> Any
         ]
         if hasattr(X, "iloc"):
             new = [nw.maybe_set_index(series, index=X.index) for series in new]
-        if not frame.columns:  # some libraries then have no rows to add to
+        if not frame.columns:  # some libraries then have no rows either
             return new[0].to_frame().with_columns(*new[1:]).to_native()
         return frame.with_columns(*new).to_native()
     block = np.column_stack(list(added))
@@ -246,8 +248,8 @@ def join_columns(X: Any, added: Sequence[NDArray[np.float64]], name: str) -> Any
 
 
 def _new_names(taken: Sequence[Any], count: int, name: str) -> list[Any]:
-    """Names that no column has, nor gets where a learner writes underscores for other characters."""
-    if taken and not all(isinstance(one, str) for one in taken):  # scikit-learn takes no mixture of names
+    """Names unlike those of X, also where a learner replaces other characters by underscores."""
+    if taken and not all(isinstance(one, str) for one in taken):  # scikit-learn rejects names of mixed types
         first = max([len(taken), *(int(one) + 1 for one in taken if isinstance(one, int | np.integer))])
         return [first + k for k in range(count)]
     written = {re.sub(r"\W", "_", one).lower() for one in taken}
@@ -261,7 +263,7 @@ def _frame(X: Any) -> nw.DataFrame[Any]:
 
 
 def dense(X: Any) -> NDArray[Any]:
-    """Write a matrix out, if it is sparse."""
+    """A matrix as a NumPy array, sparse or not."""
     matrix: Any = X
     return np.asarray(matrix.toarray() if issparse(X) else matrix)
 
@@ -271,7 +273,7 @@ def _as_list(where: Any) -> list[Any]:
 
 
 def _find(X: Any, name: Any) -> Any:
-    """Find a column by name or, in a matrix, by position."""
+    """The name of a column of a table, or the position of one of a matrix."""
     names = column_names(X)
     if has_names(X):
         if name in names:
@@ -281,8 +283,8 @@ def _find(X: Any, name: Any) -> Any:
         raise GroupError(f"X has no column {name!r}, which should hold a sensitive feature.{hint}")
     if isinstance(name, bool) or not isinstance(name, int | np.integer):
         raise GroupError(
-            f"X has no names of columns, so sensitive feature {name!r} cannot be found in it: pass a table, "
-            "give the position of the column, or pass sensitive_features= to fit."
+            f"X has no column names, so sensitive feature {name!r} cannot be found in it: pass a table, the "
+            "position of the column, or sensitive_features= to fit."
         )
     if not -len(names) <= name < len(names):
         raise GroupError(f"X has {len(names)} columns, so none at position {name}.")

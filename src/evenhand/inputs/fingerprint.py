@@ -1,4 +1,4 @@
-"""Which rows a model was fitted to, so that they are known again: from a file of another kind, say."""
+"""Fingerprint of the rows that a model was fitted to, by which they are recognised in any file format."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from evenhand.inputs.columns import is_missing
-from evenhand.inputs.features import LARGEST, column_names, has_names
+from evenhand.inputs.features import LARGEST_EXACT, column_names, has_names
 from evenhand.inputs.row_keys import value_bytes
 
 __all__ = ["ANOTHER_ORDER", "Fingerprint", "digest_of", "unordered_digest"]
@@ -25,18 +25,18 @@ Words = NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """Digests of what fit was given, in the order of the rows.
+    """Digests of the data passed to fit, in the order of the rows.
 
-    Numbers count by their value, booleans as 0 and 1, and all else by its text, so that NumPy, pandas,
-    polars, CSV and Parquet give the same. Names of columns do not count.
+    Numbers are hashed by value, booleans as 0 and 1, anything else by its text, so NumPy, pandas, polars, CSV
+    and Parquet agree. Names of columns are ignored.
 
     Attributes
     ----------
     rows : int
     labels, groups, weights, features : str
-        SHA-256; `weights` is empty where there are none.
+        SHA-256; `weights` is empty if there are none.
     unordered : str
-        Of all these together, whatever the order of the rows; empty for sparse features.
+        Digest of all of these, whatever the order of the rows; empty for sparse features.
     """
 
     rows: int
@@ -50,7 +50,7 @@ class Fingerprint:
     def of(
         cls, X: Any, positive: NDArray[np.bool_], codes: NDArray[Any], weights: NDArray[np.float64] | None
     ) -> Fingerprint:
-        """Take the fingerprint of rows that are read and checked.
+        """Fingerprint of validated rows.
 
         Examples
         --------
@@ -72,19 +72,19 @@ class Fingerprint:
         return cls(len(positive), unordered=unordered, **digests)
 
     def difference(self, other: Fingerprint) -> str | None:
-        """Say in what other rows differ from these; None if they are the same."""
-        strange = "these are not the rows of the fit"
+        """How other rows differ from these; None if they are the same."""
+        different = "these are not the rows of the fit"
         if self.rows != other.rows:
-            return f"{strange}: there are {other.rows:,} of them and not {self.rows:,}"
+            return f"{different}: there are {other.rows:,} of them and not {self.rows:,}"
         parts = ("labels", "groups", "weights", "features")
         names = [name for name in parts if getattr(self, name) != getattr(other, name)]
         if names and self.unordered and self.unordered == other.unordered:
             return ANOTHER_ORDER
-        return f"{strange}: their {' and '.join(names)} differ" if names else None
+        return f"{different}: their {' and '.join(names)} differ" if names else None
 
 
 def unordered_digest(table: Any) -> str:
-    """The digest of the rows of a table, whatever the order of rows and columns.
+    """Digest of the rows of a table, whatever the order of rows and columns.
 
     Examples
     --------
@@ -100,7 +100,7 @@ def unordered_digest(table: Any) -> str:
 
 
 def digest_of(column: Any) -> str:
-    """Give the digest of one column, by the same rules.
+    """Digest of one column, by the same rules.
 
     Examples
     --------
@@ -112,19 +112,19 @@ def digest_of(column: Any) -> str:
 
 
 def _digest(columns: Iterable[Words], whole: Words | None = None) -> str:
-    """The digest of columns; a hash of each row is kept in `whole`, which they are mixed into."""
+    """Digest of columns; they are also mixed into `whole`, which holds a hash of each row."""
     digests = []
     for words in columns:
         digests.append(hashlib.sha256(words.tobytes()).digest())
         if whole is not None:
             whole ^= words
-            whole *= np.uint64(0x9E3779B97F4A7C15)  # odd, so that no two words become one
-            whole ^= whole >> np.uint64(32)  # upper bits reach the lower ones, too
+            whole *= np.uint64(0x9E3779B97F4A7C15)  # odd, so distinct words stay distinct
+            whole ^= whole >> np.uint64(32)  # mixes the upper bits into the lower ones
     return hashlib.sha256(b"".join(digests)).hexdigest() if digests else ""
 
 
 def _columns(X: Any) -> Iterable[Words]:
-    """The words of each column; those of a sparse matrix are where it is not 0, and what is there."""
+    """The words of each column; of a sparse matrix, those of its values and their positions."""
     if issparse(X):
         matrix = X.tocsc(copy=True)  # type: ignore[attr-defined]  # all of scipy's have it
         matrix.sum_duplicates()
@@ -137,7 +137,7 @@ def _columns(X: Any) -> Iterable[Words]:
 
 
 def _column(column: Any) -> Words:
-    """Eight bytes for each value: a number's own, and a hash of what `value_bytes` writes for all else."""
+    """Eight bytes for each value: a number's own, or a hash of its `value_bytes`."""
     series = isinstance(column, nw.Series)
     if series and (column.dtype.is_float() or column.dtype == nw.Boolean or _small(column)):
         return _numbers(column.cast(nw.Float64).to_numpy())
@@ -147,7 +147,7 @@ def _column(column: Any) -> Words:
     try:
         known = {value: _word(value) for value in set(values)}  # few are distinct
         words = list(map(known.__getitem__, values))
-    except (KeyError, TypeError):  # what equals nothing, or cannot be hashed
+    except (KeyError, TypeError):  # NaN, or values that cannot be hashed
         words = list(map(_word, values))
     return np.frombuffer(b"".join(words), "<u8")
 
@@ -158,10 +158,10 @@ def _word(value: Any) -> bytes:
 
 
 def _small(column: Any) -> bool:
-    """Say whether a column holds whole numbers that floats hold exactly."""
+    """Whether a column holds integers that a float64 holds exactly."""
     whole = column.dtype.is_integer() if isinstance(column, nw.Series) else column.dtype.kind in "iu"
     ends = [end for end in (column.min(), column.max()) if not is_missing(end)] if whole else []
-    return bool(whole) and all(abs(int(end)) <= LARGEST for end in ends)
+    return bool(whole) and all(abs(int(end)) <= LARGEST_EXACT for end in ends)
 
 
 def _numbers(values: Any) -> Words:

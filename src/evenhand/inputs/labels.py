@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.exceptions import InputError
+from evenhand.inputs.checks import check_rows
 from evenhand.inputs.columns import Level, TooManyLevels, as_column, factorize
 
 __all__ = [
     "Labels",
-    "check_rows",
     "read_decisions",
     "read_labels",
     "read_scores",
@@ -24,13 +23,13 @@ __all__ = [
     "read_weights",
 ]
 
-_ORDINARY = (str, bytes, bool, int, float, datetime.date, datetime.datetime)
-_MOST_CLASSES = 100
+_PLAIN_TYPES = (str, bytes, bool, int, float, datetime.date, datetime.datetime)
+_MAX_CLASSES = 100
 
 
 @dataclass(frozen=True)
 class Labels:
-    """A binary label: the two classes, the positive one last, and which rows have it."""
+    """A binary label: its two classes, the positive one last, and which rows are positive."""
 
     classes: NDArray[Any]
     positive: NDArray[np.bool_]
@@ -43,9 +42,9 @@ def read_labels(y: Any, *, pos_label: Level = None, what: str = "y") -> Labels:
     ----------
     y : array, sequence or series
         Strings, booleans, -1/1, ...: any two distinct values, none missing.
-    pos_label : object, optional
-        The positive value. By default the one that sorts last, whatever order a categorical declares.
-    what : str
+    pos_label : object, default=None
+        The positive value; None takes the one that sorts last, whatever order a categorical declares.
+    what : str, default="y"
         The argument's name, for messages.
 
     Returns
@@ -59,7 +58,7 @@ def read_labels(y: Any, *, pos_label: Level = None, what: str = "y") -> Labels:
     Labels(classes=array(['no', 'yes'], dtype='<U3'), positive=array([False,  True, False]))
     """
     try:
-        levels, codes = factorize(y, what=what, limit=_MOST_CLASSES)
+        levels, codes = factorize(y, what=what, limit=_MAX_CLASSES)
     except TooManyLevels as error:
         raise InputError(f"{error} A label needs exactly two. Unknown label type: continuous.") from None
     _refuse_missing(codes, what)
@@ -85,12 +84,12 @@ def _refuse_missing(codes: NDArray[np.int32], what: str) -> None:
     missing = int(np.count_nonzero(codes < 0))
     if missing:
         raise InputError(
-            f"{what} is missing in {missing:,} of {len(codes):,} rows. Fill in or drop them first."
+            f"{what} is missing in {missing:,} of {len(codes):,} rows. Fill them in or drop them."
         )
 
 
 def _class_array(*classes: Level) -> NDArray[Any]:
-    if len({type(level) for level in classes}) == 1 and isinstance(classes[0], _ORDINARY):
+    if len({type(level) for level in classes}) == 1 and isinstance(classes[0], _PLAIN_TYPES):
         return np.array(classes)
     array = np.empty(len(classes), dtype=object)  # np.array would turn 1 and "1" into the same string
     array[:] = classes
@@ -106,9 +105,9 @@ def read_selection(
     ----------
     predictions : array, sequence or series
         Labels, booleans, or numbers in [0, 1].
-    classes : array of two values, optional
-        ``[negative, positive]``. Without it, predictions are 0/1, booleans or probabilities.
-    what : str
+    classes : array of two values or None
+        ``[negative, positive]``. If None, predictions are 0/1, booleans or probabilities.
+    what : str, default="y_pred"
         The argument's name, for messages.
 
     Returns
@@ -126,26 +125,26 @@ def read_selection(
     """
     values = _plain_numbers(as_column(predictions, what=what))
     known = [0, 1] if classes is None else classes.tolist()
-    turned = known == [1, 0]  # False is then the positive label, not the negative decision
-    if isinstance(values, np.ndarray) and values.dtype.kind == "b" and not turned:
+    reversed_ = known == [1, 0]  # False is then the positive label, not the negative decision
+    if isinstance(values, np.ndarray) and values.dtype.kind == "b" and not reversed_:
         return values
     if isinstance(values, np.ndarray) and values.dtype.kind == "f":
         return _read_probabilities(values, known, what)
-    levels, codes = factorize(values, what=what, limit=_MOST_CLASSES)
+    levels, codes = factorize(values, what=what, limit=_MAX_CLASSES)
     _refuse_missing(codes, what)
-    foreign = [k for k, level in enumerate(levels) if level not in known]
-    if foreign:
-        strange = ", ".join(repr(levels[k]) for k in foreign[:5])
-        rows = int(np.isin(codes, foreign).sum())
+    unknown = [k for k, level in enumerate(levels) if level not in known]
+    if unknown:
+        listed = ", ".join(repr(levels[k]) for k in unknown[:5])
+        rows = int(np.isin(codes, unknown).sum())
         raise InputError(
-            f"{what} holds {strange} in {rows:,} of {len(codes):,} rows, but the classes are {known[0]!r} "
+            f"{what} holds {listed} in {rows:,} of {len(codes):,} rows, but the classes are {known[0]!r} "
             f"and {known[1]!r}. Pass predicted labels or probabilities in [0, 1]."
         )
     return np.array([level == known[1] for level in levels], dtype=np.bool_)[codes]
 
 
 def _plain_numbers(column: nw.Series[Any] | NDArray[Any]) -> nw.Series[Any] | NDArray[Any]:
-    """Turn a column of numbers or booleans that is held as objects or as a series into a NumPy array."""
+    """A NumPy array of a column of numbers or booleans that is a series or holds objects."""
     if isinstance(column, nw.Series):
         plain = column.dtype.is_numeric() or (column.dtype == nw.Boolean and not column.null_count())
         return column.to_numpy() if plain else column
@@ -161,7 +160,7 @@ def _plain_numbers(column: nw.Series[Any] | NDArray[Any]) -> nw.Series[Any] | ND
 def _read_probabilities(
     values: NDArray[np.floating[Any]], known: list[Level], what: str
 ) -> NDArray[np.bool_] | NDArray[np.floating[Any]]:
-    """Floats are labels if they all are among the classes, probabilities if they all lie in [0, 1]."""
+    """Floats read as labels if all are among the classes, as probabilities if all lie in [0, 1]."""
     low, high = float(values.min()), float(values.max())
     within = low >= 0.0 and high <= 1.0  # false for NaN
     labels = [float(level) for level in known if isinstance(level, int | float)]
@@ -181,21 +180,21 @@ def _read_probabilities(
 
 
 def read_scores(predictions: Any, threshold: float, *, what: str = "y_pred") -> NDArray[np.bool_] | None:
-    """Read scores as decisions: selected where the score is at least the threshold, as scikit-learn does.
+    """Decisions from scores: a row is selected if its score is at least the threshold, as in scikit-learn.
 
     Parameters
     ----------
     predictions : array, sequence or series
-        Scores of any range. Where all are 0 or 1 they are decisions already.
+        Scores of any range. If all are 0 or 1 they are decisions already.
     threshold : float
-        From which score on a row is selected.
-    what : str
+        The lowest score that is selected.
+    what : str, default="y_pred"
         The argument's name, for messages.
 
     Returns
     -------
     array of bool or None
-        None if these are no numbers.
+        None if the predictions are not numbers.
 
     Examples
     --------
@@ -214,14 +213,14 @@ def read_scores(predictions: Any, threshold: float, *, what: str = "y_pred") -> 
 
 
 def read_decisions(predictions: Any, *, pos_label: Level, what: str = "y_pred") -> NDArray[np.bool_]:
-    """Read predicted labels where the true ones are not known, the positive one being stated.
+    """Read predicted labels without true ones; `pos_label` names the positive one.
 
     Examples
     --------
     >>> read_decisions(["hire", "reject"], pos_label="hire")
     array([ True, False])
     """
-    levels, codes = factorize(predictions, what=what, limit=_MOST_CLASSES)
+    levels, codes = factorize(predictions, what=what, limit=_MAX_CLASSES)
     _refuse_missing(codes, what)
     if len(levels) > 2 or (len(levels) == 2 and pos_label not in levels):
         raise InputError(f"{what} should hold pos_label={pos_label!r} and one other value, but has {levels}.")
@@ -229,7 +228,7 @@ def read_decisions(predictions: Any, *, pos_label: Level, what: str = "y_pred") 
 
 
 def read_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64] | None:
-    """Read sample weights; None means that every row counts once.
+    """Read sample weights; None gives every row the same weight.
 
     Examples
     --------
@@ -240,7 +239,7 @@ def read_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64] | None:
         return None
     values = _plain_numbers(as_column(sample_weight, what="sample_weight"))
     if isinstance(values, nw.Series) or values.dtype.kind not in "biuf":
-        raise InputError("sample_weight should be numbers, none of them missing.")
+        raise InputError("sample_weight should be numbers without missing values.")
     weights = np.asarray(values, dtype=np.float64)
     check_rows({"sample_weight": weights}, expected=n_rows)
     bad = int(np.count_nonzero(~(np.isfinite(weights) & (weights >= 0.0))))
@@ -249,67 +248,3 @@ def read_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64] | None:
     if not weights.any():
         raise InputError("sample_weight is zero in every row.")
     return weights
-
-
-def check_rows(columns: Mapping[str, Any], *, expected: int | None = None) -> int:
-    """Check that all columns have the same number of rows, at least one, and the same pandas index.
-
-    Parameters
-    ----------
-    columns : mapping
-        Arrays, series, tables or mappings of columns by argument name; None is passed over.
-    expected : int, optional
-        The number of rows, where it is known from elsewhere.
-
-    Returns
-    -------
-    int
-        The number of rows.
-
-    Examples
-    --------
-    >>> check_rows({"X": [[1], [2]], "y": [0, 1]})
-    2
-    """
-    given: dict[str, Any] = {}
-    for name, column in columns.items():
-        if isinstance(column, Mapping):
-            given |= {f"{name}[{key!r}]": values for key, values in column.items()}
-        elif column is not None:
-            given[name] = column
-    lengths = {name: _length(column, name) for name, column in given.items()}
-    counts = set(lengths.values()) | ({expected} if expected is not None else set())
-    if len(counts) != 1:
-        listed = ", ".join(f"{name} has {count:,}" for name, count in lengths.items())
-        suffix = f" where {expected:,} were expected" if expected is not None else ""
-        raise InputError(f"the inputs differ in their number of rows: {listed}{suffix}.")
-    (n,) = counts
-    if n == 0:
-        raise InputError(f"no rows: {', '.join(lengths)} is empty.")
-    indexed = {name: index for name, column in given.items() if (index := _pandas_index(column)) is not None}
-    first = next(iter(indexed), "")
-    for name, index in indexed.items():
-        if not index.equals(indexed[first]):
-            raise InputError(
-                f"{first} and {name} have different pandas indexes. Rows are matched by position, never by "
-                "index: call .reset_index(drop=True) on both once they are in the same order."
-            )
-    return n
-
-
-def _length(column: Any, what: str) -> int:
-    shape = getattr(column, "shape", None)
-    if shape:
-        return int(shape[0])
-    if shape is None and hasattr(column, "__array__"):
-        return _length(np.asarray(column), what)
-    if isinstance(column, str | bytes) or not hasattr(column, "__len__") or shape == ():
-        raise InputError(
-            f"{what} should be a column, an array or a table, but is of type {type(column).__name__}."
-        )
-    return len(column)
-
-
-def _pandas_index(column: Any) -> Any:
-    native = nw.from_native(column, pass_through=True, allow_series=True)
-    return nw.maybe_get_index(native) if isinstance(native, nw.DataFrame | nw.Series) else None

@@ -1,4 +1,4 @@
-"""Rows as bytes: the hash key of a randomised decision, and what a fingerprint is made of."""
+"""Rows as bytes: the hash keys of randomised decisions, and the basis of fingerprints."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.exceptions import InputError
+from evenhand.inputs.checks import check_rows
 from evenhand.inputs.columns import as_column, is_missing
-from evenhand.inputs.features import LARGEST, column_names, dense, has_names, take_rows
-from evenhand.inputs.labels import check_rows
+from evenhand.inputs.features import LARGEST_EXACT, column_names, dense, has_names, take_rows
 
 __all__ = ["id_column", "row_keys", "value_bytes"]
 
@@ -20,22 +20,22 @@ _MISSING = struct.pack("<d", float("nan"))
 
 
 def id_column(ids: Any, n_rows: int) -> NDArray[Any]:
-    """Read what people are known by, as a matrix of one column."""
+    """Identifiers of the rows, as a matrix of one column."""
     column = as_column(ids, what="ids")
     check_rows({"ids": column}, expected=n_rows)
     values = column.to_list() if isinstance(column, nw.Series) else column.tolist()
     missing = sum(map(is_missing, values))
     if missing:
-        raise InputError(f"ids are missing in {missing:,} of {n_rows:,} rows, so that these are one person.")
+        raise InputError(f"ids are missing in {missing:,} of {n_rows:,} rows. Every row needs one.")
     matrix = np.empty((len(values), 1), dtype=object)
     matrix[:, 0] = values
     return matrix
 
 
 def row_keys(X: Any, rows: NDArray[np.intp]) -> list[bytes]:
-    """Write some rows of X as bytes, by which a person is known again.
+    """Some rows of X as bytes, by which they are recognised later.
 
-    The same values give the same bytes in every table library; whole numbers, booleans and floats are alike.
+    Equal values give equal bytes in every table library, whether they are integers, booleans or floats.
 
     Examples
     --------
@@ -51,8 +51,8 @@ def row_keys(X: Any, rows: NDArray[np.intp]) -> list[bytes]:
         return [b"".join(map(value_bytes, row)) for row in zip(*values, strict=True)]
     part = dense(part)
     if part.dtype.kind == "M":
-        part = part.astype("M8[us]")  # the finest that Python's datetime holds
-    exact = part.dtype.kind in "bf" or (part.dtype.kind in "iu" and np.all(abs(part) <= LARGEST))
+        part = part.astype("M8[us]")  # the finest resolution of Python's datetime
+    exact = part.dtype.kind in "bf" or (part.dtype.kind in "iu" and np.all(abs(part) <= LARGEST_EXACT))
     if exact:
         numbers = np.ascontiguousarray(part, dtype="<f8") + 0.0  # no negative zeros
         numbers[np.isnan(numbers)] = np.nan
@@ -61,8 +61,8 @@ def row_keys(X: Any, rows: NDArray[np.intp]) -> list[bytes]:
 
 
 def value_bytes(value: Any) -> bytes:
-    """Write one value as bytes: numbers by their value, all else by its text."""
-    if isinstance(value, int | np.integer) and not -LARGEST <= value <= LARGEST:
+    """One value as bytes: a number by its value, anything else by its text."""
+    if isinstance(value, int | np.integer) and not -LARGEST_EXACT <= value <= LARGEST_EXACT:
         text = str(int(value)).encode()
         return b"i" + struct.pack("<q", len(text)) + text
     if isinstance(value, bool | int | float | np.number | np.bool_):

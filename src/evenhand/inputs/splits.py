@@ -1,4 +1,4 @@
-"""Rows divided at random."""
+"""Random splits of rows."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ __all__ = ["random_split"]
 
 
 def random_split(n_rows: int, share: float, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Row numbers in two parts, the second a simple random sample of a share of them.
+    """Row numbers in two parts; the second is a simple random sample.
 
-    The draw depends on nothing but the seed and the number of rows. So if rows are independent, those of the
-    second part are independent of those of the first: tests and intervals on them are valid for what was
-    learned from the first.
+    The draw depends only on the seed and the number of rows. So if rows are independent, those of the second
+    part are independent of those of the first, and tests and intervals on them are valid for what was learned
+    from the first.
 
     Parameters
     ----------
     n_rows : int
     share : float
-        Of the second part, strictly between 0 and 1.
+        Share of the second part, strictly between 0 and 1.
     seed : int
 
     Returns
@@ -39,5 +39,5 @@ def random_split(n_rows: int, share: float, seed: int) -> tuple[NDArray[np.intp]
     try:
         first, second = train_test_split(np.arange(n_rows), test_size=share, random_state=seed)
     except ValueError:
-        raise InputError(f"a share of {share:g} of {n_rows:,} rows leaves none on one side.") from None
+        raise InputError(f"a share of {share:g} of {n_rows:,} rows leaves one part empty.") from None
     return np.sort(first), np.sort(second)

@@ -1,4 +1,4 @@
-"""Results as a table of whichever library there is."""
+"""Results as a table of pandas, polars or pyarrow."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LIBRARIES: tuple[Library, ...] = ("pandas", "polars", "pyarrow")
 
 
 def library_of(*tables: Any) -> Library | None:
-    """Name the library of the first table or series among several inputs, if there is one."""
+    """The library of the first table or series among several inputs; None if there is none."""
     for given in tables:
         for part in given.values() if isinstance(given, Mapping) else (given,):
             native = nw.from_native(part, pass_through=True, allow_series=True)
@@ -36,18 +36,18 @@ def make_table(
     numbers: Collection[str],
     library: Library | None,
 ) -> Any:
-    """Make a table of records.
+    """A table of records.
 
     Parameters
     ----------
     rows : iterable of mappings
         All with the same keys.
-    names : iterable of str
-        The columns of a table without rows.
+    names : iterable of str, default=()
+        The columns, needed if there are no rows.
     numbers : collection of str
-        Which columns are numbers; the others are text.
-    library : {"pandas", "polars", "pyarrow"}, optional
-        By default pandas or polars, whichever is there.
+        Columns of numbers; the others are text.
+    library : {"pandas", "polars", "pyarrow"} or None
+        None takes pandas if it is installed, else polars.
 
     Returns
     -------

@@ -1,1 +1,1 @@
-"""Fitted models in files: no code in them, and everything is checked before it is used."""
+"""Fitted models in files that hold no code; everything is checked before it is used."""

@@ -1,13 +1,13 @@
-"""The form of a model file: an archive whose every byte is under a checksum, and nothing else in it.
+"""The format of a model file: an archive whose every byte is covered by a checksum.
 
 It is a ZIP archive of
 
-* ``manifest.json``: format, versions, what the model is, size and SHA-256 of every other member
+* ``manifest.json``: format, versions, a description of the model, size and SHA-256 of the other members
 * ``model.json``: our own objects, by class and fields
 * ``rule.json``: the rule, exactly (post-processing only)
 * ``estimator.skops``: arrays and classifiers of other packages
 
-and its comment, the last 64 bytes of the file, is the SHA-256 of all bytes before.
+Its comment, the last 64 bytes of the file, is the SHA-256 of all bytes before.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _DIGEST = 64
 _DATE = (1980, 1, 1, 0, 0, 0)
 
 
-def pack(told: dict[str, Any], members: dict[str, bytes]) -> bytes:
-    """Put a model into one file.
+def pack(description: dict[str, Any], members: dict[str, bytes]) -> bytes:
+    """The content of a model file.
 
     Parameters
     ----------
-    told : dict
-        What the manifest says of it.
+    description : dict
+        Of the model, for the manifest.
     members : dict
         Content by name.
 
@@ -47,12 +47,12 @@ def pack(told: dict[str, Any], members: dict[str, bytes]) -> bytes:
     -------
     bytes
     """
-    manifest = {"format": _FORMAT, "format_version": _VERSION, **told, "members": _sums(members)}
+    manifest = {"format": _FORMAT, "format_version": _VERSION, **description, "members": _sums(members)}
     text = json.dumps(manifest, allow_nan=False, indent=1)
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in {_MANIFEST: text.encode(), **members}.items():
-            entry = zipfile.ZipInfo(name, _DATE)  # the same model gives the same archive
+            entry = zipfile.ZipInfo(name, _DATE)  # so that the same model gives the same bytes
             entry.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(entry, data)
         archive.comment = b"0" * _DIGEST
@@ -61,32 +61,32 @@ def pack(told: dict[str, Any], members: dict[str, bytes]) -> bytes:
 
 
 def unpack(path: Path, max_bytes: int) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """Give the manifest and the members, after all checks that need no knowledge of what they mean.
+    """Manifest and members of a file, after all checks that do not depend on their meaning.
 
     Parameters
     ----------
     path : Path
     max_bytes : int
-        A file is refused if it, or what is packed in it, is larger.
+        A file is refused if it is larger, packed or unpacked.
 
     Returns
     -------
     manifest, members
     """
     if path.is_dir():
-        raise InputError(f"{str(path)!r} is a folder: give the name of a file.")
-    if path.exists() and not path.is_file():  # reading a pipe would wait for ever
+        raise InputError(f"{str(path)!r} is a folder; pass the name of a file.")
+    if path.exists() and not path.is_file():  # reading a pipe would block
         raise InputError(f"{str(path)!r} is not a file that can be read.")
     if path.stat().st_size > max_bytes:
-        raise UntrustedFileError(f"it has more than {max_bytes:,} bytes; raise max_bytes if that is right.")
+        raise UntrustedFileError(f"it has more than {max_bytes:,} bytes; raise max_bytes if you trust it.")
     data = path.read_bytes()
     if not data.startswith(b"PK"):
-        raise UntrustedFileError("it is no evenhand model.")
+        raise UntrustedFileError("it is not an evenhand model.")
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             _check_entries(archive, max_bytes)
             if hashlib.sha256(data[:-_DIGEST]).hexdigest().encode() != archive.comment:
-                raise UntrustedFileError("its checksum is wrong, so that it was altered or damaged.")
+                raise UntrustedFileError("its checksum is wrong: it was altered or damaged.")
             members = {entry.filename: archive.read(entry) for entry in archive.infolist()}
     except UntrustedFileError:
         raise
@@ -100,35 +100,35 @@ def unpack(path: Path, max_bytes: int) -> tuple[dict[str, Any], dict[str, bytes]
 def _check_entries(archive: zipfile.ZipFile, max_bytes: int) -> None:
     entries = archive.infolist()
     names = [entry.filename for entry in entries]
-    strange = [name for name in names if name not in _MEMBERS]
-    if strange:
-        raise UntrustedFileError(f"it holds {strange[0]!r}, which is no part of a model.")
+    unknown = [name for name in names if name not in _MEMBERS]
+    if unknown:
+        raise UntrustedFileError(f"it holds {unknown[0]!r}, which is not part of a model.")
     if len(set(names)) != len(names):
         raise UntrustedFileError("it holds a member twice.")
     if any(entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for entry in entries):
-        raise UntrustedFileError("it is packed in another way than evenhand does.")
+        raise UntrustedFileError("it is not packed as evenhand packs files.")
     missing = [name for name in (_MANIFEST, MODEL, PARTS) if name not in names]
     if missing:
         raise UntrustedFileError(f"it lacks {missing[0]!r}.")
     if sum(entry.file_size for entry in entries) > max_bytes:
         raise UntrustedFileError(
-            f"it would unpack to more than {max_bytes:,} bytes; raise max_bytes if that is right."
+            f"it would unpack to more than {max_bytes:,} bytes; raise max_bytes if you trust it."
         )
 
 
 def _check_manifest(manifest: Any, members: dict[str, bytes]) -> None:
     if not isinstance(manifest, dict) or manifest.get("format") != _FORMAT:
-        raise UntrustedFileError("it is no evenhand model.")
+        raise UntrustedFileError("it is not an evenhand model.")
     version = manifest.get("format_version")
     if type(version) is not int or version < 1:
         raise UntrustedFileError(f"its format version is {version!r}, which does not exist.")
     if version > _VERSION:
         raise UntrustedFileError(
-            f"it is of format version {version}, and only {_VERSION} can be read here: it needs evenhand "
-            f"{_shown(manifest)} or newer."
+            f"it has format version {version}, and this evenhand reads only version {_VERSION}: it needs "
+            f"evenhand {_writer(manifest)} or newer."
         )
     if manifest.get("members") != _sums(members):
-        raise UntrustedFileError("the checksums of its members are wrong, so that it was altered or damaged.")
+        raise UntrustedFileError("the checksums of its members are wrong: it was altered or damaged.")
 
 
 def _sums(members: dict[str, bytes]) -> dict[str, dict[str, Any]]:
@@ -138,14 +138,14 @@ def _sums(members: dict[str, bytes]) -> dict[str, dict[str, Any]]:
     }
 
 
-def _shown(manifest: dict[str, Any]) -> str:
+def _writer(manifest: dict[str, Any]) -> str:
     versions = manifest.get("versions")
     found = versions.get("evenhand") if isinstance(versions, dict) else None
     return show(found)[:20] if isinstance(found, str) else "of a later version"
 
 
 def read_json(data: bytes, name: str) -> Any:
-    """Read JSON, however deep it is nested or broken."""
+    """Parsed JSON; broken or too deeply nested text is refused."""
     try:
         return json.loads(data)
     except (ValueError, RecursionError):

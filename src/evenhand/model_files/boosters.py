@@ -1,7 +1,7 @@
-"""Trees of lightgbm and xgboost, as a file describes them, checked before their compiled code reads them.
+"""Trees of lightgbm and xgboost in a file, checked before their compiled code reads them.
 
-Both read branches, features and sizes from text or binary JSON, and believe most of them: an altered number
-leads them out of their memory. Here a model is read once more in Python, and refused if a branch leads
+Both packages read branches, features and sizes from text or binary JSON, and trust most of them: an altered
+number makes them read out of bounds. Here the model is parsed in Python first, and refused if a branch leads
 anywhere but to a later node or a leaf.
 """
 
@@ -18,7 +18,7 @@ from evenhand.exceptions import UntrustedFileError
 __all__ = ["check_lightgbm", "check_xgboost"]
 
 _PER_NODE = ("split_feature", "split_gain", "threshold", "decision_type", "left_child", "right_child")
-_PER_NODE_TOLD = ("internal_value", "internal_weight", "internal_count")
+_PER_NODE_SUMMARY = ("internal_value", "internal_weight", "internal_count")
 _PER_LEAF = ("leaf_value", "leaf_weight", "leaf_count")
 _OF_NODES = (
     *("left_children", "right_children", "split_indices", "split_type", "split_conditions", "parents"),
@@ -30,12 +30,12 @@ _NUMBERS = {"i": "b", "U": "B", "I": ">h", "u": ">H", "l": ">i", "L": ">q", "d":
 
 
 def check_lightgbm(text: Any) -> None:
-    """Refuse the text of a lightgbm model that its parser or its trees would go wrong with.
+    """Refuse a lightgbm model whose text would make the parser or the trees read out of bounds.
 
     Parameters
     ----------
     text : str
-        As ``Booster.model_to_string`` writes it.
+        As written by ``Booster.model_to_string``.
     """
     try:
         if not isinstance(text, str) or not text.isascii():
@@ -47,10 +47,10 @@ def check_lightgbm(text: Any) -> None:
         per_round = int(_ints(header["num_tree_per_iteration"], 1)[0])
         sizes = _ints(header["tree_sizes"])
         named = [len(header[name].split(" ")) for name in ("feature_names", "feature_infos")]
-        told = re.findall(r"num_class:(\d+)", header.get("objective", ""))
+        in_objective = re.findall(r"num_class:(\d+)", header.get("objective", ""))
         if named != [features] * 2 or per_round != classes or not 1 <= classes <= 10**5:
             raise ValueError
-        if len(sizes) % classes or any(int(number) != classes for number in told):
+        if len(sizes) % classes or any(int(number) != classes for number in in_objective):
             raise ValueError
         for k, size in enumerate(sizes.tolist()):
             _check_tree(_lines(text[start : start + size], f"Tree={k}"), features)
@@ -62,11 +62,11 @@ def check_lightgbm(text: Any) -> None:
 
 
 def _lines(text: str, first: str = "tree") -> dict[str, str]:
-    """Read lines of ``name=value`` below a first line."""
-    told, *lines = text.split("\n")
+    """Lines of ``name=value`` below a first line."""
+    heading, *lines = text.split("\n")
     pairs = [line.split("=", 1) for line in lines if line]
     found = {pair[0]: pair[-1] for pair in pairs}
-    if told != first or len(found) != len(pairs):
+    if heading != first or len(found) != len(pairs):
         raise ValueError
     return found
 
@@ -83,7 +83,7 @@ def _check_tree(tree: dict[str, str], features: int) -> None:
     if leaves < 1 or categorical < 0 or tree["is_linear"] != "0":
         raise ValueError
     nodes = leaves - 1
-    for name in (*_PER_NODE, *_PER_NODE_TOLD):
+    for name in (*_PER_NODE, *_PER_NODE_SUMMARY):
         if len(tree[name].split()) != nodes:
             raise ValueError
     for name in _PER_LEAF:
@@ -107,24 +107,25 @@ def _check_tree(tree: dict[str, str], features: int) -> None:
 
 
 def check_xgboost(data: Any) -> None:
-    """Refuse the bytes of an xgboost model whose trees lead anywhere but to nodes and features that exist.
+    """Refuse an xgboost model whose trees refer to nodes or features that do not exist.
 
     Parameters
     ----------
     data : bytes
-        As ``Booster.__getstate__`` gives them: binary JSON.
+        Binary JSON, as in ``Booster.__getstate__``.
     """
     try:
         whole = read_ubjson(bytes(data))
         if whole["Config"]["learner"]["generic_param"].get("device", "cpu") != "cpu":
             raise UntrustedFileError("it holds an xgboost model for a device other than 'cpu'.")
         learner = whole["Model"]["learner"]
-        told = learner["learner_model_param"]
-        features, groups = int(told["num_feature"]), max(int(told["num_class"]), int(told["num_target"]), 1)
+        sizes = learner["learner_model_param"]
+        features, classes = int(sizes["num_feature"]), sizes["num_class"]
+        groups = max(int(classes), int(sizes["num_target"]), 1)
         trained = whole["Config"]["learner"]["learner_model_param"]
-        softmax = learner["objective"].get("softmax_multiclass_param", {}).get("num_class", told["num_class"])
-        same = all(trained[name] == told[name] for name in ("num_feature", "num_class", "num_target"))
-        if not same or softmax != told["num_class"]:
+        softmax = learner["objective"].get("softmax_multiclass_param", {}).get("num_class", classes)
+        same = all(trained[name] == sizes[name] for name in ("num_feature", "num_class", "num_target"))
+        if not same or softmax != classes:
             raise ValueError
         booster = learner["gradient_booster"]
         if booster["name"] == "gblinear":
@@ -156,11 +157,11 @@ def _check_forest(model: dict[str, Any], features: int, groups: int) -> None:
 
 
 def _check_nodes(tree: dict[str, Any], k: int, features: int) -> None:
-    told = tree["tree_param"]
-    count, own = int(told["num_nodes"]), np.arange(len(tree["left_children"]))
-    if count < 1 or told["size_leaf_vector"] not in ("0", "1") or tree["id"] != k:
+    shape = tree["tree_param"]
+    count, own = int(shape["num_nodes"]), np.arange(len(tree["left_children"]))
+    if count < 1 or shape["size_leaf_vector"] not in ("0", "1") or tree["id"] != k:
         raise ValueError
-    if int(told["num_feature"]) != features or any(len(tree[name]) != count for name in _OF_NODES):
+    if int(shape["num_feature"]) != features or any(len(tree[name]) != count for name in _OF_NODES):
         raise ValueError
     left, right, split, kind = (np.asarray(tree[name], dtype=np.int64) for name in _OF_NODES[:4])
     leaf = (left == -1) & (right == -1)
@@ -183,7 +184,7 @@ def _check_nodes(tree: dict[str, Any], k: int, features: int) -> None:
 
 
 def read_ubjson(data: bytes) -> Any:
-    """Read binary JSON as xgboost writes it."""
+    """Parsed binary JSON, as written by xgboost."""
     value, end = _value(data, 1, chr(data[0]), 0)
     if end != len(data):
         raise ValueError
@@ -242,4 +243,4 @@ def _array(data: bytes, at: int, depth: int) -> tuple[Any, int]:
 
 
 def _refusal(package: str) -> UntrustedFileError:
-    return UntrustedFileError(f"it holds a tree of {package} whose branches or features do not exist.")
+    return UntrustedFileError(f"it holds a tree of {package} with branches or features that do not exist.")

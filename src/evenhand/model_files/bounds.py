@@ -1,7 +1,7 @@
-"""What compiled code of other packages believes without looking, checked before it is used.
+"""Numbers that compiled code of other packages trusts, checked before it uses them.
 
-Trees, support vectors, neighbours and sparse matrices hold numbers of rows, columns and branches. A file that
-tells wrong ones would lead compiled code out of its memory.
+Trees, support vectors, neighbours and sparse matrices hold numbers of rows, columns and branches. Wrong ones
+in a file would make compiled code read out of bounds.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _KERNELS = ("linear", "poly", "rbf", "sigmoid")
 
 
 def check_bounds(parts: Any) -> None:
-    """Refuse objects whose numbers do not fit together.
+    """Refuse objects whose numbers are inconsistent.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def check_bounds(parts: Any) -> None:
 
 
 def without_trees(parts: list[Any]) -> list[Any]:
-    """Give parts without the trees by which neighbours are found, which are made again from the rows."""
+    """The parts without search trees of nearest neighbours; these are rebuilt from the rows."""
     if not any(_is_search_tree(found) for found in reached(parts)):
         return parts
     parts = copy.deepcopy(parts)
@@ -55,7 +55,7 @@ def without_trees(parts: list[Any]) -> list[Any]:
 
 
 def rebuild_trees(parts: Any) -> None:
-    """Make the trees again that :func:`without_trees` took away; the same rows give the same tree."""
+    """Rebuild the trees that :func:`without_trees` removed; the same rows make the same tree."""
     from sklearn.neighbors import BallTree, KDTree  # noqa: PLC0415
     from sklearn.neighbors._base import NeighborsBase  # noqa: PLC0415
 
@@ -76,15 +76,15 @@ def _check_sparse(matrix: Any) -> None:
             raise ValueError
         matrix.check_format(full_check=True)
     except (AttributeError, ValueError):
-        raise UntrustedFileError("it holds a sparse matrix whose rows or columns do not exist.") from None
+        raise UntrustedFileError("it holds a sparse matrix with rows or columns that do not exist.") from None
 
 
 def _check_support(model: Any) -> None:
     """Support vectors of each class, their coefficients and their number, as libsvm reads them."""
     if model.kernel not in _KERNELS:
-        raise UntrustedFileError("it holds a support vector machine whose kernel is not a named one.")
+        raise UntrustedFileError("it holds a support vector machine whose kernel is not one of libsvm's.")
     if model._sparse:
-        raise UntrustedFileError("it holds a support vector machine of sparse rows.")
+        raise UntrustedFileError("it holds a support vector machine fitted to sparse rows.")
     classes = len(model.classes_)
     pairs, vectors = classes * (classes - 1) // 2, len(model.support_vectors_)
     shapes = [
@@ -104,7 +104,7 @@ def _check_support(model: Any) -> None:
     )
     counts = model._n_support
     if classes < 2 or not fits or counts.min() < 0 or int(counts.astype(np.int64).sum()) != vectors:
-        raise UntrustedFileError("it holds a support vector machine whose vectors do not exist.")
+        raise UntrustedFileError("it holds a support vector machine with vectors that do not exist.")
 
 
 def _check_neighbors(model: Any) -> None:
@@ -115,11 +115,11 @@ def _check_neighbors(model: Any) -> None:
         fits &= labels.shape == (rows,) and labels.dtype.kind in "iu"
         fits = fits and bool(((labels >= 0) & (labels < len(model.classes_))).all())
     if not fits:
-        raise UntrustedFileError("it holds neighbours whose rows or classes do not exist.")
+        raise UntrustedFileError("it holds neighbours with rows or classes that do not exist.")
 
 
 def _check_trees(objects: list[Any]) -> None:
-    """Refuse trees that would lead scikit-learn's compiled code out of bounds; it does not look itself."""
+    """Refuse trees that would make scikit-learn's compiled code read out of bounds."""
     from sklearn.ensemble._forest import BaseForest  # noqa: PLC0415
     from sklearn.ensemble._gb import BaseGradientBoosting  # noqa: PLC0415
     from sklearn.ensemble._hist_gradient_boosting.gradient_boosting import (  # noqa: PLC0415
@@ -149,7 +149,7 @@ def _check_trees(objects: list[Any]) -> None:
 
 
 def reached(start: Any) -> Iterator[Any]:
-    """Go through everything that some objects hold."""
+    """Everything that objects hold, directly or indirectly."""
     waiting, seen = [start], {}
     while waiting:
         found = waiting.pop()
@@ -211,14 +211,14 @@ def _check_boosted(model: Any) -> Iterator[int]:
 
 
 def _keeps_width(model: Any, n_features: int) -> bool:
-    """Say whether what boosted trees do to their columns first gives as many columns as the trees expect."""
+    """Whether the preprocessor of boosted trees returns as many columns as the trees expect."""
     prepare = getattr(model, "_preprocessor", None)
     if prepare is None:
         return True
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of columns without names
+        warnings.simplefilter("ignore")  # about columns without names
         return bool(prepare.transform(np.zeros((1, n_features), dtype=object)).shape == (1, n_features))
 
 
 def _out_of_bounds() -> UntrustedFileError:
-    return UntrustedFileError("it holds a tree whose branches or features do not exist.")
+    return UntrustedFileError("it holds a tree with branches or features that do not exist.")

@@ -1,8 +1,8 @@
 """Fitted models as plain JSON, and back.
 
-Our own objects are written by the name of their class and their fields, and made again by their constructors,
-from a fixed table. Arrays and classifiers of other packages are put into a list of parts and referred to by
-number. Python writes floats so that they are read back exactly.
+Our own objects are written as class name and fields, and made again by constructors from a fixed table.
+Arrays and classifiers of other packages go into a list of parts and are referred to by index. Python's JSON
+restores floats exactly.
 """
 
 from __future__ import annotations
@@ -67,12 +67,12 @@ _CLASSES: tuple[type[Any], ...] = (
     *(LinearConstraints, AttributeAccess, Trial),
 )
 _OURS = {kind.__name__: kind for kind in _CLASSES}
-_APART = {"rule_", "_file", "_source"}
+_ELSEWHERE = {"rule_", "_file", "_source"}
 _TIMES: dict[str, Any] = {kind.__name__: kind for kind in (datetime.date, datetime.datetime, datetime.time)}
 
 
 def encode_model(model: FairClassifier) -> tuple[dict[str, Any], list[Any]]:
-    """Write a fitted model as plain values.
+    """A fitted model as plain values.
 
     Parameters
     ----------
@@ -81,15 +81,17 @@ def encode_model(model: FairClassifier) -> tuple[dict[str, Any], list[Any]]:
     Returns
     -------
     content, parts
-        What can be written as JSON, without the rule; and arrays and classifiers.
+        Values that JSON can hold, without the rule; and arrays and classifiers.
     """
     writer = _Writer()
-    state = {name: writer.encode(value, name) for name, value in vars(model).items() if name not in _APART}
+    state = {
+        name: writer.encode(value, name) for name, value in vars(model).items() if name not in _ELSEWHERE
+    }
     return {"model": type(model).__name__, "state": state}, writer.parts
 
 
 def decode_model(content: Any, parts: list[Any], rule: Rule | None) -> FairClassifier:
-    """Make the model that :func:`encode_model` wrote.
+    """The model that :func:`encode_model` wrote.
 
     Parameters
     ----------
@@ -109,7 +111,7 @@ def decode_model(content: Any, parts: list[Any], rule: Rule | None) -> FairClass
         known = set(model.get_params(deep=False))
         for name, value in content["state"].items():
             if name not in known and not (name.endswith("_") and not name.startswith("_")):
-                raise UntrustedFileError(f"the model has an attribute {name!r} that it should not have.")
+                raise UntrustedFileError(f"the model has an unknown attribute {name!r}.")
             model.__dict__[name] = _decode(value, parts)
         if rule is not None:
             model.__dict__["rule_"] = rule
@@ -121,7 +123,7 @@ def decode_model(content: Any, parts: list[Any], rule: Rule | None) -> FairClass
 
 
 class _Writer:
-    """Writes values, and collects parts; the same object is the same part."""
+    """Encodes values and collects parts; the same object becomes the same part."""
 
     def __init__(self) -> None:
         self.parts: list[Any] = []
@@ -153,8 +155,8 @@ class _Writer:
         if callable(value) and not hasattr(value, "fit") and not isinstance(value, np.generic | type):
             function = getattr(value, "__name__", value)
             raise InputError(
-                f"this model cannot be saved: {where} holds the function {function!r}, and files "
-                "hold no code. Name columns instead."
+                f"this model cannot be saved: {where} holds the function {function!r}, and model files hold "
+                "no code. Name columns instead."
             )
         return {"part": self._part(value)}
 

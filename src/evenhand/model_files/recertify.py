@@ -1,7 +1,7 @@
-"""The certificate of a fitted model, computed once more from the rows that it was fitted to.
+"""The certificate of a fitted model, recomputed from the rows that it was fitted to.
 
-Posteriors are learned again with the model's own settings and seed. Then the formulas are written out here in
-NumPy, apart from the solver: whatever multipliers a file holds, weak duality makes a valid bound of them.
+Posteriors are learned again with the model's own settings and seed. The formulas are written out here in
+NumPy, independently of the solver: by weak duality, any multipliers in a file give a valid bound.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from evenhand.inputs.features import column_names, has_names, ordered_columns
 from evenhand.inputs.row_keys import row_keys
 from evenhand.optimum.atoms import randomise_atoms
 from evenhand.optimum.problem import error_prices
-from evenhand.optimum.rule import written_out
+from evenhand.optimum.rows import dense_posteriors
 from evenhand.posteriors.models import Examples
 from evenhand.solver.certificate import Certificate, small
 
@@ -42,31 +42,31 @@ __all__ = ["TOLERANCE", "Claim", "Proof", "claimed", "prove", "recompute"]
 Floats = NDArray[np.float64]
 
 TOLERANCE = 1e-6
-"""Largest difference from what the model holds, for costs of up to 1."""
+"""Largest difference from the stored certificate, for costs of up to 1."""
 
 _ROUNDING = 1e-9
-"""Size of H below which its sign may be one of rounding."""
+"""Magnitude of H below which its sign may be rounding."""
 
 _NEGLIGIBLE = 1e-12
-"""Mass below which a cell is empty, as it is for `solve`."""
+"""Mass below which a cell counts as empty, as in `solve`."""
 
 
 @dataclass(frozen=True)
 class Proof:
-    """What the rows that a model was fitted to say of its certificate.
+    """The certificate of a model, checked against the rows that it was fitted to.
 
     Attributes
     ----------
     confirmed : bool
-        Whether these are the rows, and everything that was computed from them is what the model holds.
+        Whether these are the rows of the fit, and everything recomputed from them agrees with the model.
     verdict : str
         What is proven, or what disagrees.
     stored : Certificate
-        As the model has it.
+        The model's certificate.
     found : Certificate or None
-        As it was computed again; None if the rows are others.
+        The recomputed certificate; None if these are other rows.
     rows : int
-        How many rows the posteriors are of.
+        Number of rows that the posteriors were learned from.
     """
 
     confirmed: bool
@@ -78,21 +78,21 @@ class Proof:
 
 @dataclass(frozen=True)
 class Claim:
-    """What a certificate proves of a classifier, and what it does not.
+    """What a certificate proves about a classifier, and what it does not.
 
     Attributes
     ----------
     requirement : Constraint
-        What the bound is about.
+        The requirement that the bound is for.
     asked : Constraint
-        What was asked for; with a promise, a rule is made for a tighter requirement.
+        The requirement of the user. With a promise, the rule is made for a tighter one.
     bound : float
-        No classifier that satisfies the requirement has a smaller risk, on the posteriors.
+        No classifier that satisfies the requirement has a smaller risk under the posteriors.
     risk, violation : float or None
-        What the classifier attains on them; None if it was trained by itself, and is not the rule of the
-        multipliers.
+        Those of the classifier under the posteriors; None for a trained classifier, which is not the rule of
+        the multipliers.
     halved : bool
-        Whether the risk is half the error, because both errors cost 1/2.
+        Whether the risk is half the error rate, because both errors cost 1/2.
     """
 
     requirement: Constraint
@@ -104,50 +104,48 @@ class Claim:
 
     @property
     def tightened(self) -> bool:
-        """Whether the bound is about more than was asked for."""
+        """Whether the bound is for a tighter requirement than was asked for."""
         return repr(self.requirement) != repr(self.asked)
 
     @property
     def risk_name(self) -> str:
-        """Say what risk is."""
+        """Name of the risk in sentences."""
         return "risk (half the error)" if self.halved else "risk"
 
     def __str__(self) -> str:
         if self.risk is None or self.violation is None:
-            said = (
-                f"on the posteriors that trained this classifier, none that satisfies {self.requirement!r} "
-                f"has a {self.risk_name} below {self.bound:.6f}; what it attains is for an audit to say"
+            text = (
+                "under the posteriors that trained this classifier, none that satisfies "
+                f"{self.requirement!r} has a {self.risk_name} below {self.bound:.6f}; an audit shows how "
+                "this one performs"
             )
         else:
-            said = (
-                f"no classifier that satisfies {self.requirement!r} on these posteriors has a "
+            text = (
+                f"no classifier that satisfies {self.requirement!r} under these posteriors has a "
                 f"{self.risk_name} below {self.bound:.6f}; this one has {self.risk:.6f}, a gap of "
-                f"{small(self.risk - self.bound)}, and is off the requirement by {small(self.violation)}"
+                f"{small(self.risk - self.bound)}, and violates the requirement by {small(self.violation)}"
             )
-        tighter = (
-            f". That requirement is tighter than what was asked for, {self.asked!r}, so that a promise can "
-            "be given"
-        )
-        return said + (tighter if self.tightened else "")
+        tighter = f". This is tighter than what was asked for, {self.asked!r}, to make a promise possible"
+        return text + (tighter if self.tightened else "")
 
 
 def claimed(model: FairClassifier, found: Certificate | None = None) -> Claim:
-    """Say what the certificate of a fitted model proves.
+    """What the certificate of a fitted model proves.
 
     Parameters
     ----------
     model : FairPostprocessor or FairInprocessor
-    found : Certificate, optional
-        As it was computed again; by default as the model has it.
+    found : Certificate, default=None
+        The recomputed certificate; by default the model's own.
 
     Returns
     -------
     Claim
     """
     certificate = model.certificate_ if found is None else found
-    trained = isinstance(model, FairInprocessor)  # its certificate is of the rule that it imitates
+    trained = isinstance(model, FairInprocessor)  # the certificate is for the rule that it imitates
     return Claim(
-        _asked(model),
+        _certified(model),
         model.constraint,
         certificate.bound,
         None if trained else certificate.objective,
@@ -157,14 +155,14 @@ def claimed(model: FairClassifier, found: Certificate | None = None) -> Claim:
 
 
 def prove(model: FairClassifier, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> Proof:
-    """Compute the certificate of a fitted model from scratch, and compare.
+    """Recompute the certificate of a fitted model, and compare.
 
     Parameters
     ----------
     model : FairPostprocessor or FairInprocessor
-        Fitted; it stays as it is.
+        Fitted; not changed.
     X, y, sensitive_features, sample_weight
-        As they were passed to fit.
+        As passed to ``fit``.
 
     Returns
     -------
@@ -172,7 +170,7 @@ def prove(model: FairClassifier, X: Any, y: Any, sensitive_features: Any, sample
     """
     stored = model.certificate_
     if not hasattr(model, "fitted_to_"):
-        return Proof(False, "not confirmed: the model does not tell which rows it was fitted to.", stored)
+        return Proof(False, "not confirmed: the model does not record which rows it was fitted to.", stored)
     X, other = _in_order(model, X)
     if other is not None:
         return Proof(False, f"not confirmed: these are not the rows of the fit: {other}.", stored)
@@ -203,9 +201,9 @@ def recompute(
     multipliers: Mapping[ConstraintName, float],
     selection: Floats | None,
 ) -> tuple[Certificate, Floats, Certificate]:
-    """Give the certificate of a selection by its formulas, the table W of the multipliers, and a room.
+    """The certificate of a selection, the table W of the multipliers, and the slack due to ties.
 
-    The room is by how much rows with H = 0 could change the certificate where the selection is not given.
+    The slack is by how much rows with H = 0 could change the certificate if `selection` is None.
 
     With p the posteriors, w the weights, f the selection (1[<W, p> > 0] where it is None), and the
     requirement lo <= C rho + k <= hi:
@@ -219,10 +217,10 @@ def recompute(
     n, M = len(posteriors.rows), len(prices)
     weights = np.ones(n) if posteriors.weights is None else posteriors.weights
     w = weights / weights.sum()
-    p = partial(written_out, posteriors.out_of_fold, n_groups=M)
-    everybody = [np.arange(n)[where] for where in blocks(n)]
+    p = partial(dense_posteriors, posteriors.out_of_fold, n_groups=M)
+    row_blocks = [np.arange(n)[where] for where in blocks(n)]
 
-    masses = sum((np.tensordot(w[i], p(i), axes=1) for i in everybody), np.zeros((M, 2)))
+    masses = sum((np.tensordot(w[i], p(i), axes=1) for i in row_blocks), np.zeros((M, 2)))
     masses = np.where(masses < _NEGLIGIBLE, 0.0, masses)
     linear = constraint.linear(masses, groups)
     lam = np.array([multipliers[name] for name in linear.names])
@@ -230,7 +228,7 @@ def recompute(
     W = prices * [-1.0, 1.0] + np.tensordot(lam, C, axes=1)
 
     s, positive_part, tied = np.zeros((M, 2)), 0.0, 0.0
-    for i in everybody:
+    for i in row_blocks:
         H = np.tensordot(p(i), W, axes=2)
         f = H > 0 if selection is None else selection[i]
         s += np.tensordot(w[i] * f, p(i), axes=1)
@@ -242,59 +240,59 @@ def recompute(
     held = np.where(lam > 0, linear.lo, linear.hi) - linear.k
     bound = prices[:, 1] @ masses[:, 1] - positive_part + held @ lam
     violation = np.maximum(linear.lo - values, values - linear.hi).max(initial=0.0)
-    room = Certificate(tied * float(prices.max()), 0.0, tied * float(np.abs(C).max(initial=0.0)))
-    return Certificate(float(risk), float(bound), float(violation)), W, room
+    slack = Certificate(tied * float(prices.max()), 0.0, tied * float(np.abs(C).max(initial=0.0)))
+    return Certificate(float(risk), float(bound), float(violation)), W, slack
 
 
 def _compare(
     model: Any, data: TrainingData, posteriors: LearnedPosteriors
 ) -> tuple[Certificate | None, list[str]]:
-    """The certificate as it is found again, and what is not as the model has it."""
+    """The recomputed certificate, and where it disagrees with the model."""
     prices = error_prices(model.cost, len(data.groups))
     near = TOLERANCE * max(1.0, float(prices.max()))
     rule = model.solved_rule_ if isinstance(model, FairPostprocessor) else None
     try:
         selection = None if rule is None else rule.selection(posteriors.out_of_fold)
-        found, W, room = recompute(
+        found, W, slack = recompute(
             posteriors,
             data.groups,
-            _asked(model),
+            _certified(model),
             prices=prices,
             multipliers=model.multipliers_,
             selection=selection,
         )
     except (KeyError, InputError):
-        return None, ["the groups or the multipliers are not those of these rows"]
+        return None, ["the groups or multipliers do not belong to these rows"]
     problems = []
     for name, word in (("objective", "risk"), ("bound", "bound"), ("violation", "violation")):
-        then, now, ties = (getattr(one, name) for one in (model.certificate_, found, room))
+        then, now, ties = (getattr(one, name) for one in (model.certificate_, found, slack))
         if not abs(now - then) <= near + ties:
             problems.append(f"the {word} is {now:.7g} here and {then:.7g} in the model")
     if rule is not None and selection is not None:
         if not np.abs(rule.table - W).max() <= near:
-            problems.append("the rule is not the one that the multipliers give")
+            problems.append("the rule does not follow from the multipliers")
         randomised = randomise_atoms(rule, posteriors.deployed, selection, posteriors.weights)
         expected = randomised.selection(posteriors.deployed)
         decided = model.rule_.selection(_deployed(model, data.examples.take(posteriors.rows)))
         if not np.abs(decided - expected).mean() <= near:
-            problems.append("the model does not decide about these rows as it should")
+            problems.append("the decisions on these rows do not follow from the rule")
     return found, problems
 
 
 def _in_order(model: FairClassifier, X: Any) -> tuple[Any, str | None]:
-    """Put the columns of a table in the order of the fit, or say which are others."""
+    """The table with its columns in the order of the fit, or which columns differ."""
     names = list(getattr(model, "feature_names_in_", ()))
     there = column_names(X) if names and has_names(X) else names
     lacking = [name for name in names if name not in there]
     more = [name for name in there if name not in names]
     if lacking or more:
-        told = (("there is no column", lacking), ("the fit had no column", more))
-        return X, " and ".join(f"{words} {', '.join(map(repr, some[:5]))}" for words, some in told if some)
+        parts = (("there is no column", lacking), ("the fit had no column", more))
+        return X, " and ".join(f"{words} {', '.join(map(repr, some[:5]))}" for words, some in parts if some)
     return (X if there == names else ordered_columns(X, names)), None
 
 
-def _asked(model: Any) -> Constraint:
-    """Give what the certificate is about: with a promise, a rule is made for a tighter requirement."""
+def _certified(model: Any) -> Constraint:
+    """The requirement of the certificate: with a promise, the rule is made for a tighter one."""
     careful = isinstance(model, FairPostprocessor) and model.promise_ is not None
     asked: Constraint = model.promise_.internal if careful else model.constraint
     return asked
@@ -306,7 +304,7 @@ def _deployed(model: FairPostprocessor, rows: Examples) -> NDArray[Any] | Groupe
 
 
 def _compare_promise(model: Any, reserved: Examples) -> list[str]:
-    """Test the promise again, on the reserved rows."""
+    """Test the promise again on the reserved rows."""
     if isinstance(model, FairInprocessor):
         decisions = model.learner_.choose(reserved.X) == 1
     else:
@@ -325,4 +323,4 @@ def _hint(model: FairClassifier) -> str:
         for name, value in model.get_params().items()
         if name.endswith("__random_state") and value is None
     ]
-    return f" What {loose[0]}=None draws cannot be drawn again: give a number to fit." if loose else ""
+    return f" With {loose[0]}=None the fit cannot be repeated; fit again with a number." if loose else ""

@@ -1,9 +1,8 @@
 """Parameters of other packages' classifiers that a model file may not hold.
 
-Some parameters name a path, a function or a backend, and code runs or files are read when the classifier is
-fitted again: joblib unpickles what lies in the folder that ``Pipeline(memory=...)`` names. `verify` with data
-fits again, and so may whoever loads a file. These parameters are refused when a model is saved, when a file
-is inspected, and when it is loaded.
+Some parameters name a path, a function or a backend. When the classifier is fitted again, code runs or files
+are read: joblib unpickles the files in the folder of ``Pipeline(memory=...)``. `verify` with data fits again,
+and so may anyone who loads a file. These parameters are refused when a model is saved, inspected or loaded.
 """
 
 from __future__ import annotations
@@ -18,20 +17,20 @@ import numpy as np
 __all__ = ["plain_node", "refused_attribute", "refused_node", "refused_object"]
 
 CALLABLE, CLASS, OTHER = object(), object(), object()
-"""What stands for a function, a class, and an object or array, where only plain values are compared."""
+"""Placeholders for a function, a class, and an object or array, where only plain values are compared."""
 
 _FUNCTION_OK = {"func", "inverse_func"}
-"""Of FunctionTransformer and TransformedTargetRegressor, for functions on the list of `trusted`."""
+"""Of FunctionTransformer and TransformedTargetRegressor; `allowlist` lists the functions."""
 
 _CLASS_OK = {"dtype", "dtype_exclude", "dtype_include"}
 _SELECTOR = "make_column_selector"
-"""Of ColumnTransformer: it is called, and holds a pattern and types only."""
+"""Of ColumnTransformer: a callable that holds only a pattern and types."""
 
 _PACKAGES = {"evenhand", "lightgbm", "sklearn", "xgboost"}
-"""Whose objects are in files."""
+"""Packages whose objects may be in files."""
 
 _SEARCHES = {"param_grid", "param_distributions"}
-"""They set parameters of other classifiers."""
+"""Parameters that set those of other classifiers."""
 
 _ENCODINGS = {"utf-8", "utf8", "utf-16", "utf-32", "ascii", "latin-1", "latin1", "iso-8859-1", "cp1252"}
 _DISPATCH = re.compile(r"all|(\d+(\.\d+)?\s*\*\s*)?n_jobs")
@@ -61,7 +60,7 @@ _BOOSTING = set(
     zero_as_missing
     """.split()  # noqa: SIM905
 )
-"""Further parameters of xgboost and lightgbm that may stand in a file: none of a path, machine or device."""
+"""Further parameters of xgboost and lightgbm that a file may hold: no paths, machines or devices."""
 
 
 def _is_none(value: Any) -> bool:
@@ -77,7 +76,7 @@ def _matches(pattern: re.Pattern[str]) -> Callable[[Any], bool]:
 
 
 def _boosting(value: Any) -> bool:
-    """Say whether further parameters of a booster are all known, and plain."""
+    """Whether further parameters of a booster are all known and plain."""
     if value is None:
         return True
     return isinstance(value, Mapping) and all(
@@ -87,7 +86,7 @@ def _boosting(value: Any) -> bool:
 
 
 def _plain(value: Any) -> bool:
-    """Say whether a value can be written into a line of ``name=value`` pairs, as lightgbm does."""
+    """Whether a value fits into a line of ``name=value`` pairs, as lightgbm writes them."""
     if isinstance(value, str):
         return _TOKEN.fullmatch(value) is not None
     if isinstance(value, Mapping):
@@ -98,7 +97,7 @@ def _plain(value: Any) -> bool:
 
 
 _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "memory": (_is_none, "None, because files in a folder would be unpickled"),
+    "memory": (_is_none, "None, because files in that folder would be unpickled"),
     "callback": (_is_none, "None"),
     "callbacks": (lambda value: value is None or value == [], "None"),
     "input": (lambda value: value == "content", "'content', because rows would name files to read"),
@@ -117,11 +116,11 @@ _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "kwargs": (_boosting, "without parameters that name paths, machines or devices"),
     "_other_params": (_boosting, "without parameters that name paths, machines or devices"),
 }
-"""By name: what a parameter may be, and what to set it to."""
+"""By name: which values a parameter may have, and what to set it to."""
 
 
 def refused_attribute(kind: str, name: str, value: Any) -> str | None:
-    """Say why a file may not hold an attribute of an object, or None.
+    """Why a file may not hold an attribute of an object; None if it may.
 
     Parameters
     ----------
@@ -129,7 +128,7 @@ def refused_attribute(kind: str, name: str, value: Any) -> str | None:
         The class of the object.
     name : str
     value : object
-        Plain; `CALLABLE`, `CLASS` and `OTHER` stand for what is not.
+        Plain; `CALLABLE`, `CLASS` and `OTHER` stand for values that are not.
 
     Returns
     -------
@@ -144,12 +143,12 @@ def refused_attribute(kind: str, name: str, value: Any) -> str | None:
         return f"{kind} has {name}={_shown(value)}, but a model file needs it to be a single word or number."
     found = set(_leaves(value))
     if (CALLABLE in found and name not in _FUNCTION_OK) or (CLASS in found and name not in _CLASS_OK):
-        return f"{kind} has a function or class as {name}, and files hold no code: choose by name."
+        return f"{kind} has a function or class as {name}, and model files hold no code: choose one by name."
     return None
 
 
 def _refused_search(kind: str, name: str, value: Any) -> str | None:
-    """Look at the parameters that a search would set."""
+    """Check the parameters that a search would set."""
     for grid in value if isinstance(value, list) else [value]:
         if not isinstance(grid, Mapping):
             return f"{kind} has {name}={_shown(grid)}, but a model file needs a dictionary of lists."
@@ -167,7 +166,7 @@ def _one_token(value: Any) -> bool:
 
 
 def _leaves(value: Any) -> list[Any]:
-    """Everything in nested lists and dictionaries that can be compared."""
+    """All comparable values in nested lists and dictionaries."""
     waiting, found = [value], []
     while waiting:
         item = waiting.pop()
@@ -189,15 +188,15 @@ def _shown(value: Any) -> str:
     return "an object" if value is OTHER else repr(value)[:80]
 
 
-# Objects that are there, and descriptions of them in a file
+# Objects, and their descriptions in a file
 
 
 def refused_object(found: Any) -> str | None:
-    """Say why a file may not hold an object, because of its parameters; None if it may."""
+    """Why the parameters of an object keep it out of a file; None if they do not."""
     kind = type(found).__name__
     ours = type(found).__module__.partition(".")[0] in _PACKAGES and hasattr(found, "__dict__")
     for name, value in vars(found).items() if ours else ():
-        if (kind, name) == ("IsotonicRegression", "f_"):  # never in a file: made from its thresholds
+        if (kind, name) == ("IsotonicRegression", "f_"):  # not saved: rebuilt from the thresholds
             continue
         refused = refused_attribute(kind, name, _from_object(value))
         if refused:
@@ -220,7 +219,7 @@ def _from_object(value: Any) -> Any:
 
 
 def _harmless(value: Any) -> bool:
-    """Losses, which add up numbers, and scikit-learn's choice of columns."""
+    """Whether it is a loss, which only adds numbers, or scikit-learn's column selector."""
     kind = type(value)
     return kind.__module__.startswith("sklearn._loss") or (
         kind.__name__ == _SELECTOR and kind.__module__.startswith("sklearn.compose")
@@ -228,7 +227,7 @@ def _harmless(value: Any) -> bool:
 
 
 def refused_node(node: Mapping[str, Any]) -> str | None:
-    """Say the same of an object that is described in a file; nothing is made for it."""
+    """The same for the description of an object in a file, without making the object."""
     state = plain_node(node.get("content"))
     for name, value in state.items() if isinstance(state, Mapping) else ():
         refused = refused_attribute(str(node["__class__"]), str(name), value)
@@ -238,7 +237,7 @@ def refused_node(node: Mapping[str, Any]) -> str | None:
 
 
 def plain_node(node: Any) -> Any:
-    """Plain values that a node describes; `CALLABLE`, `CLASS` and `OTHER` stand for the rest."""
+    """The plain values in a node; `CALLABLE`, `CLASS` and `OTHER` stand for the rest."""
     if not isinstance(node, Mapping):
         return OTHER
     loader, content = node.get("__loader__"), node.get("content")

@@ -1,9 +1,9 @@
-"""Many people with the same posterior: what a rule does for them all.
+"""Atoms of the score: posteriors that many rows share are decided at random.
 
-A rule is found on posteriors that models of the folds give, and used on those of the model for new rows.
-Where features are discrete, the latter put many people on the same spot, and the former scatter them around
-it: some are decided one way, some the other. One decision for the whole spot would miss what was found, so it
-is decided by lot, with the share that was.
+A rule is found on out-of-fold posteriors and used on those of the model for new rows. Where features are
+discrete, the latter have atoms, and the former scatter the rows of an atom around it: some are selected, some
+are not. One decision for the whole atom would miss the optimum, so it is randomised, with the share of its
+rows that was selected.
 """
 
 from __future__ import annotations
@@ -15,21 +15,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.fairness.scores import GroupedScores
-from evenhand.optimum.rule import SAME_ATOM, Rule, written_out
+from evenhand.optimum.rows import dense_posteriors
+from evenhand.optimum.rule import REACH_MARGIN, SAME_ATOM, Rule
 from evenhand.solver.oracle import ROUNDING
 from evenhand.solver.thresholds import Steps
 
 __all__ = ["randomise_atoms"]
 
-_LEAST_SHARE = 1e-3
-_LEAST_ROWS = 10
+_LEAST_SHARE = 1e-3  # fewer rows change the selection rate by less than 0.1 %
+_LEAST_ROWS = 10  # of fewer the share is noise
 Floats = NDArray[np.float64]
 
 
 def randomise_atoms(
     rule: Rule, posteriors: NDArray[Any] | GroupedScores, selection: Floats, weights: Floats | None
 ) -> Rule:
-    """Give spots that many people share the selection that was found for these people.
+    """Randomise every atom that many rows share, with the mean selection of its rows.
 
     Parameters
     ----------
@@ -37,9 +38,8 @@ def randomise_atoms(
     posteriors : array of shape (n, M, 2), or GroupedScores
         Of the rows that the rule was found on, by the model for new rows.
     selection : array, shape (n,)
-        What was found for them.
-    weights : array or None
-        How much each row counts.
+        The optimum for these rows.
+    weights : array, shape (n,), or None
 
     Returns
     -------
@@ -51,28 +51,29 @@ def randomise_atoms(
     if len(off) < least:
         return rule
     if rule.steps is not None and isinstance(posteriors, GroupedScores):
-        # The step function of a known group says everything, so a spot is cut out of it.
-        return replace(rule, steps=_stepped(rule.steps, posteriors, selection, weights, off=off, least=least))
-    spots, counts = np.unique(written_out(posteriors, off, len(rule.table)), axis=0, return_counts=True)
-    spots = spots[counts >= least]
-    if not len(spots):
+        # The step function decides alone, so an atom becomes a step of its own.
+        steps = _with_atoms(rule.steps, posteriors, selection, weights, off=off, least=least)
+        return replace(rule, steps=steps)
+    found, counts = np.unique(dense_posteriors(posteriors, off, len(rule.table)), axis=0, return_counts=True)
+    found = found[counts >= least]
+    if not len(found):
         return rule
     H = rule.decision(posteriors)
-    own = np.tensordot(spots, rule.table, axes=2)
+    own = np.tensordot(found, rule.table, axes=2)
     order = np.argsort(H)
     width = ROUNDING * max(rule.unit, float(np.abs(rule.table).max()))
     first, last = np.searchsorted(H[order], [own - width, own + width])
     known = rule.boundary()
-    for spot, begin, end in zip(spots, first, last, strict=True):
-        rows = order[begin:end]  # those with the same H, of which few are elsewhere
-        members = rows[(written_out(posteriors, rows, len(rule.table)) == spot).all(axis=(1, 2))]
-        known[spot.tobytes()] = _mean(selection, weights, members)
+    for atom, begin, end in zip(found, first, last, strict=True):
+        rows = order[begin:end]  # the same H: few of them are other atoms
+        members = rows[(dense_posteriors(posteriors, rows, len(rule.table)) == atom).all(axis=(1, 2))]
+        known[atom.tobytes()] = _mean(selection, weights, members)
     atoms = np.array([np.frombuffer(key) for key in known]).reshape(-1, *rule.table.shape)
-    reach = max(rule.reach, 1.001 * float(np.abs(own).max()))
+    reach = max(rule.reach, REACH_MARGIN * float(np.abs(own).max()))
     return replace(rule, atoms=atoms, chances=np.array(list(known.values())), reach=reach)
 
 
-def _stepped(
+def _with_atoms(
     steps: Steps,
     scores: GroupedScores,
     selection: Floats,
@@ -86,16 +87,16 @@ def _stepped(
         values, counts = np.unique(scores.eta[off[scores.codes[off] == m]], return_counts=True)
         group = np.flatnonzero(scores.codes == m)
         group = group[np.argsort(scores.eta[group])]
-        for spot in values[counts >= least].tolist():
-            first, last = (np.searchsorted(scores.eta[group], spot, side=side) for side in ("left", "right"))
+        for eta in values[counts >= least].tolist():
+            first, last = (np.searchsorted(scores.eta[group], eta, side=side) for side in ("left", "right"))
             chance = _mean(selection, weights, group[first:last])
-            edges[m], chances[m] = _with_spot(edges[m], chances[m], spot, chance)
+            edges[m], chances[m] = _with_atom(edges[m], chances[m], eta, chance)
     return Steps(tuple(edges), tuple(chances))
 
 
-def _with_spot(edges: Floats, chances: Floats, spot: float, chance: float) -> tuple[Floats, Floats]:
-    """Cut a single score out of a step function and give it a chance of its own."""
-    below, above = spot - SAME_ATOM, spot + SAME_ATOM  # another processor gives other last bits
+def _with_atom(edges: Floats, chances: Floats, eta: float, chance: float) -> tuple[Floats, Floats]:
+    """Cut a single score out of a step function and give it a probability of its own."""
+    below, above = eta - SAME_ATOM, eta + SAME_ATOM  # last bits differ between processors
     before, after = edges[edges < below], edges[edges > above]
     return (
         np.concatenate([before, [below, above], after]),

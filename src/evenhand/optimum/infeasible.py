@@ -1,7 +1,7 @@
-"""Requirements that no classifier satisfies: which rows are in conflict, and what would work.
+"""Requirements that no classifier satisfies: which constraints are in conflict, and what would work.
 
-Every built-in notion is satisfied by deciding 1 with probability one half for everybody, so only notions of a
-user's own can conflict.
+Every built-in notion is satisfied by deciding 1 with probability one half for everybody, so only user-defined
+notions can conflict.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from evenhand.solver.problem import Problem
 
 __all__ = ["refuse_infeasible"]
 
-_BISECTIONS = 16
-_SHOWN = 6
+_BISECTIONS = 16  # a tolerance to 2^-16: better than the four digits that are shown
+_SHOWN = 6  # of the constraints in conflict: a message that can be read
 
 
 def refuse_infeasible(
@@ -40,10 +40,10 @@ def refuse_infeasible(
     ----------
     oracle : Oracle
     problem : Problem
-        The requirement in sums over rows.
+        The requirement as bounds on sums over rows.
     constraint : Constraint
     linear : LinearConstraints
-        The same, with names.
+        The same bounds, with names.
     masses : array, shape (M, 2)
     groups : Groups
     """
@@ -67,7 +67,7 @@ def refuse_infeasible(
 def _widened(
     oracle: Oracle, constraint: Constraint, problem: Problem, masses: NDArray[np.float64], groups: Groups
 ) -> Constraint | None:
-    """Widen all tolerances in step, just as far as needed; None if not even the widest will do."""
+    """Widen all tolerances together, just as far as needed; None if even the widest are not enough."""
 
     def possible(share: float) -> bool:
         A, lo, hi = _relaxed(constraint, share).linear(masses, groups).in_sums(masses)
@@ -80,11 +80,11 @@ def _widened(
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
         low, high = (low, middle) if possible(middle) else (middle, high)
-    return _relaxed(constraint, min(1.0, high + 0.5**_BISECTIONS))  # not on the very edge
+    return _relaxed(constraint, min(1.0, high + 0.5**_BISECTIONS))  # not exactly on the edge
 
 
 def _relaxed(constraint: Constraint, share: float) -> Constraint:
-    """Move every tolerance the given share of the way to where it asks for nothing."""
+    """Move every tolerance by a share of the way to where it requires nothing."""
     wider = deepcopy(constraint)
     for notion in wider.notions:
         if notion.difference is not None:

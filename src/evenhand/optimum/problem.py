@@ -1,4 +1,4 @@
-"""A requirement on rows with posteriors, written as the problem that the solver sees, and its solution."""
+"""A fairness requirement on rows with posteriors, as the problem that the solver sees, and its solution."""
 
 from __future__ import annotations
 
@@ -10,42 +10,36 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from evenhand.exceptions import (
-    CertificateError,
-    ConstantScoreWarning,
-    InputError,
-    VacuousConstraintWarning,
-)
+from evenhand.exceptions import CertificateError, InputError, VacuousConstraintWarning
 from evenhand.fairness.constraints import ByConstraint, ConstraintName, LinearConstraints
 from evenhand.fairness.groups import Groups
 from evenhand.fairness.measurement import NOBODY
 from evenhand.fairness.notions import Constraint
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.scores import GroupedScores
-from evenhand.inputs.columns import blocks
-from evenhand.inputs.labels import read_weights
 from evenhand.optimum.infeasible import refuse_infeasible
-from evenhand.optimum.rule import Rule, written_out
+from evenhand.optimum.rows import dense_posteriors, read_rows
+from evenhand.optimum.rule import REACH_MARGIN, Rule
 from evenhand.optimum.solution import Solution
 from evenhand.solver.certificate import Certificate, certify
-from evenhand.solver.dense import DenseRows, is_tie, tie_width
-from evenhand.solver.grouped import GroupedRows
+from evenhand.solver.dense import is_tie, tie_width
 from evenhand.solver.optimize import Optimum, optimize
 from evenhand.solver.oracle import Oracle, Vector
 from evenhand.solver.problem import Problem
 
 __all__ = ["FairnessProblem", "error_prices"]
 
-_SUM_TOLERANCE = 1e-3
 _RATIO_PRECISION = 1e-5
+"""Shortfall of a ratio that is ignored; ratios are then right to 3e-5 (docs/decisions.md)."""
 _TIGHTENINGS = 3
+"""The rate that a ratio is divided by changes a little each time, so one may not be enough."""
 _NEGLIGIBLE = 1e-12
-"""Mass below which a cell counts as empty: less than one row in a million million."""
+"""Mass below which a cell counts as empty: its rates would be quotients of rounding errors."""
 
 
 @dataclass(frozen=True, eq=False)
 class FairnessProblem:
-    """A requirement on given rows, read and written as the problem that the solver sees.
+    """A fairness requirement on given rows, as the problem that the solver sees.
 
     Attributes
     ----------
@@ -53,13 +47,13 @@ class FairnessProblem:
     constraint : Constraint
     groups : Groups
     masses : array, shape (M, 2)
-        As the posteriors have them.
+        Masses of the cells, according to the posteriors.
     linear_constraints : LinearConstraints
-        The requirement written out.
+        The requirement as linear constraints.
     unit : float
         Size of costs, by which those in `program` are divided.
-    oracle, program
-        What the solver sees.
+    oracle : Oracle
+    program : Problem
     """
 
     posteriors: NDArray[Any] | GroupedScores
@@ -81,7 +75,7 @@ class FairnessProblem:
         sample_weight: Any = None,
         groups: Groups | None = None,
     ) -> FairnessProblem:
-        """Validate what :func:`solve` is given."""
+        """Validate the arguments of :func:`solve`."""
         if not isinstance(constraint, Constraint):
             raise InputError(f"constraint should be a notion of fairness, but is {constraint!r}.")
         if not isinstance(groups, Groups | None):
@@ -92,11 +86,11 @@ class FairnessProblem:
             raise InputError(
                 "posteriors should have shape (n, M, 2), but their rows differ in length."
             ) from None
-        oracle, masses = _read_rows(posteriors, sample_weight)
+        oracle, masses = read_rows(posteriors, sample_weight)
         masses = np.where(masses < _NEGLIGIBLE, 0.0, masses)
         groups = groups if groups is not None else Groups.product({"group": range(len(masses))})
         if len(groups) != len(masses):
-            raise InputError(f"the posteriors are about {len(masses)} groups, but {len(groups)} were named.")
+            raise InputError(f"posteriors have {len(masses)} groups, but groups names {len(groups)}.")
         prices = error_prices(cost, len(masses))
         unit = _unit(prices)
         linear = constraint.linear(masses, groups)
@@ -104,11 +98,11 @@ class FairnessProblem:
         return cls(posteriors, constraint, groups, masses, linear, unit, oracle, program)
 
     def tightened(self, share: float) -> FairnessProblem:
-        """Give the same task with tolerances that are tighter by a share: 0 as they are, 1 exact parity."""
+        """The same problem with tolerances tightened by a share: 0 leaves them, 1 is exact parity."""
         return self.under(self.constraint.tightened(share))
 
     def under(self, constraint: Constraint) -> FairnessProblem:
-        """Give the same task with another requirement."""
+        """The same problem with another requirement."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", VacuousConstraintWarning)
             linear = constraint.linear(self.masses, self.groups)
@@ -123,8 +117,8 @@ class FairnessProblem:
         ----------
         tol : float
             Largest gap that is accepted.
-        start : Solution, optional
-            To start from.
+        start : Solution, default=None
+            Solution to start from.
 
         Returns
         -------
@@ -138,12 +132,12 @@ class FairnessProblem:
         optimum = optimize(self.oracle, program, tol=tol, start=first)
         if optimum is None:
             raise CertificateError(
-                f"no algorithm proved a solution to a gap of {tol:g} on {self.oracle.n_rows:,} rows; try a "
+                f"no algorithm proved a solution to a gap of {tol:g} on {self.oracle.n_rows:,} rows; pass a "
                 "larger tol."
             )
         solution = self._solution(optimum)
         for _ in range(_TIGHTENINGS):
-            feasibility = _needed(self.constraint, solution.rates)
+            feasibility = _feasibility(self.constraint, solution.rates)
             if feasibility is None:
                 break
             optimum = optimize(self.oracle, program, tol=tol, feasibility=feasibility, start=first)
@@ -153,9 +147,9 @@ class FairnessProblem:
         return solution
 
     def at(self, multipliers: Vector) -> Solution:
-        """Give the classifier at multipliers that come from elsewhere, with what can be proven of it.
+        """The classifier at given multipliers, with the certificate that it has.
 
-        Where H is 0 the decision is against the positive label.
+        Rows with H = 0 are not selected.
         """
         point = np.asarray(multipliers, dtype=np.float64) / self.unit
         nothing = np.empty(0, np.intp), np.empty(0)
@@ -174,55 +168,8 @@ class FairnessProblem:
         return Solution(rule, optimum.totals.selection, multipliers, prices, rates, certificate, linear)
 
 
-def _read_rows(
-    posteriors: NDArray[Any] | GroupedScores, sample_weight: Any
-) -> tuple[Oracle, NDArray[np.float64]]:
-    """Validate the rows; give access to them and the masses of the cells."""
-    if isinstance(posteriors, GroupedScores):
-        weights = _normalised(sample_weight, len(posteriors))
-        grouped = GroupedRows(posteriors.eta, posteriors.codes, posteriors.n_groups, weights)
-        _warn_if_constant(posteriors.eta)
-        return grouped, grouped.masses().reshape(-1, 2)
-    array = posteriors
-    if array.ndim != 3 or array.shape[2] != 2 or 0 in array.shape:
-        raise InputError(f"posteriors should have shape (n, M, 2), but have {array.shape}.")
-    if array.dtype not in (np.float32, np.float64):
-        if array.dtype.kind not in "biuf":
-            raise InputError(f"posteriors should be numbers, but are of type {array.dtype}.")
-        array = array.astype(np.float64)
-    weights = _normalised(sample_weight, len(array))
-    masses = np.zeros(array.shape[1] * 2)
-    bad = 0
-    for where in blocks(len(array)):
-        block = array[where].reshape(-1, masses.size).astype(np.float64, copy=False)
-        fine = np.abs(block @ np.ones(masses.size) - 1.0) <= _SUM_TOLERANCE
-        if not (block.min() >= 0 and fine.all()):
-            bad += len(block) - int(np.count_nonzero(fine & (block >= 0).all(axis=1)))
-        masses += block.sum(axis=0) / len(array) if weights is None else weights[where] @ block
-    if bad:
-        raise InputError(
-            f"posteriors are NaN, negative or do not sum to 1 in {bad:,} of {len(array):,} rows."
-        )
-    _warn_if_constant(array)
-    return DenseRows(array, weights), masses.reshape(-1, 2)
-
-
-def _normalised(sample_weight: Any, n: int) -> Vector | None:
-    weights = read_weights(sample_weight, n)
-    return None if weights is None else weights / weights.sum()
-
-
-def _warn_if_constant(scores: NDArray[Any]) -> None:
-    if len(scores) > 1 and (scores[1:1000] == scores[0]).all() and (scores == scores[0]).all():
-        warnings.warn(
-            "all rows have the same scores, so decisions can only be randomised.",
-            ConstantScoreWarning,
-            stacklevel=5,
-        )
-
-
 def error_prices(cost: ArrayLike, n_groups: int) -> NDArray[np.float64]:
-    """Price of an error in each cell, shape (M, 2): false positive, false negative."""
+    """Cost of an error in each cell, shape (M, 2): false positive, false negative."""
     try:
         prices = np.asarray(cost, dtype=np.float64)
     except (TypeError, ValueError):
@@ -241,7 +188,7 @@ def error_prices(cost: ArrayLike, n_groups: int) -> NDArray[np.float64]:
 
 
 def _unit(prices: NDArray[np.float64]) -> float:
-    """Size of costs by which to divide them, because the solver's tolerances are for costs of about 1."""
+    """Size by which costs are divided, because the solver's tolerances are for costs of about 1."""
     largest = float(prices.max())
     return 1.0 if 0.5 <= largest <= 1.0 or largest == 0.0 else largest
 
@@ -254,13 +201,13 @@ def _program(linear: LinearConstraints, masses: NDArray[np.float64], prices: NDA
 
 
 def _selected(sums: Vector, masses: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The part of each cell's mass that is selected: all of it where only rounding errors are missing."""
+    """Mass of each cell that is selected: all of it where only rounding errors are missing."""
     selected = sums.reshape(masses.shape)
     return np.where(selected >= (1 - _NEGLIGIBLE) * masses, masses, selected)
 
 
-def _needed(constraint: Constraint, rates: CellRates) -> float | None:
-    """How exactly bounds must hold for ratios to be right where few are selected; None if they are.
+def _feasibility(constraint: Constraint, rates: CellRates) -> float | None:
+    """Largest violation of bounds at which ratios are right where few are selected; None if they are right.
 
     Breaking a bound by v changes a ratio by v / q, or v / (1 - q).
     """
@@ -280,10 +227,10 @@ def _shadow_prices(
     linear: LinearConstraints,
     multipliers: Mapping[ConstraintName, float],
 ) -> ByConstraint:
-    """-lambda times the slope, in the tolerance, of the row's distance from the bound that holds it.
+    """-lambda times the slope, in the tolerance, of a constraint's distance from its binding bound.
 
-    A row and its bounds are linear in the tolerance, so that the slope is the difference between tolerances 1
-    and 0.
+    A constraint and its bounds are linear in the tolerance, so the slope is the difference between tolerances
+    1 and 0.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", VacuousConstraintWarning)
@@ -295,11 +242,11 @@ def _shadow_prices(
 
 
 def _rule(table: NDArray[np.float64], posteriors: NDArray[Any] | GroupedScores, optimum: Optimum) -> Rule:
-    """Keep the rows whose selection the sign of H does not tell."""
+    """The rule, with the rows that the sign of H does not decide as atoms."""
     if optimum.steps is not None or optimum.finish is None:
         return Rule(table, chance=0.0, steps=optimum.steps)
     index, values = optimum.finish.index, optimum.finish.selection
-    rows = written_out(posteriors, index, len(table))
+    rows = dense_posteriors(posteriors, index, len(table))
     flat = rows.reshape(len(rows), table.size)
     H = flat @ table.ravel()
     open_rows = is_tie(H, flat, table.ravel())
@@ -310,5 +257,5 @@ def _rule(table: NDArray[np.float64], posteriors: NDArray[Any] | GroupedScores, 
         atoms=atoms,
         chances=values[kept][first],
         chance=float(values[open_rows].mean()) if open_rows.any() else 0.0,
-        reach=1.001 * max(tie_width(table), float(np.abs(H[kept]).max(initial=0.0))),
+        reach=REACH_MARGIN * max(tie_width(table), float(np.abs(H[kept]).max(initial=0.0))),
     )

@@ -1,9 +1,8 @@
-"""The rule that a solution amounts to: a table W, and what to do where it leaves the decision open."""
+"""The optimal classifier as a rule: a table W, and what to do on its boundary."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -16,13 +15,12 @@ from evenhand.display.notebook import html_table
 from evenhand.exceptions import InputError
 from evenhand.fairness.scores import GroupedScores
 from evenhand.inputs.columns import blocks
+from evenhand.optimum.rows import dense_posteriors
+from evenhand.optimum.rule_format import read, write
 from evenhand.solver.oracle import ROUNDING
 from evenhand.solver.thresholds import Steps
 
-__all__ = ["SAME_ATOM", "Rule", "lots", "written_out"]
-
-_FORMAT = "evenhand rule"
-_VERSION = 1
+__all__ = ["REACH_MARGIN", "SAME_ATOM", "Rule", "hashed_uniforms"]
 
 SAME_ATOM = 1e-11
 """The resolution of rules of classifiers, which round posteriors to 12 digits.
@@ -31,33 +29,36 @@ On another processor the last bits of a matrix product differ, and one in some t
 rounded to the neighbouring twelfth digit.
 """
 
+REACH_MARGIN = 1.001
+"""Factor on `Rule.reach`, so that rounding puts no atom out of reach."""
+
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """Decide 1 where H(x) = sum of W[m,y] p[m,y](x) is positive, and by lot where it is 0.
+    """Decide 1 where H(x) = sum of W[m,y] p[m,y](x) is positive, and at random where it is 0.
 
     Attributes
     ----------
     table : array, shape (M, 2)
         W.
     atoms : array, shape (k, M, 2)
-        Posteriors on the boundary that have a probability of their own.
+        Posteriors on the boundary with a probability of their own.
     chances : array, shape (k,)
         The probability of deciding 1 at each atom.
     chance : float
         The probability of deciding 1 elsewhere on the boundary.
     steps : Steps or None
         Where the group is known: the probability of deciding 1 as a step function of the score in each group.
-        It then says everything, and includes what happens on the boundary.
+        It then decides alone, on the boundary too.
     unit : float
-        Size of costs. A row is on the boundary if H is 0 up to rounding, compared with its terms and this.
+        Size of costs. A row is on the boundary if H is 0 up to rounding, relative to its terms and to this.
     reach : float
-        Size of H up to which a row may be an atom.
+        Largest |H| of an atom.
     resolution : float
-        How near to an atom a posterior is the same: 0 for posteriors as they are; more where they are
-        rounded, and may be rounded otherwise on another processor.
+        Distance within which a posterior is taken for an atom: 0 compares exactly; larger where posteriors
+        are rounded, because another processor may round them differently.
     key : str
-        Of the lots: whoever has it can repeat every draw.
+        Hash key of randomised decisions: with it, every one of them can be repeated.
 
     Examples
     --------
@@ -84,18 +85,18 @@ class Rule:
 
     def __repr__(self) -> str:
         atoms = 0 if self.atoms is None else len(self.atoms)
-        at_random = f", {atoms:,} boundary atom{'s' if atoms > 1 else ''}" if atoms else ""
-        return f"<Rule for {len(self.table):,} groups{', aware' if self.steps else ''}{at_random}>"
+        randomised = f", {atoms:,} boundary atom{'s' if atoms > 1 else ''}" if atoms else ""
+        return f"<Rule for {len(self.table):,} groups{', aware' if self.steps else ''}{randomised}>"
 
     def _repr_html_(self) -> str:
-        dust = 1e-12 * max(self.unit, float(np.abs(self.table).max()))
-        table = np.where(np.abs(self.table) <= dust, 0.0, self.table)
+        rounding = 1e-12 * max(self.unit, float(np.abs(self.table).max()))
+        table = np.where(np.abs(self.table) <= rounding, 0.0, self.table)
         rows = [(m, *(f"{weight:+.4f}" for weight in pair)) for m, pair in enumerate(table)]
-        told = "Decide 1 where the sum of weight times P(group, label | x) is positive."
-        return html_table(["group", "label 0", "label 1"], rows, caption=told)
+        caption = "Decide 1 where the sum of weight times P(group, label | x) is positive."
+        return html_table(["group", "label 0", "label 1"], rows, caption=caption)
 
     def decision(self, posteriors: NDArray[Any] | GroupedScores) -> NDArray[np.float64]:
-        """H of each row.
+        """H(x) of each row.
 
         Parameters
         ----------
@@ -123,7 +124,7 @@ class Rule:
         return H
 
     def selection(self, posteriors: NDArray[Any] | GroupedScores) -> NDArray[np.float64]:
-        """Give the probability of deciding 1 for each row.
+        """Probability of deciding 1 for each row.
 
         Parameters
         ----------
@@ -138,7 +139,7 @@ class Rule:
                 raise InputError("this rule needs the group of each row: pass GroupedScores.")
             if posteriors.n_groups > len(self.table):
                 raise InputError(
-                    f"the rule is for {len(self.table)} groups, but the scores are of {posteriors.n_groups}."
+                    f"the rule is for {len(self.table)} groups, but the scores have {posteriors.n_groups}."
                 )
             return self.steps.selection(posteriors.eta.astype(np.float64, copy=False), posteriors.codes)
         posteriors = posteriors if isinstance(posteriors, GroupedScores) else np.asarray(posteriors)
@@ -146,11 +147,11 @@ class Rule:
         chosen = (H > 0).astype(np.float64)
         largest = max(self.unit, float(np.abs(self.table).max()))
         near = np.flatnonzero(np.abs(H) <= ROUNDING * largest)
-        terms = np.tensordot(written_out(posteriors, near, len(self.table)), np.abs(self.table), axes=2)
+        terms = np.tensordot(dense_posteriors(posteriors, near, len(self.table)), np.abs(self.table), axes=2)
         chosen[near[np.abs(H[near]) <= ROUNDING * np.maximum(self.unit, terms)]] = self.chance
         if self.atoms is not None and self.chances is not None and len(self.atoms):
             open_rows = self._beside_atoms(H, ROUNDING * largest)
-            here = written_out(posteriors, open_rows, len(self.table)).reshape(-1, self.table.size)
+            here = dense_posteriors(posteriors, open_rows, len(self.table)).reshape(-1, self.table.size)
             tree = KDTree(self.atoms.reshape(len(self.atoms), -1))
             beyond = np.nextafter(self.resolution, np.inf)
             distance, atom = tree.query(here, p=np.inf, distance_upper_bound=beyond)
@@ -163,15 +164,15 @@ class Rule:
         posteriors: NDArray[Any] | GroupedScores,
         tokens: Callable[[NDArray[np.intp]], Sequence[bytes]],
     ) -> NDArray[np.bool_]:
-        """Decide each row; the same person gets the same answer every time and everywhere.
+        """Decide each row; the same person gets the same answer every time and on every machine.
 
-        Where the decision is by lot, the lot is a hash of who the person is, under the rule's key.
+        A randomised decision compares its probability with a hash of the person's bytes under the rule's key.
 
         Parameters
         ----------
         posteriors : array, shape (n, M, 2), or GroupedScores
         tokens : function
-            Gives, for the numbers of some rows, the bytes by which each person is known.
+            For the numbers of some rows, the bytes that identify each person.
 
         Returns
         -------
@@ -179,17 +180,17 @@ class Rule:
         """
         selection = self.selection(posteriors)
         chosen = selection >= 1.0
-        drawn = np.flatnonzero((selection > 0.0) & ~chosen)
-        if len(drawn):
-            chosen[drawn] = lots(tokens(drawn), self.key) < selection[drawn]
+        randomised = np.flatnonzero((selection > 0.0) & ~chosen)
+        if len(randomised):
+            chosen[randomised] = hashed_uniforms(tokens(randomised), self.key) < selection[randomised]
         return chosen
 
     def with_key(self, key: str) -> Self:
-        """Give the same rule with another key."""
+        """The same rule with another hash key."""
         return replace(self, key=key)
 
     def to_json(self) -> str:
-        """Write the rule as text, exactly.
+        """The rule as text, to the last digit.
 
         Examples
         --------
@@ -197,28 +198,11 @@ class Rule:
         >>> Rule.from_json(rule.to_json()).to_json() == rule.to_json()
         True
         """
-        steps = self.steps and {
-            "edges": [edges.tolist() for edges in self.steps.edges],
-            "chances": [chances.tolist() for chances in self.steps.chances],
-        }
-        content = {
-            "format": _FORMAT,
-            "version": _VERSION,
-            "table": self.table.tolist(),
-            "atoms": None if self.atoms is None else self.atoms.tolist(),
-            "chances": None if self.chances is None else self.chances.tolist(),
-            "chance": self.chance,
-            "steps": steps,
-            "unit": self.unit,
-            "reach": self.reach,
-            "key": self.key,
-            "resolution": self.resolution,
-        }
-        return json.dumps(content, allow_nan=False)
+        return write(self)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Read what :meth:`to_json` wrote.
+        """Read the text of :meth:`to_json`.
 
         Parameters
         ----------
@@ -228,35 +212,10 @@ class Rule:
         -------
         Rule
         """
-        try:
-            content = json.loads(text, parse_constant=_refuse_constant)
-            if content["format"] != _FORMAT:
-                raise InputError(f"this is no rule: its format is {content['format']!r}.")
-            if content["version"] != _VERSION:
-                raise InputError(
-                    f"this rule is of version {content['version']!r}, and only {_VERSION} can be read."
-                )
-            table = _floats(content["table"], (None, 2))
-            steps = content["steps"]
-            n_atoms = 0 if content["atoms"] is None else len(content["atoms"])
-            return cls(
-                table,
-                None if content["atoms"] is None else _floats(content["atoms"], (None, *table.shape)),
-                None if content["chances"] is None else _chances(content["chances"], n_atoms),
-                float(_chances([content["chance"]], 1)[0]),
-                None if steps is None else _steps(steps["edges"], steps["chances"], len(table)),
-                float(_floats(content["unit"], ())),
-                float(_floats(content["reach"], ())),
-                str(content["key"]),
-                float(_floats(content["resolution"], ())),
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            if isinstance(error, InputError):
-                raise
-            raise InputError(f"this text is no rule: {type(error).__name__}: {error}") from None
+        return cls(**read(text))
 
     def boundary(self) -> dict[bytes, float]:
-        """Give the probability of deciding 1 at each atom, by the bytes of the atom."""
+        """Probability of deciding 1 at each atom, by the bytes of the atom."""
         if self.atoms is None or self.chances is None:
             return {}
         return {
@@ -264,7 +223,7 @@ class Rule:
         }
 
     def _beside_atoms(self, H: NDArray[np.float64], width: float) -> NDArray[np.intp]:
-        """Find the rows with the H of some atom, which alone can be atoms."""
+        """Rows with the H of some atom: no others can be atoms."""
         near = np.flatnonzero(np.abs(H) <= self.reach + width)
         own = np.sort(np.tensordot(np.asarray(self.atoms), self.table, axes=2))
         places = np.searchsorted(own, H[near])
@@ -273,61 +232,24 @@ class Rule:
         return np.asarray(near[distance <= width])
 
 
-def lots(tokens: Sequence[bytes], key: str) -> NDArray[np.float64]:
-    """Numbers in [0, 1), one per person: a keyed hash of the bytes by which the person is known.
+def hashed_uniforms(tokens: Sequence[bytes], key: str) -> NDArray[np.float64]:
+    """Uniform numbers in [0, 1), one per person: a keyed hash of the bytes that identify the person.
+
+    Parameters
+    ----------
+    tokens : sequence of bytes
+    key : str
+
+    Returns
+    -------
+    array, shape (len(tokens),)
 
     Examples
     --------
-    >>> lots([b"a", b"a"], "key").tolist() == [lots([b"a"], "key").item()] * 2
+    >>> hashed_uniforms([b"a", b"a"], "key").tolist() == [hashed_uniforms([b"a"], "key").item()] * 2
     True
     """
     secret = hashlib.blake2b(key.encode(), digest_size=32).digest()
-    drawn = [hashlib.blake2b(token, digest_size=8, key=secret).digest() for token in tokens]
-    whole = np.frombuffer(b"".join(drawn), dtype="<u8") >> np.uint64(11)
+    digests = [hashlib.blake2b(token, digest_size=8, key=secret).digest() for token in tokens]
+    whole = np.frombuffer(b"".join(digests), dtype="<u8") >> np.uint64(11)
     return whole.astype(np.float64) * 2.0**-53
-
-
-def _refuse_constant(name: str) -> float:
-    raise InputError(f"this text is no rule: it holds {name}.")
-
-
-def _floats(values: Any, shape: tuple[int | None, ...]) -> NDArray[np.float64]:
-    array = np.array(values, dtype=np.float64)
-    if shape and not array.size:
-        array = array.reshape([size or 0 for size in shape])
-    fits = len(array.shape) == len(shape) and all(
-        want in (None, have) for want, have in zip(shape, array.shape, strict=True)
-    )
-    if not fits or not np.isfinite(array).all():
-        raise InputError(f"this text is no rule: numbers of shape {array.shape} where {shape} should be.")
-    return array
-
-
-def _chances(values: Any, count: int) -> NDArray[np.float64]:
-    array = _floats(values, (count,))
-    if array.size and not (array.min() >= 0 and array.max() <= 1):
-        raise InputError("this text is no rule: a probability is outside [0, 1].")
-    return array
-
-
-def _steps(edges: Any, chances: Any, n_groups: int) -> Steps:
-    if len(edges) != n_groups or len(chances) != n_groups:
-        raise InputError(f"this text is no rule: it has steps for {len(edges)} groups, not {n_groups}.")
-    at = tuple(_floats(row, (None,)) for row in edges)
-    if any((np.diff(row) <= 0).any() for row in at):
-        raise InputError("this text is no rule: the edges of its steps do not increase.")
-    return Steps(at, tuple(_chances(row, len(a) + 1) for row, a in zip(chances, at, strict=True)))
-
-
-def written_out(
-    posteriors: NDArray[Any] | GroupedScores, rows: NDArray[np.intp], n_groups: int
-) -> NDArray[np.float64]:
-    """Some rows as float64 of shape (k, M, 2); where the group is known, zero off it."""
-    if not isinstance(posteriors, GroupedScores):
-        return np.ascontiguousarray(posteriors[rows], dtype=np.float64) + 0.0  # no negative zeros
-    out = np.zeros((len(rows), n_groups, 2))
-    eta = posteriors.eta[rows].astype(np.float64)
-    codes = posteriors.codes[rows]
-    out[np.arange(len(rows)), codes, 0] = 1.0 - eta
-    out[np.arange(len(rows)), codes, 1] = eta
-    return out

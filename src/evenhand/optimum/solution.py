@@ -1,4 +1,4 @@
-"""The optimum as it is handed over: rule, selection, multipliers, prices, certificate."""
+"""The result of `solve`: rule, selection, multipliers, shadow prices, certificate."""
 
 from __future__ import annotations
 
@@ -23,21 +23,22 @@ class Solution:
     Attributes
     ----------
     rule : Rule
-        The classifier: W, and what it does on the boundary.
+        The classifier: W, and its decisions on the boundary.
     selection : array, shape (n,)
         The probability of deciding 1 for each row.
     multipliers : dict
-        The multiplier of each row of the requirement, by its name: positive where the group's statistic is
-        held down, negative where it is held up, and 0 where the tolerance does not bind.
+        The multiplier of each linear constraint, by name: positive where the group's statistic is held down,
+        negative where it is held up, and 0 where the tolerance does not bind.
     shadow_prices : dict
-        By how much the optimal risk changes per unit of each row's tolerance: below 0 for a difference, which
-        it helps to widen, above 0 for a ratio, which it costs to raise, 0 where the tolerance does not bind.
+        Change of the optimal risk per unit of each constraint's tolerance: negative for a difference, as a
+        larger one is easier, positive for a ratio, as a larger one is harder, and 0 where the tolerance does
+        not bind.
     rates : CellRates
-        Masses and selection rates, as the posteriors have them.
+        Masses and selection rates according to the posteriors.
     certificate : Certificate
         Risk attained, the bound that proves it, gap and worst violation.
     linear_constraints : LinearConstraints
-        The requirement written out, with the rows that were left out as undefined.
+        The requirement, with the constraints that were left out as undefined.
     """
 
     rule: Rule

@@ -34,18 +34,18 @@ def solve(
     posteriors : array, shape (n, M, 2), or GroupedScores
         P(S=m, Y=y | x) of each row, float32 or float64; or scores of rows whose group is known.
     constraint : Constraint
-        What must hold.
-    cost : float, pair, or array of shape (M, 2)
-        A number c in [0, 1] prices a false positive at c and a false negative at 1 - c. A pair prices them
-        directly, and an array does so for each group.
-    sample_weight : array, optional
-        How much each row counts, in the risk and in the requirement.
-    tol : float
-        Largest gap that is accepted between the risk attained and the bound, for costs of up to 1; in
-        proportion for others.
-    groups : Groups, optional
+        The requirement.
+    cost : float, pair, or array of shape (M, 2), default=0.5
+        With a number c in [0, 1], a false positive costs c and a false negative 1 - c. A pair holds the two
+        costs, and an array those of each group.
+    sample_weight : array, shape (n,), default=None
+        Weight of each row, in the risk and in the requirement.
+    tol : float, default=1e-6
+        Largest gap accepted between the risk attained and the bound, for costs of up to 1; in proportion for
+        larger ones.
+    groups : Groups, default=None
         Names of the M groups. Without it they are one feature with values 0 to M - 1.
-    start : Solution, optional
+    start : Solution, default=None
         An earlier solution to start from, of the same problem or a similar one.
 
     Returns

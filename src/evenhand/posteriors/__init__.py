@@ -1,1 +1,1 @@
-"""P(S, Y | x): how probable each group and label is for a row, learned and calibrated."""
+"""P(S, Y | x): the probability of each group and label given the features, learned and calibrated."""

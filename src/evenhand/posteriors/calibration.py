@@ -1,4 +1,4 @@
-"""Calibration of class probabilities: by all classes together, or one curve per class, scaled to sum to 1."""
+"""Calibration of class probabilities: all classes jointly, or one curve per class, scaled to sum to 1."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ _SHRINK = 100.0
 _SLACK = 1e-3
 _LEAST = 1e-6
 _MOST_CLASSES = 16
-_LEAST_SHARE = 1e-30  # of all weights: less cannot be told from zero
-_LEAST_RIDGE = 1e-10  # less would drown in rounding, where many rows or large weights make the ridge small
+_LEAST_SHARE = 1e-30  # of the total weight; a smaller weight counts as zero
+_LEAST_RIDGE = 1e-10  # many rows or large weights make the ridge small; below this it is lost in rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +61,7 @@ class Isotonic:
 
 @dataclass(frozen=True, eq=False)
 class Bins:
-    """A value for each range of p."""
+    """A step function of p."""
 
     edges: Floats
     values: Floats
@@ -71,10 +71,10 @@ class Bins:
 
 
 class Calibrator(Protocol):
-    """Corrects probability vectors, shape (n, classes), of rows that sum to 1."""
+    """Corrects probability vectors, shape (n, classes), each of which sums to 1."""
 
     def __call__(self, p: Floats) -> Floats:
-        """Give calibrated probabilities."""
+        """Calibrated probabilities."""
         ...
 
 
@@ -82,9 +82,9 @@ class Calibrator(Protocol):
 class Dirichlet:
     """The softmax of (1 + slope) log p_k + sum over features of B[j, k] z_j + c_k.
 
-    The features z are the logarithms of all classes, centred and scaled. So how probable a class is may be
-    corrected by how probable the others are: a group among the positives, say, by the score of the label.
-    Classes that no row was of are left as they are; `seen` tells the others.
+    The features z are the log-probabilities of all classes, centred and scaled, so the correction of one
+    class can depend on the others: that of a group among the positives, say, on the score of the label.
+    Classes without rows (False in `seen`) are not changed.
     """
 
     seen: NDArray[np.bool_]
@@ -94,7 +94,7 @@ class Dirichlet:
     scale: Floats
 
     def __call__(self, p: Floats) -> Floats:
-        """Give calibrated probabilities, shape (n, classes)."""
+        """Calibrated probabilities, shape (n, classes)."""
         logs = _logs(p)
         z = (_features(logs) - self.center) / self.scale
         rest = 1 - p[:, ~self.seen].sum(axis=1, keepdims=True)
@@ -122,8 +122,8 @@ class Curves:
     curves: tuple[Callable[[Floats], Floats] | None, ...]
 
     def __call__(self, p: Floats) -> Floats:
-        """Give calibrated probabilities, shape (n, classes), of rows that sum to 1."""
-        if len(self.curves) == 2:  # the two curves would be one another's mirror image
+        """Calibrated probabilities, shape (n, classes)."""
+        if len(self.curves) == 2:  # the second curve determines the first
             second = p[:, 1] if self.curves[1] is None else self.curves[1](p[:, 1])
             return np.column_stack([1 - second, second])
         new = np.column_stack([p[:, k] if f is None else f(p[:, k]) for k, f in enumerate(self.curves)])
@@ -134,18 +134,18 @@ class Curves:
 def fit_calibrator(
     how: Calibration, p: Floats, target: NDArray[Any], weights: Floats | None = None
 ) -> Calibrator:
-    """Fit a correction to rows that the probabilities were not learned from.
+    """Fit a correction to out-of-fold or held-out probabilities.
 
     Parameters
     ----------
     how : {"dirichlet", "sigmoid", "isotonic", "binning"}
-        All classes together, linear in the logarithms of their probabilities and shrunk to no change; or a
-        curve for each class: logistic in the log-odds; monotone; or the mean of each of 40 bins of equal
-        count, to which one row at the mean probability of the bin is added.
+        All classes jointly, linear in their log-probabilities and shrunk towards no change; or one curve per
+        class: logistic in the log-odds; monotone; or the mean of each of 40 bins of equal count, to which
+        one row at the mean probability of the bin is added.
     p : array, shape (n, classes)
     target : array of int, shape (n,)
         The class of each row.
-    weights : array, optional
+    weights : array, default=None
 
     Returns
     -------
@@ -155,7 +155,7 @@ def fit_calibrator(
     if how == "dirichlet":
         if p.shape[1] > 2:
             return _dirichlet(p, target, w)
-        how = "sigmoid"  # of two classes, the log-odds are all there is
+        how = "sigmoid"  # with two classes the log-odds are the only feature
     curves: list[Callable[[Floats], Floats] | None] = []
     for k in range(p.shape[1]):
         hit = (target == k).astype(np.float64)
@@ -166,13 +166,13 @@ def fit_calibrator(
 
 @dataclass(frozen=True, eq=False)
 class GroupCalibrator:
-    """A curve for everybody, then one for each known group."""
+    """A curve for all rows, then one for each known group."""
 
     overall: Calibrator
     groups: tuple[Calibrator, ...]
 
     def __call__(self, p: Floats, codes: NDArray[Any]) -> Floats:
-        """Give calibrated P(Y | x, s), shape (n, 2); by the first curve alone where the code is -1."""
+        """Calibrated P(Y | x, s), shape (n, 2); only the overall curve is applied where the code is -1."""
         new = self.overall(p)
         for m, curve in enumerate(self.groups):
             own = np.flatnonzero(codes == m)
@@ -190,15 +190,14 @@ def fit_group_calibrator(
     codes: NDArray[Any],
     M: int,
 ) -> GroupCalibrator:
-    """Fit a curve to all rows, then one to each group; rates within a group hang on the latter.
+    """Fit a curve to all rows, then one to each group, because rates within a group depend on it.
 
-    To the rows of a group are added 20 on which the curve for everybody is right, so that few rows change it
-    little.
+    Each group gets 20 extra rows on which the overall curve is right, so a small group changes it little.
 
     Parameters
     ----------
     how : {"dirichlet", "sigmoid", "isotonic", "binning"}
-        The first two are the same here.
+        "dirichlet" is the same as "sigmoid" here.
     p : array, shape (n, 2)
         P(Y | x, s).
     positive : array, shape (n,)
@@ -232,14 +231,14 @@ def fit_group_calibrator(
 
 
 def _counts(weights: Floats | None, n: int) -> Floats:
-    """Weights as numbers of rows, at least one on average: so that penalties and priors are small."""
+    """Weights as numbers of rows, at least 1 on average, so that penalties and priors stay small."""
     if weights is None:
         return np.ones(n)
     return np.asarray(weights * max(1.0, np.count_nonzero(weights) / weights.sum()))
 
 
 def _dirichlet(p: Floats, target: NDArray[Any], w: Floats) -> Dirichlet:
-    """Minimise the logarithmic loss over all rows, with a ridge, of which intercepts have hardly any."""
+    """Minimise the log loss over all rows with a ridge penalty that is close to zero for intercepts."""
     total = w.sum()
     w = w / total
     counted = w > _LEAST_SHARE
@@ -272,7 +271,7 @@ def _logs(p: Floats) -> Floats:
 
 
 def _features(logs: Floats) -> Floats:
-    """The logarithms; of more than 16 cells (m, y), only the label's log-odds."""
+    """The log-probabilities; with more than 16 cells (m, y), only the log-odds of the label."""
     if logs.shape[1] <= _MOST_CLASSES:
         return logs
     p = np.exp(logs).reshape(len(logs), -1, 2).sum(axis=1)

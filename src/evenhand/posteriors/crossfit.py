@@ -1,4 +1,4 @@
-"""Posteriors of rows that their model was not learned from, and the model for new rows."""
+"""Out-of-fold or held-out posteriors of the training rows, and the model for new rows."""
 
 from __future__ import annotations
 
@@ -40,22 +40,22 @@ Split = tuple[NDArray[np.intp], NDArray[np.intp]]
 
 @dataclass(frozen=True, eq=False)
 class Estimated:
-    """Posteriors of the rows to solve on.
+    """Posteriors of the rows that the fair rule is optimised on.
 
     Attributes
     ----------
     rows : array of int
-        Which of the examples they are.
+        Row numbers in the examples.
     cells : array, shape (k, M, 2) or (k, 1, 2)
-        Their posteriors, by models that did not see them.
+        Their posteriors, by models that were not fitted to them.
     model : PosteriorModel
         For new rows.
     final : array
-        Of the same rows, by that model.
+        Posteriors of the same rows by `model`.
     plain : array
-        The posteriors before calibration.
+        `cells` before calibration.
     fits : int
-        How many classifiers were fitted.
+        Number of classifiers fitted.
     """
 
     rows: NDArray[np.intp]
@@ -78,24 +78,24 @@ def cross_fit(
     n_jobs: int | None = None,
     verbose: bool = False,
 ) -> Estimated:
-    """Learn posteriors so that no row is judged by a model that has seen it.
+    """Learn posteriors, such that no row's posterior comes from a model fitted to it.
 
     Parameters
     ----------
     recipe : PosteriorSpec
     examples : Examples
-    cv : int, splitter or iterable of splits
-        Folds; each row's posterior comes from the models of the folds that left it out.
-    holdout : float in (0, 1), optional
-        Instead of folds: this share of the rows is set aside, and only they are solved on.
-    average : bool
-        Whether the model for new rows is the mean of the folds' models, or one that is fitted to all rows.
-    calibration : {"dirichlet", "sigmoid", "isotonic", "binning"}, optional
-        Correct the posteriors, by what the rows that are solved on tell.
-    seed : int
-    n_jobs : int, optional
-        Folds fitted at the same time.
-    verbose : bool
+    cv : int, splitter or iterable of splits, default=5
+        Each row's posterior is the mean over the models of the folds that left it out.
+    holdout : float in (0, 1), default=None
+        Instead of cross-validation, hold out this share of the rows and optimise on them alone.
+    average : bool, default=False
+        Whether the model for new rows is the mean of the folds' models or one fitted to all rows.
+    calibration : {"dirichlet", "sigmoid", "isotonic", "binning"}, default=None
+        How to correct the posteriors, fitted to the rows that are optimised on.
+    seed : int, default=0
+    n_jobs : int, default=None
+        Number of folds fitted in parallel.
+    verbose : bool, default=False
         Whether to show progress.
 
     Returns
@@ -179,7 +179,7 @@ def _fold(
 
 
 def _splits(cv: Any, examples: Examples, seed: int) -> list[Split]:
-    """Folds with every cell spread over them as evenly as it can be."""
+    """Folds, stratified by cell."""
     if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
         largest = int(np.bincount(examples.cells).max())
         if cv < 2 or len(examples) < 2:

@@ -1,4 +1,4 @@
-"""Signs that a model was fitted to the rows that it is judged on."""
+"""Detection of frozen models that were fitted to the rows they are evaluated on."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ _TOO_CLOSE = 0.003
 
 
 def warn_if_seen(eta: NDArray[np.float64], positive: NDArray[np.bool_]) -> bool:
-    """Warn if a frozen model looks as models do on the rows they were fitted to.
+    """Warn if the scores of a frozen model look like those of training rows; return whether they do.
 
-    There they are right more often than they are sure: the log-odds of the label rise faster than their own.
-    Or the mean score equals the share of positives, far closer than chance would have it.
+    On its training rows a model is underconfident (the log-odds of the label rise faster than those of the
+    score), or its mean score matches the share of positives far more closely than chance allows, or its
+    scores separate the labels.
     """
     if len(eta) < _ENOUGH or positive.all() or not positive.any():
         return False
@@ -29,11 +30,11 @@ def warn_if_seen(eta: NDArray[np.float64], positive: NDArray[np.bool_]) -> bool:
     off = abs(float((positive - eta).sum()))
     inner = np.clip(eta, 1e-6, 1 - 1e-6)
     slope, spread = _slope(np.asarray(logit(inner)), positive)
-    by_heart = eta[positive].min(initial=1) > eta[~positive].max(initial=0)
-    if by_heart or off < _TOO_CLOSE * error or slope - 1 > max(0.2, 4 * spread):
+    separated = eta[positive].min(initial=1) > eta[~positive].max(initial=0)
+    if separated or off < _TOO_CLOSE * error or slope - 1 > max(0.2, 4 * spread):
         warnings.warn(
-            "the frozen model seems to have been fitted to these rows, so that its scores are better here "
-            "than on new ones and the tolerance may not hold there: fit with rows that it has not seen.",
+            "the frozen model seems to have been fitted to these rows. Its scores are then better here than "
+            "on new rows, where the tolerance may not hold: fit with rows that it has not seen.",
             TrainingRowsWarning,
             stacklevel=5,
         )

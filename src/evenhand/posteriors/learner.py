@@ -1,4 +1,4 @@
-"""One probabilistic classifier inside a posterior model, for which small and empty classes do no harm."""
+"""A probabilistic classifier inside a posterior model that copes with small and empty classes."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ __all__ = ["Learner", "check_learner", "check_model", "fit_learner", "is_frozen"
 
 @dataclass(frozen=True, eq=False)
 class Learner:
-    """A fitted classifier whose probabilities are laid out by class number.
+    """A fitted classifier whose probabilities are in the order of the class numbers.
 
     Attributes
     ----------
     model : classifier or None
-        None where only one class was there to learn from.
+        None if the training rows had only one class.
     places : array of int
         The class number of each column of the model's probabilities.
     n_classes : int
@@ -38,7 +38,7 @@ class Learner:
     n_classes: int
 
     def proba(self, X: Any) -> NDArray[np.float64]:
-        """Give P(class | x), shape (n, n_classes); a class that was never seen has probability 0."""
+        """P(class | x), shape (n, n_classes); classes not seen in fit have probability 0."""
         n = X.shape[0]
         out = np.zeros((n, self.n_classes))
         if self.model is None:
@@ -61,13 +61,13 @@ class Learner:
         return out
 
     def choose(self, X: Any) -> NDArray[np.intp]:
-        """Give the class number that the classifier itself predicts for each row."""
+        """The class number that the classifier predicts for each row."""
         if self.model is None:
             return np.full(X.shape[0], self.places[0])
         return self.places[np.asarray(self.model.predict(X), dtype=np.intp)]
 
     def score(self, X: Any) -> NDArray[np.float64]:
-        """Give a score that is positive where the second of two classes is predicted."""
+        """A score that is positive where the second of two classes is predicted."""
         if self.model is None:
             return np.full(X.shape[0], 2.0 * self.places[0] - 1.0)
         if hasattr(self.model, "decision_function"):
@@ -78,26 +78,26 @@ class Learner:
 
 
 def is_frozen(estimator: Any) -> bool:
-    """Say whether an estimator is already fitted and stays as it is."""
+    """Whether an estimator is frozen: fitted already, and not fitted again."""
     return isinstance(estimator, FrozenEstimator)
 
 
 def check_model(estimator: Any, *, role: str) -> None:
-    """Refuse what is no estimator at all."""
+    """Raise an InputError if an object is not a scikit-learn classifier."""
     if isinstance(estimator, type) or not hasattr(estimator, "fit"):
         raise InputError(f"{role} should be a scikit-learn classifier, but is {estimator!r}.")
     inner = estimator.estimator if is_frozen(estimator) else estimator
     if not hasattr(inner, "__sklearn_tags__"):
         raise InputError(
-            f"{role} is of the class {type(inner).__name__}, which is no scikit-learn classifier: derive it "
-            "from sklearn.base.ClassifierMixin and sklearn.base.BaseEstimator."
+            f"{role} is a {type(inner).__name__}, which is not a scikit-learn classifier: derive it from "
+            "sklearn.base.ClassifierMixin and sklearn.base.BaseEstimator."
         )
 
 
 def check_learner(
     estimator: Any, *, weighted: bool, role: str, balanced: bool = False, probabilities: bool = True
 ) -> None:
-    """Refuse, before any work, what cannot serve as a probabilistic classifier.
+    """Raise an InputError, before anything is fitted, if an estimator cannot be used.
 
     Parameters
     ----------
@@ -106,10 +106,10 @@ def check_learner(
         Whether it will be fitted with sample weights.
     role : str
         The name of the parameter, for messages.
-    balanced : bool
+    balanced : bool, default=False
         Whether the weights are those that balance small groups.
-    probabilities : bool
-        Whether it has to give probabilities.
+    probabilities : bool, default=True
+        Whether it needs predict_proba.
     """
     check_model(estimator, role=role)
     if probabilities and not hasattr(estimator, "predict_proba"):
@@ -118,7 +118,7 @@ def check_learner(
             "sklearn.calibration.CalibratedClassifierCV, or choose another classifier."
         )
     if weighted and not is_frozen(estimator) and not _takes_weights(estimator):
-        other = "set weights='constraint' to count weights in the requirement only."
+        other = "set weights='constraint' to use weights in the requirement only."
         if balanced:
             other = "set balance='upsample'."
         elif not probabilities:
@@ -143,14 +143,14 @@ def fit_learner(
     Parameters
     ----------
     estimator : classifier
-        A frozen one is used as it is.
+        A frozen one is not fitted again.
     X : table or matrix
     target : array of int
         The class of each row, from 0 to ``n_classes - 1``; not all need to occur.
     n_classes : int
-    weights : array, optional
-    names : array, optional
-        What a frozen classifier may call the classes, in the order of their numbers.
+    weights : array, default=None
+    names : array, default=None
+        Names that a frozen classifier may have for the classes, in the order of their numbers.
 
     Returns
     -------
@@ -158,20 +158,20 @@ def fit_learner(
     """
     if is_frozen(estimator):
         return Learner(estimator, _frozen_places(estimator, n_classes, names), n_classes)
-    if weights is not None and weights.any() and not weights.all():  # weight 0: no example of its class
+    if weights is not None and weights.any() and not weights.all():  # a row of weight 0 is no example
         counted = np.flatnonzero(weights)
         X, target, weights = take_rows(X, counted), target[counted], weights[counted]
     present, codes = np.unique(target, return_inverse=True)
     if len(present) == 1:
         return Learner(None, present, n_classes)
     model = clone(estimator)
-    with config_context(enable_metadata_routing=False):  # what reaches inner models is settled here
+    with config_context(enable_metadata_routing=False):  # weights are passed explicitly
         model.fit(X, codes, **({} if weights is None else _weight_argument(model, weights)))
     own = np.asarray(model.classes_)
     if own.dtype.kind not in "biuf" or not np.isin(own, np.arange(len(present))).all():
         raise InputError(
-            f"{_name(model)} was fitted to numbers and has the classes {own.tolist()}, so that a part of it "
-            "seems to be frozen. Fit all of it elsewhere and pass FrozenEstimator(...) of the whole."
+            f"{_name(model)} was fitted to class numbers but has the classes {own.tolist()}: a part of it "
+            "seems to be frozen. Fit the whole model first and pass it as FrozenEstimator(...)."
         )
     return Learner(model, present[own.astype(np.intp)], n_classes)
 
@@ -181,7 +181,7 @@ def _frozen_places(estimator: Any, n_classes: int, names: NDArray[Any] | None) -
     numbers = list(range(n_classes))
     expected = numbers if names is None else np.asarray(names, dtype=object).tolist()
     candidates = [expected]
-    if names is not None and level_order(expected) == numbers:  # otherwise 1 may be either label
+    if names is not None and level_order(expected) == numbers:  # otherwise 1 could be either label
         candidates.append(numbers)
     for known in candidates:
         if len(own) == len(known) and all(name in known for name in own):
@@ -191,8 +191,8 @@ def _frozen_places(estimator: Any, n_classes: int, names: NDArray[Any] | None) -
         + (
             ""
             if names is not None
-            else " These are the numbers of groups, or 2 m + y of cells; "
-            "with posterior='label_then_group' it may be a model of the label."
+            else " These are the numbers of the groups, or 2 m + y for group m and label y. A model of the "
+            "label can be used with posterior='label_then_group'."
         )
     )
 
@@ -207,6 +207,6 @@ def _takes_weights(estimator: Any) -> bool:
 
 
 def _weight_argument(model: Any, weights: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
-    """Write the weights as the keyword that reaches the classifier, also inside a pipeline."""
+    """The weights under the keyword that reaches the classifier, also inside a pipeline."""
     name = f"{model.steps[-1][0]}__sample_weight" if isinstance(model, Pipeline) else "sample_weight"
     return {name: weights}

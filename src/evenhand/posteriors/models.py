@@ -1,6 +1,6 @@
-"""P(S, Y | X): how probable each group and label is for a person, learned from examples.
+"""P(S, Y | x): the probability of each group and label given the features, learned from examples.
 
-Three ways to put it together from probabilistic classifiers, and one for a known group:
+Three factorisations into probabilistic classifiers, and one for a known group:
 
 * joint:             one model of the cell (S, Y)
 * group_then_label:  P(S | x) P(Y | x, s)
@@ -37,12 +37,12 @@ class Examples:
     Attributes
     ----------
     X : table or matrix
-        Without what may not be used, with what is known of the group.
+        Without the columns that may not be used, with indicators of the known group.
     codes, positive : array
         Group and label of each row.
     n_groups : int
     allowed : array of bool, shape (n, M), or None
-        Groups that what is known of each row leaves possible.
+        Groups that are possible given the known attributes of each row.
     weights : array or None
     """
 
@@ -62,28 +62,28 @@ class Examples:
         return 2 * self.codes + self.positive
 
     def split(self, share: float, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Divide the rows in two, the second a share of them, with every cell on both sides if it can be.
+        """Split the rows in two, stratified by cell; the second part has the given share.
 
-        Both sides have the same shares of labels in every group, so that neither shows the sampling error of
-        the other: no test and no interval on the second side is valid for what was learned from the first.
+        Both parts have the same share of each label in every group, so neither shows the sampling error of
+        the other: tests and intervals on the second part are not valid for what was learned from the first.
         """
         cells = self.cells
         counts = np.bincount(cells, minlength=2 * self.n_groups)
-        strata = np.where(counts[cells] > 1, cells, counts.argmax())  # lone rows go with the largest
+        strata = np.where(counts[cells] > 1, cells, counts.argmax())  # single rows join the largest cell
         try:
             first, second = train_test_split(
                 np.arange(len(self)), test_size=share, random_state=seed, stratify=strata
             )
-        except ValueError:  # too few rows for that
+        except ValueError:  # too few rows to stratify
             return self.sample(share, seed)
         return np.sort(first), np.sort(second)
 
     def sample(self, share: float, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Divide the rows in two, the second a simple random sample: see :func:`random_split`."""
+        """Split the rows in two, the second a simple random sample; see :func:`random_split`."""
         return random_split(len(self), share, seed)
 
     def take(self, rows: NDArray[np.intp]) -> Examples:
-        """Give some of the rows."""
+        """Some of the rows."""
         return Examples(
             None if self.X is None else take_rows(self.X, rows),
             self.codes[rows],
@@ -95,7 +95,7 @@ class Examples:
 
 
 class PosteriorModel(Protocol):
-    """Fitted: gives the posterior of every cell."""
+    """A fitted model of the posterior of every cell."""
 
     def cells(self, X: Any, allowed: NDArray[np.bool_] | None) -> Floats:
         """P(S=m, Y=y | x), shape (n, M, 2); or P(Y=y | x), shape (n, 1, 2), where the group is known."""
@@ -138,13 +138,13 @@ class LabelThenGroup:
     def cells(self, X: Any, allowed: NDArray[np.bool_] | None) -> Floats:
         labels = self.label.proba(X)
         p = np.stack([labels[:, [y]] * self.groups[y].proba(X) for y in (0, 1)], axis=2)
-        # Label and group together, because what is known of the group also tells of the label.
+        # Jointly, because the known attributes are also evidence about the label.
         return p if allowed is None else _within(p, allowed[:, :, None])
 
 
 @dataclass(frozen=True, eq=False)
 class KnownGroup:
-    """P(Y | x, s); X tells the group."""
+    """P(Y | x, s); X holds the group."""
 
     label: Learner
 
@@ -167,7 +167,7 @@ class Averaged:
 
 @dataclass(frozen=True, eq=False)
 class Calibrated:
-    """A model whose probabilities are corrected by curves."""
+    """A model followed by a calibrator."""
 
     model: PosteriorModel
     calibrator: Calibrator | GroupCalibrator
@@ -177,21 +177,21 @@ class Calibrated:
 
 
 def _known_codes(allowed: NDArray[np.bool_] | None, n: int) -> NDArray[np.intp]:
-    """Give the one group that is possible; -1 where there are several."""
+    """The only possible group of each row; -1 where there are several."""
     if allowed is None:
         return np.full(n, -1, np.intp)
     return np.where(allowed.sum(axis=1) == 1, allowed.argmax(axis=1), -1)
 
 
 def averaged(models: Iterable[PosteriorModel]) -> PosteriorModel:
-    """Give the mean of several models."""
+    """The mean of several models, as a model."""
     return Averaged(tuple(models))
 
 
 def calibrated(
     calibrator: Calibrator | GroupCalibrator, p: Floats, allowed: NDArray[np.bool_] | None
 ) -> Floats:
-    """Correct the posteriors of the cells by curves; what is impossible stays so."""
+    """Calibrated posteriors of the cells; impossible groups keep probability 0."""
     if isinstance(calibrator, GroupCalibrator):
         return calibrator(p[:, 0], _known_codes(allowed, len(p)))[:, None]
     new = calibrator(p.reshape(len(p), -1)).reshape(p.shape)
@@ -206,13 +206,13 @@ class PosteriorSpec:
     ----------
     form : {"joint", "group_then_label", "label_then_group", "known"}
     label, group : classifier
-        `label` is the model of the label, or of the cells under "joint".
-    balance : {"weight", "upsample"} or None
-        What to do for small classes of the group model.
-    names : array or None
-        The label's two values, which a frozen classifier may know it by.
-    seed : int
-        For the rows that up-sampling draws.
+        `label` is the model of the label, or of the cells if `form` is "joint".
+    balance : {"weight", "upsample"}, default=None
+        How to balance small classes of the group model.
+    names : array, default=None
+        The two values of the label, which a frozen classifier may have as its classes.
+    seed : int, default=0
+        For up-sampling.
     """
 
     form: Form | Literal["known"]
@@ -224,12 +224,12 @@ class PosteriorSpec:
 
     @property
     def fits(self) -> int:
-        """How many classifiers are fitted each time."""
+        """Number of classifiers that one call of `fit` fits."""
         groups = {"group_then_label": 1, "label_then_group": 2}.get(self.form, 0)
         return (not is_frozen(self.label)) + (0 if is_frozen(self.group) else groups)
 
     def fit(self, rows: Examples) -> PosteriorModel:
-        """Learn the posteriors from examples."""
+        """Posterior model learned from examples."""
         if self.form == "known":
             return KnownGroup(self._label(rows.X, rows))
         if self.form == "joint":
@@ -252,7 +252,7 @@ class PosteriorSpec:
         return fit_learner(self.label, X, target, n_classes=2, weights=rows.weights, names=self.names)
 
     def _group(self, estimator: Any, rows: Examples, target: NDArray[np.intp], n_classes: int) -> Learner:
-        """Fit a model of groups or cells; if balanced, small classes are made to count more meanwhile."""
+        """Fit a model of groups or cells, balanced if asked for and corrected for it afterwards."""
         if self.balance is None:
             return fit_learner(estimator, rows.X, target, n_classes=n_classes, weights=rows.weights)
         weights = np.ones(len(rows)) if rows.weights is None else rows.weights
@@ -274,7 +274,7 @@ class PosteriorSpec:
 
 @dataclass(frozen=True, eq=False)
 class Reweighted(Learner):
-    """A classifier that saw some classes more often than they are; `correction` takes that back."""
+    """A classifier fitted to balanced classes; `correction` restores the population's class shares."""
 
     correction: Floats
 
@@ -285,13 +285,13 @@ class Reweighted(Learner):
 
 
 def _factors(target: NDArray[np.intp], weights: Floats, n_classes: int) -> Floats:
-    """How much more each class should count: to half of an even share, where it has less."""
+    """Factor for each class: a class with less than half of an even share is raised to that."""
     share = np.bincount(target, weights=weights, minlength=n_classes) / weights.sum()
     return np.maximum(1.0, 0.5 / n_classes / np.where(share > 0, share, 1.0))
 
 
 def _upsampled(target: NDArray[np.intp], factor: Floats, seed: int) -> NDArray[np.intp]:
-    """All rows, and rows of small classes drawn again."""
+    """All rows, followed by further draws from the rows of small classes."""
     rng = np.random.default_rng(seed)
     again = []
     for k in np.flatnonzero(factor > 1):
@@ -301,7 +301,7 @@ def _upsampled(target: NDArray[np.intp], factor: Floats, seed: int) -> NDArray[n
 
 
 def _within(p: Floats, allowed: NDArray[np.bool_] | None) -> Floats:
-    """Set what is not allowed to zero and scale the rest to sum to 1; evenly where nothing is left."""
+    """Probabilities restricted to what is allowed and rescaled to sum to 1; uniform if nothing is left."""
     if allowed is None:
         return p
     axes = tuple(range(1, p.ndim))

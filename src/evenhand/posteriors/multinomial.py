@@ -1,4 +1,4 @@
-"""Multinomial logistic regression from an offset, with a ridge: Newton's method over all rows, in blocks."""
+"""Multinomial logistic regression with an offset and a ridge penalty: Newton's method in blocks of rows."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ __all__ = ["Regression", "fit"]
 
 Floats = NDArray[np.float64]
 
-_BLOCK = 250_000  # numbers in the largest array made of a block: 2 MB
+_BLOCK = 250_000  # entries of the largest array per block: 2 MB
 _FIRST_ROWS = 10_000
 _FEW = 100
 _MOST_STEPS = 100
 _CLOSE = 1e-9
-_ROUNDING = 1e-13  # of sums over all rows, so that steps near the minimum are not refused for it
+_ROUNDING = 1e-13  # of sums over all rows; without it steps near the minimum would be rejected
 _STALE = 0.25
 _SIZES = 0.5 ** np.arange(40)
 
@@ -27,21 +27,21 @@ _SIZES = 0.5 ** np.arange(40)
 class Regression:
     """The mean loss of the softmax of (1 + slope) offset_k + sum over features of B[j, k] z_j + B[-1, k].
 
-    To it is added half of `ridge` times each unknown squared. The unknowns are one vector: the slope, then
-    the rows of B.
+    The penalty is half of `ridge` times each parameter squared. The parameters are one vector: the slope,
+    then the rows of B.
 
     Attributes
     ----------
     offset : array, shape (n, classes)
     features : array, shape (n, F)
-        Before they are centred and scaled to z, which is done block by block.
+        Not yet centred and scaled to z; that is done block by block.
     center, scale : array, shape (F,)
     target : array of int, shape (n,)
         The class of each row.
     weights : array, shape (n,)
-        With sum 1.
+        They sum to 1.
     ridge : array, shape (1 + (F + 1) * classes,)
-        Positive, which makes the minimum unique.
+        Positive, so that the minimum is unique.
     """
 
     offset: Floats
@@ -113,7 +113,7 @@ class Regression:
         return full
 
     def _blocks(self, point: Floats) -> Iterator[tuple[slice, Floats, Floats]]:
-        """Rows, their z, and their logits less the largest: so few that all of it stays in the cache."""
+        """Rows, their z, and their logits minus the largest, in blocks that fit into the cache."""
         n, K = self.offset.shape
         slope, B = point[0], point[1:].reshape(-1, K)
         size = max(64, _BLOCK // B.size)
@@ -128,10 +128,10 @@ class Regression:
 
 
 def fit(regression: Regression) -> Floats:
-    """The unknowns at the minimum over all rows.
+    """The parameters at the minimum over all rows.
 
-    Most steps are taken on a sample; from its minimum, a few on all rows lead to theirs. The sample decides
-    how soon it ends, not where.
+    Most steps are taken on a sample; a few more on all rows follow. The sample affects the time that takes,
+    not the result.
     """
     point = np.zeros(len(regression.ridge))
     if len(regression.target) > 2 * _FIRST_ROWS:
@@ -140,15 +140,15 @@ def fit(regression: Regression) -> Floats:
 
 
 def _minimum(regression: Regression, point: Floats) -> Floats:
-    """Newton's method until the loss is within 1e-18 of its minimum, but for rounding.
+    """Newton's method, until the loss is within 1e-18 of its minimum up to rounding.
 
-    Second derivatives cost as much as ten gradients, and are kept while steps by them come nearer quickly.
+    The Hessian costs as much as ten gradients, so it is reused while convergence is fast.
     """
     value, gradient = regression.loss(point)
     factor, before = cho_factor(regression.hessian(point)), np.inf
     for _ in range(_MOST_STEPS):
         step = -cho_solve(factor, gradient)
-        distance = max(0.0, -float(gradient @ step)) ** 0.5  # Newton's decrement
+        distance = max(0.0, -float(gradient @ step)) ** 0.5  # Newton decrement
         if distance <= _CLOSE:
             return point + step
         if distance > _STALE * before:
@@ -164,7 +164,7 @@ def _minimum(regression: Regression, point: Floats) -> Floats:
 
 
 def _drawn(target: NDArray[np.intp], w: Floats) -> tuple[NDArray[np.intp], Floats]:
-    """Draw rows of each class, all of a small one, that weigh what the class does."""
+    """A sample of each class, complete for small ones, weighted to the total weight of the class."""
     rng = np.random.default_rng(0)
     rows, weights = [], []
     for k in np.unique(target):

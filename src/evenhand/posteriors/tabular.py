@@ -1,4 +1,4 @@
-"""A classifier for tables as they are: numbers, categories, text codes, dates, missing values."""
+"""A classifier for unprepared tables: numbers, categories, text codes, dates, missing values."""
 
 from __future__ import annotations
 
@@ -22,29 +22,28 @@ from evenhand.inputs.features import column_names, has_names, read_features
 
 __all__ = ["TabularClassifier"]
 
-_MOST_CATEGORIES = 254  # what the boosted trees hold beside a bin for the rest
+_MOST_CATEGORIES = 254  # what the boosted trees can hold, with one bin left for all others
 _MOST_LEVELS = 1_000_000
 _ENOUGH_TO_SET_ASIDE = 200
 _ENOUGH_FOR_THREADS = 50_000
 
 
 class TabularClassifier(ClassifierMixin, BaseEstimator):
-    """Boosted trees that take a table without any preparation.
+    """Gradient-boosted trees for tables that need no preparation.
 
-    Columns of numbers, booleans and dates are used as numbers, all others as categories; missing values and
-    categories that were not there at fit are handled by the trees. Of a column with many categories the 254
-    most frequent are told apart.
+    Columns of numbers, booleans and dates are used as numbers, all others as categories. Categories not seen
+    in fit count as missing, which the trees handle; so do all but the 254 most frequent of a column.
 
     Parameters
     ----------
-    learning_rate : float
-        How much each tree contributes.
-    max_iter : int
-        Largest number of rounds; fewer are made if a tenth of the rows, set aside, stops gaining from them.
-    max_leaf_nodes : int, optional
-        Leaves of a tree. By default an eighth of the root of the number of rows, from 4 to 15.
-    random_state : int
-        For the rows set aside.
+    learning_rate : float, default=0.1
+        Weight of each tree.
+    max_iter : int, default=200
+        Largest number of trees; training stops earlier if a held-out tenth of the rows no longer gains.
+    max_leaf_nodes : int, default=None
+        Leaves per tree. None stands for an eighth of the square root of the number of rows, from 4 to 15.
+    random_state : int, default=0
+        For the held-out tenth.
 
     Examples
     --------
@@ -74,7 +73,7 @@ class TabularClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
     def __getstate__(self) -> Any:
-        """Give categories as pairs: files keep dictionaries by the text of their keys."""
+        """State with categories as pairs, because model files convert keys of dictionaries to text."""
         state = super().__getstate__()
         if "levels_" in state:
             pairs = [None if known is None else list(known.items()) for known in self.levels_]
@@ -95,7 +94,7 @@ class TabularClassifier(ClassifierMixin, BaseEstimator):
         X : table or array
         y : array
             Labels of any number of classes.
-        sample_weight : array, optional
+        sample_weight : array, default=None
 
         Returns
         -------
@@ -122,7 +121,7 @@ class TabularClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Give the probability of each class, shape (n, classes)."""
+        """Probability of each class, shape (n, classes)."""
         check_is_fitted(self)
         X = read_features(self, X, reset=False, accept_sparse=False)
         matrix = _matrix(X, self.levels_)
@@ -130,16 +129,16 @@ class TabularClassifier(ClassifierMixin, BaseEstimator):
             return np.asarray(self.model_.predict_proba(matrix))
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Give the most probable class of each row."""
+        """Most probable class of each row."""
         check_is_fitted(self)
         return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
 
 
 def _threads(rows: int) -> AbstractContextManager[Any]:
-    """Let few rows be one thread's work.
+    """A context that limits small fits to one thread.
 
-    Threads gain little there, and on a machine that is busy otherwise they wait for one another: a fit to
-    2,600 rows took 0.1 s with one thread and 24 s with two.
+    More threads gain little there, and on a busy machine they wait for one another: a fit to 2,600 rows took
+    0.1 s with one thread and 24 s with two.
     """
     return nullcontext() if rows >= _ENOUGH_FOR_THREADS else _pools().limit(limits=1, user_api="openmp")
 
@@ -152,7 +151,7 @@ def _pools() -> ThreadpoolController:
 def _without_singles(
     matrix: NDArray[np.float64], y: NDArray[Any], sample_weight: Any
 ) -> tuple[NDArray[np.float64], NDArray[Any], NDArray[np.float64] | None]:
-    """Count the row of a class that has but one as two halves, so that one can be set aside."""
+    """Split the row of a class that has only one into two of half the weight, for the held-out tenth."""
     classes, counts = np.unique(y, return_counts=True)
     single = np.flatnonzero(np.isin(y, classes[counts == 1]))
     if not len(single) or len(y) != len(matrix):
@@ -171,10 +170,10 @@ def _columns(X: Any) -> list[Any]:
 
 
 def _levels(column: Any) -> dict[Level, int] | None:
-    """Number the categories of a column, the most frequent ones; None for a column of numbers."""
+    """Codes of the most frequent categories of a column; None for a column of numbers."""
     numbers = _numbers(column)
     if numbers is not None:
-        return {} if np.isnan(numbers).all() else None  # the trees cannot bin a column of nothing
+        return {} if np.isnan(numbers).all() else None  # the trees cannot bin an empty column of numbers
     found, codes = factorize(column, what="a column of X", limit=_MOST_LEVELS)
     counts = np.bincount(codes[codes >= 0], minlength=len(found))
     kept = np.sort(np.argsort(-counts, kind="stable")[:_MOST_CATEGORIES])
@@ -198,7 +197,7 @@ def _encoded(column: Any, levels: dict[Level, int] | None, name: Any) -> NDArray
     kinds = {"number"} if levels is None else set(map(_kind, levels))
     if found and kinds and kinds.isdisjoint(map(_kind, found)):
         raise InputError(
-            f"column {name!r} of X held values of type {', '.join(sorted(kinds))} at fit, and now holds "
+            f"column {name!r} of X held values of type {', '.join(sorted(kinds))} in fit and now holds "
             f"{found[0]!r} of type {_kind(found[0])}: convert it."
         )
     table = np.array([*((levels or {}).get(level, np.nan) for level in found), np.nan], dtype=np.float64)
@@ -210,7 +209,7 @@ def _kind(level: Level) -> str:
 
 
 def _numbers(column: Any) -> NDArray[np.float64] | None:
-    """Give a column of numbers, booleans or dates as floats, NaN where missing; None for any other."""
+    """A column of numbers, booleans or dates as floats, NaN where missing; None for any other."""
     if isinstance(column, nw.Series):
         kind = column.dtype
         if isinstance(kind, nw.Date | nw.Datetime):
@@ -218,7 +217,7 @@ def _numbers(column: Any) -> NDArray[np.float64] | None:
                 column = column.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
             column = column.cast(nw.Datetime("us")).to_numpy()
         elif kind.is_numeric() or kind == nw.Boolean:
-            large = kind.is_integer() and column.implementation.is_pyarrow()  # whose cast refuses large ones
+            large = kind.is_integer() and column.implementation.is_pyarrow()  # its cast rejects large ones
             return np.asarray((column if large else column.cast(nw.Float64)).to_numpy(), dtype=np.float64)
         elif kind == nw.Object:
             values = column.to_list()

@@ -1,4 +1,4 @@
-"""What a report says, as plain values: the page is only one way to show it."""
+"""The contents of a report as plain values, which the page shows."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from evenhand.tradeoff.frontier import Frontier, Point
 __all__ = ["contents", "rule_records"]
 
 _SMALL = 30
-_DUST = 1e-9
-"""Chances so near to 0 or 1 are rounding errors."""
+_ROUNDING = 1e-9
+"""Probabilities this close to 0 or 1 are rounding errors."""
 _NARROW = 0.01
-"""A range of scores so narrow, in which decisions are randomised, is told as one threshold."""
+"""A randomised range of scores narrower than this is shown as one threshold."""
 _PACKAGES = ("evenhand", "scikit-learn", "numpy")
 _MOST_GROUPS = 200
 
@@ -47,22 +47,22 @@ def contents(
     title: str,
     data: str,
 ) -> dict[str, Any]:
-    """Put a report together.
+    """The contents of a report.
 
     Parameters
     ----------
     audit : Audit
-        Of the decisions that the report is about, on rows that nothing was learned from.
-    before : Audit, optional
+        Of the reported decisions, on held-out rows.
+    before : Audit, default=None
         Of the decisions that they replace, on the same rows.
-    model : FairPostprocessor or FairInprocessor, optional
-        Fitted; without it the report is about foreign predictions.
-    frontier : Frontier, optional
-    test : (X, y) or (X, y, sensitive_features), optional
-        Rows to compare the model's probabilities with the labels on.
+    model : FairPostprocessor or FairInprocessor, default=None
+        Fitted; without it the report is about predictions from elsewhere.
+    frontier : Frontier, default=None
+    test : (X, y) or (X, y, sensitive_features), default=None
+        Rows on which the model's probabilities are compared with the labels.
     title : str
     data : str
-        A sentence on the rows.
+        A sentence on the data.
 
     Returns
     -------
@@ -96,21 +96,21 @@ def contents(
 
 
 def _cost(groups: Sequence[Mapping[str, Any]], earlier: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Accuracy after and, where it is known, before, and the change."""
+    """Accuracy after and before, and its change, as far as they are known."""
     error = groups[0]["rates"].get("error rate")
     if error is None:
         return None
     old = None if earlier is None else earlier["groups"][0]["rates"].get("error rate")
     change = (groups[0].get("change") or {}).get("rates", {}).get("error rate")
     return {
-        "after": _turned(error, 1.0),
-        "before": None if old is None else _turned(old, 1.0),
-        "change": None if change is None else _turned(change, 0.0),
+        "after": _subtracted(error, 1.0),
+        "before": None if old is None else _subtracted(old, 1.0),
+        "change": None if change is None else _subtracted(change, 0.0),
     }
 
 
-def _turned(rate: Mapping[str, Any], start: float) -> dict[str, Any]:
-    """What is left of `start` when a rate is taken away, with its limits."""
+def _subtracted(rate: Mapping[str, Any], start: float) -> dict[str, Any]:
+    """`start` minus a rate, with its limits."""
     value, low, high = (rate[key] for key in ("value", "high", "low"))
     return {
         key: None if number is None else start - number
@@ -121,7 +121,7 @@ def _turned(rate: Mapping[str, Any], start: float) -> dict[str, Any]:
 def _calibration(
     model: FairClassifier | None, test: Sequence[Any] | None, confidence: float
 ) -> list[dict[str, Any]]:
-    """Predicted and observed share of positives, group by group, in ten bins of equal count."""
+    """Predicted and observed share of positives, by group, in up to ten bins of equal size."""
     if test is None or not isinstance(model, FairPostprocessor):
         return []
     X, y, sensitive = (*test, None)[:3]
@@ -162,7 +162,7 @@ def _comparison(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _beside(found: Mapping[str, Any]) -> str | None:
-    """How a value is to a rule that nobody asked for, without a verdict."""
+    """How an interval compares with a limit that nobody asked for, without a verdict."""
     limit, low, high = (found[key] for key in ("tolerance", "low", "high"))
     if limit is None or low is None or high is None:
         return None
@@ -211,7 +211,7 @@ def _model(model: FairClassifier) -> dict[str, Any]:
 
 
 def rule_records(rule: Rule, names: list[str], *, aware: bool) -> dict[str, Any]:
-    """Give the thresholds of a rule that knows the group, or the table W of one that does not."""
+    """Thresholds of an attribute-aware rule, or the table W of an attribute-blind one."""
     table = np.asarray(rule.table, dtype=np.float64)
     if not aware:
         weights = [
@@ -221,13 +221,13 @@ def rule_records(rule: Rule, names: list[str], *, aware: bool) -> dict[str, Any]
         ]
         return {"kind": "weights", "weights": weights}
     steps = rule.steps or Steps(*zip(*map(_step, table), strict=True))
-    told = [_threshold(*step) for step in zip(steps.edges, steps.chances, table, strict=True)]
-    thresholds = [{"group": name, **one} for name, one in zip(names, told, strict=True)]
+    found = [_threshold(*step) for step in zip(steps.edges, steps.chances, table, strict=True)]
+    thresholds = [{"group": name, **one} for name, one in zip(names, found, strict=True)]
     return {"kind": "thresholds", "thresholds": thresholds}
 
 
 def _step(weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The step function that a row of the table W amounts to."""
+    """The step function of a group's weights in the table W."""
     slope = weights[1] - weights[0]
     if slope <= 0:
         return np.empty(0), np.array([float(weights.sum() > 0)])
@@ -237,8 +237,8 @@ def _step(weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np
 def _threshold(
     edges: NDArray[np.float64], chances: NDArray[np.float64], weights: NDArray[np.float64]
 ) -> dict[str, Any]:
-    """A threshold, or what happens to scores where decisions are randomised over a range of them."""
-    ends = [0.0 if chance <= _DUST else 1.0 if chance >= 1 - _DUST else chance for chance in chances]
+    """A threshold, or the probabilities of selection if decisions are randomised over a range of scores."""
+    ends = [0.0 if chance <= _ROUNDING else 1.0 if chance >= 1 - _ROUNDING else chance for chance in chances]
     if (ends[0], ends[-1]) == (0.0, 1.0) and edges[-1] - edges[0] <= _NARROW:
         root = -weights[0] / (weights[1] - weights[0]) if weights[1] > weights[0] else edges[-1]
         return {"threshold": float(np.clip(root, max(edges[0], 0.0), min(edges[-1], 1.0))), "note": None}
@@ -306,22 +306,22 @@ def _caveats(audit: Audit, model: FairClassifier | None) -> Iterator[str]:
     small = [group for group in audit.groups if group.rows is not None and 0 < group.rows < _SMALL]
     absent = [group for group in audit.groups if group.rows == 0]
     if small:
-        yield f"{len(small)} groups have fewer than {_SMALL} rows: little can be said of them."
+        yield f"Groups with fewer than {_SMALL} rows: {len(small)}. Their rates are very uncertain."
     for pooled in audit.terms.pooled:
         yield f"Pooled: {pooled}"
     if absent:
-        yield f"{len(absent)} combinations never occur, and nothing is known of them."
+        yield f"Combinations that do not occur in these rows: {len(absent)}. Nothing is known about them."
     everyone = audit.groups[0]
     if everyone.rows and everyone.selected in (0, everyone.rows):
         who = "Everybody" if everyone.selected else "Nobody"
-        yield f"{who} is selected: these decisions are a constant, which tells nobody apart."
-    yield "Intervals say how much chance there is in these rows. They say nothing of rows of another kind."
+        yield f"{who} is selected: these decisions are constant."
+    yield "Intervals account for chance in these rows. They do not cover data from another population."
     if audit.terms.labelled:
-        yield "Error rates take the labels as true. Labels can be unfair themselves."
+        yield "Error rates assume that the labels are correct. Labels can be unfair themselves."
     if model is not None:
         yield (
-            "The proof is of the best classifier for the probabilities that were learned. If these are "
-            "wrong, another may be better; the rates above are counted and do not depend on them."
+            "The proof is about the best classifier for the learned probabilities. If these are wrong, "
+            "another classifier may be better. The rates above are measured and do not depend on them."
         )
     if getattr(model, "promise_", None) is None:
-        yield "Nothing is promised of new rows: ask for confidence, or audit new decisions."
+        yield "Nothing is promised for new data: set a confidence when fitting, or audit new decisions."

@@ -30,7 +30,7 @@
   const [y0, y1] = range([...known.map((p) => p.accuracy), ...expected.map((p) => p.expected_accuracy)]);
   const x = (value) => box.left + ((value - x0) / (x1 - x0)) * (box.right - box.left);
   const y = (value) => box.bottom - ((value - y0) / (y1 - y0)) * (box.bottom - box.top);
-  const marks = (low, high, most) => {
+  const ticks = (low, high, most) => {
     const power = 10 ** Math.floor(Math.log10((high - low) / most));
     const step = [1, 2, 5, 10, 20].map((k) => k * power).find((size) => (high - low) / size <= most);
     const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
@@ -40,7 +40,7 @@
   };
   const within = (value, low, high) => Math.min(high, Math.max(low, value));
 
-  // As many units as pixels, so that letters are as large on a phone as on a desktop.
+  // One unit per pixel, so that letters have the same size on a phone as on a desktop.
   const fit = () => {
     const { width, height } = plot.getBoundingClientRect();
     if (width < 50 || height < 50) return;
@@ -52,22 +52,22 @@
   const draw = (point) => {
     fit();
     plot.replaceChildren();
-    for (const [value, text] of marks(x0, x1, (box.right - box.left) / 64)) {
+    for (const [value, text] of ticks(x0, x1, (box.right - box.left) / 64)) {
       make("line", { class: "axis", x1: x(value), x2: x(value), y1: box.top, y2: box.bottom });
       make("text", { x: x(value), y: box.bottom + 18, "text-anchor": "middle" }, text);
     }
-    for (const [value, text] of marks(y0, y1, 6)) {
+    for (const [value, text] of ticks(y0, y1, 6)) {
       make("line", { class: "axis", x1: box.left, x2: box.right, y1: y(value), y2: y(value) });
       make("text", { x: box.left - 6, y: y(value) + 4, "text-anchor": "end" }, text);
     }
     const measure = data.measure === "difference" ? "mean difference" : "mean ratio";
     const title = make("text", { x: (box.left + box.right) / 2, y: box.bottom + 38, "text-anchor": "middle" }, `${measure}, ${data.notion}`);
-    const room = box.right + 12 - 6, wide = title.getComputedTextLength();
-    if (wide > room) {
-      title.setAttribute("x", 6 + room / 2);
-      title.setAttribute("textLength", room);
+    const space = box.right + 12 - 6, wide = title.getComputedTextLength();
+    if (wide > space) {
+      title.setAttribute("x", 6 + space / 2);
+      title.setAttribute("textLength", space);
       title.setAttribute("lengthAdjust", "spacingAndGlyphs");
-    } else title.setAttribute("x", within((box.left + box.right) / 2, 6 + wide / 2, 6 + room - wide / 2));
+    } else title.setAttribute("x", within((box.left + box.right) / 2, 6 + wide / 2, 6 + space - wide / 2));
     make("text", { x: 8, y: 16 }, "accuracy");
     for (const [name, points] of curves) {
       const path = points.filter(has).map((p) => [x(p.expected_disparity), y(p.expected_accuracy)]);
@@ -103,7 +103,7 @@
     }
     if (has(point)) {
       const ring = { cx: x(point.expected_disparity), cy: y(point.expected_accuracy) };
-      if (point.disparity !== null) make("line", { class: "way", x1: ring.cx, y1: ring.cy, x2: x(point.disparity), y2: y(point.accuracy) });
+      if (point.disparity !== null) make("line", { class: "offset", x1: ring.cx, y1: ring.cy, x2: x(point.disparity), y2: y(point.accuracy) });
       make("circle", { class: "ring", ...ring, r: 5 });
     }
     if (point.disparity === null) return;
@@ -125,7 +125,7 @@
   };
 
   const table = (point) => {
-    const told = point.rules.map((rule) => {
+    const cells = point.rules.map((rule) => {
       const found = new Map();
       if (rule.kind === "thresholds") for (const one of rule.thresholds) found.set(one.group, one.steps ?? one.note ?? show(one.threshold, 4));
       else for (const one of rule.weights) found.set(one.group, [found.get(one.group), show(one.weight, 4)].filter((part) => part !== undefined).join(", "));
@@ -146,7 +146,7 @@
       cell(row, group.name, "th");
       cell(row, group.rows.toLocaleString("en"));
       for (const name of names) cell(row, interval(group.rates[name]));
-      if (heading) cell(row, told.map((found) => found.get(group.name)).filter((part) => part !== undefined).join(" or "), "td", "who");
+      if (heading) cell(row, cells.map((found) => found.get(group.name)).filter((part) => part !== undefined).join(" or "), "td", "who");
       return row;
     }));
   };
@@ -159,10 +159,10 @@
     slider.setAttribute("aria-valuetext", `tolerance ${show(point.tolerance, 4)}`);
     const accuracy = interval({ value: point.accuracy, low: point.accuracy_low, high: point.accuracy_high });
     const disparity = interval({ value: point.disparity, low: point.disparity_low, high: point.disparity_high });
-    const line = has(point) ? ` The learned probabilities expect ${show(point.expected_accuracy)} at ${show(point.expected_disparity)}.` : "";
-    const mixed = point.origin === "mixture" ? " This is a mixture: a coin chooses between the two solved rules beside it." : "";
-    const price = point.risk === null || point.price === null ? "" : ` A hundredth of tolerance more buys ${show(point.price, 4)} of accuracy.`;
-    byId("state").textContent = `Accuracy ${accuracy}; ${data.measure} ${disparity}${point.group ? `, set by ${point.group}` : ""}: ${point.verdict}.${line}${price}${mixed}`;
+    const line = has(point) ? ` Predicted by the learned probabilities: accuracy ${show(point.expected_accuracy)}, ${data.measure} ${show(point.expected_disparity)}.` : "";
+    const mixed = point.origin === "mixture" ? " This is a mixture: a random choice between the two solved classifiers beside it." : "";
+    const price = point.risk === null || point.price === null ? "" : ` 0.01 more tolerance would gain ${show(point.price, 4)} accuracy.`;
+    byId("state").textContent = `Accuracy ${accuracy}; ${data.measure} ${disparity}${point.group ? `, for ${point.group}` : ""}: ${point.verdict}.${line}${price}${mixed}`;
     table(point);
     draw(point);
   };

@@ -1,4 +1,4 @@
-"""The page: one file that opens from disk, with no network."""
+"""The report as one HTML file that needs no network."""
 
 from __future__ import annotations
 
@@ -55,19 +55,20 @@ def write_report(
     Parameters
     ----------
     path : path
-        Of the page; written at once or not at all.
+        Written completely or not at all.
     audit : Audit
-        Of the decisions that the report is about, on rows that nothing was learned from.
-    before : Audit, optional
+        Of the reported decisions, on held-out rows.
+    before : Audit, default=None
         Of the decisions that they replace, on the same rows.
-    model : FairPostprocessor or FairInprocessor, optional
-        Fitted. Without it the report is about foreign predictions.
-    frontier : Frontier, optional
-        For the interactive part.
-    test : (X, y) or (X, y, sensitive_features), optional
-        Rows to show on how well the probabilities of a post-processed model agree with the labels.
-    title, data : str
-        A heading, and a sentence on the rows.
+    model : FairPostprocessor or FairInprocessor, default=None
+        Fitted. Without it the report is about predictions from elsewhere.
+    frontier : Frontier, default=None
+        For the interactive chart.
+    test : (X, y) or (X, y, sensitive_features), default=None
+        Rows on which the probabilities of a post-processed model are compared with the labels.
+    title : str, default="Fairness report"
+    data : str, default=""
+        A sentence on the data.
 
     Returns
     -------
@@ -91,14 +92,14 @@ def write_report(
 
 
 def render(shown: Mapping[str, Any]) -> str:
-    """Make the page of a report's contents."""
-    shown = _visible(shown)
-    room = files("evenhand.report")
-    script, style = (room.joinpath(name).read_text("utf-8") for name in ("page.js", "page.css"))
+    """HTML of a report's contents."""
+    shown = _escaped(shown)
+    folder = files("evenhand.report")
+    script, style = (folder.joinpath(name).read_text("utf-8") for name in ("page.js", "page.css"))
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.policies["json.dumps_kwargs"] = {"sort_keys": False, "allow_nan": False}
     environment.filters.update(number=_number, interval=interval, small=small, count=_count)
-    template = environment.from_string(room.joinpath("page.html").read_text("utf-8"))
+    template = environment.from_string(folder.joinpath("page.html").read_text("utf-8"))
     return template.render(
         **shown,
         asked=[one for one in shown["comparisons"] if one["asked"]],
@@ -112,13 +113,13 @@ def render(shown: Mapping[str, Any]) -> str:
     )
 
 
-def _visible(value: Any) -> Any:
-    """Make visible, in all texts, what would turn the direction of writing or is no letter at all."""
+def _escaped(value: Any) -> Any:
+    """The contents with unprintable and direction-changing characters escaped in all texts."""
     if isinstance(value, str):
         return show(value)
     if isinstance(value, Mapping):
-        return {name: _visible(one) for name, one in value.items()}
-    return [_visible(one) for one in value] if isinstance(value, list | tuple) else value
+        return {name: _escaped(one) for name, one in value.items()}
+    return [_escaped(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def _digest(text: str) -> str:
@@ -126,7 +127,7 @@ def _digest(text: str) -> str:
 
 
 def _count(value: float | str | None) -> str:
-    """A number of rows; text stands for one that is left out."""
+    """A number of rows; suppressed ones may be text or None."""
     return "left out" if value is None else value if isinstance(value, str) else f"{value:,.0f}"
 
 
@@ -135,7 +136,7 @@ def _number(value: float | None, digits: int = 3) -> str:
 
 
 def _pictures(shown: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    """Every picture in a light and a dark version, with its alternative text."""
+    """Each chart as a light and a dark picture, with its alternative text."""
     for draw, records in _charts(shown):
         if records:
             versions = {theme: draw(records, theme=theme) for theme in ("light", "dark")}
@@ -150,7 +151,7 @@ def _source(svg: str) -> str:
 
 
 def _charts(shown: Mapping[str, Any]) -> Iterator[tuple[Any, list[dict[str, Any]]]]:
-    """Charts and their records; those without records are not drawn."""
+    """Charts and their records; charts without records are skipped."""
     groups = shown["groups"]
     names = {group["name"] for group in groups}
     earlier = [group for group in shown["earlier"] or () if group["name"] in names]
@@ -184,7 +185,7 @@ def _charts(shown: Mapping[str, Any]) -> Iterator[tuple[Any, list[dict[str, Any]
 
 
 def _prices(frontier: Mapping[str, Any], curve: str) -> Iterator[dict[str, Any]]:
-    """Prices of each group over the tolerance, 0 where it does not bind, apart by statistic."""
+    """Prices of each group and statistic over the tolerances; 0 where it does not bind."""
     rows = [row for row in frontier["prices"] if row["curve"] == curve]
     several = len({row["statistic"] for row in rows}) > 1
     names = [f"{row['group']} ({row['statistic']})" if several else row["group"] for row in rows]

@@ -1,4 +1,4 @@
-"""What a report comes to, in three sentences: what was asked, what holds by which evidence, what it cost."""
+"""Summary of a report in three sentences: what was asked, what holds, what it cost."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 
 __all__ = ["UNKNOWN", "interval", "requirement", "summary"]
 
-Told = Mapping[str, Any]
+Contents = Mapping[str, Any]
 
 UNKNOWN = "\u2013"
-"""Stands where there is no number."""
+"""Shown where there is no number."""
 
 
-def summary(shown: Told) -> list[dict[str, str]]:
-    """Sum a report up.
+def summary(shown: Contents) -> list[dict[str, str]]:
+    """The sentences of the summary.
 
     Parameters
     ----------
@@ -29,19 +29,19 @@ def summary(shown: Told) -> list[dict[str, str]]:
     asked = shown["model"] or any(one["asked"] for one in shown["comparisons"])
     curve = None if asked else shown["frontier"]
     if curve:
-        told = [_curve_asked(curve), _curve_holds(curve), _curve_cost(curve)]
+        sentences = [_curve_asked(curve), _curve_holds(curve), _curve_cost(curve)]
     else:
-        told = [_asked(shown), _holds(shown), _cost(shown)]
+        sentences = [_asked(shown), _holds(shown), _cost(shown)]
     headings = (
         "What was asked",
         "What holds",
         "What it cost" if curve or shown["earlier"] or shown["changed"] else "Accuracy",
     )
-    return [{"about": about, "text": text} for about, text in zip(headings, told, strict=True) if text]
+    return [{"about": about, "text": text} for about, text in zip(headings, sentences, strict=True) if text]
 
 
-def interval(rate: Told, digits: int = 3) -> str:
-    """Write a number with its interval, as far as they are known.
+def interval(rate: Contents, digits: int = 3) -> str:
+    """A number with its interval, as far as they are known.
 
     Examples
     --------
@@ -55,8 +55,8 @@ def interval(rate: Told, digits: int = 3) -> str:
     return value if None in limits else f"{value} [{', '.join(f'{limit:.{digits}f}' for limit in limits)}]"
 
 
-def requirement(one: Told, features: Sequence[str]) -> str:
-    """Say what a notion asks for.
+def requirement(one: Contents, features: Sequence[str]) -> str:
+    """What a notion asks for, in words.
 
     Examples
     --------
@@ -65,9 +65,9 @@ def requirement(one: Told, features: Sequence[str]) -> str:
     'parity: no group differs from everyone by more than 0.1, among the groups of sex'
     """
     if one["measure"] == "difference":
-        said = f"no group differs from everyone by more than {one['tolerance']:g}"
+        text = f"no group differs from everyone by more than {one['tolerance']:g}"
     else:
-        said = (
+        text = (
             f"in every group, the rate and its complement are at least {one['tolerance']:g} times those of "
             "everyone"
         )
@@ -79,24 +79,25 @@ def requirement(one: Told, features: Sequence[str]) -> str:
             if single
             else f"among all combinations of {_and(features)}"
         )
-    return f"{one['notion']}: {said}, {groups}"
+    return f"{one['notion']}: {text}, {groups}"
 
 
-def _asked(shown: Told) -> str:
+def _asked(shown: Contents) -> str:
     model, features = shown["model"], shown["features"]
     asked = model["asked"] if model else [one for one in shown["comparisons"] if one["asked"]]
     if not asked:
         return f"Nothing was required; this page describes how decisions differ by {_and(features)}."
-    said = [requirement(one, features) for one in asked]
+    parts = [requirement(one, features) for one in asked]
     if model:
-        aware, names = model["aware"], _and(features)
-        may = {True: f"may use {names}", False: f"may not use {names}"}.get(aware, f"may use only {aware}")
-        return f"{_sentence('; '.join(said))} Decisions are made by {model['method']} and {may}."
-    return _sentence("; ".join(said))
+        aware = model["aware"]
+        may = {True: f"may use {_and(features)}", False: f"may not use {_and(features, 'or')}"}
+        may_use = may.get(aware, f"may use only {aware}")
+        return f"{_sentence('; '.join(parts))} Decisions are made by {model['method']} and {may_use}."
+    return _sentence("; ".join(parts))
 
 
-def _holds(shown: Told) -> str:
-    """Verdicts, each with its evidence; where nothing was asked for, how far groups are apart."""
+def _holds(shown: Contents) -> str:
+    """Each verdict with its evidence; without a requirement, the largest difference."""
     rows, level = _rows(shown["rows"]), f"{100 * shown['confidence']:g}% interval"
     asked = [one for one in shown["comparisons"] if one["asked"]]
     if not asked:
@@ -104,46 +105,46 @@ def _holds(shown: Told) -> str:
         if first is None or first["value"] is None:
             return ""
         found = f"{interval(first)} ({level}){_who(first)}"
-        return (
-            f"No verdict was asked for; by {first['notion']}, groups differ from everyone by up to {found}."
-        )
-    said = []
+        return f"No tolerance was set; by {first['notion']}, groups differ from everyone by up to {found}."
+    parts = []
     for one in asked:
         found = f"the {_what(one)} is {interval(one)} ({level}){_who(one)}"
-        told = {
+        verdicts = {
             "satisfied": f"{one['notion']} {_within(one)} holds on {rows}: {found}",
             "violated": f"{one['notion']} {_within(one)} is violated on {rows}: {found}",
         }
-        open_question = f"whether {one['notion']} {_within(one)} holds cannot be told from {rows}: {found}"
-        said.append(told.get(one["verdict"], open_question))
+        undecided = f"whether {one['notion']} {_within(one)} holds cannot be decided from {rows}: {found}"
+        parts.append(verdicts.get(one["verdict"], undecided))
     promise = (shown["model"] or {}).get("promise")
     if promise:
-        said.append("it is promised for new rows" if promise["holds"] else "nothing is promised for new rows")
-    return _sentence("; ".join(said))
+        parts.append(
+            "it is promised for new data" if promise["holds"] else "nothing is promised for new data"
+        )
+    return _sentence("; ".join(parts))
 
 
-def _within(one: Told) -> str:
+def _within(one: Contents) -> str:
     if one["measure"] == "difference":
         return f"within {one['tolerance']:g}"
     return f"with a ratio of at least {one['tolerance']:g}"
 
 
-def _cost(shown: Told) -> str:
+def _cost(shown: Contents) -> str:
     cost, changed = shown["cost"], shown["changed"]
     if cost is None:
-        return "Without labels, accuracy is not known."
+        return "Without labels, accuracy is unknown."
     was = f"was {interval(cost['before'])} before and " if cost["before"] else ""
     change = f", a change of {interval(cost['change'])}" if cost["change"] else ""
     moved = ""
     if changed and shown["rows"] is not None:
         moved = (
             f"; decisions changed for {changed['up'] + changed['down']:,.0f} of {shown['rows']:,.0f} people, "
-            f"of whom {changed['up']:,.0f} are newly selected and {changed['down']:,.0f} no longer"
+            f"of whom {changed['up']:,.0f} are newly selected and {changed['down']:,.0f} no longer selected"
         )
     return f"Accuracy {was}is {interval(cost['after'])}{change}{moved}."
 
 
-def _curve_asked(curve: Told) -> str:
+def _curve_asked(curve: Contents) -> str:
     tolerances = [point["tolerance"] for point in _on(curve)]
     return (
         f"The best accuracy at every tolerance from {min(tolerances):.3g} to {max(tolerances):.3g} of "
@@ -151,57 +152,59 @@ def _curve_asked(curve: Told) -> str:
     )
 
 
-def _curve_holds(curve: Told) -> str:
-    said = []
+def _curve_holds(curve: Contents) -> str:
+    parts = []
     for name in curve["curves"]:
         verdicts = [point["verdict"] for point in _on(curve, name) if point["origin"] != "mixture"]
         kept, broken, open_ = map(verdicts.count, ("satisfied", "violated", "insufficient evidence"))
         if open_ == len(verdicts):
-            said.append(f"for none of {len(verdicts)} tolerances can be told whether {name} keeps it")
+            parts.append(
+                f"for none of {len(verdicts)} tolerances can it be decided whether {name} satisfies it"
+            )
         else:
-            said.append(
+            parts.append(
                 f"of {len(verdicts)} tolerances, {name} clearly satisfies {kept} and clearly violates "
-                f"{broken}; {open_} cannot be told"
+                f"{broken}; {open_} are undecided"
             )
     level = f"{100 * curve['confidence']:g}% intervals"
-    return f"On {curve['rows']:,} test rows ({level}): {'; '.join(said)}."
+    return f"On {curve['rows']:,} test rows ({level}): {'; '.join(parts)}."
 
 
-def _curve_cost(curve: Told) -> str:
-    said = []
+def _curve_cost(curve: Contents) -> str:
+    parts = []
     for name in curve["curves"]:
         ends = [
             f"{_accuracy(point)} at tolerance {point['tolerance']:.3g}"
             for point in (_on(curve, name)[0], _on(curve, name)[-1])
         ]
-        said.append(f"{name} has {' and '.join(dict.fromkeys(ends))}")
-    return f"Accuracy on test rows: {'; '.join(said)}."
+        parts.append(f"{name} has {' and '.join(dict.fromkeys(ends))}")
+    return f"Accuracy on test rows: {'; '.join(parts)}."
 
 
-def _on(curve: Told, name: str | None = None) -> list[Told]:
+def _on(curve: Contents, name: str | None = None) -> list[Contents]:
     points = [point for point in curve["points"] if point["kind"] == "curve"]
     return [point for point in points if name in (None, point["curve"])]
 
 
-def _accuracy(point: Told) -> str:
+def _accuracy(point: Contents) -> str:
     limits = {key: point[f"accuracy_{key}"] for key in ("low", "high")}
     return interval({"value": point["accuracy"], **limits})
 
 
-def _what(one: Told) -> str:
+def _what(one: Contents) -> str:
     return "largest difference" if one["measure"] == "difference" else "smallest ratio"
 
 
-def _who(one: Told) -> str:
-    return f", set by {one['group']}" if one["group"] and one["value"] else ""
+def _who(one: Contents) -> str:
+    return f", for {one['group']}" if one["group"] and one["value"] else ""
 
 
 def _rows(rows: float | str | None) -> str:
     return f"{rows:,.0f} rows" if isinstance(rows, int | float) else "these rows"
 
 
-def _and(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+def _and(names: Sequence[str], word: str = "and") -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} {word} {names[-1]}"
 
 
 def _sentence(text: str) -> str:

@@ -1,1 +1,1 @@
-"""The exact solver. It knows nothing of fairness: only rows, a linear goal and linear bounds."""
+"""The exact solver. It knows nothing of fairness: only rows, a linear objective and linear bounds."""

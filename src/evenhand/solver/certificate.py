@@ -14,21 +14,21 @@ from evenhand.solver.problem import Problem
 __all__ = ["Certificate", "certify", "small"]
 
 _ROUNDING = 1e-12
-"""Sums over all rows are not more exact than this."""
+"""Rounding error of sums over all rows."""
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """What a selection attains, and what no selection that meets the bounds can go below.
+    """The objective that a selection attains, and a bound that no feasible selection goes below.
 
     Attributes
     ----------
     objective : float
-        What the selection attains; for a fair classifier its risk.
+        Attained by the selection; for a fair classifier its risk.
     bound : float
         The dual value at the multipliers: no feasible selection has a smaller objective.
     violation : float
-        By how much the worst bound is broken.
+        Largest amount by which a bound is broken.
 
     Examples
     --------
@@ -42,7 +42,7 @@ class Certificate:
 
     @property
     def gap(self) -> float:
-        """By how much another selection could at most be better."""
+        """The most by which another selection could be better."""
         return self.objective - self.bound
 
     def __repr__(self) -> str:
@@ -63,7 +63,7 @@ class Certificate:
 
 
 def small(amount: float) -> str:
-    """Write a gap or a violation; what is within rounding of 0 is not told from it.
+    """Text of a gap or a violation; amounts below rounding error read <1e-12.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """Proof that bounds cannot be met.
 
-If for some lambda the sum of w max(0, <A^T lambda, p>) + penalty(lambda) is negative, no selection
-meets the bounds, because the sum is at least <lambda, A s> for every s, and a feasible s would make the total
-at least 0. The rows with lambda other than 0 are those in conflict.
+If the sum of w max(0, <A^T lambda, p>) + penalty(lambda) is negative for some lambda, no selection meets the
+bounds, because the sum is at least <lambda, A s> for every s, and a feasible s would make the total at least
+0. The bounds whose lambda is not 0 are those in conflict.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from evenhand.solver.problem import Problem
 
 __all__ = ["Conflict", "find_conflict"]
 
-_MOST_ROWS = 50_000
-_TOLERANCE = 1e-9
+_MOST_ROWS = 50_000  # a linear program of seconds; the proof is on all rows whatever the sample
+_TOLERANCE = 1e-9  # the violation that `optimize` accepts: what it can solve is no conflict
 
 
 @dataclass(frozen=True, eq=False)
 class Conflict:
-    """By how much bounds must be broken in all, and multipliers that say so.
+    """Total amount by which bounds must be broken, and the multipliers that show it.
 
     Attributes
     ----------
     slack : float
-        On up to 50,000 rows exact, on more from a sample of as many.
+        Exact on up to 50,000 rows, otherwise that of a sample of as many.
     multipliers : array, shape (J,)
     proven : bool
         Whether the multipliers prove on all rows that the bounds cannot be met.

@@ -9,16 +9,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.solver.oracle import ROUNDING, Smoothed, Totals, Vector
+from evenhand.solver.oracle import ROUNDING, Distinct, Smoothed, Totals, Vector
+from evenhand.solver.problem import Problem
 
 __all__ = ["DenseRows", "exact_sum", "is_tie", "nearest", "spread", "tie_width"]
 
-_BLOCK = 1 << 14
-_SEED = 2718
+_BLOCK = 1 << 14  # rows at a time: 2 MB at 16 columns, which stay in the cache
+_SEED = 2718  # any: the sample must only be the same every time
 
 
 class DenseRows:
-    """Rows of an array of shape (n, D) or (n, M, 2), float32 or float64, which is never copied as a whole.
+    """Rows of an array of shape (n, D) or (n, M, 2), float32 or float64, never copied as a whole.
 
     Parameters
     ----------
@@ -27,9 +28,9 @@ class DenseRows:
     weights : array, shape (n,), or None
         Weights that sum to 1, unless `base` stands for the rest; None is 1/n each.
     base : array, shape (D,), optional
-        sum of w p over further rows that are decided for and are not held here.
+        sum of w p over further rows that are selected and not held here.
     index : array of int, optional
-        Where the rows come from.
+        Which rows of another oracle these are; by default 0 to n - 1.
 
     Examples
     --------
@@ -53,11 +54,11 @@ class DenseRows:
         self.weights = weights
         self.base = np.zeros(self.n_columns) if base is None else base
         self.index = np.arange(len(rows)) if index is None else index
-        self._samples: dict[int, DenseRows] = {}  # the last one taken
+        self._samples: dict[int, DenseRows] = {}  # only the last one is kept
 
     @property
     def n_rows(self) -> int:
-        """How many rows are held."""
+        """Number of rows."""
         return len(self.rows)
 
     @property
@@ -67,7 +68,7 @@ class DenseRows:
 
     @property
     def matrix(self) -> NDArray[np.float64]:
-        """All rows as float64 of shape (n, D): meant for few rows, as it may copy them."""
+        """All rows as float64 of shape (n, D). May copy them, so it is meant for few rows."""
         return _as_float64(self.rows)
 
     def weights_of(self, index: NDArray[np.intp] | slice) -> Vector:
@@ -77,13 +78,13 @@ class DenseRows:
         return np.full(len(self.rows[index]), 1 / self.n_rows)
 
     def _blocks(self) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-        """Blocks of rows as float64 that stay in the cache."""
+        """Blocks of rows as float64."""
         for start in range(0, self.n_rows, _BLOCK):
             where = slice(start, start + _BLOCK)
             yield where, _as_float64(self.rows[where])
 
     def scores(self, v: Vector) -> Vector:
-        """H of every row."""
+        """Compute h of every row."""
         h = np.empty(self.n_rows)
         for where, block in self._blocks():
             h[where] = block @ v
@@ -98,7 +99,7 @@ class DenseRows:
         return sums
 
     def smooth(self, v: Vector, width: float) -> Smoothed:
-        """Sum over all rows, rounded off within `width` of the boundary."""
+        """Sum over all rows, smoothed within `width` of the boundary."""
         value = float(v @ self.base)
         sums = self.base.copy()
         hessian = np.zeros((self.n_columns, self.n_columns))
@@ -117,7 +118,7 @@ class DenseRows:
         return Smoothed(value, sums, hessian / (2 * width))
 
     def sample(self, count: int) -> DenseRows:
-        """Take one row at random from each of `count` stretches of equal length."""
+        """Take one row at random from each of `count` equal parts of the rows."""
         if count >= self.n_rows:
             return self
         if count not in self._samples:
@@ -139,7 +140,7 @@ class DenseRows:
         )
 
     def totals(self, v: Vector, index: NDArray[np.intp], values: Vector) -> Totals:
-        """Sum over all rows without rounding off, with the selection of some rows given."""
+        """Sum over all rows without smoothing, with the selection of some rows given."""
         h = self.scores(v)
         selection = (h > 0).astype(np.float64)
         selection[index] = values
@@ -152,6 +153,15 @@ class DenseRows:
             sums.append((weights * selection[where]) @ block)
         return Totals(math.fsum(parts), exact_sum(sums), selection, ties)
 
+    def direct(self, problem: Problem) -> None:
+        """No structure to use: rows may be any vectors."""
+
+    def distinct(self) -> Distinct:
+        """Collapse copies of rows."""
+        rows, first, kind = np.unique(self.rows, axis=0, return_index=True, return_inverse=True)
+        weights = np.bincount(kind, self.weights_of(slice(None)), len(rows)).astype(np.float64)
+        return Distinct(DenseRows(rows, weights, base=self.base), first, kind)
+
 
 def _as_float64(rows: NDArray[Any]) -> NDArray[np.float64]:
     return rows.reshape(len(rows), math.prod(rows.shape[1:])).astype(np.float64, copy=False)
@@ -163,7 +173,7 @@ def tie_width(v: Vector) -> float:
 
 
 def is_tie(h: Vector, rows: NDArray[np.float64], v: Vector) -> NDArray[np.bool_]:
-    """Whether the sign of h means nothing, because h is a difference of terms that are so much larger."""
+    """Whether the sign of h means nothing, because h is the difference of much larger terms."""
     return np.abs(h) <= ROUNDING * np.maximum(1.0, rows @ np.abs(v))
 
 
@@ -173,7 +183,7 @@ def exact_sum(parts: Sequence[Vector]) -> Vector:
 
 
 def spread(n: int, count: int) -> NDArray[np.intp]:
-    """Choose `count` of `n` rows, one at random from each stretch, the same ones every time."""
+    """Choose `count` of `n` rows, one at random from each of as many parts; the same ones every time."""
     steps = np.arange(count) + np.random.default_rng(_SEED).random(count)
     return (steps * (n / count)).astype(np.intp)
 

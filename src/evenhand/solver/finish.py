@@ -1,7 +1,7 @@
 """The exact finish: a linear program on the rows that are still undecided.
 
-Bounds may be broken at a high price, so that a set of rows too small to meet them gives an answer that
-shows it, instead of none.
+Bounds may be broken at a high price. If the rows are too few to meet them, the answer then shows it, where
+otherwise there would be none.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from evenhand.solver.refinement import refine
 
 __all__ = ["Finish", "finish", "finish_refined"]
 
-_LAST_DIGITS = 1e-13
+_LAST_DIGITS = 1e-13  # left open by refinement; see docs/decisions.md
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +35,7 @@ class Finish:
         Their f.
     multipliers : array, shape (J,)
     slack : float
-        By how much bounds had to be broken, in all.
+        Total amount by which bounds had to be broken.
     """
 
     index: NDArray[np.intp]
@@ -54,7 +54,7 @@ def finish(rows: DenseRows, problem: Problem, *, price: float, method: Method = 
     problem : Problem
     price : float
         Cost of breaking a bound by the largest effect that a row of mean weight has on it.
-    method : {"simplex", "ipm"}
+    method : {"simplex", "ipm"}, default="simplex"
         Algorithm of HiGHS.
 
     Returns
@@ -105,7 +105,7 @@ def finish_refined(
 
 @dataclass(frozen=True, eq=False)
 class _Scaled:
-    """The linear program: `kind` tells which variable each row is, the others are those of a program."""
+    """A linear program in units of about 1; `kind` is the variable of each row, the rest as in `Program`."""
 
     kind: NDArray[np.intp]
     unit: float
@@ -117,7 +117,7 @@ class _Scaled:
 
     @classmethod
     def of(cls, rows: DenseRows, problem: Problem) -> Self:
-        # Rows that are alike are one variable, so that they are treated alike.
+        # Equal rows are one variable, so that they are treated alike.
         P, kind = np.unique(rows.matrix, axis=0, return_inverse=True)
         mass = np.bincount(kind, rows.weights_of(slice(None)), len(P)).astype(np.float64)
         # In units of the mean mass, each bound divided by its largest entry: entries are then of size 1.

@@ -1,4 +1,4 @@
-"""Rows of which only two numbers differ from 0: the group is known, and there is one score in it.
+"""Rows with a known group and one score: all but two entries of p are 0.
 
 Row i has p = 1 - eta_i in column 2 m and eta_i in column 2 m + 1, m being its group. Within a group
 h = a + b eta is monotone in eta, so once the scores are sorted every sum is a difference of running totals
@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.solver.dense import DenseRows, exact_sum, nearest, spread, tie_width
-from evenhand.solver.oracle import ROUNDING, Smoothed, Totals, Vector
+from evenhand.solver.oracle import ROUNDING, Direct, Smoothed, Totals, Vector
+from evenhand.solver.problem import Problem
+from evenhand.solver.sorted_scores import SortedScores
+from evenhand.solver.thresholds import mix_thresholds
 
 __all__ = ["GroupedRows"]
 
-_BLOCK = 1 << 16
-_MARGIN = 1e-11
-"""Between an edge and the scores beside it: more than last bits can move a score rounded to 12 digits."""
+_BLOCK = 1 << 16  # rows at a time: a few arrays of half a megabyte stay in the cache
 
 
 class GroupedRows:
@@ -54,42 +55,11 @@ class GroupedRows:
         self.codes = codes
         self.n_groups = n_groups
         self.weights = weights
-        self._sort()
-
-    def _sort(self) -> None:
-        counts = np.bincount(self.codes, minlength=self.n_groups)
-        self._ends = np.concatenate([[0], np.cumsum(counts)])
-        narrow = self.codes.astype(np.min_scalar_type(max(self.n_groups - 1, 0)), copy=False)
-        by_group = np.argsort(narrow, kind="stable")
-        self._sorted = self.eta[by_group].astype(np.float64, copy=False)
-        weight: Any = 1 / self.n_rows
-        if self.weights is not None:
-            weight = self.weights[by_group]
-        for m in range(self.n_groups):
-            part = slice(self._ends[m], self._ends[m + 1])
-            if self.weights is None:
-                self._sorted[part] = np.sort(self._sorted[part])
-            else:
-                order = np.argsort(self._sorted[part], kind="stable")
-                self._sorted[part] = self._sorted[part][order]
-                weight[part] = weight[part][order]
-        # Running totals of w, w eta, w eta^2 within each group, with a 0 in front: group m begins at
-        # place `start + m`. A small group would lose digits behind a large one in a single total.
-        self._totals = np.zeros((3, self.n_rows + self.n_groups))
-        term = np.broadcast_to(weight, self._sorted.shape)
-        for power in range(3):
-            for m in range(self.n_groups):
-                start, end = self.stretch(m)
-                np.cumsum(term[start:end], out=self._totals[power, start + m + 1 : end + m + 1])
-            term = term * self._sorted
-
-    def _between(self, m: int, low: int, high: int) -> Vector:
-        """Sum of w, w eta and w eta^2 over a stretch of a group's sorted rows."""
-        return self._totals[:, high + m] - self._totals[:, low + m]
+        self._scores = SortedScores(eta, codes, n_groups, weights)
 
     @property
     def n_rows(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
         return len(self.eta)
 
     @property
@@ -104,15 +74,15 @@ class GroupedRows:
         )
 
     def smooth(self, v: Vector, width: float) -> Smoothed:
-        """Sum over all rows, rounded off within `width` of the boundary."""
+        """Sum over all rows, smoothed within `width` of the boundary."""
         value = 0.0
         sums = np.zeros(self.n_columns)
         hessian = np.zeros((self.n_columns, self.n_columns))
         for m in range(self.n_groups):
             a, b = v[2 * m], v[2 * m + 1] - v[2 * m]
-            low, high, above = self._ramp(m, a, b, width)
-            w0, w1, w2 = self._between(m, low, high)
-            u0, u1, _ = self._between(m, above.start, above.stop)
+            low, high, above = self._scores.ramp(m, a, b, width)
+            w0, w1, w2 = self._scores.moments(m, low, high)
+            u0, u1, _ = self._scores.moments(m, above.start, above.stop)
             # z = alpha + beta eta on the ramp, 1 above it.
             alpha, beta = (a + width) / (2 * width), b / (2 * width)
             chosen, chosen_eta = alpha * w0 + beta * w1 + u0, alpha * w1 + beta * w2 + u1
@@ -122,67 +92,16 @@ class GroupedRows:
             hessian[2 * m : 2 * m + 2, 2 * m : 2 * m + 2] = block / (2 * width)
         return Smoothed(float(value), sums, hessian)
 
-    def _ramp(self, m: int, a: float, b: float, width: float) -> tuple[int, int, slice]:
-        """Where the rows of a group with |h| < width begin and end, and where those above are."""
-        start, end = int(self._ends[m]), int(self._ends[m + 1])
-        if b == 0.0:
-            inside = abs(a) < width
-            return start, end if inside else start, slice(start, end) if a >= width else slice(end, end)
-        scores = self._sorted[start:end]
-        edges = sorted(((-width - a) / b, (width - a) / b))
-        low, high = (start + int(k) for k in np.searchsorted(scores, edges))
-        return low, high, slice(high, end) if b > 0 else slice(start, low)
-
-    def stretch(self, m: int) -> tuple[int, int]:
-        """Where the rows of a group begin and end, sorted by score."""
-        return int(self._ends[m]), int(self._ends[m + 1])
-
-    def before_ties(self, m: int, place: int) -> int:
-        """Move a place in a group's sorted scores to before all scores equal to the one there."""
-        start, end = self.stretch(m)
-        if place >= end:
-            return end
-        return start + int(np.searchsorted(self._sorted[start:end], self._sorted[place]))
-
-    def edge(self, place: int, v: Vector) -> float:
-        """A score between the last before a place and the first from it on: where h is 0, or the middle.
-
-        Rows not seen here fall between them, and are then told apart as h tells them apart.
-        """
-        below, above = float(self._sorted[place - 1]), float(self._sorted[place])
-        slope = v[1] - v[0]
-        root = -v[0] / slope if slope > 0 else below
-        edge = root if below < root < above else (below + above) / 2
-        margin = min(_MARGIN, (above - below) / 2)
-        edge = min(max(edge, below + margin), above - margin)
-        return float(edge if below <= edge < above else below)
-
-    def sums_between(self, m: int, places: tuple[int, int]) -> Vector:
-        """Sum of w p over a stretch of a group's sorted rows, in the two columns of the group."""
-        w0, w1, _ = self._between(m, *places)
-        return np.array([w0 - w1, w1])
-
     def sums(self, directions: NDArray[np.float64]) -> NDArray[np.float64]:
         """Sum of w p over the rows with h > 0, for several directions v at once, shape (k, D)."""
         sums = np.empty_like(directions)
         for k, v in enumerate(directions):
             for m in range(self.n_groups):
-                sums[k, 2 * m : 2 * m + 2] = self.sums_between(m, self.best_threshold(m, v))
+                sums[k, 2 * m : 2 * m + 2] = self._scores.sums_between(m, self._scores.best_threshold(m, v))
         return sums
 
-    def best_threshold(self, m: int, v: Vector) -> tuple[int, int]:
-        """Find the stretch of a group's sorted rows with h > 0."""
-        start, end = self.stretch(m)
-        a, b = v[2 * m], v[2 * m + 1] - v[2 * m]
-        if b == 0.0:
-            return (start, end) if a > 0 else (end, end)
-        side: Literal["left", "right"] = "right" if b > 0 else "left"
-        cut = start + int(np.searchsorted(self._sorted[start:end], -a / b, side=side))
-        low, high = (cut, end) if b > 0 else (start, cut)
-        return (low, high) if low < high else (end, end)
-
     def sample(self, count: int) -> DenseRows:
-        """Take one row at random from each of `count` stretches of equal length."""
+        """Take one row at random from each of `count` equal parts of the rows."""
         count = min(count, self.n_rows)
         index = spread(self.n_rows, count)
         return DenseRows(self._dense(index), self._weights_of(index) * (self.n_rows / count))
@@ -200,7 +119,7 @@ class GroupedRows:
         return DenseRows(self._dense(index), self._weights_of(index), base=base, index=index)
 
     def totals(self, v: Vector, index: NDArray[np.intp], values: Vector) -> Totals:
-        """Sum over all rows without rounding off, with the selection of some rows given."""
+        """Sum over all rows without smoothing, with the selection of some rows given."""
         selection = np.empty(self.n_rows)
         parts, sums = [], []
         ties = 0
@@ -216,6 +135,17 @@ class GroupedRows:
             sums.append(self._sums(codes, eta, self._weights_of(where) * selection[where]))
         return Totals(math.fsum(parts), exact_sum(sums), selection, ties)
 
+    def direct(self, problem: Problem) -> Direct | None:
+        """Solve the problem by mixing thresholds in each group."""
+        mixed = mix_thresholds(self._scores, problem)
+        if mixed is None:
+            return None
+        multipliers, steps = mixed
+        return Direct(multipliers, steps.selection(self.eta, self.codes), steps)
+
+    def distinct(self) -> None:
+        """Nothing to gain: sums are found by bisection whether scores repeat or not."""
+
     def _blocks(self) -> Iterator[tuple[slice, NDArray[np.int64], Vector]]:
         """Blocks of rows in their own order: codes and eta."""
         for start in range(0, self.n_rows, _BLOCK):
@@ -229,7 +159,7 @@ class GroupedRows:
         return np.full(len(self.eta[index]), 1 / self.n_rows)
 
     def _dense(self, index: NDArray[np.intp]) -> NDArray[np.float64]:
-        """Some rows written out, shape (k, D)."""
+        """Some rows with all their entries, shape (k, D)."""
         rows = np.zeros((len(index), self.n_columns))
         columns = 2 * self.codes[index].astype(np.int64)
         rows[np.arange(len(index)), columns] = 1.0 - self.eta[index]
@@ -245,7 +175,7 @@ class GroupedRows:
 
 
 def _scores(v: Vector, codes: NDArray[np.int64], eta: Vector) -> Vector:
-    """h, multiplied out as for rows that are written out, so that both agree to the last bit."""
+    """Compute h by the same products as in `DenseRows`, so that both agree to the last bit."""
     return v[0::2][codes] * (1.0 - eta) + v[1::2][codes] * eta
 
 

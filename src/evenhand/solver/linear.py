@@ -22,14 +22,14 @@ _OPTIONS = {
     "dual_feasibility_tolerance": 1e-10,
 }
 _BASIC = highspy.HighsBasisStatus.kBasic
-_SLIGHT = 1e-5
+_SLIGHT = 1e-5  # far above the tolerances of HiGHS: a vertex that moves more was ill-conditioned
 _ROUNDING = 1e-10
 """Distance of a probability from 0 and 1 that the tolerances of HiGHS leave open."""
 
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """Values of the variables, multipliers of the bounds, and by how much each bound was broken."""
+    """Values of the variables, multipliers of the bounds, and the amount by which each bound is broken."""
 
     values: Vector
     duals: Vector
@@ -44,12 +44,12 @@ class Program:
     ----------
     cost : array, shape (k,)
     matrix : array, shape (k, R)
-        With entries of size about 1, because the tolerances of HiGHS are absolute.
+        Its entries should be of size about 1, because the tolerances of HiGHS are absolute.
     lower, upper : arrays, shape (R,)
     elastic : int
-        How many of the first bounds may be broken.
+        Number of bounds, from the first on, that may be broken.
     price : float
-        What breaking one of them by 1 costs.
+        Cost of breaking one of them by 1.
     """
 
     cost: Vector
@@ -93,9 +93,9 @@ class Program:
         return Answer(snapped(values), y, slack)
 
     def _polish(self, x: Vector, y: Vector, inner: NDArray[np.intp], tight: NDArray[np.intp]) -> None:
-        """Solve the vertex's own equations, which HiGHS meets only up to its tolerances.
+        """Solve the equations of the vertex, which HiGHS meets only up to its tolerances.
 
-        Variables of the basis have a reduced cost of 0, and bounds outside of it hold exactly.
+        Basic variables have a reduced cost of 0, and nonbasic bounds hold exactly.
         """
         at = x @ self.matrix
         held = np.where(np.abs(at - self.lower) < np.abs(at - self.upper), self.lower, self.upper)

@@ -1,7 +1,7 @@
-"""Newton's method on the dual, with max(0, h) rounded off.
+"""Newton's method on the dual, with max(0, h) smoothed.
 
-The rounded dual is smooth in the multipliers except for the penalty, which has one kink per multiplier,
-at 0. So each step minimises a quadratic plus that penalty, exactly.
+The smoothed dual is smooth in the multipliers except for the penalty, which has one kink per multiplier, at
+0. So each step minimises a quadratic plus that penalty, exactly.
 """
 
 from __future__ import annotations
@@ -17,15 +17,17 @@ from evenhand.solver.problem import Problem
 
 __all__ = ["Descent", "descend"]
 
+# Limits on time only: the certificate decides whether where a descent ended is good enough.
 _MAX_STEPS = 40
 _SWEEPS = 3
-_MAX_CHANGES = 4
-_SMALLEST_SHARE = 1e-4
+_MAX_CHANGES = 4  # of sign, for each multiplier
+_SMALLEST_SHARE = 1e-4  # of a step; more damping helps where even this little gains nothing
+_NO_PULL = 1e-13  # rounding error of a slope
 
 
 @dataclass(frozen=True, eq=False)
 class Descent:
-    """Where a descent ended, and whether the end of what could be trusted stopped it."""
+    """Where a descent ended, and whether it stopped because its rows no longer represent all."""
 
     point: Vector
     stopped: bool
@@ -40,22 +42,22 @@ def descend(
     precision: float,
     trusted: Callable[[Vector], bool] | None = None,
 ) -> Descent:
-    """Minimise the rounded dual from a starting point.
+    """Minimise the smoothed dual from a starting point.
 
     Parameters
     ----------
     oracle : Oracle
     problem : Problem
-        With rows scaled so that their entries are comparable.
+        With bounds scaled so that their effects are comparable.
     multipliers : array, shape (J,)
         Where to start.
     width : float
-        Rounding of max(0, h).
+        Width of smoothing of max(0, h).
     precision : float
         Stop when a step is predicted to gain less.
-    trusted : callable, optional
-        Whether the rows of the oracle still stand for all rows at a direction v. A step is cut short
-        where they no longer do, and the descent ends there.
+    trusted : callable, default=None
+        Whether the rows of the oracle still represent all rows at a direction v. A step is cut short where
+        they no longer do, and the descent ends there.
 
     Returns
     -------
@@ -105,9 +107,9 @@ def descend(
 def _minimise(H: NDArray[np.float64], g: Vector, problem: Problem, start: Vector) -> Vector:
     """Minimise x^T H x / 2 + g^T x + penalty(x), exactly.
 
-    A few sweeps over the coordinates guess which multipliers are positive, negative and zero. With signs
-    given the minimum solves a linear system. If a sign would change on the way, that multiplier stops at
-    zero; at the end, the multiplier that most wants to leave zero is let go, until none does.
+    A few sweeps over the coordinates guess which multipliers are positive, negative and zero. With given
+    signs the minimum solves a linear system. If a sign would change on the way, that multiplier stops at
+    zero; at the end, the multiplier with the steepest descent away from zero is freed, until there is none.
     """
     lo, hi = problem.lo, problem.hi
     x = _swept(H, g, problem, start)
@@ -128,14 +130,14 @@ def _minimise(H: NDArray[np.float64], g: Vector, problem: Problem, start: Vector
         slope = H @ x + g
         pull = np.where(signs == 0, np.maximum(lo - slope, slope - hi), 0.0)
         leaving = int(np.argmax(pull))
-        if pull[leaving] <= 1e-13:
+        if pull[leaving] <= _NO_PULL:
             break
         signs[leaving] = 1.0 if slope[leaving] < lo[leaving] else -1.0
     return x
 
 
 def _swept(H: NDArray[np.float64], g: Vector, problem: Problem, start: Vector) -> Vector:
-    """Minimise in one coordinate after the other, a few times over."""
+    """Minimise over one coordinate after another, a few times over."""
     lo, hi, diagonal = problem.lo, problem.hi, np.diag(H)
     x = start.copy()
     gradient = H @ x + g

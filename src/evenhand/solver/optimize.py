@@ -1,12 +1,12 @@
 """From rows and a problem to multipliers, a selection and a proof.
 
-Where the group is known, by mixing thresholds (``thresholds.py``). Otherwise:
+If the structure of the rows yields the solution (known groups: ``thresholds.py``), that one. Otherwise:
 
-1. Newton on a sample of the rows, with a wide rounding that gets narrower.
+1. Newton on a sample of the rows, with a wide smoothing that gets narrower.
 2. Newton on the rows near the boundary, all others being decided. Rows are taken anew when the multipliers
    have moved so far that a decided row may have changed sides.
 3. A linear program on the few rows nearest to the boundary, which is exact.
-4. Proof by one pass over all rows. If it fails, again from 2 with more rows, and at last a linear program on
+4. Proof by one pass over all rows. If it fails, again from 2 with more rows, and finally a linear program on
    all rows, by the simplex, by an interior-point method, and by iterative refinement.
 """
 
@@ -24,36 +24,42 @@ from numpy.typing import NDArray
 from evenhand.solver.certificate import Certificate, certify
 from evenhand.solver.dense import DenseRows
 from evenhand.solver.finish import Finish, finish, finish_refined
-from evenhand.solver.grouped import GroupedRows
 from evenhand.solver.linear import METHODS, Method
 from evenhand.solver.newton import descend
-from evenhand.solver.oracle import Oracle, Totals, Vector
+from evenhand.solver.oracle import Distinct, Oracle, Totals, Vector
 from evenhand.solver.problem import Problem
-from evenhand.solver.thresholds import Steps, mix_thresholds
+from evenhand.solver.thresholds import Steps
 
 __all__ = ["Optimum", "optimize", "without_noise"]
 
-_SAMPLE = 20_000
-_SMALL = 2_000
+_SMALL = 2_000  # rows that a linear program takes all at once in a fraction of a second
+_SAMPLE = 20_000  # give the share of rows below a |h| to 0.4 %; widths and starting points need no more
+_COPIES = 500  # rows looked at for copies: they show the share of copies to 2 %
+# Price of breaking a bound. The program is exact if no multiplier is larger, so a higher one is tried too;
+# the lower one first, because a high price costs HiGHS digits.
 _PRICES = (1e3, 1e6)
-_ROUNDS = 5
-_RECENTRE = 8
-_TENTH = 0.1
+_ROUNDS = 5  # with four times as many rows each, so up to 256 times those of the first
+# Rows of the first linear program. A vertex leaves at most one row per bound undecided; fewer than a thousand
+# would save nothing beside the pass over all rows for the proof.
+_ROWS_PER_BOUND, _FEWEST_ROWS = 20, 1000
+_RECENTRE = 8  # enough for the share of rows, doubled from the fourth time on, to become all of them
+_TENTH = 0.1  # share of the rows near the boundary: a step then costs a tenth of a pass
+# How near a witness may come to the boundary, in bands: rows that are not witnesses may be nearer.
 _MARGIN = 0.25
-# Rounding of max(0, h), as shares of the |h| below which a tenth of the rows lie.
+# Width of smoothing in bands (docs/decisions.md). Each a third of the last: Newton's quadratic model still
+# holds at the start of the next.
 _COARSE, _MIDDLE, _FINE = 0.12, 0.04, 0.012
-_NARROWEST = 1e-6
-# The rows of the linear program can make up for only as much as they weigh, so Newton must end well.
+_NARROWEST = 1e-6  # width of smoothing: well above the rounding of h, 1e-10
+# In widths. The rows of the linear program can make up only for what they weigh, so Newton must end well.
 _PRECISION = 1e-7
-_CLOSE = 1e-5
-_NOISE = 1e-13
-_WIDENED = 1e-14
-_FEW = 500
+_CLOSE = 1e-5  # gap at which the multipliers of the linear program are a better start than those before it
+_NOISE = 1e-13  # some hundred units in the last place: what is left of terms that cancel
+_WIDENED = 1e-14  # by how much sums over rows depend on the order of summation
 
 
 @dataclass(frozen=True, eq=False)
 class Optimum:
-    """Multipliers, how the rows on the boundary were decided, and the proof.
+    """Multipliers, the decisions on the boundary, and the proof.
 
     Attributes
     ----------
@@ -61,7 +67,7 @@ class Optimum:
     certificate : Certificate
     totals : Totals
     finish : Finish or None
-        The rows that a linear program decided on.
+        The rows that a linear program decided.
     steps : Steps or None
         The selection by group and score, where the group is known.
     """
@@ -84,9 +90,9 @@ def optimize(
     problem : Problem
     tol : float
         Largest gap that is accepted.
-    feasibility : float
+    feasibility : float, default=1e-9
         Largest violation of a bound that is accepted.
-    start : array, shape (J,), optional
+    start : array, shape (J,), default=None
         Multipliers to start from.
 
     Returns
@@ -107,15 +113,16 @@ def optimize(
 
 
 def _attempts(oracle: Oracle, problem: Problem, start: Vector | None) -> Iterator[Optimum]:
-    """Solutions with their proofs, by one algorithm after the other."""
-    if isinstance(oracle, GroupedRows) and (mixed := mix_thresholds(oracle, problem)) is not None:
-        multipliers, steps = mixed
-        selection = steps.selection(oracle.eta, oracle.codes)
-        proof = certify(oracle, problem, multipliers, np.arange(oracle.n_rows), selection)
-        yield Optimum(multipliers, *proof, steps=steps)
-    if isinstance(oracle, DenseRows) and oracle.n_rows > _SMALL and _repeats(oracle):
-        yield from _on_distinct(oracle, problem, start)
-    search = _Search(oracle, problem, _row_scale(oracle, problem))
+    """Solutions with their proofs, by one algorithm after another."""
+    direct = oracle.direct(problem)
+    if direct is not None:
+        proof = certify(oracle, problem, direct.multipliers, np.arange(oracle.n_rows), direct.selection)
+        yield Optimum(direct.multipliers, *proof, steps=direct.steps)
+    if oracle.n_rows > _SMALL and _repeats(oracle):
+        distinct = oracle.distinct()
+        if distinct is not None:
+            yield from _on_distinct(oracle, distinct, problem, start)
+    search = _Search(oracle, problem, _bound_scale(oracle, problem))
     point = np.zeros(len(problem.lo)) if start is None else start / search.scale
     if oracle.n_rows > _SMALL:
         yield from search.rounds(point, warm=start is not None)
@@ -130,7 +137,7 @@ def _attempts(oracle: Oracle, problem: Problem, start: Vector | None) -> Iterato
 
 @dataclass(frozen=True, eq=False)
 class _Search:
-    """Newton and the linear program, with the rows of the problem scaled."""
+    """Newton and the linear program, with the bounds of the problem scaled."""
 
     oracle: Oracle
     problem: Problem
@@ -153,7 +160,7 @@ class _Search:
         oracle, scaled = self.oracle, self.scaled
         if not warm:
             point = _from_samples(oracle, scaled, point)
-        count, share = max(1000, 20 * len(point)), _TENTH
+        count, share = max(_FEWEST_ROWS, _ROWS_PER_BOUND * len(point)), _TENTH
         for attempts in range(_ROUNDS):
             if count >= oracle.n_rows:
                 break
@@ -162,7 +169,7 @@ class _Search:
             for found in self.attempt(rows.near(scaled.direction(point), count), _PRICES[0]):
                 gap, reached = found.certificate.gap, found.multipliers / self.scale
                 if found.totals.ties:
-                    # Rows that tie must all be in the linear program, or rounding errors decide on them.
+                    # Rows that tie must all be in the linear program, or rounding errors decide them.
                     tied = oracle.near(scaled.direction(reached), count + found.totals.ties)
                     yield from self.attempt(tied, _PRICES[0])
                 yield found
@@ -174,26 +181,26 @@ class _Search:
                 count, share = 4 * count, min(1.0, 2 * share)
 
 
-def _repeats(rows: DenseRows) -> bool:
+def _repeats(oracle: Oracle) -> bool:
     """Whether rows are mostly copies of others, as scores of discrete features are."""
-    sample = rows.sample(_few(rows)).matrix
-    sample = sample[:: max(1, len(sample) // _FEW)]
+    sample = oracle.sample(_few(oracle)).matrix
+    sample = sample[:: max(1, len(sample) // _COPIES)]
     return 2 * len(np.unique(sample, axis=0)) < len(sample)
 
 
-def _on_distinct(rows: DenseRows, problem: Problem, start: Vector | None) -> Iterator[Optimum]:
-    """Solve for each distinct row once, and prove it on all rows."""
-    distinct, first, kind = np.unique(rows.rows, axis=0, return_index=True, return_inverse=True)
-    weights = np.bincount(kind, rows.weights_of(slice(None)), len(distinct)).astype(np.float64)
-    for found in _attempts(DenseRows(distinct, weights), problem, start):
-        values = found.totals.selection[kind]
-        proof = certify(rows, problem, found.multipliers, np.arange(rows.n_rows), values)
-        done = found.finish and replace(found.finish, index=first[found.finish.index])
+def _on_distinct(
+    oracle: Oracle, distinct: Distinct, problem: Problem, start: Vector | None
+) -> Iterator[Optimum]:
+    """Solve with each distinct row once, and prove it on all rows."""
+    for found in _attempts(distinct.rows, problem, start):
+        values = found.totals.selection[distinct.kind]
+        proof = certify(oracle, problem, found.multipliers, np.arange(oracle.n_rows), values)
+        done = found.finish and replace(found.finish, index=distinct.first[found.finish.index])
         yield Optimum(found.multipliers, *proof, finish=done)
 
 
 def _from_samples(oracle: Oracle, problem: Problem, point: Vector) -> Vector:
-    """Newton from nothing: on a small sample with ever narrower rounding, then on a larger one."""
+    """Newton without a start: on a small sample with ever narrower smoothing, then on a larger one."""
     sample = oracle if oracle.fast else oracle.sample(max(_few(oracle), 400 * len(point)))
     width = 0.1
     while True:
@@ -209,7 +216,7 @@ def _from_samples(oracle: Oracle, problem: Problem, point: Vector) -> Vector:
 
 
 def _close_in(oracle: Oracle, problem: Problem, point: Vector, *, share: float) -> tuple[Oracle, Vector]:
-    """Newton on the rows near the boundary; gives them and the multipliers."""
+    """Newton on the rows near the boundary; returns them and the multipliers."""
     if oracle.fast or oracle.n_rows <= 3 * _SAMPLE:
         band = _band(oracle, problem.direction(point))
         for width in (_MIDDLE * band, _FINE * band, _FINE * band / 3):
@@ -231,9 +238,10 @@ def _close_in(oracle: Oracle, problem: Problem, point: Vector, *, share: float) 
 
 @dataclass(frozen=True, eq=False)
 class _Surroundings:
-    """The rows nearest to the boundary, which stand for all as long as the others keep their sides.
+    """The rows nearest to the boundary, which represent all as long as the others keep their sides.
 
-    Some of the others are witnesses: each is multiplied by its side, so that <witness, v> stays positive.
+    Some of the others are witnesses: each is multiplied by its side, so that <witness, v> is positive until
+    it changes sides.
     """
 
     rows: DenseRows
@@ -253,7 +261,7 @@ class _Surroundings:
         return bool((self.witnesses @ v > _MARGIN * self.band).all())
 
     def descend(self, problem: Problem, point: Vector, widths: Sequence[float]) -> tuple[Vector, bool]:
-        """Newton as far as the rows can be trusted; also whether that stopped it."""
+        """Newton as far as the rows represent all; also whether that stopped it."""
         for share in widths:
             width = share * self.band
             descent = descend(
@@ -266,30 +274,30 @@ class _Surroundings:
 
 
 def _few(oracle: Oracle) -> int:
-    """How many rows are a fair sample: a tenth, but neither very few nor more than needed."""
+    """Size of a sample: a tenth of the rows, but neither very few nor more than needed."""
     return min(_SAMPLE, max(_SMALL, oracle.n_rows // 10))
 
 
 def _band(oracle: Oracle, v: Vector) -> float:
-    """The |h| below which about a tenth of the rows lie, or a small part of the largest if that is 0."""
+    """The |h| below which about a tenth of the rows lie, but at least a hundredth of the largest ones."""
     sizes = np.abs(oracle.sample(_few(oracle)).scores(v))
     return max(_floor(v), float(np.quantile(sizes, _TENTH)), 0.01 * float(np.quantile(sizes, 0.95)))
 
 
 def _floor(v: Vector) -> float:
-    """No rounding is narrower than this, compared with the entries of v."""
+    """Narrowest smoothing, in proportion to the entries of v."""
     return _NARROWEST * max(1e-3, float(np.abs(v).max()))
 
 
 def without_noise(oracle: Oracle, problem: Problem) -> Problem:
-    """Give rounding errors no say.
+    """Drop bounds below rounding error.
 
-    Rows of A whose only effect is rounding errors become zero, because scaled up they would be enforced like
-    others; and bounds are widened by less than sums over rows can be told apart.
+    Their rows of A become zero, because scaled up they would be enforced like the others. All bounds are
+    widened by less than the rounding errors of sums over rows.
     """
     sample = oracle.sample(_few(oracle)).matrix
     effect = np.abs(sample @ problem.A.T).max(axis=0, initial=0.0)
-    # Compared with the terms of <A_j, p>, not with A_j: in a rare group that is as large as p is small.
+    # Compared with the terms of <A_j, p>, not with A_j: in a rare group A_j is as large as p is small.
     terms = (sample @ np.abs(problem.A).T).max(axis=0, initial=0.0)
     nothing = np.empty(0, np.intp), np.empty(0)
     for j in np.flatnonzero((effect <= _NOISE * terms) & problem.A.any(axis=1)):
@@ -300,8 +308,8 @@ def without_noise(oracle: Oracle, problem: Problem) -> Problem:
     return replace(problem, A=A, lo=problem.lo - _WIDENED, hi=problem.hi + _WIDENED)
 
 
-def _row_scale(oracle: Oracle, problem: Problem) -> Vector:
-    """Factors that give <A_j, p> a root mean square of 1, so that multipliers are comparable."""
+def _bound_scale(oracle: Oracle, problem: Problem) -> Vector:
+    """Factors that make the root mean square of <A_j, p> 1, so that multipliers are comparable."""
     sample = oracle.sample(_few(oracle))
     second = 2 * sample.smooth(np.zeros(oracle.n_columns), 1.0).hessian
     squares = np.einsum("jd,de,je->j", problem.A, second, problem.A)

@@ -1,8 +1,8 @@
 """The one operation that touches rows, as a protocol.
 
 Row i has a weight w_i and a vector p_i of D non-negative numbers. For a direction v the solver needs
-h_i = <v, p_i> and sums over rows that depend on it. Whoever can compute those, from memory, from files in
-chunks or on a cluster, can be solved.
+h_i = <v, p_i> and sums over rows that depend on it. Rows in memory, in files or on a cluster can all be
+solved: whatever computes these sums is an oracle.
 """
 
 from __future__ import annotations
@@ -15,18 +15,20 @@ from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from evenhand.solver.dense import DenseRows
+    from evenhand.solver.problem import Problem
+    from evenhand.solver.thresholds import Steps
 
-__all__ = ["ROUNDING", "Oracle", "Smoothed", "Totals", "Vector"]
+__all__ = ["ROUNDING", "Direct", "Distinct", "Oracle", "Smoothed", "Totals", "Vector"]
 
 Vector = NDArray[np.float64]
 
 ROUNDING = 1e-10
-"""Size of h below which its sign means nothing, relative to the largest entry of v."""
+"""Size of h below which its sign means nothing, relative to the largest entry of v: as exact as HiGHS."""
 
 
 @dataclass(frozen=True, eq=False)
 class Smoothed:
-    """Sums over rows at a direction v, with max(0, h) rounded off within `width` of 0.
+    """Sums over rows at a direction v, with max(0, h) smoothed within `width` of 0.
 
     With z = clip((h + width) / (2 width), 0, 1), the selection of a row:
 
@@ -56,9 +58,10 @@ class Totals:
     sums : array, shape (D,)
         sum of w f p.
     selection : array, shape (n,)
-        f: 1 where h > 0, else 0, except for the rows whose value was given.
+        f: 1 where h > 0, else 0, except for the rows whose value was given. The solver passes it on and never
+        reads it, so an oracle may leave it where its rows are.
     ties : int
-        Other rows whose h is 0 up to rounding, so that its sign means nothing.
+        How many of the other rows have an h of 0 up to rounding, so that its sign means nothing.
     """
 
     positive_part: float
@@ -67,34 +70,78 @@ class Totals:
     ties: int
 
 
+@dataclass(frozen=True, eq=False)
+class Direct:
+    """An exact solution from the structure of the rows, before it is proven.
+
+    Attributes
+    ----------
+    multipliers : array, shape (J,)
+    selection : array, shape (n,)
+        f of every row, as `totals` takes it.
+    steps : Steps
+        The selection by group and score.
+    """
+
+    multipliers: Vector
+    selection: Vector
+    steps: Steps
+
+
+@dataclass(frozen=True, eq=False)
+class Distinct:
+    """Every distinct row once, and the way back.
+
+    Attributes
+    ----------
+    rows : DenseRows
+        The distinct rows, each with the weight of all its copies.
+    first : array of int
+        A row that each of them was taken from.
+    kind : array of int, shape (n,)
+        Which of them each row is a copy of.
+    """
+
+    rows: DenseRows
+    first: NDArray[np.intp]
+    kind: NDArray[np.intp]
+
+
 class Oracle(Protocol):
-    """Weighted rows, of which only sums and a few rows are asked for."""
+    """Weighted rows that the solver sees only through sums and through a few of them."""
 
     fast: bool
     """Whether sums cost little whatever the number of rows, so that taking fewer rows gains nothing."""
 
     @property
     def n_rows(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
 
     @property
     def n_columns(self) -> int:
         """D, the length of a row."""
 
     def smooth(self, v: Vector, width: float) -> Smoothed:
-        """Sum over all rows, rounded off within `width` of the boundary."""
+        """Sum over all rows, smoothed within `width` of the boundary."""
 
     def sample(self, count: int) -> DenseRows:
-        """Take about `count` rows that stand for all of them; the same ones every time."""
+        """Take about `count` rows that represent all of them; the same ones every time."""
 
     def near(self, v: Vector, count: int) -> DenseRows:
         """Take the `count` rows with the smallest |h|, and those that tie with the last of them.
 
-        The others are decided by the sign of h, and summed up in the `base` of what is returned.
+        The others are decided by the sign of h and summed up in the `base` of what is returned; its `index`
+        says which rows were taken. All rows are asked for only if nothing less was proven.
         """
 
     def sums(self, directions: NDArray[np.float64]) -> NDArray[np.float64]:
         """Sum of w p over the rows with h > 0, for several directions v at once, shape (k, D)."""
 
     def totals(self, v: Vector, index: NDArray[np.intp], values: Vector) -> Totals:
-        """Sum over all rows without rounding off, with the selection of some rows given."""
+        """Sum over all rows without smoothing, with the selection of some rows given."""
+
+    def direct(self, problem: Problem) -> Direct | None:
+        """Solve the problem by the structure of the rows; None if they have none."""
+
+    def distinct(self) -> Distinct | None:
+        """Collapse copies of rows; None if that gains nothing. Asked for where rows mostly repeat."""

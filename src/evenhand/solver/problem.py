@@ -1,4 +1,4 @@
-"""The problem that the solver sees: a linear goal and linear bounds on sums over rows."""
+"""The problem that the solver sees: a linear objective and linear bounds on sums over rows."""
 
 from __future__ import annotations
 
@@ -36,26 +36,26 @@ class Problem:
     constant: float = 0.0
 
     def direction(self, multipliers: Vector) -> Vector:
-        """V = gain + A^T lambda."""
+        """Direction v = gain + A^T lambda."""
         return self.gain + multipliers @ self.A
 
     def penalty(self, multipliers: Vector) -> float:
-        """What the bounds cost: -lo lambda where lambda is positive, -hi lambda where it is negative."""
+        """Cost of the bounds: -lo lambda where lambda is positive, -hi lambda where it is negative."""
         return float(-np.where(multipliers > 0, self.lo, self.hi) @ multipliers)
 
     def objective(self, sums: Vector) -> float:
-        """Constant - <gain, s>."""
+        """Objective at sums s."""
         return self.constant - float(self.gain @ sums)
 
     def bound(self, multipliers: Vector, positive_part: float) -> float:
-        """Below which no feasible selection can be, given the sum of w max(0, h) at these multipliers."""
+        """Dual value at these multipliers, from the sum of w max(0, h): no feasible selection is below it."""
         return self.constant - positive_part - self.penalty(multipliers)
 
     def violation(self, sums: Vector) -> float:
-        """By how much the worst bound is broken at s; 0 if none is."""
+        """Largest amount by which a bound is broken at s; 0 if none is."""
         values = self.A @ sums
         return float(np.maximum(self.lo - values, values - self.hi).max(initial=0.0))
 
     def scaled(self, factors: Vector) -> Problem:
-        """Multiply each row; its multiplier is divided by the same factor."""
+        """Multiply each bound; its multiplier is divided by the same factor."""
         return replace(self, A=factors[:, None] * self.A, lo=factors * self.lo, hi=factors * self.hi)

@@ -1,10 +1,10 @@
 """Linear programs beyond the tolerances of a solver, by iterative refinement.
 
 HiGHS meets bounds to about 1e-10, which is too coarse where multipliers are large or where entries differ by
-many orders of magnitude. So what it leaves over is computed exactly, magnified, and given to HiGHS as a
-program of its own, whose answer is made small again and added. Each round gains several digits (Gleixner,
-Steffy and Wolter, "Iterative refinement for linear programming", 2016). Variables and multipliers are kept as
-sums of several numbers, and what is left over is added up with a single rounding at the end.
+many orders of magnitude. So its residuals are computed exactly, magnified and given to HiGHS as a program of
+their own, whose answer is scaled back and added. Each round gains several digits (Gleixner, Steffy and
+Wolter, "Iterative refinement for linear programming", 2016). Variables and multipliers are kept as sums of
+several numbers, and residuals are rounded only once, at the end.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from evenhand.solver.oracle import Vector
 
 __all__ = ["refine"]
 
-_ROUNDS = 8
-_ITERATIONS = 20
-_EXACT = 1e-20
-_MAGNIFY = 2.0**40
-_EQUILIBRATIONS = 4
-_SPLIT = 2.0**27 + 1
+_ROUNDS = 8  # each gains several digits, and float64 has 16
+_ITERATIONS = 20  # of the simplex, for each variable and bound; more are cycles
+_EXACT = 1e-20  # residual that changes no digit of a number above 1e-4
+_MAGNIFY = 2.0**40  # per round at most: HiGHS meets bounds to 1e-10, so no more digits can be gained
+_EQUILIBRATIONS = 4  # alternating over bounds and variables, after which powers of two hardly change
+_SPLIT = 2.0**27 + 1  # Dekker's constant for the 53 digits of float64
 _LOWER, _UPPER = highspy.HighsBasisStatus.kLower, highspy.HighsBasisStatus.kUpper
-# Where HiGHS is not sure of an optimum its answer is refined all the same: what it lacks is measured here.
+# Where HiGHS is not sure of an optimum its answer is refined all the same: residuals are measured here.
 _USABLE = (highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kUnknown)
 _OPTIONS: dict[str, int | float | str] = {
     "threads": 1,
@@ -56,14 +56,15 @@ def refine(
     matrix : array, shape (k, R)
     lower, upper : arrays, shape (R,)
     rescale : bool, default=False
-        Whether HiGHS scales what is scaled here already. It then takes another way, and gets through
-        where it had lost the first one.
+        Whether HiGHS scales what is scaled here already. It then takes another path, and succeeds on some
+        programs where the first one failed.
     tolerance : float, default=1e-9
-        Of HiGHS in each round. A larger one makes the first round easier, and leaves more to the others.
+        Tolerance of HiGHS in each round. A larger one makes the first round easier and leaves more to the
+        others.
 
     Returns
     -------
-    x, multipliers; or None
+    tuple of (x, multipliers), or None
         None if HiGHS found no optimum.
 
     Examples
@@ -80,7 +81,7 @@ def refine(
         rows *= _power((sizes * columns[:, None] * rows).max(axis=0, initial=0.0))
         columns *= _power((sizes * columns[:, None] * rows).max(axis=1, initial=0.0))
     rows, unit = rows[:-1], float(rows[-1])
-    # With a variable for the value of each bound, all rows are equations, whose multipliers have any sign.
+    # With a variable for the value of each bound, all bounds are equations, whose multipliers have any sign.
     program = _Equations(
         np.concatenate([cost * columns * unit, np.zeros(R)]),
         np.vstack([matrix * columns[:, None] * rows, -np.eye(R)]),
@@ -161,13 +162,13 @@ class _Equations:
         highs.silent()
         for option, value in _OPTIONS.items():
             highs.setOptionValue(option, value)
-        highs.setOptionValue("simplex_iteration_limit", _ITERATIONS * (n + R))  # it may go round in circles
+        highs.setOptionValue("simplex_iteration_limit", _ITERATIONS * (n + R))  # it may cycle
         highs.passModel(lp)
         return highs
 
 
 def _run(highs: highspy.Highs) -> bool:
-    """Run HiGHS from where it is, or from nothing if that fails; whether there is an answer."""
+    """Run HiGHS from its present basis, or from scratch if that fails; whether there is an answer."""
     for _ in range(2):
         highs.run()
         solution = highs.getSolution()
@@ -189,7 +190,7 @@ def _add(terms: NDArray[np.float64]) -> Vector:
 
 
 def _residual(base: Vector, matrix: NDArray[np.float64], terms: NDArray[np.float64]) -> Vector:
-    """Take x^T matrix from base, x being the sum of terms, rounded once."""
+    """Subtract x^T matrix from base, x being the sum of terms, rounded once."""
     left = np.empty_like(base)
     for j in range(len(base)):
         products = [part.ravel() for part in _product(matrix[:, j], terms)]

@@ -1,9 +1,10 @@
 """Exact optimum when the group is known: mixtures of a few thresholds in each group.
 
 In group m the sums over selected rows lie in a convex set in the plane, whose corners are the thresholds on
-eta. The linear program over mixtures of corners is small. It starts from a few corners; its multipliers say
-which further corner of each group would help most, found by bisection; and it ends when none does. Where a
-group has to be off its best curve (true- and false-positive rates bounded together) thresholds are mixed.
+eta. The linear program over mixtures of corners is small, and solved by column generation: it starts from a
+few corners, its multipliers say which further corner of each group would help most, found by bisection, and
+it ends when none does. Where a group has to be off its ROC curve (true- and false-positive rates bounded
+together) thresholds are mixed.
 """
 
 from __future__ import annotations
@@ -14,23 +15,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.solver.grouped import GroupedRows
 from evenhand.solver.linear import Program, snapped
 from evenhand.solver.oracle import Vector
 from evenhand.solver.problem import Problem
+from evenhand.solver.sorted_scores import SortedScores
 
 __all__ = ["Steps", "mix_thresholds"]
 
-_MAX_ROUNDS = 200
-_FIRST = 16
-_BETWEEN = 5
-_FEW_EDGES = 12
-_PRICE = 1e3
+_MAX_ROUNDS = 200  # a limit on time only: a round either adds a corner or is the last
+_FIRST = 16  # thresholds at the start: a round costs more than a few columns that are not needed
+_BETWEEN = 5  # on each side of a new corner: they narrow down the next one fourfold
+_WORTH = 1e-15  # gains below the last digits of the objective are rounding errors
+_FEW_EDGES = 12  # about as many comparisons of all rows as one bisection for each row
+_PRICE = 1e3  # of breaking a bound; where the multipliers need more, Newton takes over
 
 Corner = tuple[int, int]
-"""A stretch of a group's sorted scores: from its first place to before its last."""
+"""A range of positions in a group's sorted scores."""
 Corners = dict[Corner, Vector]
-"""Corners with their sums."""
+"""The sums of each corner."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +58,7 @@ class Steps:
     chances: tuple[Vector, ...]
 
     def selection(self, eta: NDArray[Any], codes: NDArray[Any]) -> Vector:
-        """Give the selection of each row."""
+        """Selection of each row."""
         sizes = [len(edges) for edges in self.edges]
         starts = np.concatenate([[0], np.cumsum(np.array(sizes) + 1)[:-1]]).astype(np.intp)
         chances: Vector = np.concatenate(self.chances)
@@ -72,76 +74,76 @@ class Steps:
         return np.asarray(chances[place])
 
 
-def mix_thresholds(rows: GroupedRows, problem: Problem) -> tuple[Vector, Steps] | None:
+def mix_thresholds(scores: SortedScores, problem: Problem) -> tuple[Vector, Steps] | None:
     """Solve over mixtures of thresholds.
 
     Parameters
     ----------
-    rows : GroupedRows
+    scores : SortedScores
     problem : Problem
 
     Returns
     -------
-    multipliers, Steps; or None
+    tuple of (multipliers, Steps), or None
         None if the linear program failed or bounds had to be broken.
     """
-    corners: list[Corners] = [{} for _ in range(rows.n_groups)]
-    for m in range(rows.n_groups):
-        _add(rows, m, corners[m], _first_corners(rows, m))
+    corners: list[Corners] = [{} for _ in range(scores.n_groups)]
+    for m in range(scores.n_groups):
+        _add(scores, m, corners[m], _first_corners(scores, m))
     for _ in range(_MAX_ROUNDS):
         solved = _master(problem, corners)
         if solved is None:
             return None
         shares, multipliers, worth = solved
         v = problem.direction(multipliers)
-        wanted = np.zeros(rows.n_groups, np.bool_)
+        wanted = np.zeros(scores.n_groups, np.bool_)
         for m, known in enumerate(corners):
-            corner = rows.best_threshold(m, v)
-            gain = float(v[2 * m : 2 * m + 2] @ rows.sums_between(m, corner))
-            wanted[m] = corner not in known and gain > worth[m] + 1e-15
+            corner = scores.best_threshold(m, v)
+            gain = float(v[2 * m : 2 * m + 2] @ scores.sums_between(m, corner))
+            wanted[m] = corner not in known and gain > worth[m] + _WORTH
         if not wanted.any():
-            return multipliers, _steps(rows, corners, shares, v)
+            return multipliers, _steps(scores, corners, shares, v)
         for m in np.flatnonzero(wanted).tolist():
-            further = _around(rows, m, rows.best_threshold(m, v), corners[m])
+            further = _around(scores, m, scores.best_threshold(m, v), corners[m])
             corners[m] = _in_use(corners[m], shares[m])
-            _add(rows, m, corners[m], further)
+            _add(scores, m, corners[m], further)
     return None
 
 
-def _add(rows: GroupedRows, m: int, known: Corners, corners: list[Corner]) -> None:
+def _add(scores: SortedScores, m: int, known: Corners, corners: list[Corner]) -> None:
     for corner in corners:
         if corner not in known:
-            known[corner] = rows.sums_between(m, corner)
+            known[corner] = scores.sums_between(m, corner)
 
 
 def _in_use(known: Corners, shares: Vector) -> Corners:
-    """Corners that have a share, and their neighbours: the others only make the program larger."""
+    """Corners with a share, and their neighbours: the others only make the program larger."""
     order = sorted(zip(known, shares.tolist(), strict=True))
     used = [k for k, (_, share) in enumerate(order) if share > 0]
     return {order[k][0]: known[order[k][0]] for k in range(len(order)) if any(abs(k - u) <= 2 for u in used)}
 
 
-def _first_corners(rows: GroupedRows, m: int) -> list[Corner]:
-    """Nobody, everybody, and some thresholds in between, as stretches of the sorted scores."""
-    start, end = rows.stretch(m)
-    places = np.linspace(start, end, _FIRST + 1).astype(int).tolist()
-    return [(end, end), *((rows.before_ties(m, place), end) for place in places)]
+def _first_corners(scores: SortedScores, m: int) -> list[Corner]:
+    """Nobody, everybody, and some thresholds in between."""
+    start, end = scores.span(m)
+    positions = np.linspace(start, end, _FIRST + 1).astype(int).tolist()
+    return [(end, end), *((scores.before_ties(m, position), end) for position in positions)]
 
 
-def _around(rows: GroupedRows, m: int, corner: Corner, known: Corners) -> list[Corner]:
-    """A corner, and some between it and its neighbours: the next one wanted will lie there too."""
-    start, end = rows.stretch(m)
+def _around(scores: SortedScores, m: int, corner: Corner, known: Corners) -> list[Corner]:
+    """A corner, and some between it and its neighbours, where the next one wanted will lie."""
+    start, end = scores.span(m)
     if corner[1] != end:  # low scores are selected
         return [corner]
-    places = [low for low, high in known if high == end]
-    low = max((place for place in places if place < corner[0]), default=start)
-    high = min((place for place in places if place > corner[0]), default=end)
+    lows = [low for low, high in known if high == end]
+    low = max((other for other in lows if other < corner[0]), default=start)
+    high = min((other for other in lows if other > corner[0]), default=end)
     between = [*np.linspace(low, corner[0], _BETWEEN), *np.linspace(corner[0], high, _BETWEEN)]
-    return [corner, *((rows.before_ties(m, int(place)), end) for place in between)]
+    return [corner, *((scores.before_ties(m, int(position)), end) for position in between)]
 
 
 def _master(problem: Problem, corners: list[Corners]) -> tuple[list[Vector], Vector, Vector] | None:
-    """The best mixture of the given corners: shares, multipliers and the worth of each group."""
+    """Best mixture of the given corners: shares, multipliers and the worth of each group."""
     J, M = len(problem.lo), len(corners)
     owner = np.repeat(np.arange(M), [len(each) for each in corners])
     sums = np.zeros((len(owner), 2 * M))
@@ -165,22 +167,22 @@ def _master(problem: Problem, corners: list[Corners]) -> tuple[list[Vector], Vec
     return shares, answer.duals[:J] * scale * unit, -answer.duals[J:] * unit
 
 
-def _steps(rows: GroupedRows, corners: list[Corners], shares: list[Vector], v: Vector) -> Steps:
-    """Add up the mixture: each corner is 1 on a stretch of the sorted scores."""
+def _steps(scores: SortedScores, corners: list[Corners], shares: list[Vector], v: Vector) -> Steps:
+    """Add up the mixture: each corner is 1 on a range of the sorted scores."""
     edges, chances = [], []
     for m, each in enumerate(corners):
-        start, end = rows.stretch(m)
+        start, end = scores.span(m)
         jumps: dict[int, float] = {}
         for (low, high), share in zip(each, shares[m].tolist(), strict=True):
             if share > 0 and high > low:
                 jumps[low] = jumps.get(low, 0.0) + share
                 jumps[high] = jumps.get(high, 0.0) - share
-        inner = sorted(place for place in jumps if start < place < end)
+        inner = sorted(position for position in jumps if start < position < end)
         level = jumps.get(start, 0.0)
         levels = [level]
-        for place in inner:
-            level += jumps[place]
+        for position in inner:
+            level += jumps[position]
             levels.append(level)
-        edges.append(np.array([rows.edge(place, v[2 * m : 2 * m + 2]) for place in inner]))
+        edges.append(np.array([scores.edge(position, v[2 * m : 2 * m + 2]) for position in inner]))
         chances.append(snapped(np.array(levels)))
     return Steps(tuple(edges), tuple(chances))

@@ -1,4 +1,4 @@
-"""What a curve of accuracy against fairness holds, and how it is shown."""
+"""Curves of accuracy against fairness: their points, and how they are shown."""
 
 from __future__ import annotations
 
@@ -39,31 +39,30 @@ _NUMBERS = (
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """One classifier of a curve, as it does on the test rows.
+    """One classifier of a curve, measured on the test rows.
 
     Attributes
     ----------
     curve : str
-        The name of its curve.
+        Name of the curve.
     tolerance : float or None
-        What it was made for, by difference or ratio; None for a classifier that came from elsewhere.
+        The tolerance, by difference or ratio; None for a classifier from elsewhere.
     counted : Tally
-        Its decisions on the test rows, counted.
+        Counts of its decisions on the test rows.
     accuracy : Rate
         With its interval.
     comparison : Comparison
-        How far groups are apart by the notion that is the furthest from its tolerance, with interval and
-        verdict.
+        The disparity by the notion that is furthest from parity, with interval and verdict.
     prices : dict
-        By how much a unit of tolerance would lower the risk, by row of the requirement; 0 if none does.
+        Shadow prices: by how much a unit of tolerance would lower the risk, by linear constraint.
     risk, bound : float
-        As the posteriors have it: the risk, and one that no fair classifier goes below. NaN if unknown.
+        Risk under the posteriors, and its lower bound for all fair classifiers. NaN if unknown.
     expected_accuracy, expected_disparity : float
-        As the posteriors have it: what the test rows are expected to show. NaN if unknown.
+        What the posteriors predict for the test rows. NaN if unknown.
     rules : tuple of Rule
-        The rule of a post-processed classifier, or the two that a coin chooses between.
+        The rule of a post-processed classifier, or the two that a mixture chooses between.
     aware : bool
-        Whether it knows the group.
+        Whether it is attribute-aware.
     """
 
     curve: str
@@ -81,15 +80,15 @@ class Point:
 
     def __repr__(self) -> str:
         made = "" if self.tolerance is None else f" at tolerance {self.tolerance:.4g}"
-        found = f"accuracy {_told(self.accuracy)}, disparity {_told(self.comparison)}"
+        found = f"accuracy {_with_interval(self.accuracy)}, disparity {_with_interval(self.comparison)}"
         return f"<Point of {self.curve!r}{made}: {found}>"
 
     @property
     def origin(self) -> Literal["solved", "mixture", "trained", "given"]:
         """How it was found.
 
-        The optimum at its tolerance; a mixture of the solved neighbours, between which a coin chooses; a
-        training; or given from elsewhere.
+        The optimum at its tolerance, a random choice between two solved neighbours, a training, or a
+        classifier from elsewhere.
         """
         if self.tolerance is None:
             return "given"
@@ -99,9 +98,9 @@ class Point:
 
     @property
     def price(self) -> float:
-        """What a hundredth of tolerance more would buy in accuracy, with equal costs of errors.
+        """Accuracy gained by 0.01 more tolerance, if both errors cost the same.
 
-        NaN at exact parity: multipliers are not unique there, and their sum is no price.
+        NaN at exact parity, where the multipliers are not unique.
         """
         return math.nan if self._exact else 0.02 * sum(self.prices.values())
 
@@ -110,12 +109,12 @@ class Point:
         return self.tolerance == (0 if self.comparison.measure == "difference" else 1)
 
     def binding(self) -> tuple[ConstraintName, ...]:
-        """Rows of the requirement that cost something, the dearest first."""
-        dear = sorted(self.prices.items(), key=lambda item: -item[1])
-        return tuple(name for name, price in dear if price > _BINDS)
+        """Linear constraints that bind, highest shadow price first."""
+        by_price = sorted(self.prices.items(), key=lambda item: -item[1])
+        return tuple(name for name, price in by_price if price > _BINDS)
 
     def groups(self, confidence: float = 0.95) -> tuple[Finding, ...]:
-        """What it does to each group, with intervals."""
+        """Rates of each group, with intervals."""
         return find(self.counted, confidence)
 
 
@@ -126,17 +125,17 @@ class Frontier:
     Attributes
     ----------
     constraint : Constraint
-        The notions, whatever their tolerances.
+        The notions; their tolerances are ignored.
     points : tuple of Point
-        Curve by curve, from the tightest tolerance on.
+        Curve by curve, tightest tolerance first.
     others : tuple of Point
-        Classifiers that came from elsewhere.
+        Classifiers from elsewhere, for comparison.
     confidence : float
         Of the intervals.
     n_rows : int
-        Test rows.
+        Number of test rows.
     n_solved : int
-        Problems solved or classifiers searched for; the other points are mixtures.
+        Number of points that were solved or trained; the others are mixtures.
     complete : bool
         False if it was interrupted.
 
@@ -167,15 +166,15 @@ class Frontier:
 
     @property
     def notions(self) -> str:
-        """What is compared, in words; of several notions, the one that is furthest from its tolerance is."""
+        """Names of the notions; each point shows the one that is furthest from parity."""
         return " or ".join(dict.fromkeys(notion.label for notion in self.constraint.notions))
 
     def curve(self, name: str) -> tuple[Point, ...]:
-        """Give the points of one curve."""
+        """The points of one curve."""
         return tuple(point for point in self.points if point.curve == name)
 
     def records(self) -> list[dict[str, Any]]:
-        """Give a plain record of each point; what is undefined is None."""
+        """A plain record of each point; undefined values are None."""
         found = []
         for point in (*self.points, *self.others):
             worst, gap = point.comparison, point.risk - point.bound
@@ -203,7 +202,7 @@ class Frontier:
         return found
 
     def price_records(self) -> list[dict[str, Any]]:
-        """Give what a hundredth of tolerance buys in accuracy, for each binding row of each point."""
+        """Accuracy gained by 0.01 more tolerance, for each binding constraint of each point."""
         return [
             {
                 "curve": point.curve,
@@ -220,11 +219,11 @@ class Frontier:
         ]
 
     def to_frame(self, *, backend: Library | None = None) -> Any:
-        """Give a table, one row per point.
+        """Table with one row per point.
 
         Parameters
         ----------
-        backend : {"pandas", "polars", "pyarrow"}, optional
+        backend : {"pandas", "polars", "pyarrow"}, default=None
             The library of the table. By default that of the data, otherwise pandas or polars.
 
         Returns
@@ -234,7 +233,7 @@ class Frontier:
         return make_table(self.records(), numbers=_NUMBERS, library=backend or self.library)
 
     def to_dict(self) -> dict[str, Any]:
-        """Give everything as plain values."""
+        """Everything as plain values."""
         return {
             "constraint": repr(self.constraint),
             "measure": self.measure,
@@ -247,7 +246,7 @@ class Frontier:
         }
 
     def plot(self) -> Any:
-        """Draw the curves. A notebook shows the chart as a picture, without a network.
+        """Chart of the curves. A notebook shows it as a picture, without a network.
 
         Returns
         -------
@@ -260,8 +259,8 @@ class Frontier:
 
     def __repr__(self) -> str:
         names = ", ".join(dict.fromkeys(point.curve for point in (*self.points, *self.others)))
-        told = f"{len(self.points):,} points" + ("" if self.complete else ", interrupted")
-        return f"<Frontier of {self.constraint!r}: {told}; {names}; {self.n_rows:,} test rows>"
+        count = f"{len(self.points):,} points" + ("" if self.complete else ", interrupted")
+        return f"<Frontier of {self.constraint!r}: {count}; {names}; {self.n_rows:,} test rows>"
 
     def _repr_html_(self) -> str:
         headings = ["curve", "tolerance", "accuracy", "disparity", "verdict"]
@@ -272,21 +271,21 @@ class Frontier:
             (
                 point.curve,
                 "" if point.tolerance is None else f"{point.tolerance:.4g}",
-                _told(point.accuracy),
-                _told(point.comparison),
+                _with_interval(point.accuracy),
+                _with_interval(point.comparison),
                 point.comparison.verdict or "",
             )
             for point in (*chosen, *self.others)
         ]
-        told = f"{self.constraint!r} on {self.n_rows:,} test rows; intervals: {self.confidence:.0%}."
-        return html_table(headings, rows, caption=told) + inline_svg(self.plot)
+        caption = f"{self.constraint!r} on {self.n_rows:,} test rows; intervals: {self.confidence:.0%}."
+        return html_table(headings, rows, caption=caption) + inline_svg(self.plot)
 
     def __str__(self) -> str:
         lines = [f"{self.constraint!r} on {self.n_rows:,} test rows; intervals: {self.confidence:.0%}."]
         mixed = sum(point.origin == "mixture" for point in self.points)
         if mixed:
             lines.append(
-                f"{mixed} of {len(self.points)} points are mixtures: a coin chooses between the two solved "
+                f"{mixed} of {len(self.points)} points are mixtures: a random choice between the two solved "
                 "neighbours."
             )
         for name in dict.fromkeys(point.curve for point in self.points):
@@ -298,10 +297,10 @@ class Frontier:
 
 
 def chart_arguments(records: list[dict[str, Any]], measure: str, notion: str) -> dict[str, Any]:
-    """Give what the chart takes, for which less disparity is fairer: of a ratio, 1 minus it."""
+    """Arguments of `frontier_chart`, where less disparity is fairer: ratios become 1 minus the ratio."""
     if measure == "difference":
         return {"records": records, "x_title": f"mean difference, {notion}"}
-    turned = [
+    inverted = [
         {
             **record,
             **{
@@ -317,15 +316,15 @@ def chart_arguments(records: list[dict[str, Any]], measure: str, notion: str) ->
         }
         for record in records
     ]
-    return {"records": turned, "x_title": f"1 minus mean ratio, {notion}"}
+    return {"records": inverted, "x_title": f"1 minus mean ratio, {notion}"}
 
 
-def _told(rate: Rate | Comparison) -> str:
+def _with_interval(rate: Rate | Comparison) -> str:
     return f"{rate.value:.4f} [{rate.low:.4f}, {rate.high:.4f}]"
 
 
 def _spread(points: tuple[Point, ...], most: int) -> list[Point]:
-    """A few points, evenly spread, both ends included."""
+    """A few evenly spaced points, including both ends."""
     places = {round(k * (len(points) - 1) / (most - 1)) for k in range(most)}
     return [points[k] for k in sorted(places)]
 
@@ -338,7 +337,7 @@ def _line(point: Point) -> str:
     tolerance = "" if point.tolerance is None else f"{point.tolerance:.4f}"
     accuracy, worst = point.accuracy, point.comparison
     return (
-        f"{tolerance:<9}  {_told(accuracy)}  {_told(worst)}  {_price(point)} "
+        f"{tolerance:<9}  {_with_interval(accuracy)}  {_with_interval(worst)}  {_price(point)} "
         f"{worst.verdict or ''}{' (mixture)' if point.origin == 'mixture' else ''}".rstrip()
     )
 

@@ -1,4 +1,4 @@
-"""Rows and measurements against direct counting, for any labels, groups, weights and predictions."""
+"""Linear constraints and measurements against direct counting, for any labels, groups and weights."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from evenhand.fairness.notions import NOTIONS, Notion
 
 @st.composite
 def decisions(draw):
-    """Labels, groups by two features, weights and decision probabilities of a few people."""
+    """Labels, groups by two features, weights and decision probabilities of a few rows."""
     n = draw(st.integers(2, 40))
     y = draw(hnp.arrays(np.int8, n, elements=st.integers(0, 1)))
     assume(0 < y.sum() < n)
@@ -31,7 +31,7 @@ kinds = st.sampled_from(NOTIONS)
 
 
 def direct(kind, y, f, weight):
-    """The statistics of a set of people, counted as the notion's definition says; None if undefined."""
+    """The statistics of a set of rows, by the definition of the notion; None if undefined."""
 
     def mean(values, where):
         return (weight * values)[where].sum() / weight[where].sum() if weight[where].sum() else None
@@ -49,7 +49,7 @@ def direct(kind, y, f, weight):
 
 
 def masks(constraint: Notion, sensitive):
-    """The rows of each group, in the order of the requirement's rows."""
+    """The rows of each group, in the order of the linear constraints."""
     sex, race = sensitive["sex"], sensitive["race"]
     if constraint.groups == "intersectional":
         pairs = sorted(set(zip(sex.tolist(), race.tolist(), strict=True)))
@@ -60,13 +60,13 @@ def masks(constraint: Notion, sensitive):
 @given(decisions(), kinds, modes, tolerances)
 @pytest.mark.parametrize("measure", ["difference", "ratio"])
 @pytest.mark.filterwarnings("ignore:there is only one group")
-def test_rows_and_measurements_equal_direct_counting(measure, people, kind, mode, delta):
-    y, sensitive, weight, f = people
+def test_constraints_and_measurements_equal_direct_counting(measure, sample, kind, mode, delta):
+    y, sensitive, weight, f = sample
     constraint = kind(**{measure: delta}, groups=mode)
     counted = eh.cell_rates(y, f, sensitive, sample_weight=weight)
-    rows = constraint.linear(counted.masses, counted.groups)
+    linear = constraint.linear(counted.masses, counted.groups)
     overall = direct(kind, y, f, weight)
-    groups = [direct(kind, y[rows_], f[rows_], weight[rows_]) for rows_ in masks(constraint, sensitive)]
+    groups = [direct(kind, y[own], f[own], weight[own]) for own in masks(constraint, sensitive)]
 
     expected, lo, hi = [], [], []
     for q, values in zip(overall, zip(*groups, strict=True), strict=True):
@@ -77,10 +77,10 @@ def test_rows_and_measurements_equal_direct_counting(measure, people, kind, mode
             expected += [delta * q - value for value in defined]
         lo += [-delta if measure == "difference" else delta - 1] * len(defined)
         hi += [delta if measure == "difference" else 0] * len(defined)
-    assert rows.values(counted.rates) == pytest.approx(expected, abs=1e-12)
-    assert rows.lo == pytest.approx(lo)
-    assert rows.hi == pytest.approx(hi)
-    assert len(rows.undefined) == sum(value is None for values in groups for value in values)
+    assert linear.values(counted.rates) == pytest.approx(expected, abs=1e-12)
+    assert linear.lo == pytest.approx(lo)
+    assert linear.hi == pytest.approx(hi)
+    assert len(linear.undefined) == sum(value is None for values in groups for value in values)
 
     for found, q, values in zip(constraint.measure(counted), overall, zip(*groups, strict=True), strict=True):
         assert found.overall == pytest.approx(q, abs=1e-12)
@@ -96,8 +96,8 @@ def test_rows_and_measurements_equal_direct_counting(measure, people, kind, mode
 
 @given(decisions(), kinds, modes, tolerances)
 @pytest.mark.filterwarnings("ignore:there is only one group")
-def test_what_is_measured_is_what_is_enforced(people, kind, mode, delta):
-    y, sensitive, weight, f = people
+def test_what_is_measured_is_what_is_enforced(sample, kind, mode, delta):
+    y, sensitive, weight, f = sample
     counted = eh.cell_rates(y, f, sensitive, sample_weight=weight)
     for measure in ("difference", "ratio"):
         constraint = kind(**{measure: delta}, groups=mode)
@@ -111,8 +111,8 @@ def test_what_is_measured_is_what_is_enforced(people, kind, mode, delta):
 
 @given(decisions(), kinds, modes)
 @pytest.mark.filterwarnings("ignore:there is only one group")
-def test_turning_every_decision_round_changes_neither_measure(people, kind, mode):
-    y, sensitive, weight, f = people
+def test_reversing_every_decision_changes_neither_measure(sample, kind, mode):
+    y, sensitive, weight, f = sample
     forth = kind(difference=0, groups=mode).measure(eh.cell_rates(y, f, sensitive, sample_weight=weight))
     back = kind(difference=0, groups=mode).measure(eh.cell_rates(y, 1 - f, sensitive, sample_weight=weight))
     for one, other in zip(forth, back, strict=True):
@@ -122,8 +122,8 @@ def test_turning_every_decision_round_changes_neither_measure(people, kind, mode
 
 @given(decisions(), kinds, modes, st.permutations([0, 1, 2]), st.booleans())
 @pytest.mark.filterwarnings("ignore:there is only one group")
-def test_renaming_and_reordering_groups_changes_nothing(people, kind, mode, order, swap):
-    y, sensitive, weight, f = people
+def test_renaming_and_reordering_groups_changes_nothing(sample, kind, mode, order, swap):
+    y, sensitive, weight, f = sample
     names = np.array(["x", "y", "z"])[order]
     renamed = {"race": names[sensitive["race"]], "sex": np.where(sensitive["sex"] == swap, "m", "f")}
     before = kind(ratio=1, groups=mode).measure(eh.cell_rates(y, f, sensitive, sample_weight=weight))
@@ -136,8 +136,8 @@ def test_renaming_and_reordering_groups_changes_nothing(people, kind, mode, orde
 
 
 @given(decisions())
-def test_weight_two_is_the_same_as_a_row_twice(people):
-    y, sensitive, weight, f = people
+def test_weight_two_is_the_same_as_a_row_twice(sample):
+    y, sensitive, weight, f = sample
     weighted = eh.cell_rates(y, f, sensitive, sample_weight=weight)
     repeated = eh.cell_rates(
         np.repeat(y, weight),

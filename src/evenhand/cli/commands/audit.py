@@ -1,0 +1,113 @@
+"""``evenhand audit``: how decisions treat groups."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import evenhand as eh
+from evenhand.cli.exit_codes import exit_code
+from evenhand.cli.messages import AUDIT_PARAMETERS, in_options
+from evenhand.cli.options import (
+    Comparison,
+    Names,
+    RunOptions,
+    Tolerance,
+    column_names,
+    columns_in,
+    requirement,
+)
+from evenhand.cli.output import print_note, print_result
+from evenhand.cli.paths import check_paths
+from evenhand.cli.rows import as_value, default_positive, read_rows
+from evenhand.exceptions import InputError
+
+__all__ = ["audit"]
+
+
+def audit(
+    table: Path,
+    *,
+    prediction: str,
+    sensitive: Names,
+    label: str | None = None,
+    weight: str | None = None,
+    before: str | None = None,
+    positive: str | None = None,
+    compared: Comparison = Comparison(),
+    tolerance: Tolerance = Tolerance(),
+    confidence: float = 0.95,
+    min_count: int = 0,
+    threshold: float | None = None,
+    report: Path | None = None,
+    run: RunOptions = RunOptions(),
+) -> int:
+    """Show how predictions treat groups, with confidence intervals and verdicts.
+
+    Exit code: 0 if every tolerance is satisfied or none is set, 3 if one is violated, 4 if the evidence is
+    insufficient, 2 if something is wrong with the call.
+
+    Parameters
+    ----------
+    table
+        CSV or Parquet file.
+    prediction
+        Column of decisions: labels, probabilities of a positive decision, or scores with --threshold.
+    sensitive
+        Columns of sensitive features, separated by commas or by repeating the option.
+    label
+        Column of true labels. Without it only selection rates are compared.
+    weight
+        Column of sample weights.
+    before
+        Column of earlier decisions to compare with.
+    positive
+        The positive label; by default the one that sorts last.
+    confidence
+        Confidence of the intervals.
+    min_count
+        Suppress smaller counts, and whatever would reveal them.
+    threshold
+        Predictions are scores, and the decision is positive from this score on; for example 0.5.
+    report
+        HTML file for the report.
+    """
+    from evenhand.inputs.checks import check_fraction  # noqa: PLC0415  (start-up time)
+
+    constraint = requirement(compared, tolerance)
+    check_fraction("--confidence", confidence)
+    if min_count < 0:
+        raise InputError(f"--min-count should be 0 or more, but is {min_count}.")
+    check_paths([table], [report], force=run.force)
+    features = column_names(sensitive, columns_in(table))
+    optional = [name for name in (label, weight, before) if name is not None]
+    frame = read_rows(table, [prediction, *optional, *features])
+
+    def column(name: str | None) -> Any:
+        return None if name is None else frame.get_column(name)
+
+    pos_label = None
+    if positive is not None:
+        pos_label = as_value(column(label or prediction), positive)
+    elif label is None and threshold is None:
+        pos_label = default_positive(column(prediction))
+    with in_options(AUDIT_PARAMETERS):
+        found = eh.audit(
+            column(label),
+            column(prediction),
+            {name: column(name) for name in features},
+            constraint=constraint,
+            before=column(before),
+            sample_weight=column(weight),
+            pos_label=pos_label,
+            confidence=confidence,
+            missing=compared.missing_policy,
+            min_count=min_count,
+            threshold=threshold,
+        )
+    print_result(json.dumps(found.to_dict(), indent=1) if run.as_json else found)
+    if report is not None:
+        found.to_html(report, title=f"Audit of {table.name}")
+        print_note(f"Report: {report}")
+    return exit_code(found)

@@ -1,0 +1,95 @@
+"""``evenhand frontier``: what fairness costs in accuracy."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import evenhand as eh
+from evenhand.cli.messages import in_options
+from evenhand.cli.options import (
+    Aware,
+    Comparison,
+    Flag,
+    Learning,
+    RunOptions,
+    Tolerance,
+    column_names,
+    columns_in,
+    read_aware,
+    requirement,
+)
+from evenhand.cli.output import print_note, print_result
+from evenhand.cli.paths import check_paths
+from evenhand.exceptions import InputError
+
+__all__ = ["frontier"]
+
+
+def frontier(
+    table: Path,
+    *,
+    learning: Learning,
+    aware: Aware = None,
+    compared: Comparison = Comparison(),
+    by_ratio: Flag = False,
+    tolerances: int | None = None,
+    out: Path | None = None,
+    run: RunOptions = RunOptions(),
+) -> int:
+    """Show what fairness costs in accuracy, over a range of tolerances.
+
+    Parameters
+    ----------
+    table
+        CSV or Parquet file to learn from.
+    aware
+        Add a second curve, of classifiers that may use the sensitive features, or those that are named.
+    by_ratio
+        Compare groups by ratio instead of difference.
+    tolerances
+        Number of tolerances; by default 50, or 8 if each needs a training. Up to 20 are solved exactly. Of
+        more, if compared by difference, every fifth is solved and the others are mixtures.
+    out
+        HTML file for the report, with a slider over the tolerance.
+    """
+    constraint = requirement(compared, Tolerance(ratio=0.8) if by_ratio else Tolerance(difference=0.1))
+    if tolerances is not None and tolerances < 2:
+        raise InputError(f"--tolerances should be at least 2, but is {tolerances}.")
+    check_paths([table, learning.test], [out], force=run.force)
+    learning.check(table)
+    aware_features = read_aware(aware, column_names(learning.sensitive, columns_in(table)))
+    with in_options():
+        train, test = learning.parts(table)
+        for note in learning.notes(table, train.X):
+            print_note(f"evenhand: {note}")
+        models = {
+            name: learning.classifier(
+                train.X, train.y, constraint=constraint, aware=features, missing=compared.missing_policy
+            )
+            for name, features in [("blind", False), ("aware", aware_features)]
+            if name == "blind" or features
+        }
+        curves = eh.frontier(
+            models, train.X, train.y, test=(test.X, test.y), tolerances=tolerances, verbose=True
+        )
+    print_result(json.dumps(curves.to_dict(), indent=1) if run.as_json else curves)
+    if out is not None:
+        _write_report(out, curves, title=f"What fairness costs: {table.name}")
+        print_note(f"Report: {out}")
+    return 0
+
+
+def _write_report(path: Path, curves: eh.Frontier, *, title: str) -> None:
+    """Write the report, with tables for the middle tolerance of the first curve."""
+    from evenhand.auditing.audit import audit_of  # noqa: PLC0415  (start-up time)
+
+    first = curves.curve(curves.points[0].curve)
+    middle = first[len(first) // 2]
+    eh.write_report(
+        path,
+        audit_of(middle.counted),
+        frontier=curves,
+        title=title,
+        data=f"tables: the {middle.curve} classifier of tolerance {middle.tolerance:.3g}",
+    )

@@ -1,0 +1,60 @@
+"""Messages of the library in the words of the command line.
+
+The library names its parameters in what it raises and warns of; a user of the command line knows options.
+One table translates whole words, so names in quotes, files (``y_true.csv``) and groups (``before=yes``) stay.
+It is a table and not an attribute of the errors because one message may name several parameters, in
+mid-sentence.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+
+from evenhand.exceptions import EvenhandError
+
+__all__ = ["AUDIT_PARAMETERS", "PARAMETERS", "in_options", "with_options"]
+
+PARAMETERS = {
+    "y_true": "--label",
+    "y_pred": "--prediction",
+    "sample_weight": "--weight",
+    "pos_label": "--positive",
+    "min_group_size": "--min-group-size",
+    "aware=True": "--aware",
+    "groups='independent'": "--groups independent",
+    "missing='own_group'": "--missing own-group",
+    "unseen='pooled'": "unseen='pooled' in Python",  # there is no such option
+}
+
+AUDIT_PARAMETERS = {**PARAMETERS, "before": "--before", "threshold": "--threshold"}
+"""Errors of an audit use these two words for its parameters only; elsewhere they are ordinary words."""
+
+
+@contextlib.contextmanager
+def in_options(parameters: Mapping[str, str] = PARAMETERS) -> Iterator[None]:
+    """Let errors of the library name options instead of parameters."""
+    try:
+        yield
+    except EvenhandError as error:
+        error.args = (with_options(str(error), parameters),)
+        raise
+
+
+def with_options(text: str, parameters: Mapping[str, str] = PARAMETERS) -> str:
+    """A message of the library, with options instead of parameters.
+
+    Examples
+    --------
+    >>> with_options("y_true has 3 missing values; aware=True may help.")
+    '--label has 3 missing values; --aware may help.'
+    >>> with_options("pos_label='7' is not a value of y_true (see 'y_true' of y_true.csv).")
+    "--positive '7' is not a value of --label (see 'y_true' of y_true.csv)."
+    """
+    words = text.replace("pos_label=", "pos_label ").split(" ")
+    return " ".join(_translated(word, parameters) for word in words)
+
+
+def _translated(word: str, parameters: Mapping[str, str]) -> str:
+    name = word.strip("(),.:;")
+    return word.replace(name, parameters[name]) if name in parameters else word

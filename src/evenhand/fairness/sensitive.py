@@ -1,0 +1,134 @@
+"""Sensitive columns read into the combinations of values that occur."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.exceptions import GroupError, ManyGroupsWarning
+from evenhand.fairness.names import Key
+from evenhand.inputs.checks import check_rows
+from evenhand.inputs.columns import (
+    Level,
+    TooManyLevels,
+    blocks,
+    factorize,
+    named_columns,
+    ordered_categories,
+)
+
+__all__ = ["Factors", "in_category_order", "observed_combinations", "read_columns", "refuse_missing"]
+
+Factors = tuple[tuple[Level, ...], NDArray[np.int32]]
+"""The distinct values of a column, and each row's position among them; -1 where it is missing."""
+
+_MANY_NUMBERS = 20
+"""A feature with more distinct numbers than this is taken for a measurement, not for codes of groups."""
+_TABLE_SIZE = 1 << 20
+"""Up to here combinations are counted in a table of all of them; beyond, the codes are sorted."""
+
+
+def read_columns(sensitive_features: Any, *, max_levels: int | None) -> dict[str, Factors]:
+    """The values of each sensitive feature, sorted; more than `max_levels` of them are refused."""
+    columns = named_columns(sensitive_features, what="sensitive_features", default_name="sensitive_feature")
+    if not columns:
+        raise GroupError("sensitive_features has no columns.")
+    check_rows({"sensitive_features": columns})
+    limit = np.iinfo(np.int32).max if max_levels is None else max_levels
+    try:
+        return {
+            name: factorize(column, what=f"sensitive feature {name!r}", limit=limit)
+            for name, column in columns.items()
+        }
+    except TooManyLevels as error:
+        raise GroupError(f"{error} Put the values into a few bins first.") from None
+
+
+def in_category_order(
+    sensitive_features: Any, max_levels: int
+) -> tuple[dict[str, Factors], dict[str, tuple[Level, ...]]]:
+    """The values of each sensitive feature, sorted or in the order of its categories.
+
+    Returns
+    -------
+    columns : dict
+        Factors by name.
+    ordered : dict
+        The categories that occur, in their order, of features that are ordered categoricals.
+    """
+    given = named_columns(sensitive_features, what="sensitive_features", default_name="sensitive_feature")
+    columns = read_columns(given, max_levels=max_levels)
+    ordered = {}
+    for name, column in given.items():
+        levels, codes = columns[name]
+        categories = ordered_categories(column)
+        if categories is not None:
+            present = tuple(value for value in categories if value in levels)
+            rank = np.array([*(present.index(value) for value in levels), -1], np.int32)
+            columns[name], ordered[name] = (present, rank[codes]), present
+        elif len(levels) > _MANY_NUMBERS and _are_numbers(levels):
+            warnings.warn(
+                f"sensitive feature {name!r} has {len(levels)} different numbers, each a group of its own. "
+                "Band them first, such as ages into '18-29', '30-49' and '50+'.",
+                ManyGroupsWarning,
+                stacklevel=3,
+            )
+    return columns, ordered
+
+
+def _are_numbers(levels: Sequence[Level]) -> bool:
+    return all(isinstance(value, int | float) and not isinstance(value, bool) for value in levels)
+
+
+def refuse_missing(columns: Mapping[str, Factors]) -> None:
+    """Raise a GroupError if a sensitive value is missing."""
+    for name, (_, codes) in columns.items():
+        missing = int(np.count_nonzero(codes < 0))
+        if missing:
+            raise GroupError(
+                f"sensitive feature {name!r} is missing in {missing:,} of {len(codes):,} rows. "
+                "Fill them in, drop them, or pass missing='own_group'."
+            )
+
+
+def observed_combinations(
+    columns: Sequence[Factors],
+) -> tuple[list[Key], NDArray[np.int64], NDArray[np.int32]]:
+    """The combinations that occur, in lexicographic order, their row counts and each row's position.
+
+    Missing values come last, as None. Features are joined one at a time and only combinations that occur are
+    kept, so memory stays small with many features.
+    """
+    keys: list[Key] = [()]
+    joint: NDArray[Any] = np.zeros(1, np.int32)
+    for column in columns:
+        levels, codes = _with_missing_level(column)
+        size = len(keys) * len(levels)
+        combined = joint * (np.int32 if size < 2**31 else np.int64)(len(levels)) + codes
+        if size <= _TABLE_SIZE:
+            # In blocks, because bincount copies its input to another dtype.
+            totals = np.zeros(size, np.int64)
+            for rows in blocks(len(combined)):
+                totals += np.bincount(combined[rows], minlength=size)
+            present = np.flatnonzero(totals)
+            counts = totals[present]
+            table = np.full(size, -1, np.int32)
+            table[present] = np.arange(len(present))
+            joint = table[combined]
+        else:
+            present, inverse, counts = np.unique(combined, return_inverse=True, return_counts=True)
+            joint = inverse.astype(np.int32)
+        keys = [(*keys[p // len(levels)], levels[p % len(levels)]) for p in present.tolist()]
+    return keys, counts, joint
+
+
+def _with_missing_level(column: Factors) -> Factors:
+    """The column with None as its last value, if values are missing."""
+    levels, codes = column
+    if not (codes < 0).any():
+        return column
+    return (*levels, None), np.where(codes < 0, np.int32(len(levels)), codes)

@@ -1,0 +1,124 @@
+"""The text format of a rule: JSON that is checked in full when it is read."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.exceptions import InputError
+from evenhand.solver.thresholds import Steps
+
+if TYPE_CHECKING:
+    from evenhand.optimum.rule import Rule
+
+__all__ = ["read", "write"]
+
+_FORMAT = "evenhand rule"
+_VERSION = 1
+
+
+def write(rule: Rule) -> str:
+    """Text of a rule.
+
+    Parameters
+    ----------
+    rule : Rule
+
+    Returns
+    -------
+    str
+    """
+    steps = rule.steps and {
+        "edges": [edges.tolist() for edges in rule.steps.edges],
+        "chances": [chances.tolist() for chances in rule.steps.chances],
+    }
+    content = {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "table": rule.table.tolist(),
+        "atoms": None if rule.atoms is None else rule.atoms.tolist(),
+        "chances": None if rule.chances is None else rule.chances.tolist(),
+        "chance": rule.chance,
+        "steps": steps,
+        "unit": rule.unit,
+        "reach": rule.reach,
+        "key": rule.key,
+        "resolution": rule.resolution,
+    }
+    return json.dumps(content, allow_nan=False)
+
+
+def read(text: str) -> dict[str, Any]:
+    """Fields of the rule that a text holds.
+
+    Parameters
+    ----------
+    text : str
+
+    Returns
+    -------
+    dict
+        Arguments of ``Rule``.
+    """
+    try:
+        content = json.loads(text, parse_constant=_refuse_constant)
+        if content["format"] != _FORMAT:
+            raise InputError(f"this text is not a rule: its format is {content['format']!r}.")
+        if content["version"] != _VERSION:
+            raise InputError(
+                f"this rule has version {content['version']!r}, but only version {_VERSION} can be read."
+            )
+        table = _floats(content["table"], (None, 2))
+        atoms, chances, steps = content["atoms"], content["chances"], content["steps"]
+        return {
+            "table": table,
+            "atoms": None if atoms is None else _floats(atoms, (None, *table.shape)),
+            "chances": None if chances is None else _chances(chances, 0 if atoms is None else len(atoms)),
+            "chance": float(_chances([content["chance"]], 1)[0]),
+            "steps": None if steps is None else _steps(steps["edges"], steps["chances"], len(table)),
+            "unit": float(_floats(content["unit"], ())),
+            "reach": float(_floats(content["reach"], ())),
+            "key": str(content["key"]),
+            "resolution": float(_floats(content["resolution"], ())),
+        }
+    except (KeyError, TypeError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"this text is not a rule: {type(error).__name__}: {error}") from None
+
+
+def _refuse_constant(name: str) -> float:
+    raise InputError(f"this text is not a rule: it holds {name}.")
+
+
+def _floats(values: Any, shape: tuple[int | None, ...]) -> NDArray[np.float64]:
+    array = np.array(values, dtype=np.float64)
+    if shape and not array.size:
+        array = array.reshape([size or 0 for size in shape])
+    fits = len(array.shape) == len(shape) and all(
+        want in (None, have) for want, have in zip(shape, array.shape, strict=True)
+    )
+    if not fits:
+        raise InputError(f"this text is not a rule: numbers have shape {array.shape}, not {shape}.")
+    if not np.isfinite(array).all():
+        raise InputError("this text is not a rule: a number is not finite.")
+    return array
+
+
+def _chances(values: Any, count: int) -> NDArray[np.float64]:
+    array = _floats(values, (count,))
+    if array.size and not (array.min() >= 0 and array.max() <= 1):
+        raise InputError("this text is not a rule: a probability is outside [0, 1].")
+    return array
+
+
+def _steps(edges: Any, chances: Any, n_groups: int) -> Steps:
+    if len(edges) != n_groups or len(chances) != n_groups:
+        raise InputError(f"this text is not a rule: it has steps for {len(edges)} groups, not {n_groups}.")
+    at = tuple(_floats(row, (None,)) for row in edges)
+    if any((np.diff(row) <= 0).any() for row in at):
+        raise InputError("this text is not a rule: the edges of its steps do not increase.")
+    return Steps(at, tuple(_chances(row, len(a) + 1) for row, a in zip(chances, at, strict=True)))

@@ -1,0 +1,151 @@
+"""Held-out rows, and classifiers judged on them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.auditing.comparison import Comparison, compare
+from evenhand.auditing.group_rates import Rate
+from evenhand.auditing.tally import Tally, tally
+from evenhand.estimators.access import ModelInput
+from evenhand.estimators.base import FairClassifier
+from evenhand.estimators.training_data import TrainingData
+from evenhand.exceptions import InputError
+from evenhand.fairness.groups import Groups
+from evenhand.fairness.notions import AccuracyParity, Constraint
+from evenhand.fairness.rates import Decisions
+from evenhand.inference.intervals import critical_value
+from evenhand.inputs.checks import check_fraction, check_rows
+from evenhand.inputs.columns import named_columns
+from evenhand.inputs.features import columns_of, take_rows
+from evenhand.inputs.labels import read_labels, read_selection
+from evenhand.inputs.splits import random_split
+from evenhand.tradeoff.frontier import Point
+
+__all__ = ["HeldOutRows", "LabelledRows", "split_rows"]
+
+[_ERROR] = AccuracyParity.statistics
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledRows:
+    """Rows as passed to `fit`: features, labels and sensitive features."""
+
+    X: Any
+    y: Any
+    sensitive: Any
+
+
+def split_rows(
+    data: LabelledRows, test: Sequence[Any] | None, share: float, seed: int
+) -> tuple[LabelledRows, LabelledRows]:
+    """Rows to learn from and held-out rows: those of `test`, or a random fraction of the data.
+
+    Parameters
+    ----------
+    data : LabelledRows
+    test : (X, y) or (X, y, sensitive_features), or None
+    share : float
+        Fraction of rows to hold out, if `test` is None.
+    seed : int
+
+    Returns
+    -------
+    learn, held_out : LabelledRows
+    """
+    if test is not None:
+        if not isinstance(test, tuple | list) or len(test) not in (2, 3):
+            raise InputError("test should be (X, y) or (X, y, sensitive_features).")
+        return data, LabelledRows(test[0], test[1], test[2] if len(test) == 3 else None)
+    X, y, sensitive = data.X, data.y, data.sensitive
+    check_fraction("test_share", share)
+    check_rows({"X": X, "y": y, "sensitive_features": sensitive})
+    labels = np.asarray(y)
+    learn, judge = (
+        LabelledRows(_take(X, rows), labels[rows], _take(sensitive, rows))
+        for rows in random_split(len(labels), share, seed)
+    )
+    return learn, judge
+
+
+def _take(value: Any, rows: NDArray[np.intp]) -> Any:
+    if value is None:
+        return None
+    if isinstance(value, Mapping):
+        return {name: _take(column, rows) for name, column in value.items()}
+    if isinstance(value, list | tuple):
+        return [value[row] for row in rows]
+    return take_rows(value, rows)
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOutRows:
+    """Held-out rows, on which decisions are counted and compared with a requirement."""
+
+    constraint: Constraint
+    confidence: float
+    groups: Groups
+    codes: NDArray[np.int32]
+    positive: NDArray[np.bool_]
+    classes: NDArray[Any]
+    visible: ModelInput
+
+    @classmethod
+    def read(
+        cls,
+        classifier: FairClassifier,
+        learned_from: TrainingData,
+        rows: LabelledRows,
+        constraint: Constraint,
+        confidence: float,
+    ) -> HeldOutRows:
+        """Read and check the rows, with groups and classes of the training data."""
+        groups, classes = learned_from.groups, learned_from.classes
+        where = classifier.sensitive_features
+        columns = (
+            columns_of(rows.X, where)
+            if where is not None
+            else named_columns(rows.sensitive, what="sensitive_features", default_name="sensitive_feature")
+        )
+        check_rows({"X": rows.X, "y": rows.y, "sensitive_features": columns})
+        positive = read_labels(rows.y, pos_label=classes[1]).positive
+        codes = groups.encode(columns)
+        shown = rows.sensitive if where is None and classifier.aware is not False else None
+        visible = learned_from.access.read(classifier, rows.X, shown)
+        return cls(constraint, confidence, groups, codes, positive, classes, visible)
+
+    def count(self, selection: NDArray[Any]) -> Tally:
+        """Counts of the decisions by group and label."""
+        return tally(Decisions(self.groups, self.codes, self.positive, selection, classes=self.classes))
+
+    def point(self, curve: str, slack: float | None, counted: Tally, **more: Any) -> Point:
+        """The point of a classifier, with intervals and a verdict."""
+        asked = self.constraint if slack is None else self.constraint.with_slack(slack)
+        found = [
+            compare(notion, counted, self.confidence, judge=slack is not None) for notion in asked.notions
+        ]
+        worst = max(found, key=_distance)
+        everyone = np.ones((1, len(self.groups)), np.bool_)
+        error = counted.share(_ERROR, everyone).estimate(critical_value(self.confidence))
+        accuracy = Rate(*(1 - float(limit[0]) for limit in (error.value, error.high, error.low)))
+        tolerance = None if slack is None else asked.notions[0].tolerance
+        return Point(curve, tolerance, counted, accuracy, worst, more.pop("prices", {}), **more)
+
+    def other(self, name: str, value: Any, data: LabelledRows) -> Point:
+        """The point of a classifier, or of predictions, from elsewhere."""
+        given = value.predict(data.X) if hasattr(value, "predict") else value
+        selection = read_selection(given, classes=self.classes, what=f"predictions of {name!r}")
+        check_rows({"the test rows": self.codes, f"predictions of {name!r}": selection})
+        return self.point(name, None, self.count(selection))
+
+
+def _distance(found: Comparison) -> float:
+    """Distance from parity; of undefined values, minus infinity."""
+    value = found.value if found.measure == "difference" else 1 - found.value
+    return -math.inf if math.isnan(value) else value

@@ -1,0 +1,158 @@
+"""``evenhand audit``."""
+
+import json
+
+import polars as pl
+import pytest
+from tests.cli.helpers import refused, run
+
+from evenhand.cli.exit_codes import FAILED, UNDECIDED, VIOLATED
+
+
+@pytest.mark.parametrize("name", ["p.csv", "p.parquet"])
+def test_a_violated_tolerance_has_its_own_exit_code(folder, capsys, name):
+    base = ["audit", folder / name, "--label", "y", "--sensitive", "sex"]
+    code, out, _ = run(capsys, *base, "--prediction", "apart", "--difference", "0.05")
+    assert code == VIOLATED
+    assert "violated (tolerance 0.05)" in out
+    code, out, _ = run(capsys, *base, "--prediction", "alike", "--difference", "0.3")
+    assert code == 0
+    assert "satisfied" in out
+    code, _, _ = run(capsys, *base, "--prediction", "apart")
+    assert code == 0  # no tolerance is set
+
+
+def test_insufficient_evidence_has_its_own_exit_code(folder, capsys):
+    call = ["audit", folder / "few.csv", "--prediction", "alike", "--sensitive", "sex", "--ratio", "0.8"]
+    assert run(capsys, *call)[0] == UNDECIDED
+
+
+def test_several_notions_weights_and_earlier_decisions(folder, capsys):
+    code, out, _ = run(
+        capsys,
+        *("audit", folder / "p.csv", "--label", "y", "--prediction", "apart", "--sensitive", "sex, race"),
+        *("--before", "alike", "--weight", "weight", "--difference", "0.1", "--groups", "independent"),
+        *("--notion", "equal-opportunity", "predictive-equality"),
+    )
+    assert code == VIOLATED
+    assert "equal opportunity, difference" in out
+    assert "changed" in out
+    assert "\x1b" not in out
+
+
+def test_the_output_says_how_scores_become_decisions(folder, capsys):
+    call = ["audit", folder / "p.csv", "--prediction", "chance", "--sensitive", "sex"]
+    _, out, _ = run(capsys, *call)
+    assert "probabilities of a randomised decision" in out
+    _, out, _ = run(capsys, *call, "--label", "y", "--threshold", "0.9")
+    assert "score is at least 0.9" in out
+    _, out, _ = run(capsys, *call, "--threshold", "0.9", "--json")
+    chances = pl.read_csv(folder / "p.csv")["chance"]
+    assert json.loads(out)["groups"][0]["selected"] == (chances >= 0.9).sum()
+
+
+def test_the_positive_label_can_be_chosen(folder, capsys):
+    call = ["audit", folder / "p.csv", "--prediction", "answer", "--sensitive", "sex", "--json"]
+    yes, no = (json.loads(run(capsys, *call, "--positive", label)[1]) for label in ("yes", "no"))
+    assert yes["groups"][0]["selected"] + no["groups"][0]["selected"] == 3000
+
+
+def test_by_default_the_decision_that_sorts_last_is_positive(folder, capsys, tmp_path):
+    options = ["--sensitive", "sex", "--json"]
+    call = ["audit", folder / "p.csv", "--prediction", "answer", *options]
+    assert run(capsys, *call) == run(capsys, *call, "--positive", "yes")
+    pl.DataFrame({"p": ["no", "no"], "sex": ["F", "M"]}).write_csv(tmp_path / "t.csv")
+    err = refused(capsys, "audit", tmp_path / "t.csv", "--prediction", "p", *options)
+    assert "'p' holds only 'no': name the positive label with --positive" in err
+
+
+def test_a_positive_label_is_read_as_a_value_of_its_column(capsys, tmp_path):
+    rows = {"b": [True, False, False, True], "f": [1.0, 2.0, 2.0, 1.0], "s": ["u", "v", "u", "v"]}
+    pl.DataFrame(rows).write_csv(tmp_path / "t.csv")
+    for column, positive in (("b", "true"), ("b", "True"), ("f", "1"), ("f", "1.0")):
+        call = ["audit", tmp_path / "t.csv", "--prediction", column, "--sensitive", "s"]
+        code, out, _ = run(capsys, *call, "--positive", positive, "--label", column, "--json")
+        assert code == 0
+        assert json.loads(out)["groups"][0]["rates"]["error rate"]["value"] == 0
+        assert json.loads(out)["groups"][0]["selected"] == 2
+
+
+def test_a_column_may_have_a_comma_in_its_name(capsys, tmp_path):
+    rows = {"p": [0, 1, 1, 0] * 5, "job, title": ["a", "b"] * 10, "sex": ["F", "M", "M", "F"] * 5}
+    pl.DataFrame(rows).write_csv(tmp_path / "t.csv")
+    call = ["audit", tmp_path / "t.csv", "--prediction", "p", "--sensitive", "job, title"]
+    assert "by job, title." in run(capsys, *call)[1]
+    assert "by job, title, sex." in run(capsys, *call, "--sensitive", "sex")[1]
+
+
+def test_a_report_is_written_and_not_overwritten(folder, capsys, tmp_path):
+    page = tmp_path / "audit.html"
+    call = ["audit", folder / "p.csv", "--prediction", "apart", "--sensitive", "sex", "--report", page]
+    code, _, err = run(capsys, *call)
+    assert (code, err) == (0, f"Report: {page}\n")
+    assert "<title>Audit of p.csv</title>" in page.read_text("utf-8")
+    assert "use --force" in refused(capsys, *call)
+    assert run(capsys, *call, "--force")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--prediction", "apart", "--sensitive", "sexx"], "has no column 'sexx': did you mean 'sex'?"),
+        (["--prediction", "zzz", "--sensitive", "sex"], "has no column 'zzz': it has 'y', 'apart'"),
+        (["--prediction", "apart", "--sensitive", " , "], "--sensitive should name columns"),
+        (["--prediction", "apart", "--sensitive", "chance"], "distinct values"),
+        (["--prediction", "race", "--sensitive", "sex"], "'race' has 3 values ('"),
+        (["--prediction", "race", "--label", "y", "--sensitive", "sex"], "--prediction holds '"),
+        (["--prediction", "apart", "--label", "race", "--sensitive", "sex"], "--label has 3 classes"),
+        (["--prediction", "apart", "--weight", "race", "--sensitive", "sex"], "--weight should be numbers"),
+        (["--prediction", "apart", "--before", "answer", "--sensitive", "sex"], "--before holds 'no'"),
+        (
+            ["--prediction", "apart", "--label", "y", "--sensitive", "sex", "--positive", "7"],
+            "--positive '7' is not a value of --label",
+        ),
+        (
+            ["--prediction", "apart", "--sensitive", "sex", "--difference", "0.1", "--ratio", "0.8"],
+            "pass --difference or --ratio, not both",
+        ),
+        (["--prediction", "apart", "--sensitive", "sex", "--difference", "7"], "from 0 to 1"),
+        (["--prediction", "apart", "--sensitive", "sex", "--confidence", "1"], "between 0 and 1"),
+        (["--prediction", "apart", "--sensitive", "sex", "--confidence", "-1"], "between 0 and 1"),
+        (["--prediction", "apart", "--sensitive", "sex", "--confidence", "nan"], "between 0 and 1"),
+        (["--prediction", "apart", "--sensitive", "sex", "--min-count", "-1"], "--min-count should be"),
+        (
+            ["--prediction", "chance", "--sensitive", "sex", "--threshold", "nan"],
+            "--threshold should be a finite number",
+        ),
+        (
+            ["--prediction", "answer", "--sensitive", "sex", "--threshold", "0.5"],
+            "--threshold is for scores, but --prediction holds no numbers",
+        ),
+        (["--prediction", "apart", "--sensitive", "sex", "--diference", "0.1"], "Did you mean --difference?"),
+        (["--prediction", "apart", "--sensitive", "sex", "--ratio", "0.8x"], "unable to convert"),
+        (["--prediction", "apart"], "--sensitive"),
+        (["--prediction", "apart", "--sensitive", "sex", "--notion", "parity"], "parity"),
+        (
+            ["--prediction", "apart", "--sensitive", "sex", "--report", "no/where.html"],
+            "there is no folder no",
+        ),
+        (["--prediction", "apart", "--sensitive", "sex", "--report", "."], ". is a folder"),
+    ],
+    ids=str,
+)
+def test_a_wrong_call_is_one_sentence(folder, capsys, arguments, message):
+    assert message in refused(capsys, "audit", folder / "p.csv", *arguments)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("nothing.csv", "there is no file"),
+        ("broken.parquet", "cannot be read"),
+        ("empty.csv", "cannot be read"),
+    ],
+)
+def test_files_that_cannot_be_read(folder, capsys, name, message):
+    code, _, err = run(capsys, "audit", folder / name, "--prediction", "a", "--sensitive", "b")
+    assert code == FAILED
+    assert message in err
