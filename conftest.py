@@ -1,6 +1,7 @@
 """Run the Python examples of the documentation; nothing of scikit-learn's checks is left out."""
 
 import os
+from collections.abc import Iterator
 
 os.environ.setdefault("SCIPY_ARRAY_API", "1")  # one of them asks for it, before SciPy is imported
 
@@ -11,10 +12,14 @@ from sybil.parsers.markdown import PythonCodeBlockParser
 pytest_collect_file = Sybil(parsers=[PythonCodeBlockParser()], patterns=["*.md"]).pytest()
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the examples of a page in their order, also where tests are shuffled: they build on each other."""
-    places = [k for k, item in enumerate(items) if item.path.suffix == ".md"]
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
+    """Mark the guide as slow, and keep the examples of a page in order where tests are shuffled."""
+    for item in items:
+        if item.path.name == "guide.md":
+            item.add_marker(pytest.mark.slow)
+    yield
+    places = [k for k, item in enumerate(items) if item.path.suffix == ".md"]  # they build on each other
     ordered = sorted((items[k] for k in places), key=lambda item: (str(item.path), item.location[1] or 0))
     for k, item in zip(places, ordered, strict=True):
         items[k] = item

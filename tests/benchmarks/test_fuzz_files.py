@@ -24,6 +24,7 @@ ESTIMATORS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_an_altered_file_is_refused_in_a_sentence_or_decides(name, tmp_path):
     """Most of them have checksums that are right again."""

@@ -13,6 +13,8 @@ from tests.conftest import absent
 import evenhand as eh
 from evenhand.datasets import GaussianProblem
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = "</script><script>window.hacked=1</script>"
 RIGHT_TO_LEFT = "\u202e\u05e2\u05d1\u05e8\u05d9\u05ea\u202c"
 NAMES = [SCRIPT, "\"quotes\" 'and' & <b>bold</b>", RIGHT_TO_LEFT, "\U0001f642 long " + "n" * 60]

@@ -82,6 +82,7 @@ def test_a_file_that_does_not_exist(capsys, tmp_path):
     assert err == f"evenhand: there is no file {tmp_path / 'no.toml'}.\n"
 
 
+@pytest.mark.slow
 def test_the_example_of_the_documentation_runs(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     adult = load_adult()

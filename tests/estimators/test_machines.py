@@ -51,6 +51,7 @@ def run_on(core, script, *arguments):
     subprocess.run(command, env=environment, check=True)  # noqa: S603  (our own script)
 
 
+@pytest.mark.slow
 def test_a_model_file_decides_alike_on_another_processor(tmp_path):
     """Made with the kernels of one processor, used with these and with those of another."""
     run_on("Haswell", MAKE + DECIDE, str(tmp_path), "Haswell")

@@ -72,6 +72,7 @@ def test_rare_selections_are_not_taken_for_a_violation(n, rate):
     assert np.mean(hits) >= LEAST
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("m", [2, 16])
 @pytest.mark.parametrize("shape", ["equal", "apart"])
 def test_the_lowest_rate_over_the_highest_is_covered(shape, m):
@@ -124,6 +125,7 @@ def test_a_requirement_met_with_a_margin_is_found_to_hold():
         assert verdicts.count("satisfied") >= 48
 
 
+@pytest.mark.slow
 def test_weighted_samples_are_covered():
     """Weights differ by a factor of nine and are independent of the decisions."""
     rng = np.random.default_rng(0)
@@ -149,6 +151,7 @@ def weighted_mean(light, heavy):
     return (0.95 * light + 0.05 * 10 * heavy) / (0.95 + 0.05 * 10)
 
 
+@pytest.mark.slow
 def test_weights_correlated_with_decisions_are_covered():
     """With Kish's effective sample size 0.87 of the rates would be covered, and 0.86 of the differences."""
     rng = np.random.default_rng(2)
@@ -166,6 +169,7 @@ def test_weights_correlated_with_decisions_are_covered():
     assert np.mean(apart) >= 0.93
 
 
+@pytest.mark.slow
 def test_changes_correlated_with_weights_are_covered():
     """Only heavy rows change. With Kish's effective sample size 0.82 of the samples would be covered."""
     rng = np.random.default_rng(3)
@@ -180,6 +184,7 @@ def test_changes_correlated_with_weights_are_covered():
     assert np.mean(hits) >= 0.93
 
 
+@pytest.mark.slow
 def test_changes_of_the_same_rows_are_covered():
     rng = np.random.default_rng(1)
     hits = []
