@@ -13,21 +13,25 @@ from sklearn.utils.validation import check_is_fitted
 from evenhand.display.progress import track
 from evenhand.estimators.access import Aware, ModelInput
 from evenhand.estimators.base import FairClassifier, names_its_file
+from evenhand.estimators.explanation import Explanation, Explanations, Thresholds
 from evenhand.estimators.learned_posteriors import LearnedPosteriors, as_posteriors, learn_posteriors
 from evenhand.estimators.search import PlugIn, Trial, best_trial, read_search, warn_if_missed
 from evenhand.estimators.training_data import TrainingData, draw_seed, read_training_data, reserve_rows
 from evenhand.exceptions import VacuousConstraintWarning
-from evenhand.fairness.constraints import ConstraintName, LinearConstraints
+from evenhand.fairness.constraints import ByConstraint, ConstraintName, LinearConstraints
 from evenhand.fairness.notions import Constraint
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.scores import GroupedScores
 from evenhand.inference.guarantee import promised, warn_if_unpromised
 from evenhand.inputs.features import Columns
 from evenhand.inputs.row_keys import id_column, row_keys
+from evenhand.inputs.tables import library_of
 from evenhand.optimum.atoms import randomise_atoms
 from evenhand.optimum.problem import FairnessProblem, error_prices
+from evenhand.optimum.rows import dense_posteriors
 from evenhand.optimum.rule import Rule
 from evenhand.optimum.solution import Solution
+from evenhand.optimum.thresholds import group_thresholds
 from evenhand.posteriors.calibration import Calibration
 from evenhand.posteriors.models import Balance, Examples, Form, PosteriorModel
 
@@ -137,6 +141,8 @@ class FairPostprocessor(FairClassifier):
         The requirement written out, and which constraints were dropped as undefined.
     posterior_model_ : PosteriorModel
         For new rows.
+    thresholds_ : Thresholds
+        The threshold of each group on ``predict_risk``, where the group is known.
     promise_ : Promise or None
         What holds on new rows, if `confidence` is given.
     history_ : tuple of Trial
@@ -326,6 +332,11 @@ class FairPostprocessor(FairClassifier):
 
     def _decide(self, X: Any, sensitive_features: Any, ids: Any) -> NDArray[np.bool_]:
         visible, posteriors = self._read(X, sensitive_features)
+        return self._decided(visible, posteriors, ids)
+
+    def _decided(
+        self, visible: ModelInput, posteriors: NDArray[Any] | GroupedScores, ids: Any
+    ) -> NDArray[np.bool_]:
         identity = visible.X if ids is None else id_column(ids, len(posteriors))
         decisions = self.rule_.decide(posteriors, lambda rows: row_keys(identity, rows))
         unseen, H = self._unseen(visible, posteriors)
@@ -346,11 +357,15 @@ class FairPostprocessor(FairClassifier):
         -------
         array, shape (n, 2)
         """
-        visible, posteriors = self._read(X, sensitive_features)
+        return self._by_class(self._selection(*self._read(X, sensitive_features)))
+
+    def _selection(
+        self, visible: ModelInput, posteriors: NDArray[Any] | GroupedScores
+    ) -> NDArray[np.float64]:
         selection = self.rule_.selection(posteriors)
         unseen, H = self._unseen(visible, posteriors)
         selection[unseen] = H > 0
-        return self._by_class(selection)
+        return selection
 
     @names_its_file
     def predict_risk(self, X: Any, *, sensitive_features: Any = None) -> NDArray[np.float64]:
@@ -372,6 +387,81 @@ class FairPostprocessor(FairClassifier):
         return np.asarray(posteriors[:, :, 1].sum(axis=1))
 
     @names_its_file
+    def explain(self, X: Any, *, sensitive_features: Any = None, ids: Any = None) -> Explanations:
+        """Decisions with their reasons, row by row.
+
+        Parameters
+        ----------
+        X : table or array
+        sensitive_features : table, mapping or array, default=None
+            Needed only where they may be used and are not columns of X.
+        ids : array or series, default=None
+            As for `predict`.
+
+        Returns
+        -------
+        Explanations
+            A sequence: ``str`` of each is a sentence for a letter, ``to_frame()`` a table.
+
+        Examples
+        --------
+        >>> import evenhand as eh
+        >>> from sklearn.linear_model import LogisticRegression
+        >>> data = eh.datasets.GaussianProblem.random(levels=(2, 2), seed=3).sample(2000)
+        >>> fair = eh.FairPostprocessor(LogisticRegression(), eh.DemographicParity(difference=0.1))
+        >>> fair = fair.fit(data.X, data.y, sensitive_features=data.sensitive)
+        >>> print(fair.explain(data.X[:1])[0])
+        The decision is ...; the probability of 1 is ...
+        """
+        visible, posteriors = self._read(X, sensitive_features)
+        p = dense_posteriors(posteriors, np.arange(len(posteriors)), len(self.groups_))
+        unseen, _ = self._unseen(visible, posteriors)
+        p[unseen] = p[unseen].sum(axis=1, keepdims=True) / len(self.groups_)  # of no group in particular
+        A, _, _ = self.linear_constraints_.in_sums(self.rates_.mass)
+        multipliers = np.array([self.multipliers_[name] for name in self.linear_constraints_.names])
+        moved = p.reshape(len(p), -1) @ (A * multipliers[:, None]).T
+        moved[unseen] = 0.0  # decided by the costs alone
+        rows = zip(
+            self._decided(visible, posteriors, ids).tolist(),
+            p[:, :, 1].sum(axis=1).tolist(),
+            self._margins(visible, posteriors).tolist(),
+            self._selection(visible, posteriors).tolist(),
+            (np.tensordot(p, self.prices_ * [-1.0, 1.0], axes=2) > 0).tolist(),
+            moved.tolist(),
+            strict=True,
+        )
+        labels = [label for label in self.classes_.tolist() if label != self.pos_label_] + [self.pos_label_]
+        return Explanations(
+            [
+                Explanation(
+                    labels[decision],
+                    risk,
+                    margin,
+                    probability,
+                    labels[unconstrained],
+                    ByConstraint(zip(self.linear_constraints_.names, shifts, strict=True)),
+                    self.pos_label_,
+                )
+                for decision, risk, margin, probability, unconstrained, shifts in rows
+            ],
+            library_of(X),
+        )
+
+    @property
+    def thresholds_(self) -> Thresholds:
+        """The score above which each group is selected, where the group is known.
+
+        The score is ``predict_risk``. A group says so where its decisions are randomised over a range of
+        scores, or where everybody or nobody is selected.
+        """
+        check_is_fitted(self)
+        if not self.access_.knows(self.groups_):
+            raise AttributeError(
+                "thresholds_ needs known groups: fit with aware=True. explain(X) works for all."
+            )
+        return Thresholds(zip(self.groups_.names, group_thresholds(self.rule_), strict=True))
+
+    @names_its_file
     def decision_function(self, X: Any, *, sensitive_features: Any = None) -> NDArray[np.float64]:
         """H of each row: positive where the decision is for ``classes_[1]``.
 
@@ -391,11 +481,13 @@ class FairPostprocessor(FairClassifier):
         -------
         array, shape (n,)
         """
-        visible, posteriors = self._read(X, sensitive_features)
-        decision = self.rule_.decision(posteriors)
+        return self._for_last(self._margins(*self._read(X, sensitive_features)))
+
+    def _margins(self, visible: ModelInput, posteriors: NDArray[Any] | GroupedScores) -> NDArray[np.float64]:
+        margins = self.rule_.decision(posteriors)
         unseen, H = self._unseen(visible, posteriors)
-        decision[unseen] = H
-        return self._for_last(decision)
+        margins[unseen] = H
+        return margins
 
     def _unseen(
         self, visible: ModelInput, posteriors: NDArray[Any] | GroupedScores

@@ -35,12 +35,14 @@ from evenhand.posteriors.learner import Learner
 from evenhand.posteriors.models import (
     Averaged,
     Calibrated,
+    Encoded,
     GroupThenLabel,
     Joint,
     KnownGroup,
     LabelThenGroup,
     Reweighted,
 )
+from evenhand.posteriors.table_encoder import TableEncoder
 from evenhand.solver.certificate import Certificate
 
 __all__ = ["MODELS", "decode_model", "encode_model"]
@@ -49,7 +51,18 @@ MODELS: dict[str, type[FairClassifier]] = {
     kind.__name__: kind for kind in (FairPostprocessor, FairInprocessor)
 }
 _CLASSES: tuple[type[Any], ...] = (
-    *(Averaged, Calibrated, GroupThenLabel, Joint, KnownGroup, LabelThenGroup, Reweighted, Learner),
+    *(
+        Averaged,
+        Calibrated,
+        Encoded,
+        TableEncoder,
+        GroupThenLabel,
+        Joint,
+        KnownGroup,
+        LabelThenGroup,
+        Reweighted,
+        Learner,
+    ),
     *(Bins, Curves, Dirichlet, GroupCalibrator, Isotonic, Sigmoid),
     *NOTIONS,
     *(AllOf, DualAscent, GridSearch),

@@ -25,6 +25,7 @@ from evenhand.posteriors.calibration import (
 from evenhand.posteriors.learner import is_frozen
 from evenhand.posteriors.models import (
     Calibrated,
+    Encoded,
     Examples,
     PosteriorModel,
     PosteriorSpec,
@@ -67,7 +68,7 @@ class Estimated:
 
 
 def cross_fit(
-    recipe: PosteriorSpec,
+    spec: PosteriorSpec,
     examples: Examples,
     *,
     cv: Any = 5,
@@ -82,7 +83,7 @@ def cross_fit(
 
     Parameters
     ----------
-    recipe : PosteriorSpec
+    spec : PosteriorSpec
     examples : Examples
     cv : int, splitter or iterable of splits, default=5
         Each row's posterior is the mean over the models of the folds that left it out.
@@ -102,21 +103,30 @@ def cross_fit(
     -------
     Estimated
     """
-    if is_frozen(recipe.label) and (recipe.form in ("known", "joint") or is_frozen(recipe.group)):
-        model = recipe.fit(examples)
+    encoder = spec.encoder(examples.X)
+    if encoder is not None:
+        examples = replace(examples, X=encoder(examples.X))
+    if is_frozen(spec.label) and (spec.form in ("known", "joint") or is_frozen(spec.group)):
+        model = spec.fit(examples)
         cells = model.cells(examples.X, examples.allowed)
         found = Estimated(np.arange(len(examples)), cells, model, final=cells, plain=cells, fits=0)
     elif holdout is not None:
-        found = _held_out(recipe, examples, holdout, seed)
+        found = _held_out(spec, examples, holdout, seed)
     else:
         splits = _splits(cv, examples, seed)
-        found = _folds(recipe, examples, splits, average=average, n_jobs=n_jobs, verbose=verbose)
-    if calibration is None:
-        return found
+        found = _folds(spec, examples, splits, average=average, n_jobs=n_jobs, verbose=verbose)
+    if calibration is not None:
+        found = _calibrated(found, spec, examples, calibration)
+    return found if encoder is None else replace(found, model=Encoded(encoder, found.model))
+
+
+def _calibrated(
+    found: Estimated, spec: PosteriorSpec, examples: Examples, calibration: Calibration
+) -> Estimated:
     used = replace(examples, X=None).take(found.rows)
     p = found.cells.reshape(len(used), -1)
     curves: Calibrator | GroupCalibrator
-    if recipe.form == "known":
+    if spec.form == "known":
         positive, codes, M = used.positive.astype(np.intp), used.codes, used.n_groups
         curves = fit_group_calibrator(calibration, p, positive, used.weights, codes=codes, M=M)
     else:
@@ -129,17 +139,17 @@ def cross_fit(
     )
 
 
-def _held_out(recipe: PosteriorSpec, examples: Examples, share: float, seed: int) -> Estimated:
+def _held_out(spec: PosteriorSpec, examples: Examples, share: float, seed: int) -> Estimated:
     check_fraction("holdout", share)
     first, second = examples.split(share, seed)
-    model = recipe.fit(examples.take(first))
+    model = spec.fit(examples.take(first))
     part = examples.take(second)
     cells = model.cells(part.X, part.allowed)
-    return Estimated(second, cells, model, final=cells, plain=cells, fits=recipe.fits)
+    return Estimated(second, cells, model, final=cells, plain=cells, fits=spec.fits)
 
 
 def _folds(
-    recipe: PosteriorSpec,
+    spec: PosteriorSpec,
     examples: Examples,
     splits: list[Split],
     *,
@@ -149,9 +159,9 @@ def _folds(
 ) -> Estimated:
     def tasks() -> Iterator[Any]:
         for train, test in splits:
-            yield delayed(_fold)(recipe, examples, train, test)
+            yield delayed(_fold)(spec, examples, train, test)
         if not average:
-            yield delayed(_fold)(recipe, examples, None, None)
+            yield delayed(_fold)(spec, examples, None, None)
 
     results = Parallel(n_jobs=n_jobs, return_as="generator")(tasks())
     total = len(splits) + (not average)
@@ -165,15 +175,15 @@ def _folds(
     model = averaged(model for model, _ in done) if average else done[-1][0]
     cells, part = sums[rows] / times[rows, None, None], examples.take(rows)
     final = model.cells(part.X, part.allowed)
-    return Estimated(rows, cells, model, final=final, plain=cells, fits=total * recipe.fits)
+    return Estimated(rows, cells, model, final=final, plain=cells, fits=total * spec.fits)
 
 
 def _fold(
-    recipe: PosteriorSpec, examples: Examples, train: NDArray[np.intp] | None, test: NDArray[np.intp] | None
+    spec: PosteriorSpec, examples: Examples, train: NDArray[np.intp] | None, test: NDArray[np.intp] | None
 ) -> tuple[PosteriorModel, Floats | None]:
     if train is None or test is None:
-        return recipe.fit(examples), None
-    model = recipe.fit(examples.take(train))
+        return spec.fit(examples), None
+    model = spec.fit(examples.take(train))
     part = examples.take(test)
     return model, model.cells(part.X, part.allowed)
 

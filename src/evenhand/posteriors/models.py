@@ -11,19 +11,33 @@ Three factorisations into probabilistic classifiers, and one for a known group:
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass, replace
+from functools import cached_property
 from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn.model_selection import train_test_split
 
 from evenhand.inputs.features import join_columns, take_rows
 from evenhand.inputs.splits import random_split
 from evenhand.posteriors.calibration import Calibrator, GroupCalibrator
 from evenhand.posteriors.learner import Learner, fit_learner, is_frozen
+from evenhand.posteriors.stacked_trees import StackedTrees
+from evenhand.posteriors.table_encoder import EncodedTable, TableEncoder
+from evenhand.posteriors.tabular import TabularClassifier
 
-__all__ = ["Balance", "Examples", "Form", "PosteriorModel", "PosteriorSpec", "averaged", "calibrated"]
+__all__ = [
+    "Balance",
+    "Encoded",
+    "Examples",
+    "Form",
+    "PosteriorModel",
+    "PosteriorSpec",
+    "averaged",
+    "calibrated",
+]
 
 Form = Literal["joint", "group_then_label", "label_then_group"]
 Balance = Literal["weight", "upsample"]
@@ -176,6 +190,40 @@ class Calibrated:
         return calibrated(self.calibrator, self.model.cells(X, allowed), allowed)
 
 
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """A model whose learners share one encoding of the table."""
+
+    encoder: TableEncoder
+    model: PosteriorModel
+
+    def cells(self, X: Any, allowed: NDArray[np.bool_] | None) -> Floats:
+        """Posteriors of the cells; trees are evaluated together where rows are few."""
+        rows = self.encoder(X)
+        if self._trees is not None and self._trees.suits(rows.shape[0]):
+            found = zip(self._trees.models, self._trees.proba(rows.matrix), strict=True)
+            rows = replace(rows, probabilities={id(model): p for model, p in found})
+        return self.model.cells(rows, allowed)
+
+    @cached_property
+    def _trees(self) -> StackedTrees | None:
+        """All trees of the model, where every learner sees the encoded columns alone."""
+        fitted = [learner.model.model_ for learner in _learners(self.model) if learner.model is not None]
+        columns = {model.n_features_in_ for model in fitted}
+        return StackedTrees(fitted) if columns == {len(self.encoder.levels)} else None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_trees"}
+
+
+def _learners(model: Any) -> list[Learner]:
+    """All learners inside a posterior model."""
+    if isinstance(model, Learner):
+        return [model]
+    parts = model if isinstance(model, tuple) else vars(model).values() if is_dataclass(model) else ()
+    return [learner for part in parts for learner in _learners(part)]
+
+
 def _known_codes(allowed: NDArray[np.bool_] | None, n: int) -> NDArray[np.intp]:
     """The only possible group of each row; -1 where there are several."""
     if allowed is None:
@@ -227,6 +275,13 @@ class PosteriorSpec:
         """Number of classifiers that one call of `fit` fits."""
         groups = {"group_then_label": 1, "label_then_group": 2}.get(self.form, 0)
         return (not is_frozen(self.label)) + (0 if is_frozen(self.group) else groups)
+
+    def encoder(self, X: Any) -> TableEncoder | None:
+        """An encoder of the table that all learners can share; None if they are not our own trees."""
+        used = [self.label] if self.form in ("known", "joint") else [self.label, self.group]
+        if issparse(X) or any(type(learner) is not TabularClassifier for learner in used):
+            return None
+        return TableEncoder.fit(X)
 
     def fit(self, rows: Examples) -> PosteriorModel:
         """Posterior model learned from examples."""
@@ -312,4 +367,5 @@ def _within(p: Floats, allowed: NDArray[np.bool_] | None) -> Floats:
 
 
 def _with_group(X: Any, codes: NDArray[Any], n_groups: int) -> Any:
-    return join_columns(X, [(codes == m).astype(np.float64) for m in range(n_groups)], "group")
+    indicators = [(codes == m).astype(np.float64) for m in range(n_groups)]
+    return X.joined(indicators) if isinstance(X, EncodedTable) else join_columns(X, indicators, "group")

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import datetime
 import math
 from contextlib import AbstractContextManager, nullcontext
-from functools import cache
 from typing import Any, Self
 
-import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import ThreadpoolController
 
 from evenhand.exceptions import InputError
-from evenhand.inputs.columns import Level, factorize, is_missing
-from evenhand.inputs.features import column_names, has_names, read_features
+from evenhand.inputs.features import read_features
+from evenhand.posteriors.table_encoder import EncodedTable, TableEncoder
+from evenhand.solver.threads import one_thread
 
 __all__ = ["TabularClassifier"]
 
-_MOST_CATEGORIES = 254  # what the boosted trees can hold, with one bin left for all others
-_MOST_LEVELS = 1_000_000
 _ENOUGH_TO_SET_ASIDE = 200
 _ENOUGH_FOR_THREADS = 50_000
 
@@ -75,13 +70,13 @@ class TabularClassifier(ClassifierMixin, BaseEstimator):
     def __getstate__(self) -> Any:
         """State with categories as pairs, because model files convert keys of dictionaries to text."""
         state = super().__getstate__()
-        if "levels_" in state:
+        if state.get("levels_") is not None:
             pairs = [None if known is None else list(known.items()) for known in self.levels_]
             return {**state, "levels_": pairs}
         return state
 
     def __setstate__(self, state: Any) -> None:
-        if "levels_" in state:
+        if state.get("levels_") is not None:
             known = [None if pairs is None else dict(pairs) for pairs in state["levels_"]]
             state = {**state, "levels_": known}
         super().__setstate__(state)
@@ -92,6 +87,7 @@ class TabularClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : table or array
+            Or an encoded table, as several models share it.
         y : array
             Labels of any number of classes.
         sample_weight : array, default=None
@@ -100,22 +96,27 @@ class TabularClassifier(ClassifierMixin, BaseEstimator):
         -------
         self
         """
-        X = read_features(self, X, reset=True, accept_sparse=False)
+        if isinstance(X, EncodedTable):
+            encoder, table = None, X
+            self.n_features_in_ = X.shape[1]
+        else:
+            X = read_features(self, X, reset=True, accept_sparse=False)
+            encoder = TableEncoder.fit(X)
+            table = encoder(X)
         if y is None:
             raise InputError("this classifier requires y to be passed, but the target y is None.")
-        levels = [_levels(column) for column in _columns(X)]
-        matrix, target, weights = _without_singles(_matrix(X, levels), np.asarray(y), sample_weight)
+        matrix, target, weights = _without_singles(table.matrix, np.asarray(y), sample_weight)
         model = HistGradientBoostingClassifier(
             learning_rate=self.learning_rate,
             max_iter=self.max_iter,
             max_leaf_nodes=self.max_leaf_nodes or min(15, max(4, round(math.sqrt(len(target)) / 8))),
-            categorical_features=[known is not None for known in levels],
+            categorical_features=table.categorical.tolist(),
             early_stopping=len(target) >= max(_ENOUGH_TO_SET_ASIDE, 10 * len(np.unique(target))),
             random_state=self.random_state,
         )
         with _threads(len(target)):
             self.model_ = model.fit(matrix, target, sample_weight=weights)
-        self.levels_ = levels
+        self.levels_: Any = None if encoder is None else encoder.levels  # None: X is encoded already
         self.n_iter_ = self.model_.n_iter_
         self.classes_ = self.model_.classes_
         return self
@@ -123,10 +124,13 @@ class TabularClassifier(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Probability of each class, shape (n, classes)."""
         check_is_fitted(self)
-        X = read_features(self, X, reset=False, accept_sparse=False)
-        matrix = _matrix(X, self.levels_)
-        with _threads(len(matrix)):
-            return np.asarray(self.model_.predict_proba(matrix))
+        if not isinstance(X, EncodedTable):
+            X = TableEncoder(self.levels_)(read_features(self, X, reset=False, accept_sparse=False))
+        if id(self.model_) in X.probabilities:
+            found: NDArray[np.float64] = X.probabilities[id(self.model_)]
+            return found
+        with _threads(X.shape[0]):
+            return np.asarray(self.model_.predict_proba(X.matrix), dtype=np.float64)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Most probable class of each row."""
@@ -140,12 +144,7 @@ def _threads(rows: int) -> AbstractContextManager[Any]:
     More threads gain little there, and on a busy machine they wait for one another: a fit to 2,600 rows took
     0.1 s with one thread and 24 s with two.
     """
-    return nullcontext() if rows >= _ENOUGH_FOR_THREADS else _pools().limit(limits=1, user_api="openmp")
-
-
-@cache
-def _pools() -> ThreadpoolController:
-    return ThreadpoolController()
+    return nullcontext() if rows >= _ENOUGH_FOR_THREADS else one_thread("openmp")
 
 
 def _without_singles(
@@ -160,86 +159,3 @@ def _without_singles(
     weights[single] /= 2
     rows = np.concatenate([np.arange(len(y)), single])
     return matrix[rows], y[rows], weights[rows]
-
-
-def _columns(X: Any) -> list[Any]:
-    if has_names(X):
-        frame = nw.from_native(X, eager_only=True)
-        return [frame.get_column(name) for name in frame.columns]
-    return [X[:, k] for k in column_names(X)]
-
-
-def _levels(column: Any) -> dict[Level, int] | None:
-    """Codes of the most frequent categories of a column; None for a column of numbers."""
-    numbers = _numbers(column)
-    if numbers is not None:
-        return {} if np.isnan(numbers).all() else None  # the trees cannot bin an empty column of numbers
-    found, codes = factorize(column, what="a column of X", limit=_MOST_LEVELS)
-    counts = np.bincount(codes[codes >= 0], minlength=len(found))
-    kept = np.sort(np.argsort(-counts, kind="stable")[:_MOST_CATEGORIES])
-    return {found[k]: code for code, k in enumerate(kept)}
-
-
-def _matrix(X: Any, levels: list[dict[Level, int] | None]) -> NDArray[np.float64]:
-    return np.column_stack(
-        [
-            _encoded(column, known, name)
-            for column, known, name in zip(_columns(X), levels, column_names(X), strict=True)
-        ]
-    )
-
-
-def _encoded(column: Any, levels: dict[Level, int] | None, name: Any) -> NDArray[np.float64]:
-    numbers = _numbers(column) if levels is None else None
-    if numbers is not None:
-        return numbers
-    found, codes = factorize(column, what="a column of X", limit=_MOST_LEVELS)
-    kinds = {"number"} if levels is None else set(map(_kind, levels))
-    if found and kinds and kinds.isdisjoint(map(_kind, found)):
-        raise InputError(
-            f"column {name!r} of X held values of type {', '.join(sorted(kinds))} in fit and now holds "
-            f"{found[0]!r} of type {_kind(found[0])}: convert it."
-        )
-    table = np.array([*((levels or {}).get(level, np.nan) for level in found), np.nan], dtype=np.float64)
-    return np.asarray(table[codes])
-
-
-def _kind(level: Level) -> str:
-    return "number" if isinstance(level, int | float) else type(level).__name__
-
-
-def _numbers(column: Any) -> NDArray[np.float64] | None:
-    """A column of numbers, booleans or dates as floats, NaN where missing; None for any other."""
-    if isinstance(column, nw.Series):
-        kind = column.dtype
-        if isinstance(kind, nw.Date | nw.Datetime):
-            if isinstance(kind, nw.Datetime) and kind.time_zone is not None:
-                column = column.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
-            column = column.cast(nw.Datetime("us")).to_numpy()
-        elif kind.is_numeric() or kind == nw.Boolean:
-            large = kind.is_integer() and column.implementation.is_pyarrow()  # its cast rejects large ones
-            return np.asarray((column if large else column.cast(nw.Float64)).to_numpy(), dtype=np.float64)
-        elif kind == nw.Object:
-            values = column.to_list()
-            column = np.empty(len(values), dtype=object)
-            column[:] = values
-        elif kind == nw.Unknown:  # such as pandas' sparse columns
-            column = np.asarray(column.to_numpy())
-        else:
-            return None
-    if column.dtype.kind == "O" and _are_dates(column):
-        column = np.array([None if is_missing(value) else value for value in column], dtype="M8[us]")
-    if column.dtype.kind == "M":
-        days = column.astype("M8[us]").astype(np.int64) / 86.4e9
-        return np.where(np.isnat(column), np.nan, days)
-    if column.dtype.kind == "O" and any(isinstance(value, str | bytes) for value in column.tolist()):
-        return None
-    try:
-        return np.asarray(column, dtype=np.float64) if column.dtype.kind in "biufO" else None
-    except (TypeError, ValueError):
-        return None
-
-
-def _are_dates(column: NDArray[Any]) -> bool:
-    known = [value for value in column if not is_missing(value)]
-    return bool(known) and all(isinstance(value, datetime.date) for value in known)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import datetime
 import platform
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from evenhand.auditing.comparison import FOUR_FIFTHS
 from evenhand.auditing.group_rates import Finding
@@ -22,17 +22,13 @@ from evenhand.inputs.features import columns_of
 from evenhand.inputs.labels import read_labels
 from evenhand.model_files.recertify import claimed
 from evenhand.optimum.rule import Rule
+from evenhand.optimum.thresholds import group_thresholds
 from evenhand.report.summary import summary
-from evenhand.solver.thresholds import Steps
 from evenhand.tradeoff.frontier import Frontier, Point
 
 __all__ = ["contents", "rule_records"]
 
 _SMALL = 30
-_ROUNDING = 1e-9
-"""Probabilities this close to 0 or 1 are rounding errors."""
-_NARROW = 0.01
-"""A randomised range of scores narrower than this is shown as one threshold."""
 _PACKAGES = ("evenhand", "scikit-learn", "numpy")
 _MOST_GROUPS = 200
 
@@ -220,40 +216,11 @@ def rule_records(rule: Rule, names: list[str], *, aware: bool) -> dict[str, Any]
             for label in (0, 1)
         ]
         return {"kind": "weights", "weights": weights}
-    steps = rule.steps or Steps(*zip(*map(_step, table), strict=True))
-    found = [_threshold(*step) for step in zip(steps.edges, steps.chances, table, strict=True)]
-    thresholds = [{"group": name, **one} for name, one in zip(names, found, strict=True)]
-    return {"kind": "thresholds", "thresholds": thresholds}
-
-
-def _step(weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The step function of a group's weights in the table W."""
-    slope = weights[1] - weights[0]
-    if slope <= 0:
-        return np.empty(0), np.array([float(weights.sum() > 0)])
-    return np.array([-weights[0] / slope]), np.array([0.0, 1.0])
-
-
-def _threshold(
-    edges: NDArray[np.float64], chances: NDArray[np.float64], weights: NDArray[np.float64]
-) -> dict[str, Any]:
-    """A threshold, or the probabilities of selection if decisions are randomised over a range of scores."""
-    ends = [0.0 if chance <= _ROUNDING else 1.0 if chance >= 1 - _ROUNDING else chance for chance in chances]
-    if (ends[0], ends[-1]) == (0.0, 1.0) and edges[-1] - edges[0] <= _NARROW:
-        root = -weights[0] / (weights[1] - weights[0]) if weights[1] > weights[0] else edges[-1]
-        return {"threshold": float(np.clip(root, max(edges[0], 0.0), min(edges[-1], 1.0))), "note": None}
-    if not len(edges) and ends[0] in (0.0, 1.0):
-        return {"threshold": None, "note": "everybody is selected" if ends[0] else "nobody is selected"}
-    if not len(edges):
-        return {"threshold": None, "note": "randomised", "steps": f"chance {ends[0]:.3g} for every score"}
-    parts = [
-        f"{ends[0]:.3g} below {edges[0]:.3f}",
-        *(
-            f"{chance:.3g} from {low:.3f}" + (f" to {high:.3f}" if high is not None else " on")
-            for chance, low, high in zip(ends[1:], edges, [*edges[1:], None], strict=True)
-        ),
+    thresholds = [
+        {"group": name, **{key: value for key, value in asdict(one).items() if key != "steps" or value}}
+        for name, one in zip(names, group_thresholds(rule), strict=True)
     ]
-    return {"threshold": None, "note": "randomised", "steps": f"chance {', '.join(parts)}"}
+    return {"kind": "thresholds", "thresholds": thresholds}
 
 
 def _frontier(frontier: Frontier, model: FairClassifier | None) -> dict[str, Any]:

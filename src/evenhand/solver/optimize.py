@@ -28,6 +28,7 @@ from evenhand.solver.linear import METHODS, Method
 from evenhand.solver.newton import descend
 from evenhand.solver.oracle import Distinct, Oracle, Totals, Vector
 from evenhand.solver.problem import Problem
+from evenhand.solver.threads import one_thread
 from evenhand.solver.thresholds import Steps
 
 __all__ = ["Optimum", "optimize", "without_noise"]
@@ -103,12 +104,13 @@ def optimize(
     if len(problem.lo) == 0:
         nothing = np.empty(0, np.intp), np.empty(0)
         return Optimum(np.empty(0), *certify(oracle, problem, np.empty(0), *nothing))
-    sound = without_noise(oracle, problem)
-    for found in _attempts(oracle, sound, start):
-        # A gap below zero would be no proof either.
-        exact = abs(found.certificate.gap) <= tol and found.certificate.violation <= feasibility
-        if exact and (found.steps is not None or not found.totals.ties):
-            return replace(found, multipliers=np.where(sound.A.any(axis=1), found.multipliers, 0.0))
+    with one_thread("blas"):  # blocks are small, and threads wait for one another on a busy machine
+        sound = without_noise(oracle, problem)
+        for found in _attempts(oracle, sound, start):
+            # A gap below zero would be no proof either.
+            exact = abs(found.certificate.gap) <= tol and found.certificate.violation <= feasibility
+            if exact and (found.steps is not None or not found.totals.ties):
+                return replace(found, multipliers=np.where(sound.A.any(axis=1), found.multipliers, 0.0))
     return None
 
 

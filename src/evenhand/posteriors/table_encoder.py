@@ -1,0 +1,171 @@
+"""A table as a matrix of numbers, with categories as codes: encoded once, for every model that shares it."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.exceptions import InputError
+from evenhand.inputs.columns import Level, factorize, is_missing
+from evenhand.inputs.features import column_names, has_names
+
+__all__ = ["EncodedTable", "TableEncoder"]
+
+Levels = dict[Level, int] | None
+"""Codes of the categories of a column; None for a column of numbers."""
+
+_MOST_CATEGORIES = 254  # what the boosted trees can hold, with one bin left for all others
+_MOST_LEVELS = 1_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedTable:
+    """Rows of a table as numbers.
+
+    Attributes
+    ----------
+    matrix : array, shape (n, columns)
+        Numbers, and codes of categories; NaN where missing.
+    categorical : array of bool, shape (columns,)
+        Which columns hold codes.
+    probabilities : dict
+        What was computed for several models together, by the id of the model.
+    """
+
+    matrix: NDArray[np.float64]
+    categorical: NDArray[np.bool_]
+    probabilities: dict[int, NDArray[np.float64]] = field(default_factory=dict)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and columns."""
+        return self.matrix.shape[0], self.matrix.shape[1]
+
+    def __getitem__(self, rows: Any) -> EncodedTable:
+        return EncodedTable(self.matrix[rows], self.categorical)
+
+    def joined(self, columns: Sequence[NDArray[np.float64]]) -> EncodedTable:
+        """The same rows with columns of numbers appended."""
+        numbers = np.zeros(len(columns), np.bool_)
+        return replace(
+            self,
+            matrix=np.column_stack([self.matrix, *columns]),
+            categorical=np.concatenate([self.categorical, numbers]),
+            probabilities={},
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class TableEncoder:
+    """How the columns of a table become numbers.
+
+    Attributes
+    ----------
+    levels : list of dict or None
+        For each column, the codes of its most frequent categories; None for a column of numbers.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> table = pl.DataFrame({"age": [30, None], "job": ["cook", "clerk"]})
+    >>> TableEncoder.fit(table)(table).matrix
+    array([[30.,  1.],
+           [nan,  0.]])
+    """
+
+    levels: list[Levels]
+
+    @classmethod
+    def fit(cls, X: Any) -> TableEncoder:
+        """The encoder of a table or matrix that is read and checked."""
+        return cls([_levels(column) for column in _columns(X)])
+
+    def __call__(self, X: Any) -> EncodedTable:
+        """Encode rows; categories not seen in fit are missing."""
+        matrix = np.column_stack(
+            [
+                _encoded(column, known, name)
+                for column, known, name in zip(_columns(X), self.levels, column_names(X), strict=True)
+            ]
+        )
+        return EncodedTable(matrix, np.array([known is not None for known in self.levels]))
+
+
+def _columns(X: Any) -> list[Any]:
+    if has_names(X):
+        frame = nw.from_native(X, eager_only=True)
+        return [frame.get_column(name) for name in frame.columns]
+    return [X[:, k] for k in column_names(X)]
+
+
+def _levels(column: Any) -> dict[Level, int] | None:
+    """Codes of the most frequent categories of a column; None for a column of numbers."""
+    numbers = _numbers(column)
+    if numbers is not None:
+        return {} if np.isnan(numbers).all() else None  # the trees cannot bin an empty column of numbers
+    found, codes = factorize(column, what="a column of X", limit=_MOST_LEVELS)
+    counts = np.bincount(codes[codes >= 0], minlength=len(found))
+    kept = np.sort(np.argsort(-counts, kind="stable")[:_MOST_CATEGORIES])
+    return {found[k]: code for code, k in enumerate(kept)}
+
+
+def _encoded(column: Any, levels: dict[Level, int] | None, name: Any) -> NDArray[np.float64]:
+    numbers = _numbers(column) if levels is None else None
+    if numbers is not None:
+        return numbers
+    found, codes = factorize(column, what="a column of X", limit=_MOST_LEVELS)
+    kinds = {"number"} if levels is None else set(map(_kind, levels))
+    if found and kinds and kinds.isdisjoint(map(_kind, found)):
+        raise InputError(
+            f"column {name!r} of X held values of type {', '.join(sorted(kinds))} in fit and now holds "
+            f"{found[0]!r} of type {_kind(found[0])}: convert it."
+        )
+    table = np.array([*((levels or {}).get(level, np.nan) for level in found), np.nan], dtype=np.float64)
+    return np.asarray(table[codes])
+
+
+def _kind(level: Level) -> str:
+    return "number" if isinstance(level, int | float) else type(level).__name__
+
+
+def _numbers(column: Any) -> NDArray[np.float64] | None:
+    """A column of numbers, booleans or dates as floats, NaN where missing; None for any other."""
+    if isinstance(column, nw.Series):
+        kind = column.dtype
+        if isinstance(kind, nw.Date | nw.Datetime):
+            if isinstance(kind, nw.Datetime) and kind.time_zone is not None:
+                column = column.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
+            column = column.cast(nw.Datetime("us")).to_numpy()
+        elif kind.is_numeric() or kind == nw.Boolean:
+            large = kind.is_integer() and column.implementation.is_pyarrow()  # its cast rejects large ones
+            return np.asarray((column if large else column.cast(nw.Float64)).to_numpy(), dtype=np.float64)
+        elif kind == nw.Object:
+            values = column.to_list()
+            column = np.empty(len(values), dtype=object)
+            column[:] = values
+        elif kind == nw.Unknown:  # such as pandas' sparse columns
+            column = np.asarray(column.to_numpy())
+        else:
+            return None
+    if column.dtype.kind == "O" and _are_dates(column):
+        column = np.array([None if is_missing(value) else value for value in column], dtype="M8[us]")
+    if column.dtype.kind == "M":
+        days = column.astype("M8[us]").astype(np.int64) / 86.4e9
+        return np.where(np.isnat(column), np.nan, days)
+    if column.dtype.kind == "O" and any(isinstance(value, str | bytes) for value in column.tolist()):
+        return None
+    try:
+        return np.asarray(column, dtype=np.float64) if column.dtype.kind in "biufO" else None
+    except (TypeError, ValueError):
+        return None
+
+
+def _are_dates(column: NDArray[Any]) -> bool:
+    known = [value for value in column if not is_missing(value)]
+    return bool(known) and all(isinstance(value, datetime.date) for value in known)

@@ -1,0 +1,57 @@
+"""A table is encoded once for all models."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import evenhand as eh
+from evenhand.exceptions import InputError
+from evenhand.posteriors import table_encoder
+from evenhand.posteriors.table_encoder import EncodedTable, TableEncoder
+
+TABLE = {"age": [30.0, None, 50.0], "job": ["cook", "clerk", None], "rich": [True, False, True]}
+
+
+@pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
+def test_numbers_stay_and_categories_become_codes(library):
+    found = TableEncoder.fit(library(TABLE))(library(TABLE))
+    expected = [[30, 1, 1], [np.nan, 0, 0], [50, np.nan, 1]]
+    np.testing.assert_array_equal(found.matrix, expected)
+    assert found.categorical.tolist() == [False, True, False]
+
+
+def test_unseen_categories_are_missing_and_another_type_is_an_error():
+    encode = TableEncoder.fit(pl.DataFrame(TABLE))
+    new = pl.DataFrame({"age": [1.0], "job": ["pilot"], "rich": [False]})
+    assert np.isnan(encode(new).matrix[0, 1])
+    with pytest.raises(InputError, match="column 'job' of X held values of type str"):
+        encode(new.with_columns(job=pl.Series([7])))
+
+
+def test_rows_and_columns_of_an_encoded_table():
+    table = EncodedTable(np.arange(6.0).reshape(3, 2), np.array([True, False]))
+    assert table.shape == (3, 2)
+    assert table[np.array([2, 0])].matrix.tolist() == [[4, 5], [0, 1]]
+    wider = table.joined([np.ones(3), np.zeros(3)])
+    assert wider.matrix[0].tolist() == [0, 1, 1, 0]
+    assert wider.categorical.tolist() == [True, False, False, False]
+
+
+@pytest.mark.parametrize("aware", [False, True])
+def test_a_fit_and_a_prediction_read_the_table_once(aware, monkeypatch):
+    compas = eh.datasets.load_compas()
+    rows = compas.features[:600]
+    calls = []
+    encode = TableEncoder.__call__
+    monkeypatch.setattr(
+        table_encoder.TableEncoder, "__call__", lambda self, X: calls.append(len(X)) or encode(self, X)
+    )
+    fair = eh.FairPostprocessor(
+        eh.TabularClassifier(max_iter=3), eh.DemographicParity(difference=0.2), aware=aware, cv=3
+    )
+    sensitive = compas.sensitive[:600]
+    fair.fit(rows, compas.label[:600], sensitive_features=sensitive)
+    assert calls == [600]
+    fair.predict(rows[:5], sensitive_features=sensitive[:5] if aware else None)
+    assert calls == [600, 5]
