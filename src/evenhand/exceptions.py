@@ -3,6 +3,9 @@
 Messages say what is wrong, where, how often, and what to do.
 """
 
+import sys
+import warnings
+
 __all__ = [
     "CertificateError",
     "ConstantClassifierWarning",
@@ -124,3 +127,11 @@ def reason(error: BaseException) -> str:
     """The type and first line of an error of another package, to quote in a message."""
     said = str(error).strip().splitlines()
     return f"{type(error).__name__}: {said[0]}" if said else type(error).__name__
+
+
+def warn_user(message: str, category: type[Warning]) -> None:
+    """Warn at the line outside the package that led here, however deep the call is."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("evenhand."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)

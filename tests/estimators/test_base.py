@@ -5,7 +5,7 @@ from sklearn.linear_model import LogisticRegression
 import evenhand as eh
 from evenhand.estimators.base import FairClassifier
 from evenhand.estimators.learned_posteriors import as_posteriors
-from evenhand.exceptions import InputError
+from evenhand.exceptions import InputError, PromiseWarning, UnseenGroupWarning
 
 FAIR = eh.DemographicParity(difference=0.1)
 X = np.arange(40.0)[:, None]
@@ -50,3 +50,17 @@ def test_posteriors_are_rounded_to_hide_the_last_bits_of_matrix_products():
 def test_the_base_class_does_not_decide():
     with pytest.raises(NotImplementedError):
         FairClassifier()._decide(X, None, None)
+
+
+@pytest.mark.filterwarnings("ignore::evenhand.exceptions.ConstantClassifierWarning")
+def test_warnings_point_at_the_line_of_the_user():
+    fair = eh.FairPostprocessor(LogisticRegression(), FAIR, aware=True, unseen="pooled", cv=2)
+    fair.fit(X, Y, sensitive_features=SEX)
+    new = np.full(3, "X")
+    for decide in (fair.predict, fair.predict_proba, fair.decision_function, fair.explain):
+        with pytest.warns(UnseenGroupWarning) as seen:
+            decide(X[:3], sensitive_features=new)
+        assert [one.filename for one in seen] == [__file__]
+    with pytest.warns(PromiseWarning) as seen:
+        fair.set_params(confidence=0.99).fit(X, Y, sensitive_features=SEX)
+    assert {one.filename for one in seen if one.category is PromiseWarning} == {__file__}

@@ -68,3 +68,14 @@ def test_a_row_is_decided_alike_alone_and_among_others(posterior, aware, monkeyp
     np.testing.assert_array_equal(stacked, one_by_one)
     np.testing.assert_allclose(alone, stacked, rtol=0, atol=1e-12)
     assert together is fair.posterior_model_
+
+
+def test_the_depth_that_a_file_states_is_not_trusted():
+    """An altered depth would change decisions about few rows, and not those about many."""
+    model = fitted(LABEL, [1, 2])
+    expected = model.predict_proba(MATRIX[:5])
+    for step in model._predictors:
+        for tree in step:
+            tree.nodes["depth"] = 0
+    [found] = StackedTrees([model]).proba(MATRIX[:5])
+    np.testing.assert_array_equal(found, expected)

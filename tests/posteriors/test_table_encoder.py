@@ -55,3 +55,39 @@ def test_a_fit_and_a_prediction_read_the_table_once(aware, monkeypatch):
     assert calls == [600]
     fair.predict(rows[:5], sensitive_features=sensitive[:5] if aware else None)
     assert calls == [600, 5]
+
+
+@pytest.mark.parametrize(
+    "levels",
+    [None, "abc", [{"a": -1}], [{"a": 300}], [{"a": "0"}], [{"a": True}], [["a"]], [0]],
+    ids=str,
+)
+def test_levels_that_no_table_gives_are_refused(levels):
+    with pytest.raises(InputError, match="not one that evenhand writes"):
+        TableEncoder(levels)
+
+
+def test_a_table_with_another_number_of_columns_is_refused():
+    encode = TableEncoder.fit(pl.DataFrame(TABLE))
+    with pytest.raises(InputError, match="X has 2 columns, and its encoding is of 3"):
+        encode(pl.DataFrame(TABLE).drop("rich"))
+
+
+def test_one_missing_value_of_an_object_column_leaves_the_others_as_they_are():
+    encode = TableEncoder.fit(pd.DataFrame({"x": [1.0, 2.0, 3.0]}))
+    new = pd.DataFrame({"x": np.array([5.0, -5.0, pd.NA], dtype=object)})
+    np.testing.assert_array_equal(encode(new).matrix[:, 0], [5.0, -5.0, np.nan])
+
+
+@pytest.mark.parametrize("posterior", ["label_then_group", "joint"])
+def test_a_column_may_be_unknown_in_a_fold_or_for_a_label(posterior):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 300)
+    single, positives = np.full(300, np.nan), np.where(y == 1, rng.normal(size=300), np.nan)
+    single[0] = 1.0
+    X = pd.DataFrame({"x": rng.normal(size=300) + y, "single": single, "positives": positives})
+    fair = eh.FairPostprocessor(
+        eh.TabularClassifier(max_iter=5), eh.DemographicParity(difference=0.5), posterior=posterior, cv=3
+    )
+    fair.fit(X, y, sensitive_features=rng.integers(0, 2, 300))
+    assert (fair.predict(X) == y).mean() > 0.6

@@ -34,3 +34,14 @@ def test_the_solver_uses_one_thread(monkeypatch):
         assert threads("blas") == {2}
     assert seen
     assert all(found == {1} for found in seen)
+
+
+def test_overlapping_contexts_restore_what_was_there():
+    with threadpool_limits(2, user_api="blas"):
+        first, second = one_thread("blas"), one_thread("blas")
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        assert threads("blas") == {1}
+        second.__exit__(None, None, None)
+        assert threads("blas") == {2}

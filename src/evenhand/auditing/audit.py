@@ -20,7 +20,7 @@ from evenhand.auditing.comparison import FOUR_FIFTHS, Comparison, compare, four_
 from evenhand.auditing.group_rates import Terms, absent_groups, find, hide_small, pooled_groups
 from evenhand.auditing.result import Audit
 from evenhand.auditing.tally import Tally, tally
-from evenhand.exceptions import InputError, VacuousConstraintWarning
+from evenhand.exceptions import InputError, VacuousConstraintWarning, warn_user
 from evenhand.fairness.groups import GroupName, Mode
 from evenhand.fairness.notions import NOTIONS, Constraint, Notion
 from evenhand.fairness.rates import read_rows
@@ -218,10 +218,9 @@ def _check_constraint(constraint: Any) -> None:
 def _compare(counted: Tally, constraint: Constraint | None, confidence: float) -> tuple[Comparison, ...]:
     groups = counted.rates.groups
     if groups.is_one_group("intersectional"):
-        warnings.warn(
+        warn_user(
             f"there is only one group, {groups.members().names[0]}, so there is nothing to compare.",
             VacuousConstraintWarning,
-            stacklevel=4,
         )
     notions = tuple(_all_notions(counted)) if constraint is None else constraint.notions
     judge = constraint is not None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.exceptions import GroupError, InputError, UnseenGroupWarning, VisibleFeatureWarning
+from evenhand.exceptions import GroupError, InputError, UnseenGroupWarning, VisibleFeatureWarning, warn_user
 from evenhand.fairness.groups import POOLED, Groups
 from evenhand.inputs.checks import check_rows
 from evenhand.inputs.columns import named_columns
@@ -103,11 +102,10 @@ class AttributeAccess:
         visible = self.view(X, given)
         unseen = 0 if visible.known is None else int(np.count_nonzero(visible.known < 0))
         if unseen:
-            warnings.warn(
+            warn_user(
                 f"{unseen:,} of {X.shape[0]:,} rows belong to groups that were not seen in fit, and there is "
                 "no pooled group for them: they are decided as if their group were not known.",
                 UnseenGroupWarning,
-                stacklevel=5,
             )
         return visible
 
@@ -315,9 +313,8 @@ def _warn_of_leak(X: Any, unusable: list[str], *, frozen: bool) -> None:
             if frozen
             else "Name it in sensitive_features of the constructor to hide it."
         )
-        warnings.warn(
+        warn_user(
             f"X contains the sensitive feature {seen[0]!r}, so the model sees it although it should be "
             f"blind to it. {remedy}",
             VisibleFeatureWarning,
-            stacklevel=5,
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Callable
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -16,7 +15,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from evenhand.estimators.access import AttributeAccess
-from evenhand.exceptions import ConstantClassifierWarning, EvenhandError, InputError, reason
+from evenhand.exceptions import ConstantClassifierWarning, EvenhandError, InputError, reason, warn_user
 from evenhand.fairness.groups import Groups
 from evenhand.fairness.notions import Constraint
 from evenhand.inference.guarantee import Promise
@@ -167,11 +166,10 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         who = {0.0: "nobody", 1.0: "everybody"}.get(
             chance, f"everybody with the same probability, {chance:.3g},"
         )
-        warnings.warn(
+        warn_user(
             f"this classifier is constant: it selects {who} among the rows {where}. A wider tolerance, "
             "more rows or aware=True may give one that tells people apart.",
             ConstantClassifierWarning,
-            stacklevel=3,
         )
 
     @property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from evenhand.estimators.base import FairClassifier
 from evenhand.estimators.training_data import TrainingData
-from evenhand.exceptions import ConstantScoreWarning, InputError
+from evenhand.exceptions import ConstantScoreWarning, InputError, warn_user
 from evenhand.fairness.groups import Groups
 from evenhand.fairness.notions import Constraint
 from evenhand.fairness.scores import GroupedScores
@@ -102,11 +101,7 @@ def learn_posteriors(
     known, codes = spec.form == "known", data.examples.codes[rows]
     by_group = [estimated.final[codes == m] for m in np.unique(codes)] if known else [estimated.final]
     if all(map(_constant, by_group)) and not _constant(estimated.cells):  # solve warns of the latter
-        warnings.warn(
-            "all rows have the same scores, so decisions can only be randomised.",
-            ConstantScoreWarning,
-            stacklevel=3,
-        )
+        warn_user("all rows have the same scores, so decisions can only be randomised.", ConstantScoreWarning)
     return LearnedPosteriors(
         as_posteriors(estimated.cells, codes, data.groups, known=known),
         as_posteriors(estimated.final, codes, data.groups, known=known),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -17,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.parallel import Parallel, delayed
 
-from evenhand.exceptions import InputError, ToleranceWarning
+from evenhand.exceptions import InputError, ToleranceWarning, warn_user
 from evenhand.fairness.parameters import Parameters
 from evenhand.optimum.problem import FairnessProblem
 
@@ -275,11 +274,10 @@ def ascended(trial: Trial, evaluator: Evaluator[Any], step: float) -> Vector:
 def warn_if_missed(best: Trial, *, allowed: float = _FEASIBLE) -> None:
     """Warn if even the best trial violates the requirement by more than `allowed`."""
     if best.violation > allowed:
-        warnings.warn(
+        warn_user(
             "none of the multipliers tried satisfies the requirement on the rows of fit: the nearest violate "
             f"it by {best.violation:.4f}.",
             ToleranceWarning,
-            stacklevel=3,
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
@@ -14,7 +13,7 @@ from sklearn.utils import check_random_state
 
 from evenhand.estimators.access import AttributeAccess, find_access, find_groups, usable_features
 from evenhand.estimators.base import FairClassifier
-from evenhand.exceptions import InputError
+from evenhand.exceptions import InputError, warn_user
 from evenhand.fairness.groups import Groups
 from evenhand.inference.guarantee import check_promise
 from evenhand.inputs.checks import check_rows
@@ -181,11 +180,10 @@ def _label_column(y: Any) -> Any:
     if y is None:
         raise InputError("this classifier requires y to be passed, but the target y is None.")
     if isinstance(y, np.ndarray) and y.ndim == 2 and y.shape[1] == 1:
-        warnings.warn(
+        warn_user(
             "A column-vector y was passed when a 1d array was expected. Please change the shape of y to "
             "(n_samples,), for example using ravel().",
             DataConversionWarning,
-            stacklevel=4,
         )
         return y[:, 0]
     return y

@@ -11,7 +11,6 @@ pooled.
 from __future__ import annotations
 
 import itertools
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.exceptions import GroupError, PooledGroupsWarning, UnseenGroupWarning
+from evenhand.exceptions import GroupError, PooledGroupsWarning, UnseenGroupWarning, warn_user
 from evenhand.fairness.names import POOLED, GroupName, Key
 from evenhand.fairness.pooling import merge_keys, pool_rare_values, pooling_text, shared_values
 from evenhand.fairness.sensitive import (
@@ -148,7 +147,7 @@ class Groups:
         keys, counts, codes = merge_keys(new, counts, codes)
         groups = cls(tuple(columns), tuple(keys), counts, pooled, missing, unseen, merged, ordered)
         listed = " ".join(pooling_text(*group) for group in groups.pooled_groups)
-        warnings.warn(f"groups of fewer than {min_size:,} rows are pooled. {listed}", PooledGroupsWarning, 2)
+        warn_user(f"groups of fewer than {min_size:,} rows are pooled. {listed}", PooledGroupsWarning)
         return groups, codes
 
     @classmethod
@@ -308,7 +307,7 @@ class Groups:
             hint = hint or "Check the spelling, or make the groups with unseen='pooled'."
             raise GroupError(f"{where}: {list_groups(self.features, keys, counts)}. {hint}")
         if hint:
-            warnings.warn(f"{where}. {hint}", UnseenGroupWarning, stacklevel=3)
+            warn_user(f"{where}. {hint}", UnseenGroupWarning)
 
     def _places(self, keys: Iterable[Key]) -> list[int]:
         """The code of each combination: its own, or that of a pooled one with the same other values."""

@@ -16,7 +16,6 @@ Either way the requirement is a set of linear constraints ``lo <= C rho + k <= h
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from copy import copy, deepcopy
 from numbers import Real
@@ -25,7 +24,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from evenhand.exceptions import InputError, VacuousConstraintWarning
+from evenhand.exceptions import InputError, VacuousConstraintWarning, warn_user
 from evenhand.fairness.constraints import ConstraintName, LinearConstraints
 from evenhand.fairness.groups import Groups, Members, Mode
 from evenhand.fairness.measurement import Measure, Measurement
@@ -128,10 +127,9 @@ class Constraint(Parameters):
         for notion in self.notions:
             notion._check()
         if any(groups.is_one_group(notion.groups) for notion in self.notions):
-            warnings.warn(
+            warn_user(
                 "there is only one group, so every classifier satisfies the constraint.",
                 VacuousConstraintWarning,
-                stacklevel=3,
             )
 
     @property

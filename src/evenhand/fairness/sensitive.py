@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.exceptions import GroupError, ManyGroupsWarning
+from evenhand.exceptions import GroupError, ManyGroupsWarning, warn_user
 from evenhand.fairness.names import Key
 from evenhand.inputs.checks import check_rows
 from evenhand.inputs.columns import (
@@ -71,11 +70,10 @@ def in_category_order(
             rank = np.array([*(present.index(value) for value in levels), -1], np.int32)
             columns[name], ordered[name] = (present, rank[codes]), present
         elif len(levels) > _MANY_NUMBERS and _are_numbers(levels):
-            warnings.warn(
+            warn_user(
                 f"sensitive feature {name!r} has {len(levels)} different numbers, each a group of its own. "
                 "Band them first, such as ages into '18-29', '30-49' and '50+'.",
                 ManyGroupsWarning,
-                stacklevel=3,
             )
     return columns, ordered
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import html
 import math
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -23,7 +22,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from evenhand.display.notebook import html_table
-from evenhand.exceptions import InputError, PromiseWarning
+from evenhand.exceptions import InputError, PromiseWarning, warn_user
 from evenhand.fairness.constraints import ConstraintName
 from evenhand.fairness.notions import Constraint, Notion
 from evenhand.fairness.rates import CellRates
@@ -344,4 +343,4 @@ def promised(
 def warn_if_unpromised(promise: Promise) -> None:
     """Warn if a requirement could not be promised, with the number of rows needed."""
     if not promise.holds:
-        warnings.warn(str(promise), PromiseWarning, stacklevel=4)
+        warn_user(str(promise), PromiseWarning)

@@ -126,6 +126,9 @@ def decode_model(content: Any, parts: list[Any], rule: Rule | None) -> FairClass
             if name not in known and not (name.endswith("_") and not name.startswith("_")):
                 raise UntrustedFileError(f"the model has an unknown attribute {name!r}.")
             model.__dict__[name] = _decode(value, parts)
+        tags = model.__dict__.get("input_tags_", (False, False))
+        if not (isinstance(tags, tuple) and len(tags) == 2 and all(type(tag) is bool for tag in tags)):
+            raise UntrustedFileError("the model has tags that it should not have.")
         if rule is not None:
             model.__dict__["rule_"] = rule
     except UntrustedFileError:

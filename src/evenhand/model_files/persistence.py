@@ -8,19 +8,26 @@ import json
 import os
 import platform
 import sys
-import warnings
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from evenhand._atomic import written_at_once
 from evenhand.estimators.base import FairClassifier
-from evenhand.exceptions import InputError, UntrustedFileError, VersionWarning, reason
+from evenhand.exceptions import (
+    EvenhandError,
+    InputError,
+    UntrustedFileError,
+    VersionWarning,
+    reason,
+    warn_user,
+)
 from evenhand.model_files.archive import MODEL, PARTS, RULE, pack, read_json, unpack
 from evenhand.model_files.encoding import MODELS, decode_model, encode_model
 from evenhand.model_files.file_report import FileReport, Source, read_source
 from evenhand.model_files.parts import dump_parts, inspect_parts, load_parts
-from evenhand.model_files.recertify import prove
+from evenhand.model_files.recertify import Proof, prove
 from evenhand.optimum.rule import Rule
 
 __all__ = ["FileReport", "Source", "load", "save", "verify"]
@@ -173,8 +180,18 @@ def verify(
         source=read_source(manifest.get("source")),
         proof=None
         if model is None or data is None
-        else prove(model, *data, sensitive_features, sample_weight),
+        else _proof(path, model, (*data, sensitive_features, sample_weight)),
     )
+
+
+def _proof(path: str | os.PathLike[str], model: FairClassifier, given: Sequence[Any]) -> Proof:
+    """The proof; errors of other packages name the file."""
+    try:
+        return prove(model, *given)
+    except EvenhandError:
+        raise
+    except Exception as error:
+        raise InputError(f"the proof of {os.fspath(path)!r} cannot be computed: {reason(error)}") from error
 
 
 # Writing
@@ -291,8 +308,7 @@ def _warn_about(path: str | os.PathLike[str], differences: dict[str, tuple[str, 
         versions = ", ".join(
             f"{name} {then} (here {now or 'none'})" for name, (then, now) in differences.items()
         )
-        warnings.warn(
+        warn_user(
             f"{os.fspath(path)!r} was written with {versions}: decisions may differ in rare cases.",
             VersionWarning,
-            stacklevel=4,
         )

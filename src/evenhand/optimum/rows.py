@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.exceptions import ConstantScoreWarning, InputError
+from evenhand.exceptions import ConstantScoreWarning, InputError, warn_user
 from evenhand.fairness.scores import GroupedScores
 from evenhand.inputs.columns import blocks
 from evenhand.inputs.labels import read_weights
@@ -104,8 +103,4 @@ def _normalised(sample_weight: Any, n: int) -> Vector | None:
 
 def _warn_if_constant(scores: NDArray[Any]) -> None:
     if len(scores) > 1 and (scores[1:1000] == scores[0]).all() and (scores == scores[0]).all():
-        warnings.warn(
-            "all rows have the same scores, so decisions can only be randomised.",
-            ConstantScoreWarning,
-            stacklevel=5,
-        )
+        warn_user("all rows have the same scores, so decisions can only be randomised.", ConstantScoreWarning)

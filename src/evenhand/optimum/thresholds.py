@@ -16,6 +16,8 @@ Floats = NDArray[np.float64]
 
 _ROUNDING = 1e-9
 """Probabilities this close to 0 or 1 are rounding errors."""
+_NOISE = 1e-12
+"""Weights this small, compared with the costs, are rounding errors."""
 _NARROW = 0.01
 """A range of scores this narrow, in which decisions are randomised, is shown as one threshold."""
 
@@ -50,16 +52,20 @@ def group_thresholds(rule: Rule) -> list[GroupThreshold]:
     [0.5, 0.3]
     """
     table = np.asarray(rule.table, dtype=np.float64)
-    steps = rule.steps or Steps(*zip(*map(_step, table), strict=True))
+    steps = rule.steps or Steps(*zip(*(_step(weights, rule) for weights in table), strict=True))
     return [_threshold(*step) for step in zip(steps.edges, steps.chances, table, strict=True)]
 
 
-def _step(weights: Floats) -> tuple[Floats, Floats]:
+def _step(weights: Floats, rule: Rule) -> tuple[Floats, Floats]:
     """The step function of a group's weights in the table W."""
-    slope = weights[1] - weights[0]
-    if slope <= 0:
-        return np.empty(0), np.array([float(weights.sum() > 0)])
-    return np.array([-weights[0] / slope]), np.array([0.0, 1.0])
+    noise = _NOISE * max(rule.unit, float(np.abs(rule.table).max()))
+    low, high = np.where(np.abs(weights) <= noise, 0.0, weights).tolist()  # H at the scores 0 and 1
+    if low == high == 0.0:
+        return np.empty(0), np.array([rule.chance])
+    if (low > 0) == (high > 0) or low == high:
+        return np.empty(0), np.array([float(low + high > 0)])
+    root = np.array([low / (low - high)])
+    return root, np.array([0.0, 1.0] if high > low else [1.0, 0.0])
 
 
 def _threshold(edges: Floats, chances: Floats, weights: Floats) -> GroupThreshold:
@@ -79,4 +85,5 @@ def _threshold(edges: Floats, chances: Floats, weights: Floats) -> GroupThreshol
             for chance, low, high in zip(ends[1:], edges, [*edges[1:], None], strict=True)
         ),
     ]
-    return GroupThreshold(None, "randomised", f"chance {', '.join(parts)}")
+    note = "selected below a score" if ends == [1.0, 0.0] else "randomised"
+    return GroupThreshold(None, note, f"chance {', '.join(parts)}")

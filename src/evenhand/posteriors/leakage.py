@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logit
 from sklearn.linear_model import LogisticRegression
 
-from evenhand.exceptions import TrainingRowsWarning
+from evenhand.exceptions import TrainingRowsWarning, warn_user
 
 __all__ = ["warn_if_seen"]
 
@@ -32,11 +30,10 @@ def warn_if_seen(eta: NDArray[np.float64], positive: NDArray[np.bool_]) -> bool:
     slope, spread = _slope(np.asarray(logit(inner)), positive)
     separated = eta[positive].min(initial=1) > eta[~positive].max(initial=0)
     if separated or off < _TOO_CLOSE * error or slope - 1 > max(0.2, 4 * spread):
-        warnings.warn(
+        warn_user(
             "the frozen model seems to have been fitted to these rows. Its scores are then better here than "
             "on new rows, where the tolerance may not hold: fit with rows that it has not seen.",
             TrainingRowsWarning,
-            stacklevel=5,
         )
         return True
     return False

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.model_selection import train_test_split
 
+from evenhand.exceptions import InputError
 from evenhand.inputs.features import join_columns, take_rows
 from evenhand.inputs.splits import random_split
 from evenhand.posteriors.calibration import Calibrator, GroupCalibrator
@@ -197,6 +198,10 @@ class Encoded:
     encoder: TableEncoder
     model: PosteriorModel
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.encoder, TableEncoder):
+            raise InputError("the encoding of the table is not one that evenhand writes.")
+
     def cells(self, X: Any, allowed: NDArray[np.bool_] | None) -> Floats:
         """Posteriors of the cells; trees are evaluated together where rows are few."""
         rows = self.encoder(X)
@@ -213,7 +218,7 @@ class Encoded:
         return StackedTrees(fitted) if columns == {len(self.encoder.levels)} else None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_trees"}
+        return {name: value for name, value in dict(self.__dict__).items() if name != "_trees"}
 
 
 def _learners(model: Any) -> list[Learner]:

@@ -62,7 +62,6 @@ class StackedTrees:
         self._value = nodes["value"].astype(np.float64)
         self._threshold = nodes["num_threshold"].astype(np.float64)
         self._missing_left = nodes["missing_go_to_left"].astype(np.bool_)
-        self._depth = int(nodes["depth"].max(initial=0))
         # Each model has an order of columns and codes of categories of its own: they lie side by side.
         widths = np.array([model.n_features_in_ for model in self.models])
         offsets = np.cumsum(widths) - widths
@@ -103,7 +102,7 @@ class StackedTrees:
         """Value of the leaf that each row ends in, in each tree."""
         rows = np.arange(len(X))[:, None]
         at = np.tile(self._roots, (len(X), 1))
-        for _ in range(self._depth):
+        while True:
             x = X[rows, self._feature[at]]
             missing = np.isnan(x)
             left = x <= self._threshold[at]
@@ -113,8 +112,10 @@ class StackedTrees:
                 word = self._bits[self._bitset[at], code >> 5]
                 left = np.where(categorical, (word >> (code & 31).astype(np.uint32)) & 1 == 1, left)
             left = np.where(missing, self._missing_left[at], left)
-            at = np.where(left, self._left[at], self._right[at])
-        return np.asarray(self._value[at])
+            below = np.where(left, self._left[at], self._right[at])
+            if (below == at).all():  # a leaf leads to itself
+                return np.asarray(self._value[at])
+            at = below
 
 
 def _own_input(model: Any) -> Callable[[Floats], Floats]:

@@ -81,6 +81,12 @@ class TableEncoder:
 
     levels: list[Levels]
 
+    def __post_init__(self) -> None:
+        """Refuse what no table gives: files can be altered."""
+        sound = isinstance(self.levels, list) and all(map(_are_codes, self.levels))
+        if not sound:
+            raise InputError("the encoding of the table is not one that evenhand writes.")
+
     @classmethod
     def fit(cls, X: Any) -> TableEncoder:
         """The encoder of a table or matrix that is read and checked."""
@@ -88,6 +94,8 @@ class TableEncoder:
 
     def __call__(self, X: Any) -> EncodedTable:
         """Encode rows; categories not seen in fit are missing."""
+        if X.shape[1] != len(self.levels):
+            raise InputError(f"X has {X.shape[1]} columns, and its encoding is of {len(self.levels)}.")
         matrix = np.column_stack(
             [
                 _encoded(column, known, name)
@@ -95,6 +103,11 @@ class TableEncoder:
             ]
         )
         return EncodedTable(matrix, np.array([known is not None for known in self.levels]))
+
+
+def _are_codes(levels: Any) -> bool:
+    codes = levels.values() if isinstance(levels, dict) else (0,) if levels is None else (None,)
+    return all(type(code) is int and 0 <= code < _MOST_CATEGORIES for code in codes)
 
 
 def _columns(X: Any) -> list[Any]:
@@ -158,6 +171,10 @@ def _numbers(column: Any) -> NDArray[np.float64] | None:
     if column.dtype.kind == "M":
         days = column.astype("M8[us]").astype(np.int64) / 86.4e9
         return np.where(np.isnat(column), np.nan, days)
+    if column.dtype.kind == "O":  # one pandas.NA would make the whole column unreadable
+        known = [np.nan if is_missing(value) else value for value in column.tolist()]
+        column = np.empty(len(known), dtype=object)
+        column[:] = known
     if column.dtype.kind == "O" and any(isinstance(value, str | bytes) for value in column.tolist()):
         return None
     try:

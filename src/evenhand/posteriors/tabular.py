@@ -106,6 +106,9 @@ class TabularClassifier(ClassifierMixin, BaseEstimator):
         if y is None:
             raise InputError("this classifier requires y to be passed, but the target y is None.")
         matrix, target, weights = _without_singles(table.matrix, np.asarray(y), sample_weight)
+        empty = np.isnan(matrix).all(axis=0) & ~table.categorical
+        if empty.any():  # in these rows: the trees cannot bin such a column, and do not split by a constant
+            matrix = np.where(empty, 0.0, matrix)
         model = HistGradientBoostingClassifier(
             learning_rate=self.learning_rate,
             max_iter=self.max_iter,
@@ -115,7 +118,13 @@ class TabularClassifier(ClassifierMixin, BaseEstimator):
             random_state=self.random_state,
         )
         with _threads(len(target)):
-            self.model_ = model.fit(matrix, target, sample_weight=weights)
+            try:
+                self.model_ = model.fit(matrix, target, sample_weight=weights)
+            except ValueError:
+                if not model.early_stopping:
+                    raise
+                model.set_params(early_stopping=False)  # the held-out tenth had all known values of a column
+                self.model_ = model.fit(matrix, target, sample_weight=weights)
         self.levels_: Any = None if encoder is None else encoder.levels  # None: X is encoded already
         self.n_iter_ = self.model_.n_iter_
         self.classes_ = self.model_.classes_
