@@ -54,6 +54,7 @@ def outputs(tmp_path_factory):
     return dict(zip(names, (cell.outputs[-1]["data"] for cell in notebook.cells[1:]), strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SHOWN)
 def test_a_result_has_a_short_text_and_a_table(outputs, name):
     shown = outputs[name]
@@ -64,6 +65,7 @@ def test_a_result_has_a_short_text_and_a_table(outputs, name):
     assert len(shown["text/html"]) < (100_000 if name in PICTURES else 5_000)
 
 
+@pytest.mark.slow
 def test_a_plot_is_a_picture_that_loads_nothing(outputs):
     shown = outputs["plot"]
     assert set(shown) == {"image/svg+xml", "text/plain"}

@@ -93,6 +93,7 @@ def test_calibration_corrects_out_of_fold_posteriors(how):
     assert loss(found.cells) < loss(plain.cells)
 
 
+@pytest.mark.slow
 def test_folds_can_be_fitted_in_parallel():
     """In processes, so the models must be picklable."""
     one, two = (

@@ -114,6 +114,7 @@ def test_knowing_the_group_never_hurts(problem, notion):
     assert aware.risk <= blind.risk + 1e-9
 
 
+@pytest.mark.slow
 def test_a_randomised_optimum_is_refused():
     """Exact accuracy parity makes H vanish in a whole group, which no threshold can express."""
     problem = GaussianProblem.random(levels=(2,), seed=0)

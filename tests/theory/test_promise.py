@@ -61,6 +61,7 @@ def test_promises_are_kept_and_plain_tolerances_are_not(kind, constraint, n_grou
     assert wrong.mean() <= outcomes[None][:, 1].mean()
 
 
+@pytest.mark.slow
 def test_a_split_stratified_by_label_would_break_promises():
     """Ten groups at the tolerance, most rows reserved: stratified by cell, nearly all promises are wrong."""
     setting = Setting(10, 2000, PARITY, confidence=0.5, reserve=0.7, apart=0.05)
