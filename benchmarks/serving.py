@@ -122,7 +122,7 @@ def ratios(found: dict[str, float]) -> dict[str, float]:
         table = "columns of 0 and 1" if method.startswith(("Thresh", "Expon")) else method.rpartition(", ")[0]
         plain = found.get(f"{table}, plain: {figure}")
         if plain and not method.endswith("plain"):
-            out[f"{method}: {figure.rpartition(',')[0] or figure} over plain"] = value / plain
+            out[f"{method}: {figure.removesuffix(', s').removesuffix(' ms')} over plain"] = value / plain
     return out
 
 
