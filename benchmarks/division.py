@@ -19,7 +19,7 @@ import evenhand as eh
 from evenhand.fairness.notions import Constraint
 from evenhand.fairness.rates import CellRates
 from evenhand.inference.guarantee import promised
-from evenhand.posteriors.models import Examples
+from evenhand.posteriors.examples import Examples
 
 Divide = Callable[[Examples, float, int], tuple[NDArray[np.intp], NDArray[np.intp]]]
 

@@ -18,7 +18,7 @@ SEX = np.array(["F", "M"])[np.arange(40) % 2]
     ("settings", "message"),
     [
         ({"weights": "all"}, "weights should be one of 'both', 'fit', 'constraint', but is 'all'"),
-        ({"posterior": np.ones(2)}, "posterior should be one of 'joint'"),
+        ({"posterior": np.ones(2)}, "posterior should be one of 'auto'"),
         ({"calibration": "platt"}, "calibration should be one of None, 'dirichlet'"),
         ({"balance": True}, "balance should be one of None, 'weight', 'upsample', but is True"),
         ({"missing": 1}, "missing should be one of 'error', 'own_group'"),

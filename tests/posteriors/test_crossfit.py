@@ -6,7 +6,8 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from evenhand.exceptions import InputError
 from evenhand.posteriors.crossfit import cross_fit
-from evenhand.posteriors.models import Examples, PosteriorSpec
+from evenhand.posteriors.examples import Examples
+from evenhand.posteriors.spec import PosteriorSpec
 
 RNG = np.random.default_rng(0)
 N = 300

@@ -5,7 +5,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 from evenhand.datasets import FiniteProblem, GaussianProblem
 from evenhand.exceptions import InputError
-from evenhand.posteriors.models import Examples, PosteriorSpec
+from evenhand.posteriors.examples import Examples
+from evenhand.posteriors.spec import PosteriorSpec
 
 FORMS = ["joint", "group_then_label", "label_then_group"]
 

@@ -79,7 +79,7 @@ def test_one_missing_value_of_an_object_column_leaves_the_others_as_they_are():
     np.testing.assert_array_equal(encode(new).matrix[:, 0], [5.0, -5.0, np.nan])
 
 
-@pytest.mark.parametrize("posterior", ["label_then_group", "joint"])
+@pytest.mark.parametrize("posterior", ["separate", "label_then_group", "joint"])
 def test_a_column_may_be_unknown_in_a_fold_or_for_a_label(posterior):
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 300)

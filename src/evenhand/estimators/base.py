@@ -108,7 +108,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             )
         self.constraint.check(None)
         check_choice("weights", self.weights, ("both", "fit", "constraint"))
-        check_choice("posterior", self.posterior, ("joint", "group_then_label", "label_then_group"))
+        forms = ("auto", "separate", "label_then_group", "group_then_label", "joint")
+        check_choice("posterior", self.posterior, forms)
         check_choice("calibration", self.calibration, (None, "dirichlet", "sigmoid", "isotonic", "binning"))
         check_choice("balance", self.balance, (None, "weight", "upsample"))
         label, group = self.posterior_learners
@@ -126,7 +127,9 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         label = self._label_estimator()
         if self.group_estimator is not None:
             return label, self.group_estimator
-        return label, TabularClassifier() if is_frozen(label) else label
+        if is_frozen(label) or type(label) is TabularClassifier:
+            return label, TabularClassifier(learning_rate=0.2)  # half of the trees; see benchmarks/TUNING.md
+        return label, label
 
     def _label_estimator(self) -> Any:
         return TabularClassifier() if self.estimator is None else self.estimator

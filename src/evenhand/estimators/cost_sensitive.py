@@ -16,8 +16,8 @@ from evenhand.fairness.notions import Constraint
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.scores import GroupedScores
 from evenhand.optimum.problem import FairnessProblem, error_prices
+from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.learner import Learner, fit_learner
-from evenhand.posteriors.models import Examples
 
 __all__ = ["CostSensitiveTrainer", "TrainedClassifier"]
 

@@ -20,8 +20,8 @@ from evenhand.fairness.rates import CellRates
 from evenhand.fairness.scores import GroupedScores
 from evenhand.inference.guarantee import Promise, promised
 from evenhand.optimum.problem import FairnessProblem
+from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.learner import Learner
-from evenhand.posteriors.models import Examples
 from evenhand.posteriors.tabular import TabularClassifier
 from evenhand.solver.certificate import Certificate
 

@@ -28,7 +28,7 @@ from evenhand.inputs.checks import check_fraction
 from evenhand.inputs.features import Columns
 from evenhand.posteriors.calibration import Calibration
 from evenhand.posteriors.learner import Learner, check_learner, is_frozen
-from evenhand.posteriors.models import Balance, Form
+from evenhand.posteriors.spec import Balance, Form
 from evenhand.posteriors.tabular import TabularClassifier
 
 __all__ = ["FairInprocessor"]
@@ -66,7 +66,7 @@ class FairInprocessor(FairClassifier):
     group_estimator : classifier, default=None
         For the groups in the posteriors, under other forms than "joint". By default like
         `posterior_estimator`.
-    posterior : {"joint", "label_then_group", "group_then_label"}, default="joint"
+    posterior : {"joint", "auto", "separate", "label_then_group", "group_then_label"}, default="joint"
         Form of the posteriors; see :class:`FairPostprocessor`.
     cv : int, splitter or iterable, default=2
         Folds for out-of-fold posteriors.
@@ -169,7 +169,7 @@ class FairInprocessor(FairClassifier):
         pos_label: Any = None,
         posterior_estimator: Any = None,
         group_estimator: Any = None,
-        posterior: Form = "joint",
+        posterior: Form | Literal["auto"] = "joint",
         cv: Any = 2,
         calibration: Calibration | None = "dirichlet",
         balance: Balance | None = None,

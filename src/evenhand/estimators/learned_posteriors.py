@@ -14,11 +14,13 @@ from evenhand.exceptions import ConstantScoreWarning, InputError, warn_user
 from evenhand.fairness.groups import Groups
 from evenhand.fairness.notions import Constraint
 from evenhand.fairness.scores import GroupedScores
-from evenhand.optimum.problem import FairnessProblem, error_prices
+from evenhand.optimum.problem import FairnessProblem, error_prices, label_and_group_suffice
 from evenhand.posteriors.crossfit import cross_fit
 from evenhand.posteriors.leakage import warn_if_seen
 from evenhand.posteriors.learner import check_learner, is_frozen
-from evenhand.posteriors.models import PosteriorModel, PosteriorSpec
+from evenhand.posteriors.models import PosteriorModel
+from evenhand.posteriors.spec import PosteriorSpec
+from evenhand.posteriors.tabular import TabularClassifier
 
 __all__ = ["LearnedPosteriors", "as_posteriors", "learn_posteriors"]
 
@@ -117,6 +119,9 @@ def _posterior_spec(classifier: FairClassifier, data: TrainingData, seed: int) -
     error_prices(classifier.cost, len(data.groups))
     form: Any = "known" if data.access.knows(data.groups) else classifier.posterior
     label, group = classifier.posterior_learners
+    trees = type(group) is TabularClassifier
+    if form == "auto":
+        form = "separate" if trees and _separate_is_enough(classifier, data) else "label_then_group"
     if form == "group_then_label" and is_frozen(label):
         raise InputError(
             "posterior='group_then_label' adds the group to what the estimator sees, which a frozen one "
@@ -135,9 +140,29 @@ def _posterior_spec(classifier: FairClassifier, data: TrainingData, seed: int) -
         role="estimator",
         balanced=not weighted,
     )
-    if form in ("group_then_label", "label_then_group"):
+    if form not in ("known", "joint"):
         check_learner(group, weighted=reweighs, role="group_estimator", balanced=not weighted)
-    return PosteriorSpec(form, label, group, classifier.balance, data.classes, seed)
+    levels = _hidden_levels(data) if trees else None
+    return PosteriorSpec(form, label, group, classifier.balance, data.classes, seed, levels)
+
+
+def _hidden_levels(data: TrainingData) -> NDArray[np.intp]:
+    """Values of the features that are not known, which are learned one after the other.
+
+    Only by our own trees: columns of the features before are appended for that, which a pipeline of one's own
+    may not expect.
+    """
+    hidden = [name for name in data.groups.features if name not in data.access.known_features]
+    hidden.sort(key=lambda name: len(data.groups.levels(name)))  # the fewest evaluations of trees
+    return data.groups.level_codes(hidden)
+
+
+def _separate_is_enough(classifier: FairClassifier, data: TrainingData) -> bool:
+    if data.access.known is not None and not data.access.group_indicators:
+        return False  # the model of the label does not see what is known of the group
+    counts = np.bincount(data.examples.cells, weights=data.weights, minlength=2 * len(data.groups))
+    masses = (counts / counts.sum()).reshape(-1, 2)
+    return label_and_group_suffice(classifier.constraint, classifier.cost, masses, data.groups)
 
 
 def as_posteriors(

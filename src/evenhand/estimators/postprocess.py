@@ -33,7 +33,9 @@ from evenhand.optimum.rule import Rule
 from evenhand.optimum.solution import Solution
 from evenhand.optimum.thresholds import group_thresholds
 from evenhand.posteriors.calibration import Calibration
-from evenhand.posteriors.models import Balance, Examples, Form, PosteriorModel
+from evenhand.posteriors.examples import Examples
+from evenhand.posteriors.models import PosteriorModel
+from evenhand.posteriors.spec import Balance, Form
 
 __all__ = ["FairPostprocessor", "choose_multipliers", "make_rule"]
 
@@ -71,14 +73,17 @@ class FairPostprocessor(FairClassifier):
     pos_label : object, default=None
         The positive label. By default the one that sorts last.
     group_estimator : classifier, default=None
-        For the groups. By default like `estimator`, or boosted trees if that is frozen. A frozen one has the
-        codes of the groups as its classes and is taken for P(S|x,y) of both labels, as if the group told
-        nothing more of the label.
-    posterior : {"label_then_group", "group_then_label", "joint"}, default="label_then_group"
-        P(Y|x) P(S|x,y), P(S|x) P(Y|x,s), or one model of all cells. Where the group is known, only
-        P(Y|x,s) is learned.
+        For the groups. By default like `estimator`; or boosted trees of a higher learning rate, where that is
+        boosted trees of evenhand or frozen. A frozen one has the codes of the groups as its classes and is
+        taken for P(S|x,y) of both labels, as if the group told nothing more of the label.
+    posterior : {"auto", "separate", "label_then_group", "group_then_label", "joint"}, default="auto"
+        P(Y|x) P(S|x), P(Y|x) P(S|x,y), P(S|x) P(Y|x,s), or one model of all cells. "separate" is enough
+        where a decision counts the same for both labels in the requirement and for all groups in the cost, as
+        under demographic parity. With evenhand's trees it is the fastest: one sensitive feature is learned
+        after the other. "auto" takes it in that case, and otherwise "label_then_group". Where the group is
+        known, only P(Y|x,s) is learned.
     cv : int, splitter or iterable, default=5
-        Folds for out-of-fold posteriors.
+        Folds for out-of-fold posteriors. Of a larger number, P(S|x) of "separate" uses three.
     holdout : float, default=None
         Instead of folds, the share of rows that is held out to find the rule on.
     average : bool, default=True
@@ -186,7 +191,7 @@ class FairPostprocessor(FairClassifier):
         cost: ArrayLike = 0.5,
         pos_label: Any = None,
         group_estimator: Any = None,
-        posterior: Form = "label_then_group",
+        posterior: Form | Literal["auto"] = "auto",
         cv: Any = 5,
         holdout: float | None = None,
         average: bool = True,

@@ -21,8 +21,8 @@ from evenhand.inputs.columns import named_columns
 from evenhand.inputs.features import read_features
 from evenhand.inputs.fingerprint import Fingerprint
 from evenhand.inputs.labels import read_labels, read_weights
+from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.learner import is_frozen
-from evenhand.posteriors.models import Examples
 
 __all__ = ["TrainingData", "draw_seed", "read_training_data", "reserve_rows"]
 

@@ -183,6 +183,21 @@ class Groups:
             return (*(value for value in self.ordered[feature] if value in ordinary), *special)
         return (*(ordinary[k] for k in level_order(ordinary)), *special)
 
+    def level_codes(self, features: Iterable[str]) -> NDArray[np.intp]:
+        """Position of the value of each feature among its levels, shape (M, features).
+
+        Examples
+        --------
+        >>> groups = Groups.product({"sex": ["F", "M"], "old": [False, True]})
+        >>> groups.level_codes(["sex"]).T
+        array([[0, 0, 1, 1]])
+        """
+        columns = []
+        for feature in features:
+            place, levels = self.features.index(feature), self.levels(feature)
+            columns.append([levels.index(key[place]) for key in self.keys])
+        return np.array(columns, np.intp).reshape(len(columns), len(self)).T
+
     def absent(self) -> Iterator[Key]:
         """Iterate over combinations of occurring values that no row has."""
         present = [*(key for key in self.keys if POOLED not in key), *self.pooled]

@@ -36,10 +36,12 @@ from evenhand.posteriors.models import (
     Averaged,
     Calibrated,
     Encoded,
+    GroupByFeature,
+    GroupGivenLabel,
     GroupThenLabel,
     Joint,
     KnownGroup,
-    LabelThenGroup,
+    Product,
     Reweighted,
 )
 from evenhand.posteriors.table_encoder import TableEncoder
@@ -53,13 +55,15 @@ MODELS: dict[str, type[FairClassifier]] = {
 _CLASSES: tuple[type[Any], ...] = (
     *(
         Averaged,
+        GroupByFeature,
+        GroupGivenLabel,
         Calibrated,
         Encoded,
         TableEncoder,
         GroupThenLabel,
         Joint,
         KnownGroup,
-        LabelThenGroup,
+        Product,
         Reweighted,
         Learner,
     ),

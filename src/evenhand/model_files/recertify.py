@@ -34,7 +34,7 @@ from evenhand.inputs.row_keys import row_keys
 from evenhand.optimum.atoms import randomise_atoms
 from evenhand.optimum.problem import error_prices
 from evenhand.optimum.rows import dense_posteriors
-from evenhand.posteriors.models import Examples
+from evenhand.posteriors.examples import Examples
 from evenhand.solver.certificate import Certificate, small
 
 __all__ = ["TOLERANCE", "Claim", "Proof", "claimed", "prove", "recompute"]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from evenhand.exceptions import CertificateError, InputError, VacuousConstraintWarning
+from evenhand.exceptions import CertificateError, EvenhandWarning, InputError, VacuousConstraintWarning
 from evenhand.fairness.constraints import ByConstraint, ConstraintName, LinearConstraints
 from evenhand.fairness.groups import Groups
 from evenhand.fairness.measurement import NOBODY
@@ -27,7 +27,7 @@ from evenhand.solver.optimize import Optimum, optimize
 from evenhand.solver.oracle import Oracle, Vector
 from evenhand.solver.problem import Problem
 
-__all__ = ["FairnessProblem", "error_prices"]
+__all__ = ["FairnessProblem", "error_prices", "label_and_group_suffice"]
 
 _RATIO_PRECISION = 1e-5
 """Shortfall of a ratio that is ignored; ratios are then right to 3e-5 (docs/decisions.md)."""
@@ -166,6 +166,35 @@ class FairnessProblem:
         certificate = Certificate(self.unit * proof.objective, self.unit * proof.bound, proof.violation)
         prices = _shadow_prices(self.constraint, rates, linear, multipliers)
         return Solution(rule, optimum.totals.selection, multipliers, prices, rates, certificate, linear)
+
+
+def label_and_group_suffice(
+    constraint: Constraint, cost: ArrayLike, masses: NDArray[np.float64], groups: Groups
+) -> bool:
+    """Whether risk and requirement depend on P(Y | x) and P(S | x) alone, not on how the two go together.
+
+    Demographic parity under costs that are the same for all groups is such a problem: a decision counts the
+    same for both labels in the requirement, and for all groups in the risk.
+
+    Parameters
+    ----------
+    constraint : Constraint
+    cost : float, pair or array of shape (M, 2)
+    masses : array, shape (M, 2)
+        P(S=m, Y=y), at least roughly.
+    groups : Groups
+
+    Returns
+    -------
+    bool
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", EvenhandWarning)
+        linear = constraint.linear(masses, groups)
+    per_mass = linear.in_sums(masses)[0].reshape(len(linear), *masses.shape)
+    both = (masses > 0).all(axis=1)
+    prices = error_prices(cost, len(groups))
+    return bool(np.allclose(per_mass[:, both, 0], per_mass[:, both, 1]) and (prices == prices[0]).all())
 
 
 def error_prices(cost: ArrayLike, n_groups: int) -> NDArray[np.float64]:

@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logit, softmax
+from scipy.special import expit, logit, softmax
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 
@@ -43,10 +43,11 @@ _LEAST_RIDGE = 1e-10  # many rows or large weights make the ridge small; below t
 class Sigmoid:
     """1 / (1 + exp(-(slope * logit(p) + intercept)))."""
 
-    model: Any
+    slope: float
+    intercept: float
 
     def __call__(self, p: Floats) -> Floats:
-        return np.asarray(self.model.predict_proba(_logits(p))[:, 1])
+        return np.asarray(expit(self.slope * _logits(p) + self.intercept))
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +85,9 @@ class Dirichlet:
 
     The features z are the log-probabilities of all classes, centred and scaled, so the correction of one
     class can depend on the others: that of a group among the positives, say, on the score of the label.
-    Classes without rows (False in `seen`) are not changed.
+    Of more than 16 cells of group and label, z are the log-odds of the label and of the values of each
+    sensitive feature; `levels` has the value of each in each group. Classes without rows (False in `seen`)
+    are not changed.
     """
 
     seen: NDArray[np.bool_]
@@ -92,11 +95,12 @@ class Dirichlet:
     B: Floats
     center: Floats
     scale: Floats
+    levels: NDArray[np.intp] | None = None
 
     def __call__(self, p: Floats) -> Floats:
         """Calibrated probabilities, shape (n, classes)."""
         logs = _logs(p)
-        z = (_features(logs) - self.center) / self.scale
+        z = (_features(p, logs, self.levels) - self.center) / self.scale
         rest = 1 - p[:, ~self.seen].sum(axis=1, keepdims=True)
         new = p.copy()
         new[:, self.seen] = rest * softmax(
@@ -132,7 +136,12 @@ class Curves:
 
 
 def fit_calibrator(
-    how: Calibration, p: Floats, target: NDArray[Any], weights: Floats | None = None
+    how: Calibration,
+    p: Floats,
+    target: NDArray[Any],
+    weights: Floats | None = None,
+    *,
+    levels: NDArray[np.intp] | None = None,
 ) -> Calibrator:
     """Fit a correction to out-of-fold or held-out probabilities.
 
@@ -146,6 +155,9 @@ def fit_calibrator(
     target : array of int, shape (n,)
         The class of each row.
     weights : array, default=None
+    levels : array of int, shape (M, features), default=None
+        Where the classes are cells 2 m + y: the value of each sensitive feature in group m. Used with more
+        than 16 cells.
 
     Returns
     -------
@@ -154,7 +166,7 @@ def fit_calibrator(
     w = _counts(weights, len(p))
     if how == "dirichlet":
         if p.shape[1] > 2:
-            return _dirichlet(p, target, w)
+            return _dirichlet(p, target, w, levels)
         how = "sigmoid"  # with two classes the log-odds are the only feature
     curves: list[Callable[[Floats], Floats] | None] = []
     for k in range(p.shape[1]):
@@ -237,7 +249,7 @@ def _counts(weights: Floats | None, n: int) -> Floats:
     return np.asarray(weights * max(1.0, np.count_nonzero(weights) / weights.sum()))
 
 
-def _dirichlet(p: Floats, target: NDArray[Any], w: Floats) -> Dirichlet:
+def _dirichlet(p: Floats, target: NDArray[Any], w: Floats, levels: NDArray[np.intp] | None) -> Dirichlet:
     """Minimise the log loss over all rows with a ridge penalty that is close to zero for intercepts."""
     total = w.sum()
     w = w / total
@@ -246,7 +258,7 @@ def _dirichlet(p: Floats, target: NDArray[Any], w: Floats) -> Dirichlet:
         p, target, w = p[counted], target[counted], w[counted]
     logs = _logs(p)
     seen = np.bincount(target, minlength=p.shape[1]) > 0
-    features = _features(logs)
+    features = _features(p, logs, levels)
     center = w @ features
     scale = np.sqrt(w @ (features - center) ** 2)
     scale = np.where(scale > 0, scale, 1.0)
@@ -263,23 +275,28 @@ def _dirichlet(p: Floats, target: NDArray[Any], w: Floats) -> Dirichlet:
             np.maximum(ridge, _LEAST_RIDGE),
         )
     )
-    return Dirichlet(seen, float(found[0]), found[1:].reshape(F + 1, K), center, scale)
+    return Dirichlet(seen, float(found[0]), found[1:].reshape(F + 1, K), center, scale, levels)
 
 
 def _logs(p: Floats) -> Floats:
     return np.log(np.clip(p, _LEAST, 1.0))
 
 
-def _features(logs: Floats) -> Floats:
-    """The log-probabilities; with more than 16 cells (m, y), only the log-odds of the label."""
+def _features(p: Floats, logs: Floats, levels: NDArray[np.intp] | None) -> Floats:
+    """The log-probabilities of up to 16 classes; of more, log-odds of the label and of each feature."""
     if logs.shape[1] <= _MOST_CLASSES:
         return logs
-    p = np.exp(logs).reshape(len(logs), -1, 2).sum(axis=1)
-    return np.asarray(np.log(p[:, [1]] / p[:, [0]]))
+    cells = p.reshape(len(p), -1, 2)
+    groups = cells.sum(axis=2)
+    marginals = [cells.sum(axis=1)]
+    if levels is not None:
+        marginals += [groups @ np.eye(level.max() + 1)[level] for level in levels.T]
+    return np.column_stack([_logs(q[:, 1:]) - _logs(q[:, [0]]) for q in marginals])
 
 
 def _sigmoid(p: Floats, hit: Floats, w: Floats) -> Sigmoid:
-    return Sigmoid(LogisticRegression(C=1e6).fit(_logits(p), hit, sample_weight=w))
+    model = LogisticRegression(C=1e6).fit(_logits(p)[:, None], hit, sample_weight=w)
+    return Sigmoid(float(model.coef_[0, 0]), float(model.intercept_[0]))
 
 
 def _isotonic(p: Floats, hit: Floats, w: Floats) -> Isotonic:
@@ -296,7 +313,7 @@ def _binning(p: Floats, hit: Floats, w: Floats) -> Bins:
 
 
 def _logits(p: Floats) -> Floats:
-    return np.asarray(logit(np.clip(p, _TINY, 1 - _TINY))).reshape(-1, 1)
+    return np.asarray(logit(np.clip(p, _TINY, 1 - _TINY)))
 
 
 _CURVES: dict[str, Callable[[Floats, Floats, Floats], Callable[[Floats], Floats]]] = {

@@ -22,21 +22,17 @@ from evenhand.posteriors.calibration import (
     fit_calibrator,
     fit_group_calibrator,
 )
-from evenhand.posteriors.learner import is_frozen
-from evenhand.posteriors.models import (
-    Calibrated,
-    Encoded,
-    Examples,
-    PosteriorModel,
-    PosteriorSpec,
-    averaged,
-    calibrated,
-)
+from evenhand.posteriors.examples import Examples
+from evenhand.posteriors.models import Calibrated, Encoded, PosteriorModel, Product, averaged, calibrated
+from evenhand.posteriors.spec import PosteriorSpec
 
 __all__ = ["Estimated", "cross_fit"]
 
 Floats = NDArray[np.float64]
 Split = tuple[NDArray[np.intp], NDArray[np.intp]]
+
+GROUP_FOLDS = 3
+"""Of P(S | x): fewer folds cost little accuracy there, unlike for P(Y | x) and P(S | x, y)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +82,8 @@ def cross_fit(
     spec : PosteriorSpec
     examples : Examples
     cv : int, splitter or iterable of splits, default=5
-        Each row's posterior is the mean over the models of the folds that left it out.
+        Each row's posterior is the mean over the models of the folds that left it out. Of a larger number,
+        models of P(S | x) use three.
     holdout : float in (0, 1), default=None
         Instead of cross-validation, hold out this share of the rows and optimise on them alone.
     average : bool, default=False
@@ -103,21 +100,45 @@ def cross_fit(
     -------
     Estimated
     """
+    if holdout is not None:
+        check_fraction("holdout", holdout)
     encoder = spec.encoder(examples.X)
     if encoder is not None:
         examples = replace(examples, X=encoder(examples.X))
-    if is_frozen(spec.label) and (spec.form in ("known", "joint") or is_frozen(spec.group)):
-        model = spec.fit(examples)
-        cells = model.cells(examples.X, examples.allowed)
-        found = Estimated(np.arange(len(examples)), cells, model, final=cells, plain=cells, fits=0)
-    elif holdout is not None:
-        found = _held_out(spec, examples, holdout, seed)
-    else:
-        splits = _splits(cv, examples, seed)
-        found = _folds(spec, examples, splits, average=average, n_jobs=n_jobs, verbose=verbose)
+    splits = _splits(cv, examples, seed) if holdout is None and not spec.frozen else []
+    factors = []
+    for factor in spec.factors:
+        if factor.frozen:
+            factors.append(_as_it_is(factor, examples))
+        elif holdout is not None:
+            factors.append(_held_out(factor, examples, holdout, seed))
+        else:
+            fewer = factor.form == "group" and isinstance(cv, int | np.integer) and cv > GROUP_FOLDS
+            folds = _splits(GROUP_FOLDS, examples, seed) if fewer else splits
+            factors.append(_folds(factor, examples, folds, average=average, n_jobs=n_jobs, verbose=verbose))
+    found = factors[0] if len(factors) == 1 else _product(examples, *factors)
     if calibration is not None:
         found = _calibrated(found, spec, examples, calibration)
     return found if encoder is None else replace(found, model=Encoded(encoder, found.model))
+
+
+def _product(examples: Examples, label: Estimated, group: Estimated) -> Estimated:
+    """Posteriors of the cells from their two factors."""
+    rows = np.intersect1d(
+        label.rows, group.rows
+    )  # a frozen factor has all rows, the other those of its folds
+    one, other = np.searchsorted(label.rows, rows), np.searchsorted(group.rows, rows)
+    model = Product(label.model, group.model, examples.seen)
+    allowed = None if examples.allowed is None else examples.allowed[rows]
+    cells = model.joined(label.cells[one], group.cells[other], allowed)
+    final = model.joined(label.final[one], group.final[other], allowed)
+    return Estimated(rows, cells, model, final=final, plain=cells, fits=label.fits + group.fits)
+
+
+def _as_it_is(spec: PosteriorSpec, examples: Examples) -> Estimated:
+    model = spec.fit(examples)
+    cells = model.cells(examples.X, examples.allowed)
+    return Estimated(np.arange(len(examples)), cells, model, final=cells, plain=cells, fits=0)
 
 
 def _calibrated(
@@ -130,7 +151,7 @@ def _calibrated(
         positive, codes, M = used.positive.astype(np.intp), used.codes, used.n_groups
         curves = fit_group_calibrator(calibration, p, positive, used.weights, codes=codes, M=M)
     else:
-        curves = fit_calibrator(calibration, p, used.cells, used.weights)
+        curves = fit_calibrator(calibration, p, used.cells, used.weights, levels=spec.levels)
     return replace(
         found,
         cells=calibrated(curves, found.cells, used.allowed),
@@ -140,7 +161,6 @@ def _calibrated(
 
 
 def _held_out(spec: PosteriorSpec, examples: Examples, share: float, seed: int) -> Estimated:
-    check_fraction("holdout", share)
     first, second = examples.split(share, seed)
     model = spec.fit(examples.take(first))
     part = examples.take(second)

@@ -1,10 +1,11 @@
-"""P(S, Y | x): the probability of each group and label given the features, learned from examples.
+"""P(S, Y | x): the probability of each group and label given the features, by fitted classifiers.
 
-Three factorisations into probabilistic classifiers, and one for a known group:
+Four factorisations into probabilistic classifiers, and one for a known group:
 
-* joint:             one model of the cell (S, Y)
-* group_then_label:  P(S | x) P(Y | x, s)
+* separate:          P(Y | x) P(S | x), where P(S | x) has one sensitive feature after the other
 * label_then_group:  P(Y | x) P(S | x, y), with a model of the group for each label
+* group_then_label:  P(S | x) P(Y | x, s)
+* joint:             one model of the cell (S, Y)
 * known group:       P(Y | x, s) alone
 """
 
@@ -13,107 +14,31 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, is_dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
-from sklearn.model_selection import train_test_split
 
 from evenhand.exceptions import InputError
 from evenhand.inputs.features import join_columns, take_rows
-from evenhand.inputs.splits import random_split
 from evenhand.posteriors.calibration import Calibrator, GroupCalibrator
-from evenhand.posteriors.learner import Learner, fit_learner, is_frozen
+from evenhand.posteriors.learner import Learner
 from evenhand.posteriors.stacked_trees import StackedTrees
 from evenhand.posteriors.table_encoder import EncodedTable, TableEncoder
-from evenhand.posteriors.tabular import TabularClassifier
 
-__all__ = [
-    "Balance",
-    "Encoded",
-    "Examples",
-    "Form",
-    "PosteriorModel",
-    "PosteriorSpec",
-    "averaged",
-    "calibrated",
-]
+__all__ = ["Encoded", "PosteriorModel", "averaged", "calibrated"]
 
-Form = Literal["joint", "group_then_label", "label_then_group"]
-Balance = Literal["weight", "upsample"]
 Floats = NDArray[np.float64]
 
-
-@dataclass(frozen=True, eq=False)
-class Examples:
-    """Rows to learn from, as the models see them.
-
-    Attributes
-    ----------
-    X : table or matrix
-        Without the columns that may not be used, with indicators of the known group.
-    codes, positive : array
-        Group and label of each row.
-    n_groups : int
-    allowed : array of bool, shape (n, M), or None
-        Groups that are possible given the known attributes of each row.
-    weights : array or None
-    """
-
-    X: Any
-    codes: NDArray[np.intp]
-    positive: NDArray[np.bool_]
-    n_groups: int
-    allowed: NDArray[np.bool_] | None = None
-    weights: Floats | None = None
-
-    def __len__(self) -> int:
-        return len(self.codes)
-
-    @property
-    def cells(self) -> NDArray[np.intp]:
-        """2 m + y of each row."""
-        return 2 * self.codes + self.positive
-
-    def split(self, share: float, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Split the rows in two, stratified by cell; the second part has the given share.
-
-        Both parts have the same share of each label in every group, so neither shows the sampling error of
-        the other: tests and intervals on the second part are not valid for what was learned from the first.
-        """
-        cells = self.cells
-        counts = np.bincount(cells, minlength=2 * self.n_groups)
-        strata = np.where(counts[cells] > 1, cells, counts.argmax())  # single rows join the largest cell
-        try:
-            first, second = train_test_split(
-                np.arange(len(self)), test_size=share, random_state=seed, stratify=strata
-            )
-        except ValueError:  # too few rows to stratify
-            return self.sample(share, seed)
-        return np.sort(first), np.sort(second)
-
-    def sample(self, share: float, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Split the rows in two, the second a simple random sample; see :func:`random_split`."""
-        return random_split(len(self), share, seed)
-
-    def take(self, rows: NDArray[np.intp]) -> Examples:
-        """Some of the rows."""
-        return Examples(
-            None if self.X is None else take_rows(self.X, rows),
-            self.codes[rows],
-            self.positive[rows],
-            self.n_groups,
-            None if self.allowed is None else self.allowed[rows],
-            None if self.weights is None else self.weights[rows],
-        )
+_FEW_ROWS = 1_000
+"""Up to which a model is called once for all values of the features before its own."""
 
 
 class PosteriorModel(Protocol):
-    """A fitted model of the posterior of every cell."""
+    """A fitted model of the posterior of every cell, or of a factor of it."""
 
     def cells(self, X: Any, allowed: NDArray[np.bool_] | None) -> Floats:
-        """P(S=m, Y=y | x), shape (n, M, 2); or P(Y=y | x), shape (n, 1, 2), where the group is known."""
+        """P(S=m, Y=y | x), shape (n, M, 2); P(Y=y | x), shape (n, 1, 2); or P(S=m | x), shape (n, M, 1)."""
         ...
 
 
@@ -139,22 +64,19 @@ class GroupThenLabel:
         groups = _within(self.group.proba(X), allowed)
         p = np.empty((*groups.shape, 2))
         for m in range(groups.shape[1]):
-            p[:, m] = self.label.proba(_with_group(X, np.full(len(groups), m), groups.shape[1]))
+            p[:, m] = self.label.proba(with_group(X, np.full(len(groups), m), groups.shape[1]))
         return p * groups[:, :, None]
 
 
 @dataclass(frozen=True, eq=False)
-class LabelThenGroup:
-    """P(Y | x) P(S | x, y)."""
+class GroupGivenLabel:
+    """P(S | x, y), a factor of the posteriors."""
 
-    label: Learner
-    groups: tuple[Learner, Learner]
+    given: tuple[Learner, Learner]
 
-    def cells(self, X: Any, allowed: NDArray[np.bool_] | None) -> Floats:
-        labels = self.label.proba(X)
-        p = np.stack([labels[:, [y]] * self.groups[y].proba(X) for y in (0, 1)], axis=2)
-        # Jointly, because the known attributes are also evidence about the label.
-        return p if allowed is None else _within(p, allowed[:, :, None])
+    def cells(self, X: Any, allowed: NDArray[np.bool_] | None) -> Floats:  # noqa: ARG002
+        """Shape (n, M, 2). Not restricted: what is allowed is also evidence about the label."""
+        return np.stack([learner.proba(X) for learner in self.given], axis=2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,6 +87,66 @@ class KnownGroup:
 
     def cells(self, X: Any, allowed: NDArray[np.bool_] | None) -> Floats:  # noqa: ARG002
         return self.label.proba(X)[:, None, :]
+
+
+@dataclass(frozen=True, eq=False)
+class GroupByFeature:
+    """P(S | x), a factor of the posteriors: one sensitive feature after the other, given those before.
+
+    The number of models and of their classes grows with the number of values, not with that of groups.
+
+    Attributes
+    ----------
+    features : tuple of Learner
+        A model of each feature, which sees the values of the features before it as 0/1 columns.
+    levels : array of int, shape (M, features)
+        Which value of each feature a group has.
+    """
+
+    features: tuple[Learner, ...]
+    levels: NDArray[np.intp]
+
+    def cells(self, X: Any, allowed: NDArray[np.bool_] | None) -> Floats:
+        """Shape (n, M, 1)."""
+        n = X.shape[0]
+        p = np.ones((n, len(self.levels)))
+        for place, model in enumerate(self.features):
+            before, which = np.unique(self.levels[:, :place], axis=0, return_inverse=True)
+            at_once = len(before) if n <= _FEW_ROWS else 1
+            for start in range(0, len(before), at_once):
+                part = before[start : start + at_once]
+                rows = take_rows(X, np.tile(np.arange(n), len(part))) if len(part) > 1 else X
+                given = model.proba(with_features(rows, np.repeat(part, n, axis=0), self.levels))
+                for k in range(len(part)):
+                    own = np.flatnonzero(which.ravel() == start + k)
+                    p[:, own] *= given[k * n : (k + 1) * n, self.levels[own, place]]
+        return _within(p, np.ones(p.shape, np.bool_) if allowed is None else allowed)[:, :, None]
+
+
+@dataclass(frozen=True, eq=False)
+class Product:
+    """Two factors of the posteriors: P(Y | x), and P(S | x) or P(S | x, y).
+
+    Attributes
+    ----------
+    label, group : PosteriorModel
+    seen : array of bool, shape (M, 2)
+        Cells with examples; the others have probability 0.
+    """
+
+    label: PosteriorModel
+    group: PosteriorModel
+    seen: NDArray[np.bool_]
+
+    def cells(self, X: Any, allowed: NDArray[np.bool_] | None) -> Floats:
+        return self.joined(self.label.cells(X, allowed), self.group.cells(X, allowed), allowed)
+
+    def joined(self, label: Floats, group: Floats, allowed: NDArray[np.bool_] | None) -> Floats:
+        """Posteriors of the cells from those of the factors."""
+        p = label * group
+        if allowed is None:
+            return p if self.seen.all() else _within(p, self.seen[None])
+        return _within(p * self.seen, allowed[:, :, None])
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,21 +186,17 @@ class Encoded:
 
     def cells(self, X: Any, allowed: NDArray[np.bool_] | None) -> Floats:
         """Posteriors of the cells; trees are evaluated together where rows are few."""
-        rows = self.encoder(X)
-        if self._trees is not None and self._trees.suits(rows.shape[0]):
-            found = zip(self._trees.models, self._trees.proba(rows.matrix), strict=True)
-            rows = replace(rows, probabilities={id(model): p for model, p in found})
-        return self.model.cells(rows, allowed)
+        return self.model.cells(replace(self.encoder(X), stacks=self._stacks), allowed)
 
     @cached_property
-    def _trees(self) -> StackedTrees | None:
-        """All trees of the model, where every learner sees the encoded columns alone."""
+    def _stacks(self) -> tuple[StackedTrees, ...]:
+        """All trees of the models that see the same columns."""
         fitted = [learner.model.model_ for learner in _learners(self.model) if learner.model is not None]
-        columns = {model.n_features_in_ for model in fitted}
-        return StackedTrees(fitted) if columns == {len(self.encoder.levels)} else None
+        columns = sorted({model.n_features_in_ for model in fitted})
+        return tuple(StackedTrees([m for m in fitted if m.n_features_in_ == n]) for n in columns)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in dict(self.__dict__).items() if name != "_trees"}
+        return {name: value for name, value in dict(self.__dict__).items() if name != "_stacks"}
 
 
 def _learners(model: Any) -> list[Learner]:
@@ -252,87 +230,6 @@ def calibrated(
 
 
 @dataclass(frozen=True, eq=False)
-class PosteriorSpec:
-    """How to learn posteriors.
-
-    Attributes
-    ----------
-    form : {"joint", "group_then_label", "label_then_group", "known"}
-    label, group : classifier
-        `label` is the model of the label, or of the cells if `form` is "joint".
-    balance : {"weight", "upsample"}, default=None
-        How to balance small classes of the group model.
-    names : array, default=None
-        The two values of the label, which a frozen classifier may have as its classes.
-    seed : int, default=0
-        For up-sampling.
-    """
-
-    form: Form | Literal["known"]
-    label: Any
-    group: Any
-    balance: Balance | None = None
-    names: NDArray[Any] | None = None
-    seed: int = 0
-
-    @property
-    def fits(self) -> int:
-        """Number of classifiers that one call of `fit` fits."""
-        groups = {"group_then_label": 1, "label_then_group": 2}.get(self.form, 0)
-        return (not is_frozen(self.label)) + (0 if is_frozen(self.group) else groups)
-
-    def encoder(self, X: Any) -> TableEncoder | None:
-        """An encoder of the table that all learners can share; None if they are not our own trees."""
-        used = [self.label] if self.form in ("known", "joint") else [self.label, self.group]
-        if issparse(X) or any(type(learner) is not TabularClassifier for learner in used):
-            return None
-        return TableEncoder.fit(X)
-
-    def fit(self, rows: Examples) -> PosteriorModel:
-        """Posterior model learned from examples."""
-        if self.form == "known":
-            return KnownGroup(self._label(rows.X, rows))
-        if self.form == "joint":
-            return Joint(self._group(self.label, rows, rows.cells, 2 * rows.n_groups))
-        if self.form == "group_then_label":
-            return GroupThenLabel(
-                self._group(self.group, rows, rows.codes, rows.n_groups),
-                self._label(_with_group(rows.X, rows.codes, rows.n_groups), rows),
-            )
-        given = []
-        for label in (False, True):
-            own = rows.positive == label
-            which = np.flatnonzero(own if rows.weights is None else own & (rows.weights > 0))
-            part = rows.take(which) if len(which) else rows
-            given.append(self._group(self.group, part, part.codes, rows.n_groups))
-        return LabelThenGroup(self._label(rows.X, rows), (given[0], given[1]))
-
-    def _label(self, X: Any, rows: Examples) -> Learner:
-        target = rows.positive.astype(np.intp)
-        return fit_learner(self.label, X, target, n_classes=2, weights=rows.weights, names=self.names)
-
-    def _group(self, estimator: Any, rows: Examples, target: NDArray[np.intp], n_classes: int) -> Learner:
-        """Fit a model of groups or cells, balanced if asked for and corrected for it afterwards."""
-        if self.balance is None:
-            return fit_learner(estimator, rows.X, target, n_classes=n_classes, weights=rows.weights)
-        weights = np.ones(len(rows)) if rows.weights is None else rows.weights
-        factor = _factors(target, weights, n_classes)
-        if self.balance == "weight":
-            more = weights * factor[target]
-            found = fit_learner(estimator, rows.X, target, n_classes=n_classes, weights=more)
-            after = np.bincount(target, weights=more, minlength=n_classes)
-        else:
-            drawn = _upsampled(target, factor, self.seed)
-            X = take_rows(rows.X, drawn)
-            part = None if rows.weights is None else weights[drawn]
-            found = fit_learner(estimator, X, target[drawn], n_classes=n_classes, weights=part)
-            after = np.bincount(target[drawn], weights=weights[drawn], minlength=n_classes)
-        before = np.bincount(target, weights=weights, minlength=n_classes)
-        correction = np.divide(before, after, out=np.ones(n_classes), where=after > 0)
-        return Reweighted(found.model, found.places, n_classes, correction)
-
-
-@dataclass(frozen=True, eq=False)
 class Reweighted(Learner):
     """A classifier fitted to balanced classes; `correction` restores the population's class shares."""
 
@@ -342,22 +239,6 @@ class Reweighted(Learner):
         """P(class | x) in the population."""
         p = super().proba(X) * self.correction
         return np.asarray(p / p.sum(axis=1, keepdims=True))
-
-
-def _factors(target: NDArray[np.intp], weights: Floats, n_classes: int) -> Floats:
-    """Factor for each class: a class with less than half of an even share is raised to that."""
-    share = np.bincount(target, weights=weights, minlength=n_classes) / weights.sum()
-    return np.maximum(1.0, 0.5 / n_classes / np.where(share > 0, share, 1.0))
-
-
-def _upsampled(target: NDArray[np.intp], factor: Floats, seed: int) -> NDArray[np.intp]:
-    """All rows, followed by further draws from the rows of small classes."""
-    rng = np.random.default_rng(seed)
-    again = []
-    for k in np.flatnonzero(factor > 1):
-        members = np.flatnonzero(target == k)
-        again.append(rng.choice(members, size=round((factor[k] - 1) * len(members))))
-    return np.concatenate([np.arange(len(target)), *again])
 
 
 def _within(p: Floats, allowed: NDArray[np.bool_] | None) -> Floats:
@@ -371,6 +252,30 @@ def _within(p: Floats, allowed: NDArray[np.bool_] | None) -> Floats:
     return np.where(total > 0, kept / np.where(total > 0, total, 1.0), even)
 
 
-def _with_group(X: Any, codes: NDArray[Any], n_groups: int) -> Any:
-    indicators = [(codes == m).astype(np.float64) for m in range(n_groups)]
-    return X.joined(indicators) if isinstance(X, EncodedTable) else join_columns(X, indicators, "group")
+def with_group(X: Any, codes: NDArray[Any], n_groups: int) -> Any:
+    """X with a 0/1 column for each group."""
+    return _with_indicators(X, [codes == m for m in range(n_groups)], "group")
+
+
+def with_features(X: Any, values: NDArray[np.intp], levels: NDArray[np.intp]) -> Any:
+    """X with a 0/1 column for each value of the sensitive features that come before another one.
+
+    Parameters
+    ----------
+    X : table or matrix
+    values : array of int, shape (n, features before)
+    levels : array of int, shape (M, features)
+        Of which all values that occur get a column.
+
+    Returns
+    -------
+    table or matrix
+    """
+    of = zip(values.T, levels.T, strict=False)
+    columns = [own == value for own, known in of for value in range(known.max() + 1)]
+    return _with_indicators(X, columns, "feature") if columns else X
+
+
+def _with_indicators(X: Any, columns: list[NDArray[np.bool_]], name: str) -> Any:
+    indicators = [column.astype(np.float64) for column in columns]
+    return X.joined(indicators) if isinstance(X, EncodedTable) else join_columns(X, indicators, name)

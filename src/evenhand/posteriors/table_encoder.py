@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from evenhand.exceptions import InputError
 from evenhand.inputs.columns import Level, factorize, is_missing
 from evenhand.inputs.features import column_names, has_names
+from evenhand.posteriors.stacked_trees import StackedTrees
 
 __all__ = ["EncodedTable", "TableEncoder"]
 
@@ -34,13 +35,14 @@ class EncodedTable:
         Numbers, and codes of categories; NaN where missing.
     categorical : array of bool, shape (columns,)
         Which columns hold codes.
-    probabilities : dict
-        What was computed for several models together, by the id of the model.
+    stacks : tuple of StackedTrees
+        Models that are evaluated together where rows are few.
     """
 
     matrix: NDArray[np.float64]
     categorical: NDArray[np.bool_]
-    probabilities: dict[int, NDArray[np.float64]] = field(default_factory=dict)
+    stacks: tuple[StackedTrees, ...] = ()
+    _found: dict[int, NDArray[np.float64]] = field(default_factory=dict)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -48,7 +50,17 @@ class EncodedTable:
         return self.matrix.shape[0], self.matrix.shape[1]
 
     def __getitem__(self, rows: Any) -> EncodedTable:
-        return EncodedTable(self.matrix[rows], self.categorical)
+        return EncodedTable(self.matrix[rows], self.categorical, self.stacks)
+
+    def proba(self, model: Any) -> NDArray[np.float64] | None:
+        """Probabilities by a model that is in a stack, together with all others of it; None if it is not."""
+        for stack in self.stacks:
+            if any(model is other for other in stack.models) and stack.suits(len(self.matrix)):
+                if id(model) not in self._found:
+                    found = zip(stack.models, stack.proba(self.matrix), strict=True)
+                    self._found.update((id(other), p) for other, p in found)
+                return self._found[id(model)]
+        return None
 
     def joined(self, columns: Sequence[NDArray[np.float64]]) -> EncodedTable:
         """The same rows with columns of numbers appended."""
@@ -57,7 +69,7 @@ class EncodedTable:
             self,
             matrix=np.column_stack([self.matrix, *columns]),
             categorical=np.concatenate([self.categorical, numbers]),
-            probabilities={},
+            _found={},
         )
 
 

@@ -135,8 +135,8 @@ class TabularClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         if not isinstance(X, EncodedTable):
             X = TableEncoder(self.levels_)(read_features(self, X, reset=False, accept_sparse=False))
-        if id(self.model_) in X.probabilities:
-            found: NDArray[np.float64] = X.probabilities[id(self.model_)]
+        found: NDArray[np.float64] | None = X.proba(self.model_)
+        if found is not None:
             return found
         with _threads(X.shape[0]):
             return np.asarray(self.model_.predict_proba(X.matrix), dtype=np.float64)

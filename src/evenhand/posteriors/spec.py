@@ -1,0 +1,173 @@
+"""How posteriors are learned: which classifiers, fitted to what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+
+from evenhand.inputs.features import take_rows
+from evenhand.posteriors.examples import Examples
+from evenhand.posteriors.learner import Learner, fit_learner, is_frozen
+from evenhand.posteriors.models import (
+    GroupByFeature,
+    GroupGivenLabel,
+    GroupThenLabel,
+    Joint,
+    KnownGroup,
+    PosteriorModel,
+    Product,
+    Reweighted,
+    with_features,
+    with_group,
+)
+from evenhand.posteriors.table_encoder import TableEncoder
+from evenhand.posteriors.tabular import TabularClassifier
+
+__all__ = ["Balance", "Form", "PosteriorSpec"]
+
+Form = Literal["separate", "label_then_group", "group_then_label", "joint"]
+Balance = Literal["weight", "upsample"]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class PosteriorSpec:
+    """How to learn posteriors.
+
+    Attributes
+    ----------
+    form : {"separate", "label_then_group", "group_then_label", "joint", "known", "group", ...}
+        "known" is P(Y | x) alone. "group" and "group_given_label" are the other factor of the first two:
+        P(S | x) and P(S | x, y).
+    label, group : classifier
+        `label` is the model of the label, or of the cells if `form` is "joint".
+    balance : {"weight", "upsample"}, default=None
+        How to balance small classes of the group model.
+    names : array, default=None
+        The two values of the label, which a frozen classifier may have as its classes.
+    seed : int, default=0
+        For up-sampling.
+    levels : array of int, shape (M, features), default=None
+        Which value each group has of each sensitive feature that is to be learned. By default, and for a
+        frozen group model, the groups are the values of one feature.
+    """
+
+    form: Form | Literal["known", "group", "group_given_label"]
+    label: Any
+    group: Any
+    balance: Balance | None = None
+    names: NDArray[Any] | None = None
+    seed: int = 0
+    levels: NDArray[np.intp] | None = None
+
+    @property
+    def fits(self) -> int:
+        """Number of classifiers that one call of `fit` fits."""
+        label = self.form not in ("group", "group_given_label") and not is_frozen(self.label)
+        groups = {"group": self._n_features, "group_given_label": 2, "group_then_label": 1}.get(self.form, 0)
+        return label + (0 if is_frozen(self.group) else groups)
+
+    @property
+    def factors(self) -> tuple[PosteriorSpec, ...]:
+        """What is learned separately: P(Y | x) and the groups, or everything at once."""
+        other: dict[str, Literal["group", "group_given_label"]] = {
+            "separate": "group",
+            "label_then_group": "group_given_label",
+        }
+        if self.form not in other:
+            return (self,)
+        return replace(self, form="known"), replace(self, form=other[self.form])
+
+    @property
+    def frozen(self) -> bool:
+        """Whether nothing is fitted."""
+        label = self.form in ("group", "group_given_label") or is_frozen(self.label)
+        return label and (self.form in ("known", "joint") or is_frozen(self.group))
+
+    @property
+    def _n_features(self) -> int:
+        return 1 if self.levels is None else self.levels.shape[1]
+
+    def encoder(self, X: Any) -> TableEncoder | None:
+        """An encoder of the table that all learners can share; None if they are not our own trees."""
+        used = [self.label] if self.form in ("known", "joint") else [self.label, self.group]
+        if issparse(X) or any(type(learner) is not TabularClassifier for learner in used):
+            return None
+        return TableEncoder.fit(X)
+
+    def fit(self, rows: Examples) -> PosteriorModel:
+        """Posterior model learned from examples."""
+        if len(self.factors) == 2:
+            first, second = (factor.fit(rows) for factor in self.factors)
+            return Product(first, second, rows.seen)
+        if self.form == "known":
+            return KnownGroup(self._label(rows.X, rows))
+        if self.form == "group":
+            return self._by_feature(rows)
+        if self.form == "joint":
+            return Joint(self._group(self.label, rows, rows.cells, 2 * rows.n_groups))
+        if self.form == "group_then_label":
+            return GroupThenLabel(
+                self._group(self.group, rows, rows.codes, rows.n_groups),
+                self._label(with_group(rows.X, rows.codes, rows.n_groups), rows),
+            )
+        given = []
+        for label in (False, True):
+            own = rows.positive == label
+            which = np.flatnonzero(own if rows.weights is None else own & (rows.weights > 0))
+            part = rows.take(which) if len(which) else rows
+            given.append(self._group(self.group, part, part.codes, rows.n_groups))
+        return GroupGivenLabel((given[0], given[1]))
+
+    def _by_feature(self, rows: Examples) -> GroupByFeature:
+        whole = self.levels is None or is_frozen(self.group)
+        levels = np.arange(rows.n_groups)[:, None] if whole else np.asarray(self.levels)
+        models = []
+        for place, level in enumerate(levels.T):
+            seen = replace(rows, X=with_features(rows.X, levels[rows.codes, :place], levels))
+            models.append(self._group(self.group, seen, level[rows.codes], int(level.max()) + 1))
+        return GroupByFeature(tuple(models), levels)
+
+    def _label(self, X: Any, rows: Examples) -> Learner:
+        target = rows.positive.astype(np.intp)
+        return fit_learner(self.label, X, target, n_classes=2, weights=rows.weights, names=self.names)
+
+    def _group(self, estimator: Any, rows: Examples, target: NDArray[np.intp], n_classes: int) -> Learner:
+        """Fit a model of groups or cells, balanced if asked for and corrected for it afterwards."""
+        if self.balance is None:
+            return fit_learner(estimator, rows.X, target, n_classes=n_classes, weights=rows.weights)
+        weights = np.ones(len(rows)) if rows.weights is None else rows.weights
+        factor = _factors(target, weights, n_classes)
+        if self.balance == "weight":
+            more = weights * factor[target]
+            found = fit_learner(estimator, rows.X, target, n_classes=n_classes, weights=more)
+            after = np.bincount(target, weights=more, minlength=n_classes)
+        else:
+            drawn = _upsampled(target, factor, self.seed)
+            X = take_rows(rows.X, drawn)
+            part = None if rows.weights is None else weights[drawn]
+            found = fit_learner(estimator, X, target[drawn], n_classes=n_classes, weights=part)
+            after = np.bincount(target[drawn], weights=weights[drawn], minlength=n_classes)
+        before = np.bincount(target, weights=weights, minlength=n_classes)
+        correction = np.divide(before, after, out=np.ones(n_classes), where=after > 0)
+        return Reweighted(found.model, found.places, n_classes, correction)
+
+
+def _factors(target: NDArray[np.intp], weights: Floats, n_classes: int) -> Floats:
+    """Factor for each class: a class with less than half of an even share is raised to that."""
+    share = np.bincount(target, weights=weights, minlength=n_classes) / weights.sum()
+    return np.maximum(1.0, 0.5 / n_classes / np.where(share > 0, share, 1.0))
+
+
+def _upsampled(target: NDArray[np.intp], factor: Floats, seed: int) -> NDArray[np.intp]:
+    """All rows, followed by further draws from the rows of small classes."""
+    rng = np.random.default_rng(seed)
+    again = []
+    for k in np.flatnonzero(factor > 1):
+        members = np.flatnonzero(target == k)
+        again.append(rng.choice(members, size=round((factor[k] - 1) * len(members))))
+    return np.concatenate([np.arange(len(target)), *again])

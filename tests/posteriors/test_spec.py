@@ -1,0 +1,132 @@
+"""Forms of the posteriors, and what each of them fits."""
+
+import numpy as np
+import polars as pl
+import pytest
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.tree import DecisionTreeClassifier
+
+import evenhand as eh
+from evenhand.datasets import FiniteProblem
+from evenhand.posteriors.crossfit import GROUP_FOLDS, cross_fit
+from evenhand.posteriors.examples import Examples
+from evenhand.posteriors.models import GroupByFeature
+from evenhand.posteriors.spec import PosteriorSpec
+
+LEVELS = np.array([[0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [1, 2]])
+TREE = DecisionTreeClassifier()
+
+
+@pytest.fixture(scope="module")
+def problem():
+    """Five feature values, two sensitive features that depend on each other and on the label."""
+    return FiniteProblem.random(5, levels=(2, 3), concentration=1.0, seed=2)
+
+
+@pytest.fixture(scope="module")
+def rows(problem):
+    drawn = problem.sample(60_000, seed=0)
+    return Examples(drawn.X, drawn.codes, drawn.y.astype(bool), 6)
+
+
+@pytest.mark.parametrize("n", [5, 5_000], ids=["few rows", "many rows"])
+@pytest.mark.parametrize("levels", [None, LEVELS], ids=["as one feature", "one after the other"])
+def test_groups_and_labels_are_each_right_where_they_are_learned_separately(problem, rows, levels, n):
+    model = PosteriorSpec("separate", TREE, TREE, levels=levels).fit(rows)
+    found = model.cells(np.arange(n)[:, None] % 5.0, None)[:5]
+    assert np.abs(found.sum(axis=2) - problem.posteriors.sum(axis=2)).max() < 0.02
+    assert np.abs(found.sum(axis=1) - problem.posteriors.sum(axis=1)).max() < 0.02
+
+
+def test_a_feature_is_learned_given_those_before_it(problem, rows):
+    """The product of the features by themselves would be another distribution."""
+    groups = problem.posteriors.sum(axis=2).reshape(5, 2, 3)
+    apart = groups.sum(axis=2)[:, :, None] * groups.sum(axis=1)[:, None, :]
+    assert np.abs(apart - groups).max() > 0.05
+    model = PosteriorSpec("group", None, TREE, levels=LEVELS).fit(rows)
+    assert isinstance(model, GroupByFeature)
+    assert [learner.n_classes for learner in model.features] == [2, 3]
+    assert np.abs(model.cells(np.arange(5.0)[:, None], None)[:, :, 0].reshape(5, 2, 3) - groups).max() < 0.02
+
+
+@pytest.mark.parametrize("as_table", [False, True], ids=["matrix", "table"])
+def test_known_values_leave_the_other_groups_no_probability(rows, as_table):
+    X = pl.DataFrame({"x": rows.X[:, 0]}) if as_table else rows.X
+    some = Examples(X, rows.codes, rows.positive, 6)
+    allowed = np.tile([True, False, False], 2)[None].repeat(len(X), axis=0)
+    p = PosteriorSpec("separate", TREE, TREE, levels=LEVELS).fit(some).cells(X, allowed)
+    assert (p[~allowed] == 0).all()
+    assert np.allclose(p.sum(axis=(1, 2)), 1)
+
+
+def test_a_cell_without_examples_has_no_posterior(rows):
+    kept = np.flatnonzero((rows.codes != 4) | rows.positive)
+    p = PosteriorSpec("separate", TREE, TREE, levels=LEVELS).fit(rows.take(kept)).cells(rows.X[:9], None)
+    assert (p[:, 4, 0] == 0).all()
+    assert (p[:, 4, 1] > 0).all()
+    assert np.allclose(p.sum(axis=(1, 2)), 1)
+
+
+def test_the_groups_need_fewer_folds_than_the_label(rows):
+    few = rows.take(np.arange(600))
+    separate = PosteriorSpec("separate", TREE, TREE, levels=LEVELS)
+    assert cross_fit(separate, few, cv=5, average=True).fits == 5 + 2 * GROUP_FOLDS
+    assert cross_fit(separate, few, cv=2, average=True).fits == 2 + 2 * 2
+    assert cross_fit(separate, few, cv=5).fits == 6 + 2 * (GROUP_FOLDS + 1)
+    given_label = PosteriorSpec("label_then_group", TREE, TREE)
+    assert cross_fit(given_label, few, cv=5, average=True).fits == 5 + 2 * 5
+
+
+def test_a_frozen_factor_is_not_fitted(rows):
+    few = rows.take(np.arange(600))
+    frozen = FrozenEstimator(LogisticRegression().fit(few.X, few.positive))
+    found = cross_fit(PosteriorSpec("separate", frozen, TREE, levels=LEVELS), few, average=True)
+    assert found.fits == 2 * GROUP_FOLDS
+    own = frozen.predict_proba(few.X)
+    assert np.allclose(found.cells.sum(axis=1), own)
+    assert np.allclose(found.model.cells(few.X, None).sum(axis=1), own)
+
+
+def test_splits_are_used_for_both_factors(rows):
+    """An iterator of splits can be read only once, and may leave out rows."""
+    few = rows.take(np.arange(600))
+    splits = iter([(np.arange(300, 600), np.arange(200)), (np.arange(300), np.arange(300, 500))])
+    separate = PosteriorSpec("separate", TREE, TREE, levels=LEVELS)
+    found = cross_fit(separate, few, cv=splits, average=True)
+    assert found.rows.tolist() == [*range(200), *range(300, 500)]
+    assert found.fits == 2 + 2 * 2
+
+
+LOANS = FiniteProblem.random(6, levels=(2, 2), concentration=1.0, seed=5).sample(900, seed=1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "chosen"),
+    [
+        ({}, "separate"),
+        ({"constraint": eh.DemographicParity(ratio=0.8)}, "separate"),
+        ({"constraint": eh.DemographicParity(difference=0.1, groups="independent")}, "separate"),
+        ({"cost": 0.3}, "separate"),
+        ({"cost": [[0.5, 0.5], [0.5, 0.5], [0.2, 0.8], [0.5, 0.5]]}, "label_then_group"),
+        ({"constraint": eh.EqualOpportunity(difference=0.1)}, "label_then_group"),
+        ({"constraint": eh.EqualizedOdds(difference=0.2)}, "label_then_group"),
+        ({"constraint": eh.AccuracyParity(difference=0.2)}, "label_then_group"),
+        (
+            {"constraint": eh.DemographicParity(difference=0.2) & eh.PredictiveEquality(difference=0.2)},
+            "label_then_group",
+        ),
+    ],
+    ids=str,
+)
+def test_the_form_is_chosen_by_what_requirement_and_costs_depend_on(settings, chosen):
+    def found(posterior, estimator=None):
+        given = {"constraint": eh.DemographicParity(difference=0.1)} | settings
+        fair = eh.FairPostprocessor(estimator, posterior=posterior, calibration=None, cv=2, **given)
+        fair.fit(LOANS.X, LOANS.y, sensitive_features=LOANS.sensitive)
+        return fair.posterior_model_.cells(LOANS.X, None)
+
+    auto = found("auto")
+    assert np.array_equal(auto, found(chosen))
+    assert not np.allclose(auto, found({"separate", "label_then_group"}.difference({chosen}).pop()))
+    assert np.array_equal(found("auto", TREE), found("label_then_group", TREE))  # only our trees are separate
