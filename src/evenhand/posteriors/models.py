@@ -115,12 +115,23 @@ class GroupByFeature:
             at_once = len(before) if n <= _FEW_ROWS else 1
             for start in range(0, len(before), at_once):
                 part = before[start : start + at_once]
-                rows = take_rows(X, np.tile(np.arange(n), len(part))) if len(part) > 1 else X
-                given = model.proba(with_features(rows, np.repeat(part, n, axis=0), self.levels))
+                given = model.proba(self._with_values(X, part))
                 for k in range(len(part)):
                     own = np.flatnonzero(which.ravel() == start + k)
                     p[:, own] *= given[k * n : (k + 1) * n, self.levels[own, place]]
         return _within(p, np.ones(p.shape, np.bool_) if allowed is None else allowed)[:, :, None]
+
+    def _with_values(self, X: Any, values: NDArray[np.intp]) -> Any:
+        """All rows with the first of some values of the features before, then with the second, and so on."""
+        n = X.shape[0]
+
+        def make() -> Any:
+            rows = take_rows(X, np.tile(np.arange(n), len(values))) if len(values) > 1 else X
+            return with_features(rows, np.repeat(values, n, axis=0), self.levels)
+
+        if n > _FEW_ROWS or not isinstance(X, EncodedTable):
+            return make()
+        return X.derived((values.shape, values.tobytes()), make)  # the models of all folds need the same
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -43,6 +43,7 @@ class EncodedTable:
     categorical: NDArray[np.bool_]
     stacks: tuple[StackedTrees, ...] = ()
     _found: dict[int, NDArray[np.float64]] = field(default_factory=dict)
+    _derived: dict[Hashable, EncodedTable] = field(default_factory=dict)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -70,7 +71,14 @@ class EncodedTable:
             matrix=np.column_stack([self.matrix, *columns]),
             categorical=np.concatenate([self.categorical, numbers]),
             _found={},
+            _derived={},
         )
+
+    def derived(self, key: Hashable, make: Callable[[], EncodedTable]) -> EncodedTable:
+        """A table made from this one, which is made once for each key."""
+        if key not in self._derived:
+            self._derived[key] = make()
+        return self._derived[key]
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,7 +177,8 @@ def _numbers(column: Any) -> NDArray[np.float64] | None:
             column = column.cast(nw.Datetime("us")).to_numpy()
         elif kind.is_numeric() or kind == nw.Boolean:
             large = kind.is_integer() and column.implementation.is_pyarrow()  # its cast rejects large ones
-            return np.asarray((column if large else column.cast(nw.Float64)).to_numpy(), dtype=np.float64)
+            plain = large or kind == nw.Float64
+            return np.asarray((column if plain else column.cast(nw.Float64)).to_numpy(), dtype=np.float64)
         elif kind == nw.Object:
             values = column.to_list()
             column = np.empty(len(values), dtype=object)
