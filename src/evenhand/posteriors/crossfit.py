@@ -123,7 +123,7 @@ def cross_fit(
 
 
 def _product(examples: Examples, label: Estimated, group: Estimated) -> Estimated:
-    """Posteriors of the cells from their two factors."""
+    """Posteriors of the cells from P(Y | x) and P(S | x)."""
     rows = np.intersect1d(
         label.rows, group.rows
     )  # a frozen factor has all rows, the other those of its folds

@@ -69,14 +69,17 @@ class GroupThenLabel:
 
 
 @dataclass(frozen=True, eq=False)
-class GroupGivenLabel:
-    """P(S | x, y), a factor of the posteriors."""
+class LabelThenGroup:
+    """P(Y | x) P(S | x, y)."""
 
-    given: tuple[Learner, Learner]
+    label: Learner
+    groups: tuple[Learner, Learner]
 
-    def cells(self, X: Any, allowed: NDArray[np.bool_] | None) -> Floats:  # noqa: ARG002
-        """Shape (n, M, 2). Not restricted: what is allowed is also evidence about the label."""
-        return np.stack([learner.proba(X) for learner in self.given], axis=2)
+    def cells(self, X: Any, allowed: NDArray[np.bool_] | None) -> Floats:
+        labels = self.label.proba(X)
+        p = np.stack([labels[:, [y]] * self.groups[y].proba(X) for y in (0, 1)], axis=2)
+        # Jointly, because the known attributes are also evidence about the label.
+        return p if allowed is None else _within(p, allowed[:, :, None])
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +139,7 @@ class GroupByFeature:
 
 @dataclass(frozen=True, eq=False)
 class Product:
-    """Two factors of the posteriors: P(Y | x), and P(S | x) or P(S | x, y).
+    """P(Y | x) P(S | x): label and group as if independent given x, up to what calibration corrects.
 
     Attributes
     ----------

@@ -14,10 +14,10 @@ from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.learner import Learner, fit_learner, is_frozen
 from evenhand.posteriors.models import (
     GroupByFeature,
-    GroupGivenLabel,
     GroupThenLabel,
     Joint,
     KnownGroup,
+    LabelThenGroup,
     PosteriorModel,
     Product,
     Reweighted,
@@ -40,9 +40,8 @@ class PosteriorSpec:
 
     Attributes
     ----------
-    form : {"separate", "label_then_group", "group_then_label", "joint", "known", "group", ...}
-        "known" is P(Y | x) alone. "group" and "group_given_label" are the other factor of the first two:
-        P(S | x) and P(S | x, y).
+    form : {"separate", "label_then_group", "group_then_label", "joint", "known", "group"}
+        "known" and "group" are the two factors of "separate": P(Y | x) and P(S | x).
     label, group : classifier
         `label` is the model of the label, or of the cells if `form` is "joint".
     balance : {"weight", "upsample"}, default=None
@@ -56,7 +55,7 @@ class PosteriorSpec:
         frozen group model, the groups are the values of one feature.
     """
 
-    form: Form | Literal["known", "group", "group_given_label"]
+    form: Form | Literal["known", "group"]
     label: Any
     group: Any
     balance: Balance | None = None
@@ -67,25 +66,21 @@ class PosteriorSpec:
     @property
     def fits(self) -> int:
         """Number of classifiers that one call of `fit` fits."""
-        label = self.form not in ("group", "group_given_label") and not is_frozen(self.label)
-        groups = {"group": self._n_features, "group_given_label": 2, "group_then_label": 1}.get(self.form, 0)
+        label = self.form != "group" and not is_frozen(self.label)
+        groups = {"label_then_group": 2, "group_then_label": 1, "group": self._n_features}.get(self.form, 0)
         return label + (0 if is_frozen(self.group) else groups)
 
     @property
     def factors(self) -> tuple[PosteriorSpec, ...]:
-        """What is learned separately: P(Y | x) and the groups, or everything at once."""
-        other: dict[str, Literal["group", "group_given_label"]] = {
-            "separate": "group",
-            "label_then_group": "group_given_label",
-        }
-        if self.form not in other:
+        """What is learned in folds of its own: P(Y | x) and P(S | x), or everything at once."""
+        if self.form != "separate":
             return (self,)
-        return replace(self, form="known"), replace(self, form=other[self.form])
+        return replace(self, form="known"), replace(self, form="group")
 
     @property
     def frozen(self) -> bool:
         """Whether nothing is fitted."""
-        label = self.form in ("group", "group_given_label") or is_frozen(self.label)
+        label = self.form == "group" or is_frozen(self.label)
         return label and (self.form in ("known", "joint") or is_frozen(self.group))
 
     @property
@@ -101,9 +96,9 @@ class PosteriorSpec:
 
     def fit(self, rows: Examples) -> PosteriorModel:
         """Posterior model learned from examples."""
-        if len(self.factors) == 2:
-            first, second = (factor.fit(rows) for factor in self.factors)
-            return Product(first, second, rows.seen)
+        if self.form == "separate":
+            label, group = (factor.fit(rows) for factor in self.factors)
+            return Product(label, group, rows.seen)
         if self.form == "known":
             return KnownGroup(self._label(rows.X, rows))
         if self.form == "group":
@@ -116,12 +111,12 @@ class PosteriorSpec:
                 self._label(with_group(rows.X, rows.codes, rows.n_groups), rows),
             )
         given = []
-        for label in (False, True):
-            own = rows.positive == label
+        for value in (False, True):
+            own = rows.positive == value
             which = np.flatnonzero(own if rows.weights is None else own & (rows.weights > 0))
             part = rows.take(which) if len(which) else rows
             given.append(self._group(self.group, part, part.codes, rows.n_groups))
-        return GroupGivenLabel((given[0], given[1]))
+        return LabelThenGroup(self._label(rows.X, rows), (given[0], given[1]))
 
     def _by_feature(self, rows: Examples) -> GroupByFeature:
         whole = self.levels is None or is_frozen(self.group)
