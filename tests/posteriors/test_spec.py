@@ -9,6 +9,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import evenhand as eh
 from evenhand.datasets import FiniteProblem
+from evenhand.optimum.problem import label_and_group_suffice
 from evenhand.posteriors.crossfit import GROUP_FOLDS, cross_fit
 from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.models import GroupByFeature
@@ -108,6 +109,8 @@ LOANS = FiniteProblem.random(6, levels=(2, 2), concentration=1.0, seed=5).sample
         ({"constraint": eh.DemographicParity(ratio=0.8)}, "separate"),
         ({"constraint": eh.DemographicParity(difference=0.1, groups="independent")}, "separate"),
         ({"cost": 0.3}, "separate"),
+        ({"calibration": "isotonic"}, "label_then_group"),
+        ({"aware": ["A1"]}, "label_then_group"),
         ({"cost": [[0.5, 0.5], [0.5, 0.5], [0.2, 0.8], [0.5, 0.5]]}, "label_then_group"),
         ({"constraint": eh.EqualOpportunity(difference=0.1)}, "label_then_group"),
         ({"constraint": eh.EqualizedOdds(difference=0.2)}, "label_then_group"),
@@ -121,12 +124,54 @@ LOANS = FiniteProblem.random(6, levels=(2, 2), concentration=1.0, seed=5).sample
 )
 def test_the_form_is_chosen_by_what_requirement_and_costs_depend_on(settings, chosen):
     def found(posterior, estimator=None):
-        given = {"constraint": eh.DemographicParity(difference=0.1)} | settings
-        fair = eh.FairPostprocessor(estimator, posterior=posterior, calibration=None, cv=2, **given)
+        given = {"constraint": eh.DemographicParity(difference=0.1), "calibration": None} | settings
+        fair = eh.FairPostprocessor(estimator, posterior=posterior, cv=2, **given)
         fair.fit(LOANS.X, LOANS.y, sensitive_features=LOANS.sensitive)
-        return fair.posterior_model_.cells(LOANS.X, None)
+        seen = fair.access_.read(fair, LOANS.X, {"A1": LOANS.sensitive["A1"]} if "aware" in given else None)
+        return fair.posterior_model_.cells(seen.X, fair.access_.allowed(fair.groups_, seen.known))
 
     auto = found("auto")
     assert np.array_equal(auto, found(chosen))
     assert not np.allclose(auto, found({"separate", "label_then_group"}.difference({chosen}).pop()))
     assert np.array_equal(found("auto", TREE), found("label_then_group", TREE))  # only our trees are separate
+
+
+def test_a_group_without_a_label_ties_label_and_group_together():
+    rng = np.random.default_rng(0)
+    x, sex = rng.normal(size=3000), rng.choice(["F", "M"], 3000)
+    y = ((x + 0.5 * rng.normal(size=3000) > 0) & (sex == "M")).astype(int)
+    fair = eh.FairPostprocessor(constraint=eh.DemographicParity(difference=0.02), calibration=None, cv=2)
+    fair.fit(x[:, None], y, sensitive_features=sex)
+    assert fair.predict_risk(x[:, None]).mean() == pytest.approx(y.mean(), abs=0.02)
+
+
+def test_empty_cells_and_costs_by_group_need_the_cells():
+    groups = eh.Groups.product({"sex": ["F", "M"]})
+    parity, halves = eh.DemographicParity(difference=0.1), np.full((2, 2), 0.25)
+    assert label_and_group_suffice(parity, 0.5, halves, groups)
+    assert not label_and_group_suffice(parity, [[0.5, 0.5], [0.4, 0.6]], halves, groups)
+    for notion in (parity, eh.AccuracyParity(difference=0.1), eh.EqualOpportunity(difference=0.1)):
+        assert not label_and_group_suffice(notion, 0.5, np.array([[0, 0.5], [0.5, 0]]), groups)
+
+
+def test_what_is_known_restricts_groups_that_were_learned_without_it():
+    """A frozen model sees no column of the known feature; the groups given it are still right."""
+    rng = np.random.default_rng(0)
+    race = rng.choice(["a", "b"], 4000)
+    sex = np.where(rng.random(4000) < np.where(race == "a", 0.9, 0.1), "F", "M")
+    X = rng.normal(size=(4000, 1))
+    y = (X[:, 0] + rng.normal(size=4000) > 0).astype(int)
+    frozen = FrozenEstimator(LogisticRegression().fit(X[:2000], y[:2000]))
+    parity = eh.DemographicParity(difference=0.1)
+    fair = eh.FairPostprocessor(frozen, parity, aware=["race"], posterior="separate", calibration=None)
+    sensitive = {"race": race[2000:], "sex": sex[2000:]}
+    fair.fit(X[2000:], y[2000:], sensitive_features=sensitive)
+    seen = fair.access_.read(fair, X[2000:], {"race": race[2000:]})
+    groups = fair.posterior_model_.cells(seen.X, fair.access_.allowed(fair.groups_, seen.known)).sum(axis=2)
+    assert groups[race[2000:] == "a"].mean(axis=0) == pytest.approx([0.9, 0.1, 0, 0], abs=0.03)
+
+
+def test_settings_of_trees_hold_for_the_groups_too():
+    own = eh.TabularClassifier(max_iter=7)
+    assert eh.FairPostprocessor(own).posterior_learners == (own, own)
+    assert eh.FairPostprocessor().posterior_learners[1].learning_rate == 0.2

@@ -164,11 +164,6 @@ class AttributeAccess:
         hidden = [name for name in self.hidden if present is None or name in present]
         return drop_columns(X, hidden, allow_empty=self.group_indicators)
 
-    @property
-    def known_features(self) -> tuple[str, ...]:
-        """Names of the usable sensitive features."""
-        return () if self.known is None else self.known.features
-
     def knows(self, groups: Groups) -> bool:
         """Whether the group is known in full."""
         return self.known is not None and self.known.features == groups.features

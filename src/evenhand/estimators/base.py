@@ -127,8 +127,11 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         label = self._label_estimator()
         if self.group_estimator is not None:
             return label, self.group_estimator
-        if is_frozen(label) or type(label) is TabularClassifier:
-            return label, TabularClassifier(learning_rate=0.2)  # half of the trees; see benchmarks/TUNING.md
+        default = TabularClassifier()
+        if is_frozen(label) or (
+            type(label) is TabularClassifier and label.get_params() == default.get_params()
+        ):
+            return label, default.set_params(learning_rate=0.2)  # half of the trees: benchmarks/TUNING.md
         return label, label
 
     def _label_estimator(self) -> Any:

@@ -142,24 +142,26 @@ def _posterior_spec(classifier: FairClassifier, data: TrainingData, seed: int) -
     )
     if form not in ("known", "joint"):
         check_learner(group, weighted=reweighs, role="group_estimator", balanced=not weighted)
-    levels = _hidden_levels(data) if trees else None
+    levels = _feature_levels(data.groups) if trees else None
     return PosteriorSpec(form, label, group, classifier.balance, data.classes, seed, levels)
 
 
-def _hidden_levels(data: TrainingData) -> NDArray[np.intp]:
-    """Values of the features that are not known, which are learned one after the other.
+def _feature_levels(groups: Groups) -> NDArray[np.intp]:
+    """Values of the sensitive features in each group, the features with the fewest values first.
 
-    Only by our own trees: columns of the features before are appended for that, which a pipeline of one's own
-    may not expect.
+    They are learned one after the other in this order, because each model is evaluated once for all values of
+    those before. Only by our own trees: the values before are appended as columns, which a pipeline of one's
+    own may not expect.
     """
-    hidden = [name for name in data.groups.features if name not in data.access.known_features]
-    hidden.sort(key=lambda name: len(data.groups.levels(name)))  # the fewest evaluations of trees
-    return data.groups.level_codes(hidden)
+    return groups.level_codes(sorted(groups.features, key=lambda name: len(groups.levels(name))))
 
 
 def _separate_is_enough(classifier: FairClassifier, data: TrainingData) -> bool:
-    if data.access.known is not None and not data.access.group_indicators:
-        return False  # the model of the label does not see what is known of the group
+    """Whether P(Y | x) P(S | x) leads to the same optimum as the posteriors of the cells."""
+    if data.access.known is not None or not data.examples.seen.all():
+        return False  # a known feature, or an empty cell, ties label and group together
+    if classifier.calibration not in (None, "dirichlet"):
+        return False  # a curve for each cell would distort both factors
     counts = np.bincount(data.examples.cells, weights=data.weights, minlength=2 * len(data.groups))
     masses = (counts / counts.sum()).reshape(-1, 2)
     return label_and_group_suffice(classifier.constraint, classifier.cost, masses, data.groups)

@@ -73,17 +73,18 @@ class FairPostprocessor(FairClassifier):
     pos_label : object, default=None
         The positive label. By default the one that sorts last.
     group_estimator : classifier, default=None
-        For the groups. By default like `estimator`; or boosted trees of a higher learning rate, where that is
-        boosted trees of evenhand or frozen. A frozen one has the codes of the groups as its classes and is
-        taken for P(S|x,y) of both labels, as if the group told nothing more of the label.
+        For the groups. By default like `estimator`; if `estimator` is frozen or left at its default, boosted
+        trees with a higher learning rate. A frozen one has the codes of the groups as its classes and is
+        taken for P(S|x), or for P(S|x,y) of both labels, as if the group told nothing more of the label.
     posterior : {"auto", "separate", "label_then_group", "group_then_label", "joint"}, default="auto"
         P(Y|x) P(S|x), P(Y|x) P(S|x,y), P(S|x) P(Y|x,s), or one model of all cells. "separate" is enough
         where a decision counts the same for both labels in the requirement and for all groups in the cost, as
-        under demographic parity. With evenhand's trees it is the fastest: one sensitive feature is learned
-        after the other. "auto" takes it in that case, and otherwise "label_then_group". Where the group is
-        known, only P(Y|x,s) is learned.
+        under demographic parity; rates of single cells, such as true-positive rates, then rest on the
+        calibration. It is the fastest where evenhand's trees learn the groups, one sensitive feature after
+        the other. "auto" takes it there for blind decisions, and otherwise "label_then_group". Where the
+        group is known, only P(Y|x,s) is learned.
     cv : int, splitter or iterable, default=5
-        Folds for out-of-fold posteriors. Of a larger number, P(S|x) of "separate" uses three.
+        Folds for out-of-fold posteriors. Where this is a number, P(S|x) of "separate" uses at most three.
     holdout : float, default=None
         Instead of folds, the share of rows that is held out to find the rule on.
     average : bool, default=True

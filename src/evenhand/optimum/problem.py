@@ -181,20 +181,21 @@ def label_and_group_suffice(
     constraint : Constraint
     cost : float, pair or array of shape (M, 2)
     masses : array, shape (M, 2)
-        P(S=m, Y=y), at least roughly.
+        P(S=m, Y=y). If one of them is 0, the answer is no.
     groups : Groups
 
     Returns
     -------
     bool
     """
+    prices = error_prices(cost, len(groups))
+    if (masses == 0).any() or (prices != prices[0]).any():
+        return False
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EvenhandWarning)
         linear = constraint.linear(masses, groups)
     per_mass = linear.in_sums(masses)[0].reshape(len(linear), *masses.shape)
-    both = (masses > 0).all(axis=1)
-    prices = error_prices(cost, len(groups))
-    return bool(np.allclose(per_mass[:, both, 0], per_mass[:, both, 1]) and (prices == prices[0]).all())
+    return bool(np.allclose(per_mass[:, :, 0], per_mass[:, :, 1]))
 
 
 def error_prices(cost: ArrayLike, n_groups: int) -> NDArray[np.float64]:

@@ -85,9 +85,9 @@ class Dirichlet:
 
     The features z are the log-probabilities of all classes, centred and scaled, so the correction of one
     class can depend on the others: that of a group among the positives, say, on the score of the label.
-    Of more than 16 cells of group and label, z are the log-odds of the label and of the values of each
-    sensitive feature; `levels` has the value of each in each group. Classes without rows (False in `seen`)
-    are not changed.
+    With more than 16 cells of group and label, z are the log-odds of the label, and of the values of each
+    sensitive feature against its first one; `levels` says which value a group has. Classes without rows
+    (False in `seen`) are not changed.
     """
 
     seen: NDArray[np.bool_]

@@ -82,8 +82,8 @@ def cross_fit(
     spec : PosteriorSpec
     examples : Examples
     cv : int, splitter or iterable of splits, default=5
-        Each row's posterior is the mean over the models of the folds that left it out. Of a larger number,
-        models of P(S | x) use three.
+        Each row's posterior is the mean over the models of the folds that left it out. Where
+        this is a number, models of P(S | x) use at most three folds.
     holdout : float in (0, 1), default=None
         Instead of cross-validation, hold out this share of the rows and optimise on them alone.
     average : bool, default=False
@@ -113,7 +113,9 @@ def cross_fit(
         elif holdout is not None:
             factors.append(_held_out(factor, examples, holdout, seed))
         else:
-            fewer = factor.form == "group" and isinstance(cv, int | np.integer) and cv > GROUP_FOLDS
+            fewer = factor.form == "group" and (
+                cv is None or (isinstance(cv, int | np.integer) and cv > GROUP_FOLDS)
+            )
             folds = _splits(GROUP_FOLDS, examples, seed) if fewer else splits
             factors.append(_folds(factor, examples, folds, average=average, n_jobs=n_jobs, verbose=verbose))
     found = factors[0] if len(factors) == 1 else _product(examples, *factors)

@@ -31,7 +31,7 @@ __all__ = ["Encoded", "PosteriorModel", "averaged", "calibrated"]
 Floats = NDArray[np.float64]
 
 _FEW_ROWS = 1_000
-"""Up to which a model is called once for all values of the features before its own."""
+"""Number of rows up to which a model is called once for all values of the features before its own."""
 
 
 class PosteriorModel(Protocol):
@@ -132,6 +132,8 @@ class GroupByFeature:
             rows = take_rows(X, np.tile(np.arange(n), len(values))) if len(values) > 1 else X
             return with_features(rows, np.repeat(values, n, axis=0), self.levels)
 
+        if not values.shape[1]:
+            return X
         if n > _FEW_ROWS or not isinstance(X, EncodedTable):
             return make()
         return X.derived((values.shape, values.tobytes()), make)  # the models of all folds need the same
@@ -139,7 +141,7 @@ class GroupByFeature:
 
 @dataclass(frozen=True, eq=False)
 class Product:
-    """P(Y | x) P(S | x): label and group as if independent given x, up to what calibration corrects.
+    """P(Y | x) P(S | x): label and group as if independent given x, up to what "dirichlet" corrects.
 
     Attributes
     ----------

@@ -51,8 +51,8 @@ class PosteriorSpec:
     seed : int, default=0
         For up-sampling.
     levels : array of int, shape (M, features), default=None
-        Which value each group has of each sensitive feature that is to be learned. By default, and for a
-        frozen group model, the groups are the values of one feature.
+        Which value each group has of each sensitive feature, in the order in which they are to be learned. By
+        default, and by a frozen group model, the groups are taken for the values of one feature.
     """
 
     form: Form | Literal["known", "group"]
@@ -66,6 +66,8 @@ class PosteriorSpec:
     @property
     def fits(self) -> int:
         """Number of classifiers that one call of `fit` fits."""
+        if self.form == "separate":
+            return sum(factor.fits for factor in self.factors)
         label = self.form != "group" and not is_frozen(self.label)
         groups = {"label_then_group": 2, "group_then_label": 1, "group": self._n_features}.get(self.form, 0)
         return label + (0 if is_frozen(self.group) else groups)
