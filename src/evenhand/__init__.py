@@ -30,6 +30,7 @@ _HOMES = {
     "TabularClassifier": "posteriors.tabular",
     "accuracy_within": "estimators.scorer",
     "audit": "auditing.audit",
+    "audit_table": "auditing.audit_table",
     "cell_rates": "fairness.rates",
     "datasets": "",
     "exceptions": "",
@@ -45,6 +46,7 @@ _HOMES = {
 if TYPE_CHECKING:
     from evenhand import datasets, exceptions
     from evenhand.auditing.audit import audit
+    from evenhand.auditing.audit_table import audit_table
     from evenhand.auditing.result import Audit
     from evenhand.estimators.inprocess import FairInprocessor
     from evenhand.estimators.postprocess import FairPostprocessor
@@ -93,6 +95,7 @@ __all__ = [
     "TabularClassifier",
     "accuracy_within",
     "audit",
+    "audit_table",
     "cell_rates",
     "datasets",
     "exceptions",

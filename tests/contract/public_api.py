@@ -4,6 +4,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 
 import evenhand as eh
 from evenhand import charts
@@ -23,6 +24,22 @@ audit: eh.Audit = eh.audit(
     constraint=both,
     before=[0, 1],
     sample_weight=[1.0, 2.0],
+    confidence=0.9,
+    pos_label=1,
+    missing="own_group",
+    min_size=0,
+    min_count=0,
+    threshold=0.5,
+)
+decided = {"y": [0, 1], "decision": [0.2, 0.9], "earlier": [0, 1], "weight": [1.0, 2.0], "sex": ["F", "M"]}
+of_table: eh.Audit = eh.audit_table(
+    pl.DataFrame(decided),
+    label="y",
+    prediction="decision",
+    sensitive_features=["sex"],
+    constraint=both,
+    before="earlier",
+    sample_weight="weight",
     confidence=0.9,
     pos_label=1,
     missing="own_group",

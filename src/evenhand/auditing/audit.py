@@ -27,7 +27,7 @@ from evenhand.fairness.rates import read_rows
 from evenhand.inputs.checks import check_fraction
 from evenhand.inputs.tables import Library, library_of
 
-__all__ = ["Audit", "audit", "audit_of"]
+__all__ = ["Audit", "audit", "audit_of", "check_settings"]
 
 
 def audit(
@@ -129,11 +129,7 @@ def audit(
     four-fifths rule: lowest selection rate divided by the highest
     sex  0.500 [0.414, 0.599]  sex=M  violated (tolerance 0.8)
     """
-    check_fraction("confidence", confidence)
-    _check_count("min_size", min_size)
-    _check_count("min_count", min_count)
-    _check_constraint(constraint)
-    _check_threshold(threshold)
+    check_settings(constraint, confidence, min_size, min_count, threshold)
     decisions = read_rows(
         y_true,
         y_pred,
@@ -143,7 +139,7 @@ def audit(
         pos_label=pos_label,
         missing=missing,
         min_size=min_size,
-        threshold=threshold,
+        threshold=None if threshold is None else float(threshold),
     )
     return audit_of(
         tally(decisions),
@@ -189,6 +185,15 @@ def audit_of(
         threshold=None if threshold is None else float(threshold),
     )
     return Audit(terms, (*findings, *absent), comparisons, library)
+
+
+def check_settings(constraint: Any, confidence: Any, min_size: Any, min_count: Any, threshold: Any) -> None:
+    """Raise an InputError unless the settings of an audit are proper."""
+    check_fraction("confidence", confidence)
+    _check_count("min_size", min_size)
+    _check_count("min_count", min_count)
+    _check_constraint(constraint)
+    _check_threshold(threshold)
 
 
 def _check_threshold(threshold: Any) -> None:

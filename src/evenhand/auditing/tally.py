@@ -18,7 +18,7 @@ from evenhand.fairness.rates import CellRates, Decisions, sum_cells
 from evenhand.fairness.statistic import Statistic
 from evenhand.inference.intervals import Estimate, wilson
 
-__all__ = ["DecisionChanges", "Share", "Tally", "effective_size", "tally"]
+__all__ = ["DecisionChanges", "Share", "Tally", "effective_size", "tally", "tally_of_sums"]
 
 Cells = NDArray[np.float64]
 _CONSTANT = 1e-12  # a share that is 0 or 1 up to rounding has no spread
@@ -206,24 +206,48 @@ def tally(decisions: Decisions) -> Tally:
             *(w * w if column is None else w * w * column for column in plain),
         ]
 
+    return tally_of_sums(decisions, columns, weighted=weights is not None)
+
+
+def tally_of_sums(
+    decisions: Decisions,
+    columns: Callable[[slice], Sequence[NDArray[Any] | None]],
+    *,
+    weighted: bool,
+) -> Tally:
+    """All sums over cells, from columns to be summed.
+
+    Parameters
+    ----------
+    decisions : Decisions
+        The groups and labels of rows.
+    columns : callable
+        Returns the columns of a slice of rows: all rows, selected rows and, with earlier decisions, rows
+        selected then and newly selected rows. With weights the same columns follow twice, multiplied by
+        weights and by squared weights. None is a column of ones.
+    weighted : bool
+
+    Returns
+    -------
+    Tally
+    """
     sums = sum_cells(decisions.codes, len(decisions.groups), decisions.positive, columns)
-    # Each holds all rows, selected rows and, with earlier decisions, rows selected then and newly selected.
-    plain, weighted, squared = (sums, sums, sums) if weights is None else np.split(sums, 3)
+    plain, by_weight, by_square = np.split(sums, 3) if weighted else (sums, sums, sums)
 
     def changes(part: NDArray[np.float64]) -> DecisionChanges | None:
-        return None if before is None else DecisionChanges(part[2], part[1], part[3])
+        return None if decisions.before is None else DecisionChanges(part[2], part[1], part[3])
 
     labelled = decisions.positive is not None
     return Tally(
-        CellRates(decisions.groups, weighted[0], weighted[1], labelled, decisions.classes),
-        squares=squared[0],
+        CellRates(decisions.groups, by_weight[0], by_weight[1], labelled, decisions.classes),
+        squares=by_square[0],
         rows=plain[0],
         selected=plain[1],
-        weighted=weights is not None,
-        changes=changes(weighted),
+        weighted=weighted,
+        changes=changes(by_weight),
         change_counts=changes(plain),
-        squares_selected=None if weights is None else squared[1],
-        change_squares=None if weights is None else changes(squared),
+        squares_selected=by_square[1] if weighted else None,
+        change_squares=changes(by_square) if weighted else None,
         randomised=decisions.randomised,
     )
 

@@ -33,9 +33,11 @@ from evenhand.fairness.unseen import list_groups, type_hint
 from evenhand.inputs.checks import check_choice
 from evenhand.inputs.columns import Level, level_order
 
-__all__ = ["POOLED", "GroupName", "Groups", "Members", "Mode"]
+__all__ = ["MAX_LEVELS", "POOLED", "GroupName", "Groups", "Members", "Mode"]
 
 Mode = Literal["intersectional", "independent"]
+MAX_LEVELS = 200
+"""A sensitive feature with more distinct values is refused, unless told otherwise."""
 _MAX_MEMBERS = 1 << 26
 """Entries of the largest matrix that `Groups.members` makes: 64 MiB."""
 
@@ -100,8 +102,9 @@ class Groups:
         missing: Literal["error", "own_group"] = "error",
         unseen: Literal["error", "pooled"] = "error",
         min_size: int = 0,
-        max_levels: int = 200,
+        max_levels: int = MAX_LEVELS,
         single_features: bool = True,
+        row_counts: NDArray[np.int64] | None = None,
     ) -> tuple[Groups, NDArray[np.int32]]:
         """The groups of a table of sensitive features.
 
@@ -122,6 +125,8 @@ class Groups:
         single_features : bool, default=True
             Whether groups of single features are compared. If not, pooled combinations are merged into
             one code, which leaves fewer groups to learn.
+        row_counts : array of int, default=None
+            Rows that each row of the table stands for; None stands for one.
 
         Returns
         -------
@@ -133,8 +138,11 @@ class Groups:
         check_choice("unseen", unseen, ("error", "pooled"))
         columns, ordered = in_category_order(sensitive_features, max_levels)
         if missing == "error":
-            refuse_missing(columns)
+            refuse_missing(columns, row_counts)
         keys, counts, codes = observed_combinations(list(columns.values()))
+        if row_counts is not None:
+            counts = np.zeros(len(keys), np.int64)
+            np.add.at(counts, codes, row_counts)
         pooled = {keys[k]: int(counts[k]) for k in np.flatnonzero(counts < min_size)}
         if len(pooled) < 2:  # a single rare group has none to be pooled with
             return cls(tuple(columns), tuple(keys), counts, {}, missing, unseen, ordered=ordered), codes

@@ -18,6 +18,7 @@ from evenhand.fairness.groups import Groups
 from evenhand.inputs.checks import check_rows
 from evenhand.inputs.columns import blocks, factorize, named_columns
 from evenhand.inputs.labels import (
+    MAX_CLASSES,
     read_decisions,
     read_labels,
     read_scores,
@@ -25,9 +26,8 @@ from evenhand.inputs.labels import (
     read_weights,
 )
 
-__all__ = ["CellRates", "Decisions", "cell_rates", "count_cells", "read_rows", "sum_cells"]
+__all__ = ["ArgumentNames", "CellRates", "Decisions", "cell_rates", "count_cells", "read_rows", "sum_cells"]
 
-_MAX_LABELS = 100
 Selection = NDArray[np.bool_] | NDArray[np.floating[Any]]
 
 
@@ -208,6 +208,18 @@ class Decisions:
         )
 
 
+@dataclass(frozen=True)
+class ArgumentNames:
+    """What messages call the label, the prediction and the earlier prediction."""
+
+    label: str = "y_true"
+    prediction: str = "y_pred"
+    before: str = "before"
+
+
+_ARGUMENTS = ArgumentNames()
+
+
 def read_rows(
     y_true: Any,
     y_pred: Any,
@@ -219,6 +231,8 @@ def read_rows(
     missing: Literal["error", "own_group"] = "error",
     min_size: int = 0,
     threshold: float | None = None,
+    counts: NDArray[np.int64] | None = None,
+    names: ArgumentNames = _ARGUMENTS,
 ) -> Decisions:
     """Read labels, predictions, weights and sensitive features of the same rows.
 
@@ -230,6 +244,10 @@ def read_rows(
         Earlier predictions of the same rows, of any kind that `y_pred` may have.
     threshold : float, default=None
         The lowest score that is selected, if predictions are scores.
+    counts : array of int, default=None
+        Rows of the data that each row here stands for, used for groups and messages; None stands for one.
+    names : ArgumentNames, optional
+        For messages.
 
     Returns
     -------
@@ -237,31 +255,35 @@ def read_rows(
     """
     columns = named_columns(sensitive_features, what="sensitive_features", default_name="sensitive_feature")
     given = {
-        "y_true": y_true,
-        "y_pred": y_pred,
-        "before": before,
+        names.label: y_true,
+        names.prediction: y_pred,
+        names.before: before,
         "sensitive_features": columns,
         "sample_weight": sample_weight,
     }
     weights = read_weights(sample_weight, check_rows(given))
-    labels = None if y_true is None else read_labels(y_true, pos_label=pos_label, what="y_true")
+    labels = (
+        None if y_true is None else read_labels(y_true, pos_label=pos_label, what=names.label, counts=counts)
+    )
 
     def read(predictions: Any, what: str) -> Selection:
         if threshold is not None:
             decided = read_scores(predictions, threshold, what=what)
             if decided is not None:
                 return decided
-            if what == "y_pred":
-                raise InputError("threshold is for scores, but y_pred holds no numbers: omit threshold.")
+            if what == names.prediction:
+                raise InputError(f"threshold is for scores, but {what} holds no numbers: omit threshold.")
         if labels is None and pos_label is not None:
-            return read_decisions(predictions, pos_label=pos_label, what=what)
-        return read_selection(predictions, None if labels is None else labels.classes, what=what)
+            return read_decisions(predictions, pos_label=pos_label, what=what, counts=counts)
+        classes = None if labels is None else labels.classes
+        return read_selection(predictions, classes, what=what, counts=counts)
 
-    selection = read(y_pred, "y_pred")
-    earlier = None if before is None else read(before, "before")
+    selection = read(y_pred, names.prediction)
+    earlier = None if before is None else read(before, names.before)
     if labels is None and pos_label is not None and threshold is None:
-        _check_positive(pos_label, {"y_pred": y_pred} | ({} if before is None else {"before": before}))
-    groups, codes = Groups.fit(columns, missing=missing, min_size=min_size)
+        earlier_labels = {} if before is None else {names.before: before}
+        _check_positive(pos_label, {names.prediction: y_pred} | earlier_labels)
+    groups, codes = Groups.fit(columns, missing=missing, min_size=min_size, row_counts=counts)
     if labels is None:
         return Decisions(groups, codes, None, selection, earlier, weights)
     return Decisions(groups, codes, labels.positive, selection, earlier, weights, labels.classes)
@@ -269,7 +291,7 @@ def read_rows(
 
 def _check_positive(pos_label: Any, predictions: dict[str, Any]) -> None:
     """Refuse a positive label that never occurs: it is probably misspelt."""
-    parts = [factorize(column, what=name, limit=_MAX_LABELS)[0] for name, column in predictions.items()]
+    parts = [factorize(column, what=name, limit=MAX_CLASSES)[0] for name, column in predictions.items()]
     found = list(dict.fromkeys(level for levels in parts for level in levels))
     where, shown = " and ".join(predictions), ", ".join(map(repr, found))
     if pos_label not in found and not {pos_label, *found} <= {0, 1}:

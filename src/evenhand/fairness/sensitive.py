@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +15,20 @@ from evenhand.inputs.columns import (
     Level,
     TooManyLevels,
     blocks,
+    count_rows,
     factorize,
     named_columns,
     ordered_categories,
 )
 
-__all__ = ["Factors", "in_category_order", "observed_combinations", "read_columns", "refuse_missing"]
+__all__ = [
+    "Factors",
+    "in_category_order",
+    "observed_combinations",
+    "read_columns",
+    "refuse_many",
+    "refuse_missing",
+]
 
 Factors = tuple[tuple[Level, ...], NDArray[np.int32]]
 """The distinct values of a column, and each row's position among them; -1 where it is missing."""
@@ -44,7 +52,12 @@ def read_columns(sensitive_features: Any, *, max_levels: int | None) -> dict[str
             for name, column in columns.items()
         }
     except TooManyLevels as error:
-        raise GroupError(f"{error} Put the values into a few bins first.") from None
+        refuse_many(error)
+
+
+def refuse_many(error: TooManyLevels) -> NoReturn:
+    """Raise a GroupError about a sensitive feature with too many values."""
+    raise GroupError(f"{error} Put the values into a few bins first.") from None
 
 
 def in_category_order(
@@ -82,13 +95,13 @@ def _are_numbers(levels: Sequence[Level]) -> bool:
     return all(isinstance(value, int | float) and not isinstance(value, bool) for value in levels)
 
 
-def refuse_missing(columns: Mapping[str, Factors]) -> None:
-    """Raise a GroupError if a sensitive value is missing."""
+def refuse_missing(columns: Mapping[str, Factors], counts: NDArray[np.int64] | None = None) -> None:
+    """Raise a GroupError if a sensitive value is missing; `counts` are the rows that entries stand for."""
     for name, (_, codes) in columns.items():
-        missing = int(np.count_nonzero(codes < 0))
+        missing, n_rows = count_rows(codes < 0, counts)
         if missing:
             raise GroupError(
-                f"sensitive feature {name!r} is missing in {missing:,} of {len(codes):,} rows. "
+                f"sensitive feature {name!r} is missing in {missing:,} of {n_rows:,} rows. "
                 "Fill them in, drop them, or pass missing='own_group'."
             )
 

@@ -22,12 +22,16 @@ __all__ = [
     "Level",
     "TooManyLevels",
     "as_column",
+    "as_table",
     "blocks",
+    "check_names",
+    "count_rows",
     "factorize",
     "is_missing",
     "level_order",
     "named_columns",
     "ordered_categories",
+    "refuse_many_levels",
 ]
 
 Level = Any
@@ -65,11 +69,11 @@ def named_columns(values: Any, *, what: str, default_name: str) -> dict[str, Any
     dict_keys(['feature_0', 'feature_1'])
     """
     if isinstance(values, Mapping):
-        _check_names(list(values), what)
+        check_names(list(values), what)
         return {str(name): as_column(column, what=f"{what}[{name!r}]") for name, column in values.items()}
     native = _from_native(values, what)
     if isinstance(native, nw.DataFrame):
-        _check_names(native.columns, what)
+        check_names(native.columns, what)
         return {str(name): native.get_column(name) for name in native.columns}
     if isinstance(native, nw.Series):
         return {default_name if native.name in (None, "") else str(native.name): native}
@@ -96,19 +100,35 @@ def as_column(values: Any, *, what: str) -> nw.Series[Any] | NDArray[Any]:
     return array
 
 
-def _from_native(values: Any, what: str) -> Any:
+def as_table(values: Any, *, what: str) -> nw.DataFrame[Any] | nw.LazyFrame[Any]:
+    """Read a table of any library that narwhals knows, eager or lazy.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> as_table(pl.LazyFrame({"a": [1]}), what="frame").collect_schema().names()
+    ['a']
+    """
+    native = _from_native(values, what, lazy=True)
+    if not isinstance(native, nw.DataFrame | nw.LazyFrame):
+        raise InputError(f"{what} should be a table, but is of type {type(values).__name__}.")
+    return native
+
+
+def _from_native(values: Any, what: str, *, lazy: bool = False) -> Any:
     """Wrap what narwhals knows; return everything else unchanged."""
     try:
         native = nw.from_native(values, pass_through=True, allow_series=True)
     except DuplicateError:
-        _check_names(list(getattr(values, "column_names", None) or values.columns), what)
+        check_names(list(getattr(values, "column_names", None) or values.columns), what)
         raise
-    if isinstance(native, nw.LazyFrame):
+    if isinstance(native, nw.LazyFrame) and not lazy:
         raise InputError(f"{what} is a lazy table; call .collect() on it first.")
     return native
 
 
-def _check_names(names: Sequence[Any], what: str) -> None:
+def check_names(names: Sequence[Any], what: str) -> None:
+    """Raise an InputError if names of columns are nested or occur twice."""
     nested = [name for name in names if isinstance(name, tuple)]
     if nested:
         raise InputError(
@@ -145,6 +165,20 @@ def _as_array(values: Any, what: str) -> NDArray[Any]:
 def blocks(n: int) -> Iterator[slice]:
     """Cut `n` rows into slices of at most `BLOCK_ROWS`."""
     return (slice(start, start + BLOCK_ROWS) for start in range(0, n, BLOCK_ROWS))
+
+
+def count_rows(marked: NDArray[np.bool_], counts: NDArray[np.int64] | None) -> tuple[int, int]:
+    """The number of marked rows and of all rows, where each entry stands for one row or for `counts`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> count_rows(np.array([True, False]), np.array([3, 4]))
+    (3, 7)
+    """
+    if counts is None:
+        return int(np.count_nonzero(marked)), len(marked)
+    return int(counts[marked].sum()), int(counts.sum())
 
 
 def factorize(column: Any, *, what: str, limit: int = 1000) -> tuple[tuple[Level, ...], NDArray[np.int32]]:
@@ -205,13 +239,13 @@ def ordered_categories(column: Any) -> tuple[Level, ...] | None:
 
 def _factorize_pandas(column: nw.Series[Any], what: str, limit: int) -> tuple[list[Level], NDArray[np.int32]]:
     codes, found = column.to_native().factorize()  # pandas' own hash table
-    _refuse_many(len(found), what, limit)
+    refuse_many_levels(len(found), what, limit)
     return found.tolist(), codes.astype(np.int32)
 
 
 def _factorize_series(column: nw.Series[Any], what: str, limit: int) -> tuple[list[Level], NDArray[np.int32]]:
     found = [value for value in column.unique().to_list() if not is_missing(value)]
-    _refuse_many(len(found), what, limit)
+    refuse_many_levels(len(found), what, limit)
     if not found:
         return [], np.full(len(column), -1, np.int32)
     hash(found[0])
@@ -241,11 +275,12 @@ def _factorize_array(column: NDArray[Any], what: str, limit: int) -> tuple[list[
             except TypeError:
                 raise InputError(f"{what} holds values that cannot be grouped, such as lists.") from None
             codes[rows] = [local[value] for value in values]
-        _refuse_many(len(known), what, limit)
+        refuse_many_levels(len(known), what, limit)
     return list(known), codes
 
 
-def _refuse_many(found: int, what: str, limit: int) -> None:
+def refuse_many_levels(found: int, what: str, limit: int) -> None:
+    """Raise `TooManyLevels` if a column has more distinct values than allowed."""
     if found > limit:
         raise TooManyLevels(f"{what} has more than {limit:,} distinct values.")
 

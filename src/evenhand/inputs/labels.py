@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -12,19 +12,28 @@ from numpy.typing import NDArray
 
 from evenhand.exceptions import InputError
 from evenhand.inputs.checks import check_rows
-from evenhand.inputs.columns import Level, TooManyLevels, as_column, factorize
+from evenhand.inputs.columns import Level, TooManyLevels, as_column, count_rows, factorize
 
 __all__ = [
+    "MAX_CLASSES",
+    "NOT_NUMBERS",
     "Labels",
+    "check_weights",
     "read_decisions",
     "read_labels",
     "read_scores",
     "read_selection",
     "read_weights",
+    "refuse_continuous",
+    "refuse_probabilities",
+    "refuse_scores",
 ]
 
 _PLAIN_TYPES = (str, bytes, bool, int, float, datetime.date, datetime.datetime)
-_MAX_CLASSES = 100
+MAX_CLASSES = 100
+"""A column of labels or decisions with more distinct values is refused at once."""
+NOT_NUMBERS = "sample_weight should be numbers without missing values."
+RowCounts = NDArray[np.int64] | None
 
 
 @dataclass(frozen=True)
@@ -35,7 +44,7 @@ class Labels:
     positive: NDArray[np.bool_]
 
 
-def read_labels(y: Any, *, pos_label: Level = None, what: str = "y") -> Labels:
+def read_labels(y: Any, *, pos_label: Level = None, what: str = "y", counts: RowCounts = None) -> Labels:
     """Read a label of any two values.
 
     Parameters
@@ -46,6 +55,8 @@ def read_labels(y: Any, *, pos_label: Level = None, what: str = "y") -> Labels:
         The positive value; None takes the one that sorts last, whatever order a categorical declares.
     what : str, default="y"
         The argument's name, for messages.
+    counts : array of int, default=None
+        Rows that each entry stands for; None stands for one.
 
     Returns
     -------
@@ -58,10 +69,10 @@ def read_labels(y: Any, *, pos_label: Level = None, what: str = "y") -> Labels:
     Labels(classes=array(['no', 'yes'], dtype='<U3'), positive=array([False,  True, False]))
     """
     try:
-        levels, codes = factorize(y, what=what, limit=_MAX_CLASSES)
+        levels, codes = factorize(y, what=what, limit=MAX_CLASSES)
     except TooManyLevels as error:
-        raise InputError(f"{error} A label needs exactly two. Unknown label type: continuous.") from None
-    _refuse_missing(codes, what)
+        refuse_continuous(error)
+    _refuse_missing(codes, what, counts)
     if len(levels) != 2:
         shown = ", ".join(repr(level) for level in levels[:5]) + (", ..." if len(levels) > 5 else "")
         if any(isinstance(level, float) and not level.is_integer() for level in levels):
@@ -80,12 +91,15 @@ def read_labels(y: Any, *, pos_label: Level = None, what: str = "y") -> Labels:
     return Labels(_class_array(levels[1 - positive], levels[positive]), codes == positive)
 
 
-def _refuse_missing(codes: NDArray[np.int32], what: str) -> None:
-    missing = int(np.count_nonzero(codes < 0))
+def refuse_continuous(error: TooManyLevels) -> NoReturn:
+    """Raise an InputError about a label with too many values."""
+    raise InputError(f"{error} A label needs exactly two. Unknown label type: continuous.") from None
+
+
+def _refuse_missing(codes: NDArray[np.int32], what: str, counts: RowCounts) -> None:
+    missing, n_rows = count_rows(codes < 0, counts)
     if missing:
-        raise InputError(
-            f"{what} is missing in {missing:,} of {len(codes):,} rows. Fill them in or drop them."
-        )
+        raise InputError(f"{what} is missing in {missing:,} of {n_rows:,} rows. Fill them in or drop them.")
 
 
 def _class_array(*classes: Level) -> NDArray[Any]:
@@ -97,7 +111,7 @@ def _class_array(*classes: Level) -> NDArray[Any]:
 
 
 def read_selection(
-    predictions: Any, classes: NDArray[Any] | None, *, what: str = "y_pred"
+    predictions: Any, classes: NDArray[Any] | None, *, what: str = "y_pred", counts: RowCounts = None
 ) -> NDArray[np.bool_] | NDArray[np.floating[Any]]:
     """Read predictions: labels in `classes`, or the probability of deciding for the positive class.
 
@@ -109,6 +123,8 @@ def read_selection(
         ``[negative, positive]``. If None, predictions are 0/1, booleans or probabilities.
     what : str, default="y_pred"
         The argument's name, for messages.
+    counts : array of int, default=None
+        Rows that each entry stands for; None stands for one.
 
     Returns
     -------
@@ -129,15 +145,15 @@ def read_selection(
     if isinstance(values, np.ndarray) and values.dtype.kind == "b" and not reversed_:
         return values
     if isinstance(values, np.ndarray) and values.dtype.kind == "f":
-        return _read_probabilities(values, known, what)
-    levels, codes = factorize(values, what=what, limit=_MAX_CLASSES)
-    _refuse_missing(codes, what)
+        return _read_probabilities(values, known, what, counts)
+    levels, codes = factorize(values, what=what, limit=MAX_CLASSES)
+    _refuse_missing(codes, what, counts)
     unknown = [k for k, level in enumerate(levels) if level not in known]
     if unknown:
         listed = ", ".join(repr(levels[k]) for k in unknown[:5])
-        rows = int(np.isin(codes, unknown).sum())
+        rows, n_rows = count_rows(np.isin(codes, unknown), counts)
         raise InputError(
-            f"{what} holds {listed} in {rows:,} of {len(codes):,} rows, but the classes are {known[0]!r} "
+            f"{what} holds {listed} in {rows:,} of {n_rows:,} rows, but the classes are {known[0]!r} "
             f"and {known[1]!r}. Pass predicted labels or probabilities in [0, 1]."
         )
     return np.array([level == known[1] for level in levels], dtype=np.bool_)[codes]
@@ -158,7 +174,7 @@ def _plain_numbers(column: nw.Series[Any] | NDArray[Any]) -> nw.Series[Any] | ND
 
 
 def _read_probabilities(
-    values: NDArray[np.floating[Any]], known: list[Level], what: str
+    values: NDArray[np.floating[Any]], known: list[Level], what: str, counts: RowCounts
 ) -> NDArray[np.bool_] | NDArray[np.floating[Any]]:
     """Floats read as labels if all are among the classes, as probabilities if all lie in [0, 1]."""
     low, high = float(values.min()), float(values.max())
@@ -172,11 +188,13 @@ def _read_probabilities(
             )
         return np.asarray(values == labels[1])
     if not within:
-        bad = int(np.count_nonzero(~((values >= 0.0) & (values <= 1.0))))
-        raise InputError(
-            f"{what} has {bad:,} of {len(values):,} probabilities that are NaN or outside [0, 1]."
-        )
+        refuse_probabilities(*count_rows(~((values >= 0.0) & (values <= 1.0)), counts), what)
     return values
+
+
+def refuse_probabilities(bad: int, n_rows: int, what: str) -> NoReturn:
+    """Raise an InputError about probabilities that are none."""
+    raise InputError(f"{what} has {bad:,} of {n_rows:,} probabilities that are NaN or outside [0, 1].")
 
 
 def read_scores(predictions: Any, threshold: float, *, what: str = "y_pred") -> NDArray[np.bool_] | None:
@@ -206,13 +224,20 @@ def read_scores(predictions: Any, threshold: float, *, what: str = "y_pred") -> 
         return None
     bad = int(np.count_nonzero(~np.isfinite(values)))
     if bad:
-        raise InputError(f"{what} has {bad:,} of {len(values):,} scores that are NaN or infinite.")
+        refuse_scores(bad, len(values), what)
     if ((values == 0) | (values == 1)).all():
         return np.asarray(values == 1)
     return np.asarray(values >= threshold)
 
 
-def read_decisions(predictions: Any, *, pos_label: Level, what: str = "y_pred") -> NDArray[np.bool_]:
+def refuse_scores(bad: int, n_rows: int, what: str) -> NoReturn:
+    """Raise an InputError about scores that are not finite."""
+    raise InputError(f"{what} has {bad:,} of {n_rows:,} scores that are NaN or infinite.")
+
+
+def read_decisions(
+    predictions: Any, *, pos_label: Level, what: str = "y_pred", counts: RowCounts = None
+) -> NDArray[np.bool_]:
     """Read predicted labels without true ones; `pos_label` names the positive one.
 
     Examples
@@ -220,8 +245,8 @@ def read_decisions(predictions: Any, *, pos_label: Level, what: str = "y_pred") 
     >>> read_decisions(["hire", "reject"], pos_label="hire")
     array([ True, False])
     """
-    levels, codes = factorize(predictions, what=what, limit=_MAX_CLASSES)
-    _refuse_missing(codes, what)
+    levels, codes = factorize(predictions, what=what, limit=MAX_CLASSES)
+    _refuse_missing(codes, what, counts)
     if len(levels) > 2 or (len(levels) == 2 and pos_label not in levels):
         raise InputError(f"{what} should hold pos_label={pos_label!r} and one other value, but has {levels}.")
     return np.array([level == pos_label for level in levels], dtype=np.bool_)[codes]
@@ -239,12 +264,22 @@ def read_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64] | None:
         return None
     values = _plain_numbers(as_column(sample_weight, what="sample_weight"))
     if isinstance(values, nw.Series) or values.dtype.kind not in "biuf":
-        raise InputError("sample_weight should be numbers without missing values.")
+        raise InputError(NOT_NUMBERS)
     weights = np.asarray(values, dtype=np.float64)
     check_rows({"sample_weight": weights}, expected=n_rows)
     bad = int(np.count_nonzero(~(np.isfinite(weights) & (weights >= 0.0))))
+    check_weights(bad, n_rows, weights.max())
+    return weights
+
+
+def check_weights(bad: int, n_rows: int, largest: float) -> None:
+    """Raise an InputError if some weights are bad or all are zero.
+
+    Examples
+    --------
+    >>> check_weights(0, 10, 1.5)
+    """
     if bad:
         raise InputError(f"sample_weight is negative, NaN or infinite in {bad:,} of {n_rows:,} rows.")
-    if not weights.any():
+    if largest == 0:
         raise InputError("sample_weight is zero in every row.")
-    return weights

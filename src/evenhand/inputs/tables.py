@@ -22,7 +22,7 @@ def library_of(*tables: Any) -> Library | None:
     for given in tables:
         for part in given.values() if isinstance(given, Mapping) else (given,):
             native = nw.from_native(part, pass_through=True, allow_series=True)
-            if isinstance(native, nw.DataFrame | nw.Series):
+            if isinstance(native, nw.DataFrame | nw.LazyFrame | nw.Series):
                 for name in _LIBRARIES:
                     if name == native.implementation.value:
                         return name
