@@ -1,7 +1,7 @@
 """Audit of a table of any size, counted where it is.
 
-Two small queries take the place of reading rows (:mod:`evenhand.inputs.counted_rows`). Their result is read
-as rows are, by the same functions, and everything after the sums over cells is that of
+One or two small queries take the place of reading rows (:mod:`evenhand.inputs.counted_rows`). Their result is
+read as rows are, by the same functions, and everything after the sums over cells is that of
 :func:`evenhand.audit`.
 """
 
@@ -58,7 +58,7 @@ def audit_table(
     ----------
     frame : table
         Any table, eager or lazy, that narwhals reads: of polars, such as ``pl.scan_parquet("*.parquet")``,
-        pandas, pyarrow, DuckDB, Dask or PySpark.
+        pandas, pyarrow, DuckDB or Dask. Tables of PySpark are read in the same way, but this is not tested.
     label : str or None
         Name of the column of labels. None if they are not known; only selection rates are then compared.
     prediction : str

@@ -113,9 +113,8 @@ def cross_fit(
         elif holdout is not None:
             factors.append(_held_out(factor, examples, holdout, seed))
         else:
-            fewer = factor.form == "group" and (
-                cv is None or (isinstance(cv, int | np.integer) and cv > GROUP_FOLDS)
-            )
+            number = cv is None or isinstance(cv, int | np.integer)
+            fewer = factor.form == "group" and number and len(splits) > GROUP_FOLDS
             folds = _splits(GROUP_FOLDS, examples, seed) if fewer else splits
             factors.append(_folds(factor, examples, folds, average=average, n_jobs=n_jobs, verbose=verbose))
     found = factors[0] if len(factors) == 1 else _product(examples, *factors)
@@ -126,9 +125,8 @@ def cross_fit(
 
 def _product(examples: Examples, label: Estimated, group: Estimated) -> Estimated:
     """Posteriors of the cells from P(Y | x) and P(S | x)."""
-    rows = np.intersect1d(
-        label.rows, group.rows
-    )  # a frozen factor has all rows, the other those of its folds
+    # A frozen factor has all rows, the other those of its folds.
+    rows = np.intersect1d(label.rows, group.rows)
     one, other = np.searchsorted(label.rows, rows), np.searchsorted(group.rows, rows)
     model = Product(label.model, group.model, examples.seen)
     allowed = None if examples.allowed is None else examples.allowed[rows]
