@@ -45,7 +45,7 @@ def test_near_rows_represent_all_while_the_others_keep_their_sides(rows):
 
 def test_totals_take_given_values(rows):
     index, values = np.array([3, 7]), np.array([0.25, 0.75])
-    totals = rows.totals(V, index, values)
+    totals = rows.totals(V, DenseRows(rows.take(index), None, index=index), values)
     h = rows.matrix @ V
     f = (h > 0).astype(float)
     f[index] = values
@@ -57,7 +57,8 @@ def test_totals_take_given_values(rows):
 
 def test_ties_outside_the_given_rows_are_counted():
     P = np.array([[0.5, 0.5], [0.5, 0.5], [0.2, 0.8]])
-    totals = DenseRows(P, None).totals(np.array([-1.0, 1.0]), np.array([0]), np.array([0.3]))
+    given = DenseRows(P[:1], None)
+    totals = DenseRows(P, None).totals(np.array([-1.0, 1.0]), given, np.array([0.3]))
     assert totals.ties == 1
 
 

@@ -10,7 +10,7 @@ from evenhand.solver.problem import Problem
 
 
 def test_both_kinds_of_rows_implement_the_whole_protocol():
-    wanted = {name for name in vars(Oracle) if not name.startswith("_")} | {"fast"}
+    wanted = {name for name in vars(Oracle) if not name.startswith("_")} | {"fast", "local"}
     for kind in (DenseRows, GroupedRows):
         assert wanted <= set(dir(kind))
 
@@ -18,7 +18,7 @@ def test_both_kinds_of_rows_implement_the_whole_protocol():
 class ElsewhereRows:
     """Rows that are not in memory, as far as the solver can tell: nothing but the protocol."""
 
-    fast = False
+    fast, local = False, True
 
     def __init__(self, rows):
         self.__rows = rows
@@ -43,8 +43,8 @@ class ElsewhereRows:
     def sums(self, directions):
         return self.__rows.sums(directions)
 
-    def totals(self, v, index, values):
-        return self.__rows.totals(v, index, values)
+    def totals(self, v, given=None, values=None):
+        return self.__rows.totals(v, given, values)
 
     def direct(self, problem):  # noqa: ARG002
         return None
@@ -81,7 +81,7 @@ def test_known_groups_written_as_dense_rows_have_the_same_optimum():
         np.tile([-0.5, 0.5], M), rng.normal(size=(3, 2 * M)), np.full(3, -0.01), np.full(3, 0.01)
     )
     direct = grouped.direct(problem)
-    assert np.array_equal(direct.selection, direct.steps.selection(eta, codes))
+    assert np.array_equal(direct.totals.selection, direct.steps.selection(eta, codes))
     dense = grouped.near(problem.gain, n)
     assert dense.direct(problem) is None
     one, other = optimize(grouped, problem, tol=1e-9), optimize(ElsewhereRows(dense), problem, tol=1e-9)
@@ -96,7 +96,9 @@ def test_copies_are_collapsed_and_found_again():
     weights = rng.dirichlet(np.ones(300))
     distinct = DenseRows(P, weights).distinct()
     assert distinct.rows.n_rows == len(np.unique(P, axis=0))
-    assert np.array_equal(distinct.rows.matrix[distinct.kind], P)
-    assert np.array_equal(P[distinct.first], distinct.rows.matrix)
+    values = np.arange(distinct.rows.n_rows) / 10
+    selection = distinct.totals(np.ones(4), values).selection
+    for row, value in zip(distinct.rows.matrix, values, strict=True):
+        assert (selection[(row == P).all(axis=1)] == value).all()
     assert distinct.rows.weights.sum() == pytest.approx(1)
     assert GroupedRows(rng.random(5), np.zeros(5, int), 1, None).distinct() is None

@@ -18,10 +18,10 @@ from evenhand.fairness.notions import Constraint
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.scores import GroupedScores
 from evenhand.optimum.infeasible import refuse_infeasible
-from evenhand.optimum.rows import dense_posteriors, read_rows
+from evenhand.optimum.rows import read_rows
 from evenhand.optimum.rule import REACH_MARGIN, Rule
 from evenhand.optimum.solution import Solution
-from evenhand.solver.certificate import Certificate, certify
+from evenhand.solver.certificate import Certificate
 from evenhand.solver.dense import is_tie, tie_width
 from evenhand.solver.optimize import Optimum, optimize
 from evenhand.solver.oracle import Oracle, Vector
@@ -152,15 +152,15 @@ class FairnessProblem:
         Rows with H = 0 are not selected.
         """
         point = np.asarray(multipliers, dtype=np.float64) / self.unit
-        nothing = np.empty(0, np.intp), np.empty(0)
-        return self._solution(Optimum(point, *certify(self.oracle, self.program, point, *nothing)))
+        totals = self.oracle.totals(self.program.direction(point))
+        return self._solution(Optimum.of(self.program, point, totals))
 
     def _solution(self, optimum: Optimum) -> Solution:
         rates = CellRates(self.groups, self.masses, _selected(optimum.totals.sums, self.masses))
         linear = self.linear_constraints
         multipliers = ByConstraint(zip(linear.names, (self.unit * optimum.multipliers).tolist(), strict=True))
         table = self.program.direction(optimum.multipliers).reshape(self.masses.shape)
-        rule = _rule(table, self.posteriors, optimum)
+        rule = _rule(table, optimum)
         rule = replace(rule, table=self.unit * table, unit=self.unit, reach=self.unit * rule.reach)
         proof = optimum.certificate
         certificate = Certificate(self.unit * proof.objective, self.unit * proof.bound, proof.violation)
@@ -271,13 +271,13 @@ def _shadow_prices(
     return ByConstraint(zip(linear.names, (-lam * (value - held) + 0.0).tolist(), strict=True))
 
 
-def _rule(table: NDArray[np.float64], posteriors: NDArray[Any] | GroupedScores, optimum: Optimum) -> Rule:
+def _rule(table: NDArray[np.float64], optimum: Optimum) -> Rule:
     """The rule, with the rows that the sign of H does not decide as atoms."""
     if optimum.steps is not None or optimum.finish is None:
         return Rule(table, chance=0.0, steps=optimum.steps)
-    index, values = optimum.finish.index, optimum.finish.selection
-    rows = dense_posteriors(posteriors, index, len(table))
-    flat = rows.reshape(len(rows), table.size)
+    values = optimum.finish.selection
+    flat = optimum.finish.rows.matrix + 0.0  # no negative zeros
+    rows = flat.reshape(len(flat), *table.shape)
     H = flat @ table.ravel()
     open_rows = is_tie(H, flat, table.ravel())
     kept = open_rows | (values != (H > 0))

@@ -5,10 +5,7 @@ from __future__ import annotations
 import html
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
-from evenhand.solver.oracle import Oracle, Totals, Vector
+from evenhand.solver.oracle import Totals, Vector
 from evenhand.solver.problem import Problem
 
 __all__ = ["Certificate", "certify", "small"]
@@ -81,27 +78,22 @@ def small(amount: float) -> str:
     return "<1e-12" if amount < _ROUNDING else f"{amount:.1e}"
 
 
-def certify(
-    oracle: Oracle, problem: Problem, multipliers: Vector, index: NDArray[np.intp], values: Vector
-) -> tuple[Certificate, Totals]:
-    """Evaluate the selection 1[h > 0], with given values for some rows, and the bound.
+def certify(problem: Problem, multipliers: Vector, totals: Totals) -> Certificate:
+    """Evaluate a selection and the bound, from sums over all rows at the multipliers' direction.
 
     Parameters
     ----------
-    oracle : Oracle
     problem : Problem
     multipliers : array, shape (J,)
-    index, values : arrays
-        Rows with a selection of their own, and that selection.
+    totals : Totals
+        At ``problem.direction(multipliers)``.
 
     Returns
     -------
-    Certificate, Totals
+    Certificate
     """
-    totals = oracle.totals(problem.direction(multipliers), index, values)
-    certificate = Certificate(
+    return Certificate(
         problem.objective(totals.sums),
         problem.bound(multipliers, totals.positive_part),
         problem.violation(totals.sums),
     )
-    return certificate, totals

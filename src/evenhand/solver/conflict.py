@@ -69,6 +69,6 @@ def find_conflict(oracle: Oracle, problem: Problem, masses: Vector) -> Conflict:
         return none
     largest = np.abs(found.multipliers).max(initial=0.0)
     multipliers = np.where(np.abs(found.multipliers) > _TOLERANCE * largest, found.multipliers, 0.0)
-    totals = oracle.totals(multipliers @ sound.A, np.empty(0, np.intp), np.empty(0))
+    totals = oracle.totals(multipliers @ sound.A)
     value = totals.positive_part + sound.penalty(multipliers)
     return Conflict(found.slack, multipliers, proven=value < -_TOLERANCE * (1 + np.abs(multipliers).sum()))

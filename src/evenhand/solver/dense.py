@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from evenhand.solver.oracle import ROUNDING, Distinct, Smoothed, Totals, Vector
 from evenhand.solver.problem import Problem
 
-__all__ = ["DenseRows", "exact_sum", "is_tie", "nearest", "spread", "tie_width"]
+__all__ = ["DenseRows", "collapsed", "exact_sum", "is_tie", "nearest", "spread", "tie_width"]
 
 _BLOCK = 1 << 14  # rows at a time: 2 MB at 16 columns, which stay in the cache
 _SEED = 2718  # any: the sample must only be the same every time
@@ -30,7 +30,7 @@ class DenseRows:
     base : array, shape (D,), optional
         sum of w p over further rows that are selected and not held here.
     index : array of int, optional
-        Which rows of another oracle these are; by default 0 to n - 1.
+        Which rows of another oracle these are, if that matters to it; by default 0 to n - 1.
 
     Examples
     --------
@@ -40,7 +40,7 @@ class DenseRows:
     array([0.1, 0.4])
     """
 
-    fast = False
+    fast, local = False, True
 
     def __init__(
         self,
@@ -70,6 +70,10 @@ class DenseRows:
     def matrix(self) -> NDArray[np.float64]:
         """All rows as float64 of shape (n, D). May copy them, so it is meant for few rows."""
         return _as_float64(self.rows)
+
+    def take(self, index: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Some rows as float64 of shape (k, D)."""
+        return _as_float64(self.rows[index])
 
     def weights_of(self, index: NDArray[np.intp] | slice) -> Vector:
         """Weights of some rows."""
@@ -132,39 +136,61 @@ class DenseRows:
         h = self.scores(v)
         index = nearest(h, count)
         h[index] = 0.0
-        base = self.base.copy()
-        for where, block in self._blocks():
-            base += (self.weights_of(where) * (h[where] > 0)) @ block
-        return DenseRows(
-            _as_float64(self.rows[index]), self.weights_of(index), base=base, index=self.index[index]
-        )
+        base = self.selected((h > 0).astype(np.float64))
+        return DenseRows(self.take(index), self.weights_of(index), base=base, index=self.index[index])
 
-    def totals(self, v: Vector, index: NDArray[np.intp], values: Vector) -> Totals:
+    def totals(self, v: Vector, given: DenseRows | None = None, values: Vector | None = None) -> Totals:
         """Sum over all rows without smoothing, with the selection of some rows given."""
+        index = np.empty(0, np.intp) if given is None else given.index
+        return self._totals(v, index, np.empty(0) if values is None else values)
+
+    def _totals(self, v: Vector, index: NDArray[np.intp], values: Vector) -> Totals:
         h = self.scores(v)
         selection = (h > 0).astype(np.float64)
         selection[index] = values
-        open_rows = np.setdiff1d(np.flatnonzero(np.abs(h) <= tie_width(v)), index)
-        ties = int(np.count_nonzero(is_tie(h[open_rows], _as_float64(self.rows[open_rows]), v)))
-        parts, sums = [float(v @ self.base)], [self.base]
+        return Totals(self.positive_part(v, h), self.selected(selection), selection, self.ties(v, h, index))
+
+    def positive_part(self, v: Vector, h: Vector) -> float:
+        """Sum of w max(0, h)."""
+        parts = [float(v @ self.base)]
+        for start in range(0, self.n_rows, _BLOCK):
+            where = slice(start, start + _BLOCK)
+            parts.append(float(self.weights_of(where) @ np.maximum(h[where], 0.0)))
+        return math.fsum(parts)
+
+    def selected(self, selection: Vector) -> Vector:
+        """Sum of w f p, given the selection f."""
+        parts = [self.base]
         for where, block in self._blocks():
-            weights = self.weights_of(where)
-            parts.append(float(weights @ np.maximum(h[where], 0.0)))
-            sums.append((weights * selection[where]) @ block)
-        return Totals(math.fsum(parts), exact_sum(sums), selection, ties)
+            parts.append((self.weights_of(where) * selection[where]) @ block)
+        return exact_sum(parts)
+
+    def ties(self, v: Vector, h: Vector, index: NDArray[np.intp]) -> int:
+        """How many rows that are not in `index` have an h of 0 up to rounding."""
+        open_rows = np.setdiff1d(np.flatnonzero(np.abs(h) <= tie_width(v)), index)
+        return int(np.count_nonzero(is_tie(h[open_rows], self.take(open_rows), v)))
 
     def direct(self, problem: Problem) -> None:
         """No structure to use: rows may be any vectors."""
 
     def distinct(self) -> Distinct:
         """Collapse copies of rows."""
-        rows, first, kind = np.unique(self.rows, axis=0, return_index=True, return_inverse=True)
-        weights = np.bincount(kind, self.weights_of(slice(None)), len(rows)).astype(np.float64)
-        return Distinct(DenseRows(rows, weights, base=self.base), first, kind)
+        rows, weights, kind = collapsed(self.rows, self.weights_of(slice(None)))
+
+        def totals(v: Vector, values: Vector) -> Totals:
+            return self._totals(v, np.arange(self.n_rows), values[kind])
+
+        return Distinct(DenseRows(rows, weights, base=self.base), totals)
 
 
 def _as_float64(rows: NDArray[Any]) -> NDArray[np.float64]:
     return rows.reshape(len(rows), math.prod(rows.shape[1:])).astype(np.float64, copy=False)
+
+
+def collapsed(rows: NDArray[Any], weights: Vector) -> tuple[NDArray[Any], Vector, NDArray[np.intp]]:
+    """Each distinct row once, with the weight of its copies; and which of them each row is."""
+    distinct, kind = np.unique(rows, axis=0, return_inverse=True)
+    return distinct, np.bincount(kind, weights, len(distinct)).astype(np.float64), kind
 
 
 def tie_width(v: Vector) -> float:

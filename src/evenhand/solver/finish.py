@@ -29,7 +29,7 @@ class Finish:
 
     Attributes
     ----------
-    index : array of int
+    rows : DenseRows
         The rows that were undecided.
     selection : array
         Their f.
@@ -38,7 +38,7 @@ class Finish:
         Total amount by which bounds had to be broken.
     """
 
-    index: NDArray[np.intp]
+    rows: DenseRows
     selection: Vector
     multipliers: Vector
     slack: float
@@ -74,7 +74,7 @@ def finish(rows: DenseRows, problem: Problem, *, price: float, method: Method = 
     if answer is None:
         return None
     slack = float((answer.slack / scaled.factors).sum() * scaled.unit)
-    return Finish(rows.index, answer.values[scaled.kind], answer.duals * scaled.factors, slack)
+    return Finish(rows, answer.values[scaled.kind], answer.duals * scaled.factors, slack)
 
 
 def finish_refined(
@@ -100,7 +100,7 @@ def finish_refined(
     if found is None:
         return None
     values, duals = found
-    return Finish(rows.index, snapped(values, _LAST_DIGITS)[scaled.kind], duals * scaled.factors, 0.0)
+    return Finish(rows, snapped(values, _LAST_DIGITS)[scaled.kind], duals * scaled.factors, 0.0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,7 @@ class GroupedRows:
     array([0. , 0. , 0.1, 0.4])
     """
 
-    fast = True
+    fast, local = True, True
 
     def __init__(
         self, eta: NDArray[Any], codes: NDArray[np.integer[Any]], n_groups: int, weights: Vector | None
@@ -55,7 +56,10 @@ class GroupedRows:
         self.codes = codes
         self.n_groups = n_groups
         self.weights = weights
-        self._scores = SortedScores(eta, codes, n_groups, weights)
+
+    @cached_property
+    def _scores(self) -> SortedScores:
+        return SortedScores(self.eta, self.codes, self.n_groups, self.weights)
 
     @property
     def n_rows(self) -> int:
@@ -69,9 +73,35 @@ class GroupedRows:
 
     def masses(self) -> Vector:
         """Sum of w p over all rows."""
-        return exact_sum(
-            [self._sums(codes, eta, self._weights_of(where)) for where, codes, eta in self._blocks()]
+        return self.selected(np.ones(self.n_rows))
+
+    def scores(self, v: Vector) -> Vector:
+        """Compute h of every row."""
+        h = np.empty(self.n_rows)
+        for where, codes, eta in self._blocks():
+            h[where] = _scores(v, codes, eta)
+        return h
+
+    def positive_part(self, v: Vector, h: Vector) -> float:  # noqa: ARG002  (as of rows with a base)
+        """Sum of w max(0, h)."""
+        return math.fsum(
+            float(self.weights_of(where) @ np.maximum(h[where], 0.0)) for where, _, _ in self._blocks()
         )
+
+    def selected(self, selection: Vector) -> Vector:
+        """Sum of w f p, given the selection f."""
+        return exact_sum(
+            [
+                self._sums(codes, eta, self.weights_of(where) * selection[where])
+                for where, codes, eta in self._blocks()
+            ]
+        )
+
+    def ties(self, v: Vector, h: Vector, index: NDArray[np.intp]) -> int:
+        """How many rows that are not in `index` have an h of 0 up to rounding."""
+        near = np.setdiff1d(np.flatnonzero(np.abs(h) <= tie_width(v)), index)
+        terms = _scores(np.abs(v), self.codes[near].astype(np.int64), self.eta[near].astype(np.float64))
+        return int(np.count_nonzero(np.abs(h[near]) <= ROUNDING * np.maximum(1.0, terms)))
 
     def smooth(self, v: Vector, width: float) -> Smoothed:
         """Sum over all rows, smoothed within `width` of the boundary."""
@@ -104,36 +134,23 @@ class GroupedRows:
         """Take one row at random from each of `count` equal parts of the rows."""
         count = min(count, self.n_rows)
         index = spread(self.n_rows, count)
-        return DenseRows(self._dense(index), self._weights_of(index) * (self.n_rows / count))
+        return DenseRows(self.take(index), self.weights_of(index) * (self.n_rows / count))
 
     def near(self, v: Vector, count: int) -> DenseRows:
         """Take the `count` rows with the smallest |h|, the others being decided by the sign of h."""
-        h = np.empty(self.n_rows)
-        for where, codes, eta in self._blocks():
-            h[where] = _scores(v, codes, eta)
+        h = self.scores(v)
         index = nearest(h, count)
         h[index] = 0.0
-        base = np.zeros(self.n_columns)
-        for where, codes, eta in self._blocks():
-            base += self._sums(codes, eta, self._weights_of(where) * (h[where] > 0))
-        return DenseRows(self._dense(index), self._weights_of(index), base=base, index=index)
+        base = self.selected((h > 0).astype(np.float64))
+        return DenseRows(self.take(index), self.weights_of(index), base=base, index=index)
 
-    def totals(self, v: Vector, index: NDArray[np.intp], values: Vector) -> Totals:
+    def totals(self, v: Vector, given: DenseRows | None = None, values: Vector | None = None) -> Totals:
         """Sum over all rows without smoothing, with the selection of some rows given."""
-        selection = np.empty(self.n_rows)
-        parts, sums = [], []
-        ties = 0
-        for where, codes, eta in self._blocks():
-            h = _scores(v, codes, eta)
-            selection[where] = h > 0
-            ties += _count_ties(v, codes, eta, h)
-            parts.append(float(self._weights_of(where) @ np.maximum(h, 0.0)))
-        selection[index] = values
-        given = self.codes[index].astype(np.int64), self.eta[index].astype(np.float64)
-        ties -= _count_ties(v, *given, _scores(v, *given))
-        for where, codes, eta in self._blocks():
-            sums.append(self._sums(codes, eta, self._weights_of(where) * selection[where]))
-        return Totals(math.fsum(parts), exact_sum(sums), selection, ties)
+        h = self.scores(v)
+        selection = (h > 0).astype(np.float64)
+        index = np.empty(0, np.intp) if given is None else given.index
+        selection[index] = () if values is None else values
+        return Totals(self.positive_part(v, h), self.selected(selection), selection, self.ties(v, h, index))
 
     def direct(self, problem: Problem) -> Direct | None:
         """Solve the problem by mixing thresholds in each group."""
@@ -141,7 +158,10 @@ class GroupedRows:
         if mixed is None:
             return None
         multipliers, steps = mixed
-        return Direct(multipliers, steps.selection(self.eta, self.codes), steps)
+        v, selection = problem.direction(multipliers), steps.selection(self.eta, self.codes)
+        # Ties do no harm: the steps decide them.
+        totals = Totals(self.positive_part(v, self.scores(v)), self.selected(selection), selection, 0)
+        return Direct(multipliers, totals, steps)
 
     def distinct(self) -> None:
         """Nothing to gain: sums are found by bisection whether scores repeat or not."""
@@ -153,13 +173,14 @@ class GroupedRows:
             codes = self.codes[where].astype(np.int64, copy=False)
             yield where, codes, self.eta[where].astype(np.float64, copy=False)
 
-    def _weights_of(self, index: NDArray[np.intp] | slice) -> Vector:
+    def weights_of(self, index: NDArray[np.intp] | slice) -> Vector:
+        """Weights of some rows."""
         if self.weights is not None:
             return self.weights[index]
         return np.full(len(self.eta[index]), 1 / self.n_rows)
 
-    def _dense(self, index: NDArray[np.intp]) -> NDArray[np.float64]:
-        """Some rows with all their entries, shape (k, D)."""
+    def take(self, index: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Some rows with all their entries, as float64 of shape (k, D)."""
         rows = np.zeros((len(index), self.n_columns))
         columns = 2 * self.codes[index].astype(np.int64)
         rows[np.arange(len(index)), columns] = 1.0 - self.eta[index]
@@ -177,9 +198,3 @@ class GroupedRows:
 def _scores(v: Vector, codes: NDArray[np.int64], eta: Vector) -> Vector:
     """Compute h by the same products as in `DenseRows`, so that both agree to the last bit."""
     return v[0::2][codes] * (1.0 - eta) + v[1::2][codes] * eta
-
-
-def _count_ties(v: Vector, codes: NDArray[np.int64], eta: Vector, h: Vector) -> int:
-    near = np.flatnonzero(np.abs(h) <= tie_width(v))
-    terms = _scores(np.abs(v), codes[near], eta[near])
-    return int(np.count_nonzero(np.abs(h[near]) <= ROUNDING * np.maximum(1.0, terms)))

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,8 @@ __all__ = ["Optimum", "optimize", "without_noise"]
 
 _SMALL = 2_000  # rows that a linear program takes all at once in a fraction of a second
 _SAMPLE = 20_000  # give the share of rows below a |h| to 0.4 %; widths and starting points need no more
+_TRAVELLING = 100_000  # give a start that is right to 0.3 %, and are some megabytes
+_LARGEST = 2_000_000  # more rows make a linear program of all of them take hours, or all memory
 _COPIES = 500  # rows looked at for copies: they show the share of copies to 2 %
 # Price of breaking a bound. The program is exact if no multiplier is larger, so a higher one is tried too;
 # the lower one first, because a high price costs HiGHS digits.
@@ -79,6 +81,11 @@ class Optimum:
     finish: Finish | None = None
     steps: Steps | None = None
 
+    @classmethod
+    def of(cls, problem: Problem, multipliers: Vector, totals: Totals, **found: Any) -> Self:
+        """Multipliers with their proof, from sums over all rows."""
+        return cls(multipliers, certify(problem, multipliers, totals), totals, **found)
+
 
 def optimize(
     oracle: Oracle, problem: Problem, *, tol: float, feasibility: float = 1e-9, start: Vector | None = None
@@ -102,8 +109,7 @@ def optimize(
         None if no algorithm reached the tolerances.
     """
     if len(problem.lo) == 0:
-        nothing = np.empty(0, np.intp), np.empty(0)
-        return Optimum(np.empty(0), *certify(oracle, problem, np.empty(0), *nothing))
+        return Optimum.of(problem, np.empty(0), oracle.totals(problem.gain))
     with one_thread("blas"):  # blocks are small, and threads wait for one another on a busy machine
         sound = without_noise(oracle, problem)
         for found in _attempts(oracle, sound, start):
@@ -118,16 +124,17 @@ def _attempts(oracle: Oracle, problem: Problem, start: Vector | None) -> Iterato
     """Solutions with their proofs, by one algorithm after another."""
     direct = oracle.direct(problem)
     if direct is not None:
-        proof = certify(oracle, problem, direct.multipliers, np.arange(oracle.n_rows), direct.selection)
-        yield Optimum(direct.multipliers, *proof, steps=direct.steps)
+        yield Optimum.of(problem, direct.multipliers, direct.totals, steps=direct.steps)
     if oracle.n_rows > _SMALL and _repeats(oracle):
         distinct = oracle.distinct()
         if distinct is not None:
-            yield from _on_distinct(oracle, distinct, problem, start)
+            yield from _on_distinct(distinct, problem, start)
     search = _Search(oracle, problem, _bound_scale(oracle, problem))
     point = np.zeros(len(problem.lo)) if start is None else start / search.scale
     if oracle.n_rows > _SMALL:
         yield from search.rounds(point, warm=start is not None)
+    if oracle.n_rows > _LARGEST:
+        return
     everything = oracle.near(search.scaled.direction(point), oracle.n_rows)
     for method in METHODS:
         for price in _PRICES:
@@ -155,8 +162,9 @@ class _Search:
     def proven(self, done: Finish | None) -> Iterator[Optimum]:
         if done is not None:
             multipliers = done.multipliers * self.scale
-            proof = certify(self.oracle, self.problem, multipliers, done.index, done.selection)
-            yield Optimum(multipliers, *proof, finish=done)
+            v = self.problem.direction(multipliers)
+            totals = self.oracle.totals(v, done.rows, done.selection)
+            yield Optimum.of(self.problem, multipliers, totals, finish=done)
 
     def rounds(self, point: Vector, *, warm: bool) -> Iterator[Optimum]:
         oracle, scaled = self.oracle, self.scaled
@@ -190,15 +198,11 @@ def _repeats(oracle: Oracle) -> bool:
     return 2 * len(np.unique(sample, axis=0)) < len(sample)
 
 
-def _on_distinct(
-    oracle: Oracle, distinct: Distinct, problem: Problem, start: Vector | None
-) -> Iterator[Optimum]:
+def _on_distinct(distinct: Distinct, problem: Problem, start: Vector | None) -> Iterator[Optimum]:
     """Solve with each distinct row once, and prove it on all rows."""
     for found in _attempts(distinct.rows, problem, start):
-        values = found.totals.selection[distinct.kind]
-        proof = certify(oracle, problem, found.multipliers, np.arange(oracle.n_rows), values)
-        done = found.finish and replace(found.finish, index=distinct.first[found.finish.index])
-        yield Optimum(found.multipliers, *proof, finish=done)
+        totals = distinct.totals(problem.direction(found.multipliers), found.totals.selection)
+        yield Optimum.of(problem, found.multipliers, totals, finish=found.finish)
 
 
 def _from_samples(oracle: Oracle, problem: Problem, point: Vector) -> Vector:
@@ -212,6 +216,8 @@ def _from_samples(oracle: Oracle, problem: Problem, point: Vector) -> Vector:
             break
         width = max(width / 3, goal)
     larger = oracle.n_rows // 10
+    if not oracle.local:
+        larger = min(larger, _TRAVELLING)
     if larger > 2 * sample.n_rows:
         point = descend(oracle.sample(larger), problem, point, width=width, precision=1e-3 * width).point
     return point
@@ -219,7 +225,7 @@ def _from_samples(oracle: Oracle, problem: Problem, point: Vector) -> Vector:
 
 def _close_in(oracle: Oracle, problem: Problem, point: Vector, *, share: float) -> tuple[Oracle, Vector]:
     """Newton on the rows near the boundary; returns them and the multipliers."""
-    if oracle.fast or oracle.n_rows <= 3 * _SAMPLE:
+    if oracle.fast or not oracle.local or oracle.n_rows <= 3 * _SAMPLE:
         band = _band(oracle, problem.direction(point))
         for width in (_MIDDLE * band, _FINE * band, _FINE * band / 3):
             point = descend(oracle, problem, point, width=width, precision=_PRECISION * width).point
@@ -301,11 +307,10 @@ def without_noise(oracle: Oracle, problem: Problem) -> Problem:
     effect = np.abs(sample @ problem.A.T).max(axis=0, initial=0.0)
     # Compared with the terms of <A_j, p>, not with A_j: in a rare group A_j is as large as p is small.
     terms = (sample @ np.abs(problem.A).T).max(axis=0, initial=0.0)
-    nothing = np.empty(0, np.intp), np.empty(0)
     for j in np.flatnonzero((effect <= _NOISE * terms) & problem.A.any(axis=1)):
-        both = [oracle.totals(side * problem.A[j], *nothing).positive_part for side in (1.0, -1.0)]
+        both = [oracle.totals(side * problem.A[j]).positive_part for side in (1.0, -1.0)]
         effect[j] = sum(both)  # the mean of |<A_j, p>| over all rows
-        terms[j] = oracle.totals(np.abs(problem.A[j]), *nothing).positive_part
+        terms[j] = oracle.totals(np.abs(problem.A[j])).positive_part
     A = np.where((effect > _NOISE * terms)[:, None], problem.A, 0.0)
     return replace(problem, A=A, lo=problem.lo - _WIDENED, hi=problem.hi + _WIDENED)
 

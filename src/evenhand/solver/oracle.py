@@ -7,8 +7,9 @@ solved: whatever computes these sums is an oracle.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,7 +58,7 @@ class Totals:
         sum of w max(0, h).
     sums : array, shape (D,)
         sum of w f p.
-    selection : array, shape (n,)
+    selection : array, shape (n,), or whatever stands for it
         f: 1 where h > 0, else 0, except for the rows whose value was given. The solver passes it on and never
         reads it, so an oracle may leave it where its rows are.
     ties : int
@@ -66,7 +67,7 @@ class Totals:
 
     positive_part: float
     sums: Vector
-    selection: Vector
+    selection: Any
     ties: int
 
 
@@ -77,14 +78,14 @@ class Direct:
     Attributes
     ----------
     multipliers : array, shape (J,)
-    selection : array, shape (n,)
-        f of every row, as `totals` takes it.
+    totals : Totals
+        Sums at these multipliers, with the selection of every row.
     steps : Steps
         The selection by group and score.
     """
 
     multipliers: Vector
-    selection: Vector
+    totals: Totals
     steps: Steps
 
 
@@ -96,15 +97,12 @@ class Distinct:
     ----------
     rows : DenseRows
         The distinct rows, each with the weight of all its copies.
-    first : array of int
-        A row that each of them was taken from.
-    kind : array of int, shape (n,)
-        Which of them each row is a copy of.
+    totals : function
+        Sums over all rows at a direction, from the selection of each distinct row.
     """
 
     rows: DenseRows
-    first: NDArray[np.intp]
-    kind: NDArray[np.intp]
+    totals: Callable[[Vector, Vector], Totals]
 
 
 class Oracle(Protocol):
@@ -112,6 +110,9 @@ class Oracle(Protocol):
 
     fast: bool
     """Whether sums cost little whatever the number of rows, so that taking fewer rows gains nothing."""
+
+    local: bool
+    """Whether many of the rows may be taken; otherwise some ten thousand, because they have to travel."""
 
     @property
     def n_rows(self) -> int:
@@ -130,15 +131,15 @@ class Oracle(Protocol):
     def near(self, v: Vector, count: int) -> DenseRows:
         """Take the `count` rows with the smallest |h|, and those that tie with the last of them.
 
-        The others are decided by the sign of h and summed up in the `base` of what is returned; its `index`
-        says which rows were taken. All rows are asked for only if nothing less was proven.
+        The others are decided by the sign of h and summed up in the `base` of what is returned. Copies of a
+        row may be taken as one. All rows are asked for only if nothing less was proven.
         """
 
     def sums(self, directions: NDArray[np.float64]) -> NDArray[np.float64]:
         """Sum of w p over the rows with h > 0, for several directions v at once, shape (k, D)."""
 
-    def totals(self, v: Vector, index: NDArray[np.intp], values: Vector) -> Totals:
-        """Sum over all rows without smoothing, with the selection of some rows given."""
+    def totals(self, v: Vector, given: DenseRows | None = None, values: Vector | None = None) -> Totals:
+        """Sum over all rows without smoothing, with the selection of rows that `near` took given."""
 
     def direct(self, problem: Problem) -> Direct | None:
         """Solve the problem by the structure of the rows; None if they have none."""
