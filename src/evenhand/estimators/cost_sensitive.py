@@ -173,7 +173,8 @@ class CostSensitiveTrainer:
         chosen = decided.astype(np.float64)
         if self.weights is not None:
             chosen *= self.weights / self.weights.mean()
-        posteriors, shape = self.problem.posteriors, self.problem.masses.shape
+        posteriors: Any = self.problem.posteriors
+        shape = self.problem.masses.shape
         if isinstance(posteriors, GroupedScores):
             eta, codes = posteriors.eta, posteriors.codes
             sums = [np.bincount(codes, chosen * by, shape[0]) for by in (1 - eta, eta)]
@@ -244,7 +245,7 @@ class CostSensitiveTrainer:
 
     def _summed(self, table: Floats, index: NDArray[np.intp]) -> Floats:
         """A table summed over the groups, weighted by the posteriors: shape (n, 2)."""
-        posteriors = self.problem.posteriors
+        posteriors: Any = self.problem.posteriors
         if isinstance(posteriors, GroupedScores):
             eta, codes = posteriors.eta[index], posteriors.codes[index]
             return np.asarray(table[codes] * np.column_stack([1 - eta, eta]))

@@ -25,6 +25,7 @@ from evenhand.solver.certificate import Certificate
 from evenhand.solver.dense import is_tie, tie_width
 from evenhand.solver.optimize import Optimum, optimize
 from evenhand.solver.oracle import Oracle, Vector
+from evenhand.solver.partitions import Partitions
 from evenhand.solver.problem import Problem
 
 __all__ = ["FairnessProblem", "error_prices", "label_and_group_suffice"]
@@ -43,7 +44,7 @@ class FairnessProblem:
 
     Attributes
     ----------
-    posteriors : array, shape (n, M, 2), or GroupedScores
+    posteriors : array, shape (n, M, 2), GroupedScores or Partitions
     constraint : Constraint
     groups : Groups
     masses : array, shape (M, 2)
@@ -56,7 +57,7 @@ class FairnessProblem:
     program : Problem
     """
 
-    posteriors: NDArray[Any] | GroupedScores
+    posteriors: NDArray[Any] | GroupedScores | Partitions
     constraint: Constraint
     groups: Groups
     masses: NDArray[np.float64]
@@ -68,7 +69,7 @@ class FairnessProblem:
     @classmethod
     def read(
         cls,
-        posteriors: NDArray[Any] | GroupedScores,
+        posteriors: NDArray[Any] | GroupedScores | Partitions,
         constraint: Constraint,
         *,
         cost: ArrayLike = 0.5,
@@ -81,7 +82,8 @@ class FairnessProblem:
         if not isinstance(groups, Groups | None):
             raise InputError("groups should be made by Groups.")
         try:
-            posteriors = posteriors if isinstance(posteriors, GroupedScores) else np.asarray(posteriors)
+            elsewhere = isinstance(posteriors, GroupedScores | Partitions)
+            posteriors = posteriors if elsewhere else np.asarray(posteriors)
         except ValueError:
             raise InputError(
                 "posteriors should have shape (n, M, 2), but their rows differ in length."

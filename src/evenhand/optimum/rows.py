@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,30 +13,38 @@ from evenhand.exceptions import ConstantScoreWarning, InputError, warn_user
 from evenhand.fairness.scores import GroupedScores
 from evenhand.inputs.columns import blocks
 from evenhand.inputs.labels import read_weights
-from evenhand.solver.dense import DenseRows
+from evenhand.solver.dense import DenseRows, exact_sum
 from evenhand.solver.grouped import GroupedRows
 from evenhand.solver.oracle import Oracle, Vector
+from evenhand.solver.partitioned import PartitionedRows, Sizes
+from evenhand.solver.partitioned_scores import PartitionedScores
+from evenhand.solver.partitions import Part, Partitions
 
 __all__ = ["dense_posteriors", "read_rows"]
 
 _SUM_TOLERANCE = 1e-3
 """Rounded posteriors, such as those of float16, miss a sum of 1 by about this much."""
+_SHOWN = 5
+"""Rows that a message lists."""
 
 
 def read_rows(
-    posteriors: NDArray[Any] | GroupedScores, sample_weight: Any
+    posteriors: NDArray[Any] | GroupedScores | Partitions, sample_weight: Any
 ) -> tuple[Oracle, NDArray[np.float64]]:
     """Validate posteriors; their oracle and the masses of the cells.
 
     Parameters
     ----------
-    posteriors : array, shape (n, M, 2), or GroupedScores
+    posteriors : array, shape (n, M, 2), GroupedScores or Partitions
+        Partitions hold their weights themselves.
     sample_weight : array or None
 
     Returns
     -------
     tuple of (Oracle, array of shape (M, 2))
     """
+    if isinstance(posteriors, Partitions):
+        return _read_partitions(posteriors)
     if isinstance(posteriors, GroupedScores):
         weights = _normalised(sample_weight, len(posteriors))
         grouped = GroupedRows(posteriors.eta, posteriors.codes, posteriors.n_groups, weights)
@@ -62,6 +72,88 @@ def read_rows(
         )
     _warn_if_constant(array)
     return DenseRows(array, weights), masses.reshape(-1, 2)
+
+
+@dataclass(frozen=True, eq=False)
+class _Inspected:
+    """What a partition holds.
+
+    Attributes
+    ----------
+    rows : int
+    bad, bad_weights : array of int
+        Rows with posteriors, or weights, that cannot be.
+    masses : array, shape (2 M,)
+        Sums of weight times posterior; without weights, of posteriors.
+    weight : float
+        The sum of weights.
+    first : array or None
+        The posteriors of its rows, if they are all the same.
+    """
+
+    rows: int
+    bad: NDArray[np.intp]
+    bad_weights: NDArray[np.intp]
+    masses: Vector
+    weight: float
+    first: NDArray[np.float64] | None
+
+
+def _read_partitions(partitions: Partitions) -> tuple[Oracle, NDArray[np.float64]]:
+    found = partitions.map(_inspect)
+    sizes = Sizes(tuple(part.rows for part in found), math.fsum(part.weight for part in found))
+    n = sum(sizes.rows)
+    if not n:
+        raise InputError("no rows: all partitions are empty.")
+    starts = np.cumsum((0, *sizes.rows))
+    for what, each in (
+        ("posteriors are NaN, negative or do not sum to 1", [part.bad for part in found]),
+        ("sample_weight is NaN, infinite or negative", [part.bad_weights for part in found]),
+    ):
+        bad = np.concatenate([rows + start for rows, start in zip(each, starts, strict=False)])
+        if len(bad):
+            shown = ", ".join(f"{row:,}" for row in bad[:_SHOWN].tolist())
+            more = ", ..." if len(bad) > _SHOWN else ""
+            raise InputError(f"{what} in {len(bad):,} of {n:,} rows (row {shown}{more}, counted from 0).")
+    if not sizes.weight > 0:
+        raise InputError("sample_weight is 0 in all rows.")
+    firsts = {None if part.first is None else part.first.tobytes() for part in found if part.rows}
+    if n > 1 and len(firsts) == 1 and None not in firsts:
+        _warn_constant()
+    masses = exact_sum([part.masses / sizes.weight for part in found])
+    kind = PartitionedScores if partitions.known else PartitionedRows
+    return kind(partitions, sizes), masses.reshape(-1, 2)
+
+
+def _inspect(part: Part) -> _Inspected:
+    n = part.n_rows
+    given = part.weights
+    weights = np.ones(n) if given is None else np.asarray(given, dtype=np.float64)
+    if isinstance(part, GroupedRows):
+        fine = (part.eta >= 0) & (part.eta <= 1) & (part.codes >= 0) & (part.codes < part.n_groups)
+        constant = n > 0 and bool((part.eta == part.eta[0]).all())
+        first = part.eta[:1].astype(np.float64)
+    else:
+        fine = np.concatenate(
+            [_possible(part.take(np.arange(where.start, min(where.stop, n)))) for where in blocks(n)]
+            or [np.empty(0, np.bool_)]
+        )
+        constant = n > 0 and bool(
+            (part.rows[1:1000] == part.rows[0]).all() and (part.rows == part.rows[0]).all()
+        )
+        first = part.take(np.arange(min(n, 1))).ravel()
+    bad, bad_weights = np.flatnonzero(~fine), np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    masses = np.zeros(part.n_columns)
+    if n and not len(bad):
+        # Without weights of their own, rows of a partition count 1 / n.
+        masses = part.selected(np.ones(n)) * (n if given is None else 1.0)
+    return _Inspected(n, bad, bad_weights, masses, float(weights.sum()), first if constant else None)
+
+
+def _possible(rows: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Which rows are probabilities that sum to 1."""
+    with np.errstate(invalid="ignore"):  # of inf - inf
+        return np.asarray((rows >= 0).all(axis=1) & (np.abs(rows.sum(axis=1) - 1.0) <= _SUM_TOLERANCE))
 
 
 def dense_posteriors(
@@ -103,4 +195,8 @@ def _normalised(sample_weight: Any, n: int) -> Vector | None:
 
 def _warn_if_constant(scores: NDArray[Any]) -> None:
     if len(scores) > 1 and (scores[1:1000] == scores[0]).all() and (scores == scores[0]).all():
-        warn_user("all rows have the same scores, so decisions can only be randomised.", ConstantScoreWarning)
+        _warn_constant()
+
+
+def _warn_constant() -> None:
+    warn_user("all rows have the same scores, so decisions can only be randomised.", ConstantScoreWarning)

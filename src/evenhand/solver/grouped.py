@@ -78,14 +78,14 @@ class GroupedRows:
     def scores(self, v: Vector) -> Vector:
         """Compute h of every row."""
         h = np.empty(self.n_rows)
-        for where, codes, eta in self._blocks():
+        for where, codes, eta in self.blocks():
             h[where] = _scores(v, codes, eta)
         return h
 
     def positive_part(self, v: Vector, h: Vector) -> float:  # noqa: ARG002  (as of rows with a base)
         """Sum of w max(0, h)."""
         return math.fsum(
-            float(self.weights_of(where) @ np.maximum(h[where], 0.0)) for where, _, _ in self._blocks()
+            float(self.weights_of(where) @ np.maximum(h[where], 0.0)) for where, _, _ in self.blocks()
         )
 
     def selected(self, selection: Vector) -> Vector:
@@ -93,7 +93,7 @@ class GroupedRows:
         return exact_sum(
             [
                 self._sums(codes, eta, self.weights_of(where) * selection[where])
-                for where, codes, eta in self._blocks()
+                for where, codes, eta in self.blocks()
             ]
         )
 
@@ -166,7 +166,7 @@ class GroupedRows:
     def distinct(self) -> None:
         """Nothing to gain: sums are found by bisection whether scores repeat or not."""
 
-    def _blocks(self) -> Iterator[tuple[slice, NDArray[np.int64], Vector]]:
+    def blocks(self) -> Iterator[tuple[slice, NDArray[np.int64], Vector]]:
         """Blocks of rows in their own order: codes and eta."""
         for start in range(0, self.n_rows, _BLOCK):
             where = slice(start, start + _BLOCK)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from evenhand.solver.oracle import Vector
 
-__all__ = ["SortedScores"]
+__all__ = ["SortedScores", "edge_between"]
 
 _MARGIN = 1e-11
 """Between an edge and the scores beside it: more than last bits can move a score rounded to 12 digits."""
@@ -114,10 +114,14 @@ class SortedScores:
 
         New rows may have scores between the two, and the sign of h should decide them.
         """
-        below, above = float(self._sorted[position - 1]), float(self._sorted[position])
-        slope = v[1] - v[0]
-        root = -v[0] / slope if slope > 0 else below
-        edge = root if below < root < above else (below + above) / 2
-        margin = min(_MARGIN, (above - below) / 2)
-        edge = min(max(edge, below + margin), above - margin)
-        return float(edge if below <= edge < above else below)
+        return edge_between(float(self._sorted[position - 1]), float(self._sorted[position]), v)
+
+
+def edge_between(below: float, above: float, v: Vector) -> float:
+    """A score from `below` up to, but without, `above`: where h is 0, or the middle."""
+    slope = v[1] - v[0]
+    root = -v[0] / slope if slope > 0 else below
+    edge = root if below < root < above else (below + above) / 2
+    margin = min(_MARGIN, (above - below) / 2)
+    edge = min(max(edge, below + margin), above - margin)
+    return float(edge if below <= edge < above else below)

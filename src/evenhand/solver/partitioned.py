@@ -1,0 +1,271 @@
+"""Rows in partitions that are elsewhere: in files, or on a cluster.
+
+Functions of one partition at a time travel to the rows, and sums, or some thousands of rows, travel back. A
+result is the same whatever the partitions: samples are taken by the number of a row among all rows, and sums
+are added in the order of the partitions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.solver.dense import DenseRows, collapsed, exact_sum, spread, tie_width
+from evenhand.solver.oracle import Direct, Distinct, Smoothed, Totals, Vector
+from evenhand.solver.partitions import Part, Partitions
+from evenhand.solver.problem import Problem
+
+__all__ = ["PartitionedRows", "Sizes"]
+
+_AT_LEAST = 20
+"""Rows of a sample below the first guess of a distance: they give it to about a quarter."""
+_MOST_DISTINCT = 200_000
+"""Rows with more distinct values are not mostly copies, and would take long to travel."""
+Given = tuple[NDArray[np.float64], Vector]
+"""Rows with a selection of their own, and that selection."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sizes:
+    """Number of rows of each partition, and the total weight of all rows (their number without weights)."""
+
+    rows: tuple[int, ...]
+    weight: float
+
+
+class PartitionedRows:
+    """Rows of several partitions as one oracle.
+
+    Parameters
+    ----------
+    partitions : Partitions
+    sizes : Sizes
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from evenhand.solver.partitions import ThreadedPartitions
+    >>> P = np.array([[0.2, 0.8], [0.7, 0.3]])
+    >>> parts = ThreadedPartitions(lambda k: DenseRows(P[k : k + 1], None), 2, 1)
+    >>> PartitionedRows(parts, Sizes((1, 1), 2.0)).smooth(np.array([-0.5, 0.5]), 0.1).sums
+    array([0.1, 0.4])
+    """
+
+    fast, local = False, False
+
+    def __init__(self, partitions: Partitions, sizes: Sizes) -> None:
+        self.partitions = partitions
+        self.sizes = sizes
+        self._samples: dict[int, DenseRows] = {}
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return sum(self.sizes.rows)
+
+    @property
+    def n_columns(self) -> int:
+        """D, the length of a row."""
+        return 2 * self.partitions.n_groups
+
+    @property
+    def _shares(self) -> list[float]:
+        """What turns the sums of a partition into shares of all rows."""
+        if self.partitions.weighted:
+            return [1 / self.sizes.weight] * len(self.sizes.rows)
+        return [rows / self.n_rows for rows in self.sizes.rows]  # without weights its rows have 1 / n each
+
+    def _added(self, parts: Sequence[Vector]) -> Vector:
+        return exact_sum([share * part for share, part in zip(self._shares, parts, strict=True)])
+
+    def smooth(self, v: Vector, width: float) -> Smoothed:
+        """Sum over all rows, smoothed within `width` of the boundary."""
+        parts = self.partitions.map(_smooth, v, width)
+        value = math.fsum(share * part.value for share, part in zip(self._shares, parts, strict=True))
+        hessian = sum(
+            (share * part.hessian for share, part in zip(self._shares, parts, strict=True)),
+            start=np.zeros((self.n_columns, self.n_columns)),
+        )
+        return Smoothed(value, self._added([part.sums for part in parts]), hessian)
+
+    def sums(self, directions: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Sum of w p over the rows with h > 0, for several directions v at once, shape (k, D)."""
+        parts = self.partitions.map(_sums, directions)
+        return self._added([part.ravel() for part in parts]).reshape(len(directions), self.n_columns)
+
+    def sample(self, count: int) -> DenseRows:
+        """Take one row at random from each of `count` equal parts of the rows."""
+        count = min(count, self.n_rows)
+        if count not in self._samples:
+            index = spread(self.n_rows, count)
+            ends = np.cumsum((0, *self.sizes.rows))
+            cuts = np.searchsorted(index, ends)
+            each = [index[a:b] - end for a, b, end in zip(cuts, cuts[1:], ends, strict=False)]
+            found = self.partitions.map(_take, each=each)
+            rows, weights = self._joined(found)
+            self._samples[count] = DenseRows(rows, weights * (self.n_rows / count))
+        return self._samples[count]
+
+    def near(self, v: Vector, count: int) -> DenseRows:
+        """Take the `count` rows with the smallest |h|, the others being decided by the sign of h.
+
+        Copies of a row are taken as one.
+        """
+        found = self.partitions.map(_near, v, self._distance(v, count))
+        rows, weights = self._joined([(rows, weights) for rows, weights, _ in found])
+        rows, weights, _ = collapsed(rows, weights)
+        return DenseRows(rows, weights, base=self._added([base for _, _, base in found]))
+
+    def _joined(
+        self, found: Sequence[tuple[NDArray[np.float64], Vector]]
+    ) -> tuple[NDArray[np.float64], Vector]:
+        weights = [share * part for share, (_, part) in zip(self._shares, found, strict=True)]
+        return np.concatenate([rows for rows, _ in found]), np.concatenate(weights)
+
+    def _distance(self, v: Vector, count: int) -> float:
+        """The |h| up to which there are `count` rows."""
+        if count >= self.n_rows:
+            return np.inf
+        sample = self.sample(min(self.n_rows, 20_000))
+        sizes = np.sort(np.abs(sample.scores(v)))
+        place = max(_AT_LEAST, math.ceil(2 * count / self.n_rows * len(sizes)))
+        limit = float(sizes[min(place, len(sizes) - 1)])
+        while True:
+            found = self.partitions.map(_sizes, v, limit)
+            values = np.concatenate([values for values, _ in found])
+            counts = np.concatenate([counts for _, counts in found])
+            if counts.sum() >= count:
+                break
+            limit = 4 * limit if limit > 0 else tie_width(v)
+        order = np.argsort(values, kind="stable")
+        return float(values[order][np.searchsorted(np.cumsum(counts[order]), count)])
+
+    def totals(self, v: Vector, given: DenseRows | None = None, values: Vector | None = None) -> Totals:
+        """Sum over all rows without smoothing, with the selection of some rows given."""
+        if given is None or values is None:
+            return self._totals(v, None)
+        rows, first = np.unique(given.matrix, axis=0, return_index=True)
+        return self._totals(v, (rows, values[first]))
+
+    def _totals(self, v: Vector, given: Given | None) -> Totals:
+        parts = self.partitions.map(_totals, v, given)
+        positive = math.fsum(share * part[0] for share, part in zip(self._shares, parts, strict=True))
+        return Totals(
+            positive,
+            self._added([sums for _, sums, _ in parts]),
+            self.partitions.lazy(_selection, v, given),
+            sum(ties for _, _, ties in parts),
+        )
+
+    def direct(self, problem: Problem) -> Direct | None:  # noqa: ARG002
+        """No structure to use: rows may be any vectors."""
+        return None
+
+    def distinct(self) -> Distinct | None:
+        """Collapse copies of rows; None if too many are distinct."""
+        found = self.partitions.map(_distinct)
+        if any(part is None for part in found):
+            return None
+        rows, weights = self._joined([part for part in found if part is not None])
+        rows, weights, _ = collapsed(rows, weights)
+        if len(rows) > _MOST_DISTINCT:
+            return None
+        return Distinct(DenseRows(rows, weights), lambda v, values: self._totals(v, (rows, values)))
+
+
+def _smooth(part: Part, v: Vector, width: float) -> Smoothed:
+    return part.smooth(v, width) if part.n_rows else _nothing(len(v))
+
+
+def _nothing(n_columns: int) -> Smoothed:
+    return Smoothed(0.0, np.zeros(n_columns), np.zeros((n_columns, n_columns)))
+
+
+def _sums(part: Part, directions: NDArray[np.float64]) -> NDArray[np.float64]:
+    return part.sums(directions) if part.n_rows else np.zeros_like(directions)
+
+
+def _take(part: Part, index: NDArray[np.intp]) -> tuple[NDArray[np.float64], Vector]:
+    return part.take(index), part.weights_of(index)
+
+
+def _sizes(part: Part, v: Vector, limit: float) -> tuple[Vector, NDArray[np.intp]]:
+    """The distinct |h| up to a limit, and how many rows have each."""
+    size = np.abs(part.scores(v))
+    return np.unique(size[size <= limit], return_counts=True)
+
+
+def _near(part: Part, v: Vector, distance: float) -> tuple[NDArray[np.float64], Vector, Vector]:
+    """Rows with |h| up to a distance, copies as one, and the sums of the others by the sign of h."""
+    h = part.scores(v)
+    index = np.flatnonzero(np.abs(h) <= distance)
+    rows, weights, _ = collapsed(part.take(index), part.weights_of(index))
+    h[index] = 0.0
+    return rows, weights, part.selected((h > 0).astype(np.float64))
+
+
+def _distinct(part: Part) -> tuple[NDArray[np.float64], Vector] | None:
+    everything = np.arange(part.n_rows)
+    rows, weights, _ = collapsed(part.take(everything), part.weights_of(everything))
+    return (rows, weights) if len(rows) <= _MOST_DISTINCT else None
+
+
+def _totals(part: Part, v: Vector, given: Given | None) -> tuple[float, Vector, int]:
+    h, selection, index = _decided(part, v, given)
+    return part.positive_part(v, h), part.selected(selection), part.ties(v, h, index)
+
+
+def _selection(part: Part, v: Vector, given: Given | None) -> Vector:
+    return _decided(part, v, given)[1]
+
+
+def _decided(part: Part, v: Vector, given: Given | None) -> tuple[Vector, Vector, NDArray[np.intp]]:
+    """H, the selection, and the rows whose selection was given.
+
+    Rows are recognised by what they hold, so that copies are decided alike, in whatever partition they are.
+    """
+    h = part.scores(v)
+    selection = (h > 0).astype(np.float64)
+    if given is None:
+        return h, selection, np.empty(0, np.intp)
+    rows, values = given
+    # Copies may differ in the last bits of h.
+    reach = float(np.abs(rows @ v).max(initial=0.0)) + tie_width(v)
+    near = np.flatnonzero(np.abs(h) <= reach)
+    place = _find(part.take(near), rows)
+    index, place = near[place >= 0], place[place >= 0]
+    selection[index] = values[place]
+    return h, selection, index
+
+
+def _find(rows: NDArray[np.float64], known: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Which of some distinct rows each row is equal to; -1 if none."""
+    if not len(known):
+        return np.full(len(rows), -1, np.intp)
+    own = _hashes(known)
+    order = np.argsort(own, kind="stable")
+    wanted = _hashes(rows)
+    place = np.searchsorted(own[order], wanted)
+    found = np.full(len(rows), -1, np.intp)
+    for _ in range(int(np.unique(own, return_counts=True)[1].max())):  # once, but for equal hashes
+        candidate = order[np.minimum(place, len(order) - 1)]
+        same = (known[candidate] == rows).all(axis=1)
+        found[same] = candidate[same]
+        place = place + 1
+    return found
+
+
+def _hashes(rows: NDArray[np.float64]) -> NDArray[Any]:
+    """A hash of each row, equal for equal rows."""
+    words = (np.ascontiguousarray(rows) + 0.0).view(np.uint64)  # no negative zeros
+    mixed = np.zeros(len(rows), np.uint64)
+    for column in words.T:
+        mixed ^= column
+        mixed *= np.uint64(0x9E3779B97F4A7C15)  # odd, so distinct words stay distinct
+        mixed ^= mixed >> np.uint64(32)
+    return mixed

@@ -1,0 +1,144 @@
+"""Rows in partitions, and where functions of a partition are computed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.solver.dense import DenseRows
+from evenhand.solver.grouped import GroupedRows
+from evenhand.solver.oracle import Vector
+
+__all__ = ["Part", "Partitions", "RowValues", "ThreadedPartitions"]
+
+T = TypeVar("T")
+
+Part = DenseRows | GroupedRows
+"""The rows of one partition, whose weights need not sum to 1."""
+
+
+@runtime_checkable
+class Partitions(Protocol):
+    """Rows in partitions that stay where they are: functions go there, and what they return comes back."""
+
+    n_groups: int
+    """M: rows have 2 M numbers."""
+
+    known: bool
+    """Whether the group of each row is known, so that a partition is scores and not posteriors."""
+
+    weighted: bool
+    """Whether rows have weights of their own."""
+
+    def map(self, function: Callable[..., T], *arguments: Any, each: Sequence[Any] | None = None) -> list[T]:
+        """``function(part, *arguments)`` for every partition, in order; with `each`, one more argument each.
+
+        A function must depend on nothing else, so that a lost partition can be computed again.
+        """
+
+    def lazy(self, function: Callable[..., Vector], *arguments: Any) -> Any:
+        """One number per row, left where the rows are."""
+
+
+class ThreadedPartitions:
+    """Partitions that threads of this process load one at a time, for example from a file.
+
+    Parameters
+    ----------
+    load : function
+        The rows of a partition, by its number.
+    count : int
+        Number of partitions.
+    n_groups : int
+    known, weighted : bool, default=False
+    threads : int, default=None
+        By default one per core that this process may use.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> P = np.random.default_rng(0).dirichlet(np.ones(4), 10)
+    >>> parts = ThreadedPartitions(lambda k: DenseRows(P[5 * k : 5 * k + 5], None), 2, 2)
+    >>> parts.map(lambda part: part.n_rows)
+    [5, 5]
+    """
+
+    def __init__(
+        self,
+        load: Callable[[int], Part],
+        count: int,
+        n_groups: int,
+        *,
+        known: bool = False,
+        weighted: bool = False,
+        threads: int | None = None,
+    ) -> None:
+        self.load = load
+        self.count = count
+        self.n_groups = n_groups
+        self.known = known
+        self.weighted = weighted
+        self.threads = threads or _cores()
+
+    def map(self, function: Callable[..., T], *arguments: Any, each: Sequence[Any] | None = None) -> list[T]:
+        """Apply a function to every partition."""
+
+        def one(k: int) -> T:
+            return function(self.load(k), *arguments, *(() if each is None else (each[k],)))
+
+        pool = ThreadPoolExecutor(min(self.threads, max(1, self.count)))
+        try:
+            return list(pool.map(one, range(self.count)))
+        finally:
+            pool.shutdown(cancel_futures=True)  # after Ctrl-C nothing further is begun
+
+    def lazy(self, function: Callable[..., Vector], *arguments: Any) -> RowValues:
+        """One number per row, computed when asked for."""
+        return RowValues(self, function, arguments)
+
+
+@dataclass(frozen=True, eq=False)
+class RowValues:
+    """One number per row, computed partition by partition when asked for.
+
+    Attributes
+    ----------
+    partitions : ThreadedPartitions
+    function, arguments
+        What gives the numbers of a partition.
+    """
+
+    partitions: ThreadedPartitions
+    function: Callable[..., Vector]
+    arguments: tuple[Any, ...]
+
+    def parts(self) -> Iterator[Vector]:
+        """The numbers of one partition after the other."""
+        for k in range(self.partitions.count):
+            yield self.function(self.partitions.load(k), *self.arguments)
+
+    def __len__(self) -> int:
+        return sum(self.partitions.map(_length))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """All numbers in memory."""
+        if copy is False:
+            raise ValueError("the numbers have to be computed, so a copy cannot be avoided.")
+        return np.concatenate(list(self.parts())).astype(dtype or np.float64, copy=False)
+
+
+def _length(part: Part) -> int:
+    return part.n_rows
+
+
+def _cores() -> int:
+    """Number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
