@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
-__all__ = ["track"]
+__all__ = ["note", "track"]
 
 T = TypeVar("T")
 
@@ -50,3 +50,16 @@ def track(steps: Iterable[T], *, what: str, total: int, verbose: bool) -> Iterat
         for step in steps:
             bar.advance(task)
             yield step
+
+
+def note(text: str, *, verbose: bool) -> None:
+    """Print a line to the terminal if progress is shown.
+
+    Parameters
+    ----------
+    text : str
+    verbose : bool
+        Whether to show anything.
+    """
+    if verbose and sys.stderr is not None and sys.stderr.isatty():
+        print(text, file=sys.stderr)

@@ -199,7 +199,7 @@ class AttributeAccess:
 
 
 def find_groups(
-    X: Any, sensitive_features: Any, where: Columns | None, **policies: Any
+    X: Any, sensitive_features: Any, where: Columns | None, groups: Groups | None = None, **policies: Any
 ) -> tuple[Groups, NDArray[np.int32], dict[str, Any]]:
     """Groups of the training rows.
 
@@ -210,6 +210,8 @@ def find_groups(
         As passed to fit.
     where : names, positions, function or None
         As named in the constructor.
+    groups : Groups, default=None
+        The groups, where they are known already.
     **policies : object
         For :meth:`evenhand.Groups.fit`.
 
@@ -231,6 +233,8 @@ def find_groups(
     else:
         columns = columns_of(X, where)
     check_rows({"X": X, "sensitive_features": columns})
+    if groups is not None:
+        return groups, groups.encode(columns), columns
     groups, codes = Groups.fit(columns, **policies)
     return groups, codes, columns
 

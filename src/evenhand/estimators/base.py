@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -19,6 +20,7 @@ from evenhand.exceptions import ConstantClassifierWarning, EvenhandError, InputE
 from evenhand.fairness.groups import Groups
 from evenhand.fairness.notions import Constraint
 from evenhand.inference.guarantee import Promise
+from evenhand.inputs.batched_table import BatchedTable, is_lazy
 from evenhand.inputs.checks import check_choice, check_fraction, check_rows
 from evenhand.inputs.columns import level_order
 from evenhand.inputs.fingerprint import Fingerprint
@@ -29,7 +31,7 @@ from evenhand.solver.certificate import Certificate
 if TYPE_CHECKING:
     from evenhand.estimators.training_data import TrainingData
 
-__all__ = ["FairClassifier", "names_its_file"]
+__all__ = ["FairClassifier", "by_batches", "names_its_file"]
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -55,6 +57,42 @@ def names_its_file(method: Method) -> Method:
             ) from error
 
     return answered  # type: ignore[return-value]
+
+
+def by_batches(method: Method) -> Method:
+    """Let a method that takes rows take a lazy table too: an iterator of results, batch by batch.
+
+    Columns that the model does not know are left out, and `ids` is the name of a column.
+    """
+
+    @functools.wraps(method)
+    def answered(self: FairClassifier, X: Any, **named: Any) -> Any:
+        return _answer_batches(self, method, X, **named) if is_lazy(X) else method(self, X, **named)
+
+    return answered  # type: ignore[return-value]
+
+
+def _answer_batches(
+    classifier: FairClassifier, method: Any, X: Any, *, sensitive_features: Any = None, ids: Any = None
+) -> Iterator[Any]:
+    check_is_fitted(classifier)
+    if sensitive_features is not None:
+        raise InputError("where X is a lazy table, sensitive features are columns of it.")
+    table = BatchedTable.of(X)
+    known = getattr(classifier, "feature_names_in_", ())
+    features = [name for name in known if name in table.names or name not in classifier.access_.unused]
+    for name in features:
+        table.require(name, "a feature of the model")
+    key = None if ids is None else table.require(ids, "ids")
+    read = list(dict.fromkeys([*features, *([] if key is None else [key])]))
+
+    def answers() -> Iterator[Any]:
+        for batch in table.batches(read):
+            frame = nw.from_native(batch, eager_only=True)
+            more = {} if key is None else {"ids": frame.get_column(key).to_native()}
+            yield method(classifier, frame.select(features).to_native(), **more)
+
+    return answers()
 
 
 class FairClassifier(ClassifierMixin, BaseEstimator):
@@ -192,6 +230,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         """A score that is positive for ``classes_[1]``, from one that is positive for the positive label."""
         return H if self._positive else -H
 
+    @by_batches
     @names_its_file
     def predict(self, X: Any, *, sensitive_features: Any = None, ids: Any = None) -> NDArray[Any]:
         """Decisions, in the labels of `fit`; the same person always gets the same one.
@@ -203,14 +242,15 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : table or array
+            Of a lazy table, decisions come as an iterator, batch by batch in the order of its rows.
         sensitive_features : table, mapping or array, optional
             Needed only where they may be used and are not columns of X.
         ids : array or series, optional
-            What identifies a person, such as an account number.
+            What identifies a person, such as an account number. The name of a column of a lazy table.
 
         Returns
         -------
-        array, shape (n,)
+        array, shape (n,), or iterator of arrays
         """
         check_is_fitted(self)
         selected = self._decide(X, sensitive_features, ids)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from evenhand.estimators.access import Aware
-from evenhand.estimators.base import FairClassifier, names_its_file
+from evenhand.estimators.base import FairClassifier, by_batches, names_its_file
 from evenhand.estimators.fair_training import NEAR, search_of, train_fair
 from evenhand.estimators.learned_posteriors import learn_posteriors
 from evenhand.estimators.search import (
@@ -302,6 +302,7 @@ class FairInprocessor(FairClassifier):
         visible = self.access_.read(self, X, sensitive_features)
         return np.asarray(self.learner_.choose(visible.X) == 1)
 
+    @by_batches
     @names_its_file
     def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> Floats:
         """Probability of each decision, in the order of ``classes_``: 0 or 1, nothing is randomised.
@@ -320,6 +321,7 @@ class FairInprocessor(FairClassifier):
         decided = self._decide(X, sensitive_features, None).astype(np.float64)
         return self._by_class(decided)
 
+    @by_batches
     @names_its_file
     def decision_function(self, X: Any, *, sensitive_features: Any = None) -> Floats:
         """Score of each row, positive where the decision is for ``classes_[1]``.

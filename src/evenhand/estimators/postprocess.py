@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from numbers import Integral
+from os import PathLike
+from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -12,24 +16,26 @@ from sklearn.utils.validation import check_is_fitted
 
 from evenhand.display.progress import track
 from evenhand.estimators.access import Aware, ModelInput
-from evenhand.estimators.base import FairClassifier, names_its_file
+from evenhand.estimators.base import FairClassifier, by_batches, names_its_file
 from evenhand.estimators.explanation import Explanation, Explanations, Thresholds
+from evenhand.estimators.large_table import draw_sample, read_large_table, score_rows
 from evenhand.estimators.learned_posteriors import LearnedPosteriors, as_posteriors, learn_posteriors
 from evenhand.estimators.search import PlugIn, Trial, best_trial, read_search, warn_if_missed
 from evenhand.estimators.training_data import TrainingData, draw_seed, read_training_data, reserve_rows
-from evenhand.exceptions import VacuousConstraintWarning
+from evenhand.exceptions import InputError, VacuousConstraintWarning
 from evenhand.fairness.constraints import ByConstraint, ConstraintName, LinearConstraints
 from evenhand.fairness.notions import Constraint
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.scores import GroupedScores
 from evenhand.inference.guarantee import promised, warn_if_unpromised
+from evenhand.inputs.batched_table import is_lazy
 from evenhand.inputs.features import Columns
 from evenhand.inputs.row_keys import id_column, row_keys
 from evenhand.inputs.tables import library_of
-from evenhand.optimum.atoms import randomise_atoms
+from evenhand.optimum.atoms import FurtherRows, randomise_atoms
 from evenhand.optimum.problem import FairnessProblem, error_prices
 from evenhand.optimum.rows import dense_posteriors
-from evenhand.optimum.rule import Rule
+from evenhand.optimum.rule import SAME_ATOM, SAME_ATOM_IN_FILES, Rule
 from evenhand.optimum.solution import Solution
 from evenhand.optimum.thresholds import group_thresholds
 from evenhand.posteriors.calibration import Calibration
@@ -115,6 +121,10 @@ class FairPostprocessor(FairClassifier):
     min_group_size : int, default=0
         Smaller groups are pooled, with a warning; ``groups_.pooled`` records them. A requirement on single
         features is about all rows of each value, whatever its combinations are pooled into.
+    learn_rows : int or None, default=1_000_000
+        Of a table that is read in batches, the largest number of rows that models learn from. They are drawn
+        so that small combinations of group and label are kept whole, and weighted accordingly. None is all.
+        A table in memory is learned from as a whole.
     tol : float, default=1e-6
         Largest proven distance from the optimum that is accepted.
     random_state : int, RandomState or None, default=0
@@ -205,6 +215,7 @@ class FairPostprocessor(FairClassifier):
         missing: Literal["error", "own_group"] = "error",
         unseen: Literal["error", "pooled"] = "error",
         min_group_size: int = 0,
+        learn_rows: int | None = 1_000_000,
         tol: float = 1e-6,
         random_state: Any = 0,
         n_jobs: int | None = None,
@@ -230,6 +241,7 @@ class FairPostprocessor(FairClassifier):
         self.missing = missing
         self.unseen = unseen
         self.min_group_size = min_group_size
+        self.learn_rows = learn_rows
         self.tol = tol
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -239,29 +251,52 @@ class FairPostprocessor(FairClassifier):
         """Raise an InputError if the parameters cannot be used; `fit` does so before it reads any row."""
         super().check_settings()
         read_search(self.search)
+        rows = self.learn_rows
+        if rows is not None and (isinstance(rows, bool) or not isinstance(rows, Integral) or rows < 1):
+            raise InputError(f"learn_rows should be a positive integer or None, but is {self.learn_rows!r}.")
 
     @property
     def posterior_holdout(self) -> float | None:
         """Share of the rows that posteriors are found on instead of folds; None for folds."""
         return self.holdout
 
-    def fit(self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        sensitive_features: Any = None,
+        sample_weight: Any = None,
+        scratch: str | PathLike[str] | None = None,
+    ) -> Self:
         """Learn posteriors and find the rule.
 
         Parameters
         ----------
         X : table, array or sparse matrix
+            A ``polars.LazyFrame`` or a ``pyarrow.dataset.Dataset`` is read in batches and never held in
+            memory as a whole. Models learn from `learn_rows` of its rows, and the rule is found on all.
         y : array
-            Any two labels.
+            Any two labels. The name of a column where X is read in batches.
         sensitive_features : table, mapping, array or sequence, default=None
             One column per sensitive feature, unless the constructor names columns of X.
         sample_weight : array, default=None
+            The name of a column where X is read in batches.
+        scratch : path, default=None
+            Where X is read in batches: folder for the posteriors of all rows, 8 bytes per row and group (12
+            per row where groups are known). They are removed at the end. If the fit is interrupted they stay,
+            and another fit of the same data with the same parameters goes on from there. By default a
+            temporary folder, which is removed in any case.
 
         Returns
         -------
         self
         """
         self.__dict__.pop("rule_", None)  # an interrupted fit leaves an unfitted estimator
+        if is_lazy(X):
+            return self._fit_in_batches(X, y, sensitive_features, sample_weight, scratch)
+        if scratch is not None:
+            raise InputError("scratch is for a lazy table, whose posteriors are kept in files.")
 
         # Read the table, the labels, the groups, and who may see what.
         data = read_training_data(self, X, y, sensitive_features, sample_weight)
@@ -288,13 +323,42 @@ class FairPostprocessor(FairClassifier):
         rule = make_rule(solution, posteriors, seed)
 
         self._remember(data, seed)
+        return self._keep(solution, rule, posteriors)
+
+    def _fit_in_batches(
+        self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any, scratch: str | PathLike[str] | None
+    ) -> Self:
+        """The same stages for a table that is read in batches."""
+        large = read_large_table(self, X, y, sensitive_features, sample_weight)
+        seed = draw_seed(self.random_state)
+
+        # Posteriors are learned from a sample of the rows.
+        sample = draw_sample(self, large, seed)
+        posteriors = learn_posteriors(self, sample.data, seed=seed)
+
+        # All rows are scored, and the optimum is found and proven on all of them.
+        folder = None if scratch is None else Path(scratch)
+        with score_rows(self, large, sample, posteriors, folder) as scored:
+            problem = FairnessProblem.read(
+                scored.file.partitions(), self.constraint, cost=self.cost, groups=large.groups
+            )
+            solution, self.history_ = choose_multipliers(self, problem)
+            rule = make_rule_of_batches(solution, posteriors, problem, seed)
+        self.promise_ = None
+        if self.history_:
+            warn_if_missed(best_trial(self.history_))
+        self._remember(replace(sample.data, fingerprint=scored.fingerprint), seed)
+        return self._keep(solution, rule, posteriors)
+
+    def _keep(self, solution: Solution, rule: Rule, posteriors: LearnedPosteriors) -> Self:
+        """Set what a fit has found."""
         self.posterior_model_ = posteriors.model
         self.multipliers_ = solution.multipliers
         self.shadow_prices_ = solution.shadow_prices
         self.certificate_ = solution.certificate
         self.rates_ = solution.rates
         self.linear_constraints_ = solution.linear_constraints
-        self.prices_ = error_prices(self.cost, len(data.groups))
+        self.prices_ = error_prices(self.cost, len(self.groups_))
         self.solved_rule_ = solution.rule
         self.rule_ = rule
         self._warn_if_constant(rule.selection(posteriors.deployed))
@@ -349,6 +413,7 @@ class FairPostprocessor(FairClassifier):
         decisions[unseen] = H > 0
         return decisions
 
+    @by_batches
     @names_its_file
     def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> NDArray[np.float64]:
         """Probability of each decision, in the order of ``classes_``: 0 or 1 unless it is randomised.
@@ -373,6 +438,7 @@ class FairPostprocessor(FairClassifier):
         selection[unseen] = H > 0
         return selection
 
+    @by_batches
     @names_its_file
     def predict_risk(self, X: Any, *, sensitive_features: Any = None) -> NDArray[np.float64]:
         """P(Y=1 | x): the calibrated probability of the positive label, before any rule.
@@ -467,6 +533,7 @@ class FairPostprocessor(FairClassifier):
             )
         return Thresholds(zip(self.groups_.names, group_thresholds(self.rule_), strict=True))
 
+    @by_batches
     @names_its_file
     def decision_function(self, X: Any, *, sensitive_features: Any = None) -> NDArray[np.float64]:
         """H of each row: positive where the decision is for ``classes_[1]``.
@@ -538,4 +605,45 @@ def choose_multipliers(
 def make_rule(solution: Solution, posteriors: LearnedPosteriors, seed: int) -> Rule:
     """The rule for new rows: the solution's table, with the atoms of the deployed model randomised."""
     rule = randomise_atoms(solution.rule, posteriors.deployed, solution.selection, posteriors.weights)
+    return rule.with_key(f"{seed:08x}")
+
+
+def make_rule_of_batches(
+    solution: Solution, posteriors: LearnedPosteriors, problem: FairnessProblem, seed: int
+) -> Rule:
+    """The rule for new rows, where it was found on more rows than posteriors were learned from.
+
+    The others have posteriors of the model for new rows already.
+
+    Parameters
+    ----------
+    solution : Solution
+        On all rows.
+    posteriors : LearnedPosteriors
+        Of the rows that were learned from.
+    problem : FairnessProblem
+        On all rows.
+    seed : int
+
+    Returns
+    -------
+    Rule
+    """
+    oracle: Any = problem.oracle
+    learned, known = posteriors.out_of_fold, isinstance(posteriors.out_of_fold, GroupedScores)
+    as_stored = learned if known else np.asarray(learned, dtype=np.float32).astype(np.float64)
+
+    def weight(atoms: NDArray[np.float64]) -> NDArray[np.float64]:
+        rows = atoms.reshape(len(atoms), -1)
+        rows = rows if known else rows.astype(np.float32).astype(np.float64)
+        return np.asarray(oracle.weight_of(rows) * oracle.sizes.weight)
+
+    rule = randomise_atoms(
+        solution.rule,
+        posteriors.deployed,
+        solution.rule.selection(as_stored),
+        posteriors.weights,
+        resolution=SAME_ATOM if known else SAME_ATOM_IN_FILES,
+        further=FurtherRows(oracle.n_rows - len(learned), weight),
+    )
     return rule.with_key(f"{seed:08x}")

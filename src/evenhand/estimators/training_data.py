@@ -55,7 +55,13 @@ class TrainingData:
 
 
 def read_training_data(
-    classifier: FairClassifier, X: Any, y: Any, sensitive_features: Any, sample_weight: Any
+    classifier: FairClassifier,
+    X: Any,
+    y: Any,
+    sensitive_features: Any,
+    sample_weight: Any,
+    *,
+    groups: Groups | None = None,
 ) -> TrainingData:
     """Read the table, the labels, the groups, and what models may see.
 
@@ -65,6 +71,8 @@ def read_training_data(
         Its parameters say how; ``n_features_in_`` and ``feature_names_in_`` are recorded on it.
     X, y, sensitive_features, sample_weight
         As passed to `fit`.
+    groups : Groups, default=None
+        The groups, where they are known from more rows than these.
 
     Returns
     -------
@@ -84,6 +92,7 @@ def read_training_data(
         X,
         sensitive_features,
         classifier.sensitive_features,
+        groups,
         missing=classifier.missing,
         unseen=classifier.unseen,
         min_size=classifier.min_group_size,

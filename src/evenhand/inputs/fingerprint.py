@@ -16,7 +16,7 @@ from evenhand.inputs.columns import is_missing
 from evenhand.inputs.features import LARGEST_EXACT, column_names, has_names
 from evenhand.inputs.row_keys import value_bytes
 
-__all__ = ["ANOTHER_ORDER", "Fingerprint", "digest_of", "unordered_digest"]
+__all__ = ["ANOTHER_ORDER", "Fingerprint", "FingerprintOfBatches", "digest_of", "unordered_digest"]
 
 ANOTHER_ORDER = "these are the rows of the fit in another order: sort them as they were"
 
@@ -83,6 +83,58 @@ class Fingerprint:
         return f"{different}: their {' and '.join(names)} differ" if names else None
 
 
+class FingerprintOfBatches:
+    """Fingerprint of rows that come in batches; the same as of all rows at once, but for their order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X, y, s = np.arange(6.0).reshape(3, 2), np.array([True, False, True]), np.array([0, 1, 0])
+    >>> batches = FingerprintOfBatches()
+    >>> for rows in (slice(0, 2), slice(2, 3)):
+    ...     batches.add(X[rows], y[rows], s[rows], None)
+    >>> batches.whole().features == Fingerprint.of(X, y, s, None).features
+    True
+    """
+
+    def __init__(self) -> None:
+        self._rows = 0
+        self._parts: dict[str, list[Any]] = {"labels": [], "groups": [], "weights": [], "features": []}
+
+    def add(
+        self, X: Any, positive: NDArray[np.bool_], codes: NDArray[Any], weights: NDArray[np.float64] | None
+    ) -> None:
+        """Add a batch of validated rows."""
+        given: dict[str, Iterable[Words]] = {
+            "labels": [_numbers(positive)],
+            "groups": [_numbers(codes)],
+            "weights": [] if weights is None else [_numbers(weights)],
+            "features": _columns(X),
+        }
+        for name, columns in given.items():
+            for k, words in enumerate(columns):
+                if k == len(self._parts[name]):
+                    self._parts[name].append(hashlib.sha256())
+                self._parts[name][k].update(words.tobytes())
+        self._rows += len(positive)
+
+    def so_far(self) -> str:
+        """Digest of all batches up to here."""
+        return _joined(part.digest() for parts in self._parts.values() for part in parts)
+
+    def whole(self) -> Fingerprint:
+        """The fingerprint, which tells no other order of the same rows."""
+        digests = {
+            name: _joined(part.digest() for part in parts) if parts else ""
+            for name, parts in self._parts.items()
+        }
+        return Fingerprint(self._rows, unordered="", **digests)
+
+
+def _joined(digests: Iterable[bytes]) -> str:
+    return hashlib.sha256(b"".join(digests)).hexdigest()
+
+
 def unordered_digest(table: Any) -> str:
     """Digest of the rows of a table, whatever the order of rows and columns.
 
@@ -120,7 +172,7 @@ def _digest(columns: Iterable[Words], whole: Words | None = None) -> str:
             whole ^= words
             whole *= np.uint64(0x9E3779B97F4A7C15)  # odd, so distinct words stay distinct
             whole ^= whole >> np.uint64(32)  # mixes the upper bits into the lower ones
-    return hashlib.sha256(b"".join(digests)).hexdigest() if digests else ""
+    return _joined(digests) if digests else ""
 
 
 def _columns(X: Any) -> Iterable[Words]:

@@ -20,7 +20,7 @@ from evenhand.optimum.rule_format import read, write
 from evenhand.solver.oracle import ROUNDING
 from evenhand.solver.thresholds import Steps
 
-__all__ = ["REACH_MARGIN", "SAME_ATOM", "Rule", "hashed_uniforms"]
+__all__ = ["REACH_MARGIN", "SAME_ATOM", "SAME_ATOM_IN_FILES", "Rule", "hashed_uniforms"]
 
 SAME_ATOM = 1e-11
 """The resolution of rules of classifiers, which round posteriors to 12 digits.
@@ -28,6 +28,9 @@ SAME_ATOM = 1e-11
 On another processor the last bits of a matrix product differ, and one in some thousand numbers is then
 rounded to the neighbouring twelfth digit.
 """
+
+SAME_ATOM_IN_FILES = 1e-7
+"""The resolution where the rule was found on posteriors of 32 bits."""
 
 REACH_MARGIN = 1.001
 """Factor on `Rule.reach`, so that rounding puts no atom out of reach."""
@@ -150,7 +153,8 @@ class Rule:
         terms = np.tensordot(dense_posteriors(posteriors, near, len(self.table)), np.abs(self.table), axes=2)
         chosen[near[np.abs(H[near]) <= ROUNDING * np.maximum(self.unit, terms)]] = self.chance
         if self.atoms is not None and self.chances is not None and len(self.atoms):
-            open_rows = self._beside_atoms(H, ROUNDING * largest)
+            width = max(ROUNDING * largest, self.resolution * float(np.abs(self.table).sum()))
+            open_rows = self._beside_atoms(H, width)
             here = dense_posteriors(posteriors, open_rows, len(self.table)).reshape(-1, self.table.size)
             tree = KDTree(self.atoms.reshape(len(self.atoms), -1))
             beyond = np.nextafter(self.resolution, np.inf)

@@ -17,7 +17,7 @@ from evenhand.exceptions import InputError
 from evenhand.inputs.columns import level_order
 from evenhand.inputs.features import take_rows
 
-__all__ = ["Learner", "check_learner", "check_model", "fit_learner", "is_frozen"]
+__all__ = ["Learner", "check_learner", "check_model", "fit_learner", "is_frozen", "takes_weights"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +117,7 @@ def check_learner(
             f"{role} {_name(estimator)} has no predict_proba, and probabilities are needed. Wrap it in "
             "sklearn.calibration.CalibratedClassifierCV, or choose another classifier."
         )
-    if weighted and not is_frozen(estimator) and not _takes_weights(estimator):
+    if weighted and not takes_weights(estimator):
         other = "set weights='constraint' to use weights in the requirement only."
         if balanced:
             other = "set balance='upsample'."
@@ -201,7 +201,10 @@ def _name(estimator: Any) -> str:
     return type(estimator.estimator if is_frozen(estimator) else estimator).__name__
 
 
-def _takes_weights(estimator: Any) -> bool:
+def takes_weights(estimator: Any) -> bool:
+    """Whether a classifier takes sample weights in fit, or is not fitted at all."""
+    if is_frozen(estimator):
+        return True
     last = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
     return bool(has_fit_parameter(last, "sample_weight"))
 

@@ -162,6 +162,10 @@ class PartitionedRows:
             sum(ties for _, _, ties in parts),
         )
 
+    def weight_of(self, rows: NDArray[np.float64]) -> Vector:
+        """Total weight of the rows that are equal to each of some distinct rows."""
+        return self._added(self.partitions.map(_weight_of, rows))
+
     def direct(self, problem: Problem) -> Direct | None:  # noqa: ARG002
         """No structure to use: rows may be any vectors."""
         return None
@@ -241,6 +245,13 @@ def _decided(part: Part, v: Vector, given: Given | None) -> tuple[Vector, Vector
     index, place = near[place >= 0], place[place >= 0]
     selection[index] = values[place]
     return h, selection, index
+
+
+def _weight_of(part: Part, rows: NDArray[np.float64]) -> Vector:
+    everything = np.arange(part.n_rows)
+    place = _find(part.take(everything), rows)
+    index, place = everything[place >= 0], place[place >= 0]
+    return np.bincount(place, part.weights_of(index), len(rows)).astype(np.float64)
 
 
 def _find(rows: NDArray[np.float64], known: NDArray[np.float64]) -> NDArray[np.intp]:

@@ -1,0 +1,209 @@
+"""Posteriors of all rows of a large table, in temporary files that the solver reads piece by piece."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand._atomic import written_at_once
+from evenhand.exceptions import InputError
+from evenhand.fairness.scores import GroupedScores
+from evenhand.solver.dense import DenseRows
+from evenhand.solver.partitioned_scores import UnsortedScores
+from evenhand.solver.partitions import Part, ThreadedPartitions
+
+__all__ = ["PosteriorFile", "opened", "readable_size"]
+
+_PART_BYTES = 1 << 25
+"""Of a partition: a few of them stay in memory at a time."""
+_STATE = "fit.json"
+
+
+class PosteriorFile:
+    """Posteriors of rows as float32; where groups are known, scores as float64 and codes; and weights.
+
+    Scores keep all digits, because a threshold is compared with them: posteriors are recognised within a
+    distance.
+
+    Parameters
+    ----------
+    folder : Path
+    n_rows, n_groups : int
+    known, weighted : bool
+
+    Attributes
+    ----------
+    size : int
+        Bytes on the disk.
+    """
+
+    def __init__(self, folder: Path, n_rows: int, n_groups: int, *, known: bool, weighted: bool) -> None:
+        self.folder = folder
+        self.n_rows = n_rows
+        self.n_groups = n_groups
+        self.known = known
+        self.weighted = weighted
+        kinds: dict[str, tuple[Any, tuple[int, ...]]] = (
+            {"eta": (np.float64, ()), "codes": (np.int32, ())}
+            if known
+            else {"posteriors": (np.float32, (n_groups, 2))}
+        )
+        if weighted:
+            kinds["weights"] = (np.float64, ())
+        self._kinds = {name: (np.dtype(kind), shape) for name, (kind, shape) in kinds.items()}
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row."""
+        return sum(kind.itemsize * int(np.prod(shape)) for kind, shape in self._kinds.values())
+
+    @property
+    def size(self) -> int:
+        """Bytes on the disk."""
+        return self.n_rows * self.row_bytes
+
+    def reserve(self) -> None:
+        """Take the space on the disk before anything is computed."""
+        free = shutil.disk_usage(self.folder).free
+        there = sum(self._path(name).stat().st_size for name in self._kinds if self._path(name).exists())
+        if free + there < self.size:
+            raise self._full(free)
+        for name, (kind, shape) in self._kinds.items():
+            with self._path(name).open("ab") as file:
+                size = self.n_rows * kind.itemsize * int(np.prod(shape))
+                try:
+                    if hasattr(os, "posix_fallocate") and size:
+                        os.posix_fallocate(file.fileno(), 0, size)
+                    else:
+                        file.truncate(size)
+                except OSError as error:
+                    if error.errno == errno.ENOSPC:
+                        raise self._full(free) from None
+                    raise
+
+    def write(
+        self, first: int, posteriors: NDArray[Any] | GroupedScores, weights: NDArray[np.float64] | None
+    ) -> None:
+        """Write the posteriors of some rows, from row number `first` on."""
+        columns: dict[str, NDArray[Any]] = (
+            {"eta": posteriors.eta, "codes": posteriors.codes}
+            if isinstance(posteriors, GroupedScores)
+            else {"posteriors": posteriors}
+        )
+        if weights is not None:
+            columns["weights"] = weights
+        for name, (kind, shape) in self._kinds.items():
+            with self._path(name).open("rb+") as file:
+                file.seek(first * kind.itemsize * int(np.prod(shape)))
+                try:
+                    # Not by a memory map, which a full disk would kill the process for.
+                    file.write(np.ascontiguousarray(columns[name], dtype=kind).tobytes())
+                except OSError as error:
+                    if error.errno == errno.ENOSPC:
+                        raise self._full(shutil.disk_usage(self.folder).free) from None
+                    raise
+
+    def partitions(self) -> ThreadedPartitions:
+        """The rows as partitions of the solver."""
+        rows = max(1, _PART_BYTES // self.row_bytes)
+        count = -(-self.n_rows // rows)
+
+        def load(k: int) -> Part:
+            first, last = k * rows, min((k + 1) * rows, self.n_rows)
+            found = {name: self._mapped(name, first, last) for name in self._kinds}
+            weights = found.get("weights")
+            if self.known:
+                return UnsortedScores(found["eta"], found["codes"], self.n_groups, weights)
+            return DenseRows(found["posteriors"], weights)
+
+        return ThreadedPartitions(load, count, self.n_groups, known=self.known, weighted=self.weighted)
+
+    def _mapped(self, name: str, first: int, last: int) -> NDArray[Any]:
+        """Some rows, mapped anew each time, so that the rows read before do not count as memory in use."""
+        kind, shape = self._kinds[name]
+        offset = first * kind.itemsize * int(np.prod(shape))
+        return np.memmap(self._path(name), kind, mode="r", offset=offset, shape=(last - first, *shape))
+
+    def _path(self, name: str) -> Path:
+        return self.folder / name
+
+    def _full(self, free: int) -> InputError:
+        return InputError(
+            f"posteriors of {self.n_rows:,} rows take {readable_size(self.size)}, and {self.folder} has "
+            f"{readable_size(free)} free: pass another folder as scratch= to fit."
+        )
+
+    def read_state(self) -> dict[str, Any] | None:
+        """What an earlier run left here; None if there was none."""
+        path = self._path(_STATE)
+        if not path.exists():
+            return None
+        try:
+            state = json.loads(path.read_text())
+        except (OSError, ValueError):
+            state = None
+        if not isinstance(state, dict):
+            raise InputError(f"{path} is not what fit writes: remove the folder, or choose another one.")
+        return state
+
+    def write_state(self, state: dict[str, Any]) -> None:
+        """Keep what a later run needs to go on from here."""
+        with written_at_once(self._path(_STATE)) as unfinished:
+            unfinished.write_text(json.dumps(state))
+
+    def remove(self) -> None:
+        """Remove the files, and nothing else that may be in the folder."""
+        for name in (*self._kinds, _STATE):
+            self._path(name).unlink(missing_ok=True)
+
+
+@contextmanager
+def opened(
+    scratch: Path | None, n_rows: int, n_groups: int, *, known: bool, weighted: bool
+) -> Iterator[PosteriorFile]:
+    """Files for posteriors, removed at the end.
+
+    Parameters
+    ----------
+    scratch : Path or None
+        Folder that keeps them if the block fails, so that a later run can go on; None is a temporary one,
+        which is removed in any case.
+    n_rows, n_groups : int
+    known, weighted : bool
+
+    Yields
+    ------
+    PosteriorFile
+    """
+    if scratch is None:
+        with tempfile.TemporaryDirectory(prefix="evenhand-") as folder:
+            yield PosteriorFile(Path(folder), n_rows, n_groups, known=known, weighted=weighted)
+        return
+    scratch.mkdir(parents=True, exist_ok=True)
+    file = PosteriorFile(scratch, n_rows, n_groups, known=known, weighted=weighted)
+    yield file
+    file.remove()
+
+
+def readable_size(size: int) -> str:
+    """A number of bytes for a person.
+
+    Examples
+    --------
+    >>> readable_size(3_200_000_000), readable_size(512)
+    ('3.2 GB', '512 bytes')
+    """
+    for unit, name in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
+        if size >= unit:
+            return f"{size / unit:.1f} {name}"
+    return f"{size} bytes"
