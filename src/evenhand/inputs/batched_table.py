@@ -144,6 +144,17 @@ class BatchedTable:
                 # polars takes the size of a batch as a hint.
                 yield from (batch[k : k + rows] for k in range(0, len(batch), rows))
 
+    def count_rows(self) -> int:
+        """Number of rows."""
+        if self.share is not None:
+            return sum(map(len, self.batches(self.names[:1])))
+        if _is_dataset(self.source):
+            return int(self.source.count_rows())
+        try:
+            return int(nw.from_native(self.source).select(nw.len()).collect().item())
+        except Exception as error:
+            raise _unreadable(error) from error
+
     def combinations(self, columns: Sequence[str]) -> tuple[dict[str, list[Any]], NDArray[np.int64]]:
         """The combinations of values that occur, and the number of rows of each.
 

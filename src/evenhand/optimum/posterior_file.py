@@ -1,4 +1,4 @@
-"""Posteriors of all rows of a large table, in temporary files that the solver reads piece by piece."""
+"""Posteriors of more rows than fit into memory, in temporary files that the solver reads piece by piece."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
 from evenhand._atomic import written_at_once
 from evenhand.exceptions import InputError
 from evenhand.fairness.scores import GroupedScores
+from evenhand.inputs.batched_table import BatchedTable
 from evenhand.solver.dense import DenseRows
 from evenhand.solver.partitioned_scores import UnsortedScores
 from evenhand.solver.partitions import Part, ThreadedPartitions
 
-__all__ = ["PosteriorFile", "opened", "readable_size"]
+__all__ = ["PosteriorFile", "opened", "readable_size", "spooled"]
 
 _PART_BYTES = 1 << 25
 """Of a partition: a few of them stay in memory at a time."""
@@ -53,6 +55,7 @@ class PosteriorFile:
         self.n_groups = n_groups
         self.known = known
         self.weighted = weighted
+        self.owned: tempfile.TemporaryDirectory[str] | None = None  # removed with this object
         kinds: dict[str, tuple[Any, tuple[int, ...]]] = (
             {"eta": (np.float64, ()), "codes": (np.int32, ())}
             if known
@@ -193,6 +196,52 @@ def opened(
     file = PosteriorFile(scratch, n_rows, n_groups, known=known, weighted=weighted)
     yield file
     file.remove()
+
+
+def spooled(posteriors: Any, weight: str | None) -> ThreadedPartitions:
+    """Posteriors in a lazy table, copied to a temporary file that is removed when nothing refers to it.
+
+    Parameters
+    ----------
+    posteriors : polars.LazyFrame, pyarrow.dataset.Dataset or BatchedTable
+        Columns P(S=0, Y=0 | x), P(S=0, Y=1 | x), P(S=1, Y=0 | x), and so on.
+    weight : str or None
+        Column of sample weights.
+
+    Returns
+    -------
+    ThreadedPartitions
+    """
+    table = BatchedTable.of(posteriors)
+    if weight is not None:
+        table.require(weight, "sample weights")
+    columns = [name for name in table.names if name != weight]
+    if len(columns) % 2:
+        raise InputError(f"posteriors should have two columns for each group, but have {len(columns)}.")
+    n_rows = table.count_rows()
+    if not n_rows:
+        raise InputError("posteriors have no rows.")
+    folder = tempfile.TemporaryDirectory(prefix="evenhand-")
+    file = PosteriorFile(
+        Path(folder.name), n_rows, len(columns) // 2, known=False, weighted=weight is not None
+    )
+    file.owned = folder
+    file.reserve()
+    first = 0
+    for batch in table.batches(rows=max(1, _PART_BYTES // file.row_bytes)):
+        frame = nw.from_native(batch, eager_only=True)
+        text = [name for name, kind in frame.schema.items() if not kind.is_numeric()]
+        if text:
+            raise InputError(
+                f"posteriors should be numbers, but column {text[0]!r} is {frame.schema[text[0]]}."
+            )
+        rows = np.empty((len(frame), len(columns)), np.float32)
+        for k, name in enumerate(columns):
+            rows[:, k] = frame.get_column(name).to_numpy()
+        weights = None if weight is None else frame.get_column(weight).to_numpy().astype(np.float64)
+        file.write(first, rows, weights)
+        first += len(rows)
+    return file.partitions()
 
 
 def readable_size(size: int) -> str:
