@@ -8,6 +8,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -110,7 +111,7 @@ class PosteriorFile:
                 file.seek(first * kind.itemsize * int(np.prod(shape)))
                 try:
                     # Not by a memory map, which a full disk would kill the process for.
-                    file.write(np.ascontiguousarray(columns[name], dtype=kind).tobytes())
+                    file.write(np.ascontiguousarray(columns[name], dtype=kind).data)
                 except OSError as error:
                     if error.errno == errno.ENOSPC:
                         raise self._full(shutil.disk_usage(self.folder).free) from None
@@ -228,20 +229,28 @@ def spooled(posteriors: Any, weight: str | None) -> ThreadedPartitions:
     file.owned = folder
     file.reserve()
     first = 0
-    for batch in table.batches(rows=max(1, _PART_BYTES // file.row_bytes)):
-        frame = nw.from_native(batch, eager_only=True)
-        text = [name for name, kind in frame.schema.items() if not kind.is_numeric()]
-        if text:
-            raise InputError(
-                f"posteriors should be numbers, but column {text[0]!r} is {frame.schema[text[0]]}."
-            )
-        rows = np.empty((len(frame), len(columns)), np.float32)
-        for k, name in enumerate(columns):
-            rows[:, k] = frame.get_column(name).to_numpy()
-        weights = None if weight is None else frame.get_column(weight).to_numpy().astype(np.float64)
-        file.write(first, rows, weights)
-        first += len(rows)
+    with ThreadPoolExecutor(1) as writer:  # so that the next batch is read while one is written
+        written: Future[Any] = writer.submit(int)
+        for batch in table.batches(rows=max(1, _PART_BYTES // file.row_bytes)):
+            rows, weights = _numbers(batch, columns), None
+            if weight is not None:
+                [weights] = _numbers(batch, [weight]).astype(np.float64).T
+            written.result()
+            written = writer.submit(file.write, first, rows, weights)
+            first += len(rows)
+        written.result()
     return file.partitions()
+
+
+def _numbers(batch: Any, columns: list[str]) -> NDArray[Any]:
+    frame = nw.from_native(batch, eager_only=True).select(columns)
+    other = [name for name, kind in frame.schema.items() if not kind.is_numeric()]
+    if other:
+        raise InputError(
+            f"posteriors and weights should be numbers, but column {other[0]!r} is of type "
+            f"{frame.schema[other[0]]}."
+        )
+    return np.asarray(frame.to_numpy())
 
 
 def readable_size(size: int) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.solver.dense import DenseRows, exact_sum, nearest, spread, tie_width
-from evenhand.solver.oracle import ROUNDING, Direct, Smoothed, Totals, Vector
+from evenhand.solver.oracle import ALL, ROUNDING, Direct, Smoothed, Totals, Vector
 from evenhand.solver.problem import Problem
 from evenhand.solver.sorted_scores import SortedScores
 from evenhand.solver.thresholds import mix_thresholds
@@ -47,7 +47,7 @@ class GroupedRows:
     array([0. , 0. , 0.1, 0.4])
     """
 
-    fast, local = True, True
+    fast, most = True, ALL
 
     def __init__(
         self, eta: NDArray[Any], codes: NDArray[np.integer[Any]], n_groups: int, weights: Vector | None

@@ -19,6 +19,9 @@ __all__ = ["Part", "Partitions", "RowValues", "ThreadedPartitions"]
 
 T = TypeVar("T")
 
+_MOST_BYTES = 1 << 26
+"""Of rows that are taken at a time: little memory, and a million rows of four groups."""
+
 Part = DenseRows | GroupedRows
 """The rows of one partition, whose weights need not sum to 1."""
 
@@ -35,6 +38,9 @@ class Partitions(Protocol):
 
     weighted: bool
     """Whether rows have weights of their own."""
+
+    most: int
+    """How many rows may be taken at a time."""
 
     def map(self, function: Callable[..., T], *arguments: Any, each: Sequence[Any] | None = None) -> list[T]:
         """``function(part, *arguments)`` for every partition, in order; with `each`, one more argument each.
@@ -84,6 +90,7 @@ class ThreadedPartitions:
         self.n_groups = n_groups
         self.known = known
         self.weighted = weighted
+        self.most = max(_MOST_BYTES // (16 * n_groups), 1)
         self.threads = threads or _cores()
 
     def map(self, function: Callable[..., T], *arguments: Any, each: Sequence[Any] | None = None) -> list[T]:
