@@ -70,6 +70,7 @@ def finish(rows: DenseRows, problem: Problem, *, price: float, method: Method = 
         upper=scaled.upper,
         elastic=len(problem.lo),
         price=price,
+        most=scaled.most,
     ).solve(method)
     if answer is None:
         return None
@@ -93,7 +94,7 @@ def finish_refined(
     -------
     Finish or None
     """
-    scaled = _Scaled.of(rows, problem)
+    scaled = _Scaled.of(rows, problem, stretched=False)
     found = refine(
         scaled.cost, scaled.matrix, scaled.lower, scaled.upper, rescale=rescale, tolerance=tolerance
     )
@@ -107,6 +108,7 @@ def finish_refined(
 class _Scaled:
     """A linear program in units of about 1; `kind` is the variable of each row, the rest as in `Program`."""
 
+    most: Vector | None
     kind: NDArray[np.intp]
     unit: float
     factors: Vector
@@ -116,16 +118,22 @@ class _Scaled:
     upper: Vector
 
     @classmethod
-    def of(cls, rows: DenseRows, problem: Problem) -> Self:
+    def of(cls, rows: DenseRows, problem: Problem, *, stretched: bool = True) -> Self:
         # Equal rows are one variable, so that they are treated alike.
         P, kind = np.unique(rows.matrix, axis=0, return_inverse=True)
         mass = np.bincount(kind, rows.weights_of(slice(None)), len(P)).astype(np.float64)
-        # In units of the mean mass, each bound divided by its largest entry: entries are then of size 1.
-        unit = float(mass.mean())
+        # In units of the mean mass, each bound divided by its largest entry: entries are then of size 1. A
+        # scalar weighs as much as all rows together: its variable runs further instead.
+        heavy = P[:, P.shape[1] - problem.scalars :].any(axis=1)
+        unit = float(mass[~heavy].mean()) if not heavy.all() else 1.0
         mass /= unit
+        most = None
+        if stretched and heavy.any():
+            most = np.where(heavy, mass, 1.0)
+            mass /= most
         matrix = (P @ problem.A.T) * mass[:, None]
         largest = np.abs(matrix).max(axis=0, initial=0.0)
         factors = 1.0 / np.where(largest > 0, largest, 1.0)
         rest = problem.A @ rows.base
         lower, upper = ((bound - rest) * factors / unit for bound in (problem.lo, problem.hi))
-        return cls(kind, unit, factors, -(P @ problem.gain) * mass, matrix * factors, lower, upper)
+        return cls(most, kind, unit, factors, -(P @ problem.gain) * mass, matrix * factors, lower, upper)

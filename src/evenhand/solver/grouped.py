@@ -157,11 +157,12 @@ class GroupedRows:
         mixed = mix_thresholds(self._scores, problem)
         if mixed is None:
             return None
-        multipliers, steps = mixed
-        v, selection = problem.direction(multipliers), steps.selection(self.eta, self.codes)
+        multipliers, steps, scalars = mixed
+        v = problem.direction(multipliers)[: self.n_columns]
+        selection = steps.selection(self.eta, self.codes)
         # Ties do no harm: the steps decide them.
         totals = Totals(self.positive_part(v, self.scores(v)), self.selected(selection), selection, 0)
-        return Direct(multipliers, totals, steps)
+        return Direct(multipliers, totals, steps, scalars)
 
     def distinct(self) -> None:
         """Nothing to gain: sums are found by bisection whether scores repeat or not."""

@@ -29,7 +29,7 @@ _ROUNDING = 1e-10
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """Values of the variables, multipliers of the bounds, and the amount by which each bound is broken."""
+    """Values of the variables as shares of their largest, multipliers, and how far each bound is broken."""
 
     values: Vector
     duals: Vector
@@ -38,7 +38,7 @@ class Answer:
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """Minimise <cost, x> subject to lower <= x^T matrix <= upper and 0 <= x <= 1.
+    """Minimise <cost, x> subject to lower <= x^T matrix <= upper and 0 <= x <= most.
 
     Attributes
     ----------
@@ -50,6 +50,8 @@ class Program:
         Number of bounds, from the first on, that may be broken.
     price : float
         Cost of breaking one of them by 1.
+    most : array, shape (k,), default=None
+        By default 1.
     """
 
     cost: Vector
@@ -58,6 +60,7 @@ class Program:
     upper: Vector
     elastic: int
     price: float
+    most: Vector | None = None
 
     def solve(self, method: Method = "simplex") -> Answer | None:
         """Solve by an algorithm of HiGHS; None if it did not end with an optimum."""
@@ -67,7 +70,8 @@ class Program:
         lp.sense_ = highspy.ObjSense.kMinimize
         lp.col_cost_ = np.concatenate([self.cost, np.full(2 * J, self.price)])
         lp.col_lower_ = np.zeros(k + 2 * J)
-        lp.col_upper_ = np.concatenate([np.ones(k), np.full(2 * J, np.inf)])
+        most = np.ones(k) if self.most is None else self.most
+        lp.col_upper_ = np.concatenate([most, np.full(2 * J, np.inf)])
         lp.row_lower_, lp.row_upper_ = self.lower, self.upper
         lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
         starts = np.concatenate([np.arange(k) * R, k * R + np.arange(2 * J + 1)])
@@ -90,7 +94,7 @@ class Program:
         values, slack = x[:k], x[k:].reshape(J, 2).sum(axis=1)
         if len(inner) == len(tight) and inner.max(initial=-1) < k:
             self._polish(values, y, inner, tight)
-        return Answer(snapped(values), y, slack)
+        return Answer(snapped(values / most), y, slack)
 
     def _polish(self, x: Vector, y: Vector, inner: NDArray[np.intp], tight: NDArray[np.intp]) -> None:
         """Solve the equations of the vertex, which HiGHS meets only up to its tolerances.

@@ -86,11 +86,14 @@ class Direct:
         Sums at these multipliers, with the selection of every row.
     steps : Steps
         The selection by group and score.
+    scalars : array, shape (K,)
+        Of the scalars that the problem has besides sums over rows (:mod:`evenhand.solver.scalars`).
     """
 
     multipliers: Vector
     totals: Totals
     steps: Steps
+    scalars: Vector
 
 
 @dataclass(frozen=True, eq=False)

@@ -147,11 +147,11 @@ class PartitionedScores(PartitionedRows):
             mixed = mix_thresholds(_CountedScores(counted), problem)
             if mixed is None:
                 return None
-            multipliers, steps = mixed
-            v = problem.direction(multipliers)
+            multipliers, steps, scalars = mixed
+            v = problem.direction(multipliers)[: self.n_columns]
             open_places = [_crossed(each, v[2 * m : 2 * m + 2]) for m, each in enumerate(counted)]
             if not any(len(places) for places in open_places):
-                return Direct(multipliers, self._by_steps(v, steps), steps)
+                return Direct(multipliers, self._by_steps(v, steps), steps, scalars)
             counted = self._finer(counted, open_places)
         return None
 

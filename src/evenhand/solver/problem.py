@@ -27,6 +27,8 @@ class Problem:
     A : array, shape (J, D)
     lo, hi : arrays, shape (J,)
     constant : float
+    scalars : int
+        Number of columns, the last ones, that stand for scalars (:mod:`evenhand.solver.scalars`).
     """
 
     gain: Vector
@@ -34,6 +36,7 @@ class Problem:
     lo: Vector
     hi: Vector
     constant: float = 0.0
+    scalars: int = 0
 
     def direction(self, multipliers: Vector) -> Vector:
         """Direction v = gain + A^T lambda."""

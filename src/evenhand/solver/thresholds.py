@@ -74,7 +74,7 @@ class Steps:
         return np.asarray(chances[place])
 
 
-def mix_thresholds(scores: SortedScores, problem: Problem) -> tuple[Vector, Steps] | None:
+def mix_thresholds(scores: SortedScores, problem: Problem) -> tuple[Vector, Steps, Vector] | None:
     """Solve over mixtures of thresholds.
 
     Parameters
@@ -84,7 +84,7 @@ def mix_thresholds(scores: SortedScores, problem: Problem) -> tuple[Vector, Step
 
     Returns
     -------
-    tuple of (multipliers, Steps), or None
+    tuple of (multipliers, Steps, scalars), or None
         None if the linear program failed or bounds had to be broken.
     """
     corners: list[Corners] = [{} for _ in range(scores.n_groups)]
@@ -94,7 +94,7 @@ def mix_thresholds(scores: SortedScores, problem: Problem) -> tuple[Vector, Step
         solved = _master(problem, corners)
         if solved is None:
             return None
-        shares, multipliers, worth = solved
+        shares, multipliers, worth, scalars = solved
         v = problem.direction(multipliers)
         wanted = np.zeros(scores.n_groups, np.bool_)
         for m, known in enumerate(corners):
@@ -102,7 +102,7 @@ def mix_thresholds(scores: SortedScores, problem: Problem) -> tuple[Vector, Step
             gain = float(v[2 * m : 2 * m + 2] @ scores.sums_between(m, corner))
             wanted[m] = corner not in known and gain > worth[m] + _WORTH
         if not wanted.any():
-            return multipliers, _steps(scores, corners, shares, v)
+            return multipliers, _steps(scores, corners, shares, v), scalars
         for m in np.flatnonzero(wanted).tolist():
             further = _around(scores, m, scores.best_threshold(m, v), corners[m])
             corners[m] = _in_use(corners[m], shares[m])
@@ -142,20 +142,21 @@ def _around(scores: SortedScores, m: int, corner: Corner, known: Corners) -> lis
     return [corner, *((scores.before_ties(m, int(position)), end) for position in between)]
 
 
-def _master(problem: Problem, corners: list[Corners]) -> tuple[list[Vector], Vector, Vector] | None:
-    """Best mixture of the given corners: shares, multipliers and the worth of each group."""
-    J, M = len(problem.lo), len(corners)
+def _master(problem: Problem, corners: list[Corners]) -> tuple[list[Vector], Vector, Vector, Vector] | None:
+    """Best mixture of the given corners: shares, multipliers, the worth of each group, and scalars."""
+    J, M, D = len(problem.lo), len(corners), problem.A.shape[1]
     owner = np.repeat(np.arange(M), [len(each) for each in corners])
-    sums = np.zeros((len(owner), 2 * M))
+    sums = np.zeros((len(owner) + D - 2 * M, D))
     for m, each in enumerate(corners):
-        sums[owner == m, 2 * m : 2 * m + 2] = list(each.values())
+        sums[np.flatnonzero(owner == m), 2 * m : 2 * m + 2] = list(each.values())
+    sums[len(owner) :, 2 * M :] = np.eye(D - 2 * M)
     bounds = sums @ problem.A.T
     size = np.abs(bounds).max(axis=0, initial=0.0)
     scale = 1.0 / np.where(size > 0, size, 1.0)
     unit = max(float(np.abs(sums @ problem.gain).max(initial=0.0)), np.finfo(float).tiny)
     answer = Program(
         cost=-(sums @ problem.gain) / unit,
-        matrix=np.hstack([bounds * scale, np.eye(M)[owner]]),
+        matrix=np.hstack([bounds * scale, np.vstack([np.eye(M)[owner], np.zeros((D - 2 * M, M))])]),
         lower=np.concatenate([problem.lo * scale, np.ones(M)]),
         upper=np.concatenate([problem.hi * scale, np.ones(M)]),
         elastic=J,
@@ -163,8 +164,9 @@ def _master(problem: Problem, corners: list[Corners]) -> tuple[list[Vector], Vec
     ).solve()
     if answer is None or answer.slack.any():
         return None
-    shares = [answer.values[owner == m] for m in range(M)]
-    return shares, answer.duals[:J] * scale * unit, -answer.duals[J:] * unit
+    shares = [answer.values[: len(owner)][owner == m] for m in range(M)]
+    scalars = answer.values[len(owner) :]
+    return shares, answer.duals[:J] * scale * unit, -answer.duals[J:] * unit, scalars
 
 
 def _steps(scores: SortedScores, corners: list[Corners], shares: list[Vector], v: Vector) -> Steps:

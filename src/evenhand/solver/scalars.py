@@ -1,0 +1,147 @@
+"""Free scalars: numbers from 0 to 1 that bounds contain besides sums over rows.
+
+"All rates within d of each other" is l <= q_g <= l + d for some l. Such an l is the selection of one more row,
+which has weight 1, a column of its own, and nothing in the others. So the solver needs to know nothing of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.solver.dense import DenseRows
+from evenhand.solver.oracle import Direct, Distinct, Oracle, Smoothed, Totals, Vector
+from evenhand.solver.problem import Problem
+
+__all__ = ["RowsWithScalars", "without_scalars"]
+
+
+class RowsWithScalars:
+    """An oracle with one more row and column for each scalar, behind its own.
+
+    Parameters
+    ----------
+    inner : Oracle
+    scalars : int
+        Number of scalars.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rows = RowsWithScalars(DenseRows(np.array([[0.2, 0.8], [0.7, 0.3]]), None), 1)
+    >>> rows.totals(np.array([-0.5, 0.5, 1.0])).sums
+    array([0.1, 0.4, 1. ])
+    """
+
+    def __init__(self, inner: Oracle, scalars: int) -> None:
+        self.inner = inner
+        self.scalars = scalars
+        self.fast, self.most = inner.fast, inner.most
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.inner.n_rows + self.scalars
+
+    @property
+    def n_columns(self) -> int:
+        """Length of a row."""
+        return self.inner.n_columns + self.scalars
+
+    def smooth(self, v: Vector, width: float) -> Smoothed:
+        """Sum over all rows, smoothed within `width` of the boundary."""
+        D = self.inner.n_columns
+        found, h = self.inner.smooth(v[:D], width), v[D:]
+        z = np.clip((h + width) / (2 * width), 0.0, 1.0)
+        inside = (z > 0) & (z < 1)
+        hessian = np.zeros((self.n_columns, self.n_columns))
+        hessian[:D, :D] = found.hessian
+        np.fill_diagonal(hessian[D:, D:], inside / (2 * width))
+        value = found.value + float(np.where(inside, width * z**2, z * h).sum())
+        return Smoothed(value, np.concatenate([found.sums, z]), hessian)
+
+    def sums(self, directions: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Sum of w p over the rows with h > 0, for several directions v at once, shape (k, D)."""
+        D = self.inner.n_columns
+        return np.hstack([self.inner.sums(directions[:, :D]), directions[:, D:] > 0])
+
+    def sample(self, count: int) -> DenseRows:
+        """Take about `count` rows, and the scalars."""
+        return self._extended(self.inner.sample(count))
+
+    def near(self, v: Vector, count: int) -> DenseRows:
+        """Take the `count` rows with the smallest |h|, and the scalars."""
+        return self._extended(self.inner.near(v[: self.inner.n_columns], count))
+
+    def _extended(self, rows: DenseRows) -> DenseRows:
+        n, K = rows.n_rows, self.scalars
+        matrix = np.zeros((n + K, self.n_columns))
+        matrix[:n, : self.inner.n_columns] = rows.matrix
+        matrix[n:, self.inner.n_columns :] = np.eye(K)
+        return DenseRows(
+            matrix,
+            np.concatenate([rows.weights_of(slice(None)), np.ones(K)]),
+            base=np.concatenate([rows.base, np.zeros(K)]),
+            index=np.concatenate([rows.index, self.inner.n_rows + np.arange(K)]),
+        )
+
+    def totals(self, v: Vector, given: DenseRows | None = None, values: Vector | None = None) -> Totals:
+        """Sum over all rows without smoothing, with the selection of some rows given."""
+        D = self.inner.n_columns
+        scalars = (v[D:] > 0).astype(np.float64)
+        if given is None or values is None:
+            return self._joined(self.inner.totals(v[:D]), v, scalars)
+        rows, ordinary = without_scalars(given, D)
+        chosen = given.matrix[~ordinary][:, D:].argmax(axis=1)
+        scalars[chosen] = values[~ordinary]
+        return self._joined(self.inner.totals(v[:D], rows, values[ordinary]), v, scalars)
+
+    def _joined(self, found: Totals, v: Vector, scalars: Vector) -> Totals:
+        positive = float(np.maximum(v[self.inner.n_columns :], 0.0).sum())
+        sums = np.concatenate([found.sums, scalars])
+        return replace(found, positive_part=found.positive_part + positive, sums=sums)
+
+    def direct(self, problem: Problem) -> Direct | None:
+        """Solve the problem by the structure of the rows."""
+        found = self.inner.direct(problem)
+        if found is None:
+            return None
+        v = problem.direction(found.multipliers)
+        return replace(found, totals=self._joined(found.totals, v, found.scalars))
+
+    def distinct(self) -> Distinct | None:
+        """Collapse copies of rows."""
+        found = self.inner.distinct()
+        if found is None:
+            return None
+        n, D = found.rows.n_rows, self.inner.n_columns
+
+        def totals(v: Vector, values: Vector) -> Totals:
+            return self._joined(found.totals(v[:D], values[:n]), v, values[n:])
+
+        extended = self._extended(found.rows)
+        extended.index = np.arange(extended.n_rows)  # an oracle of its own
+        return Distinct(extended, totals)
+
+
+def without_scalars(rows: DenseRows, n_columns: int) -> tuple[DenseRows, NDArray[np.bool_]]:
+    """The rows that are not scalars, with their own columns; and which of all rows they are.
+
+    Parameters
+    ----------
+    rows : DenseRows
+    n_columns : int
+        Number of columns that are not those of scalars.
+
+    Returns
+    -------
+    DenseRows, array of bool
+    """
+    matrix = rows.matrix
+    ordinary = np.logical_not(matrix[:, n_columns:].any(axis=1))
+    kept = DenseRows(
+        matrix[ordinary][:, :n_columns], rows.weights_of(slice(None))[ordinary], index=rows.index[ordinary]
+    )
+    return kept, ordinary
