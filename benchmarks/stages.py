@@ -10,7 +10,7 @@ from evenhand.estimators.base import FairClassifier
 from evenhand.estimators.learned_posteriors import LearnedPosteriors, as_posteriors, learn_posteriors
 from evenhand.estimators.postprocess import choose_multipliers, make_rule
 from evenhand.estimators.training_data import TrainingData, draw_seed, read_training_data
-from evenhand.fairness.notions import Constraint
+from evenhand.fairness.requirement import Constraint
 
 __all__ = ["Learned", "learn"]
 

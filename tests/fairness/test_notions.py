@@ -6,7 +6,7 @@ from sklearn.model_selection import ParameterGrid
 import evenhand as eh
 from evenhand.exceptions import InputError, VacuousConstraintWarning
 from evenhand.fairness.groups import Groups
-from evenhand.fairness.notions import AllOf
+from evenhand.fairness.requirement import AllOf
 
 
 def test_exactly_one_measure_is_required(notion):

@@ -6,7 +6,12 @@ from evenhand.exceptions import InputError
 
 def test_parameters_of_a_single_notion():
     notion = eh.EqualOpportunity(difference=0.1)
-    assert notion.get_params() == {"difference": 0.1, "ratio": None, "groups": "intersectional"}
+    assert notion.get_params() == {
+        "difference": 0.1,
+        "ratio": None,
+        "groups": "intersectional",
+        "against": "population",
+    }
     assert notion.set_params(difference=0.2) is notion
     assert notion.difference == 0.2
     notion.set_params(difference=None, ratio=0.8)
@@ -26,7 +31,7 @@ def test_notions_of_the_same_kind_are_numbered():
 
 
 def test_an_unknown_parameter_is_refused_with_the_known_ones():
-    with pytest.raises(InputError, match="no parameter 'tolerance'; it has difference, groups, ratio"):
+    with pytest.raises(InputError, match="no parameter 'tolerance'; it has against, difference, groups, ratio"):
         eh.EqualOpportunity(difference=0.1).set_params(tolerance=0.2)
 
 

@@ -24,12 +24,12 @@ def posteriors():
 
 def test_the_conflict_is_named_and_the_smallest_tolerance_works(posteriors):
     with pytest.raises(
-        InfeasibleError, match="these cannot hold together: benefit, benefit: group="
+        InfeasibleError, match="these cannot hold together: benefit: group="
     ) as caught:
         eh.solve(posteriors, Benefit(difference=0.1))
     assert {str(name) for name in caught.value.conflict} <= {
-        "benefit, benefit: group=0",
-        "benefit, benefit: group=1",
+        "benefit: group=0",
+        "benefit: group=1",
     }
     works = caught.value.works
     assert 0.1 < works.difference < 1

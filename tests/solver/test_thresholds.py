@@ -23,7 +23,7 @@ def test_a_group_that_must_leave_its_curve_mixes_thresholds():
     mixed = np.where(eta > 0.6, 0.7, 0.3)
     goal = np.array([((1 - eta) * mixed).mean(), (eta * mixed).mean()])
     problem = Problem(np.array([-0.5, 0.5]), np.eye(2), goal, goal)
-    _, steps = mix_thresholds(scores, problem)
+    _, steps, _ = mix_thresholds(scores, problem)
     f = steps.selection(eta, np.zeros(4000, int))
     assert [((1 - eta) * f).mean(), (eta * f).mean()] == pytest.approx(goal, abs=1e-10)
     assert len(steps.edges[0]) >= 1

@@ -22,8 +22,9 @@ from evenhand.auditing.result import Audit
 from evenhand.auditing.tally import Tally, tally
 from evenhand.exceptions import InputError, VacuousConstraintWarning, warn_user
 from evenhand.fairness.groups import GroupName, Mode
-from evenhand.fairness.notions import NOTIONS, Constraint, Notion
+from evenhand.fairness.notions import NOTIONS, Notion
 from evenhand.fairness.rates import read_rows
+from evenhand.fairness.requirement import Constraint
 from evenhand.inputs.checks import check_fraction
 from evenhand.inputs.tables import Library, library_of
 

@@ -18,8 +18,8 @@ from evenhand.auditing.result import Audit
 from evenhand.auditing.tally import Tally, tally_of_sums
 from evenhand.exceptions import GroupError, InputError
 from evenhand.fairness.groups import MAX_LEVELS
-from evenhand.fairness.notions import Constraint
 from evenhand.fairness.rates import ArgumentNames, Decisions, Selection, read_rows
+from evenhand.fairness.requirement import Constraint
 from evenhand.fairness.sensitive import refuse_many
 from evenhand.inputs.columns import TooManyLevels, check_names, refuse_many_levels
 from evenhand.inputs.counted_rows import CountedRows, Roles, TableRows, TooManyCombinations

@@ -12,8 +12,8 @@ from scipy.optimize import linprog
 
 from evenhand.exceptions import InputError
 from evenhand.fairness.groups import Groups
-from evenhand.fairness.notions import Constraint
 from evenhand.fairness.rates import CellRates
+from evenhand.fairness.requirement import Constraint
 
 __all__ = ["FiniteProblem", "Optimum", "Sample"]
 

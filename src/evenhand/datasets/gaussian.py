@@ -21,8 +21,8 @@ from evenhand.datasets.finite import Optimum, Sample
 from evenhand.exceptions import InputError
 from evenhand.fairness.constraints import LinearConstraints
 from evenhand.fairness.groups import Groups
-from evenhand.fairness.notions import Constraint
 from evenhand.fairness.rates import CellRates
+from evenhand.fairness.requirement import Constraint
 
 __all__ = ["GaussianProblem"]
 

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from evenhand.estimators.access import AttributeAccess
 from evenhand.exceptions import ConstantClassifierWarning, EvenhandError, InputError, reason, warn_user
 from evenhand.fairness.groups import Groups
-from evenhand.fairness.notions import Constraint
+from evenhand.fairness.requirement import Constraint
 from evenhand.inference.guarantee import Promise
 from evenhand.inputs.batched_table import BatchedTable, is_lazy
 from evenhand.inputs.checks import check_choice, check_fraction, check_rows

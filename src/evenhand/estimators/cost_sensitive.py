@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from evenhand.estimators.search import Trial
 from evenhand.exceptions import VacuousConstraintWarning
-from evenhand.fairness.measurement import Measurement
-from evenhand.fairness.notions import Constraint
+from evenhand.fairness.measurement import AnyMeasurement
 from evenhand.fairness.rates import CellRates
+from evenhand.fairness.requirement import Constraint
 from evenhand.fairness.scores import GroupedScores
 from evenhand.optimum.problem import FairnessProblem, error_prices
 from evenhand.posteriors.examples import Examples
@@ -61,12 +61,12 @@ class TrainedClassifier(Trial):
         return float(np.nanmax([self.clear, *(one.excess for one in found)]))
 
     @property
-    def measured(self) -> tuple[Measurement, ...]:
+    def measured(self) -> tuple[AnyMeasurement, ...]:
         """The requirement's measures on the held-out rows."""
         return _measured(self.constraint, self.rates)
 
 
-def _measured(constraint: Constraint, rates: CellRates) -> tuple[Measurement, ...]:
+def _measured(constraint: Constraint, rates: CellRates) -> tuple[AnyMeasurement, ...]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", VacuousConstraintWarning)
         return tuple(constraint.measure(rates))

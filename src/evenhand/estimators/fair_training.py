@@ -15,8 +15,8 @@ from evenhand.estimators.search import DualAscent, GridSearch, Trial, best_trial
 from evenhand.estimators.training_data import TrainingData
 from evenhand.exceptions import CertificateError, InfeasibleError
 from evenhand.fairness.constraints import ByConstraint, ConstraintName
-from evenhand.fairness.notions import Constraint
 from evenhand.fairness.rates import CellRates
+from evenhand.fairness.requirement import Constraint
 from evenhand.fairness.scores import GroupedScores
 from evenhand.inference.guarantee import Promise, promised
 from evenhand.optimum.problem import FairnessProblem

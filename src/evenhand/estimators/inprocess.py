@@ -22,7 +22,7 @@ from evenhand.estimators.training_data import draw_seed, read_training_data, res
 from evenhand.exceptions import InputError
 from evenhand.fairness.constraints import ConstraintName
 from evenhand.fairness.measurement import Measurement
-from evenhand.fairness.notions import Constraint
+from evenhand.fairness.requirement import Constraint
 from evenhand.inference.guarantee import warn_if_unpromised
 from evenhand.inputs.checks import check_fraction
 from evenhand.inputs.features import Columns

@@ -12,7 +12,7 @@ from evenhand.estimators.base import FairClassifier
 from evenhand.estimators.training_data import TrainingData
 from evenhand.exceptions import ConstantScoreWarning, InputError, warn_user
 from evenhand.fairness.groups import Groups
-from evenhand.fairness.notions import Constraint
+from evenhand.fairness.requirement import Constraint
 from evenhand.fairness.scores import GroupedScores
 from evenhand.optimum.problem import FairnessProblem, error_prices, label_and_group_suffice
 from evenhand.posteriors.crossfit import cross_fit

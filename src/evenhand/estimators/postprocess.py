@@ -24,8 +24,8 @@ from evenhand.estimators.search import PlugIn, Trial, best_trial, read_search, w
 from evenhand.estimators.training_data import TrainingData, draw_seed, read_training_data, reserve_rows
 from evenhand.exceptions import InputError, VacuousConstraintWarning
 from evenhand.fairness.constraints import ByConstraint, ConstraintName, LinearConstraints
-from evenhand.fairness.notions import Constraint
 from evenhand.fairness.rates import CellRates
+from evenhand.fairness.requirement import Constraint
 from evenhand.fairness.scores import GroupedScores
 from evenhand.inference.guarantee import promised, warn_if_unpromised
 from evenhand.inputs.batched_table import is_lazy

@@ -10,8 +10,8 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from evenhand.exceptions import GroupError
-from evenhand.fairness.notions import Constraint
 from evenhand.fairness.rates import cell_rates
+from evenhand.fairness.requirement import Constraint
 from evenhand.inputs.features import Columns, columns_of
 
 __all__ = ["FairScorer", "accuracy_within", "fair_scorer"]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,7 +14,10 @@ from evenhand.fairness.groups import GroupName
 
 Floats = NDArray[np.float64]
 
-__all__ = ["ByConstraint", "ConstraintName", "LinearConstraints"]
+_TERNARY = 90
+"""Steps of a ternary search: the interval is then a few units in the last place."""
+
+__all__ = ["ByConstraint", "ConstraintName", "LinearConstraints", "Slopes"]
 
 
 @dataclass(frozen=True)
@@ -23,9 +27,13 @@ class ConstraintName:
     notion: str
     statistic: str
     group: GroupName
+    side: str = ""
+    """Which of two constraints on the same statistic of the same group, if there are two."""
 
     def __str__(self) -> str:
-        return f"{self.notion}, {self.statistic}: {self.group}"
+        what = self.statistic if self.notion == self.statistic else f"{self.notion}, {self.statistic}"
+        who = str(self.group) if self.group.features else "everybody"
+        return f"{what}: {who}{f', {self.side}' if self.side else ''}"
 
 
 class ByConstraint(dict[ConstraintName, float]):
@@ -56,7 +64,7 @@ class ByConstraint(dict[ConstraintName, float]):
 
 @dataclass(frozen=True, eq=False)
 class LinearConstraints:
-    """A requirement as J linear constraints, ``lo <= C rho + k <= hi``.
+    """A requirement as J linear constraints, ``lo <= C rho + B t + k <= hi`` for some t in [0, 1]^K.
 
     Attributes
     ----------
@@ -65,6 +73,9 @@ class LinearConstraints:
     k, lo, hi : arrays, shape (J,)
     undefined : tuple of ConstraintName
         Constraints left out because their statistic is undefined: its cells have no mass.
+    B : array, shape (J, K), or None
+        Coefficients of free scalars, at most one in each constraint, such as the rate of the lowest group;
+        None if there are none.
     """
 
     names: tuple[ConstraintName, ...]
@@ -73,29 +84,66 @@ class LinearConstraints:
     lo: NDArray[np.float64]
     hi: NDArray[np.float64]
     undefined: tuple[ConstraintName, ...] = ()
+    B: NDArray[np.float64] | None = None
 
     def __len__(self) -> int:
         return len(self.names)
 
-    def values(self, rho: ArrayLike) -> NDArray[np.float64]:
-        """``C rho + k`` at selection rates of shape (M, 2).
+    @property
+    def n_scalars(self) -> int:
+        """K, the number of free scalars."""
+        return 0 if self.B is None else self.B.shape[1]
+
+    def values(self, rho: ArrayLike, scalars: ArrayLike | None = None) -> NDArray[np.float64]:
+        """``C rho + B t + k`` at selection rates of shape (M, 2); by default with the scalars that fit best.
 
         A constraint is NaN if the rate of a cell with a non-zero coefficient is.
         """
         rates = np.asarray(rho, dtype=np.float64)
         unknown = np.isnan(rates)
         values = np.tensordot(self.C, np.where(unknown, 0.0, rates), axes=2) + self.k
+        if self.B is not None:
+            values = values + self.B @ (
+                self._best_scalars(values) if scalars is None else np.asarray(scalars)
+            )
         return np.where((self.C[:, unknown] != 0).any(axis=1), np.nan, values)
 
+    def _best_scalars(self, values: Floats) -> Floats:
+        """Scalars with the smallest violation, by ternary search: it is convex in each."""
+        B = np.empty((len(self), 0)) if self.B is None else self.B
+        low, high = np.zeros(B.shape[1]), np.ones(B.shape[1])
+
+        def violations(t: Floats) -> Floats:
+            each = values[:, None] + B * t
+            over = np.maximum(self.lo[:, None] - each, each - self.hi[:, None])
+            return np.asarray(np.where(B != 0, over, -np.inf).max(axis=0, initial=-np.inf))
+
+        for _ in range(_TERNARY):
+            left, right = low + (high - low) / 3, high - (high - low) / 3
+            better = violations(left) <= violations(right)
+            low, high = np.where(better, low, left), np.where(better, right, high)
+        return (low + high) / 2
+
     def in_sums(self, masses: NDArray[np.float64]) -> tuple[Floats, Floats, Floats]:
-        """The constraints in s = masses * rho: A of shape (J, 2M), lo and hi with ``lo <= A s <= hi``."""
+        """The constraints in s = (masses * rho, t): A of shape (J, 2M + K), with ``lo <= A s <= hi``."""
         per_mass = np.divide(self.C, masses, out=np.zeros_like(self.C), where=masses > 0)
-        return per_mass.reshape(len(self), masses.size), self.lo - self.k, self.hi - self.k
+        A = per_mass.reshape(len(self), masses.size)
+        return A if self.B is None else np.hstack([A, self.B]), self.lo - self.k, self.hi - self.k
 
     def violation(self, rho: ArrayLike) -> float:
         """The largest violation of a constraint; 0 if all hold."""
         values = self.values(rho)
         return float(np.maximum(self.lo - values, values - self.hi).max(initial=0.0))
+
+    def numbered(self) -> LinearConstraints:
+        """The same with names that tell constraints apart, where a statistic is constrained twice."""
+        seen: Counter[ConstraintName] = Counter()
+        names = []
+        for name in self.names:
+            seen[name] += 1
+            again = f"{name.side}{' ' if name.side else ''}({seen[name]})"
+            names.append(name if seen[name] == 1 else replace(name, side=again))
+        return replace(self, names=tuple(names))
 
     @classmethod
     def stack(cls, parts: Iterable[LinearConstraints]) -> LinearConstraints:
@@ -108,4 +156,41 @@ class LinearConstraints:
             lo=np.concatenate([part.lo for part in parts]),
             hi=np.concatenate([part.hi for part in parts]),
             undefined=tuple(name for part in parts for name in part.undefined),
+            B=_block_diagonal(parts),
         )
+
+
+@dataclass(frozen=True, eq=False)
+class Slopes:
+    """Derivatives of linear constraints in the tolerance or bound that each is about.
+
+    Attributes
+    ----------
+    value, lo, hi : arrays, shape (J,)
+    """
+
+    value: Floats
+    lo: Floats
+    hi: Floats
+
+    @classmethod
+    def stack(cls, parts: Iterable[Slopes]) -> Slopes:
+        """Those of several requirements together."""
+        parts = list(parts)
+        value, lo, hi = (
+            np.concatenate([getattr(part, name) for part in parts]) for name in ("value", "lo", "hi")
+        )
+        return cls(value, lo, hi)
+
+
+def _block_diagonal(parts: list[LinearConstraints]) -> Floats | None:
+    K = sum(part.n_scalars for part in parts)
+    if not K:
+        return None
+    B = np.zeros((sum(map(len, parts)), K))
+    row = column = 0
+    for part in parts:
+        if part.B is not None:
+            B[row : row + len(part), column : column + part.n_scalars] = part.B
+        row, column = row + len(part), column + part.n_scalars
+    return B

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from evenhand.fairness.groups import GroupName
 
-__all__ = ["NOBODY", "Measure", "Measurement"]
+__all__ = ["NOBODY", "Against", "AnyMeasurement", "BoundMeasurement", "Measure", "Measurement"]
 
 Measure = Literal["difference", "ratio"]
+Against = Literal["population", "groups"]
 
 NOBODY = 1e-9
 """A rate below this counts as 0; `solve` lets a bound be violated by as much."""
@@ -35,6 +36,8 @@ class Measurement:
         How the notion compares the groups.
     tolerance : float
         The bound of the notion.
+    against : {"population", "groups"}
+        Whether a group is compared with the population or with the other groups.
     """
 
     notion: str
@@ -44,19 +47,44 @@ class Measurement:
     values: NDArray[np.float64]
     measure: Measure
     tolerance: float
+    against: Against = "population"
 
     @property
     def differences(self) -> NDArray[np.float64]:
-        """Absolute difference between the population and each group."""
+        """Absolute difference between the population and each group, or the largest from another group."""
+        if self.against == "groups":
+            return np.fmax(self._highest - self.values, self.values - self._lowest)
         return np.abs(self.overall - self.values)
 
     @property
+    def _highest(self) -> NDArray[np.float64]:
+        """Highest rate among the groups that each is compared with: those of the same features."""
+        return self._among(np.fmax)
+
+    @property
+    def _lowest(self) -> NDArray[np.float64]:
+        return self._among(np.fmin)
+
+    def _among(self, end: np.ufunc) -> NDArray[np.float64]:
+        features = [name.features for name in self.names]
+        ends = {
+            own: end.reduce(self.values[[other == own for other in features]])
+            for own in dict.fromkeys(features)
+        }
+        return np.array([ends[own] for own in features])
+
+    @property
     def ratios(self) -> NDArray[np.float64]:
-        """The smaller of q_g / q and (1 - q_g) / (1 - q) for each group.
+        """The smaller of q_g / q and (1 - q_g) / (1 - q) for each group; q_g over the highest against groups.
 
         A quotient with denominator 0 is 1, because no tolerance is then violated. A denominator below 1e-9
         counts as 0, since the quotient would be rounding error.
         """
+        if self.against == "groups":
+            most = self._highest
+            return np.where(
+                most > NOBODY, self.values / np.where(most > NOBODY, most, 1.0), 1.0 + 0 * self.values
+            )
         q, q_g = self.overall, self.values
         up = q_g / q if q > NOBODY else np.ones_like(q_g)
         down = (1 - q_g) / (1 - q) if 1 - q > NOBODY else np.ones_like(q_g)
@@ -64,12 +92,12 @@ class Measurement:
 
     @property
     def difference(self) -> float:
-        """Mean difference MD: the largest difference over the groups for which it is defined."""
+        """The largest difference over the groups for which it is defined: the mean difference MD."""
         return float(np.nanmax(self.differences)) if self._defined.any() else math.nan
 
     @property
     def ratio(self) -> float:
-        """Mean ratio MR: the smallest ratio over the groups for which it is defined."""
+        """The smallest ratio over the groups for which it is defined: the mean ratio MR."""
         return float(np.nanmin(self.ratios)) if self._defined.any() else math.nan
 
     @property
@@ -99,3 +127,60 @@ class Measurement:
     @property
     def _defined(self) -> NDArray[np.bool_]:
         return ~np.isnan(self.values)
+
+
+@dataclass(frozen=True, eq=False)
+class BoundMeasurement:
+    """A rate that is bounded, in each group.
+
+    Attributes
+    ----------
+    notion, statistic : str
+        The name of the rate.
+    names : tuple of GroupName
+    values : array
+        The rate in each group; NaN where it is undefined.
+    at_least, at_most : arrays
+        The bounds of each group; NaN where there is none.
+    """
+
+    notion: str
+    statistic: str
+    names: tuple[GroupName, ...]
+    values: NDArray[np.float64]
+    at_least: NDArray[np.float64]
+    at_most: NDArray[np.float64]
+    measure: Literal["bound"] = "bound"
+
+    @property
+    def excesses(self) -> NDArray[np.float64]:
+        """By how much each group misses its bounds; 0 or less if it does not, NaN where undefined."""
+        over = np.fmax(self.at_least - self.values, self.values - self.at_most)
+        return np.where(np.isnan(self.values), np.nan, over)
+
+    @property
+    def excess(self) -> float:
+        """The largest miss; 0 if there is none, NaN if the rate is undefined in all groups."""
+        return max(0.0, float(np.nanmax(self.excesses))) if self._defined.any() else math.nan
+
+    @property
+    def worst(self) -> GroupName | None:
+        """The group that comes nearest to missing its bounds, or misses them most."""
+        return self.names[int(np.nanargmax(self.excesses))] if self._defined.any() else None
+
+    @property
+    def value(self) -> float:
+        """The rate of that group."""
+        return float(self.values[int(np.nanargmax(self.excesses))]) if self._defined.any() else math.nan
+
+    @property
+    def undefined(self) -> tuple[GroupName, ...]:
+        """Groups in which the rate is undefined."""
+        return tuple(name for name, known in zip(self.names, self._defined, strict=True) if not known)
+
+    @property
+    def _defined(self) -> NDArray[np.bool_]:
+        return ~np.isnan(self.values)
+
+
+AnyMeasurement = Measurement | BoundMeasurement

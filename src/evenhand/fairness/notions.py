@@ -1,4 +1,4 @@
-"""Notions of fairness, each defined once for both constraining and measuring.
+"""Notions of fairness: parity of a statistic, each defined once for both constraining and measuring.
 
 A *statistic* of a group is a rate that is linear in the selection rates rho of its cells,
 
@@ -11,32 +11,34 @@ population as a whole, within a tolerance delta, by
 * difference:  -delta <= q - q_g <= delta            (mean difference, MD <= delta)
 * ratio:       delta - 1 <= delta q - q_g <= 0       (mean ratio, MR >= delta)
 
-Either way the requirement is a set of linear constraints ``lo <= C rho + k <= hi``.
+or, against the other groups instead of the population, by
+
+* difference:  l <= q_g <= l + delta for some l      (largest minus smallest rate at most delta)
+* ratio:       delta u <= q_g <= u for some u        (smallest over largest rate at least delta)
+
+Either way the requirement is a set of linear constraints ``lo <= C rho + B t + k <= hi``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from copy import copy, deepcopy
+from dataclasses import replace
 from numbers import Real
-from typing import Any, ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from evenhand.exceptions import InputError, VacuousConstraintWarning, warn_user
-from evenhand.fairness.constraints import ConstraintName, LinearConstraints
+from evenhand.exceptions import InputError
+from evenhand.fairness.constraints import ConstraintName, LinearConstraints, Slopes
 from evenhand.fairness.groups import Groups, Members, Mode
-from evenhand.fairness.measurement import Measure, Measurement
-from evenhand.fairness.parameters import Parameters
+from evenhand.fairness.measurement import Against, Measure, Measurement
 from evenhand.fairness.rates import CellRates
-from evenhand.fairness.statistic import Statistic
+from evenhand.fairness.requirement import Requirement, refuse_large
+from evenhand.fairness.statistic import ERROR, FALSE_POSITIVE, SELECTION, TRUE_POSITIVE, Statistic
 
 __all__ = [
     "NOTIONS",
     "AccuracyParity",
-    "AllOf",
-    "Constraint",
     "DemographicParity",
     "EqualOpportunity",
     "EqualizedOdds",
@@ -44,121 +46,24 @@ __all__ = [
     "PredictiveEquality",
 ]
 
-_MAX_BYTES = 2 << 30
-"""Of memory for the constraints of a notion."""
 
-
-class Constraint(Parameters):
-    """A fairness requirement: a single notion, or several joined by ``&``.
-
-    It has scikit-learn's ``get_params`` and ``set_params``, so a grid search can set its tolerances.
-    """
-
-    def linear(self, masses: ArrayLike, groups: Groups) -> LinearConstraints:
-        """The requirement as linear constraints on the selection rates.
-
-        Parameters
-        ----------
-        masses : array, shape (M, 2)
-            P(S=m, Y=y).
-        groups : Groups
-            The groups, in the order of the first axis of `masses`.
-
-        Returns
-        -------
-        LinearConstraints
-        """
-        self._prepare(groups)
-        array = np.asarray(masses, dtype=float)
-        if array.shape != (len(groups), 2):
-            raise InputError(f"masses should have shape {(len(groups), 2)}, but have {array.shape}.")
-        if not np.isfinite(array).all() or (array < 0).any() or not array.any():
-            raise InputError("masses should be finite, not negative, and not all zero.")
-        return LinearConstraints.stack(notion._linear(array, groups) for notion in self.notions)
-
-    def measure(self, rates: CellRates) -> tuple[Measurement, ...]:
-        """Measurements of counted decisions, one per statistic.
-
-        Parameters
-        ----------
-        rates : CellRates
-            From :func:`evenhand.cell_rates`.
-
-        Returns
-        -------
-        tuple of Measurement
-        """
-        self._prepare(rates.groups)
-        return tuple(found for notion in self.notions for found in notion._measure(rates))
-
-    def with_tolerance(self, tolerance: float) -> Self:
-        """A copy whose notions all have this tolerance, on the difference or on the ratio."""
-        changed = deepcopy(self)
-        for notion in changed.notions:
-            notion.set_params(**{notion.compares_by: tolerance})
-        return changed
-
-    def with_slack(self, slack: float) -> Self:
-        """A copy whose notions all allow the same distance from parity: a difference, or 1 minus a ratio."""
-        changed = deepcopy(self)
-        for notion in changed.notions:
-            by_difference = notion.compares_by == "difference"
-            notion.set_params(**{notion.compares_by: slack if by_difference else 1 - slack})
-        return changed
-
-    def tightened(self, share: float) -> Self:
-        """A copy with tolerances moved towards parity: a share of 0 keeps them, 1 is exact parity."""
-        changed = deepcopy(self)
-        for notion in changed.notions:
-            parity = 0.0 if notion.compares_by == "difference" else 1.0
-            tolerance = getattr(notion, notion.compares_by)
-            notion.set_params(**{notion.compares_by: round(tolerance + share * (parity - tolerance), 12)})
-        return changed
-
-    def check(self, groups: Groups | None) -> None:
-        """Raise an InputError if parameters are invalid or there are too many groups to compare."""
-        for notion in self.notions:
-            notion._check()
-            if groups is not None:
-                _refuse_large(groups.size(notion.groups) * len(notion.statistics), len(groups))
-
-    def _prepare(self, groups: Groups) -> None:
-        """Check the parameters again, as they can be assigned, and warn if there is only one group."""
-        for notion in self.notions:
-            notion._check()
-        if any(groups.is_one_group(notion.groups) for notion in self.notions):
-            warn_user(
-                "there is only one group, so every classifier satisfies the constraint.",
-                VacuousConstraintWarning,
-            )
-
-    @property
-    def notions(self) -> tuple[Notion, ...]:
-        """The single notions of the requirement."""
-        raise NotImplementedError
-
-    def __and__(self, other: Constraint) -> AllOf:
-        if not isinstance(other, Constraint):
-            return NotImplemented
-        return AllOf([copy(notion) for notion in (*self.notions, *other.notions)])
-
-    def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and vars(self) == vars(other)
-
-    __hash__ = None  # type: ignore[assignment]
-
-
-class Notion(Constraint):
+class Notion(Requirement):
     """A notion of fairness with a tolerance; subclasses define its label and statistics.
 
     Parameters
     ----------
     difference : float in [0, 1], default=None
-        Largest absolute difference allowed between a group and the population.
+        Largest absolute difference allowed between a group and the population: with 0.05 and a rate of 0.30
+        in the population, groups are from 0.25 to 0.35. Against groups, the largest one between two groups.
     ratio : float in [0, 1], default=None
-        Smallest ratio allowed. Pass exactly one of `difference` and `ratio`.
+        Smallest ratio allowed of a group's rate to the population's, and of one minus these: with 0.8 and a
+        rate of 0.30, groups are from 0.24 to 0.44. Against groups, the smallest ratio of the lowest to the
+        highest rate: with 0.8, the four-fifths rule. Pass exactly one of `difference` and `ratio`.
     groups : {"intersectional", "independent"}, default="intersectional"
         Whether to compare all combinations of sensitive values, or the values of each feature separately.
+    against : {"population", "groups"}, default="population"
+        Whether a group is compared with the population or with the other groups; the values of a feature with
+        each other.
     """
 
     label: ClassVar[str]
@@ -174,21 +79,22 @@ class Notion(Constraint):
             )
 
     def __init__(
-        self, *, difference: float | None = None, ratio: float | None = None, groups: Mode = "intersectional"
+        self,
+        *,
+        difference: float | None = None,
+        ratio: float | None = None,
+        groups: Mode = "intersectional",
+        against: Against = "population",
     ) -> None:
         self.difference = difference
         self.ratio = ratio
         self.groups = groups
+        self.against = against
         self._check()
 
     def __repr__(self) -> str:
-        given = {name: value for name, value in vars(self).items() if value not in (None, "intersectional")}
+        given = {k: v for k, v in vars(self).items() if v not in (None, "intersectional", "population")}
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in given.items())})"
-
-    @property
-    def notions(self) -> tuple[Notion, ...]:
-        """The notion itself."""
-        return (self,)
 
     @property
     def tolerance(self) -> float:
@@ -216,32 +122,117 @@ class Notion(Constraint):
             raise InputError(
                 f"{name}: groups should be 'intersectional' or 'independent', but is {self.groups!r}."
             )
+        if self.against not in ("population", "groups"):
+            raise InputError(f"{name}: against should be 'population' or 'groups', but is {self.against!r}.")
+
+    def _size(self, groups: Groups) -> int:
+        return groups.size(self.groups) * len(self.statistics) * (2 if self.against == "groups" else 1)
+
+    def _move(self, share: float) -> None:
+        strictest, loosest = (0.0, 1.0) if self.difference is not None else (1.0, 0.0)
+        end = strictest if share >= 0 else loosest
+        moved = self.tolerance + abs(share) * (end - self.tolerance)
+        self.set_params(**{self.compares_by: round(moved, 12)})
 
     def _linear(self, masses: NDArray[np.float64], groups: Groups) -> LinearConstraints:
         family = groups.members(self.groups)
-        _refuse_large(len(family.names) * len(self.statistics), len(groups))
-        return LinearConstraints.stack(
-            self._statistic_linear(statistic, masses, family) for statistic in self.statistics
-        )
+        refuse_large(self._size(groups), len(groups))
+        write = self._against_groups if self.against == "groups" else self._against_population
+        return LinearConstraints.stack(write(statistic, masses, family) for statistic in self.statistics)
 
-    def _statistic_linear(
+    def _against_population(
         self, statistic: Statistic, masses: NDArray[np.float64], family: Members
     ) -> LinearConstraints:
         A, k = statistic.linear(masses, family.matrix)
         A_all, k_all = statistic.linear(masses, np.ones((1, len(masses))))
         delta, by_difference = self.tolerance, self.difference is not None
         factor = 1.0 if by_difference else delta
-        names = [ConstraintName(self.label, statistic.name, group) for group in family.names]
-        keep = ~np.isnan(k)
+        keep, names, undefined = self._named(statistic, family, k)
         count = int(keep.sum())
         return LinearConstraints(
-            tuple(name for name, kept in zip(names, keep, strict=True) if kept),
+            names,
             C=(factor * A_all - A)[keep],
             k=(factor * k_all - k)[keep],
             lo=np.full(count, -delta if by_difference else delta - 1),
             hi=np.full(count, delta if by_difference else 0.0),
-            undefined=tuple(name for name, kept in zip(names, keep, strict=True) if not kept),
+            undefined=undefined,
         )
+
+    def _against_groups(
+        self, statistic: Statistic, masses: NDArray[np.float64], family: Members
+    ) -> LinearConstraints:
+        """With l or u as scalars, t = (l - start) / width for a statistic from start to start + width."""
+        A, k = statistic.linear(masses, family.matrix)
+        keep, names, undefined = self._named(statistic, family, k)
+        A, k = A[keep], k[keep]
+        start, width = statistic.range
+        features = [name.group.features for name in names]
+        kinds = list(dict.fromkeys(features))
+        one = np.array([[own == kind for kind in kinds] for own in features], np.float64).reshape(
+            -1, len(kinds)
+        )
+        wide = np.full(len(names), width)
+        if self.difference is not None:  # 0 <= q_g - l <= delta
+            return LinearConstraints(
+                names, A, k - start, 0.0 * wide, np.full(len(names), self.difference), undefined, -width * one
+            )
+        delta = self.tolerance  # q_g - u <= 0 and q_g - delta u >= 0
+        sides = [
+            LinearConstraints(
+                tuple(replace(name, side="highest") for name in names),
+                A,
+                k - start,
+                -wide,
+                0.0 * wide,
+                undefined,
+                -width * one,
+            ),
+            LinearConstraints(
+                tuple(replace(name, side="lowest") for name in names),
+                A,
+                k - delta * start,
+                0.0 * wide,
+                wide + abs(start),
+                (),
+                -delta * width * one,
+            ),
+        ]
+        both = LinearConstraints.stack(sides)
+        return replace(
+            both, B=np.vstack([side.B for side in sides if side.B is not None])
+        )  # the same scalars
+
+    def _named(
+        self, statistic: Statistic, family: Members, k: NDArray[np.float64]
+    ) -> tuple[NDArray[np.bool_], tuple[ConstraintName, ...], tuple[ConstraintName, ...]]:
+        """Which groups have the statistic; the names of their constraints, and those of the others."""
+        keep = ~np.isnan(k)
+        names = [ConstraintName(self.label, statistic.name, group) for group in family.names]
+        known = tuple(name for name, kept in zip(names, keep, strict=True) if kept)
+        return keep, known, tuple(name for name, kept in zip(names, keep, strict=True) if not kept)
+
+    def _slopes(self, linear: LinearConstraints, rates: CellRates, scalars: NDArray[np.float64]) -> Slopes:  # noqa: ARG002
+        """A constraint is linear in the tolerance, so the slope is what it differs by between 1 and 0."""
+        one, zero = (
+            type(self)._linear(self.with_tolerance(t), rates.masses, rates.groups) for t in (1.0, 0.0)
+        )
+        values = [side.values(rates.rates, scalars) for side in (one, zero)]
+        return Slopes(values[0] - values[1], one.lo - zero.lo, one.hi - zero.hi)
+
+    def measure(self, rates: CellRates) -> tuple[Measurement, ...]:
+        """Measurements of counted decisions, one per statistic.
+
+        Parameters
+        ----------
+        rates : CellRates
+            From :func:`evenhand.cell_rates`.
+
+        Returns
+        -------
+        tuple of Measurement
+        """
+        self._prepare(rates.groups)
+        return tuple(self._measure(rates))
 
     def _measure(self, rates: CellRates) -> list[Measurement]:
         family = rates.groups.members(self.groups)
@@ -259,68 +250,10 @@ class Notion(Constraint):
                     statistic.values(rates, family.matrix),
                     self.compares_by,
                     self.tolerance,
+                    self.against,
                 )
             )
         return found
-
-
-class AllOf(Constraint):
-    """Several notions at once; made by ``&``.
-
-    Parameters
-    ----------
-    parts : list of Notion
-        The notions that must all hold.
-
-    Examples
-    --------
-    >>> both = DemographicParity(difference=0.05) & EqualOpportunity(ratio=0.9)
-    >>> both.set_params(demographicparity__difference=0.1)
-    DemographicParity(difference=0.1) & EqualOpportunity(ratio=0.9)
-    """
-
-    def __init__(self, parts: Sequence[Notion]) -> None:
-        self.parts = parts
-        self._check()
-
-    def __repr__(self) -> str:
-        return " & ".join(map(repr, self.parts))
-
-    @property
-    def notions(self) -> tuple[Notion, ...]:
-        """The notions that must all hold."""
-        return tuple(self.parts)
-
-    def _check(self) -> None:
-        several = isinstance(self.parts, Sequence) and len(self.parts) > 0
-        if not several or not all(isinstance(part, Notion) for part in self.parts):
-            raise InputError(f"AllOf takes a list of notions, but got {self.parts!r}.")
-
-    def _named_parts(self) -> dict[str, Notion]:
-        kinds = [type(part).__name__.lower() for part in self.parts]
-        return {
-            kind if kinds.count(kind) == 1 else f"{kind}-{kinds[: k + 1].count(kind)}": self.parts[k]
-            for k, kind in enumerate(kinds)
-        }
-
-    def _replace_part(self, name: str, part: Any) -> None:
-        place = list(self._named_parts()).index(name)
-        self.parts = [*self.parts[:place], part, *self.parts[place + 1 :]]
-
-
-def _refuse_large(n_constraints: int, n_groups: int) -> None:
-    needed = 3 * n_constraints * n_groups * 2 * 8  # C and two temporaries of its size
-    if needed > _MAX_BYTES:
-        raise InputError(
-            f"{n_constraints:,} constraints on {n_groups:,} groups need {needed / 2**30:.1f} GiB. "
-            "Pool rare groups with min_group_size, or use groups='independent'."
-        )
-
-
-_SELECTION = Statistic("selection rate")
-_TRUE_POSITIVE = Statistic("true-positive rate", mask=(0, 1), slope=(0, 1))
-_FALSE_POSITIVE = Statistic("false-positive rate", mask=(1, 0), slope=(1, 0))
-_ERROR = Statistic("error rate", slope=(1, -1), intercept=(0, 1))
 
 
 class DemographicParity(Notion):
@@ -328,7 +261,7 @@ class DemographicParity(Notion):
 
     Parameters
     ----------
-    difference, ratio, groups
+    difference, ratio, groups, against
         See :class:`Notion`.
 
     Examples
@@ -341,7 +274,7 @@ class DemographicParity(Notion):
     """
 
     label = "demographic parity"
-    statistics = (_SELECTION,)
+    statistics = (SELECTION,)
 
 
 class EqualOpportunity(Notion):
@@ -349,7 +282,7 @@ class EqualOpportunity(Notion):
 
     Parameters
     ----------
-    difference, ratio, groups
+    difference, ratio, groups, against
         See :class:`Notion`.
 
     Examples
@@ -359,7 +292,7 @@ class EqualOpportunity(Notion):
     """
 
     label = "equal opportunity"
-    statistics = (_TRUE_POSITIVE,)
+    statistics = (TRUE_POSITIVE,)
 
 
 class PredictiveEquality(Notion):
@@ -367,7 +300,7 @@ class PredictiveEquality(Notion):
 
     Parameters
     ----------
-    difference, ratio, groups
+    difference, ratio, groups, against
         See :class:`Notion`.
 
     Examples
@@ -377,7 +310,7 @@ class PredictiveEquality(Notion):
     """
 
     label = "predictive equality"
-    statistics = (_FALSE_POSITIVE,)
+    statistics = (FALSE_POSITIVE,)
 
 
 class AccuracyParity(Notion):
@@ -385,7 +318,7 @@ class AccuracyParity(Notion):
 
     Parameters
     ----------
-    difference, ratio, groups
+    difference, ratio, groups, against
         See :class:`Notion`.
 
     Examples
@@ -395,7 +328,7 @@ class AccuracyParity(Notion):
     """
 
     label = "accuracy parity"
-    statistics = (_ERROR,)
+    statistics = (ERROR,)
 
 
 class EqualizedOdds(Notion):
@@ -403,7 +336,7 @@ class EqualizedOdds(Notion):
 
     Parameters
     ----------
-    difference, ratio, groups
+    difference, ratio, groups, against
         See :class:`Notion`.
 
     Examples
@@ -413,7 +346,7 @@ class EqualizedOdds(Notion):
     """
 
     label = "equalized odds"
-    statistics = (_TRUE_POSITIVE, _FALSE_POSITIVE)
+    statistics = (TRUE_POSITIVE, FALSE_POSITIVE)
 
 
 NOTIONS: tuple[type[Notion], ...] = (

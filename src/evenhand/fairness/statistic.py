@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from evenhand.exceptions import InputError
 from evenhand.fairness.rates import CellRates
 
-__all__ = ["Statistic"]
+__all__ = ["ACCURACY", "ERROR", "FALSE_POSITIVE", "SELECTION", "TRUE_POSITIVE", "SelectedShare", "Statistic"]
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,17 @@ class Statistic:
         """Whether the statistic depends on the label."""
         return any(pair[0] != pair[1] for pair in (self.mask, self.slope, self.intercept))
 
+    @property
+    def range(self) -> tuple[float, float]:
+        """Smallest value that the rate can have, and the width up to the largest."""
+        ends = [
+            end
+            for intercept, slope, mask in zip(self.intercept, self.slope, self.mask, strict=True)
+            if mask
+            for end in (intercept, intercept + slope)
+        ]
+        return float(min(ends, default=0.0)), float(max(ends, default=0.0) - min(ends, default=0.0)) or 1.0
+
     def shares(self, masses: NDArray[np.float64], members: NDArray[Any]) -> NDArray[np.float64]:
         """Weight of each cell in each group's statistic, shape (G, M, 2); NaN where it is undefined."""
         inside = members[:, :, None] * (np.array(self.mask) * masses)
@@ -76,3 +87,45 @@ class Statistic:
         part = members @ (np.array(self.mask) * cell).sum(axis=1)
         total = members @ weight.sum(axis=1)
         return np.where(total > 0, part / np.where(total > 0, total, 1.0), np.nan)
+
+
+@dataclass(frozen=True)
+class SelectedShare:
+    """A rate among the selected rows of a group: the share of those with some labels, such as precision.
+
+    It is a quotient of two sums, so ``q >= t`` is the linear constraint ``hits - t * selected >= 0``, which
+    also holds where nobody is selected.
+
+    Parameters
+    ----------
+    name : str
+        Name of the rate.
+    hits : tuple of two numbers, default=(0, 1)
+        Which labels count as hits.
+    """
+
+    name: str
+    hits: tuple[float, float] = (0, 1)
+    needs_labels = True
+
+    def linear(
+        self, masses: NDArray[np.float64], members: NDArray[Any], bound: float
+    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Coefficients of ``(hits - bound * selected) / mass``, shape (G, M, 2); which groups have rows."""
+        inside = members[:, :, None] * masses
+        total = inside.sum(axis=(1, 2), keepdims=True)
+        shares = inside / np.where(total > 0, total, 1.0)
+        return shares * (np.array(self.hits) - bound), total[:, 0, 0] > 0
+
+    def values(self, rates: CellRates, members: NDArray[Any]) -> NDArray[np.float64]:
+        """The rate of each group, shape (G,); NaN where nobody is selected."""
+        hits = members @ (np.array(self.hits) * rates.selected).sum(axis=1)
+        total = members @ rates.selected.sum(axis=1)
+        return np.where(total > 0, hits / np.where(total > 0, total, 1.0), np.nan)
+
+
+SELECTION = Statistic("selection rate")
+TRUE_POSITIVE = Statistic("true-positive rate", mask=(0, 1), slope=(0, 1))
+FALSE_POSITIVE = Statistic("false-positive rate", mask=(1, 0), slope=(1, 0))
+ERROR = Statistic("error rate", slope=(1, -1), intercept=(0, 1))
+ACCURACY = Statistic("accuracy", slope=(-1, 1), intercept=(1, 0))

@@ -24,8 +24,9 @@ from scipy.special import ndtri
 from evenhand.display.notebook import html_table
 from evenhand.exceptions import InputError, PromiseWarning, warn_user
 from evenhand.fairness.constraints import ConstraintName
-from evenhand.fairness.notions import Constraint, Notion
+from evenhand.fairness.notions import Notion
 from evenhand.fairness.rates import CellRates
+from evenhand.fairness.requirement import Constraint
 from evenhand.fairness.statistic import Statistic
 from evenhand.inference.noninferiority import ROUNDING, Count, p_value
 from evenhand.inputs.checks import check_fraction

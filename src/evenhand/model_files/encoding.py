@@ -24,9 +24,10 @@ from evenhand.exceptions import InputError, UntrustedFileError, reason
 from evenhand.fairness.constraints import ByConstraint, ConstraintName, LinearConstraints
 from evenhand.fairness.groups import POOLED, GroupName, Groups
 from evenhand.fairness.measurement import Measurement
-from evenhand.fairness.notions import NOTIONS, AllOf
+from evenhand.fairness.notions import NOTIONS
 from evenhand.fairness.parameters import Parameters
 from evenhand.fairness.rates import CellRates
+from evenhand.fairness.requirement import AllOf
 from evenhand.inference.guarantee import GroupTest, Promise
 from evenhand.inputs.fingerprint import Fingerprint
 from evenhand.optimum.rule import Rule

@@ -24,8 +24,8 @@ from evenhand.estimators.training_data import TrainingData, read_training_data, 
 from evenhand.exceptions import EvenhandWarning, InputError
 from evenhand.fairness.constraints import ConstraintName
 from evenhand.fairness.groups import Groups
-from evenhand.fairness.notions import Constraint
 from evenhand.fairness.rates import CellRates
+from evenhand.fairness.requirement import Constraint
 from evenhand.fairness.scores import GroupedScores
 from evenhand.inference.guarantee import run_tests
 from evenhand.inputs.columns import blocks

@@ -6,15 +6,13 @@ notions can conflict.
 
 from __future__ import annotations
 
-from copy import deepcopy
-
 import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.exceptions import InfeasibleError
 from evenhand.fairness.constraints import LinearConstraints
 from evenhand.fairness.groups import Groups
-from evenhand.fairness.notions import Constraint
+from evenhand.fairness.requirement import Constraint
 from evenhand.solver.conflict import find_conflict
 from evenhand.solver.oracle import Oracle
 from evenhand.solver.problem import Problem
@@ -70,8 +68,8 @@ def _widened(
     """Widen all tolerances together, just as far as needed; None if even the widest are not enough."""
 
     def possible(share: float) -> bool:
-        A, lo, hi = _relaxed(constraint, share).linear(masses, groups).in_sums(masses)
-        wider = Problem(problem.gain, A, lo, hi)
+        A, lo, hi = constraint.relaxed(share).linear(masses, groups).in_sums(masses)
+        wider = Problem(problem.gain, A, lo, hi, scalars=problem.scalars)
         return find_conflict(oracle, wider, masses.ravel()).possible
 
     if not possible(1.0):
@@ -80,15 +78,4 @@ def _widened(
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
         low, high = (low, middle) if possible(middle) else (middle, high)
-    return _relaxed(constraint, min(1.0, high + 0.5**_BISECTIONS))  # not exactly on the edge
-
-
-def _relaxed(constraint: Constraint, share: float) -> Constraint:
-    """Move every tolerance by a share of the way to where it requires nothing."""
-    wider = deepcopy(constraint)
-    for notion in wider.notions:
-        if notion.difference is not None:
-            notion.difference = notion.difference + share * (1 - notion.difference)
-        elif notion.ratio is not None:
-            notion.ratio = notion.ratio * (1 - share)
-    return wider
+    return constraint.relaxed(min(1.0, high + 0.5**_BISECTIONS))  # not exactly on the edge

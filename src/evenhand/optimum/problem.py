@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenhand.exceptions import CertificateError, EvenhandWarning, InputError, VacuousConstraintWarning
+from evenhand.fairness.bounds import NoWorse
 from evenhand.fairness.constraints import ByConstraint, ConstraintName, LinearConstraints
 from evenhand.fairness.groups import Groups
 from evenhand.fairness.measurement import NOBODY
-from evenhand.fairness.notions import Constraint
 from evenhand.fairness.rates import CellRates
+from evenhand.fairness.requirement import AllOf, Constraint
 from evenhand.fairness.scores import GroupedScores
 from evenhand.optimum.infeasible import refuse_infeasible
 from evenhand.optimum.rows import read_rows
@@ -27,6 +28,7 @@ from evenhand.solver.optimize import Optimum, optimize
 from evenhand.solver.oracle import Oracle, Vector
 from evenhand.solver.partitions import Partitions
 from evenhand.solver.problem import Problem
+from evenhand.solver.scalars import RowsWithScalars, without_scalars
 
 __all__ = ["FairnessProblem", "error_prices", "label_and_group_suffice"]
 
@@ -95,9 +97,12 @@ class FairnessProblem:
             raise InputError(f"posteriors have {len(masses)} groups, but groups names {len(groups)}.")
         prices = error_prices(cost, len(masses))
         unit = _unit(prices)
+        constraint = _with_reference(constraint, oracle, prices / unit, masses, groups)
         linear = constraint.linear(masses, groups)
         program = _program(linear, masses, prices / unit)
-        return cls(posteriors, constraint, groups, masses, linear, unit, oracle, program)
+        return cls(
+            posteriors, constraint, groups, masses, linear, unit, _with_scalars(oracle, linear), program
+        )
 
     def tightened(self, share: float) -> FairnessProblem:
         """The same problem with tolerances tightened by a share: 0 leaves them, 1 is exact parity."""
@@ -105,12 +110,19 @@ class FairnessProblem:
 
     def under(self, constraint: Constraint) -> FairnessProblem:
         """The same problem with another requirement."""
+        inner = self.oracle.inner if isinstance(self.oracle, RowsWithScalars) else self.oracle
+        prices = self.program.gain[: self.masses.size].reshape(-1, 2) * [-1.0, 1.0]
+        constraint = _with_reference(constraint, inner, prices, self.masses, self.groups)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", VacuousConstraintWarning)
             linear = constraint.linear(self.masses, self.groups)
-        prices = self.program.gain.reshape(-1, 2) * [-1.0, 1.0]
-        program = _program(linear, self.masses, prices)
-        return replace(self, constraint=constraint, linear_constraints=linear, program=program)
+        return replace(
+            self,
+            constraint=constraint,
+            linear_constraints=linear,
+            program=_program(linear, self.masses, prices),
+            oracle=_with_scalars(inner, linear),
+        )
 
     def solve(self, *, tol: float, start: Solution | None = None) -> Solution:
         """Find the optimum and prove it.
@@ -158,15 +170,16 @@ class FairnessProblem:
         return self._solution(Optimum.of(self.program, point, totals))
 
     def _solution(self, optimum: Optimum) -> Solution:
-        rates = CellRates(self.groups, self.masses, _selected(optimum.totals.sums, self.masses))
+        sums, cells = optimum.totals.sums, self.masses.size
+        rates = CellRates(self.groups, self.masses, _selected(sums[:cells], self.masses))
         linear = self.linear_constraints
         multipliers = ByConstraint(zip(linear.names, (self.unit * optimum.multipliers).tolist(), strict=True))
-        table = self.program.direction(optimum.multipliers).reshape(self.masses.shape)
+        table = self.program.direction(optimum.multipliers)[:cells].reshape(self.masses.shape)
         rule = _rule(table, optimum)
         rule = replace(rule, table=self.unit * table, unit=self.unit, reach=self.unit * rule.reach)
         proof = optimum.certificate
         certificate = Certificate(self.unit * proof.objective, self.unit * proof.bound, proof.violation)
-        prices = _shadow_prices(self.constraint, rates, linear, multipliers)
+        prices = _shadow_prices(self.constraint, rates, linear, multipliers, sums[cells:])
         return Solution(rule, optimum.totals.selection, multipliers, prices, rates, certificate, linear)
 
 
@@ -196,7 +209,7 @@ def label_and_group_suffice(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EvenhandWarning)
         linear = constraint.linear(masses, groups)
-    per_mass = linear.in_sums(masses)[0].reshape(len(linear), *masses.shape)
+    per_mass = linear.in_sums(masses)[0][:, : masses.size].reshape(len(linear), *masses.shape)
     return bool(np.allclose(per_mass[:, :, 0], per_mass[:, :, 1]))
 
 
@@ -228,8 +241,32 @@ def _unit(prices: NDArray[np.float64]) -> float:
 def _program(linear: LinearConstraints, masses: NDArray[np.float64], prices: NDArray[np.float64]) -> Problem:
     """Risk and requirement as functions of the sums s = masses * rates."""
     A, lo, hi = linear.in_sums(masses)
-    gain = (prices * [-1.0, 1.0]).ravel()
-    return Problem(gain=gain, A=A, lo=lo, hi=hi, constant=float(prices[:, 1] @ masses[:, 1]))
+    gain = np.concatenate([(prices * [-1.0, 1.0]).ravel(), np.zeros(linear.n_scalars)])
+    constant = float(prices[:, 1] @ masses[:, 1])
+    return Problem(gain=gain, A=A, lo=lo, hi=hi, constant=constant, scalars=linear.n_scalars)
+
+
+def _with_scalars(oracle: Oracle, linear: LinearConstraints) -> Oracle:
+    return RowsWithScalars(oracle, linear.n_scalars) if linear.n_scalars else oracle
+
+
+def _with_reference(
+    constraint: Constraint,
+    oracle: Oracle,
+    prices: NDArray[np.float64],
+    masses: NDArray[np.float64],
+    groups: Groups,
+) -> Constraint:
+    """The requirement with the rates of the best rule without it, where these are its reference."""
+    open_parts = [
+        part for part in constraint.bounds if isinstance(part, NoWorse) and part.than == "unconstrained"
+    ]
+    if not open_parts:
+        return constraint
+    sums = oracle.totals((prices * [-1.0, 1.0]).ravel()).sums
+    rates = CellRates(groups, masses, _selected(sums, masses))
+    parts = [part.against(rates) if isinstance(part, NoWorse) else part for part in constraint.requirements]
+    return parts[0] if len(parts) == 1 else AllOf(parts)
 
 
 def _selected(sums: Vector, masses: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -243,7 +280,12 @@ def _feasibility(constraint: Constraint, rates: CellRates) -> float | None:
 
     Breaking a bound by v changes a ratio by v / q, or v / (1 - q).
     """
-    wrong = [m for m in constraint.measure(rates) if m.measure == "ratio" and m.excess > _RATIO_PRECISION]
+    wrong = [
+        found
+        for notion in constraint.notions
+        for found in notion.measure(rates)
+        if found.measure == "ratio" and found.excess > _RATIO_PRECISION
+    ]
     shares = [share for m in wrong for share in (m.overall, 1 - m.overall) if share > NOBODY]
     return 0.5 * _RATIO_PRECISION * min(shares) if shares else None
 
@@ -258,27 +300,27 @@ def _shadow_prices(
     rates: CellRates,
     linear: LinearConstraints,
     multipliers: Mapping[ConstraintName, float],
+    scalars: NDArray[np.float64],
 ) -> ByConstraint:
-    """-lambda times the slope, in the tolerance, of a constraint's distance from its binding bound.
+    """Change of the optimal risk per unit of the tolerance or bound of each constraint.
 
-    A constraint and its bounds are linear in the tolerance, so the slope is the difference between tolerances
-    1 and 0.
+    That is lambda times how much faster the binding bound moves than the constraint.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", VacuousConstraintWarning)
-        one, zero = (constraint.with_tolerance(t).linear(rates.masses, rates.groups) for t in (1.0, 0.0))
+        slopes = constraint.slopes(rates, scalars)
     lam = np.array([multipliers[name] for name in linear.names])
-    value = one.values(rates.rates) - zero.values(rates.rates)
-    held = np.where(lam > 0, one.lo - zero.lo, one.hi - zero.hi)
-    return ByConstraint(zip(linear.names, (-lam * (value - held) + 0.0).tolist(), strict=True))
+    held = np.where(lam > 0, slopes.lo, slopes.hi)
+    return ByConstraint(zip(linear.names, (-lam * (slopes.value - held) + 0.0).tolist(), strict=True))
 
 
 def _rule(table: NDArray[np.float64], optimum: Optimum) -> Rule:
     """The rule, with the rows that the sign of H does not decide as atoms."""
     if optimum.steps is not None or optimum.finish is None:
         return Rule(table, chance=0.0, steps=optimum.steps)
-    values = optimum.finish.selection
-    flat = optimum.finish.rows.matrix + 0.0  # no negative zeros
+    undecided, ordinary = without_scalars(optimum.finish.rows, table.size)
+    values = optimum.finish.selection[ordinary]
+    flat = undecided.matrix + 0.0  # no negative zeros
     rows = flat.reshape(len(flat), *table.shape)
     H = flat @ table.ravel()
     open_rows = is_tie(H, flat, table.ravel())

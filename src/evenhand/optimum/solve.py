@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from evenhand.exceptions import InputError
 from evenhand.fairness.groups import Groups
-from evenhand.fairness.notions import Constraint
+from evenhand.fairness.requirement import Constraint
 from evenhand.fairness.scores import GroupedScores
 from evenhand.inputs.batched_table import is_lazy
 from evenhand.inputs.checks import check_fraction

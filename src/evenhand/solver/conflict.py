@@ -60,7 +60,8 @@ def find_conflict(oracle: Oracle, problem: Problem, masses: Vector) -> Conflict:
     Conflict
     """
     none = Conflict(0.0, np.zeros(len(problem.lo)), proven=False)
-    if any(problem.violation(chance * masses) <= _TOLERANCE for chance in (0.5, 0.0, 1.0)):
+    whole = np.concatenate([masses, np.ones(problem.scalars)])
+    if any(problem.violation(chance * whole) <= _TOLERANCE for chance in (0.5, 0.0, 1.0)):
         return none
     sound = without_noise(oracle, problem)
     only_bounds = replace(sound, gain=np.zeros(oracle.n_columns), constant=0.0)

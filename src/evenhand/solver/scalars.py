@@ -1,7 +1,8 @@
 """Free scalars: numbers from 0 to 1 that bounds contain besides sums over rows.
 
-"All rates within d of each other" is l <= q_g <= l + d for some l. Such an l is the selection of one more row,
-which has weight 1, a column of its own, and nothing in the others. So the solver needs to know nothing of it.
+"All rates within d of each other" is l <= q_g <= l + d for some l. Such an l is the selection of one more
+row, which has weight 1, a column of its own, and nothing in the others. So the solver needs to know nothing
+of it.
 """
 
 from __future__ import annotations

@@ -26,8 +26,8 @@ from evenhand.estimators.postprocess import FairPostprocessor, choose_multiplier
 from evenhand.estimators.search import read_search
 from evenhand.estimators.training_data import TrainingData, draw_seed, read_training_data
 from evenhand.exceptions import InputError
-from evenhand.fairness.notions import Constraint
 from evenhand.fairness.rates import CellRates
+from evenhand.fairness.requirement import Constraint
 from evenhand.inputs.checks import check_fraction
 from evenhand.inputs.tables import library_of
 from evenhand.optimum.problem import FairnessProblem
@@ -216,7 +216,7 @@ def _slacks(
 
 def _disparity(constraint: Constraint, rates: CellRates) -> float:
     """Distance from parity, by the notion that is furthest from it."""
-    found = constraint.measure(rates)
+    found = [one for notion in constraint.notions for one in notion.measure(rates)]
     return max(one.difference if one.measure == "difference" else 1 - one.ratio for one in found)
 
 

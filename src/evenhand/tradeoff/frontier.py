@@ -13,7 +13,7 @@ from evenhand.auditing.tally import Tally
 from evenhand.charts.inline import inline_svg
 from evenhand.display.notebook import MOST_ROWS, html_table
 from evenhand.fairness.constraints import ConstraintName
-from evenhand.fairness.notions import Constraint
+from evenhand.fairness.requirement import Constraint
 from evenhand.inputs.tables import Library, make_table
 from evenhand.optimum.rule import Rule
 

@@ -18,8 +18,9 @@ from evenhand.estimators.base import FairClassifier
 from evenhand.estimators.training_data import TrainingData
 from evenhand.exceptions import InputError
 from evenhand.fairness.groups import Groups
-from evenhand.fairness.notions import AccuracyParity, Constraint
+from evenhand.fairness.notions import AccuracyParity
 from evenhand.fairness.rates import Decisions
+from evenhand.fairness.requirement import Constraint
 from evenhand.inference.intervals import critical_value
 from evenhand.inputs.checks import check_fraction, check_rows
 from evenhand.inputs.columns import named_columns

@@ -1,0 +1,426 @@
+"""Bounds on rates: what a decision must do besides parity.
+
+A capacity, a floor for the rate at which the sick are found, a ceiling for false alarms, and "no group worse
+off" are linear in the selection rates of the cells, like parity, and join with it by ``&``.
+"""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.exceptions import InputError
+from evenhand.fairness.constraints import ConstraintName, LinearConstraints, Slopes
+from evenhand.fairness.groups import Groups, Members
+from evenhand.fairness.measurement import BoundMeasurement
+from evenhand.fairness.names import GroupName
+from evenhand.fairness.rates import CellRates
+from evenhand.fairness.requirement import Requirement
+from evenhand.fairness.statistic import (
+    ACCURACY,
+    ERROR,
+    FALSE_POSITIVE,
+    SELECTION,
+    TRUE_POSITIVE,
+    SelectedShare,
+    Statistic,
+)
+
+__all__ = [
+    "BOUNDS",
+    "EVERYBODY",
+    "Accuracy",
+    "Bound",
+    "FalsePositiveRate",
+    "NoWorse",
+    "Precision",
+    "RateBound",
+    "SelectionRate",
+    "TruePositiveRate",
+]
+
+Scope = Literal["population", "intersectional", "independent"]
+EVERYBODY = GroupName((), ())
+"""The name of the population."""
+_MOVED = 0.5
+"""How far bounds move towards 0 or 1, where tolerances move to exact parity."""
+
+
+def bounded_groups(groups: Groups, scope: Scope) -> Members:
+    """The population, or the groups of a requirement."""
+    if scope == "population":
+        return Members((EVERYBODY,), np.ones((1, len(groups)), np.bool_))
+    return groups.members(scope)
+
+
+class Bound(Requirement):
+    """A bound on a rate, in the population or in each group."""
+
+    groups: Any
+
+    @property
+    def rate_statistic(self) -> Statistic | SelectedShare:
+        """The rate that is bounded."""
+        raise NotImplementedError
+
+    @property
+    def label(self) -> str:
+        """The name of the rate."""
+        return self.rate_statistic.name
+
+    def limits(self, groups: Groups) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """At least and at most, for each group; NaN where there is no bound."""
+        raise NotImplementedError
+
+    def _size(self, groups: Groups) -> int:
+        return 2 if self.groups == "population" else 2 * groups.size(self.groups)
+
+    def _linear(self, masses: NDArray[np.float64], groups: Groups) -> LinearConstraints:
+        family = bounded_groups(groups, self.groups)
+        at_least, at_most = self.limits(groups)
+        names = tuple(ConstraintName(self.label, self.label, group) for group in family.names)
+        statistic = self.rate_statistic
+        if isinstance(statistic, SelectedShare):
+            return self._among_selected(statistic, masses, family, names)
+        A, k = statistic.linear(masses, family.matrix)
+        keep = ~np.isnan(k) & ~(np.isnan(at_least) & np.isnan(at_most))
+        start, width = statistic.range
+        return LinearConstraints(
+            tuple(name for name, kept in zip(names, keep, strict=True) if kept),
+            C=A[keep],
+            k=k[keep],
+            lo=np.where(np.isnan(at_least), start, at_least)[keep],
+            hi=np.where(np.isnan(at_most), start + width, at_most)[keep],
+            undefined=tuple(name for name, lost in zip(names, np.isnan(k), strict=True) if lost),
+        )
+
+    def _among_selected(
+        self,
+        statistic: SelectedShare,
+        masses: NDArray[np.float64],
+        family: Members,
+        names: tuple[ConstraintName, ...],
+    ) -> LinearConstraints:
+        raise NotImplementedError
+
+    def _slopes(self, linear: LinearConstraints, rates: CellRates, scalars: NDArray[np.float64]) -> Slopes:  # noqa: ARG002
+        one = np.ones(len(linear))
+        return Slopes(0.0 * one, one, one)
+
+    def _measure(self, rates: CellRates) -> list[BoundMeasurement]:
+        if self.rate_statistic.needs_labels and not rates.labelled:
+            raise InputError(f"a bound on the {self.label} needs labels: pass y_true.")
+        family = bounded_groups(rates.groups, self.groups)
+        values = self.rate_statistic.values(rates, family.matrix)
+        return [BoundMeasurement(self.label, self.label, family.names, values, *self.limits(rates.groups))]
+
+
+class RateBound(Bound):
+    """A bound on a rate; subclasses define the rate.
+
+    Parameters
+    ----------
+    at_least, at_most : float in [0, 1], default=None
+        The bounds; at least one of the two.
+    groups : {"population", "intersectional", "independent"}, default="population"
+        Whether the rate of the population is bounded, or that of every combination of sensitive values, or of
+        every value of each feature.
+    """
+
+    statistic: ClassVar[Statistic | SelectedShare]
+
+    def __init_subclass__(cls) -> None:
+        if not isinstance(getattr(cls, "statistic", None), Statistic | SelectedShare):
+            raise InputError(f"{cls.__name__} should define its rate as `statistic = Statistic(...)`.")
+
+    def __init__(
+        self, *, at_least: float | None = None, at_most: float | None = None, groups: Scope = "population"
+    ) -> None:
+        self.at_least = at_least
+        self.at_most = at_most
+        self.groups = groups
+        self._check()
+
+    @property
+    def rate_statistic(self) -> Statistic | SelectedShare:
+        """The rate that is bounded."""
+        return self.statistic
+
+    def __repr__(self) -> str:
+        given = {name: value for name, value in vars(self).items() if value not in (None, "population")}
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in given.items())})"
+
+    def _check(self) -> None:
+        name = type(self).__name__
+        if type(self) is RateBound:
+            raise InputError("RateBound is a base class: use one of its subclasses, or write your own.")
+        if self.at_least is None and self.at_most is None:
+            raise InputError(f"{name} takes at_least, at_most, or both.")
+        for which in ("at_least", "at_most"):
+            value = getattr(self, which)
+            proper = isinstance(value, Real) and not isinstance(value, bool) and 0 <= float(value) <= 1
+            if value is not None and not proper:
+                raise InputError(f"{name}: {which} should be a number from 0 to 1, but is {value!r}.")
+        if self.at_least is not None and self.at_most is not None and self.at_least > self.at_most:
+            raise InputError(
+                f"{name}: at_least={self.at_least:g} is above at_most={self.at_most:g}, so nothing satisfies "
+                "both."
+            )
+        if self.groups not in ("population", "intersectional", "independent"):
+            raise InputError(
+                f"{name}: groups should be 'population', 'intersectional' or 'independent', but is "
+                f"{self.groups!r}."
+            )
+
+    def limits(self, groups: Groups) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """At least and at most, for each group; NaN where there is no bound."""
+        count = len(bounded_groups(groups, self.groups).names)
+        least, most = (np.nan if value is None else float(value) for value in (self.at_least, self.at_most))
+        return np.full(count, least), np.full(count, most)
+
+    def _move(self, share: float) -> None:
+        if share >= 0:
+            if self.at_least is not None:
+                self.at_least = round(self.at_least + _MOVED * share * (1 - self.at_least), 12)
+            if self.at_most is not None:
+                self.at_most = round(self.at_most * (1 - _MOVED * share), 12)
+            if self.at_least is not None and self.at_most is not None and self.at_least > self.at_most:
+                self.at_least = self.at_most = (self.at_least + self.at_most) / 2
+        else:
+            if self.at_least is not None:
+                self.at_least = round(self.at_least * (1 + share), 12)
+            if self.at_most is not None:
+                self.at_most = round(self.at_most - share * (1 - self.at_most), 12)
+
+    def _among_selected(
+        self,
+        statistic: SelectedShare,
+        masses: NDArray[np.float64],
+        family: Members,
+        names: tuple[ConstraintName, ...],
+    ) -> LinearConstraints:
+        parts = []
+        for side, bound in (("at least", self.at_least), ("at most", self.at_most)):
+            if bound is None:
+                continue
+            C, known = statistic.linear(masses, family.matrix, float(bound))
+            count = int(known.sum())
+            least = side == "at least"
+            own = [
+                ConstraintName(name.notion, name.statistic, name.group, side if self._two_sided else "")
+                for name in names
+            ]
+            parts.append(
+                LinearConstraints(
+                    tuple(name for name, kept in zip(own, known, strict=True) if kept),
+                    C=C[known],
+                    k=np.zeros(count),
+                    lo=np.full(count, 0.0 if least else -1.0),
+                    hi=np.full(count, 1.0 if least else 0.0),
+                    undefined=tuple(name for name, kept in zip(own, known, strict=True) if not kept),
+                )
+            )
+        return LinearConstraints.stack(parts)
+
+    @property
+    def _two_sided(self) -> bool:
+        return self.at_least is not None and self.at_most is not None
+
+    def _slopes(self, linear: LinearConstraints, rates: CellRates, scalars: NDArray[np.float64]) -> Slopes:
+        if isinstance(self.statistic, Statistic):
+            return super()._slopes(linear, rates, scalars)
+        # In t, the value hits - t * selected falls by the share of the group that is selected.
+        family = bounded_groups(rates.groups, self.groups)
+        selected = SELECTION.values(rates, family.matrix)
+        share = dict(zip(family.names, selected.tolist(), strict=True))
+        value = -np.array([share[name.group] for name in linear.names])
+        return Slopes(value, 0.0 * value, 0.0 * value)
+
+
+class SelectionRate(RateBound):
+    """A bound on the share of people that are selected, such as the capacity of a programme.
+
+    Parameters
+    ----------
+    at_least, at_most, groups
+        See :class:`RateBound`.
+
+    Examples
+    --------
+    >>> SelectionRate(at_most=0.2)
+    SelectionRate(at_most=0.2)
+    """
+
+    statistic = SELECTION
+
+
+class TruePositiveRate(RateBound):
+    """A bound on the share of positives that are selected: the recall.
+
+    Parameters
+    ----------
+    at_least, at_most, groups
+        See :class:`RateBound`.
+
+    Examples
+    --------
+    >>> TruePositiveRate(at_least=0.6, groups="intersectional")
+    TruePositiveRate(at_least=0.6, groups='intersectional')
+    """
+
+    statistic = TRUE_POSITIVE
+
+
+class FalsePositiveRate(RateBound):
+    """A bound on the share of negatives that are selected: the false alarms.
+
+    Parameters
+    ----------
+    at_least, at_most, groups
+        See :class:`RateBound`.
+
+    Examples
+    --------
+    >>> FalsePositiveRate(at_most=0.1).label
+    'false-positive rate'
+    """
+
+    statistic = FALSE_POSITIVE
+
+
+class Precision(RateBound):
+    """A bound on the share of positives among the selected; it also holds where nobody is selected.
+
+    Parameters
+    ----------
+    at_least, at_most, groups
+        See :class:`RateBound`.
+
+    Examples
+    --------
+    >>> from evenhand import cell_rates
+    >>> counted = cell_rates([1, 0, 1, 0], [1, 1, 1, 0], {"sex": ["F", "F", "M", "M"]})
+    >>> [found] = Precision(at_least=0.8, groups="intersectional").measure(counted)
+    >>> found.values.tolist(), str(found.worst), round(found.excess, 3)
+    ([0.5, 1.0], 'sex=F', 0.3)
+    """
+
+    statistic = SelectedShare("precision")
+
+
+class Accuracy(RateBound):
+    """A bound on the share of right decisions.
+
+    Parameters
+    ----------
+    at_least, at_most, groups
+        See :class:`RateBound`.
+
+    Examples
+    --------
+    >>> Accuracy(at_least=0.8, groups="independent")
+    Accuracy(at_least=0.8, groups='independent')
+    """
+
+    statistic = ACCURACY
+
+
+BOUNDS: tuple[type[RateBound], ...] = (
+    SelectionRate,
+    TruePositiveRate,
+    FalsePositiveRate,
+    Precision,
+    Accuracy,
+)
+"""The bounds that come with the package."""
+
+_RATES: dict[str, tuple[Statistic, bool]] = {
+    "selection rate": (SELECTION, True),
+    "true-positive rate": (TRUE_POSITIVE, True),
+    "false-positive rate": (FALSE_POSITIVE, False),
+    "error rate": (ERROR, False),
+    "accuracy": (ACCURACY, True),
+}
+"""Rates of `NoWorse`, and whether more of them is better."""
+
+
+class NoWorse(Bound):
+    """No group has a worse rate than under a reference.
+
+    Parameters
+    ----------
+    rate : {"selection rate", "true-positive rate", "false-positive rate", "error rate", "accuracy"}
+        The rate; of a false-positive or an error rate, more is worse.
+    than : "unconstrained" or CellRates, default="unconstrained"
+        The reference: the best rule without any requirement on the same rows, or counted decisions, such as
+        today's, with the same groups.
+    groups : {"intersectional", "independent", "population"}, default="intersectional"
+
+    Examples
+    --------
+    >>> NoWorse("selection rate")
+    NoWorse('selection rate')
+    """
+
+    def __init__(
+        self, rate: str = "selection rate", *, than: Any = "unconstrained", groups: Scope = "intersectional"
+    ) -> None:
+        self.rate = rate
+        self.than = than
+        self.groups = groups
+        self._check()
+
+    def __repr__(self) -> str:
+        than = "" if isinstance(self.than, str) else ", than=<CellRates>"
+        groups = "" if self.groups == "intersectional" else f", groups={self.groups!r}"
+        return f"NoWorse({self.rate!r}{than}{groups})"
+
+    @property
+    def rate_statistic(self) -> Statistic:
+        """The rate that is bounded."""
+        return _RATES[self.rate][0]
+
+    @property
+    def label(self) -> str:
+        """The name of the requirement."""
+        return f"{self.rate} no worse"
+
+    def _check(self) -> None:
+        if self.rate not in _RATES:
+            raise InputError(
+                f"NoWorse: rate should be one of {', '.join(map(repr, _RATES))}, but is {self.rate!r}."
+            )
+        if not isinstance(self.than, CellRates) and self.than != "unconstrained":
+            raise InputError(
+                "NoWorse: than should be 'unconstrained' or CellRates, which evenhand.cell_rates counts, but "
+                f"is {self.than!r}."
+            )
+        if self.groups not in ("population", "intersectional", "independent"):
+            raise InputError(
+                "NoWorse: groups should be 'population', 'intersectional' or 'independent', but is "
+                f"{self.groups!r}."
+            )
+
+    def against(self, rates: CellRates) -> NoWorse:
+        """The same requirement with the rates of the unconstrained optimum, if it is about these."""
+        return NoWorse(self.rate, than=rates, groups=self.groups) if isinstance(self.than, str) else self
+
+    def limits(self, groups: Groups) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """At least and at most, for each group; NaN where there is no bound."""
+        if not isinstance(self.than, CellRates):
+            raise InputError(
+                f"{self!r} compares with the best rule without a requirement, which is known only where rows "
+                "are solved for: pass than=evenhand.cell_rates(...) of the decisions to compare with."
+            )
+        if self.than.groups.keys != groups.keys:
+            raise InputError(f"{self!r}: the reference was counted for other groups than these.")
+        family = bounded_groups(groups, self.groups)
+        reference = self.rate_statistic.values(self.than, family.matrix)
+        nothing = np.full(len(family.names), np.nan)
+        return (reference, nothing) if _RATES[self.rate][1] else (nothing, reference)
+
+    def _move(self, share: float) -> None:
+        """A reference is what it is."""
