@@ -415,9 +415,10 @@ LAZY = ["parquet", "polars lazy", "duckdb", "dask"]
 
 
 @pytest.mark.parametrize("name", LAZY)
-def test_labels_are_counted_in_one_pass(name, tmp_path, heights):
-    eh.audit_table(on(name, ROWS, tmp_path), **ROLES)
-    assert heights == [2 * 2 * 2]  # sex, label, decision
+def test_labels_and_weights_take_one_pass(name, tmp_path, heights):
+    for more in ({}, {"sample_weight": "weight"}):
+        eh.audit_table(on(name, ROWS, tmp_path), **ROLES | more)
+    assert heights == [2 * 2 * 2] * 2  # sex, label, decision
 
 
 @pytest.mark.parametrize("name", LAZY)

@@ -52,7 +52,7 @@ def audit_table(
 
     The result is that of :func:`evenhand.audit` on the same rows. The table is read in one pass, by the
     library that holds it, and only its result is collected: a row of sums for each combination of sensitive
-    values, label and decision. Scores, probabilities and weights need a pass before, for their ranges.
+    values, label and decision. Scores and probabilities need a pass before, for their ranges.
 
     Parameters
     ----------
