@@ -44,8 +44,12 @@ def read_rows(
     tuple of (Oracle, array of shape (M, 2))
     """
     if isinstance(posteriors, Partitions):
+        if sample_weight is not None:
+            raise InputError("partitions hold their weights themselves: sample_weight should be None.")
         return _read_partitions(posteriors)
     if isinstance(posteriors, GroupedScores):
+        if posteriors.lazy:
+            raise InputError("these scores are dask arrays: call evenhand.dask.solve.")
         weights = _normalised(sample_weight, len(posteriors))
         grouped = GroupedRows(posteriors.eta, posteriors.codes, posteriors.n_groups, weights)
         _warn_if_constant(posteriors.eta)
@@ -106,8 +110,11 @@ def _read_partitions(partitions: Partitions) -> tuple[Oracle, NDArray[np.float64
     if not n:
         raise InputError("no rows: all partitions are empty.")
     starts = np.cumsum((0, *sizes.rows))
+    impossible = "posteriors are NaN, negative or do not sum to 1"
+    if partitions.known:
+        impossible = f"eta is NaN or outside [0, 1], or codes are not from 0 to {partitions.n_groups - 1},"
     for what, each in (
-        ("posteriors are NaN, negative or do not sum to 1", [part.bad for part in found]),
+        (impossible, [part.bad for part in found]),
         ("sample_weight is NaN, infinite or negative", [part.bad_weights for part in found]),
     ):
         bad = np.concatenate([rows + start for rows, start in zip(each, starts, strict=False)])

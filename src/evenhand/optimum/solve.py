@@ -13,12 +13,13 @@ from evenhand.fairness.scores import GroupedScores
 from evenhand.inputs.checks import check_fraction
 from evenhand.optimum.problem import FairnessProblem
 from evenhand.optimum.solution import Solution
+from evenhand.solver.partitions import Partitions
 
 __all__ = ["solve"]
 
 
 def solve(
-    posteriors: NDArray[Any] | GroupedScores,
+    posteriors: NDArray[Any] | GroupedScores | Partitions,
     constraint: Constraint,
     *,
     cost: ArrayLike = 0.5,
@@ -31,8 +32,9 @@ def solve(
 
     Parameters
     ----------
-    posteriors : array, shape (n, M, 2), or GroupedScores
-        P(S=m, Y=y | x) of each row, float32 or float64; or scores of rows whose group is known.
+    posteriors : array, shape (n, M, 2), GroupedScores or Partitions
+        P(S=m, Y=y | x) of each row, float32 or float64; or scores of rows whose group is known. Partitions
+        hold rows that are elsewhere, with their weights (:func:`evenhand.dask.solve` makes them).
     constraint : Constraint
         The requirement.
     cost : float, pair, or array of shape (M, 2), default=0.5

@@ -53,8 +53,13 @@ class DenseRows:
         self.rows = rows
         self.weights = weights
         self.base = np.zeros(self.n_columns) if base is None else base
-        self.index = np.arange(len(rows)) if index is None else index
+        self._index = index
         self._samples: dict[int, DenseRows] = {}  # only the last one is kept
+
+    @property
+    def index(self) -> NDArray[np.intp]:
+        """Which rows of another oracle these are."""
+        return np.arange(len(self.rows)) if self._index is None else self._index
 
     @property
     def n_rows(self) -> int:

@@ -1,0 +1,183 @@
+"""Rows on the workers of a Dask cluster, as partitions of the solver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import dask
+import dask.array as da
+import numpy as np
+from dask.delayed import Delayed
+from dask.sizeof import sizeof
+from distributed import Client, Future
+
+from evenhand.dask.arrays import Block, cut
+from evenhand.dask.cluster import connected, find_client, gather
+from evenhand.exceptions import InputError
+from evenhand.fairness.scores import GroupedScores
+from evenhand.solver.dense import DenseRows
+from evenhand.solver.oracle import Vector
+from evenhand.solver.partitioned_scores import UnsortedScores
+from evenhand.solver.partitions import Part
+from evenhand.solver.threads import one_thread
+
+__all__ = ["DaskPartitions"]
+
+T = TypeVar("T")
+
+_TOGETHER = 1 << 24
+"""Bytes of small partitions that one task takes: a task costs a millisecond, reading this many about ten."""
+_SMALL = 10_000
+"""Bytes of arguments that are sent with every task; larger ones are sent once to each worker."""
+
+
+class DaskPartitions:
+    """Rows of dask arrays, kept on the workers as long as this object lives.
+
+    A partition is a task of the arrays' own graph, so Dask computes it again if its worker is lost.
+
+    Parameters
+    ----------
+    posteriors : dask array, shape (n, M, 2), or GroupedScores of dask arrays
+    sample_weight : dask array or array, shape (n,), default=None
+    client : distributed.Client, default=None
+        By default the current one.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from distributed import Client
+    >>> client = Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None)
+    >>> rows = DaskPartitions(da.full((10, 2, 2), 0.25, chunks=(5, 2, 2)), client=client)
+    >>> rows.map(lambda part: part.n_rows)
+    [5, 5]
+    >>> del rows
+    >>> client.close()
+    """
+
+    def __init__(
+        self, posteriors: da.Array | GroupedScores, sample_weight: Any = None, *, client: Client | None = None
+    ) -> None:
+        self.n_groups = _n_groups(posteriors)
+        self.known = isinstance(posteriors, GroupedScores)
+        self.weighted = sample_weight is not None
+        self._client = find_client(client)
+        self._blocks = cut(posteriors, sample_weight)
+        with connected(self._client):
+            self._futures: list[Future] = self._client.compute(self._blocks)
+        sizes = self._gathered(_size, self._futures)
+        self._rows = [rows for rows, _ in sizes]
+        self._bytes = [size for _, size in sizes]
+
+    def map(self, function: Callable[..., T], *arguments: Any, each: Sequence[Any] | None = None) -> list[T]:
+        """Apply a function to every partition."""
+        with connected(self._client):
+            together = self._together()
+            call: Any = _Call(function, arguments, self.n_groups, self.known, self.weighted)
+            if sizeof(arguments) > _SMALL:
+                # Not scattered: what was scattered to a worker is lost with it.
+                call = self._client.submit(_unchanged, call, pure=False)
+        results: list[Any] = [None] * len(self._blocks)
+        found = self._gathered(
+            _call_each,
+            [call] * len(together),
+            [[self._futures[k] for k in numbers] for numbers in together],
+            [[()] * len(numbers) if each is None else [(each[k],) for k in numbers] for numbers in together],
+        )
+        for numbers, values in zip(together, found, strict=True):
+            for k, value in zip(numbers, values, strict=True):
+                results[k] = value
+        return results
+
+    def lazy(self, function: Callable[..., Vector], *arguments: Any) -> da.Array:
+        """One number per row, as a dask array on the graph of the rows."""
+        # The futures would keep the rows on the workers; the graph finds them there as long as they are kept.
+        call = _Call(function, arguments, self.n_groups, self.known, self.weighted)
+        shared = dask.delayed(call, pure=False, traverse=False)
+        values = dask.delayed(_call, pure=False)
+        return da.concatenate(
+            [
+                da.from_delayed(values(shared, block), shape=(rows,), dtype=np.float64)
+                for block, rows in zip(self._blocks, self._rows, strict=True)
+            ]
+        )
+
+    def _gathered(self, function: Callable[..., Any], *arguments: Sequence[Any]) -> list[Any]:
+        with connected(self._client):
+            tasks = self._client.map(function, *arguments, pure=False)  # every call has keys of its own
+        try:
+            return gather(self._client, tasks)
+        finally:
+            for task in tasks:
+                task.release()  # so that after Ctrl-C nothing further is begun
+
+    def _together(self) -> list[list[int]]:
+        """Numbers of the partitions that each task takes: small ones of the same worker together."""
+        where = self._client.who_has(self._futures)
+        tasks: list[list[int]] = []
+        last: dict[str, tuple[list[int], int]] = {}
+        for k, (future, size) in enumerate(zip(self._futures, self._bytes, strict=True)):
+            workers = where.get(future.key) or (f"lost {k}",)
+            numbers, total = last.get(workers[0], ([], _TOGETHER))
+            if total + size > _TOGETHER:
+                numbers, total = [], 0
+                tasks.append(numbers)
+            numbers.append(k)
+            last[workers[0]] = numbers, total + size
+        return tasks
+
+
+@dataclass(frozen=True, eq=False)
+class _Call:
+    """A function of a partition with its arguments: one object, into which Dask does not look."""
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    n_groups: int
+    known: bool
+    weighted: bool
+
+    def part(self, block: Block) -> Part:
+        arrays = block[:-1] if self.weighted else block
+        weights = block[-1] if self.weighted else None
+        if self.known:
+            eta, codes = arrays
+            return UnsortedScores(eta, codes, self.n_groups, weights)
+        (posteriors,) = arrays
+        return DenseRows(posteriors, weights)
+
+
+def _call(call: _Call, block: Block, *further: Any) -> Any:
+    with one_thread("blas"):  # workers have as many threads as they should use
+        return call.function(call.part(block), *call.arguments, *further)
+
+
+def _call_each(call: _Call, blocks: Sequence[Block], each: Sequence[tuple[Any, ...]]) -> list[Any]:
+    return [_call(call, block, *further) for block, further in zip(blocks, each, strict=True)]
+
+
+def _unchanged(call: _Call) -> _Call:
+    return call
+
+
+def _size(block: Block) -> tuple[int, int]:
+    """Rows and bytes."""
+    return len(block[0]), sum(array.nbytes for array in block)
+
+
+def _n_groups(posteriors: Any) -> int:
+    """M, if these are dask arrays that can be posteriors or scores."""
+    if isinstance(posteriors, GroupedScores):
+        if not isinstance(posteriors.eta, da.Array):
+            raise InputError("eta and codes should be dask arrays; in memory, call evenhand.solve.")
+        return int(posteriors.n_groups)
+    if not isinstance(posteriors, da.Array):
+        raise InputError(
+            f"posteriors should be a dask array or GroupedScores of dask arrays, but are of type "
+            f"{type(posteriors).__name__}; in memory, call evenhand.solve."
+        )
+    if posteriors.ndim != 3 or posteriors.shape[2] != 2 or not posteriors.shape[1] >= 1:
+        raise InputError(f"posteriors should have shape (n, M, 2), but have {posteriors.shape}.")
+    return int(posteriors.shape[1])
