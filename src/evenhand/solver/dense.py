@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from evenhand.solver.oracle import ROUNDING, Distinct, Smoothed, Totals, Vector
 from evenhand.solver.problem import Problem
 
-__all__ = ["DenseRows", "collapsed", "exact_sum", "is_tie", "nearest", "spread", "tie_width"]
+__all__ = ["DenseRows", "as_float64", "collapsed", "exact_sum", "is_tie", "nearest", "spread", "tie_width"]
 
 _BLOCK = 1 << 14  # rows at a time: 2 MB at 16 columns, which stay in the cache
 _SEED = 2718  # any: the sample must only be the same every time
@@ -74,23 +74,23 @@ class DenseRows:
     @property
     def matrix(self) -> NDArray[np.float64]:
         """All rows as float64 of shape (n, D). May copy them, so it is meant for few rows."""
-        return _as_float64(self.rows)
+        return as_float64(self.rows)
 
     def take(self, index: NDArray[np.intp]) -> NDArray[np.float64]:
         """Some rows as float64 of shape (k, D)."""
-        return _as_float64(self.rows[index])
+        return as_float64(self.rows[index])
 
     def weights_of(self, index: NDArray[np.intp] | slice) -> Vector:
         """Weights of some rows."""
         if self.weights is not None:
             return self.weights[index]
-        return np.full(len(self.rows[index]), 1 / self.n_rows)
+        return np.full(len(self.rows[index]), 1 / max(1, self.n_rows))
 
     def _blocks(self) -> Iterator[tuple[slice, NDArray[np.float64]]]:
         """Blocks of rows as float64."""
         for start in range(0, self.n_rows, _BLOCK):
             where = slice(start, start + _BLOCK)
-            yield where, _as_float64(self.rows[where])
+            yield where, as_float64(self.rows[where])
 
     def scores(self, v: Vector) -> Vector:
         """Compute h of every row."""
@@ -133,7 +133,7 @@ class DenseRows:
         if count not in self._samples:
             index = spread(self.n_rows, count)
             weights = self.weights_of(index) * (self.n_rows / count)
-            self._samples = {count: DenseRows(_as_float64(self.rows[index]), weights, base=self.base)}
+            self._samples = {count: DenseRows(as_float64(self.rows[index]), weights, base=self.base)}
         return self._samples[count]
 
     def near(self, v: Vector, count: int) -> DenseRows:
@@ -188,7 +188,8 @@ class DenseRows:
         return Distinct(DenseRows(rows, weights, base=self.base), totals)
 
 
-def _as_float64(rows: NDArray[Any]) -> NDArray[np.float64]:
+def as_float64(rows: NDArray[Any]) -> NDArray[np.float64]:
+    """Rows as float64 of shape (n, D)."""
     return rows.reshape(len(rows), math.prod(rows.shape[1:])).astype(np.float64, copy=False)
 
 
