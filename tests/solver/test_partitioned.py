@@ -228,7 +228,7 @@ def test_the_answer_does_not_depend_on_who_finishes_first():
 
 
 def test_equal_rows_are_no_constraints_however_sums_are_rounded():
-    """Where all groups are alike, what is left of a constraint is rounding errors, and these must not bind."""
+    """Where all groups are alike, a constraint consists of rounding errors, and these must not bind."""
     n = 70_000
     P = np.tile(np.random.default_rng(7).dirichlet(np.ones(6)).reshape(1, 3, 2), (n, 1, 1))
     weights = (np.random.default_rng(1).random(n) < 0.5) * 1.0
@@ -238,3 +238,9 @@ def test_equal_rows_are_no_constraints_however_sums_are_rounded():
         with pytest.warns(eh.exceptions.ConstantScoreWarning):
             found = eh.solve(rows, fair, sample_weight=given_weights)
         assert found.certificate.objective == pytest.approx(free, abs=1e-9)
+
+
+def test_partitions_hold_their_weights_themselves():
+    parts = cut(posteriors("smooth", 100, seed=0), None, 3)
+    with pytest.raises(eh.exceptions.InputError, match="hold their weights themselves"):
+        eh.solve(parts, eh.DemographicParity(difference=0.1), sample_weight=np.ones(100))

@@ -15,7 +15,7 @@ M = 3
 V = np.array([-0.5, 0.5, 0.4, -0.6, -0.3, 0.2])
 
 
-def cut(eta, codes, weights, count, seed=0, n_groups=M):
+def cut(eta, codes, weights, count, *, seed=0, n_groups=M):
     """Scores cut at random, so that some partitions are empty."""
     ends = np.random.default_rng(seed).integers(0, len(eta) + 1, count - 1)
     ends = [0, *sorted(ends.tolist()), len(eta)]

@@ -63,7 +63,7 @@ def test_the_number_of_rows_is_known_once_partitions_were_loaded():
         return rows_of(k)
 
     parts = ThreadedPartitions(load, 4, 1)
-    parts.map(lambda part: None)
+    parts.map(lambda part: part.n_rows)
     values = parts.lazy(lambda part: np.ones(part.n_rows))
     assert (len(values), len(values)) == (6, 6)
     assert sorted(loaded) == [0, 1, 2, 3]

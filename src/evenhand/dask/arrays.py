@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
+from uuid import uuid4
 
 import dask
 import dask.array as da
 import numpy as np
+from dask.core import flatten
 from dask.delayed import Delayed
+from dask.highlevelgraph import HighLevelGraph
 from numpy.typing import NDArray
 
 from evenhand.exceptions import InputError
 from evenhand.fairness.scores import GroupedScores
 from evenhand.inputs.labels import read_weights
 
-__all__ = ["Block", "cut"]
+__all__ = ["Block", "RowArrays"]
 
 Block = tuple[NDArray[Any], ...]
 """Rows of a partition: posteriors, or eta and codes; then weights, if there are any.
@@ -61,34 +64,60 @@ class _Column:
         return self.name == "sample_weight"
 
 
-def cut(posteriors: da.Array | GroupedScores, sample_weight: Any) -> list[Delayed]:
-    """The partitions, one :data:`Block` each, after checking what is known before anything is computed.
+@dataclass(frozen=True, eq=False)
+class RowArrays:
+    """Dask arrays with the same chunks of rows.
 
-    Parameters
+    Attributes
     ----------
-    posteriors : dask array, shape (n, M, 2), or GroupedScores of dask arrays
-    sample_weight : dask array, array or None
-
-    Returns
-    -------
-    list of Delayed
+    columns : tuple of _Column
+    arrays : tuple of dask arrays
     """
-    if isinstance(posteriors, GroupedScores):
-        columns, arrays = [_Column("eta"), _Column("codes")], [posteriors.eta, posteriors.codes]
-    else:
-        columns, arrays = [_Column("posteriors", posteriors.shape[1:])], [posteriors.rechunk({1: -1, 2: -1})]
-    rows: da.Array = arrays[0]
-    if sample_weight is not None:
-        columns.append(_Column("sample_weight"))
-        arrays.append(_weights(sample_weight, rows))
-    arrays = [_aligned(array, rows, column.name) for array, column in zip(arrays, columns, strict=True)]
-    # Keys of its own for every call: what one solve releases, another may still need.
-    make = dask.delayed(_block, pure=False, traverse=False)
-    blocks = zip(*(array.to_delayed().ravel() for array in arrays), strict=True)
-    return [
-        make(columns, size, number, *block)
-        for number, (size, block) in enumerate(zip(rows.chunks[0], blocks, strict=True))
-    ]
+
+    columns: tuple[_Column, ...]
+    arrays: tuple[da.Array, ...]
+
+    @classmethod
+    def read(cls, posteriors: da.Array | GroupedScores, sample_weight: Any) -> Self:
+        """Check what is known before anything is computed."""
+        if isinstance(posteriors, GroupedScores):
+            columns, arrays = [_Column("eta"), _Column("codes")], [posteriors.eta, posteriors.codes]
+        else:
+            columns = [_Column("posteriors", posteriors.shape[1:])]
+            arrays = [posteriors.rechunk({1: -1, 2: -1})]
+        rows: da.Array = arrays[0]
+        if sample_weight is not None:
+            columns.append(_Column("sample_weight"))
+            arrays.append(_weights(sample_weight, rows))
+        aligned = [_aligned(array, rows, column.name) for array, column in zip(arrays, columns, strict=True)]
+        return cls(tuple(columns), tuple(aligned))
+
+    @property
+    def sizes(self) -> tuple[float, ...]:
+        """Rows of each partition; NaN where it is unknown."""
+        return tuple(self.arrays[0].chunks[0])
+
+    def blocks(self) -> list[Delayed]:
+        """Each partition as a :data:`Block`."""
+        # Keys of its own for every call: what one solve releases, another may still need.
+        make = dask.delayed(_block, pure=False, traverse=False)
+        arrays = zip(*(array.to_delayed().ravel() for array in self.arrays), strict=True)
+        return [
+            make(self.columns, size, number, *given)
+            for number, (size, given) in enumerate(zip(self.sizes, arrays, strict=True))
+        ]
+
+    def mapped(self, function: Callable[[Block], Any], sizes: Sequence[int]) -> da.Array:
+        """One number per row, given the number of rows of each partition."""
+        # Not concatenated from arrays: that leaves out empty chunks, and the posteriors may have some.
+        name, shared = f"row-values-{uuid4().hex}", dask.delayed(function, pure=False, traverse=False)
+        keys = zip(*(flatten(array.__dask_keys__()) for array in self.arrays), strict=True)
+        layer = {
+            (name, number): (_values, shared.key, self.columns, size, number, *given)
+            for number, (size, given) in enumerate(zip(sizes, keys, strict=True))
+        }
+        graph = HighLevelGraph.from_collections(name, layer, dependencies=[shared, *self.arrays])
+        return da.Array(graph, name, chunks=(tuple(sizes),), dtype=np.float64)
 
 
 def _weights(sample_weight: Any, rows: da.Array) -> da.Array:
@@ -123,6 +152,10 @@ def _aligned(array: da.Array, rows: da.Array, name: str) -> da.Array:
 def _block(columns: Sequence[_Column], size: float, number: int, *given: Any) -> Block:
     """The arrays of a partition, if they are what Dask was told that they are."""
     rows = len(given[0]) if math.isnan(size) else int(size)
-    return tuple(
-        column.read(array, rows, number) for column, array in zip(columns, given, strict=True)
-    )
+    return tuple(column.read(array, rows, number) for column, array in zip(columns, given, strict=True))
+
+
+def _values(
+    function: Callable[[Block], Any], columns: Sequence[_Column], size: int, number: int, *given: Any
+) -> Any:
+    return function(_block(columns, size, number, *given))

@@ -14,7 +14,7 @@ from distributed import Client, Future, KilledWorker, get_client, wait
 
 from evenhand.exceptions import ClusterError, InputError, reason
 
-__all__ = ["connected", "find_client", "gather"]
+__all__ = ["connected", "find_client", "finish", "gather"]
 
 _TIMEOUT, _DEFAULT = "evenhand.worker-timeout", "60s"
 """Dask's setting for how long to wait while no worker can run a task."""
@@ -71,15 +71,28 @@ def gather(client: Client, futures: Sequence[Future]) -> list[Any]:
     -------
     list
     """
+    finish(client, futures)
+    with connected(client):
+        return list(client.gather(futures))
+
+
+def finish(client: Client, futures: Sequence[Future]) -> None:
+    """Wait until all are computed, and raise the error of the first that failed.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    futures : sequence of Future
+    """
     with connected(client):
         _wait(client, futures)
         failed = next((future for future in futures if future.status == "error"), None)
         if failed is None:
-            return list(client.gather(futures))
+            return
         error = failed.exception()
     if isinstance(error, KilledWorker):
         raise ClusterError(
-            f"{error.allowed_failures + 1} Dask workers died one after the other on the same partition, most "
+            f"Dask workers died {error.allowed_failures + 1} times in a row on the same partition, most "
             f"likely because it needs more memory than they have; {_ADVICE}"
         ) from error
     if isinstance(error, MemoryError):
@@ -93,7 +106,8 @@ def _wait(client: Client, futures: Sequence[Future]) -> None:
     able = time.monotonic()
     while True:
         try:
-            wait(futures, timeout=_LOOK)
+            with client.as_current():
+                wait(futures, timeout=_LOOK)
         except TimeoutError:
             _refuse_closed(client)
         else:
@@ -113,10 +127,14 @@ def _stuck(client: Client) -> str | None:
     if not workers:
         return "the Dask cluster has had no worker"
     if all(worker["status"] == "paused" for worker in workers):
-        return f"all Dask workers have been paused because their memory is nearly full; {_ADVICE} This went on"
+        return (
+            f"all Dask workers have been paused because their memory is nearly full; {_ADVICE} This went on"
+        )
     return None
 
 
 def _refuse_closed(client: Client) -> None:
     if client.status in ("closing", "closed"):
-        raise ClusterError("the Dask client was closed before the end; keep it open until the result is there.")
+        raise ClusterError(
+            "the Dask client was closed before the end; keep it open until the result is there."
+        )

@@ -31,14 +31,14 @@ def solve(
 ) -> Solution:
     """Find the classifier of smallest risk that satisfies a fairness requirement, for rows on a cluster.
 
-    The optimum is that of :func:`evenhand.solve`, whatever the chunks. Rows stay on the workers for the time of
-    the solve; sums and some thousands of rows travel. What a lost worker held is computed again.
+    The optimum is that of :func:`evenhand.solve`, whatever the chunks. Rows stay on the workers for the time
+    of the solve; sums and some thousands of rows travel. What a lost worker held is computed again.
 
     Parameters
     ----------
     posteriors : dask array, shape (n, M, 2), or GroupedScores of dask arrays
-        P(S=m, Y=y | x) of each row, or scores of rows whose group is known. Sizes of chunks may be unknown, and
-        chunks may be empty. Where they do not fit into the workers' memory, Dask writes them to its disks.
+        P(S=m, Y=y | x) of each row, or scores of rows whose group is known. Sizes of chunks may be unknown,
+        and chunks may be empty. What does not fit into the memory of the workers, Dask writes to their disks.
     constraint : Constraint
         The requirement.
     cost : float, pair, or array of shape (M, 2), default=0.5
@@ -75,7 +75,7 @@ def solve(
     >>> from distributed import Client
     >>> import evenhand as eh
     >>> import evenhand.dask
-    >>> client = Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None)
+    >>> client = Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0")
     >>> problem = eh.datasets.GaussianProblem.random(levels=(2, 2), seed=1)
     >>> posteriors = problem.posteriors(problem.sample(1000).X)
     >>> fair = eh.DemographicParity(difference=0.02)

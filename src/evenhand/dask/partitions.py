@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeVar
 
-import dask
 import dask.array as da
-import numpy as np
-from dask.delayed import Delayed
 from dask.sizeof import sizeof
 from distributed import Client, Future
 
-from evenhand.dask.arrays import Block, cut
-from evenhand.dask.cluster import connected, find_client, gather
+from evenhand.dask.arrays import Block, RowArrays
+from evenhand.dask.cluster import connected, find_client, finish, gather
 from evenhand.exceptions import InputError
 from evenhand.fairness.scores import GroupedScores
 from evenhand.solver.dense import DenseRows
@@ -49,7 +48,7 @@ class DaskPartitions:
     --------
     >>> import dask.array as da
     >>> from distributed import Client
-    >>> client = Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None)
+    >>> client = Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0")
     >>> rows = DaskPartitions(da.full((10, 2, 2), 0.25, chunks=(5, 2, 2)), client=client)
     >>> rows.map(lambda part: part.n_rows)
     [5, 5]
@@ -64,68 +63,68 @@ class DaskPartitions:
         self.known = isinstance(posteriors, GroupedScores)
         self.weighted = sample_weight is not None
         self._client = find_client(client)
-        self._blocks = cut(posteriors, sample_weight)
+        self._arrays = RowArrays.read(posteriors, sample_weight)
         with connected(self._client):
-            self._futures: list[Future] = self._client.compute(self._blocks)
-        sizes = self._gathered(_size, self._futures)
-        self._rows = [rows for rows, _ in sizes]
-        self._bytes = [size for _, size in sizes]
+            self._futures: list[Future] = self._client.compute(self._arrays.blocks())
+        finish(self._client, self._futures)
 
     def map(self, function: Callable[..., T], *arguments: Any, each: Sequence[Any] | None = None) -> list[T]:
         """Apply a function to every partition."""
         with connected(self._client):
             together = self._together()
-            call: Any = _Call(function, arguments, self.n_groups, self.known, self.weighted)
+            call: Any = self._call(function, arguments)
             if sizeof(arguments) > _SMALL:
                 # Not scattered: what was scattered to a worker is lost with it.
                 call = self._client.submit(_unchanged, call, pure=False)
-        results: list[Any] = [None] * len(self._blocks)
-        found = self._gathered(
-            _call_each,
-            [call] * len(together),
-            [[self._futures[k] for k in numbers] for numbers in together],
-            [[()] * len(numbers) if each is None else [(each[k],) for k in numbers] for numbers in together],
-        )
-        for numbers, values in zip(together, found, strict=True):
-            for k, value in zip(numbers, values, strict=True):
-                results[k] = value
-        return results
-
-    def lazy(self, function: Callable[..., Vector], *arguments: Any) -> da.Array:
-        """One number per row, as a dask array on the graph of the rows."""
-        # The futures would keep the rows on the workers; the graph finds them there as long as they are kept.
-        call = _Call(function, arguments, self.n_groups, self.known, self.weighted)
-        shared = dask.delayed(call, pure=False, traverse=False)
-        values = dask.delayed(_call, pure=False)
-        return da.concatenate(
-            [
-                da.from_delayed(values(shared, block), shape=(rows,), dtype=np.float64)
-                for block, rows in zip(self._blocks, self._rows, strict=True)
-            ]
-        )
-
-    def _gathered(self, function: Callable[..., Any], *arguments: Sequence[Any]) -> list[Any]:
-        with connected(self._client):
-            tasks = self._client.map(function, *arguments, pure=False)  # every call has keys of its own
+            tasks = self._client.map(
+                _call_each,
+                [call] * len(together),
+                [[self._futures[k] for k in numbers] for numbers in together],
+                [[() if each is None else (each[k],) for k in numbers] for numbers in together],
+                pure=False,  # every call has keys of its own
+            )
         try:
-            return gather(self._client, tasks)
+            found = gather(self._client, tasks)
         finally:
             for task in tasks:
                 task.release()  # so that after Ctrl-C nothing further is begun
+        results = {
+            k: one
+            for numbers, all_of in zip(together, found, strict=True)
+            for k, one in zip(numbers, all_of, strict=True)
+        }
+        return [results[k] for k in range(len(self._futures))]
+
+    def lazy(self, function: Callable[..., Vector], *arguments: Any) -> da.Array:
+        """One number per row, as a dask array on the graph of the rows.
+
+        It does not keep the rows on the workers.
+        """
+        return self._arrays.mapped(self._call(function, arguments), self._sizes)
+
+    @cached_property
+    def _sizes(self) -> list[int]:
+        sizes = self._arrays.sizes
+        return self.map(_length) if any(map(math.isnan, sizes)) else [int(size) for size in sizes]
+
+    def _call(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> _Call:
+        return _Call(function, arguments, self.n_groups, self.known, self.weighted)
 
     def _together(self) -> list[list[int]]:
         """Numbers of the partitions that each task takes: small ones of the same worker together."""
         where = self._client.who_has(self._futures)
+        sizes = self._client.nbytes([future.key for future in self._futures], summary=False)
         tasks: list[list[int]] = []
         last: dict[str, tuple[list[int], int]] = {}
-        for k, (future, size) in enumerate(zip(self._futures, self._bytes, strict=True)):
-            workers = where.get(future.key) or (f"lost {k}",)
-            numbers, total = last.get(workers[0], ([], _TOGETHER))
+        for k, future in enumerate(self._futures):
+            workers, size = where.get(future.key), sizes.get(future.key, _TOGETHER)
+            worker = workers[0] if workers else f"lost {k}"
+            numbers, total = last.get(worker, ([], _TOGETHER))
             if total + size > _TOGETHER:
                 numbers, total = [], 0
                 tasks.append(numbers)
             numbers.append(k)
-            last[workers[0]] = numbers, total + size
+            last[worker] = numbers, total + size
         return tasks
 
 
@@ -139,32 +138,27 @@ class _Call:
     known: bool
     weighted: bool
 
-    def part(self, block: Block) -> Part:
-        arrays = block[:-1] if self.weighted else block
+    def __call__(self, block: Block, *further: Any) -> Any:
+        with one_thread("blas"):  # workers have as many threads as they should use
+            return self.function(self._part(block), *self.arguments, *further)
+
+    def _part(self, block: Block) -> Part:
         weights = block[-1] if self.weighted else None
         if self.known:
-            eta, codes = arrays
-            return UnsortedScores(eta, codes, self.n_groups, weights)
-        (posteriors,) = arrays
-        return DenseRows(posteriors, weights)
-
-
-def _call(call: _Call, block: Block, *further: Any) -> Any:
-    with one_thread("blas"):  # workers have as many threads as they should use
-        return call.function(call.part(block), *call.arguments, *further)
+            return UnsortedScores(block[0], block[1], self.n_groups, weights)
+        return DenseRows(block[0], weights)
 
 
 def _call_each(call: _Call, blocks: Sequence[Block], each: Sequence[tuple[Any, ...]]) -> list[Any]:
-    return [_call(call, block, *further) for block, further in zip(blocks, each, strict=True)]
+    return [call(block, *further) for block, further in zip(blocks, each, strict=True)]
 
 
 def _unchanged(call: _Call) -> _Call:
     return call
 
 
-def _size(block: Block) -> tuple[int, int]:
-    """Rows and bytes."""
-    return len(block[0]), sum(array.nbytes for array in block)
+def _length(part: Part) -> int:
+    return part.n_rows
 
 
 def _n_groups(posteriors: Any) -> int:

@@ -30,7 +30,7 @@ class GroupedScores:
 
     Notes
     -----
-    Dask arrays are taken too, for :func:`evenhand.dask.solve`; their values are checked when they are computed.
+    Dask arrays are taken too, for :func:`evenhand.dask.solve`, which checks their values.
 
     Examples
     --------

@@ -125,9 +125,7 @@ def _read_partitions(partitions: Partitions) -> tuple[Oracle, NDArray[np.float64
     if partitions.known:
         impossible = f"eta is NaN or outside [0, 1], or codes are not from 0 to {partitions.n_groups - 1},"
     _refuse_bad(impossible, [part.bad for part in found], sizes)
-    _refuse_bad(
-        "sample_weight is NaN, infinite or negative", [part.bad_weights for part in found], sizes
-    )
+    _refuse_bad("sample_weight is NaN, infinite or negative", [part.bad_weights for part in found], sizes)
     if not sizes.weight > 0:
         raise InputError("sample_weight is 0 in all rows.")
     firsts = {None if part.first is None else part.first.tobytes() for part in found if part.rows}
@@ -178,8 +176,8 @@ def _fine_and_masses(part: Part) -> tuple[NDArray[np.bool_], Vector]:
 def _sum(rows: NDArray[np.float64], weights: Vector | None) -> Vector:
     """Sum of weighted rows, right to the last digits.
 
-    In a plain sum of many equal rows rounding errors add up. Where all groups are alike a constraint consists of
-    what is left of such sums, and must be too small to be taken for one.
+    In a plain sum of many equal rows rounding errors add up. Where all groups are alike, a constraint is what
+    is left of such sums, and must be too small to be taken for one.
     """
     n, D = rows.shape
     weights = np.ones(n) if weights is None else weights
