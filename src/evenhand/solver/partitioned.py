@@ -138,7 +138,7 @@ class PartitionedRows:
         sizes = np.sort(np.abs(sample.scores(v)))
         expected = count / self.n_rows * len(sizes)
         if expected >= _ENOUGH:
-            return float(sizes[int(expected)])
+            return float(sizes[math.ceil(expected) - 1])
         place = max(_AT_LEAST, math.ceil(2 * expected))
         limit = float(sizes[min(place, len(sizes) - 1)])
         while True:
