@@ -15,12 +15,13 @@ from evenhand.inputs.checks import check_fraction
 from evenhand.optimum.posterior_file import spooled
 from evenhand.optimum.problem import FairnessProblem
 from evenhand.optimum.solution import Solution
+from evenhand.solver.partitions import Partitions
 
 __all__ = ["solve"]
 
 
 def solve(
-    posteriors: NDArray[Any] | GroupedScores | Any,
+    posteriors: NDArray[Any] | GroupedScores | Partitions | Any,
     constraint: Constraint,
     *,
     cost: ArrayLike = 0.5,
@@ -33,11 +34,12 @@ def solve(
 
     Parameters
     ----------
-    posteriors : array, shape (n, M, 2), or GroupedScores
+    posteriors : array, shape (n, M, 2), GroupedScores, lazy table or Partitions
         P(S=m, Y=y | x) of each row, float32 or float64; or scores of rows whose group is known. Or a
         ``polars.LazyFrame`` or ``pyarrow.dataset.Dataset`` with two columns for each group, P(S=0, Y=0 | x),
         P(S=0, Y=1 | x), P(S=1, Y=0 | x), and so on: it need not fit into memory. It is copied to a temporary
         file of float32, and ``selection`` is then computed when it is asked for.
+        Partitions hold rows that are elsewhere, with their weights (:func:`evenhand.dask.solve` makes them).
     constraint : Constraint
         The requirement.
     cost : float, pair, or array of shape (M, 2), default=0.5

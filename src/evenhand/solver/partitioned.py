@@ -118,7 +118,8 @@ class PartitionedRows:
 
         Copies of a row are taken as one.
         """
-        found = self.partitions.map(_near, v, self._distance(v, count))
+        # Copies of a row may differ in the last bits of h, and must be taken together.
+        found = self.partitions.map(_near, v, self._distance(v, count) + tie_width(v))
         rows, weights = self._joined([(rows, weights) for rows, weights, _ in found])
         rows, weights, _ = collapsed(rows, weights)
         return DenseRows(rows, weights, base=self._added([base for _, _, base in found]))
@@ -137,7 +138,7 @@ class PartitionedRows:
         sizes = np.sort(np.abs(sample.scores(v)))
         expected = count / self.n_rows * len(sizes)
         if expected >= _ENOUGH:
-            return float(sizes[int(expected)])
+            return float(sizes[math.ceil(expected) - 1])
         place = max(_AT_LEAST, math.ceil(2 * expected))
         limit = float(sizes[min(place, len(sizes) - 1)])
         while True:
@@ -146,7 +147,7 @@ class PartitionedRows:
             counts = np.concatenate([counts for _, counts in found])
             if counts.sum() >= count:
                 break
-            limit = 4 * limit if limit > 0 else tie_width(v)
+            limit = max(4 * limit, tie_width(v))
         order = np.argsort(values, kind="stable")
         return float(values[order][np.searchsorted(np.cumsum(counts[order]), count)])
 
@@ -188,15 +189,11 @@ class PartitionedRows:
 
 
 def _smooth(part: Part, v: Vector, width: float) -> Smoothed:
-    return part.smooth(v, width) if part.n_rows else _nothing(len(v))
-
-
-def _nothing(n_columns: int) -> Smoothed:
-    return Smoothed(0.0, np.zeros(n_columns), np.zeros((n_columns, n_columns)))
+    return part.smooth(v, width)
 
 
 def _sums(part: Part, directions: NDArray[np.float64]) -> NDArray[np.float64]:
-    return part.sums(directions) if part.n_rows else np.zeros_like(directions)
+    return part.sums(directions)
 
 
 def _take(part: Part, index: NDArray[np.intp]) -> tuple[NDArray[np.float64], Vector]:
