@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from evenhand.dask.partitions import DaskPartitions
 from evenhand.fairness.groups import Groups
-from evenhand.fairness.notions import Constraint
+from evenhand.fairness.requirement import Constraint
 from evenhand.fairness.scores import GroupedScores
 from evenhand.optimum import solve as optimum
 from evenhand.optimum.solution import Solution

@@ -21,7 +21,7 @@ from evenhand.estimators.search import (
 from evenhand.estimators.training_data import draw_seed, read_training_data, reserve_rows
 from evenhand.exceptions import InputError
 from evenhand.fairness.constraints import ConstraintName
-from evenhand.fairness.measurement import Measurement
+from evenhand.fairness.measurement import AnyMeasurement
 from evenhand.fairness.requirement import Constraint
 from evenhand.inference.guarantee import warn_if_unpromised
 from evenhand.inputs.checks import check_fraction
@@ -126,7 +126,7 @@ class FairInprocessor(FairClassifier):
     groups_ : Groups
     multipliers_ : dict
         By the name of each constraint.
-    achieved_ : tuple of Measurement
+    achieved_ : tuple of Measurement and BoundMeasurement
         What was attained on the held-out rows, before the last refit, or on those reserved for a promise:
         this, not the tolerance asked for, is what is known of the classifier. Point estimates: multipliers
         come from all rows, and held-out rows are stratified, so no test or interval goes with them.
@@ -154,7 +154,7 @@ class FairInprocessor(FairClassifier):
 
     learner_: Learner
     multipliers_: Mapping[ConstraintName, float]
-    achieved_: tuple[Measurement, ...]
+    achieved_: tuple[AnyMeasurement, ...]
     history_: tuple[Trial, ...]
     n_fits_: int
 

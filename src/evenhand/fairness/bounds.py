@@ -18,7 +18,7 @@ from evenhand.fairness.groups import Groups, Members
 from evenhand.fairness.measurement import BoundMeasurement
 from evenhand.fairness.names import GroupName
 from evenhand.fairness.rates import CellRates
-from evenhand.fairness.requirement import Requirement
+from evenhand.fairness.requirement import AllOf, Constraint, Requirement
 from evenhand.fairness.statistic import (
     ACCURACY,
     ERROR,
@@ -40,6 +40,7 @@ __all__ = [
     "RateBound",
     "SelectionRate",
     "TruePositiveRate",
+    "with_reference",
 ]
 
 Scope = Literal["population", "intersectional", "independent"]
@@ -424,3 +425,21 @@ class NoWorse(Bound):
 
     def _move(self, share: float) -> None:
         """A reference is what it is."""
+
+
+def with_reference(constraint: Constraint, unconstrained: CellRates) -> Constraint:
+    """A requirement with the rates of the best rule without it, where these are its reference.
+
+    Parameters
+    ----------
+    constraint : Constraint
+    unconstrained : CellRates
+
+    Returns
+    -------
+    Constraint
+    """
+    parts = [
+        part.against(unconstrained) if isinstance(part, NoWorse) else part for part in constraint.requirements
+    ]
+    return parts[0] if len(parts) == 1 else AllOf(parts)

@@ -21,9 +21,10 @@ from evenhand.estimators.inprocess import FairInprocessor
 from evenhand.estimators.postprocess import FairPostprocessor
 from evenhand.estimators.search import DualAscent, GridSearch, Trial
 from evenhand.exceptions import InputError, UntrustedFileError, reason
+from evenhand.fairness.bounds import BOUNDS, NoWorse
 from evenhand.fairness.constraints import ByConstraint, ConstraintName, LinearConstraints
 from evenhand.fairness.groups import POOLED, GroupName, Groups
-from evenhand.fairness.measurement import Measurement
+from evenhand.fairness.measurement import BoundMeasurement, Measurement
 from evenhand.fairness.notions import NOTIONS
 from evenhand.fairness.parameters import Parameters
 from evenhand.fairness.rates import CellRates
@@ -69,8 +70,8 @@ _CLASSES: tuple[type[Any], ...] = (
         Learner,
     ),
     *(Bins, Curves, Dirichlet, GroupCalibrator, Isotonic, Sigmoid),
-    *NOTIONS,
-    *(AllOf, DualAscent, GridSearch),
+    *(*NOTIONS, *BOUNDS, NoWorse, AllOf),
+    *(DualAscent, GridSearch),
     *(
         CellRates,
         Certificate,
@@ -78,6 +79,7 @@ _CLASSES: tuple[type[Any], ...] = (
         GroupName,
         GroupTest,
         Groups,
+        BoundMeasurement,
         Measurement,
         Promise,
         ConstraintName,

@@ -22,6 +22,7 @@ from evenhand.estimators.learned_posteriors import LearnedPosteriors, as_posteri
 from evenhand.estimators.postprocess import FairPostprocessor
 from evenhand.estimators.training_data import TrainingData, read_training_data, reserve_rows
 from evenhand.exceptions import EvenhandWarning, InputError
+from evenhand.fairness.bounds import NoWorse, with_reference
 from evenhand.fairness.constraints import ConstraintName
 from evenhand.fairness.groups import Groups
 from evenhand.fairness.rates import CellRates
@@ -206,12 +207,12 @@ def recompute(
     The slack is by how much rows with H = 0 could change the certificate if `selection` is None.
 
     With p the posteriors, w the weights, f the selection (1[<W, p> > 0] where it is None), and the
-    requirement lo <= C rho + k <= hi:
+    requirement lo <= C rho + B t + k <= hi for some t in [0, 1]:
 
         masses = sum of w p,  s = sum of w f p,  rho = s / masses
         W      = (-price of a false positive, price of a false negative) + C^T lambda / masses
         risk   = <false positive prices, s[:, 0]> + <false negative prices, masses[:, 1] - s[:, 1]>
-        bound  = <false negative prices, masses[:, 1]> - sum of w max(0, <W, p>)
+        bound  = <false negative prices, masses[:, 1]> - sum of w max(0, <W, p>) - sum of max(0, B^T lambda)
                  + sum of lambda (lo - k where lambda > 0, hi - k where lambda < 0)
     """
     n, M = len(posteriors.rows), len(prices)
@@ -222,6 +223,12 @@ def recompute(
 
     masses = sum((np.tensordot(w[i], p(i), axes=1) for i in row_blocks), np.zeros((M, 2)))
     masses = np.where(masses < _NEGLIGIBLE, 0.0, masses)
+    if any(isinstance(part, NoWorse) for part in constraint.bounds):
+        free = prices * [-1.0, 1.0]
+        best = np.zeros((M, 2))
+        for i in row_blocks:
+            best += np.tensordot(w[i] * (np.tensordot(p(i), free, axes=2) > 0), p(i), axes=1)
+        constraint = with_reference(constraint, CellRates(groups, masses, np.minimum(best, masses)))
     linear = constraint.linear(masses, groups)
     lam = np.array([multipliers[name] for name in linear.names])
     C = np.divide(linear.C, masses, out=np.zeros_like(linear.C), where=masses > 0)
@@ -235,11 +242,13 @@ def recompute(
         positive_part += float(w[i] @ np.maximum(H, 0.0))
         tied += float(w[i] @ (np.abs(H) <= _ROUNDING)) if selection is None else 0.0
 
-    values = np.tensordot(C, s, axes=2) + linear.k
+    rho = np.divide(s, masses, out=np.zeros_like(s), where=masses > 0)
     risk = prices[:, 0] @ s[:, 0] + prices[:, 1] @ (masses[:, 1] - s[:, 1])
     held = np.where(lam > 0, linear.lo, linear.hi) - linear.k
     bound = prices[:, 1] @ masses[:, 1] - positive_part + held @ lam
-    violation = np.maximum(linear.lo - values, values - linear.hi).max(initial=0.0)
+    if linear.B is not None:  # a scalar t in [0, 1] gains at most max(0, <lambda, B>)
+        bound -= np.maximum(lam @ linear.B, 0.0).sum()
+    violation = linear.violation(rho)
     slack = Certificate(tied * float(prices.max()), 0.0, tied * float(np.abs(C).max(initial=0.0)))
     return Certificate(float(risk), float(bound), float(violation)), W, slack
 

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenhand.exceptions import CertificateError, EvenhandWarning, InputError, VacuousConstraintWarning
-from evenhand.fairness.bounds import NoWorse
+from evenhand.fairness.bounds import NoWorse, with_reference
 from evenhand.fairness.constraints import ByConstraint, ConstraintName, LinearConstraints
 from evenhand.fairness.groups import Groups
 from evenhand.fairness.measurement import NOBODY
 from evenhand.fairness.rates import CellRates
-from evenhand.fairness.requirement import AllOf, Constraint
+from evenhand.fairness.requirement import Constraint
 from evenhand.fairness.scores import GroupedScores
 from evenhand.optimum.infeasible import refuse_infeasible
 from evenhand.optimum.rows import read_rows
@@ -208,7 +208,8 @@ def label_and_group_suffice(
         return False
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EvenhandWarning)
-        linear = constraint.linear(masses, groups)
+        # Coefficients do not depend on the reference.
+        linear = with_reference(constraint, CellRates(groups, masses, masses / 2)).linear(masses, groups)
     per_mass = linear.in_sums(masses)[0][:, : masses.size].reshape(len(linear), *masses.shape)
     return bool(np.allclose(per_mass[:, :, 0], per_mass[:, :, 1]))
 
@@ -258,15 +259,10 @@ def _with_reference(
     groups: Groups,
 ) -> Constraint:
     """The requirement with the rates of the best rule without it, where these are its reference."""
-    open_parts = [
-        part for part in constraint.bounds if isinstance(part, NoWorse) and part.than == "unconstrained"
-    ]
-    if not open_parts:
+    if not any(isinstance(part, NoWorse) and part.than == "unconstrained" for part in constraint.bounds):
         return constraint
     sums = oracle.totals((prices * [-1.0, 1.0]).ravel()).sums
-    rates = CellRates(groups, masses, _selected(sums, masses))
-    parts = [part.against(rates) if isinstance(part, NoWorse) else part for part in constraint.requirements]
-    return parts[0] if len(parts) == 1 else AllOf(parts)
+    return with_reference(constraint, CellRates(groups, masses, _selected(sums, masses)))
 
 
 def _selected(sums: Vector, masses: NDArray[np.float64]) -> NDArray[np.float64]:

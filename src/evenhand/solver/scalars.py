@@ -122,9 +122,8 @@ class RowsWithScalars:
         def totals(v: Vector, values: Vector) -> Totals:
             return self._joined(found.totals(v[:D], values[:n]), v, values[n:])
 
-        extended = self._extended(found.rows)
-        extended.index = np.arange(extended.n_rows)  # an oracle of its own
-        return Distinct(extended, totals)
+        every = self._extended(found.rows)
+        return Distinct(DenseRows(every.matrix, every.weights, base=every.base), totals)
 
 
 def without_scalars(rows: DenseRows, n_columns: int) -> tuple[DenseRows, NDArray[np.bool_]]:
