@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.exceptions import InputError
+from evenhand.fairness.measurement import NOBODY
 from evenhand.fairness.rates import CellRates
 
 __all__ = ["ACCURACY", "ERROR", "FALSE_POSITIVE", "SELECTION", "TRUE_POSITIVE", "SelectedShare", "Statistic"]
@@ -121,6 +122,7 @@ class SelectedShare:
         """The rate of each group, shape (G,); NaN where nobody is selected."""
         hits = members @ (np.array(self.hits) * rates.selected).sum(axis=1)
         total = members @ rates.selected.sum(axis=1)
+        total = np.where(total > NOBODY * (members @ rates.mass.sum(axis=1)), total, 0.0)
         return np.where(total > 0, hits / np.where(total > 0, total, 1.0), np.nan)
 
 
