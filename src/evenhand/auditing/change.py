@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.auditing.tally import DecisionChanges, Tally, effective_size
-from evenhand.inference.intervals import Estimate, paired_difference
+from evenhand.inference.intervals import Estimate, paired_difference, wilson
 
 __all__ = ["cross_tabulate", "rate_changes"]
 
@@ -32,7 +33,11 @@ def cross_tabulate(changes: DecisionChanges, mass: NDArray[np.float64]) -> NDArr
 
 
 def rate_changes(
-    changes: DecisionChanges, counted: Tally, members: NDArray[Any], z: float
+    changes: DecisionChanges,
+    counted: Tally,
+    members: NDArray[Any],
+    z: float,
+    interval: Callable[..., Estimate] = wilson,
 ) -> dict[str, Estimate]:
     """Change of each rate in each group: the later one minus the earlier one.
 
@@ -47,6 +52,8 @@ def rate_changes(
     members : array, shape (G, M)
     z : float
         From :func:`evenhand.inference.intervals.critical_value`.
+    interval : callable, default=wilson
+        The interval of both shares.
 
     Returns
     -------
@@ -71,7 +78,7 @@ def rate_changes(
             stayed, lost, won, out = (members @ part for part in squares[name][0])
             spread = won * (1 - change) ** 2 + lost * (1 + change) ** 2 + (stayed + out) * change**2
         size = effective_size(mass, total, (up + down) / known - change**2, spread)
-        found[name] = paired_difference(both, down, up, neither, size=size, z=z)
+        found[name] = paired_difference(both, down, up, neither, size=size, z=z, interval=interval)
     return found
 
 

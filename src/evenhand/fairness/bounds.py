@@ -385,6 +385,11 @@ class NoWorse(Bound):
         return _RATES[self.rate][0]
 
     @property
+    def more_is_better(self) -> bool:
+        """Whether more of the rate is better: of a false-positive or an error rate, it is not."""
+        return _RATES[self.rate][1]
+
+    @property
     def label(self) -> str:
         """The name of the requirement."""
         return f"{self.rate} no worse"
@@ -414,14 +419,15 @@ class NoWorse(Bound):
         if not isinstance(self.than, CellRates):
             raise InputError(
                 f"{self!r} compares with the best rule without a requirement, which is known only where rows "
-                "are solved for: pass than=evenhand.cell_rates(...) of the decisions to compare with."
+                "are solved for: pass than=evenhand.cell_rates(...) of the decisions to compare with or, to "
+                "an audit, those decisions as before=."
             )
         if self.than.groups.keys != groups.keys:
             raise InputError(f"{self!r}: the reference was counted for other groups than these.")
         family = bounded_groups(groups, self.groups)
         reference = self.rate_statistic.values(self.than, family.matrix)
         nothing = np.full(len(family.names), np.nan)
-        return (reference, nothing) if _RATES[self.rate][1] else (nothing, reference)
+        return (reference, nothing) if self.more_is_better else (nothing, reference)
 
     def _move(self, share: float) -> None:
         """A reference is what it is."""
