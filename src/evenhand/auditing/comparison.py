@@ -221,7 +221,7 @@ def _compare(
         reach = max(counted.share(part, family.matrix).width for part in notion.statistics)
         low = max(_largest(np.fmax(part.low, -part.high)) for part in found)
         high = max(_largest(np.fmax(-part.low, part.high)) for part in found)
-        low, high = max(low, 0.0), reach if blind else min(high, reach)
+        low, high = max(0.0, low), reach if blind else min(high, reach)
     else:
         low = 0.0 if blind else min(_smallest(part.low) for part in found)
         high = min(1.0, *(_smallest(part.high) for part in found))
