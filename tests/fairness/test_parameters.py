@@ -31,7 +31,9 @@ def test_notions_of_the_same_kind_are_numbered():
 
 
 def test_an_unknown_parameter_is_refused_with_the_known_ones():
-    with pytest.raises(InputError, match="no parameter 'tolerance'; it has against, difference, groups, ratio"):
+    with pytest.raises(
+        InputError, match="no parameter 'tolerance'; it has against, difference, groups, ratio"
+    ):
         eh.EqualOpportunity(difference=0.1).set_params(tolerance=0.2)
 
 

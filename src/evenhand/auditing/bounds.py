@@ -45,20 +45,28 @@ def compare_with_bound(bound: Bound, counted: Tally, confidence: float) -> list[
     family = bounded_groups(counted.rates.groups, bound.groups)
     share = counted.share(bound.rate_statistic, family.matrix)
     z = critical_value(confidence, int((share.mass > 0).sum()))
-    paired = isinstance(bound, NoWorse) and isinstance(bound.than, str) and counted.earlier is not None
-    [measured] = (bound.against(counted.earlier) if paired else bound).measure(counted.rates)
+    earlier = _reference(bound, counted)
+    [measured] = (bound if earlier is None else earlier).measure(counted.rates)
     rates = share.estimate(z, clopper_pearson)
+    sides: tuple[Side, ...] = ("at least", "at most")
     found = []
-    for side, limits in (("at least", measured.at_least), ("at most", measured.at_most)):
+    for side, limits in zip(sides, (measured.at_least, measured.at_most), strict=True):
         if not _is_bounded(bound, side, limits):
             continue
         if isinstance(bound, RateBound):
             one = _Bounded(side, float(limits[0]), rates, share.start, share.start + share.width)
         else:
-            change = _change(bound, counted, family, z) if paired else rates.moved(-limits, 1.0)
+            change = rates.moved(-limits, 1.0) if earlier is None else _change(bound, counted, family, z)
             one = _Bounded(side, 0.0, change, -share.width, share.width)
         found.append(_compared(bound, family, one))
     return found
+
+
+def _reference(bound: Bound, counted: Tally) -> NoWorse | None:
+    """The bound with earlier decisions as its reference, if it has none of its own."""
+    if isinstance(bound, NoWorse) and isinstance(bound.than, str) and counted.earlier is not None:
+        return bound.against(counted.earlier)
+    return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +88,7 @@ def _is_bounded(bound: Bound, side: Side, limits: NDArray[np.float64]) -> bool:
 
 def _change(bound: Bound, counted: Tally, family: Members, z: float) -> Estimate:
     """Change of the rate of each group since the earlier decisions."""
-    found = rate_changes(counted.changes, counted, family.matrix, z, clopper_pearson)
+    found = rate_changes(counted, family.matrix, z, clopper_pearson)
     if bound.rate_statistic is not ACCURACY:
         return found[bound.rate_statistic.name]
     error = found[ERROR.name]

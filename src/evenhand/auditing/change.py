@@ -33,7 +33,6 @@ def cross_tabulate(changes: DecisionChanges, mass: NDArray[np.float64]) -> NDArr
 
 
 def rate_changes(
-    changes: DecisionChanges,
     counted: Tally,
     members: NDArray[Any],
     z: float,
@@ -46,9 +45,8 @@ def rate_changes(
 
     Parameters
     ----------
-    changes : DecisionChanges
-        With the weights of `counted`.
     counted : Tally
+        With earlier decisions.
     members : array, shape (G, M)
     z : float
         From :func:`evenhand.inference.intervals.critical_value`.
@@ -60,7 +58,9 @@ def rate_changes(
     dict
         Estimates of shape (G,) by the name of the rate.
     """
-    labelled, squared = counted.rates.labelled, counted.change_squares
+    if counted.changes is None:
+        return {}
+    changes, labelled, squared = counted.changes, counted.rates.labelled, counted.change_squares
     table = _by_rate(cross_tabulate(changes, counted.rates.mass), labelled=labelled)
     squares = None
     if squared is not None:

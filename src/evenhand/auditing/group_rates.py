@@ -248,9 +248,7 @@ def _changes(counted: Tally, members: NDArray[np.bool_], z: float) -> list[Chang
     rows = (members @ counted.rows).sum(axis=1)
     counts = counted.change_counts
     up, down = ((members @ part).sum(axis=1) for part in (counts.up, counts.down))
-    rates = {
-        name: _listed(found) for name, found in rate_changes(counted.changes, counted, members, z).items()
-    }
+    rates = {name: _listed(found) for name, found in rate_changes(counted, members, z).items()}
     return [
         Change(
             up=float(up[k]),

@@ -12,7 +12,7 @@ from evenhand.display.text import show
 from evenhand.fairness.groups import GroupName
 from evenhand.fairness.statistic import SELECTION
 
-__all__ = ["aligned", "asks", "estimate", "group_name", "is_capacity", "page"]
+__all__ = ["aligned", "asks", "estimate", "group_name", "page"]
 
 _MOST_LINES = 40
 _NAME_WIDTH = 36
@@ -184,19 +184,20 @@ def _comparison_row(terms: Terms, found: Comparison) -> list[str]:
         label = "combinations" if found.groups == "intersectional" else show(found.groups)
     if terms.min_count and found.group is None:
         who = "(not shown)"
-    verdict = found.verdict or ""
+    tolerance = ""
     if found.tolerance is not None and found.against not in ("bound", "reference"):
-        verdict += f" (tolerance {found.tolerance:g})"
+        tolerance = f" (tolerance {found.tolerance:g})"
+    verdict = f"{found.verdict or ''}{tolerance}"
     return [label, estimate(found.value, found.low, found.high), who, verdict]
 
 
 def _notes(groups: Sequence[Finding], found: Comparison) -> Iterator[str]:
     """A capacity as numbers of rows, and the groups in which a rate is undefined."""
-    everyone = groups[0]
-    if is_capacity(found) and everyone.rows and everyone.selected is not None:
+    rows, selected, share = groups[0].rows, groups[0].selected, found.tolerance
+    if _is_capacity(found) and rows and selected is not None and share is not None:
         yield (
-            f"{_count(everyone.selected)} of {_count(everyone.rows)} rows are selected; a share of "
-            f"{found.tolerance:g} would be {_count(round(found.tolerance * everyone.rows, 1))}"
+            f"{_count(selected)} of {_count(rows)} rows are selected; a share of {share:g} would be "
+            f"{_count(round(share * rows, 1))}"
         )
     if found.undefined:
         names = "; ".join(_short(group) for group in found.undefined[:_MOST_NAMES])
@@ -207,7 +208,7 @@ def _notes(groups: Sequence[Finding], found: Comparison) -> Iterator[str]:
         yield from wrap(text, _WIDTH, subsequent_indent="  ", break_on_hyphens=False)
 
 
-def is_capacity(found: Comparison) -> bool:
+def _is_capacity(found: Comparison) -> bool:
     """Whether the share of all people that are selected is bounded."""
     return found.against == "bound" and found.groups == "population" and found.notion == SELECTION.name
 

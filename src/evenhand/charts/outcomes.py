@@ -163,7 +163,12 @@ def _rates_panel(
         first = paired and row["when"] == "before"
         row["ink"], row["dash"] = (look.colours[1], DASHES[1]) if first else (look.colours[0], DASHES[0])
     there = [row for row in rows if known(row, "value")]
-    ends = [row[key] for row in (*there, *everyone, *bounds) for key in ("value", "low", "high") if known(row, key)]
+    ends = [
+        row[key]
+        for row in (*there, *everyone, *bounds)
+        for key in ("value", "low", "high")
+        if known(row, key)
+    ]
     scale = alt.Scale(domain=domain(ends, include=[0.0]), nice=True)
     x = alt.X("value:Q", scale=scale, title=quantity, axis=alt.Axis(tickCount=3, format="~g"))
     y = group_axis(labels, labelled=labelled)

@@ -111,12 +111,27 @@ class Bound(Requirement):
         one = np.ones(len(linear))
         return Slopes(0.0 * one, one, one)
 
-    def _measure(self, rates: CellRates) -> list[BoundMeasurement]:
+    def measure(self, rates: CellRates) -> tuple[BoundMeasurement]:
+        """The rate of counted decisions, in the population or in each group.
+
+        Parameters
+        ----------
+        rates : CellRates
+            From :func:`evenhand.cell_rates`.
+
+        Returns
+        -------
+        tuple of one BoundMeasurement
+        """
+        self._prepare(rates.groups)
+        return self._measure(rates)
+
+    def _measure(self, rates: CellRates) -> tuple[BoundMeasurement]:
         if self.rate_statistic.needs_labels and not rates.labelled:
             raise InputError(f"a bound on the {self.label} needs labels: pass y_true.")
         family = bounded_groups(rates.groups, self.groups)
         values = self.rate_statistic.values(rates, family.matrix)
-        return [BoundMeasurement(self.label, self.label, family.names, values, *self.limits(rates.groups))]
+        return (BoundMeasurement(self.label, self.label, family.names, values, *self.limits(rates.groups)),)
 
 
 class RateBound(Bound):

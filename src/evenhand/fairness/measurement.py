@@ -177,9 +177,7 @@ class BoundMeasurement:
     @property
     def undefined(self) -> tuple[GroupName, ...]:
         """Groups in which the rate is undefined."""
-        return tuple(
-            name for name, missing in zip(self.names, np.isnan(self.values), strict=True) if missing
-        )
+        return tuple(name for name, missing in zip(self.names, np.isnan(self.values), strict=True) if missing)
 
     @property
     def _place(self) -> int | None:

@@ -192,10 +192,11 @@ def _places(one: Contents, shown: Contents) -> str:
 
 def _claim(one: Contents) -> str:
     """A requirement as the subject of a sentence."""
+    where = "" if one["groups"] == "population" else " in every group"
     if one["against"] == "bound":
-        return f"\u201c{_bounded(one)}\u201d"
+        return f"{one['notion']} of {one['measure']} {one['tolerance']:g}{where}"
     if one["against"] == "reference":
-        return f"\u201c{one['notion']}\u201d"
+        return f"{one['notion']} than the reference{where}"
     between = " between groups" if one["against"] == "groups" else ""
     if one["measure"] == "difference":
         return f"{one['notion']}{between} within {one['tolerance']:g}"
