@@ -52,8 +52,8 @@ def asks(found: Comparison) -> str:
     Examples
     --------
     >>> from evenhand import SelectionRate, audit
-    >>> found = audit(None, [1, 0, 1, 0], {"sex": ["F", "F", "M", "M"]}, constraint=SelectionRate(at_most=0.3))
-    >>> asks(found.comparisons[0])
+    >>> capacity = SelectionRate(at_most=0.3)
+    >>> asks(audit(None, [1, 0, 1, 0], {"sex": ["F", "F", "M", "M"]}, constraint=capacity).comparisons[0])
     'selection rate, at most 0.3'
     """
     if found.against == "bound":

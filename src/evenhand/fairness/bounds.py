@@ -112,17 +112,7 @@ class Bound(Requirement):
         return Slopes(0.0 * one, one, one)
 
     def measure(self, rates: CellRates) -> tuple[BoundMeasurement]:
-        """The rate of counted decisions, in the population or in each group.
-
-        Parameters
-        ----------
-        rates : CellRates
-            From :func:`evenhand.cell_rates`.
-
-        Returns
-        -------
-        tuple of one BoundMeasurement
-        """
+        """The rate of counted decisions, from :func:`evenhand.cell_rates`, and its bounds."""
         self._prepare(rates.groups)
         return self._measure(rates)
 

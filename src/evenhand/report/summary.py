@@ -65,8 +65,8 @@ def requirement(one: Contents, features: Sequence[str]) -> str:
     >>> parity = {"notion": "parity", "measure": "difference", "tolerance": 0.1, "groups": "intersectional"}
     >>> requirement(parity, ["sex"])
     'parity: no group differs from everyone by more than 0.1, among the groups of sex'
-    >>> capacity = {"notion": "selection rate", "measure": "at most", "tolerance": 0.2, "groups": "population"}
-    >>> requirement({**capacity, "against": "bound"}, ["sex"])
+    >>> capacity = {"notion": "selection rate", "measure": "at most", "tolerance": 0.2}
+    >>> requirement({**capacity, "groups": "population", "against": "bound"}, ["sex"])
     'at most 20 % of people are selected'
     """
     against = one.get("against", "population")
