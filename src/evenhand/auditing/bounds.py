@@ -44,7 +44,7 @@ def compare_with_bound(bound: Bound, counted: Tally, confidence: float) -> list[
     """
     family = bounded_groups(counted.rates.groups, bound.groups)
     share = counted.share(bound.rate_statistic, family.matrix)
-    z = critical_value(confidence, int((share.mass > 0).sum()))
+    z = critical_value(confidence, int((~np.isnan(share.value)).sum()))
     earlier = _reference(bound, counted)
     [measured] = (bound if earlier is None else earlier).measure(counted.rates)
     rates = share.estimate(z, clopper_pearson)
