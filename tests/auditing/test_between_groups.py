@@ -4,22 +4,14 @@ import math
 
 import numpy as np
 import pytest
+from tests.auditing.helpers import sample
 
 import evenhand as eh
 from evenhand.exceptions import VacuousConstraintWarning
 from evenhand.fairness.notions import NOTIONS
 from evenhand.inference.intervals import clopper_pearson, critical_value, difference, quotient
 
-
-def sample(n=4000, seed=0):
-    rng = np.random.default_rng(seed)
-    sex, race = rng.choice(["F", "M"], n), rng.choice(["A", "B", "C"], n, p=[0.5, 0.3, 0.2])
-    y = rng.random(n) < 0.4
-    chosen = rng.random(n) < 0.3 + 0.2 * (race == "B") + 0.3 * y
-    return y.astype(int), chosen.astype(int), {"sex": sex, "race": race}
-
-
-Y, DECIDED, FEATURES = sample()
+Y, DECIDED, FEATURES = sample(least=0.3, favoured=("race", "B"), by=0.2)
 
 
 @pytest.mark.parametrize("kind", NOTIONS, ids=lambda kind: kind.__name__)

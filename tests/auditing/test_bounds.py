@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 from scipy.stats import binomtest
-from tests.auditing.helpers import assert_same
+from tests.auditing.helpers import assert_same, sample
 
 import evenhand as eh
 from evenhand.auditing.change import rate_changes
@@ -16,15 +16,6 @@ from evenhand.exceptions import InputError
 from evenhand.fairness.bounds import BOUNDS
 from evenhand.fairness.rates import read_rows
 from evenhand.inference.intervals import clopper_pearson, critical_value
-
-
-def sample(n=4000, seed=0):
-    rng = np.random.default_rng(seed)
-    sex, race = rng.choice(["F", "M"], n), rng.choice(["A", "B", "C"], n, p=[0.6, 0.3, 0.1])
-    y = rng.random(n) < 0.4
-    chosen = rng.random(n) < 0.2 + 0.15 * (sex == "F") + 0.3 * y
-    return y.astype(int), chosen.astype(int), {"sex": sex, "race": race}
-
 
 Y, DECIDED, FEATURES = sample()
 EARLIER = sample(seed=1)[1]
@@ -171,16 +162,12 @@ def test_nothing_is_known_of_a_group_without_positives():
     assert eh.audit(y, y, group, constraint=strict).comparisons[0].verdict == "insufficient evidence"
 
 
-def test_without_positives_of_positive_weight_there_is_no_evidence():
-    found = eh.audit(
-        [1, 0, 0, 0],
-        [1, 0, 1, 0],
-        list("aabb"),
-        sample_weight=[0, 1, 1, 1],
-        constraint=eh.TruePositiveRate(at_least=0.1),
-    ).comparisons[0]
-    assert math.isnan(found.value)
-    assert (found.low, found.high, found.verdict) == (0.0, 1.0, "insufficient evidence")
+def test_positives_without_weight_are_no_evidence():
+    bound, weights = eh.TruePositiveRate(at_least=0.1), [0, 1, 1, 1]
+    found = eh.audit([1, 0, 0, 0], [1, 0, 1, 0], list("aabb"), sample_weight=weights, constraint=bound)
+    one = found["true-positive rate"]
+    assert math.isnan(one.value)
+    assert (one.low, one.high, one.verdict) == (0.0, 1.0, "insufficient evidence")
 
 
 def test_bounds_need_labels_if_their_rate_does():
