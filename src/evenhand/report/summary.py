@@ -193,10 +193,11 @@ def _places(one: Contents, shown: Contents) -> str:
 def _claim(one: Contents) -> str:
     """A requirement as the subject of a sentence."""
     where = "" if one["groups"] == "population" else " in every group"
+    article = "an" if one["notion"][:1] in "aeiou" else "a"
     if one["against"] == "bound":
-        return f"{one['notion']} of {one['measure']} {one['tolerance']:g}{where}"
+        return f"{article} {one['notion']} of {one['measure']} {one['tolerance']:g}{where}"
     if one["against"] == "reference":
-        return f"{one['notion']} than the reference{where}"
+        return f"{article} {one['notion']} than the reference{where}"
     between = " between groups" if one["against"] == "groups" else ""
     if one["measure"] == "difference":
         return f"{one['notion']}{between} within {one['tolerance']:g}"
