@@ -56,8 +56,8 @@ def compare_with_bound(bound: Bound, counted: Tally, confidence: float) -> list[
         if isinstance(bound, RateBound):
             one = _Bounded(side, float(limits[0]), rates, share.start, share.start + share.width)
         else:
-            change = rates.moved(-limits, 1.0) if earlier is None else _change(bound, counted, family, z)
-            one = _Bounded(side, 0.0, change, -share.width, share.width)
+            over = rates if earlier is None else _as_changed(rates, _change(bound, counted, family, z))
+            one = _Bounded(side, 0.0, over.moved(-limits, 1.0), -share.width, share.width)
         found.append(_compared(bound, family, one))
     return found
 
@@ -93,6 +93,11 @@ def _change(bound: Bound, counted: Tally, family: Members, z: float) -> Estimate
         return found[bound.rate_statistic.name]
     error = found[ERROR.name]
     return Estimate(-error.value, -error.high, -error.low)
+
+
+def _as_changed(rates: Estimate, change: Estimate) -> Estimate:
+    """Rates whose earlier values are taken as given: their intervals are those of the changes."""
+    return Estimate(rates.value, rates.value - change.below, rates.value + change.above)
 
 
 def _compared(bound: Bound, family: Members, found: _Bounded) -> Comparison:
