@@ -463,3 +463,17 @@ def test_the_table_of_an_audit_can_be_drawn():
     table = found.to_frame(backend="polars").to_dicts()
     chart = charts.rates_chart([row for row in table if row["quantity"].endswith("rate")])
     assert chart.description.startswith("Selection rate: 0.500 (sex=F) to 0.667 (sex=M), everyone 0.600.")
+
+
+def test_bounds_are_dotted_lines_in_the_panel_of_their_rate():
+    records = [
+        {"group": group, "quantity": quantity, "value": value}
+        for group, value in (("a", 0.2), ("b", 0.4))
+        for quantity in ("selection rate", "error rate")
+    ]
+    limits = [{"quantity": "selection rate", "value": 0.9}, {"quantity": "precision", "value": 0.5}]
+    chart = charts.rates_chart(records, limits=limits).to_dict()
+    rules = [len(panel["layer"]) for panel in chart["concat"]]
+    assert rules[0] == rules[1] + 1
+    assert "Dotted lines: bounds." in " ".join(chart["title"]["subtitle"])
+    assert chart["concat"][0]["layer"][-1]["mark"]["strokeDash"] == [2, 3]

@@ -10,6 +10,7 @@ from evenhand.datasets import GaussianProblem
 from evenhand.report import page as page_module
 from evenhand.report.contents import contents, rule_records
 from evenhand.report.page import _prices, render
+from evenhand.report.summary import place_in_words
 from evenhand.solver.certificate import small
 
 PROBLEM = GaussianProblem.random(levels=(2, 2), seed=2)
@@ -271,3 +272,104 @@ def test_a_page_opens_with_the_curve_of_its_model():
         model.fit(TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive)
         shown = contents(audit, model=model, frontier=curve, title="", data="")
         assert shown["frontier"]["chosen"] == name
+
+
+# Bounds on rates, and groups against each other
+
+CAPACITY = eh.SelectionRate(at_most=0.3) & eh.DemographicParity(ratio=0.8, against="groups")
+
+
+@pytest.fixture(scope="module")
+def limited():
+    return eh.FairPostprocessor(LogisticRegression(), CAPACITY, aware=True, cv=2).fit(
+        TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive
+    )
+
+
+def test_bounds_are_listed_in_plain_words(limited):
+    audit = eh.audit(TEST.y, decided(limited), TEST.sensitive, constraint=CAPACITY)
+    shown = contents(audit, model=limited, title="", data="")
+    json.dumps(shown, allow_nan=False)
+    asked, holds, _ = (one["text"] for one in shown["summary"])
+    assert asked.startswith("At most 30 % of people are selected; demographic parity: smallest over largest ")
+    assert "selection rate at least 0.8, among all combinations of A1 and A2" in asked
+    selected = int(decided(limited).sum())
+    assert f"(95% interval), {selected:,} of 2,000 people" in holds
+    assert "a selection rate of at most 0.3" in holds.lower()
+    assert "demographic parity between groups with a ratio of at least 0.8" in holds
+    [words] = shown["model"]["prices"]["places"]
+    price = abs(next(p for name, p in limited.shadow_prices_.items() if not name.group.features))
+    assert words == f"One more place among 1,000 people would save {2 * price:.2g} errors among them."
+    assert len(shown["model"]["prices"]["rows"]) == 8
+    page = render(shown)
+    assert words in page
+    assert "ratio between groups" in page
+    rates = next(text for text in re.findall(r'alt="([^"]*)"', page) if text.startswith("Selection rate"))
+    assert rates
+
+
+@pytest.mark.usefixtures("without_charts")
+def test_a_page_of_bounds_alone():
+    today = eh.cell_rates(TRAIN.y, np.full(len(TRAIN.y), 0.1), TRAIN.sensitive)
+    bounds = (
+        eh.TruePositiveRate(at_least=0.6, groups="intersectional")
+        & eh.Precision(at_least=0.2, at_most=1.0, groups="independent")
+        & eh.NoWorse("selection rate", than=today)
+        & eh.NoWorse("error rate", than=today, groups="population")
+    )
+    model = eh.FairPostprocessor(LogisticRegression(), bounds, aware=True, cv=2).fit(
+        TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive
+    )
+    audit = eh.audit(TEST.y, decided(model), TEST.sensitive, constraint=bounds)
+    curve = eh.frontier(
+        eh.FairPostprocessor(LogisticRegression(), eh.DemographicParity(difference=0.1), cv=2),
+        TRAIN.X,
+        TRAIN.y,
+        sensitive_features=TRAIN.sensitive,
+        tolerances=2,
+    )
+    shown = contents(audit, model=model, frontier=curve, title="", data="")
+    assert shown["frontier"]["asked"] is None
+    asked = shown["summary"][0]["text"]
+    assert asked.startswith("True-positive rate at least 0.6 in every group, among all combinations of A1")
+    assert "precision at least 0.2 in every group, for each of A1 and A2 by itself" in asked
+    assert "no group has a lower selection rate than in the reference, among all combinations" in asked
+    assert "the error rate is not higher than in the reference" in asked
+    holds = shown["summary"][1]["text"]
+    assert "the smallest rate is 0." in holds
+    assert "the change of the rate is -0." in holds
+    assert shown["model"]["prices"]["places"] == []
+    assert len(shown["comparisons"]) == len(bounds.requirements) + 1 + 3  # both sides of precision; the rule
+    page = render(shown)
+    assert "change, at least" in page
+    assert {one["quantity"] for one in shown["bounds"]["rates"]} == {"precision"}
+
+
+@pytest.mark.usefixtures("without_charts")
+def test_undefined_rates_are_named_and_have_no_number():
+    y, group = [1, 0] * 100, ["a"] * 100 + ["b"] * 100
+    bound = eh.Precision(at_least=0.9) & eh.Precision(at_least=0.9, groups="intersectional")
+    shown = contents(eh.audit(y, [1, 0] * 50 + [0] * 100, group, constraint=bound), title="", data="")
+    assert "precision is undefined for sensitive_feature=b." in render(shown)
+    nobody = contents(eh.audit(y, [0] * 200, group, constraint=bound, pos_label=1), title="", data="")
+    assert (
+        "A precision of at least 0.9 holds on 200 rows: the rate is undefined" in nobody["summary"][1]["text"]
+    )
+
+
+def test_prices_of_places_are_sentences():
+    assert place_in_words(-0.1, in_errors=False) == (
+        "One more place among 1,000 people would save 0.1 of the costs of errors among them."
+    )
+    assert place_in_words(0.1, in_errors=True).startswith("One place less that must be filled among 1,000")
+    assert place_in_words(0.0, in_errors=True).startswith("One more place would save nothing")
+
+
+@pytest.mark.usefixtures("without_charts")
+def test_with_unequal_costs_prices_are_risks():
+    model = eh.FairPostprocessor(LogisticRegression(), CAPACITY, aware=True, cv=2, cost=0.3).fit(
+        TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive
+    )
+    page = render(contents(eh.audit(TEST.y, decided(model), TEST.sensitive), model=model, title="", data=""))
+    assert "of the costs of errors among them" in page
+    assert "Risk saved by 0.01 more tolerance" in page

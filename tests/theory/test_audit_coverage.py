@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import evenhand as eh
+from evenhand.auditing.bounds import compare_with_bound
 from evenhand.auditing.comparison import compare, four_fifths
 from evenhand.auditing.group_rates import find
 from evenhand.auditing.tally import Tally
@@ -195,3 +196,51 @@ def test_changes_of_the_same_rows_are_covered():
         found = eh.audit(y, second, codes, before=first, constraint=PARITY)
         hits.append(covered(found.groups[0].change.rates["selection rate"], 0.2 * (0.7 - 0.4)))
     assert np.mean(hits) >= LEAST
+
+
+@pytest.mark.parametrize("m", [2, 16])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_largest_distance_between_groups_is_covered(shape, m):
+    population = Population(m, SHAPES[shape](m))
+    for limit in ({"difference": 0.0}, {"ratio": 1.0}):
+        for kind in (eh.DemographicParity, eh.EqualOpportunity):
+            notion = kind(**limit, against="groups")
+            [truth] = notion.measure(population.truth)
+            hits = [covered(compare(notion, population.sample(3000), 0.95), truth.value) for _ in range(60)]
+            assert np.mean(hits) >= LEAST
+
+
+@pytest.mark.parametrize("groups", ["population", "intersectional"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_lowest_and_the_highest_bounded_rate_are_covered(shape, groups):
+    """Precision is a quotient of two random counts; given the selected, its hits are binomial."""
+    population = Population(8, SHAPES[shape](8))
+    for kind in (eh.SelectionRate, eh.TruePositiveRate, eh.Precision, eh.Accuracy):
+        bound = kind(at_least=0.5, at_most=0.5, groups=groups)
+        [truth] = bound.measure(population.truth)
+        hits = []
+        for _ in range(60):
+            low, high = compare_with_bound(bound, population.sample(3000), 0.95)
+            hits.append(covered(low, truth.values.min()) and covered(high, truth.values.max()))
+        assert np.mean(hits) >= LEAST
+
+
+def test_a_bound_that_just_holds_is_hardly_ever_called_violated():
+    population = Population(8, SHAPES["equal"](8))
+    bound = eh.TruePositiveRate(at_least=0.5, at_most=0.5, groups="intersectional")
+    found = [one for _ in range(200) for one in compare_with_bound(bound, population.sample(3000), 0.95)]
+    assert np.mean([one.verdict == "violated" for one in found]) <= 0.05
+    assert all(one.verdict != "satisfied" for one in found)
+
+
+def test_losses_of_the_same_rows_are_covered():
+    """No group is worse off: at least a few rows change in each."""
+    rng = np.random.default_rng(4)
+    hits = []
+    for _ in range(SAMPLES):
+        codes = rng.integers(0, 4, 800)
+        first = rng.random(800) < 0.4
+        second = np.where(rng.random(800) < 0.8, first, rng.random(800) < 0.4)
+        found = eh.audit(None, second, codes, before=first, constraint=eh.NoWorse("selection rate"))
+        hits.append(covered(found["selection rate no worse"], 0.0))
+    assert np.mean(hits) >= 0.93

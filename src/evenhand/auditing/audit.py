@@ -16,12 +16,15 @@ from typing import Any, Literal
 
 import numpy as np
 
-from evenhand.auditing.comparison import FOUR_FIFTHS, Comparison, compare, four_fifths
+from evenhand.auditing.bounds import compare_with_bound
+from evenhand.auditing.comparison import Comparison, compare, four_fifths
 from evenhand.auditing.group_rates import Terms, absent_groups, find, hide_small, pooled_groups
+from evenhand.auditing.publication import published
 from evenhand.auditing.result import Audit
 from evenhand.auditing.tally import Tally, tally
 from evenhand.exceptions import InputError, VacuousConstraintWarning, warn_user
-from evenhand.fairness.groups import GroupName, Mode
+from evenhand.fairness.bounds import Bound
+from evenhand.fairness.groups import Mode
 from evenhand.fairness.notions import NOTIONS, Notion
 from evenhand.fairness.rates import read_rows
 from evenhand.fairness.requirement import Constraint
@@ -59,10 +62,12 @@ def audit(
     sensitive_features : table, mapping, array or sequence
         One column per sensitive feature.
     constraint : Constraint, default=None
-        The requirement, such as ``DemographicParity(difference=0.05)``; several are joined by ``&``, and each
-        gets a verdict. None reports every notion by both measures, without a verdict.
+        The requirement, such as ``DemographicParity(difference=0.05)`` or ``SelectionRate(at_most=0.2)``;
+        several are joined by ``&``, and each gets a verdict. None reports every notion by both measures,
+        without a verdict.
     before : array, sequence or series, default=None
-        Earlier predictions for the same rows, to report the changes.
+        Earlier predictions for the same rows, to report the changes. They are also the reference of
+        ``NoWorse(...)``, unless it has one of its own.
     sample_weight : array, default=None
         Weight of each row. Intervals then use an effective number of rows, from a linearised variance that
         is valid even if weights and decisions are correlated; see
@@ -83,7 +88,7 @@ def audit(
         rows, if there are enough; the selection rate, if enough are selected and enough are not; the rest,
         if there are enough of each kind of right and wrong decision. Disparities are still reported, but a
         group that is not shown is not named, and figures that depend on it are rounded to two digits, limits
-        outwards.
+        outwards. The figures of a bound are then about the groups that are shown, its verdict about all.
     threshold : float, default=None
         Turns scores of any range into decisions: rows with at least this score are selected. It is applied
         to `before` too, unless that holds labels.
@@ -96,9 +101,10 @@ def audit(
     -----
     Rates have Wilson intervals and changes of rates Newcombe's for paired data, each with the stated
     confidence on its own. A disparity has an interval that holds simultaneously for all groups of a notion;
-    see :mod:`evenhand.auditing.comparison`. A requirement is satisfied, or violated, if its whole interval is
-    on that side of the tolerance; otherwise the evidence is insufficient. Probabilities are treated as if
-    each decision had been drawn.
+    see :mod:`evenhand.auditing.comparison`. So has a rate that is bounded: an exact one among the rows that
+    it looks at, for precision among the selected; see :mod:`evenhand.auditing.bounds`. A requirement is
+    satisfied, or violated, if its whole interval is on that side of the tolerance; otherwise the evidence is
+    insufficient. Probabilities are treated as if each decision had been drawn.
 
     Examples
     --------
@@ -166,8 +172,8 @@ def audit_of(
     findings = find(counted, confidence)
     absent, left_out = absent_groups(counted, findings)
     if min_count:
-        findings, *named = hide_small(counted, findings, min_count)
-        comparisons = tuple(_unnamed(found, *named) for found in comparisons)
+        findings, shown = hide_small(counted, findings, min_count)
+        comparisons = tuple(published(found, shown) for found in comparisons)
         absent = tuple(
             replace(group, rows=None, positives=None, selected=None, rates={}, change=None, suppressed=True)
             for group in absent
@@ -223,16 +229,20 @@ def _check_constraint(constraint: Any) -> None:
 
 def _compare(counted: Tally, constraint: Constraint | None, confidence: float) -> tuple[Comparison, ...]:
     groups = counted.rates.groups
-    if groups.is_one_group("intersectional"):
+    required = tuple(_all_notions(counted)) if constraint is None else constraint.requirements
+    if groups.is_one_group("intersectional") and any(isinstance(part, Notion) for part in required):
         warn_user(
             f"there is only one group, {groups.members().names[0]}, so there is nothing to compare.",
             VacuousConstraintWarning,
         )
-    notions = tuple(_all_notions(counted)) if constraint is None else constraint.notions
-    judge = constraint is not None
+    found: list[Comparison] = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", VacuousConstraintWarning)  # already issued above, once
-        found = [compare(notion, counted, confidence, judge=judge) for notion in notions]
+        for part in required:
+            if isinstance(part, Bound):
+                found += compare_with_bound(part, counted, confidence)
+            elif isinstance(part, Notion):
+                found.append(compare(part, counted, confidence, judge=constraint is not None))
     return (*found, *four_fifths(counted, confidence))
 
 
@@ -244,31 +254,3 @@ def _all_notions(counted: Tally) -> Iterator[Notion]:
             if counted.rates.labelled or not any(part.needs_labels for part in kind.statistics):
                 yield kind(difference=0.0, groups=mode)
                 yield kind(ratio=1.0, groups=mode)
-
-
-def _unnamed(found: Comparison, selection: set[GroupName], labels: set[GroupName]) -> Comparison:
-    """A comparison without the groups that are not shown; figures that depend on them are rounded."""
-
-    def is_shown(group: GroupName | None, statistic: str | None) -> bool:
-        return group is None or group in (selection if statistic == "selection rate" else labels)
-
-    group_shown = is_shown(found.group, found.statistic)
-    reference_shown = is_shown(found.reference, found.statistic)
-    distances = tuple(part for part in found.distances if is_shown(part.group, part.statistic))
-    value, low, high = found.value, found.low, found.high
-    if not (group_shown and reference_shown):
-        value = round(value, 2)
-    if len(distances) < len(found.distances):
-        low, high = math.floor(100 * low) / 100, math.ceil(100 * high) / 100
-        if found.notion == FOUR_FIFTHS:  # each quotient involves the highest rate, which may be hidden
-            distances = ()
-    return replace(
-        found,
-        value=value,
-        low=low,
-        high=high,
-        group=found.group if group_shown else None,
-        reference=found.reference if reference_shown else None,
-        undefined=(),
-        distances=distances,
-    )

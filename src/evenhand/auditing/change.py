@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.auditing.tally import DecisionChanges, Tally, effective_size
-from evenhand.inference.intervals import Estimate, paired_difference
+from evenhand.inference.intervals import Estimate, paired_difference, wilson
 
 __all__ = ["cross_tabulate", "rate_changes"]
 
@@ -32,7 +33,10 @@ def cross_tabulate(changes: DecisionChanges, mass: NDArray[np.float64]) -> NDArr
 
 
 def rate_changes(
-    changes: DecisionChanges, counted: Tally, members: NDArray[Any], z: float
+    counted: Tally,
+    members: NDArray[Any],
+    z: float,
+    interval: Callable[..., Estimate] = wilson,
 ) -> dict[str, Estimate]:
     """Change of each rate in each group: the later one minus the earlier one.
 
@@ -41,19 +45,22 @@ def rate_changes(
 
     Parameters
     ----------
-    changes : DecisionChanges
-        With the weights of `counted`.
     counted : Tally
+        With earlier decisions.
     members : array, shape (G, M)
     z : float
         From :func:`evenhand.inference.intervals.critical_value`.
+    interval : callable, default=wilson
+        The interval of both shares.
 
     Returns
     -------
     dict
         Estimates of shape (G,) by the name of the rate.
     """
-    labelled, squared = counted.rates.labelled, counted.change_squares
+    if counted.changes is None:
+        return {}
+    changes, labelled, squared = counted.changes, counted.rates.labelled, counted.change_squares
     table = _by_rate(cross_tabulate(changes, counted.rates.mass), labelled=labelled)
     squares = None
     if squared is not None:
@@ -71,7 +78,7 @@ def rate_changes(
             stayed, lost, won, out = (members @ part for part in squares[name][0])
             spread = won * (1 - change) ** 2 + lost * (1 + change) ** 2 + (stayed + out) * change**2
         size = effective_size(mass, total, (up + down) / known - change**2, spread)
-        found[name] = paired_difference(both, down, up, neither, size=size, z=z)
+        found[name] = paired_difference(both, down, up, neither, size=size, z=z, interval=interval)
     return found
 
 

@@ -10,23 +10,35 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.auditing.tally import Share, Tally
+from evenhand.auditing.distances import distances
+from evenhand.auditing.tally import Tally
 from evenhand.fairness.groups import GroupName, Groups, Members
-from evenhand.fairness.measurement import Measure, Measurement
-from evenhand.fairness.notions import Notion
-from evenhand.fairness.statistic import Statistic
-from evenhand.inference.intervals import Estimate, clopper_pearson, critical_value, gap, quotient
+from evenhand.fairness.measurement import Against, Measure, Measurement
+from evenhand.fairness.notions import DemographicParity, Notion
+from evenhand.inference.intervals import Estimate
 
-__all__ = ["FOUR_FIFTHS", "Comparison", "Distance", "Verdict", "compare", "four_fifths"]
+__all__ = [
+    "FOUR_FIFTHS",
+    "Comparison",
+    "Distance",
+    "Side",
+    "Verdict",
+    "compare",
+    "four_fifths",
+    "judged",
+    "listed",
+]
 
+Side = Literal["at least", "at most"]
 Verdict = Literal["satisfied", "violated", "insufficient evidence"]
 FOUR_FIFTHS = "four-fifths rule"
+_RULE = DemographicParity(ratio=0.8, against="groups")
 
 
 @dataclass(frozen=True)
@@ -38,9 +50,9 @@ class Distance:
     statistic : str
     group : GroupName
     value, low, high : float
-        By difference: the group's statistic minus that of all rows. By ratio: the smaller of q_g / q and
-        (1 - q_g) / (1 - q); for the four-fifths rule, the group's rate divided by the highest. NaN if it is
-        undefined.
+        By difference: the group's statistic minus that of all rows or, against groups, the highest. By ratio:
+        the smaller of q_g / q and (1 - q_g) / (1 - q) or, against groups, the group's rate divided by the
+        highest. Of a bound: the rate itself, or the rate minus that of the reference. NaN if it is undefined.
     """
 
     statistic: str
@@ -52,34 +64,42 @@ class Distance:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Disparity between the groups by one notion and measure.
+    """Disparity between the groups by one notion and measure, or a rate and its bound.
 
     Attributes
     ----------
     notion : str
-    measure : {"difference", "ratio"}
+        The notion or, for a bound, the rate.
+    measure : {"difference", "ratio", "at least", "at most"}
+        What is measured of a notion; which side of a rate is bounded.
     groups : str
-        What is compared: "intersectional" or "independent"; for the four-fifths rule, "intersectional" or the
-        name of a feature.
+        What is compared: "intersectional" or "independent"; for a bound also "population"; for the
+        four-fifths rule, "intersectional" or the name of a feature.
     value, low, high : float
-        The largest difference (MD) or the smallest ratio (MR), and its interval. NaN if it is undefined.
+        The largest difference (MD) or the smallest ratio (MR), and its interval; for a bound, the lowest rate
+        that should be at least the bound, or the highest that should be at most it. NaN if it is undefined.
     statistic : str or None
         The statistic in which it is attained.
     group : GroupName or None
         The group in which it is attained.
     reference : GroupName or None
-        The group that it is compared with; None stands for all rows.
+        The group that it is compared with; None stands for all rows or for a bound.
     tolerance : float or None
         The required bound; None if nothing is required.
+    verdict : {"satisfied", "violated", "insufficient evidence"} or None
+        Whether the tolerance holds, as far as the interval tells; None if there is no tolerance.
     undefined : tuple of GroupName
-        Groups without any row that the notion looks at. Nothing is known about them, so the interval is open
-        on the side of a violation.
+        Groups without any row that the notion or the rate looks at. Nothing is known about them, so the
+        interval is open on the side of a violation. A bound on precision holds where nobody is selected.
     distances : tuple of Distance
         One for each group and statistic.
+    against : {"population", "groups", "bound", "reference"}
+        What each group is compared with: all rows, the group with the highest rate, a bound, or its own rate
+        under a reference. In the last case, `value` is the rate minus that of the reference.
     """
 
     notion: str
-    measure: Measure
+    measure: Measure | Side
     groups: str
     value: float
     low: float
@@ -88,26 +108,36 @@ class Comparison:
     group: GroupName | None
     reference: GroupName | None
     tolerance: float | None
+    verdict: Verdict | None
     undefined: tuple[GroupName, ...]
     distances: tuple[Distance, ...]
+    against: Against | Literal["bound", "reference"] = "population"
 
-    @property
-    def verdict(self) -> Verdict | None:
-        """Whether the tolerance holds, as far as the interval tells; None if there is no tolerance."""
-        if self.tolerance is None:
-            return None
-        if self.measure == "difference":
-            holds, fails = self.high <= self.tolerance, self.low > self.tolerance
-        else:
-            holds, fails = self.low >= self.tolerance, self.high < self.tolerance
-        return "satisfied" if holds else "violated" if fails else "insufficient evidence"
+
+def judged(measure: Measure | Side, tolerance: float | None, low: float, high: float) -> Verdict | None:
+    """Whether a tolerance holds: only if the whole interval is on one side of it.
+
+    Examples
+    --------
+    >>> judged("difference", 0.1, 0.02, 0.05), judged("at least", 0.6, 0.55, 0.7)
+    ('satisfied', 'insufficient evidence')
+    """
+    if tolerance is None:
+        return None
+    if measure in ("difference", "at most"):
+        holds, fails = high <= tolerance, low > tolerance
+    else:
+        holds, fails = low >= tolerance, high < tolerance
+    return "satisfied" if holds else "violated" if fails else "insufficient evidence"
 
 
 def compare(notion: Notion, counted: Tally, confidence: float, *, judge: bool = True) -> Comparison:
-    """Compare each group with all rows.
+    """Compare each group with all rows, or with the group that has the highest rate.
 
-    These contain the group, so the gap is written as q - q_g = (1 - pi)(q_r - q_g), a function of three
-    independent shares: the group's, the rest's, and the group's share pi of all rows.
+    All rows contain the group, so the gap is written as q - q_g = (1 - pi)(q_r - q_g), a function of three
+    independent shares: the group's, the rest's, and the group's share pi of all rows. Which group has the
+    highest rate is itself uncertain, so against groups the limits come from simultaneous intervals for all
+    pairs of groups, of each feature by itself.
 
     Parameters
     ----------
@@ -124,115 +154,18 @@ def compare(notion: Notion, counted: Tally, confidence: float, *, judge: bool = 
     """
     measured = notion.measure(counted.rates)
     family = counted.rates.groups.members(notion.groups)
-    z = critical_value(confidence, sum(_splits(part, counted, family) for part in notion.statistics))
-    make = _differences if notion.compares_by == "difference" else _ratios
-    distances = [make(statistic, counted, family, z) for statistic in notion.statistics]
-    worst = _worst(measured)
-    blind = counted.rates.groups.is_one_group(notion.groups) or any(found.undefined for found in measured)
-    if notion.compares_by == "difference":
-        reach = max(counted.share(part, family.matrix).width for part in notion.statistics)
-        low = max(_largest(np.fmax(part.low, -part.high)) for part in distances)
-        high = max(_largest(np.fmax(-part.low, part.high)) for part in distances)
-        low, high = max(low, 0.0), reach if blind else min(high, reach)
-    else:
-        low = 0.0 if blind else min(_smallest(part.low) for part in distances)
-        high = min(1.0, *(_smallest(part.high) for part in distances))
-    return Comparison(
-        notion=notion.label,
-        measure=notion.compares_by,
-        groups=notion.groups,
-        value=math.nan if worst is None else worst.value,
-        low=low,
-        high=high,
-        statistic=None if worst is None else worst.statistic,
-        group=None if worst is None else worst.worst,
-        reference=None,
-        tolerance=notion.tolerance if judge else None,
-        undefined=tuple(dict.fromkeys(name for found in measured for name in found.undefined)),
-        distances=tuple(
-            distance
-            for statistic, part in zip(notion.statistics, distances, strict=True)
-            for distance in _listed(statistic.name, family.names, part)
-        ),
-    )
-
-
-def _splits(statistic: Statistic, counted: Tally, family: Members) -> int:
-    """Number of distinct splits of the rows into a group and the rest; women and men are one split."""
-    known = (np.array(statistic.mask) * counted.rates.mass).sum(axis=1) > 0
-    groups = family.matrix[:, known]
-    groups = groups[groups.any(axis=1)]
-    with_first = np.where(groups[:, :1], groups, ~groups)  # a group and its complement are one split
-    return len({row.tobytes() for row in np.packbits(with_first, axis=1)})
-
-
-def _worst(measured: Sequence[Measurement]) -> Measurement | None:
-    """The statistic with the largest disparity."""
-    known = [found for found in measured if not math.isnan(found.value)]
-    if not known:
-        return None
-    if known[0].measure == "difference":
-        return max(known, key=lambda found: found.value)
-    return min(known, key=lambda found: found.value)
-
-
-def _shares(
-    statistic: Statistic, counted: Tally, family: Members, z: float
-) -> tuple[Estimate, Estimate, Estimate, NDArray[np.bool_]]:
-    """The statistic in each group and in the rest, the group's part of all, and whether there is no rest."""
-    own, rest = counted.share(statistic, family.matrix), counted.share(statistic, ~family.matrix)
-    everyone = counted.share(statistic, np.ones((1, family.matrix.shape[1])))
-    part = _part(own, rest, everyone, weighted=counted.weighted).estimate(z, clopper_pearson)
-    shares = own.estimate(z, clopper_pearson), rest.estimate(z, clopper_pearson)
-    return *shares, part, (own.mass > 0) & (rest.mass == 0)
-
-
-def _part(own: Share, rest: Share, everyone: Share, *, weighted: bool) -> Share:
-    """Each group's share of all rows, as a statistic that is 1 in the group and 0 in the rest."""
-    value = own.mass / np.where(everyone.mass > 0, everyone.mass, 1.0)
-    spread = own.squares * (1 - value) ** 2 + rest.squares * value**2 if weighted else None
-    return Share(everyone.mass, everyone.squares, value, spread=spread)
-
-
-def _differences(statistic: Statistic, counted: Tally, family: Members, z: float) -> Estimate:
-    own, rest, part, alone = _shares(statistic, counted, family, z)
-    found = gap(own, rest, part)
-    return Estimate(*(np.where(alone, 0.0, -x) for x in (found.value, found.high, found.low)))
-
-
-def _ratios(statistic: Statistic, counted: Tally, family: Members, z: float) -> Estimate:
-    own, rest, part, alone = _shares(statistic, counted, family, z)
-    up, down = quotient(own, rest, part), quotient(own.complement, rest.complement, part)
-    pairs = ((up.value, down.value), (up.low, down.low), (up.high, down.high))
-    return Estimate(*(np.where(alone, 1.0, np.minimum(np.minimum(*pair), 1.0)) for pair in pairs))
-
-
-def _largest(values: NDArray[np.float64]) -> float:
-    known = values[~np.isnan(values)]
-    return float(known.max(initial=0.0))
-
-
-def _smallest(values: NDArray[np.float64]) -> float:
-    known = values[~np.isnan(values)]
-    return float(known.min(initial=1.0))
-
-
-def _listed(statistic: str, names: Sequence[GroupName], found: Estimate) -> Iterator[Distance]:
-    for name, value, low, high in zip(
-        names, found.value.tolist(), found.low.tolist(), found.high.tolist(), strict=True
-    ):
-        yield Distance(statistic, name, value, low, high)
+    alone = counted.rates.groups.is_one_group(notion.groups)
+    found = _compare(notion, measured, counted, family, confidence, alone=alone)
+    return found if judge else replace(found, tolerance=None, verdict=None)
 
 
 def four_fifths(counted: Tally, confidence: float) -> tuple[Comparison, ...]:
     """Compare each group's selection rate with the highest.
 
     This is the rule of the US Uniform Guidelines on Employee Selection Procedures (29 CFR 1607.4 D): a rate
-    below four fifths of the highest is evidence of adverse impact. Demographic parity by ratio differs: it
-    compares with all rows. The values of each feature are compared, and all combinations.
-
-    Which group has the highest rate is itself uncertain, so the limits come from simultaneous intervals for
-    the quotients of all pairs of groups.
+    below four fifths of the highest is evidence of adverse impact. It is demographic parity by ratio against
+    groups; that against the population compares with all rows. The values of each feature are compared, and
+    all combinations.
 
     Parameters
     ----------
@@ -245,8 +178,13 @@ def four_fifths(counted: Tally, confidence: float) -> tuple[Comparison, ...]:
     tuple of Comparison
         All combinations, then each feature; with a single feature, only that.
     """
-    groups = counted.rates.groups
-    return tuple(_four_fifths(what, family, counted, confidence) for what, family in _families(groups))
+    found = []
+    for what, family in _families(counted.rates.groups):
+        measured = _RULE.measure_in(family, counted.rates)
+        alone = len(family.names) == 1
+        one = _compare(_RULE, measured, counted, family, confidence, alone=alone)
+        found.append(replace(one, notion=FOUR_FIFTHS, groups=what))
+    return tuple(found)
 
 
 def _families(groups: Groups) -> Iterator[tuple[str, Members]]:
@@ -260,37 +198,78 @@ def _families(groups: Groups) -> Iterator[tuple[str, Members]]:
         yield feature, Members(tuple(single.names[k] for k in places), single.matrix[places])
 
 
-def _four_fifths(what: str, family: Members, counted: Tally, confidence: float) -> Comparison:
-    statistic = Statistic("selection rate")
-    share = counted.share(statistic, family.matrix)
-    known = np.flatnonzero(share.mass > 0)
-    pairs = len(known) * (len(known) - 1) // 2
-    rates = share.estimate(critical_value(confidence, pairs), clopper_pearson)
-    low, high = np.full((2, len(share.mass)), np.nan)
-    low[known] = high[known] = 1.0
-    for k in known:
-        other = Estimate(rates.value[k], rates.low[k], rates.high[k])
-        against = quotient(rates, other)
-        rest = known[known != k]
-        low[rest] = np.minimum(low[rest], against.low[rest])
-        high[rest] = np.minimum(high[rest], against.high[rest])
-    top = int(known[np.argmax(rates.value[known])])
-    lowest = int(known[np.argmin(rates.value[known])])
-    most = rates.value[top]
-    value = np.where(np.isnan(rates.value), np.nan, rates.value / most if most > 0 else 1.0)
-    undefined = tuple(name for name, mass in zip(family.names, share.mass, strict=True) if not mass > 0)
-    blind = bool(undefined) or not pairs
-    return Comparison(
-        notion=FOUR_FIFTHS,
-        measure="ratio",
-        groups=what,
-        value=float(value[lowest]),
-        low=0.0 if blind else _smallest(low),
-        high=_smallest(high),
-        statistic=statistic.name,
-        group=family.names[lowest],
-        reference=family.names[top],
-        tolerance=0.8,
-        undefined=undefined,
-        distances=tuple(_listed(statistic.name, family.names, Estimate(value, low, high))),
+def _compare(
+    notion: Notion,
+    measured: Sequence[Measurement],
+    counted: Tally,
+    family: Members,
+    confidence: float,
+    *,
+    alone: bool,
+) -> Comparison:
+    found = distances(
+        notion.statistics,
+        counted,
+        family,
+        measure=notion.compares_by,
+        against=notion.against,
+        confidence=confidence,
     )
+    worst = _worst(measured)
+    blind = alone or any(part.undefined for part in measured)
+    if notion.compares_by == "difference":
+        reach = max(counted.share(part, family.matrix).width for part in notion.statistics)
+        low = max(_largest(np.fmax(part.low, -part.high)) for part in found)
+        high = max(_largest(np.fmax(-part.low, part.high)) for part in found)
+        low, high = max(0.0, low), reach if blind else min(high, reach)
+    else:
+        low = 0.0 if blind else min(_smallest(part.low) for part in found)
+        high = min(1.0, *(_smallest(part.high) for part in found))
+    return Comparison(
+        notion=notion.label,
+        measure=notion.compares_by,
+        groups=notion.groups,
+        value=math.nan if worst is None else worst.value,
+        low=low,
+        high=high,
+        statistic=None if worst is None else worst.statistic,
+        group=None if worst is None else worst.worst,
+        reference=None if worst is None else worst.reference,
+        tolerance=notion.tolerance,
+        verdict=judged(notion.compares_by, notion.tolerance, low, high),
+        undefined=tuple(dict.fromkeys(name for part in measured for name in part.undefined)),
+        distances=tuple(
+            distance
+            for statistic, part in zip(notion.statistics, found, strict=True)
+            for distance in listed(statistic.name, family.names, part)
+        ),
+        against=notion.against,
+    )
+
+
+def _worst(measured: Sequence[Measurement]) -> Measurement | None:
+    """The statistic with the largest disparity."""
+    known = [found for found in measured if not math.isnan(found.value)]
+    if not known:
+        return None
+    if known[0].measure == "difference":
+        return max(known, key=lambda found: found.value)
+    return min(known, key=lambda found: found.value)
+
+
+def _largest(values: NDArray[np.float64]) -> float:
+    known = values[~np.isnan(values)]
+    return float(known.max(initial=0.0))
+
+
+def _smallest(values: NDArray[np.float64]) -> float:
+    known = values[~np.isnan(values)]
+    return float(known.min(initial=1.0))
+
+
+def listed(statistic: str, names: Sequence[GroupName], found: Estimate) -> Iterator[Distance]:
+    """The distance of each group."""
+    for name, value, low, high in zip(
+        names, found.value.tolist(), found.low.tolist(), found.high.tolist(), strict=True
+    ):
+        yield Distance(statistic, name, value, low, high)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.auditing.change import cross_tabulate, rate_changes
+from evenhand.auditing.publication import Shown
 from evenhand.auditing.suppression import shareable
 from evenhand.auditing.tally import Tally
 from evenhand.fairness.groups import POOLED, GroupName, Groups
@@ -247,9 +248,7 @@ def _changes(counted: Tally, members: NDArray[np.bool_], z: float) -> list[Chang
     rows = (members @ counted.rows).sum(axis=1)
     counts = counted.change_counts
     up, down = ((members @ part).sum(axis=1) for part in (counts.up, counts.down))
-    rates = {
-        name: _listed(found) for name, found in rate_changes(counted.changes, counted, members, z).items()
-    }
+    rates = {name: _listed(found) for name, found in rate_changes(counted, members, z).items()}
     return [
         Change(
             up=float(up[k]),
@@ -311,7 +310,7 @@ def pooled_groups(counted: Tally, *, counts: bool) -> tuple[Pooled, ...]:
 
 def hide_small(
     counted: Tally, findings: tuple[Finding, ...], min_count: float
-) -> tuple[tuple[Finding, ...], set[GroupName], set[GroupName]]:
+) -> tuple[tuple[Finding, ...], Shown]:
     """Leave out small counts and everything that would reveal them.
 
     What is shown of a group depends on its counts, in steps: the rows, if there are enough; the selection
@@ -323,8 +322,8 @@ def hide_small(
     Returns
     -------
     findings : tuple of Finding
-    selection, labels : sets of GroupName
-        Groups whose selection rate is shown, and groups for which everything that depends on the label is.
+    shown : Shown
+        Of which groups something is shown.
     """
     family = _family(counted.rates.groups)
     features = dict.fromkeys(name.features for name in family.names[1:])
@@ -344,7 +343,7 @@ def hide_small(
         for k, finding in enumerate(findings)
     )
     names = [{name for name, kept in zip(family.names, step, strict=True) if kept} for step in steps]
-    return found, names[1], names[2]
+    return found, Shown(names[1], names[2], names[-1])
 
 
 def _cells(counted: Tally) -> Iterator[NDArray[np.float64]]:

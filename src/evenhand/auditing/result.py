@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from evenhand.auditing.comparison import FOUR_FIFTHS, Comparison
 from evenhand.auditing.group_rates import Finding, Pooled, Rate, Terms
-from evenhand.auditing.text import estimate, group_name, page
+from evenhand.auditing.text import asks, estimate, group_name, page
 from evenhand.charts.inline import inline_svg
 from evenhand.display.notebook import MOST_ROWS, html_table
 from evenhand.display.text import show
@@ -38,7 +38,7 @@ class Audit:
         All rows, each value of each feature, each combination of values. Combinations that never occur come
         last, with no rows.
     comparisons : tuple of Comparison
-        The disparity between groups by each notion, and by the four-fifths rule.
+        The disparity between groups by each notion, rates and their bounds, and the four-fifths rule.
     library : {"pandas", "polars", "pyarrow"}, default=None
         The library of the tables that were audited.
     """
@@ -49,7 +49,7 @@ class Audit:
     library: Library | None = None
 
     def __getitem__(self, notion: str) -> Comparison:
-        """The first comparison by the notion of this name."""
+        """The first comparison by the notion, or of the bounded rate, of this name."""
         for found in self.comparisons:
             if found.notion == notion:
                 return found
@@ -59,7 +59,8 @@ class Audit:
     def __repr__(self) -> str:
         everyone, first = self.groups[0], self.comparisons[0]
         rows = "rows" if everyone.rows is None else f"{everyone.rows:,.0f} rows"
-        found = f"{first.notion}, {first.measure} {estimate(first.value, first.low, first.high)}"
+        colon = ":" if first.against == "bound" else ""
+        found = f"{asks(first)}{colon} {estimate(first.value, first.low, first.high)}"
         verdict = "" if first.tolerance is None else f", {first.verdict}"
         return f"<Audit of {rows} by {', '.join(map(show, self.terms.features))}: {found}{verdict}>"
 
@@ -67,7 +68,7 @@ class Audit:
         """Comparisons, rates of each group, and a chart of the rates."""
         compared = [
             (
-                f"{found.notion}, {found.measure}",
+                asks(found),
                 estimate(found.value, found.low, found.high),
                 "" if found.group is None else group_name(found.group),
                 "" if found.tolerance is None or found.notion == FOUR_FIFTHS else found.verdict,
@@ -239,17 +240,18 @@ def _comparison_row(found: Comparison) -> dict[str, Any]:
         "low": found.low,
         "high": found.high,
         "statistic": found.statistic,
-        "group": None if found.group is None else str(found.group),
+        "group": None if found.group is None else group_name(found.group),
         "reference": None if found.reference is None else str(found.reference),
         "tolerance": math.nan if found.tolerance is None else found.tolerance,
         "verdict": found.verdict,
+        "against": found.against,
     }
 
 
 def _distance_rows(comparisons: tuple[Comparison, ...]) -> Iterator[dict[str, Any]]:
     for found in comparisons:
         for part in found.distances:
-            where = (found.notion, found.measure, found.groups, part.statistic, str(part.group))
+            where = (found.notion, found.measure, found.groups, part.statistic, group_name(part.group))
             yield dict(zip(_DISTANCE, (*where, part.value, part.low, part.high), strict=True))
 
 
@@ -297,6 +299,7 @@ def _comparison_dict(found: Comparison) -> dict[str, Any]:
         "reference": _group_dict(found.reference),
         "tolerance": found.tolerance,
         "verdict": found.verdict,
+        "against": found.against,
         "undefined": [_group_dict(group) for group in found.undefined],
         "distances": [
             {"statistic": part.statistic, "group": _group_dict(part.group), **_limits(part)}

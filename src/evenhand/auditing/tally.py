@@ -8,14 +8,14 @@ changes.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.fairness.rates import CellRates, Decisions, sum_cells
-from evenhand.fairness.statistic import Statistic
+from evenhand.fairness.statistic import SelectedShare, Statistic
 from evenhand.inference.intervals import Estimate, wilson
 
 __all__ = ["DecisionChanges", "Share", "Tally", "effective_size", "tally", "tally_of_sums"]
@@ -81,8 +81,15 @@ class Tally:
     change_squares: DecisionChanges | None = None
     randomised: bool = False
 
-    def share(self, statistic: Statistic, members: NDArray[Any]) -> Share:
+    @property
+    def earlier(self) -> CellRates | None:
+        """Masses and selection rates of the earlier decisions, if there are any."""
+        return None if self.changes is None else replace(self.rates, selected=self.changes.before)
+
+    def share(self, statistic: Statistic | SelectedShare, members: NDArray[Any]) -> Share:
         """A statistic in each of several groups, with the sums for its interval."""
+        if isinstance(statistic, SelectedShare):
+            return self._among_selected(statistic, members)
         mask = np.array(statistic.mask, np.float64)
         start, end = np.array([statistic.intercept, np.add(statistic.intercept, statistic.slope)], np.float64)
         ends = np.stack([start, end])[:, mask > 0] if mask.any() else np.stack([start, end])
@@ -100,6 +107,22 @@ class Tally:
             value,
             float(ends.min()),
             float(np.ptp(ends)),
+            spread,
+        )
+
+    def _among_selected(self, statistic: SelectedShare, members: NDArray[Any]) -> Share:
+        """A share of hits among the selected rows, of which there may be none."""
+        hits, value = np.array(statistic.hits, np.float64), statistic.values(self.rates, members)
+        squares, spread = self.rates.selected, None
+        if self.squares_selected is not None:
+            squares = self.squares_selected
+            spread = ((members @ squares) * (hits - np.nan_to_num(value)[:, None]) ** 2).sum(axis=1)
+        return Share(
+            members @ self.rates.selected.sum(axis=1),
+            members @ squares.sum(axis=1),
+            value,
+            float(hits.min()),
+            float(np.ptp(hits)),
             spread,
         )
 

@@ -10,13 +10,15 @@ from evenhand.auditing.comparison import FOUR_FIFTHS, Comparison
 from evenhand.auditing.group_rates import Finding, Rate, Terms
 from evenhand.display.text import show
 from evenhand.fairness.groups import GroupName
+from evenhand.fairness.statistic import SELECTION
 
-__all__ = ["aligned", "estimate", "group_name", "page"]
+__all__ = ["aligned", "asks", "estimate", "group_name", "page"]
 
 _MOST_LINES = 40
 _NAME_WIDTH = 36
 _WIDTH = 100
 _LEFT_OUT = "left out"
+_MOST_NAMES = 5
 
 
 def page(terms: Terms, groups: Sequence[Finding], comparisons: Sequence[Comparison]) -> str:
@@ -24,7 +26,7 @@ def page(terms: Terms, groups: Sequence[Finding], comparisons: Sequence[Comparis
     blocks = [_headline(terms, groups), *_rate_tables(terms, groups)]
     if terms.compared:
         blocks.append(_change_table(terms, groups))
-    blocks.append(_comparison_table(terms, comparisons))
+    blocks.append(_comparison_table(terms, groups, comparisons))
     return "\n\n".join("\n".join(lines) for lines in blocks)
 
 
@@ -42,6 +44,24 @@ def estimate(value: float, low: float, high: float) -> str:
 def group_name(group: GroupName) -> str:
     """The name of a group; "everyone" if it has no features."""
     return str(group) or "everyone"
+
+
+def asks(found: Comparison) -> str:
+    """What a comparison is about, in a few words.
+
+    Examples
+    --------
+    >>> from evenhand import SelectionRate, audit
+    >>> capacity = SelectionRate(at_most=0.3)
+    >>> asks(audit(None, [1, 0, 1, 0], {"sex": ["F", "F", "M", "M"]}, constraint=capacity).comparisons[0])
+    'selection rate, at most 0.3'
+    """
+    if found.against == "bound":
+        return f"{found.notion}, {found.measure} {found.tolerance:g}"
+    if found.against == "reference":
+        return found.notion
+    between = " between groups" if found.against == "groups" and found.notion != FOUR_FIFTHS else ""
+    return f"{found.notion}, {found.measure}{between}"
 
 
 def aligned(lines: Sequence[Sequence[str]], *, text: int = 1) -> list[str]:
@@ -126,35 +146,71 @@ def _by_group(
     return [*lines, f"and {left_out:,} more: see to_frame()"] if left_out else lines
 
 
-def _comparison_table(terms: Terms, comparisons: Sequence[Comparison]) -> list[str]:
-    """One line per notion and measure, in parts with a heading each."""
-    several = len(terms.features) > 1
+def _comparison_table(
+    terms: Terms, groups: Sequence[Finding], comparisons: Sequence[Comparison]
+) -> list[str]:
+    """One line per notion and measure, or per bound, in parts with a heading each."""
+    combinations = "combinations" if len(terms.features) > 1 else "groups"
     headings = {
-        "intersectional": f"{'combinations' if several else 'groups'} compared with everyone",
-        "independent": "single features compared with everyone",
+        ("population", "intersectional"): f"{combinations} compared with everyone",
+        ("population", "independent"): "single features compared with everyone",
+        ("groups", "intersectional"): f"{combinations} compared with each other",
+        ("groups", "independent"): "values of each feature compared with each other",
+        "bound": "bounds on rates: the rate that is nearest to its bound, or misses it most",
+        "reference": "rates minus those of the reference",
         FOUR_FIFTHS: "four-fifths rule: lowest selection rate divided by the highest",
     }
     lines: list[str] = []
     for part, heading in headings.items():
-        rows = [
-            _comparison_row(terms, found)
-            for found in comparisons
-            if part == (found.notion if found.notion == FOUR_FIFTHS else found.groups)
-        ]
+        there = [found for found in comparisons if part == _part(found)]
+        rows = [_comparison_row(terms, found) for found in there]
+        notes = [note for found in there for note in _notes(groups, found)]
         if rows:
-            lines += [*([""] if lines else []), heading, *aligned(rows, text=4)]
+            lines += [*([""] if lines else []), heading, *aligned(rows, text=4), *dict.fromkeys(notes)]
     return lines
 
 
+def _part(found: Comparison) -> str | tuple[str, str]:
+    """Which part of the table a comparison is in."""
+    if found.notion == FOUR_FIFTHS:
+        return FOUR_FIFTHS
+    return found.against if found.against in ("bound", "reference") else (found.against, found.groups)
+
+
 def _comparison_row(terms: Terms, found: Comparison) -> list[str]:
-    label = f"{found.notion}, {found.measure}"
+    label = asks(found)
     who = "" if found.group is None else _short(found.group, 30)
     if found.notion == FOUR_FIFTHS:
         label = "combinations" if found.groups == "intersectional" else show(found.groups)
     if terms.min_count and found.group is None:
         who = "(not shown)"
-    verdict = "" if found.tolerance is None else f"{found.verdict} (tolerance {found.tolerance:g})"
+    tolerance = ""
+    if found.tolerance is not None and found.against not in ("bound", "reference"):
+        tolerance = f" (tolerance {found.tolerance:g})"
+    verdict = f"{found.verdict or ''}{tolerance}"
     return [label, estimate(found.value, found.low, found.high), who, verdict]
+
+
+def _notes(groups: Sequence[Finding], found: Comparison) -> Iterator[str]:
+    """A capacity as numbers of rows, and the groups in which a rate is undefined."""
+    rows, selected, share = groups[0].rows, groups[0].selected, found.tolerance
+    if _is_capacity(found) and rows and selected is not None and share is not None:
+        yield (
+            f"{_count(selected)} of {_count(rows)} rows are selected; a share of {share:g} would be "
+            f"{_count(round(share * rows, 1))}"
+        )
+    if found.undefined:
+        names = "; ".join(_short(group) for group in found.undefined[:_MOST_NAMES])
+        more = len(found.undefined) - _MOST_NAMES
+        listed = f"{names} and {more} more" if more > 0 else names
+        holds = ", where the bound holds" if found.against == "bound" and found.verdict == "satisfied" else ""
+        text = f"{found.notion}: undefined for {listed}{holds}"
+        yield from wrap(text, _WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+
+
+def _is_capacity(found: Comparison) -> bool:
+    """Whether the share of all people that are selected is bounded."""
+    return found.against == "bound" and found.groups == "population" and found.notion == SELECTION.name
 
 
 def _rate(rate: Rate | None) -> str:

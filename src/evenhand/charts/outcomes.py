@@ -37,6 +37,7 @@ def rates_chart(
     *,
     overall: str = "everyone",
     confidence: float | None = None,
+    limits: Iterable[Mapping[str, Any]] = (),
     title: str = "Rates of each group",
     theme: Theme = "light",
     max_groups: int = 60,
@@ -54,6 +55,8 @@ def rates_chart(
         The group of all rows, drawn as a line.
     confidence : float, default=None
         Of the intervals, for the subtitle.
+    limits : iterable of mappings, default=()
+        ``quantity`` and ``value`` of what is required of a rate, drawn as a dotted line.
     title : str, default="Rates of each group"
     theme : {"light", "dark"}, default="light"
     max_groups : int, default=60
@@ -81,6 +84,11 @@ def rates_chart(
         optional=("low", "high"),
         choices={"when": ("after", "before")},
     )
+    bounds = [
+        row
+        for row in _read_limits(limits)
+        if known(row, "value") and any(row["quantity"] == one["quantity"] for one in rows)
+    ]
     paired = any(row["when"] == "before" for row in rows)
     quantities = list(dict.fromkeys(row["quantity"] for row in rows))
     everyone = [row for row in rows if row["group"] == overall]
@@ -111,6 +119,7 @@ def rates_chart(
             [row for row in everyone if row["quantity"] == quantity],
             list(labels.values()),
             look,
+            bounds=[row for row in bounds if row["quantity"] == quantity],
             paired=paired,
             labelled=place % columns == 0,
             width=max(150, 640 // columns - 20),
@@ -123,11 +132,19 @@ def rates_chart(
         title=title,
         subtitle=(
             "Vertical lines: everyone." if everyone else "",
+            "Dotted lines: bounds." if bounds else "",
             intervals_note(confidence, there=any(known(row, "low", "high") for row in drawn)),
             f"{left_out} groups nearer to everyone are not drawn." if left_out else "",
         ),
         description=" ".join(_rates_sentence(quantity, groups, everyone) for quantity in quantities),
     )
+
+
+def _read_limits(limits: Iterable[Mapping[str, Any]]) -> list[Row]:
+    given = list(limits)
+    if not given:
+        return []
+    return read_records(given, chart="rates_chart", texts=("quantity",), numbers=("value",))
 
 
 def _rates_panel(
@@ -137,6 +154,7 @@ def _rates_panel(
     labels: list[str],
     look: Look,
     *,
+    bounds: list[Row],
     paired: bool,
     labelled: bool,
     width: int,
@@ -145,7 +163,12 @@ def _rates_panel(
         first = paired and row["when"] == "before"
         row["ink"], row["dash"] = (look.colours[1], DASHES[1]) if first else (look.colours[0], DASHES[0])
     there = [row for row in rows if known(row, "value")]
-    ends = [row[key] for row in (*there, *everyone) for key in ("value", "low", "high") if known(row, key)]
+    ends = [
+        row[key]
+        for row in (*there, *everyone, *bounds)
+        for key in ("value", "low", "high")
+        if known(row, key)
+    ]
     scale = alt.Scale(domain=domain(ends, include=[0.0]), nice=True)
     x = alt.X("value:Q", scale=scale, title=quantity, axis=alt.Axis(tickCount=3, format="~g"))
     y = group_axis(labels, labelled=labelled)
@@ -165,6 +188,12 @@ def _rates_panel(
         .encode(x=x, tooltip=words, **place, **paired_marks("when", _WHEN, look, compared=paired)),
         *notes([{**row, "note": NO_VALUE} for row in rows if not known(row, "value")], look, **place),
     ]
+    if bounds:
+        layers.append(
+            alt.Chart(table(bounds))
+            .mark_rule(strokeWidth=2, strokeDash=[2, 3], color=look.ink)
+            .encode(x=x, tooltip=["quantity:N", alt.Tooltip("value:Q", title="bound", format=".4f")])
+        )
     return alt.layer(*layers).properties(width=width, height=alt.Step(14 if paired else 22))
 
 

@@ -33,7 +33,7 @@ def prices_chart(
     title: str = "What more tolerance would buy",
     theme: Theme = "light",
 ) -> ChartType:
-    """Shadow prices over the tolerance: the accuracy gained by 0.01 more tolerance, by group.
+    """Shadow prices over the tolerance: the accuracy gained by 0.01 more tolerance or bound, by group.
 
     With more than six groups, the five with the highest prices get lines of their own, and the prices of the
     others are added.

@@ -111,12 +111,17 @@ class Bound(Requirement):
         one = np.ones(len(linear))
         return Slopes(0.0 * one, one, one)
 
-    def _measure(self, rates: CellRates) -> list[BoundMeasurement]:
+    def measure(self, rates: CellRates) -> tuple[BoundMeasurement]:
+        """The rate of counted decisions, from :func:`evenhand.cell_rates`, and its bounds."""
+        self._prepare(rates.groups)
+        return self._measure(rates)
+
+    def _measure(self, rates: CellRates) -> tuple[BoundMeasurement]:
         if self.rate_statistic.needs_labels and not rates.labelled:
             raise InputError(f"a bound on the {self.label} needs labels: pass y_true.")
         family = bounded_groups(rates.groups, self.groups)
         values = self.rate_statistic.values(rates, family.matrix)
-        return [BoundMeasurement(self.label, self.label, family.names, values, *self.limits(rates.groups))]
+        return (BoundMeasurement(self.label, self.label, family.names, values, *self.limits(rates.groups)),)
 
 
 class RateBound(Bound):
@@ -385,6 +390,11 @@ class NoWorse(Bound):
         return _RATES[self.rate][0]
 
     @property
+    def more_is_better(self) -> bool:
+        """Whether more of the rate is better: of a false-positive or an error rate, it is not."""
+        return _RATES[self.rate][1]
+
+    @property
     def label(self) -> str:
         """The name of the requirement."""
         return f"{self.rate} no worse"
@@ -414,14 +424,15 @@ class NoWorse(Bound):
         if not isinstance(self.than, CellRates):
             raise InputError(
                 f"{self!r} compares with the best rule without a requirement, which is known only where rows "
-                "are solved for: pass than=evenhand.cell_rates(...) of the decisions to compare with."
+                "are solved for: pass than=evenhand.cell_rates(...) of the decisions to compare with or, to "
+                "an audit, those decisions as before=."
             )
         if self.than.groups.keys != groups.keys:
             raise InputError(f"{self!r}: the reference was counted for other groups than these.")
         family = bounded_groups(groups, self.groups)
         reference = self.rate_statistic.values(self.than, family.matrix)
         nothing = np.full(len(family.names), np.nan)
-        return (reference, nothing) if _RATES[self.rate][1] else (nothing, reference)
+        return (reference, nothing) if self.more_is_better else (nothing, reference)
 
     def _move(self, share: float) -> None:
         """A reference is what it is."""

@@ -51,27 +51,20 @@ class Measurement:
 
     @property
     def differences(self) -> NDArray[np.float64]:
-        """Absolute difference between the population and each group, or the largest from another group."""
+        """Absolute difference between the population and each group; against groups, from the highest."""
         if self.against == "groups":
-            return np.fmax(self._highest - self.values, self.values - self._lowest)
+            return self._highest - self.values
         return np.abs(self.overall - self.values)
 
     @property
     def _highest(self) -> NDArray[np.float64]:
         """Highest rate among the groups that each is compared with: those of the same features."""
-        return self._among(np.fmax)
-
-    @property
-    def _lowest(self) -> NDArray[np.float64]:
-        return self._among(np.fmin)
-
-    def _among(self, end: np.ufunc) -> NDArray[np.float64]:
         features = [name.features for name in self.names]
-        ends = {
-            own: end.reduce(self.values[[other == own for other in features]])
+        highest = {
+            own: np.fmax.reduce(self.values[[other == own for other in features]])
             for own in dict.fromkeys(features)
         }
-        return np.array([ends[own] for own in features])
+        return np.array([highest[own] for own in features])
 
     @property
     def ratios(self) -> NDArray[np.float64]:
@@ -120,6 +113,15 @@ class Measurement:
         return self.names[int(np.nanargmin(by))]
 
     @property
+    def reference(self) -> GroupName | None:
+        """The group that the worst is compared with: the highest of its features; None is the population."""
+        worst = self.worst
+        if worst is None or self.against == "population":
+            return None
+        own = [name.features == worst.features for name in self.names]
+        return self.names[int(np.nanargmax(np.where(own, self.values, np.nan)))]
+
+    @property
     def undefined(self) -> tuple[GroupName, ...]:
         """Groups in which the statistic is undefined."""
         return tuple(name for name, known in zip(self.names, self._defined, strict=True) if not known)
@@ -155,32 +157,32 @@ class BoundMeasurement:
     @property
     def excesses(self) -> NDArray[np.float64]:
         """By how much each group misses its bounds; 0 or less if it does not, NaN where undefined."""
-        over = np.fmax(self.at_least - self.values, self.values - self.at_most)
-        return np.where(np.isnan(self.values), np.nan, over)
+        return np.fmax(self.at_least - self.values, self.values - self.at_most)
 
     @property
     def excess(self) -> float:
         """The largest miss; 0 if there is none, NaN if the rate is undefined in all groups."""
-        return max(0.0, float(np.nanmax(self.excesses))) if self._defined.any() else math.nan
+        return math.nan if self._place is None else max(0.0, float(self.excesses[self._place]))
 
     @property
     def worst(self) -> GroupName | None:
         """The group that comes nearest to missing its bounds, or misses them most."""
-        return self.names[int(np.nanargmax(self.excesses))] if self._defined.any() else None
+        return None if self._place is None else self.names[self._place]
 
     @property
     def value(self) -> float:
         """The rate of that group."""
-        return float(self.values[int(np.nanargmax(self.excesses))]) if self._defined.any() else math.nan
+        return math.nan if self._place is None else float(self.values[self._place])
 
     @property
     def undefined(self) -> tuple[GroupName, ...]:
         """Groups in which the rate is undefined."""
-        return tuple(name for name, known in zip(self.names, self._defined, strict=True) if not known)
+        return tuple(name for name, missing in zip(self.names, np.isnan(self.values), strict=True) if missing)
 
     @property
-    def _defined(self) -> NDArray[np.bool_]:
-        return ~np.isnan(self.values)
+    def _place(self) -> int | None:
+        """Of the worst group; None if no group has both a rate and a bound."""
+        return None if np.isnan(self.excesses).all() else int(np.nanargmax(self.excesses))
 
 
 AnyMeasurement = Measurement | BoundMeasurement

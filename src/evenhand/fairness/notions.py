@@ -232,10 +232,23 @@ class Notion(Requirement):
         tuple of Measurement
         """
         self._prepare(rates.groups)
-        return tuple(self._measure(rates))
+        return self.measure_in(rates.groups.members(self.groups), rates)
 
-    def _measure(self, rates: CellRates) -> list[Measurement]:
-        family = rates.groups.members(self.groups)
+    def _measure(self, rates: CellRates) -> tuple[Measurement, ...]:
+        return self.measure_in(rates.groups.members(self.groups), rates)
+
+    def measure_in(self, family: Members, rates: CellRates) -> tuple[Measurement, ...]:
+        """Measurements of counted decisions in given groups, such as those of one feature.
+
+        Parameters
+        ----------
+        family : Members
+        rates : CellRates
+
+        Returns
+        -------
+        tuple of Measurement
+        """
         everyone = np.ones((1, len(rates.groups)))
         found = []
         for statistic in self.statistics:
@@ -253,7 +266,7 @@ class Notion(Requirement):
                     self.against,
                 )
             )
-        return found
+        return tuple(found)
 
 
 class DemographicParity(Notion):

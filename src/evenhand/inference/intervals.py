@@ -9,6 +9,7 @@ All functions work on arrays, with NaN where nothing is known.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -52,7 +53,7 @@ class Estimate:
         """One minus the value."""
         return Estimate(1 - self.value, 1 - self.high, 1 - self.low)
 
-    def moved(self, start: float, width: float) -> Estimate:
+    def moved(self, start: float | NDArray[np.float64], width: float) -> Estimate:
         """``start + width * value``, for a width that is not negative."""
         return Estimate(*(start + width * part for part in (self.value, self.low, self.high)))
 
@@ -234,7 +235,14 @@ def quotient(group: Estimate, rest: Estimate, part: Estimate | None = None) -> E
 
 
 def paired_difference(
-    both: ArrayLike, first: ArrayLike, second: ArrayLike, neither: ArrayLike, *, size: ArrayLike, z: float
+    both: ArrayLike,
+    first: ArrayLike,
+    second: ArrayLike,
+    neither: ArrayLike,
+    *,
+    size: ArrayLike,
+    z: float,
+    interval: Callable[..., Estimate] = wilson,
 ) -> Estimate:
     """Interval of the change of a share when the same rows are decided twice.
 
@@ -249,6 +257,8 @@ def paired_difference(
         The number of rows, or their effective number.
     z : float
         From :func:`critical_value`.
+    interval : callable, default=wilson
+        The interval of both shares: :func:`clopper_pearson` where many intervals hold simultaneously.
 
     Returns
     -------
@@ -267,7 +277,7 @@ def paired_difference(
     total, n = table.sum(axis=0), np.asarray(size, np.float64)
     n = np.where(n > 0, n, np.nan)
     e, f, g, h = table / np.where(total > 0, total, np.nan)
-    before, after = wilson(e + f, n, z), wilson(e + g, n, z)
+    before, after = interval(e + f, n, z), interval(e + g, n, z)
     scale = np.sqrt((e + f) * (g + h) * (e + g) * (f + h))
     agreement = e * h - f * g
     agreement = np.where(agreement > 0, np.maximum(agreement - 1 / (2 * n), 0), agreement)

@@ -11,19 +11,25 @@ from typing import Any
 
 import numpy as np
 
-from evenhand.auditing.comparison import FOUR_FIFTHS
+from evenhand.auditing.comparison import FOUR_FIFTHS, Distance
 from evenhand.auditing.group_rates import Finding
 from evenhand.auditing.result import Audit
+from evenhand.auditing.text import group_name
 from evenhand.estimators.base import FairClassifier
 from evenhand.estimators.inprocess import FairInprocessor
 from evenhand.estimators.postprocess import FairPostprocessor
+from evenhand.fairness.bounds import NoWorse, RateBound
+from evenhand.fairness.constraints import ConstraintName
+from evenhand.fairness.notions import Notion
+from evenhand.fairness.requirement import Requirement
+from evenhand.fairness.statistic import SELECTION
 from evenhand.inference.intervals import critical_value, wilson
 from evenhand.inputs.features import columns_of
 from evenhand.inputs.labels import read_labels
 from evenhand.model_files.recertify import claimed
 from evenhand.optimum.rule import Rule
 from evenhand.optimum.thresholds import group_thresholds
-from evenhand.report.summary import summary
+from evenhand.report.summary import place_in_words, summary
 from evenhand.tradeoff.frontier import Frontier, Point
 
 __all__ = ["contents", "rule_records"]
@@ -81,6 +87,7 @@ def contents(
         "groups_left_out": max(0, len(groups) - _MOST_GROUPS),
         "earlier": None if earlier is None else [_named(one) for one in earlier["groups"]][:_MOST_GROUPS],
         "comparisons": [_comparison(one) for one in found["comparisons"]],
+        "bounds": _bounds(audit),
         "model": None if model is None else _model(model),
         "frontier": None if frontier is None else _frontier(frontier, model),
         "calibration": _calibration(model, test, audit.terms.confidence),
@@ -140,9 +147,12 @@ def _calibration(
     return found
 
 
+def _name(group: Mapping[str, Any] | None) -> str:
+    return ", ".join(f"{feature}={value}" for feature, value in (group or {}).items()) or "everyone"
+
+
 def _named(group: Mapping[str, Any]) -> dict[str, Any]:
-    name = ", ".join(f"{feature}={value}" for feature, value in (group["group"] or {}).items())
-    return {**group, "name": name or "everyone"}
+    return {**group, "name": _name(group["group"])}
 
 
 def _flat(finding: Finding, group: Mapping[str, Any]) -> dict[str, Any]:
@@ -150,11 +160,36 @@ def _flat(finding: Finding, group: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _comparison(found: Mapping[str, Any]) -> dict[str, Any]:
-    group = found["group"]
-    name = None if group is None else ", ".join(f"{feature}={value}" for feature, value in group.items())
+    name = None if found["group"] is None else _name(found["group"])
     kept = {key: value for key, value in found.items() if key != "distances"}
     asked = found["tolerance"] is not None and found["notion"] != FOUR_FIFTHS
-    return {**kept, "group": name, "asked": asked, "beside": None if asked else _beside(found)}
+    statistics = dict.fromkeys(part["statistic"] for part in found["distances"])
+    return {
+        **kept,
+        "group": name,
+        "undefined": [_name(one) for one in found["undefined"]],
+        "statistics": list(statistics) or [found["statistic"] or "rate"],
+        "asked": asked,
+        "beside": None if asked else _beside(found),
+    }
+
+
+def _bounds(audit: Audit) -> dict[str, Any]:
+    """For the chart of rates: the bounds, and rates that are bounded but not reported for every group."""
+    found = [one for one in audit.comparisons if one.against == "bound"]
+    return {
+        "limits": [{"quantity": one.statistic, "value": one.tolerance} for one in found],
+        "rates": [
+            {"group": group_name(part.group), "quantity": part.statistic, **_finite(part)}
+            for one in {one.notion: one for one in found}.values()
+            if one.statistic not in audit.terms.rates
+            for part in one.distances
+        ],
+    }
+
+
+def _finite(found: Distance) -> dict[str, float | None]:
+    return {key: _known(getattr(found, key)) for key in ("value", "low", "high")}
 
 
 def _beside(found: Mapping[str, Any]) -> str | None:
@@ -172,15 +207,7 @@ def _model(model: FairClassifier) -> dict[str, Any]:
     promise = getattr(model, "promise_", None)
     shown: dict[str, Any] = {
         "method": "post-processing" if isinstance(model, FairPostprocessor) else "in-processing",
-        "asked": [
-            {
-                "notion": notion.label,
-                "measure": notion.compares_by,
-                "tolerance": notion.tolerance,
-                "groups": notion.groups,
-            }
-            for notion in model.constraint.notions
-        ],
+        "asked": [one for part in model.constraint.requirements for one in _asked(part)],
         "aware": model.aware if isinstance(model.aware, bool) else ", ".join(model.aware),
         "promise": None if promise is None else {"holds": promise.holds, "text": str(promise)},
         "proof": None
@@ -194,16 +221,61 @@ def _model(model: FairClassifier) -> dict[str, Any]:
             "gap": None if proof.risk is None else proof.risk - proof.bound,
             "violation": proof.violation,
         },
-        "prices": [],
+        "prices": None,
         "rule": None,
     }
     if isinstance(model, FairPostprocessor):
-        shown["prices"] = [
-            {"row": str(name), "price": 0.02 * abs(price)} for name, price in model.shadow_prices_.items()
-        ]
+        shown["prices"] = _prices(model.shadow_prices_, in_errors=claimed(model).halved)
         names = [str(name) for name in model.groups_.names]
         shown["rule"] = rule_records(model.rule_, names, aware=model.aware is True)
     return shown
+
+
+def _asked(part: Requirement) -> Iterator[dict[str, Any]]:
+    """What a requirement asks for, in the words of a comparison."""
+    if isinstance(part, Notion):
+        yield {
+            "notion": part.label,
+            "measure": part.compares_by,
+            "tolerance": part.tolerance,
+            "groups": part.groups,
+            "against": part.against,
+            "statistics": [statistic.name for statistic in part.statistics],
+        }
+    elif isinstance(part, RateBound):
+        sides = (("at least", part.at_least), ("at most", part.at_most))
+        for side, bound in ((side, bound) for side, bound in sides if bound is not None):
+            known = {"notion": part.label, "measure": side, "tolerance": float(bound), "groups": part.groups}
+            yield {**known, "against": "bound", "statistics": [part.label]}
+    elif isinstance(part, NoWorse):
+        yield {
+            "notion": part.label,
+            "measure": "at least" if part.more_is_better else "at most",
+            "tolerance": 0.0,
+            "groups": part.groups,
+            "against": "reference",
+            "statistics": [part.rate_statistic.name],
+            "than": "under the best rule without a requirement" if isinstance(part.than, str) else None,
+        }
+
+
+def _prices(prices: Mapping[ConstraintName, float], *, in_errors: bool) -> dict[str, Any]:
+    """Shadow prices: of places in words, of everything else as what 0.01 more tolerance would save."""
+    unit = 2.0 if in_errors else 1.0  # with both costs 1/2, the risk is half the error
+    places = [price for name, price in prices.items() if _is_capacity(name)]
+    return {
+        "of": "accuracy" if in_errors else "risk",
+        "places": [place_in_words(unit * price, in_errors=in_errors) for price in places],
+        "rows": [
+            {"row": str(name), "price": 0.01 * unit * abs(price)}
+            for name, price in prices.items()
+            if not _is_capacity(name)
+        ],
+    }
+
+
+def _is_capacity(name: ConstraintName) -> bool:
+    return name.notion == name.statistic == SELECTION.name and not name.group.features
 
 
 def rule_records(rule: Rule, names: list[str], *, aware: bool) -> dict[str, Any]:
@@ -224,7 +296,8 @@ def rule_records(rule: Rule, names: list[str], *, aware: bool) -> dict[str, Any]
 
 
 def _frontier(frontier: Frontier, model: FairClassifier | None) -> dict[str, Any]:
-    asked = None if model is None else model.constraint.notions[0].tolerance
+    notions = () if model is None else model.constraint.notions
+    asked = notions[0].tolerance if notions else None
     known = isinstance(model, FairPostprocessor) and model.access_.knows(model.groups_)
     names = list(dict.fromkeys(point.curve for point in frontier.points))
     own = [name for name in names if frontier.curve(name)[0].aware == known]

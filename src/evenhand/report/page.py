@@ -98,7 +98,7 @@ def render(shown: Mapping[str, Any]) -> str:
     script, style = (folder.joinpath(name).read_text("utf-8") for name in ("page.js", "page.css"))
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.policies["json.dumps_kwargs"] = {"sort_keys": False, "allow_nan": False}
-    environment.filters.update(number=_number, interval=interval, small=small, count=_count)
+    environment.filters.update(number=_number, interval=interval, small=small, count=_count, measure=_measure)
     template = environment.from_string(folder.joinpath("page.html").read_text("utf-8"))
     return template.render(
         **shown,
@@ -135,6 +135,12 @@ def _number(value: float | None, digits: int = 3) -> str:
     return UNKNOWN if value is None else f"{value:.{digits}f}"
 
 
+def _measure(one: Mapping[str, Any]) -> str:
+    """What is measured: of a notion against groups, between groups; of a reference, the change."""
+    text = {"groups": f"{one['measure']} between groups", "reference": f"change, {one['measure']}"}
+    return str(text.get(one["against"], one["measure"]))
+
+
 def _pictures(shown: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     """Each chart as a light and a dark picture, with its alternative text."""
     for draw, records in _charts(shown):
@@ -162,8 +168,9 @@ def _charts(shown: Mapping[str, Any]) -> Iterator[tuple[Any, list[dict[str, Any]
         for quantity, rate in group["rates"].items()
         if rate is not None
     ]
-    level = shown["confidence"]
-    yield partial(rates_chart, confidence=level), rates
+    level, bounds = shown["confidence"], shown["bounds"]
+    rates += [{**rate, "when": "after" if earlier else None} for rate in bounds["rates"]]
+    yield partial(rates_chart, confidence=level, limits=bounds["limits"]), rates
     changes = [(group["name"], group["change"]) for group in groups if group.get("change")]
     changed = [
         {"group": name, "up": change["up"], "down": change["down"], "same": change["unchanged"]}
@@ -188,7 +195,10 @@ def _prices(frontier: Mapping[str, Any], curve: str) -> Iterator[dict[str, Any]]
     """Prices of each group and statistic over the tolerances; 0 where it does not bind."""
     rows = [row for row in frontier["prices"] if row["curve"] == curve]
     several = len({row["statistic"] for row in rows}) > 1
-    names = [f"{row['group']} ({row['statistic']})" if several else row["group"] for row in rows]
+    names = [
+        f"{row['group'] or 'everyone'} ({row['statistic']})" if several else row["group"] or "everyone"
+        for row in rows
+    ]
     prices: dict[tuple[str, float], float] = {}
     for row, name in zip(rows, names, strict=True):
         at = name, row["tolerance"]

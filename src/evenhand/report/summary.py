@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["UNKNOWN", "interval", "requirement", "summary"]
+__all__ = ["UNKNOWN", "interval", "place_in_words", "requirement", "summary"]
 
 Contents = Mapping[str, Any]
 
 UNKNOWN = "\u2013"
 """Shown where there is no number."""
+_NOTHING = 1e-9
+"""A price that is rounding error."""
 
 
 def summary(shown: Contents) -> list[dict[str, str]]:
@@ -56,30 +58,85 @@ def interval(rate: Contents, digits: int = 3) -> str:
 
 
 def requirement(one: Contents, features: Sequence[str]) -> str:
-    """What a notion asks for, in words.
+    """What a notion or a bound asks for, in words.
 
     Examples
     --------
     >>> parity = {"notion": "parity", "measure": "difference", "tolerance": 0.1, "groups": "intersectional"}
     >>> requirement(parity, ["sex"])
     'parity: no group differs from everyone by more than 0.1, among the groups of sex'
+    >>> capacity = {"notion": "selection rate", "measure": "at most", "tolerance": 0.2}
+    >>> requirement({**capacity, "groups": "population", "against": "bound"}, ["sex"])
+    'at most 20 % of people are selected'
     """
-    if one["measure"] == "difference":
+    against = one.get("against", "population")
+    groups = "" if one["groups"] == "population" else f", {_groups(one, features)}"
+    if against == "bound":
+        return f"{_bounded(one)}{groups}"
+    rates = _and(one.get("statistics") or ["rate"])
+    if against == "reference":
+        worse = "lower" if one["measure"] == "at least" else "higher"
+        whose = f"the {rates} is not {worse} than" if not groups else f"no group has a {worse} {rates} than"
+        return f"{whose} {one.get('than') or 'in the reference'}{groups}"
+    if against == "groups":
+        ends, limit = (
+            ("largest minus smallest", "at most")
+            if one["measure"] == "difference"
+            else ("smallest over largest", "at least")
+        )
+        text = f"{ends} {rates} {limit} {one['tolerance']:g}"
+    elif one["measure"] == "difference":
         text = f"no group differs from everyone by more than {one['tolerance']:g}"
     else:
         text = (
             f"in every group, the rate and its complement are at least {one['tolerance']:g} times those of "
             "everyone"
         )
-    groups = f"among the groups of {_and(features)}"
-    if len(features) > 1:
-        single = one["groups"] == "independent"
-        groups = (
-            f"for each of {_and(features)} by itself"
-            if single
-            else f"among all combinations of {_and(features)}"
-        )
-    return f"{one['notion']}: {text}, {groups}"
+    return f"{one['notion']}: {text}{groups}"
+
+
+def place_in_words(price: float, *, in_errors: bool) -> str:
+    """What one more place would save.
+
+    Parameters
+    ----------
+    price : float
+        Change of the error, or of the risk, per unit of the share of people that are selected; negative where
+        more places would help.
+    in_errors : bool
+        Whether it is the error.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> place_in_words(-0.62, in_errors=True)
+    'One more place among 1,000 people would save 0.62 errors among them.'
+    """
+    if abs(price) < _NOTHING:
+        return "One more place would save nothing: the number of places does not bind."
+    place = "One more place" if price < 0 else "One place less that must be filled"
+    what = f"{abs(price):.2g} errors" if in_errors else f"{abs(price):.2g} of the costs of errors"
+    return f"{place} among 1,000 people would save {what} among them."
+
+
+def _groups(one: Contents, features: Sequence[str]) -> str:
+    """Which groups a requirement is about."""
+    if len(features) == 1:
+        return f"among the groups of {features[0]}"
+    if one["groups"] == "independent":
+        return f"for each of {_and(features)} by itself"
+    return f"among all combinations of {_and(features)}"
+
+
+def _bounded(one: Contents) -> str:
+    """What a bound asks for; "in every group" if it is about groups."""
+    where = "" if one["groups"] == "population" else " in every group"
+    if one["notion"] == "selection rate":
+        return f"{one['measure']} {100 * one['tolerance']:g} % of people are selected{where}"
+    return f"{one['notion']} {one['measure']} {one['tolerance']:g}{where}"
 
 
 def _asked(shown: Contents) -> str:
@@ -108,12 +165,15 @@ def _holds(shown: Contents) -> str:
         return f"No tolerance was set; by {first['notion']}, groups differ from everyone by up to {found}."
     parts = []
     for one in asked:
-        found = f"the {_what(one)} is {interval(one)} ({level}){_who(one)}"
+        found = f"{_what(one)} is {interval(one)} ({level}){_who(one)}{_places(one, shown)}"
+        if one["value"] is None:
+            found = f"{_what(one)} is undefined or not shown"
+        claim = _claim(one)
         verdicts = {
-            "satisfied": f"{one['notion']} {_within(one)} holds on {rows}: {found}",
-            "violated": f"{one['notion']} {_within(one)} is violated on {rows}: {found}",
+            "satisfied": f"{claim} holds on {rows}: {found}",
+            "violated": f"{claim} is violated on {rows}: {found}",
         }
-        undecided = f"whether {one['notion']} {_within(one)} holds cannot be decided from {rows}: {found}"
+        undecided = f"whether {claim} holds cannot be decided from {rows}: {found}"
         parts.append(verdicts.get(one["verdict"], undecided))
     promise = (shown["model"] or {}).get("promise")
     if promise:
@@ -123,10 +183,25 @@ def _holds(shown: Contents) -> str:
     return _sentence("; ".join(parts))
 
 
-def _within(one: Contents) -> str:
+def _places(one: Contents, shown: Contents) -> str:
+    """A share of all people as numbers of them."""
+    rows, selected = shown["rows"], shown["groups"][0].get("selected")
+    share = one["against"] == "bound" and one["notion"] == "selection rate" and one["groups"] == "population"
+    return f", {selected:,.0f} of {rows:,.0f} people" if share and rows and selected is not None else ""
+
+
+def _claim(one: Contents) -> str:
+    """A requirement as the subject of a sentence."""
+    where = "" if one["groups"] == "population" else " in every group"
+    article = "an" if one["notion"][:1] in "aeiou" else "a"
+    if one["against"] == "bound":
+        return f"{article} {one['notion']} of {one['measure']} {one['tolerance']:g}{where}"
+    if one["against"] == "reference":
+        return f"{article} {one['notion']} than the reference{where}"
+    between = " between groups" if one["against"] == "groups" else ""
     if one["measure"] == "difference":
-        return f"within {one['tolerance']:g}"
-    return f"with a ratio of at least {one['tolerance']:g}"
+        return f"{one['notion']}{between} within {one['tolerance']:g}"
+    return f"{one['notion']}{between} with a ratio of at least {one['tolerance']:g}"
 
 
 def _cost(shown: Contents) -> str:
@@ -192,11 +267,17 @@ def _accuracy(point: Contents) -> str:
 
 
 def _what(one: Contents) -> str:
-    return "largest difference" if one["measure"] == "difference" else "smallest ratio"
+    if one["measure"] in ("difference", "ratio"):
+        return "the largest difference" if one["measure"] == "difference" else "the smallest ratio"
+    what = "rate" if one["against"] == "bound" else "change of the rate"
+    if one["groups"] == "population":
+        return f"the {what}"
+    return f"the {'smallest' if one['measure'] == 'at least' else 'largest'} {what}"
 
 
 def _who(one: Contents) -> str:
-    return f", for {one['group']}" if one["group"] and one["value"] else ""
+    who = one["group"] if one["groups"] != "population" else None
+    return f", for {who}" if who and one["value"] else ""
 
 
 def _rows(rows: float | str | None) -> str:

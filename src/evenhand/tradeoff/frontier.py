@@ -162,7 +162,7 @@ class Frontier:
     @property
     def measure(self) -> Literal["difference", "ratio"]:
         """How groups are compared."""
-        return self.points[0].comparison.measure
+        return "difference" if self.points[0].comparison.measure == "difference" else "ratio"
 
     @property
     def notions(self) -> str:
