@@ -80,6 +80,8 @@ def _answer_batches(
         raise InputError("where X is a lazy table, sensitive features are columns of it.")
     table = BatchedTable.of(X)
     known = getattr(classifier, "feature_names_in_", ())
+    if not len(known):
+        raise InputError("this model was fitted to columns without names: collect X, and pass an array.")
     features = [name for name in known if name in table.names or name not in classifier.access_.unused]
     for name in features:
         table.require(name, "a feature of the model")

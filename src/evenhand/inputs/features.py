@@ -27,6 +27,7 @@ __all__ = [
     "columns_of",
     "dense",
     "drop_columns",
+    "finite_rows",
     "has_names",
     "join_columns",
     "ordered_columns",
@@ -117,6 +118,25 @@ def take_rows(X: Any, rows: NDArray[Any]) -> Any:
     if hasattr(X, "iloc"):
         return X.iloc[rows]  # keeps pandas' own types and index
     return _frame(X)[rows, :].to_native()
+
+
+def finite_rows(table: Any) -> NDArray[np.bool_]:
+    """Which rows of a table have no value that is missing, NaN or infinite.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> finite_rows(pl.DataFrame({"a": [1.0, float("inf"), 2.0], "b": ["x", "y", None]}))
+    array([ True, False, False])
+    """
+    fine = np.ones(len(table), np.bool_)
+    frame = _frame(table)
+    for name, kind in frame.schema.items():
+        column = frame.get_column(name)
+        fine &= ~column.is_null().to_numpy()
+        if kind.is_float():
+            fine &= np.isfinite(column.to_numpy())
+    return fine
 
 
 def columns_of(X: Any, where: Columns) -> dict[str, Any]:
