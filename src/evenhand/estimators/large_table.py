@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -315,7 +315,9 @@ def score_rows(
     task = {"fit": _task(classifier, large), "model": _digest(learned.out_of_fold)}
     state = file.read_state() or {}
     done: list[str] = state.get("batches", [])
-    same_model = state.get("model") == task["model"]  # on another machine it may be another one
+    if state.get("model") != task["model"]:  # from changed rows, or on another machine
+        _refuse_changes(large, done, file.folder)
+        done = []
     score = _Score(classifier, large, sample, learned)
     whole = FingerprintOfBatches()
     chain: list[str] = []
@@ -323,17 +325,29 @@ def score_rows(
     for k, batch in enumerate(watched):
         whole.add(batch.X, batch.positive, batch.codes, batch.weights)
         chain.append(whole.so_far())
-        if k < len(done) and done[k] != chain[k]:
-            raise InputError(
-                f"rows {batch.numbers[0]:,} to {batch.numbers[-1]:,} have changed since the fit that left its "
-                f"files in {file.folder}: remove the folder, or choose another one."
-            )
-        if k < len(done) and same_model:
+        if k < len(done):
+            _refuse_change(batch, done[k], chain[k], file.folder)
             continue
         file.write(int(batch.numbers[0]), score(batch), score.weights(batch) if file.weighted else None)
         if file.lasting:
             file.write_state({**task, "batches": chain})
     return whole.whole()
+
+
+def _refuse_changes(large: LargeTable, done: Sequence[str], folder: Path) -> None:
+    """Refuse to write over the work of an earlier run if it was about other rows."""
+    whole = FingerprintOfBatches()
+    for batch, then in zip(large.batches(), done, strict=False):
+        whole.add(batch.X, batch.positive, batch.codes, batch.weights)
+        _refuse_change(batch, then, whole.so_far(), folder)
+
+
+def _refuse_change(batch: Batch, then: str, now: str, folder: Path) -> None:
+    if then != now:
+        raise InputError(
+            f"rows {batch.numbers[0]:,} to {batch.numbers[-1]:,} have changed since the fit that left its files "
+            f"in {folder}: remove the folder, or choose another one."
+        )
 
 
 @dataclass(frozen=True, eq=False)

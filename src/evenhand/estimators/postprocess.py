@@ -674,11 +674,10 @@ def further_rows(oracle: Any, posteriors: LearnedPosteriors) -> FurtherRows:
     -------
     FurtherRows
     """
-    known = isinstance(posteriors.out_of_fold, GroupedScores)
 
     def weight(atoms: NDArray[np.float64]) -> NDArray[np.float64]:
-        rows = atoms.reshape(len(atoms), -1)
-        rows = rows if known else rows.astype(np.float32).astype(np.float64)  # as the file has them
-        return np.asarray(oracle.weight_of(rows) * oracle.sizes.weight)
+        return np.asarray(oracle.weight_of(atoms.reshape(len(atoms), -1)) * oracle.sizes.weight)
 
-    return FurtherRows(oracle.n_rows - len(posteriors.rows), weight)
+    known = isinstance(posteriors.out_of_fold, GroupedScores)
+    kind = np.float64 if known else np.float32
+    return FurtherRows(oracle.n_rows - len(posteriors.rows), weight, kind)
