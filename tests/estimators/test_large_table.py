@@ -26,7 +26,7 @@ PARITY = eh.DemographicParity(difference=0.05)
 
 
 def people(n=N, seed=0, *, discrete=False):
-    """Four groups of different sizes; with discrete features few rows differ, and decisions are randomised."""
+    """Four groups of different sizes; with discrete features few rows differ."""
     rng = np.random.default_rng(seed)
     sex = rng.choice(["F", "M"], n)
     race = rng.choice(["a", "b"], n, p=[0.8, 0.2])
@@ -178,7 +178,9 @@ def test_files_of_any_kind(kind, tmp_path):
     table = people().drop("weight")
     for k in range(3):
         part = table[1000 * k : 1000 * k + 1000]
-        part.write_csv(tmp_path / f"{k}.csv") if kind == "csv" else part.write_parquet(tmp_path / f"{k}.parquet")
+        part.write_csv(tmp_path / f"{k}.csv") if kind == "csv" else part.write_parquet(
+            tmp_path / f"{k}.parquet"
+        )
     lazy = {
         "parquet": lambda: pl.scan_parquet(tmp_path / "*.parquet"),
         "csv": lambda: pl.scan_csv(tmp_path / "*.csv"),
@@ -225,7 +227,9 @@ def test_planned_rates_hold_where_rows_repeat(aware, learn_rows, estimator):
     np.testing.assert_allclose(selected, planned.rates, atol=0.03)
     if learn_rows > len(table):
         inside = in_memory(model, table)
-        np.testing.assert_allclose(of(inside, table, "predict_proba")[:, 1], chance, atol=2e-3 if not aware else 1)
+        np.testing.assert_allclose(
+            of(inside, table, "predict_proba")[:, 1], chance, atol=2e-3 if not aware else 1
+        )
         assert outside.certificate_.objective == pytest.approx(inside.certificate_.objective, abs=1e-6)
 
 
@@ -263,8 +267,10 @@ def sample_of(model, table, **columns):
 
 @pytest.mark.parametrize("learn_rows", [40, 300, 1000, 2999])
 def test_at_most_learn_rows_are_learned_from_and_every_cell_is_among_them(learn_rows):
-    table = people().drop("weight").with_columns(
-        race=pl.when(pl.int_range(pl.len()) % 600 == 0).then(pl.lit("rare")).otherwise("race")
+    table = (
+        people()
+        .drop("weight")
+        .with_columns(race=pl.when(pl.int_range(pl.len()) % 600 == 0).then(pl.lit("rare")).otherwise("race"))
     )
     large, sample = sample_of(classifier(learn_rows=learn_rows), table)
     examples = sample.data.examples
@@ -491,8 +497,8 @@ def test_a_table_that_grows_while_it_is_read_is_refused(monkeypatch):
 
 
 def test_scratch_is_for_lazy_tables():
+    table = people()
     with pytest.raises(InputError, match="scratch is for a lazy table"):
-        table = people()
         classifier().fit(table.drop("paid"), table["paid"], scratch="folder")
 
 
@@ -504,8 +510,6 @@ def test_an_inprocessor_asks_for_the_rows():
 
 
 # Interruptions
-
-
 
 
 @pytest.fixture
@@ -570,7 +574,9 @@ def test_other_data_or_parameters_are_refused(scored, tmp_path):
         (classifier(learn_rows=800), table[:-1]),
         (classifier(learn_rows=800), table.rename({"x0": "z"})),
     ):
-        with pytest.raises(InputError, match="holds an unfinished fit of other data or with other parameters"):
+        with pytest.raises(
+            InputError, match="holds an unfinished fit of other data or with other parameters"
+        ):
             model.fit(rows.lazy(), "paid", scratch=tmp_path)
     changed = table.with_columns(x0=pl.when(pl.int_range(pl.len()) == 900).then(5.0).otherwise("x0"))
     with pytest.raises(InputError, match="rows 700 to 1,399 have changed since the fit that left its files"):

@@ -72,10 +72,11 @@ def test_a_temporary_folder_is_removed_in_any_case(error, tmp_path, monkeypatch)
 
 def test_a_scratch_folder_keeps_its_files_if_the_block_fails(tmp_path):
     folder = tmp_path / "new" / "folder"
-    with pytest.raises(KeyboardInterrupt), opened(folder, 10, 2, known=False, weighted=True) as file:
-        file.reserve()
-        file.write_state({"fit": "a"})
-        raise KeyboardInterrupt
+    block = opened(folder, 10, 2, known=False, weighted=True)
+    file = block.__enter__()
+    file.reserve()
+    file.write_state({"fit": "a"})
+    assert not block.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
     assert {path.name for path in folder.iterdir()} == {
         "evenhand-posteriors.bin",
         "evenhand-weights.bin",

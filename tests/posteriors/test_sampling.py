@@ -43,7 +43,9 @@ def test_few_rows_are_all_learned_from(learn_rows):
 
 @pytest.mark.parametrize("equal", [False, True])
 def test_fewer_rows_than_cells_are_refused(equal):
-    with pytest.raises(InputError, match="learn_rows=7 is too few for 4 combinations of group and label: at le"):
+    with pytest.raises(
+        InputError, match="learn_rows=7 is too few for 4 combinations of group and label: at le"
+    ):
         sample_sizes(np.full((2, 2), 100), 7, equal=equal)
     assert (sample_sizes(np.full((2, 2), 100), 8, equal=equal) == 2).all()
 

@@ -140,6 +140,13 @@ class LargeTable:
         if first != self.n_rows:
             raise InputError(f"X had {self.n_rows:,} rows when they were counted, and now has {first:,}.")
 
+    def fingerprint(self) -> Fingerprint:
+        """Digests of all rows."""
+        whole = FingerprintOfBatches()
+        for batch in self.batches():
+            whole.add(batch.X, batch.positive, batch.codes, batch.weights)
+        return whole.whole()
+
 
 def read_large_table(
     classifier: FairClassifier, X: Any, y: Any, sensitive_features: Any, sample_weight: Any
@@ -173,9 +180,7 @@ def read_large_table(
         if name in sensitive or (name == weight and name == target):
             raise InputError(f"column {name!r} has two roles: it is the label, a weight or sensitive.")
     values, rows = table.combinations([*sensitive, target])
-    labels = read_labels(
-        values[target], pos_label=classifier.pos_label, what=f"y ({target!r})", counts=rows
-    )
+    labels = read_labels(values[target], pos_label=classifier.pos_label, what=f"y ({target!r})", counts=rows)
     policies: dict[str, Any] = {"missing": classifier.missing, "unseen": classifier.unseen}
     groups, codes = Groups.fit(
         {name: values[name] for name in sensitive},
@@ -345,8 +350,8 @@ def _refuse_changes(large: LargeTable, done: Sequence[str], folder: Path) -> Non
 def _refuse_change(batch: Batch, then: str, now: str, folder: Path) -> None:
     if then != now:
         raise InputError(
-            f"rows {batch.numbers[0]:,} to {batch.numbers[-1]:,} have changed since the fit that left its files "
-            f"in {folder}: remove the folder, or choose another one."
+            f"rows {batch.numbers[0]:,} to {batch.numbers[-1]:,} have changed since the fit that left its "
+            f"files in {folder}: remove the folder, or choose another one."
         )
 
 
@@ -409,8 +414,8 @@ def naming_bad_rows(X: Any, numbers: NDArray[np.intp]) -> Iterator[None]:
         if not bad.any():
             raise
         raise InputError(
-            f"{reason(error)} Values are missing or infinite in {np.count_nonzero(bad):,} rows of X, the first "
-            f"of them row {numbers[bad][0]:,} (counted from 0)."
+            f"{reason(error)} Values are missing or infinite in {np.count_nonzero(bad):,} rows of X, the "
+            f"first of them row {numbers[bad][0]:,} (counted from 0)."
         ) from error
 
 

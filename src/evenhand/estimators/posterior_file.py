@@ -128,7 +128,7 @@ class PosteriorFile:
     def _part(self, k: int) -> dict[str, NDArray[Any]]:
         """One part of the rows, mapped anew each time, so that those read before are not memory in use."""
         first, last = k * self._part_rows, min((k + 1) * self._part_rows, self.n_rows)
-        found = {}
+        found: dict[str, NDArray[Any]] = {}
         for name, (kind, shape) in self._kinds.items():
             offset = first * kind.itemsize * int(np.prod(shape))
             found[name] = np.memmap(

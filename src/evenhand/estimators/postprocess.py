@@ -363,7 +363,9 @@ class FairPostprocessor(FairClassifier):
             solution, self.history_ = choose_multipliers(self, problem)
 
             # The rule: the solution's table, with its atoms randomised.
-            rule = make_rule_of_batches(solution.rule, posteriors, further_rows(problem.oracle, posteriors), seed)
+            rule = make_rule_of_batches(
+                solution.rule, posteriors, further_rows(problem.oracle, posteriors), seed
+            )
         self.promise_ = None
         if self.history_:
             warn_if_missed(best_trial(self.history_))

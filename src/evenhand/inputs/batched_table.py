@@ -96,6 +96,10 @@ class BatchedTable:
             raise InputError(f"X has no column {name!r}, which should hold {what}. {hint}")
         return name
 
+    def select(self, names: Sequence[str]) -> BatchedTable:
+        """The same rows with some columns, in an order."""
+        return replace(self, names=tuple(names))
+
     def split(self, share: float, seed: int) -> tuple[BatchedTable, BatchedTable]:
         """Two tables of disjoint rows, drawn at random by the number of a row; the second has the share."""
         if self.share is not None:
@@ -184,8 +188,8 @@ _MOST_COMBINATIONS = 100_000
 def _of_size(pieces: Iterable[Any], rows: int) -> Iterator[Any]:
     """Pieces as batches of a number of rows.
 
-    A library takes the size of a batch as a hint, and what it gives may depend on its threads. A fit that goes
-    on after a kill has to find the same batches again.
+    A library takes the size of a batch as a hint, and what it gives may depend on its threads. A fit that
+    goes on after a kill has to find the same batches again.
     """
     held: list[nw.DataFrame[Any]] = []
     missing = rows
@@ -266,5 +270,7 @@ def _other_types(source: Any) -> str:
             return f" (in {fragment.path}: {reason(error)})"
         for field in source.schema:
             if own.get(field.name, field.type) != field.type:
-                return f" ({field.name!r} is {own[field.name]} in {fragment.path}, and {field.type} in others)"
+                return (
+                    f" ({field.name!r} is {own[field.name]} in {fragment.path}, and {field.type} in others)"
+                )
     return ""

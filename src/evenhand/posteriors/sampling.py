@@ -17,8 +17,8 @@ def sample_sizes(counts: Counts, learn_rows: int | None, *, equal: bool = False)
     """How many rows of each cell to learn from.
 
     Small cells are kept whole, and a cell has at least half of an even share of the sample, because few rows
-    would otherwise tell of a small group. The rest is drawn in proportion. A drawn row then stands for as many
-    as its cell has rows for each drawn one.
+    would otherwise tell of a small group. The rest is drawn in proportion. A drawn row then stands for as
+    many as its cell has rows for each drawn one.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def sample_sizes(counts: Counts, learn_rows: int | None, *, equal: bool = False)
     at_least = np.minimum(counts, 1 if equal else learn_rows // (2 * cells))
 
     def sizes(rate: float) -> Counts:
-        return np.maximum(at_least, np.floor(rate * counts).astype(np.int64))
+        return np.asarray(np.maximum(at_least, np.floor(rate * counts).astype(np.int64)))
 
     low, high = 0.0, 1.0
     for _ in range(60):  # the number of rows grows with the common rate

@@ -75,7 +75,9 @@ def finish(rows: DenseRows, problem: Problem, *, price: float, method: Method = 
         return None
     slack = float((answer.slack / scaled.factors).sum() * scaled.unit)
     multipliers = answer.duals * scaled.factors
-    return Finish(rows, _selection(rows, answer.values[scaled.kind], problem, multipliers), multipliers, slack)
+    return Finish(
+        rows, _selection(rows, answer.values[scaled.kind], problem, multipliers), multipliers, slack
+    )
 
 
 def finish_refined(
