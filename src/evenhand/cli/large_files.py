@@ -42,7 +42,8 @@ def is_read_in_batches(table: Path, batches: Batches) -> bool:
 
     print_note(
         f"evenhand: {table.name} takes about {readable_size(needed)} in memory, and "
-        f"{readable_size(available)} are available: it is read in batches, and models learn from at most {batches.learn_rows:,} rows."
+        f"{readable_size(available)} are available: it is read in batches, and models learn from at most "
+        f"{batches.learn_rows:,} rows."
     )
     return True
 
