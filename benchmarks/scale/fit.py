@@ -160,7 +160,7 @@ def _predict(path: str, model: str) -> dict[str, Any]:
 
 
 def _peak() -> int:
-    """Most resident memory of this process so far; unlike getrusage without that of the one that started it."""
+    """Most resident memory of this process so far, without that of the one that started it."""
     lines = Path("/proc/self/status").read_text().splitlines()
     [line] = [line for line in lines if line.startswith("VmHWM:")]
     return 1024 * int(line.split()[1])

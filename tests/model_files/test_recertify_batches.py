@@ -30,7 +30,7 @@ PLAIN = TABLE.drop("w")
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch):
     monkeypatch.setattr(batched_table, "BATCH_ROWS", 400)
-    monkeypatch.setattr("evenhand.estimators.posterior_file._PART_BYTES", 7000)
+    monkeypatch.setattr("evenhand.optimum.posterior_file._PART_BYTES", 7000)
 
 
 def fitted(table=PLAIN, weight=None, **settings):

@@ -13,7 +13,7 @@ import evenhand as eh
 from evenhand.cli.memory import SHARE, available_memory, memory_of
 from evenhand.cli.options import Batches, Learning
 from evenhand.cli.output import print_note
-from evenhand.cli.rows import SPLIT_SEED, large_table, refuse_other_labels
+from evenhand.cli.rows import SPLIT_SEED, distinct_values, large_table, refuse_other_labels
 from evenhand.display.progress import track
 from evenhand.exceptions import InputError
 
@@ -38,7 +38,7 @@ def is_read_in_batches(table: Path, batches: Batches) -> bool:
     needed = memory_of(table)
     if needed <= SHARE * available:
         return False
-    from evenhand.estimators.posterior_file import readable_size  # noqa: PLC0415  (start-up time)
+    from evenhand.optimum.posterior_file import readable_size  # noqa: PLC0415  (start-up time)
 
     print_note(
         f"evenhand: {table.name} takes about {readable_size(needed)} in memory, and "
@@ -98,11 +98,11 @@ def fit_in_batches(
         )
     key = [] if learning.id is None else [learning.id]
     left_out = [name for name in learning.left_out(table) if name not in key]
-    labels = files.distinct(table, learning.target)
+    labels = _labels(table, learning.target)
     if learning.test is None:
         train, test = large_table(table, left_out).split(learning.share, SPLIT_SEED)
     else:
-        refuse_other_labels(table, labels, learning.test, files.distinct(learning.test, learning.target))
+        refuse_other_labels(table, labels, learning.test, _labels(learning.test, learning.target))
         train = large_table(table, left_out)
         test = large_table(learning.test, []).select(train.names)
     features = [name for name in train.names if name not in (learning.target, *key)]
@@ -187,3 +187,11 @@ class _Tested:
 
         drawn = pl.concat(self.kept)
         return drawn.select(self.features), drawn.get_column(self.target)
+
+
+def _labels(path: Path, target: str) -> Any:
+    """The distinct labels of a file."""
+    from evenhand.cli import files  # noqa: PLC0415  (start-up time)
+
+    with files.reading(path):
+        return distinct_values(files.scan(path), target)

@@ -18,6 +18,7 @@ __all__ = [
     "Part",
     "as_value",
     "default_positive",
+    "distinct_values",
     "identifiers",
     "large_table",
     "read_classes",
@@ -26,6 +27,7 @@ __all__ = [
     "read_test_rows",
     "refuse_other_labels",
     "rows_of_fit",
+    "scan_rows",
     "source_of",
     "split_rows",
 ]
@@ -45,14 +47,24 @@ class Part:
     ids: Any = None
 
 
-def read_rows(path: Path, columns: list[str] | None = None) -> Any:
-    """Read a file, which must have rows, or some of its columns."""
+def read_rows(path: Path) -> Any:
+    """Read a file, which must have rows."""
     from evenhand.cli.files import read_table  # noqa: PLC0415  (start-up time)
 
-    frame = read_table(path, columns)
+    frame = read_table(path)
     if not frame.height:
         raise InputError(f"{path.name} has no rows.")
     return frame
+
+
+def scan_rows(path: Path, columns: list[str]) -> Any:
+    """Some columns of a file, which must have rows, as a lazy table."""
+    from evenhand.cli.files import scan_table  # noqa: PLC0415  (start-up time)
+
+    rows = scan_table(path, columns)
+    if not rows.head(1).collect().height:
+        raise InputError(f"{path.name} has no rows.")
+    return rows
 
 
 def read_examples(path: Path, target: str, left_out: Sequence[str] = ()) -> tuple[Any, Any]:
@@ -194,14 +206,28 @@ def as_value(column: Any, text: str) -> Any:
     return same[0] if same else text
 
 
-def default_positive(column: Any) -> Any:
+def distinct_values(rows: Any, name: str) -> Any:
+    """The distinct values of a column of a lazy table, sorted; the first of them if no label has so many."""
+    from evenhand.inputs.labels import MAX_CLASSES  # noqa: PLC0415  (start-up time)
+
+    found = rows.select(name).drop_nulls().unique().sort(name).head(MAX_CLASSES + 1)
+    return found.collect(engine="streaming").get_column(name)
+
+
+def default_positive(rows: Any, name: str) -> Any:
     """The one of two decisions that sorts last; None for 0 and 1 and for probabilities."""
-    values = column.unique().drop_nulls().sort().to_list()
-    if column.dtype.is_float() or all(value in (0, 1) for value in values):
+    from evenhand.inputs.labels import MAX_CLASSES  # noqa: PLC0415  (start-up time)
+
+    dtype = rows.collect_schema()[name]
+    if dtype.is_float() or dtype.is_nested():
+        return None
+    values = distinct_values(rows, name).to_list()
+    if all(value in (0, 1) for value in values):
         return None
     if len(values) == 2:
         return values[1]
     shown = ", ".join(map(repr, values[:5])) + (", ..." if len(values) > 5 else "")
     if len(values) == 1:
-        raise InputError(f"{column.name!r} holds only {shown}: name the positive label with --positive.")
-    raise InputError(f"{column.name!r} has {len(values)} values ({shown}), but a decision has two.")
+        raise InputError(f"{name!r} holds only {shown}: name the positive label with --positive.")
+    number = len(values) if len(values) <= MAX_CLASSES else f"more than {MAX_CLASSES}"
+    raise InputError(f"{name!r} has {number} values ({shown}), but a decision has two.")

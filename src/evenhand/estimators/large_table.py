@@ -21,7 +21,6 @@ from evenhand.display.progress import note, track
 from evenhand.estimators.access import usable_features
 from evenhand.estimators.base import FairClassifier
 from evenhand.estimators.learned_posteriors import LearnedPosteriors, as_posteriors
-from evenhand.estimators.posterior_file import PosteriorFile, opened, readable_size
 from evenhand.estimators.training_data import TrainingData, read_training_data
 from evenhand.exceptions import EvenhandError, GroupError, InputError, reason
 from evenhand.fairness.groups import Groups
@@ -32,6 +31,7 @@ from evenhand.inputs.columns import factorize
 from evenhand.inputs.features import columns_of, finite_rows, read_features, take_rows
 from evenhand.inputs.fingerprint import Fingerprint, FingerprintOfBatches
 from evenhand.inputs.labels import read_labels
+from evenhand.optimum.posterior_file import PosteriorFile, opened, readable_size
 from evenhand.posteriors.learner import takes_weights
 from evenhand.posteriors.sampling import candidate_rates, drawn_rows, sample_sizes
 

@@ -147,6 +147,17 @@ class BatchedTable:
         else:
             yield from self.source.select(columns).collect_batches(chunk_size=rows, maintain_order=True)
 
+    def count_rows(self) -> int:
+        """Number of rows."""
+        if self.share is not None:
+            return sum(map(len, self.batches(self.names[:1])))
+        if _is_dataset(self.source):
+            return int(self.source.count_rows())
+        try:
+            return int(nw.from_native(self.source).select(nw.len()).collect().item())
+        except Exception as error:
+            raise _unreadable(error) from error
+
     def combinations(self, columns: Sequence[str]) -> tuple[dict[str, list[Any]], NDArray[np.int64]]:
         """The combinations of values that occur, and the number of rows of each.
 

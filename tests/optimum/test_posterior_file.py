@@ -11,9 +11,9 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import evenhand as eh
-from evenhand.estimators import posterior_file
-from evenhand.estimators.posterior_file import PosteriorFile, opened, readable_size
 from evenhand.exceptions import InputError
+from evenhand.optimum import posterior_file
+from evenhand.optimum.posterior_file import PosteriorFile, opened, readable_size
 
 RNG = np.random.default_rng(0)
 P = RNG.dirichlet(np.ones(6), 1000).reshape(-1, 3, 2)

@@ -1,4 +1,4 @@
-"""Posteriors of all rows of a large table, in temporary files that the solver reads piece by piece."""
+"""Posteriors of more rows than fit into memory, in temporary files that the solver reads piece by piece."""
 
 from __future__ import annotations
 
@@ -8,21 +8,24 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
 from evenhand._atomic import written_at_once
 from evenhand.exceptions import InputError
 from evenhand.fairness.scores import GroupedScores
+from evenhand.inputs.batched_table import BatchedTable
 from evenhand.solver.dense import DenseRows
 from evenhand.solver.partitioned_scores import UnsortedScores
 from evenhand.solver.partitions import Part, ThreadedPartitions
 
-__all__ = ["PosteriorFile", "opened", "readable_size"]
+__all__ = ["PosteriorFile", "opened", "readable_size", "spooled"]
 
 _PART_BYTES = 1 << 25
 """Of a partition: a few of them stay in memory at a time."""
@@ -62,6 +65,7 @@ class PosteriorFile:
         self.n_groups = n_groups
         self.known = known
         self.weighted = weighted
+        self.owned: tempfile.TemporaryDirectory[str] | None = None  # removed with this object
         kinds: dict[str, tuple[Any, tuple[int, ...]]] = (
             {"eta": (np.float64, ()), "codes": (np.int32, ())}
             if known
@@ -111,7 +115,7 @@ class PosteriorFile:
             with self._told(), self._path(name).open("rb+") as file:
                 file.seek(first * kind.itemsize * int(np.prod(shape)))
                 # Not by a memory map, which a full disk would kill the process for.
-                file.write(np.ascontiguousarray(columns[name], dtype=kind).tobytes())
+                file.write(np.ascontiguousarray(columns[name], dtype=kind).data)
                 file.flush()
                 if self.lasting:
                     os.fsync(file.fileno())  # before the state says that these rows are there
@@ -237,6 +241,60 @@ def opened(
     file = PosteriorFile(scratch, n_rows, n_groups, known=known, weighted=weighted, lasting=True)
     yield file
     file.remove()
+
+
+def spooled(posteriors: Any, weight: str | None) -> ThreadedPartitions:
+    """Posteriors in a lazy table, copied to a temporary file that is removed when nothing refers to it.
+
+    Parameters
+    ----------
+    posteriors : polars.LazyFrame, pyarrow.dataset.Dataset or BatchedTable
+        Columns P(S=0, Y=0 | x), P(S=0, Y=1 | x), P(S=1, Y=0 | x), and so on.
+    weight : str or None
+        Column of sample weights.
+
+    Returns
+    -------
+    ThreadedPartitions
+    """
+    table = BatchedTable.of(posteriors)
+    if weight is not None:
+        table.require(weight, "sample weights")
+    columns = [name for name in table.names if name != weight]
+    if len(columns) % 2:
+        raise InputError(f"posteriors should have two columns for each group, but have {len(columns)}.")
+    n_rows = table.count_rows()
+    if not n_rows:
+        raise InputError("posteriors have no rows.")
+    folder = tempfile.TemporaryDirectory(prefix="evenhand-")
+    file = PosteriorFile(
+        Path(folder.name), n_rows, len(columns) // 2, known=False, weighted=weight is not None
+    )
+    file.owned = folder
+    file.reserve()
+    first = 0
+    with ThreadPoolExecutor(1) as writer:  # so that the next batch is read while one is written
+        written: Future[Any] = writer.submit(int)
+        for batch in table.batches(rows=max(1, _PART_BYTES // file.row_bytes)):
+            rows, weights = _numbers(batch, columns), None
+            if weight is not None:
+                [weights] = _numbers(batch, [weight]).astype(np.float64).T
+            written.result()
+            written = writer.submit(file.write, first, rows, weights)
+            first += len(rows)
+        written.result()
+    return file.partitions()
+
+
+def _numbers(batch: Any, columns: list[str]) -> NDArray[Any]:
+    frame = nw.from_native(batch, eager_only=True).select(columns)
+    other = [name for name, kind in frame.schema.items() if not kind.is_numeric()]
+    if other:
+        raise InputError(
+            f"posteriors and weights should be numbers, but column {other[0]!r} is of type "
+            f"{frame.schema[other[0]]}."
+        )
+    return np.asarray(frame.to_numpy())
 
 
 def readable_size(size: int) -> str:
