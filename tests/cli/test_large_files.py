@@ -51,7 +51,7 @@ def test_a_fit_in_batches_from_the_file_to_the_proof(table, capsys, tmp_path):
     assert 200 < tested < 300
     assert out.startswith(f"Audit of {tested} rows in 2 groups by sex")
     assert "No guarantee for new data; --confidence 0.95 needs --no-in-batches." in out
-    assert "Do the probabilities hold in each group?" in page.read_text("utf-8")
+    assert f"Model of {table.name}" in page.read_text("utf-8")
     code, out, _ = run(capsys, "verify", model, "--data", table)
     assert code == 0
     assert f"proof         proven on {fitted.fitted_to_.rows} rows: no classifier" in out

@@ -466,6 +466,24 @@ def test_a_bad_feature_is_told_with_its_row(value, learn_rows):
         classifier(learn_rows=learn_rows).fit(table.lazy(), "paid")
 
 
+def test_a_bad_feature_of_a_row_to_decide_is_told_with_its_row():
+    model = classifier().fit(people().drop("weight").lazy(), "paid")
+    answers = model.predict(with_cell(2345, "x1", None).lazy())
+    assert [len(next(answers)) for _ in range(3)] == [700, 700, 700]
+    with pytest.raises(InputError, match=r"row 2,345 \(counted from 0\)"):
+        next(answers)
+
+
+def test_given_splits_need_all_rows():
+    splits = [(np.arange(1500), np.arange(1500, N)), (np.arange(1500, N), np.arange(1500))]
+    table = people().drop("weight")
+    assert classifier(cv=splits).fit(table.lazy(), "paid").certificate_.gap < 1e-6
+    with pytest.raises(
+        InputError, match=r"where models learn from (49\d|500) of 3,000 rows: given splits are about all"
+    ):
+        classifier(cv=splits, learn_rows=500).fit(table.lazy(), "paid")
+
+
 def test_learners_that_take_missing_values_get_them():
     table = with_cell(2345, "x1", None).drop("weight")
     assert classifier(estimator=None, cv=2, learn_rows=500).fit(table.lazy(), "paid").certificate_.gap < 1e-6

@@ -23,6 +23,7 @@ from evenhand.inference.guarantee import Promise
 from evenhand.inputs.batched_table import BatchedTable, is_lazy
 from evenhand.inputs.checks import check_choice, check_fraction, check_rows
 from evenhand.inputs.columns import level_order
+from evenhand.inputs.features import naming_bad_rows
 from evenhand.inputs.fingerprint import Fingerprint
 from evenhand.posteriors.learner import check_model, is_frozen
 from evenhand.posteriors.tabular import TabularClassifier
@@ -89,10 +90,15 @@ def _answer_batches(
     read = list(dict.fromkeys([*features, *([] if key is None else [key])]))
 
     def answers() -> Iterator[Any]:
+        first = 0
         for batch in table.batches(read):
             frame = nw.from_native(batch, eager_only=True)
             more = {} if key is None else {"ids": frame.get_column(key).to_native()}
-            yield method(classifier, frame.select(features).to_native(), **more)
+            X = frame.select(features).to_native()
+            with naming_bad_rows(X, np.arange(first, first + len(X))):
+                answer = method(classifier, X, **more)
+            first += len(X)
+            yield answer
 
     return answers()
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +23,13 @@ from evenhand.estimators.access import usable_features
 from evenhand.estimators.base import FairClassifier
 from evenhand.estimators.learned_posteriors import LearnedPosteriors, as_posteriors
 from evenhand.estimators.training_data import TrainingData, read_training_data
-from evenhand.exceptions import EvenhandError, GroupError, InputError, reason
+from evenhand.exceptions import GroupError, InputError
 from evenhand.fairness.groups import Groups
 from evenhand.fairness.scores import GroupedScores
 from evenhand.inputs import batched_table
 from evenhand.inputs.batched_table import BatchedTable, row_uniforms
 from evenhand.inputs.columns import factorize
-from evenhand.inputs.features import columns_of, finite_rows, read_features, take_rows
+from evenhand.inputs.features import columns_of, naming_bad_rows, read_features, take_rows
 from evenhand.inputs.fingerprint import Fingerprint, FingerprintOfBatches
 from evenhand.inputs.labels import read_labels
 from evenhand.optimum.posterior_file import PosteriorFile, opened, readable_size
@@ -40,7 +41,6 @@ __all__ = [
     "Sample",
     "draw_sample",
     "file_for_posteriors",
-    "naming_bad_rows",
     "read_large_table",
     "score_rows",
 ]
@@ -231,6 +231,13 @@ def draw_sample(classifier: FairClassifier, large: LargeTable, seed: int) -> Sam
     """
     equal = not all(takes_weights(learner) for learner in classifier.posterior_learners)
     sizes = sample_sizes(large.counts, classifier.learn_rows, equal=equal)
+    cv, holdout = classifier.cv, classifier.posterior_holdout
+    number = cv is None or isinstance(cv, Integral)
+    if (sizes < large.counts).any() and holdout is None and not (number or hasattr(cv, "split")):
+        raise InputError(
+            f"cv should be a number or a splitter where models learn from {sizes.sum():,} of "
+            f"{large.n_rows:,} rows: given splits are about all rows."
+        )
     rates = candidate_rates(large.counts, sizes)
     candidates = []
     watched = track(
@@ -393,30 +400,6 @@ class _Score:
         seen = np.delete(self.sample.rows, self.learned.rows)
         weights[np.isin(batch.numbers, seen)] = 0.0
         return weights
-
-
-@contextmanager
-def naming_bad_rows(X: Any, numbers: NDArray[np.intp]) -> Iterator[None]:
-    """Let an error of a learner about missing or infinite values tell the rows.
-
-    Parameters
-    ----------
-    X : table
-    numbers : array of int
-        Of its rows in the whole table.
-    """
-    try:
-        yield
-    except EvenhandError:
-        raise
-    except ValueError as error:
-        bad = ~finite_rows(X)
-        if not bad.any():
-            raise
-        raise InputError(
-            f"{reason(error)} Values are missing or infinite in {np.count_nonzero(bad):,} rows of X, the "
-            f"first of them row {numbers[bad][0]:,} (counted from 0)."
-        ) from error
 
 
 def _task(classifier: FairClassifier, large: LargeTable) -> str:

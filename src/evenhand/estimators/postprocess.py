@@ -21,7 +21,6 @@ from evenhand.estimators.explanation import Explanation, Explanations, Threshold
 from evenhand.estimators.large_table import (
     draw_sample,
     file_for_posteriors,
-    naming_bad_rows,
     read_large_table,
     score_rows,
 )
@@ -35,7 +34,7 @@ from evenhand.fairness.rates import CellRates
 from evenhand.fairness.scores import GroupedScores
 from evenhand.inference.guarantee import promised, warn_if_unpromised
 from evenhand.inputs.batched_table import is_lazy
-from evenhand.inputs.features import Columns
+from evenhand.inputs.features import Columns, naming_bad_rows
 from evenhand.inputs.row_keys import id_column, row_keys
 from evenhand.inputs.tables import library_of
 from evenhand.optimum.atoms import FurtherRows, randomise_atoms

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, hstack, issparse
 from sklearn.utils.validation import validate_data
 
-from evenhand.exceptions import GroupError, InputError
+from evenhand.exceptions import EvenhandError, GroupError, InputError, reason
 from evenhand.inputs.columns import named_columns
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "finite_rows",
     "has_names",
     "join_columns",
+    "naming_bad_rows",
     "ordered_columns",
     "read_features",
     "take_rows",
@@ -137,6 +139,30 @@ def finite_rows(table: Any) -> NDArray[np.bool_]:
         if kind.is_float():
             fine &= np.isfinite(column.to_numpy())
     return fine
+
+
+@contextmanager
+def naming_bad_rows(X: Any, numbers: NDArray[np.intp]) -> Iterator[None]:
+    """Let an error of a learner about missing or infinite values tell the rows.
+
+    Parameters
+    ----------
+    X : table
+    numbers : array of int
+        Of its rows in the whole table.
+    """
+    try:
+        yield
+    except EvenhandError:
+        raise
+    except ValueError as error:
+        bad = ~finite_rows(X)
+        if not bad.any():
+            raise
+        raise InputError(
+            f"{reason(error)} Values are missing or infinite in {np.count_nonzero(bad):,} rows of X, the "
+            f"first of them row {numbers[bad][0]:,} (counted from 0)."
+        ) from error
 
 
 def columns_of(X: Any, where: Columns) -> dict[str, Any]:
