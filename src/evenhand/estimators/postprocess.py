@@ -18,7 +18,12 @@ from evenhand.display.progress import track
 from evenhand.estimators.access import Aware, ModelInput
 from evenhand.estimators.base import FairClassifier, by_batches, names_its_file
 from evenhand.estimators.explanation import Explanation, Explanations, Thresholds
-from evenhand.estimators.large_table import draw_sample, read_large_table, score_rows
+from evenhand.estimators.large_table import (
+    draw_sample,
+    file_for_posteriors,
+    read_large_table,
+    score_rows,
+)
 from evenhand.estimators.learned_posteriors import LearnedPosteriors, as_posteriors, learn_posteriors
 from evenhand.estimators.search import PlugIn, Trial, best_trial, read_search, warn_if_missed
 from evenhand.estimators.training_data import TrainingData, draw_seed, read_training_data, reserve_rows
@@ -29,7 +34,7 @@ from evenhand.fairness.rates import CellRates
 from evenhand.fairness.scores import GroupedScores
 from evenhand.inference.guarantee import promised, warn_if_unpromised
 from evenhand.inputs.batched_table import is_lazy
-from evenhand.inputs.features import Columns
+from evenhand.inputs.features import Columns, naming_bad_rows
 from evenhand.inputs.row_keys import id_column, row_keys
 from evenhand.inputs.tables import library_of
 from evenhand.optimum.atoms import FurtherRows, randomise_atoms
@@ -43,7 +48,13 @@ from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.models import PosteriorModel
 from evenhand.posteriors.spec import Balance, Form
 
-__all__ = ["FairPostprocessor", "choose_multipliers", "make_rule"]
+__all__ = [
+    "FairPostprocessor",
+    "choose_multipliers",
+    "further_rows",
+    "make_rule",
+    "make_rule_of_batches",
+]
 
 _SHARES = np.linspace(1.0, 0.0, 11).tolist()
 """By how much tolerances are tightened for a promise, the tightest first."""
@@ -161,6 +172,8 @@ class FairPostprocessor(FairClassifier):
         The threshold of each group on ``predict_risk``, where the group is known.
     promise_ : Promise or None
         What holds on new rows, if `confidence` is given.
+    in_batches_ : bool
+        Whether the table was read in batches, and models learned from a sample of its rows.
     history_ : tuple of Trial
         Multipliers, risk and violation of every step of a dual ascent, of the best point of a grid.
 
@@ -191,6 +204,7 @@ class FairPostprocessor(FairClassifier):
     linear_constraints_: LinearConstraints
     history_: tuple[Trial, ...]
     prices_: NDArray[np.float64]
+    in_batches_: bool
 
     def __init__(
         self,
@@ -322,6 +336,7 @@ class FairPostprocessor(FairClassifier):
         # The rule: the solution's table, with its atoms randomised.
         rule = make_rule(solution, posteriors, seed)
 
+        self.in_batches_ = False
         self._remember(data, seed)
         return self._keep(solution, rule, posteriors)
 
@@ -334,20 +349,27 @@ class FairPostprocessor(FairClassifier):
 
         # Posteriors are learned from a sample of the rows.
         sample = draw_sample(self, large, seed)
-        posteriors = learn_posteriors(self, sample.data, seed=seed)
-
-        # All rows are scored, and the optimum is found and proven on all of them.
         folder = None if scratch is None else Path(scratch)
-        with score_rows(self, large, sample, posteriors, folder) as scored:
+        with file_for_posteriors(self, large, sample, folder) as file:
+            with naming_bad_rows(sample.data.examples.X, sample.rows):
+                posteriors = learn_posteriors(self, sample.data, seed=seed)
+
+            # All rows are scored, and the optimum is found and proven on all of them.
+            fingerprint = score_rows(self, large, sample, posteriors, file)
             problem = FairnessProblem.read(
-                scored.file.partitions(), self.constraint, cost=self.cost, groups=large.groups
+                file.partitions(), self.constraint, cost=self.cost, groups=large.groups
             )
             solution, self.history_ = choose_multipliers(self, problem)
-            rule = make_rule_of_batches(solution, posteriors, problem, seed)
+
+            # The rule: the solution's table, with its atoms randomised.
+            rule = make_rule_of_batches(
+                solution.rule, posteriors, further_rows(problem.oracle, posteriors), seed
+            )
         self.promise_ = None
         if self.history_:
             warn_if_missed(best_trial(self.history_))
-        self._remember(replace(sample.data, fingerprint=scored.fingerprint), seed)
+        self.in_batches_ = True
+        self._remember(replace(sample.data, fingerprint=fingerprint), seed)
         return self._keep(solution, rule, posteriors)
 
     def _keep(self, solution: Solution, rule: Rule, posteriors: LearnedPosteriors) -> Self:
@@ -608,42 +630,55 @@ def make_rule(solution: Solution, posteriors: LearnedPosteriors, seed: int) -> R
     return rule.with_key(f"{seed:08x}")
 
 
-def make_rule_of_batches(
-    solution: Solution, posteriors: LearnedPosteriors, problem: FairnessProblem, seed: int
-) -> Rule:
+def make_rule_of_batches(rule: Rule, posteriors: LearnedPosteriors, further: FurtherRows, seed: int) -> Rule:
     """The rule for new rows, where it was found on more rows than posteriors were learned from.
 
     The others have posteriors of the model for new rows already.
 
     Parameters
     ----------
-    solution : Solution
-        On all rows.
+    rule : Rule
+        Of the solution on all rows.
     posteriors : LearnedPosteriors
         Of the rows that were learned from.
-    problem : FairnessProblem
-        On all rows.
+    further : FurtherRows
+        The others.
     seed : int
 
     Returns
     -------
     Rule
     """
-    oracle: Any = problem.oracle
     learned, known = posteriors.out_of_fold, isinstance(posteriors.out_of_fold, GroupedScores)
     as_stored = learned if known else np.asarray(learned, dtype=np.float32).astype(np.float64)
-
-    def weight(atoms: NDArray[np.float64]) -> NDArray[np.float64]:
-        rows = atoms.reshape(len(atoms), -1)
-        rows = rows if known else rows.astype(np.float32).astype(np.float64)
-        return np.asarray(oracle.weight_of(rows) * oracle.sizes.weight)
-
-    rule = randomise_atoms(
-        solution.rule,
+    randomised = randomise_atoms(
+        rule,
         posteriors.deployed,
-        solution.rule.selection(as_stored),
+        rule.selection(as_stored),
         posteriors.weights,
         resolution=SAME_ATOM if known else SAME_ATOM_IN_FILES,
-        further=FurtherRows(oracle.n_rows - len(learned), weight),
+        further=further,
     )
-    return rule.with_key(f"{seed:08x}")
+    return randomised.with_key(f"{seed:08x}")
+
+
+def further_rows(oracle: Any, posteriors: LearnedPosteriors) -> FurtherRows:
+    """The rows of a file besides those that were learned from.
+
+    Parameters
+    ----------
+    oracle : PartitionedRows
+        All rows.
+    posteriors : LearnedPosteriors
+
+    Returns
+    -------
+    FurtherRows
+    """
+
+    def weight(atoms: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(oracle.weight_of(atoms.reshape(len(atoms), -1)) * oracle.sizes.weight)
+
+    known = isinstance(posteriors.out_of_fold, GroupedScores)
+    kind = np.float64 if known else np.float32
+    return FurtherRows(oracle.n_rows - len(posteriors.rows), weight, kind)
