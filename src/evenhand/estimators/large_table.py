@@ -6,7 +6,7 @@ Models learn from a sample of the rows. Every row is then scored, and the rule i
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,7 +33,7 @@ from evenhand.inputs.labels import read_labels
 from evenhand.posteriors.learner import takes_weights
 from evenhand.posteriors.sampling import sampling_rates
 
-__all__ = ["LargeTable", "Sample", "Scored", "draw_sample", "read_large_table", "score_rows"]
+__all__ = ["Batch", "LargeTable", "Sample", "Scored", "draw_sample", "read_large_table", "score_rows"]
 
 Floats = NDArray[np.float64]
 
@@ -180,7 +180,9 @@ class Sample:
     rows: NDArray[np.intp]
 
 
-def draw_sample(classifier: FairClassifier, large: LargeTable, seed: int) -> Sample:
+def draw_sample(
+    classifier: FairClassifier, large: LargeTable, seed: int, *, most: int | None = None
+) -> Sample:
     """Draw the rows to learn from; small cells are kept whole.
 
     Parameters
@@ -189,13 +191,16 @@ def draw_sample(classifier: FairClassifier, large: LargeTable, seed: int) -> Sam
         Its `learn_rows` is the largest number of rows.
     large : LargeTable
     seed : int
+    most : int, default=None
+        The largest number of rows, in place of `learn_rows`.
 
     Returns
     -------
     Sample
     """
+    most = classifier.learn_rows if most is None else most
     equal = not all(takes_weights(learner) for learner in classifier.posterior_learners)
-    rates = sampling_rates(large.counts, classifier.learn_rows, equal=equal)
+    rates = sampling_rates(large.counts, most, equal=equal)
     tables, labels, codes, numbers = [], [], [], []
     weights: list[Floats] = []
     watched = track(
@@ -248,6 +253,8 @@ def score_rows(
     sample: Sample,
     learned: LearnedPosteriors,
     scratch: Path | None,
+    *,
+    by: Callable[[Batch], NDArray[Any] | GroupedScores] | None = None,
 ) -> Iterator[Scored]:
     """Posteriors of all rows in temporary files: out of fold for the sample, by the model for the others.
 
@@ -260,6 +267,8 @@ def score_rows(
         From the sample.
     scratch : Path or None
         Folder for the files, from which an interrupted run goes on; None is a temporary one.
+    by : function, default=None
+        Posteriors of a batch, where those of all rows are out of fold.
 
     Yields
     ------
@@ -276,7 +285,7 @@ def score_rows(
         done = _finished_batches(file, task, scratch)
         file.reserve()
         whole = FingerprintOfBatches()
-        score = _Score(classifier, large.groups, sample, learned)
+        score = _Score(classifier, large.groups, sample, learned) if by is None else by
         chain: list[str] = []
         watched = track(
             large.batches(), what="scoring rows", total=large.n_batches, verbose=classifier.verbose

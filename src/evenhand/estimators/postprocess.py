@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from evenhand.display.progress import track
 from evenhand.estimators.access import Aware, ModelInput
+from evenhand.estimators.all_rows import check_all_rows, learn_from_all_rows
 from evenhand.estimators.base import FairClassifier, by_batches, names_its_file
 from evenhand.estimators.explanation import Explanation, Explanations, Thresholds
 from evenhand.estimators.large_table import draw_sample, read_large_table, score_rows
@@ -123,7 +124,10 @@ class FairPostprocessor(FairClassifier):
         features is about all rows of each value, whatever its combinations are pooled into.
     learn_rows : int or None, default=1_000_000
         Of a table that is read in batches, the largest number of rows that models learn from. They are drawn
-        so that small combinations of group and label are kept whole, and weighted accordingly. None is all.
+        so that small combinations of group and label are kept whole, and weighted accordingly. None is all
+        rows, for learners that take batches: ``xgboost.XGBClassifier`` for label and groups, which keeps a
+        byte for each number. Rows are then put into folds by a hash of their number, `cv` is a number, folds
+        are fitted one after the other, and at most a million rows, drawn in the same way, are calibrated on.
         A table in memory is learned from as a whole.
     tol : float, default=1e-6
         Largest proven distance from the optimum that is accepted.
@@ -329,21 +333,29 @@ class FairPostprocessor(FairClassifier):
         self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any, scratch: str | PathLike[str] | None
     ) -> Self:
         """The same stages for a table that is read in batches."""
+        all_rows = self.learn_rows is None
+        if all_rows:
+            self.check_settings()
+            check_all_rows(self)
         large = read_large_table(self, X, y, sensitive_features, sample_weight)
         seed = draw_seed(self.random_state)
 
-        # Posteriors are learned from a sample of the rows.
-        sample = draw_sample(self, large, seed)
-        posteriors = learn_posteriors(self, sample.data, seed=seed)
+        # Posteriors are learned from all rows, or from a sample of them.
+        if all_rows:
+            learned = learn_from_all_rows(self, large, seed)
+            sample, posteriors, score = learned.sample, learned.posteriors, learned.score
+        else:
+            sample, score = draw_sample(self, large, seed), None
+            posteriors = learn_posteriors(self, sample.data, seed=seed)
 
         # All rows are scored, and the optimum is found and proven on all of them.
         folder = None if scratch is None else Path(scratch)
-        with score_rows(self, large, sample, posteriors, folder) as scored:
+        with score_rows(self, large, sample, posteriors, folder, by=score) as scored:
             problem = FairnessProblem.read(
                 scored.file.partitions(), self.constraint, cost=self.cost, groups=large.groups
             )
             solution, self.history_ = choose_multipliers(self, problem)
-            rule = make_rule_of_batches(solution, posteriors, problem, seed)
+            rule = make_rule_of_batches(solution, posteriors, problem, seed, all_rows=all_rows)
         self.promise_ = None
         if self.history_:
             warn_if_missed(best_trial(self.history_))
@@ -609,21 +621,29 @@ def make_rule(solution: Solution, posteriors: LearnedPosteriors, seed: int) -> R
 
 
 def make_rule_of_batches(
-    solution: Solution, posteriors: LearnedPosteriors, problem: FairnessProblem, seed: int
+    solution: Solution,
+    posteriors: LearnedPosteriors,
+    problem: FairnessProblem,
+    seed: int,
+    *,
+    all_rows: bool = False,
 ) -> Rule:
-    """The rule for new rows, where it was found on more rows than posteriors were learned from.
+    """The rule for new rows, where it was found on more rows than those with posteriors at hand.
 
-    The others have posteriors of the model for new rows already.
+    The others have posteriors of the model for new rows already. If all rows were learned from, their
+    posteriors are out of fold, and the rows at hand stand for them.
 
     Parameters
     ----------
     solution : Solution
         On all rows.
     posteriors : LearnedPosteriors
-        Of the rows that were learned from.
+        Of the rows that were learned from, or of a weighted sample of them.
     problem : FairnessProblem
         On all rows.
     seed : int
+    all_rows : bool, default=False
+        Whether all rows were learned from.
 
     Returns
     -------
@@ -644,6 +664,6 @@ def make_rule_of_batches(
         solution.rule.selection(as_stored),
         posteriors.weights,
         resolution=SAME_ATOM if known else SAME_ATOM_IN_FILES,
-        further=FurtherRows(oracle.n_rows - len(learned), weight),
+        further=None if all_rows else FurtherRows(oracle.n_rows - len(learned), weight),
     )
     return rule.with_key(f"{seed:08x}")
