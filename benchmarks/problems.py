@@ -9,10 +9,15 @@ from evenhand.datasets import FiniteProblem
 from evenhand.fairness.notions import NOTIONS
 
 
-def smooth_posteriors(n: int, n_groups: int, seed: int = 0) -> np.ndarray:
-    """Posteriors of a multinomial model on six normal features, shape (n, M, 2)."""
+def smooth_posteriors(
+    n: int, n_groups: int, seed: int = 0, *, features_seed: int | None = None
+) -> np.ndarray:
+    """Posteriors of a multinomial model on six normal features, shape (n, M, 2).
+
+    With `features_seed`, other rows of the same model.
+    """
     rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, 6))
+    X = (rng if features_seed is None else np.random.default_rng([seed, features_seed])).normal(size=(n, 6))
     Z = X @ (0.7 * rng.normal(size=(6, 2 * n_groups))) + 0.7 * rng.normal(size=2 * n_groups)
     Z -= Z.max(axis=1, keepdims=True)
     np.exp(Z, out=Z)

@@ -10,7 +10,8 @@ import subprocess
 import sys
 import time
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,35 @@ def peak_bytes(work: Callable[[], Any]) -> int:
 def fresh_process_seconds(code: str, repeats: int = 7) -> float:
     """Smallest time in which a new interpreter runs `code`."""
     return seconds(lambda: subprocess.run([sys.executable, "-c", code], check=True), repeats)  # noqa: S603
+
+
+@dataclass(frozen=True)
+class ProcessCost:
+    """What a process took: wall-clock time, and the most memory that was resident at a time."""
+
+    seconds: float
+    peak_bytes: int
+
+
+# A process starts with the peak of the one that started it, so a small one starts it.
+_LAUNCH = """
+import json, os, subprocess, sys, time
+start = time.perf_counter()
+_, status, usage = os.wait4(subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL).pid, 0)
+print(json.dumps([time.perf_counter() - start, usage.ru_maxrss * 1024, os.waitstatus_to_exitcode(status)]))
+"""
+
+
+def process_cost(command: Sequence[str]) -> ProcessCost:
+    """Run a command in a process of its own, which must succeed; what it prints is dropped."""
+    launch = [sys.executable, "-I", "-S", "-c", _LAUNCH, *command]
+    told = subprocess.run(  # noqa: S603
+        launch, check=True, capture_output=True, text=True, cwd=RESULTS.parents[1]
+    )
+    took, peak, code = json.loads(told.stdout)
+    if code:
+        raise RuntimeError(f"{command[0]} ended with exit code {code}: {told.stderr}")
+    return ProcessCost(took, peak)
 
 
 def write(name: str, results: dict[str, Any], packages: list[str]) -> None:

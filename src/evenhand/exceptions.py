@@ -8,6 +8,7 @@ import warnings
 
 __all__ = [
     "CertificateError",
+    "ClusterError",
     "ConstantClassifierWarning",
     "ConstantScoreWarning",
     "EvenhandError",
@@ -60,6 +61,10 @@ class InfeasibleError(EvenhandError):
 
 class CertificateError(EvenhandError):
     """No algorithm reached a solution certified to the requested tolerance."""
+
+
+class ClusterError(EvenhandError):
+    """A Dask cluster cannot compute: no workers, too little memory, or no connection."""
 
 
 class UntrustedFileError(EvenhandError):

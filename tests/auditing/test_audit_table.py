@@ -1,7 +1,10 @@
 """Audits of tables: on every engine the same as an audit of the rows."""
 
-import math
+import functools
+import importlib.util
 import re
+import shutil
+import sys
 import warnings
 from datetime import datetime
 
@@ -15,6 +18,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.auditing.helpers import assert_same
+from tests.conftest import absent
 
 import evenhand as eh
 from evenhand.exceptions import GroupError, InputError, PooledGroupsWarning, VacuousConstraintWarning
@@ -71,7 +76,31 @@ def partitioned(rows):
     return dd.from_map(lambda k: parts[k], range(3), meta=whole.head(0))
 
 
-ENGINES = ["polars", "polars lazy", "parquet", "pandas", "pyarrow", "duckdb", "dask"]
+@functools.cache
+def spark():
+    """A Spark of this process."""
+    if importlib.util.find_spec("pyspark") is None or shutil.which("java") is None:
+        absent("PySpark with Java")
+    from pyspark.sql import SparkSession
+
+    settings = {
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.pyspark.python": sys.executable,
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.timestampType": "TIMESTAMP_NTZ",  # as in the other tables, without a time zone
+        "spark.ui.enabled": "false",
+    }
+    return SparkSession.builder.master("local[2]").config(map=settings).getOrCreate()
+
+
+def on_spark(rows):
+    """A Spark table of four partitions, of which at most two have rows."""
+    plain = rows.with_columns(pl.col(pl.Enum).cast(pl.String)).to_arrow(compat_level=pl.CompatLevel.oldest())
+    return spark().createDataFrame(plain).repartition(4, "y_bool")
+
+
+ENGINES = ["polars", "polars lazy", "parquet", "pandas", "pyarrow", "duckdb", "dask", "spark"]
 
 
 def on(engine, rows, folder):
@@ -86,6 +115,7 @@ def on(engine, rows, folder):
         "pyarrow": rows.to_arrow,
         "duckdb": lambda: duckdb.from_arrow(rows.to_arrow()),
         "dask": lambda: partitioned(rows),
+        "spark": lambda: on_spark(rows),
     }
     return convert[engine]()
 
@@ -143,22 +173,6 @@ def audit_rows(rows, *, label, prediction, sensitive_features, before=None, samp
     )
 
 
-def assert_same(found, expected, where="audit"):
-    """Every figure agrees to 1e-12, and everything else exactly."""
-    if isinstance(expected, dict):
-        assert found.keys() == expected.keys(), where
-        for key in expected:
-            assert_same(found[key], expected[key], f"{where}, {key}")
-    elif isinstance(expected, list | tuple):
-        assert len(found) == len(expected), where
-        for k, pair in enumerate(zip(found, expected, strict=True)):
-            assert_same(*pair, f"{where}, {k}")
-    elif isinstance(expected, float):
-        assert math.isclose(found, expected, rel_tol=1e-12, abs_tol=1e-12), (where, found, expected)
-    else:
-        assert found == expected, where
-
-
 @pytest.mark.filterwarnings("ignore::evenhand.exceptions.PooledGroupsWarning")
 @pytest.mark.parametrize("case", CASES)
 def test_a_table_is_audited_as_its_rows_are(engine, case):
@@ -194,6 +208,14 @@ def test_results_are_tables_of_the_library_that_was_audited():
     assert isinstance(eh.audit_table(ROWS.lazy(), **ROLES).to_frame(), pl.DataFrame)
     assert isinstance(eh.audit_table(ROWS.to_arrow(), **ROLES).to_frame(), pa.Table)
     assert isinstance(eh.audit_table(duckdb.from_arrow(ROWS.to_arrow()), **ROLES).to_frame(), pd.DataFrame)
+
+
+def test_partitions_of_a_spark_table_may_be_empty():
+    table = on_spark(ROWS)
+    from pyspark.sql.functions import spark_partition_id
+
+    assert table.select(spark_partition_id()).distinct().count() < table.rdd.getNumPartitions() == 4
+    assert_same(eh.audit_table(table, **ROLES).to_dict(), audit_rows(ROWS, **ROLES).to_dict())
 
 
 def test_decimals_are_probabilities():
@@ -312,7 +334,7 @@ LISTS_ARE_TEXT = ("lists", "dask")  # Dask converts them, so they are groups lik
     [
         (wrong, name)
         for wrong in WRONG
-        for name in ("polars lazy", "pandas", "pyarrow", "duckdb", "dask")
+        for name in ("polars lazy", "pandas", "pyarrow", "duckdb", "dask", "spark")
         if (wrong, name) != LISTS_ARE_TEXT
     ],
 )
@@ -411,13 +433,14 @@ def heights(monkeypatch):
     return found
 
 
-LAZY = ["parquet", "polars lazy", "duckdb", "dask"]
+LAZY = ["parquet", "polars lazy", "duckdb", "dask", "spark"]
 
 
 @pytest.mark.parametrize("name", LAZY)
-def test_labels_are_counted_in_one_pass(name, tmp_path, heights):
-    eh.audit_table(on(name, ROWS, tmp_path), **ROLES)
-    assert heights == [2 * 2 * 2]  # sex, label, decision
+def test_labels_and_weights_take_one_pass(name, tmp_path, heights):
+    for more in ({}, {"sample_weight": "weight"}):
+        eh.audit_table(on(name, ROWS, tmp_path), **ROLES | more)
+    assert heights == [2 * 2 * 2] * 2  # sex, label, decision
 
 
 @pytest.mark.parametrize("name", LAZY)

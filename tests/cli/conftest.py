@@ -35,6 +35,7 @@ def folder(tmp_path_factory):
             "sex": sex,
             "race": rng.choice(["a", "b, c", "\x1b[31mred"], 3000),
             "weight": rng.random(3000),
+            "id": range(1000, 4000),
         }
     )
     table.write_csv(place / "p.csv")

@@ -2,11 +2,14 @@
 
 import json
 
+import numpy as np
 import polars as pl
 import pytest
+from tests.auditing.helpers import assert_same
 from tests.cli.helpers import refused, run
 
-from evenhand.cli.exit_codes import FAILED, UNDECIDED, VIOLATED
+import evenhand as eh
+from evenhand.cli.exit_codes import UNDECIDED, VIOLATED
 
 
 @pytest.mark.parametrize("name", ["p.csv", "p.parquet"])
@@ -49,6 +52,61 @@ def test_the_output_says_how_scores_become_decisions(folder, capsys):
     _, out, _ = run(capsys, *call, "--threshold", "0.9", "--json")
     chances = pl.read_csv(folder / "p.csv")["chance"]
     assert json.loads(out)["groups"][0]["selected"] == (chances >= 0.9).sum()
+
+
+def audit_of(path, label, prediction, *, before=None, weight=None, **settings):
+    """The audit of a file that is read into memory."""
+    rows = pl.read_csv(path) if path.suffix == ".csv" else pl.read_parquet(path)
+    columns = [None if name is None else rows[name] for name in (label, prediction, before, weight)]
+    return eh.audit(
+        *columns[:2], rows.select("sex", "race"), before=columns[2], sample_weight=columns[3], **settings
+    )
+
+
+@pytest.mark.parametrize("name", ["p.csv", "p.parquet"])
+@pytest.mark.parametrize(
+    ("options", "settings"),
+    [
+        ({"label": "y", "prediction": "apart", "before": "alike"}, {}),
+        ({"label": "y", "prediction": "apart", "weight": "weight"}, {"min_count": 10, "confidence": 0.9}),
+        ({"label": "y", "prediction": "chance", "before": "apart", "weight": "weight"}, {}),
+        ({"label": None, "prediction": "chance", "before": "alike"}, {"threshold": 0.6}),
+        ({"label": "answer", "prediction": "answer"}, {}),
+    ],
+    ids=str,
+)
+def test_a_file_is_audited_as_its_rows_are(folder, capsys, name, options, settings):
+    given = [(key, value) for key, value in (options | settings).items() if value is not None]
+    call = ["audit", folder / name, "--sensitive", "sex,race", "--json"]
+    call += [text for key, value in given for text in (f"--{key.replace('_', '-')}", value)]
+    code, out, _ = run(capsys, *call)
+    assert code == 0
+    expected = audit_of(folder / name, **options, **settings).to_dict()
+    assert_same(json.loads(out), json.loads(json.dumps(expected)))
+
+
+def test_the_report_is_that_of_the_rows(folder, capsys, tmp_path):
+    call = ["audit", folder / "p.parquet", "--label", "y", "--prediction", "apart", "--sensitive", "sex,race"]
+    assert run(capsys, *call, "--report", tmp_path / "of_file.html")[0] == 0
+    found = audit_of(folder / "p.parquet", "y", "apart")
+    found.to_html(tmp_path / "of_rows.html", title="Audit of p.parquet")
+    assert (tmp_path / "of_file.html").read_bytes() == (tmp_path / "of_rows.html").read_bytes()
+
+
+@pytest.mark.parametrize("name", ["p.csv", "p.parquet"])
+def test_rows_are_never_all_in_memory(folder, capsys, monkeypatch, name):
+    collect, heights = pl.LazyFrame.collect, []
+
+    def recorded(self, *args, **kwargs):
+        result = collect(self, *args, **kwargs)
+        heights.append(len(result))
+        return result
+
+    monkeypatch.setattr(pl.LazyFrame, "collect", recorded)
+    call = ["audit", folder / name, "--prediction", "answer", "--sensitive", "sex,race", "--weight", "weight"]
+    for more in ([], ["--positive", "yes"], ["--label", "answer", "--before", "answer"]):
+        assert run(capsys, *call, *more)[0] == 0
+    assert 0 < max(heights) <= 2 * 2 * 3  # decision, sex, race
 
 
 def test_the_positive_label_can_be_chosen(folder, capsys):
@@ -103,6 +161,7 @@ def test_a_report_is_written_and_not_overwritten(folder, capsys, tmp_path):
         (["--prediction", "apart", "--sensitive", " , "], "--sensitive should name columns"),
         (["--prediction", "apart", "--sensitive", "chance"], "distinct values"),
         (["--prediction", "race", "--sensitive", "sex"], "'race' has 3 values ('"),
+        (["--prediction", "id", "--sensitive", "sex"], "'id' has more than 100 values (1000, 1001, 1002,"),
         (["--prediction", "race", "--label", "y", "--sensitive", "sex"], "--prediction holds '"),
         (["--prediction", "apart", "--label", "race", "--sensitive", "sex"], "--label has 3 classes"),
         (["--prediction", "apart", "--weight", "race", "--sensitive", "sex"], "--weight should be numbers"),
@@ -153,6 +212,37 @@ def test_a_wrong_call_is_one_sentence(folder, capsys, arguments, message):
     ],
 )
 def test_files_that_cannot_be_read(folder, capsys, name, message):
-    code, _, err = run(capsys, "audit", folder / name, "--prediction", "a", "--sensitive", "b")
-    assert code == FAILED
-    assert message in err
+    assert message in refused(capsys, "audit", folder / name, "--prediction", "a", "--sensitive", "b")
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet"])
+def test_a_file_without_rows_is_refused(capsys, tmp_path, name):
+    table = pl.DataFrame({"p": [], "s": []}, schema={"p": pl.Int64, "s": pl.String})
+    (table.write_csv if name == "t.csv" else table.write_parquet)(tmp_path / name)
+    err = refused(capsys, "audit", tmp_path / name, "--prediction", "p", "--sensitive", "s")
+    assert err == f"evenhand: {name} has no rows.\n"
+
+
+FIRST_READ = [["--label", "y"], [], ["--positive", "1"], ["--threshold", "0.5"]]
+"""Options with which the prediction is first read for counts, its default, its values, or its range."""
+
+
+@pytest.mark.parametrize("options", FIRST_READ, ids=str)
+def test_a_column_that_changes_its_type_half_way_is_named(capsys, tmp_path, options):
+    path = tmp_path / "t.csv"
+    path.write_text("y,p,s\n" + "0,1,F\n1,0,M\n" * 20_000 + "1,maybe,M\n" + "0,1,F\n" * 20_000)
+    err = refused(capsys, "audit", path, "--prediction", "p", "--sensitive", "s", *options)
+    assert "t.csv cannot be read as a table: could not parse `maybe`" in err
+    assert "'p'" in err
+
+
+@pytest.mark.parametrize("options", FIRST_READ, ids=str)
+def test_damage_in_the_middle_of_a_file_is_one_sentence(capsys, tmp_path, options):
+    path, rng = tmp_path / "t.parquet", np.random.default_rng(0)
+    columns = {name: rng.integers(0, 2, 100_000) for name in ("y", "p", "s")}
+    pl.DataFrame(columns).write_parquet(path, row_group_size=10_000)
+    content = path.read_bytes()
+    half = len(content) // 2
+    path.write_bytes(content[:half] + bytes(10_000) + content[half + 10_000 :])
+    err = refused(capsys, "audit", path, "--prediction", "p", "--sensitive", "s", *options)
+    assert err.startswith("evenhand: t.parquet cannot be read as a table: ")

@@ -7,7 +7,7 @@ import pytest
 from tests.cli.helpers import process, refused, run
 
 from evenhand.cli.exit_codes import FAILED, VIOLATED
-from evenhand.cli.messages import AUDIT_PARAMETERS, in_options, with_options
+from evenhand.cli.messages import audit_parameters, in_options, with_options
 from evenhand.exceptions import InputError
 
 
@@ -38,19 +38,26 @@ def test_a_misspelt_command_is_corrected(capsys):
     assert 'Did you mean "audit"?' in refused(capsys, "audti")
 
 
+AUDITED = audit_parameters(label="y", prediction="p q", before="b")
+
+
 @pytest.mark.parametrize(
     ("message", "expected"),
     [
         ("'y_true' of y_true.csv is missing.", "'y_true' of y_true.csv is missing."),
         ("before=yes has no rows.", "before=yes has no rows."),
-        ("y_pred and before should hold labels.", "--prediction and --before should hold labels."),
+        (
+            "prediction 'p q' and earlier prediction 'b' should agree.",
+            "--prediction and --before should agree.",
+        ),
+        ("label 'y', of label 'x', is a label.", "--label, of label 'x', is a label."),
         ("y_true (or sample_weight) is missing:", "--label (or --weight) is missing:"),
         ("pos_label='a b' is not there; set pos_label.", "--positive 'a b' is not there; set --positive."),
         ("use groups='independent'.", "use --groups independent."),
     ],
 )
 def test_errors_name_options_and_leave_names_of_data_alone(message, expected):
-    with pytest.raises(InputError) as raised, in_options(AUDIT_PARAMETERS):
+    with pytest.raises(InputError) as raised, in_options(AUDITED):
         raise InputError(message)
     assert str(raised.value) == expected
 

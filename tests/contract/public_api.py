@@ -3,10 +3,13 @@
 import tempfile
 from pathlib import Path
 
+import dask.array as da
 import numpy as np
 import polars as pl
+from distributed import Client
 
 import evenhand as eh
+import evenhand.dask
 from evenhand import charts
 
 notion: eh.Notion = eh.DemographicParity(difference=0.02)
@@ -86,3 +89,10 @@ def classifiers() -> None:
     proven: bool = proof is not None and proof.confirmed
     fits: int = trained.fit([[1.0], [2.0]], [0, 1], sensitive_features={"sex": ["F", "M"]}).n_fits_
     other = eh.FairPostprocessor(constraint=notion, search=eh.GridSearch(step=0.2))
+
+
+def on_a_cluster() -> None:
+    posteriors = da.full((2, 2, 2), 0.25, chunks=(1, 2, 2))
+    solution: eh.Solution = evenhand.dask.solve(posteriors, both, cost=0.3, sample_weight=[1.0, 2.0])
+    scores = eh.GroupedScores(da.ones(2), da.zeros(2, dtype=int), 1)
+    again: eh.Solution = evenhand.dask.solve(scores, both, tol=1e-9, start=solution, client=Client())

@@ -28,6 +28,12 @@ def test_importing_the_package_imports_nothing_heavy():
     assert not loaded & {"numpy", "scipy", "sklearn", "pandas", "polars", "pyarrow", "narwhals", "altair"}
 
 
+def test_dask_is_imported_by_its_own_package_alone():
+    code = "import numpy as np, evenhand as eh; eh.GroupedScores(np.array([0.5]), np.array([0]), 1); eh.solve"
+    assert not modules_after(code) & {"dask", "distributed"}
+    assert {"dask", "distributed"} <= modules_after("import evenhand.dask")
+
+
 def test_notions_need_neither_scikit_learn_nor_a_table_library():
     loaded = modules_after("import evenhand as eh; eh.DemographicParity(difference=0.1); eh.cell_rates")
     assert not loaded & {"scipy", "sklearn", "pandas", "polars", "pyarrow", "altair"}

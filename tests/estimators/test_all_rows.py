@@ -13,10 +13,10 @@ from xgboost import XGBClassifier
 
 import evenhand as eh
 from evenhand.datasets import FiniteProblem
-from evenhand.estimators import all_rows
+from evenhand.estimators import large_table
 from evenhand.estimators.training_data import draw_seed
 from evenhand.exceptions import InputError
-from evenhand.inputs.batched_table import BatchedTable
+from evenhand.inputs import batched_table
 from evenhand.posteriors.crossfit_batches import folds_of
 
 PARITY = eh.DemographicParity(difference=0.02)
@@ -26,7 +26,7 @@ N = 4000
 
 @pytest.fixture(autouse=True)
 def _small_batches(monkeypatch):
-    monkeypatch.setitem(BatchedTable.batches.__kwdefaults__, "rows", 700)
+    monkeypatch.setattr(batched_table, "BATCH_ROWS", 700)
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +121,7 @@ def test_the_requirement_holds_by_the_posteriors_of_all_rows(path, aware, constr
 
 def test_a_small_sample_calibrates_and_all_rows_are_learned_from(table, path, monkeypatch):
     """The sample changes the calibration a little, and nothing else."""
-    monkeypatch.setattr(all_rows, "SAMPLE_ROWS", 1500)
+    monkeypatch.setattr(large_table, "SAMPLE_ROWS", 1500)
     settings = {"calibration": None}
     lazy, X = pl.scan_parquet(path).drop("weight"), table.drop("label", "weight")
     found, expected = fair(**settings).fit(lazy, "label"), in_memory(fair(**settings), table)
@@ -136,7 +136,7 @@ def test_a_small_sample_calibrates_and_all_rows_are_learned_from(table, path, mo
 @pytest.mark.parametrize("aware", [False, True], ids=["blind", "aware"])
 def test_atoms_are_randomised_by_what_their_rows_got(monkeypatch, sample_rows, aware):
     """With six distinct features, out-of-fold posteriors scatter around the atoms of the deployed model."""
-    monkeypatch.setattr(all_rows, "SAMPLE_ROWS", sample_rows)
+    monkeypatch.setattr(large_table, "SAMPLE_ROWS", sample_rows)
     drawn = FiniteProblem.random(6, levels=(2, 2), seed=4).sample(8_000, seed=0)
     sensitive = {name: np.asarray(values) for name, values in drawn.sensitive.items()}
     frame = pl.DataFrame({"x": drawn.X[:, 0], **sensitive, "label": drawn.y.astype(int)})
@@ -195,6 +195,9 @@ def test_a_fitted_model_is_saved_and_decides_in_batches(path, table, tmp_path):
     assert (loaded.predict(table.drop("label", "weight")) == decisions).all()
     assert (np.concatenate(list(loaded.predict(lazy.drop("label")))) == decisions).all()
     assert clone(loaded).learn_rows is None
+    assert eh.verify(tmp_path / "model.eh", data=(lazy, "label")).proof.confirmed
+    changed = lazy.with_columns(age=pl.col("age") + 1)
+    assert not eh.verify(tmp_path / "model.eh", data=(changed, "label")).proof.confirmed
 
 
 def test_an_interrupted_fit_goes_on(path, tmp_path, monkeypatch):

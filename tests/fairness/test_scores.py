@@ -1,3 +1,4 @@
+import dask.array as da
 import numpy as np
 import pytest
 
@@ -28,3 +29,21 @@ def test_scores_are_not_copied():
 def test_invalid_scores_are_refused(eta, codes, n_groups, message):
     with pytest.raises(InputError, match=message):
         eh.GroupedScores(np.array(eta), np.array(codes), n_groups)
+
+
+def test_dask_arrays_are_taken_as_they_are():
+    eta, codes = da.random.random(10, chunks=5), da.zeros(10, chunks=5, dtype=int)
+    scores = eh.GroupedScores(eta, codes, 2)
+    assert scores.eta is eta
+    assert scores.lazy
+    assert (
+        repr(scores)
+        == repr(eh.GroupedScores(eta[eta > 0.5], codes, 2))
+        == "GroupedScores(dask arrays, 2 groups)"
+    )
+    with pytest.raises(InputError, match="both be dask arrays, or none"):
+        eh.GroupedScores(eta, np.zeros(10, int), 2)
+    with pytest.raises(InputError, match="codes one column of integers"):
+        eh.GroupedScores(eta, eta, 2)
+    with pytest.raises(InputError, match=r"dask arrays: call evenhand\.dask\.solve"):
+        eh.solve(scores, eh.DemographicParity(difference=0.1))

@@ -52,13 +52,13 @@ def audit_table(
 
     The result is that of :func:`evenhand.audit` on the same rows. The table is read in one pass, by the
     library that holds it, and only its result is collected: a row of sums for each combination of sensitive
-    values, label and decision. Scores, probabilities and weights need a pass before, for their ranges.
+    values, label and decision. Scores and probabilities need a pass before, for their ranges.
 
     Parameters
     ----------
     frame : table
         Any table, eager or lazy, that narwhals reads: of polars, such as ``pl.scan_parquet("*.parquet")``,
-        pandas, pyarrow, DuckDB or Dask. Tables of PySpark are read in the same way, but this is not tested.
+        pandas, pyarrow, DuckDB, Dask or PySpark.
     label : str or None
         Name of the column of labels. None if they are not known; only selection rates are then compared.
     prediction : str

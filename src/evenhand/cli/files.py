@@ -1,7 +1,8 @@
-"""Tables in CSV and Parquet files: read as a whole or in pieces, written in pieces."""
+"""Tables in CSV and Parquet files: read lazily, as a whole or in pieces, written in pieces."""
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import re
@@ -9,6 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
+
+from narwhals.exceptions import NarwhalsError
 
 from evenhand._atomic import written_at_once
 from evenhand.exceptions import InputError, MissingExtraError
@@ -21,10 +24,16 @@ except ImportError:
 
 __all__ = [
     "columns_in",
+    "count_rows",
     "index_columns",
+    "is_parquet",
+    "read_first",
     "read_pieces",
     "read_table",
+    "reading",
     "refuse_unknown",
+    "scan",
+    "scan_table",
     "with_decisions",
     "write_pieces",
 ]
@@ -44,7 +53,7 @@ def index_columns(path: Path) -> list[str]:
     The metadata of a Parquet file names them; in a CSV file it is a first column without a name.
     """
     columns = columns_in(path)
-    if not _is_parquet(path):
+    if not is_parquet(path):
         return [name for name in columns[:1] if name == ""]
     metadata: Any = None
     try:
@@ -56,41 +65,54 @@ def index_columns(path: Path) -> list[str]:
     return [name for name in columns if name in names or re.fullmatch(r"__index_level_\d+__", name)]
 
 
-def read_table(path: Path, columns: Sequence[str] | None = None) -> pl.DataFrame:
-    """Read a file, or some of its columns.
+def scan_table(path: Path, columns: Sequence[str]) -> pl.LazyFrame:
+    """Some columns of a file, to be read where they are needed.
 
     Parameters
     ----------
     path : Path
         CSV, or Parquet by its suffix.
-    columns : sequence of str, default=None
-        By default all. A column that the file does not have is an InputError that suggests the nearest name.
+    columns : sequence of str
+        A column that the file does not have is an InputError that suggests the nearest name.
 
     Returns
     -------
-    polars.DataFrame
+    polars.LazyFrame
+        What is computed from it should be computed within :func:`reading`.
     """
     lazy, existing = _scan(path)
-    refuse_unknown(path, columns or (), existing)
-    try:
-        return (lazy if columns is None else lazy.select(list(dict.fromkeys(columns)))).collect()
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise _unreadable(path, error) from None
+    refuse_unknown(path, columns, existing)
+    return lazy.select(list(dict.fromkeys(columns)))
+
+
+def read_table(path: Path) -> pl.DataFrame:
+    """Read a file, CSV or, by its suffix, Parquet."""
+    lazy, _ = _scan(path)
+    with reading(path):
+        return lazy.collect()
 
 
 def read_pieces(path: Path, rows: int) -> Iterator[pl.DataFrame]:
     """Read a file a number of rows at a time; a file without rows is one empty piece."""
     lazy, _ = _scan(path)
     empty = True
-    try:
+    with reading(path):
         for piece in lazy.collect_batches(chunk_size=rows, maintain_order=True):
             if piece.height:
                 empty = False
                 yield piece
         if empty:
             yield lazy.head(0).collect()
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise _unreadable(path, error) from None
+
+
+@contextlib.contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn errors of polars, met while it reads a file, into an InputError that names the file."""
+    try:
+        yield
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, NarwhalsError, OSError) as error:
+        reason = (str(error).splitlines() or ["no reason given"])[0]
+        raise InputError(f"{path.name} cannot be read as a table: {reason}") from None
 
 
 def write_pieces(path: Path, pieces: Iterable[pl.DataFrame], *, safe: bool = True) -> int:
@@ -109,7 +131,7 @@ def write_pieces(path: Path, pieces: Iterable[pl.DataFrame], *, safe: bool = Tru
     int
         Number of rows written.
     """
-    write = _write_parquet if _is_parquet(path) else _write_csv
+    write = _write_parquet if is_parquet(path) else _write_csv
     try:
         with written_at_once(path) as unfinished:
             return write(unfinished, pieces, safe=safe)
@@ -178,25 +200,37 @@ def _without_formulas(piece: pl.DataFrame) -> pl.DataFrame:
     return piece.rename({name: f"'{name}" for name in piece.columns if re.match(_FORMULA, name)})
 
 
+def scan(path: Path) -> pl.LazyFrame:
+    """A file as a lazy table."""
+    return _scan(path)[0]
+
+
+def count_rows(path: Path) -> int:
+    """Number of rows of a file; of a Parquet file without reading them."""
+    with reading(path):
+        return int(scan(path).select(pl.len()).collect(engine="streaming").item())
+
+
+def read_first(path: Path, rows: int) -> pl.DataFrame:
+    """The first rows of a file."""
+    with reading(path):
+        return scan(path).head(rows).collect()
+
+
+def is_parquet(path: Path) -> bool:
+    """Whether a file is taken for Parquet, by its suffix."""
+    return path.suffix.lower() in (".parquet", ".pq")
+
+
 def _scan(path: Path) -> tuple[pl.LazyFrame, list[str]]:
     if not path.is_file():
         raise InputError(f"there is no file {path}.")
-    try:
-        if _is_parquet(path):
+    with reading(path):
+        if is_parquet(path):
             lazy = pl.scan_parquet(path, glob=False)
         else:
             lazy = pl.scan_csv(path, infer_schema_length=10_000, glob=False)
         return lazy, lazy.collect_schema().names()
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise _unreadable(path, error) from None
-
-
-def _is_parquet(path: Path) -> bool:
-    return path.suffix.lower() in (".parquet", ".pq")
-
-
-def _unreadable(path: Path, error: Exception) -> InputError:
-    return InputError(f"{path.name} cannot be read as a table: {_first_line(error)}")
 
 
 def _first_line(error: Exception) -> str:

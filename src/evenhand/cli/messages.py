@@ -9,11 +9,12 @@ mid-sentence.
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator, Mapping
 
 from evenhand.exceptions import EvenhandError
 
-__all__ = ["AUDIT_PARAMETERS", "PARAMETERS", "in_options", "with_options"]
+__all__ = ["PARAMETERS", "audit_parameters", "in_options", "with_options"]
 
 PARAMETERS = {
     "y_true": "--label",
@@ -21,14 +22,33 @@ PARAMETERS = {
     "sample_weight": "--weight",
     "pos_label": "--positive",
     "min_group_size": "--min-group-size",
+    "learn_rows": "--learn-rows",
+    "scratch=": "--scratch",
     "aware=True": "--aware",
     "groups='independent'": "--groups independent",
     "missing='own_group'": "--missing own-group",
     "unseen='pooled'": "unseen='pooled' in Python",  # there is no such option
 }
 
-AUDIT_PARAMETERS = {**PARAMETERS, "before": "--before", "threshold": "--threshold"}
-"""Errors of an audit use these two words for its parameters only; elsewhere they are ordinary words."""
+
+def audit_parameters(*, label: str | None, prediction: str, before: str | None) -> dict[str, str]:
+    """What errors of :func:`evenhand.audit_table` call its columns and parameters, and the options for them.
+
+    Elsewhere "label", "prediction" and "threshold" are ordinary words.
+
+    Examples
+    --------
+    >>> parameters = audit_parameters(label="y", prediction="p", before=None)
+    >>> with_options("label 'y' has only one class; a label has two.", parameters)
+    '--label has only one class; a label has two.'
+    """
+    return {
+        **PARAMETERS,
+        "threshold": "--threshold",
+        f"label {label!r}": "--label",
+        f"prediction {prediction!r}": "--prediction",
+        f"earlier prediction {before!r}": "--before",
+    }
 
 
 @contextlib.contextmanager
@@ -51,10 +71,7 @@ def with_options(text: str, parameters: Mapping[str, str] = PARAMETERS) -> str:
     >>> with_options("pos_label='7' is not a value of y_true (see 'y_true' of y_true.csv).")
     "--positive '7' is not a value of --label (see 'y_true' of y_true.csv)."
     """
-    words = text.replace("pos_label=", "pos_label ").split(" ")
-    return " ".join(_translated(word, parameters) for word in words)
-
-
-def _translated(word: str, parameters: Mapping[str, str]) -> str:
-    name = word.strip("(),.:;")
-    return word.replace(name, parameters[name]) if name in parameters else word
+    text = text.replace("pos_label=", "pos_label ").replace("learn_rows=", "learn_rows ")
+    names = "|".join(map(re.escape, parameters))
+    whole = rf"(?<![^\s(])(?:{names})(?=[(),.:;]*(?:\s|$))"
+    return re.sub(whole, lambda found: parameters[found[0]], text)

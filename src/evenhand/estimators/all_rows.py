@@ -1,7 +1,7 @@
-"""Stages of a fit whose models learn from all rows of a table that is read in batches (`learn_rows=None`).
+"""Posteriors for a table that is read in batches: from a sample, or from all rows (`learn_rows=None`).
 
-A row belongs to a fold by a hash of its number. The models of a fold read the table without its rows, so the
-posteriors of all rows are out of fold. A sample of at most a million rows is kept, for what needs rows in
+In the latter case a row belongs to a fold by a hash of its number. The models of a fold read the table
+without its rows, so the posteriors of all rows are out of fold. The sample is then for what needs rows in
 memory: the calibration, and the atoms of the model for new rows.
 """
 
@@ -16,47 +16,46 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.estimators.base import FairClassifier
-from evenhand.estimators.large_table import Batch, LargeTable, Sample, draw_sample
+from evenhand.estimators.large_table import Batch, LargeTable, Sample, Score
 from evenhand.estimators.learned_posteriors import (
     LearnedPosteriors,
     as_posteriors,
     collect_posteriors,
+    learn_posteriors,
     posterior_spec,
 )
 from evenhand.exceptions import InputError
 from evenhand.fairness.scores import GroupedScores
-from evenhand.inputs.features import columns_of, read_features
+from evenhand.inputs.features import columns_of, naming_bad_rows, read_features
 from evenhand.posteriors.crossfit_batches import OutOfFold, cross_fit_batches
 from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.external import check_batch_features, check_batch_learner
 
-__all__ = ["SAMPLE_ROWS", "AllRows", "check_all_rows", "learn_from_all_rows"]
-
-SAMPLE_ROWS = 1_000_000
-"""Largest number of rows that are calibrated on. A curve of some dozen numbers needs no more of them."""
+__all__ = ["LearnedInBatches", "check_all_rows", "learn_in_batches"]
 
 
 @dataclass(frozen=True, eq=False)
-class AllRows:
-    """What was learned from all rows.
+class LearnedInBatches:
+    """Posteriors that were learned for a table that is read in batches.
 
     Attributes
     ----------
-    sample : Sample
-        Without features. Small cells are whole in it.
     posteriors : LearnedPosteriors
-        Of the sample. Their weights make up for the rates of the draw, so that they stand for all rows.
-    score : function
-        Out-of-fold posteriors of a batch.
+        Of the sample. If models learned from all rows, their weights make up for the rates of the draw, so
+        that the sample stands for all rows.
+    score : Score or None
+        Out-of-fold posteriors of a batch, if models learned from all rows.
     """
 
-    sample: Sample
     posteriors: LearnedPosteriors
-    score: _Score
+    score: Score | None
 
 
 def check_all_rows(classifier: FairClassifier) -> None:
     """Raise an InputError, before anything is read, if models cannot learn from all rows in batches."""
+    if classifier.learn_rows is not None:
+        return
+    classifier.check_settings()
     label, group = classifier.posterior_learners
     check_batch_learner(label, role="estimator")
     check_batch_learner(group, role="group_estimator")
@@ -69,26 +68,32 @@ def check_all_rows(classifier: FairClassifier) -> None:
         raise InputError("balance='upsample' needs rows in memory: set balance='weight', or learn_rows.")
 
 
-def learn_from_all_rows(classifier: FairClassifier, large: LargeTable, seed: int) -> AllRows:
-    """Fit the models of every fold to the batches without its rows.
+def learn_in_batches(
+    classifier: FairClassifier, large: LargeTable, sample: Sample, seed: int
+) -> LearnedInBatches:
+    """Learn posteriors from the sample; or, where `learn_rows` is None, from all rows.
 
     Parameters
     ----------
     classifier : FairClassifier
         Whose settings have been checked.
     large : LargeTable
+    sample : Sample
     seed : int
 
     Returns
     -------
-    AllRows
+    LearnedInBatches
     """
-    sample = draw_sample(classifier, large, seed, most=SAMPLE_ROWS)
     data = sample.data
+    if classifier.learn_rows is not None:
+        with naming_bad_rows(data.examples.X, sample.rows):
+            return LearnedInBatches(learn_posteriors(classifier, data, seed=seed), None)
     for learner in classifier.posterior_learners:
         check_batch_features(data.examples.X, learner)
     spec = posterior_spec(classifier, data, seed)
     view = _View(classifier, large, sample)
+    # The models of a fold are fitted to the batches without its rows.
     estimated, out_of_fold = cross_fit_batches(
         spec,
         view.read,
@@ -101,8 +106,7 @@ def learn_from_all_rows(classifier: FairClassifier, large: LargeTable, seed: int
         verbose=classifier.verbose,
     )
     posteriors = replace(collect_posteriors(estimated, spec, data), weights=_weights(large, sample))
-    without = replace(data, examples=replace(data.examples, X=None))
-    return AllRows(replace(sample, data=without), posteriors, _Score(view, out_of_fold))
+    return LearnedInBatches(posteriors, _Score(view, out_of_fold))
 
 
 def _weights(large: LargeTable, sample: Sample) -> NDArray[np.float64] | None:
@@ -125,10 +129,7 @@ class _View:
 
     def read(self) -> Iterator[tuple[NDArray[np.intp], Examples]]:
         for batch in self.large.batches():
-            yield self.numbers(batch), self.examples(batch)
-
-    def numbers(self, batch: Batch) -> NDArray[np.intp]:
-        return np.arange(batch.first, batch.first + len(batch.codes))
+            yield batch.numbers, self.examples(batch)
 
     def examples(self, batch: Batch) -> Examples:
         access, groups = self.sample.data.access, self.large.groups
@@ -153,5 +154,8 @@ class _Score:
 
     def __call__(self, batch: Batch) -> NDArray[Any] | GroupedScores:
         groups, access = self.view.large.groups, self.view.sample.data.access
-        cells = self.out_of_fold.cells(self.view.numbers(batch), self.view.examples(batch))
+        cells = self.out_of_fold.cells(batch.numbers, self.view.examples(batch))
         return as_posteriors(cells, batch.codes, groups, known=access.knows(groups))
+
+    def weights(self, batch: Batch) -> NDArray[np.float64]:
+        return np.ones(len(batch.codes)) if batch.weights is None else batch.weights

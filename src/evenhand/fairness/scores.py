@@ -28,6 +28,10 @@ class GroupedScores:
     n_groups : int
         Number of groups, M.
 
+    Notes
+    -----
+    Dask arrays are taken too, for :func:`evenhand.dask.solve`, which checks their values.
+
     Examples
     --------
     >>> import numpy as np
@@ -40,13 +44,25 @@ class GroupedScores:
     n_groups: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "eta", _floats(self.eta))
-        object.__setattr__(self, "codes", np.asarray(self.codes))
-        n = check_rows({"eta": self.eta, "codes": self.codes})
         if not isinstance(self.n_groups, Integral) or self.n_groups < 1:
             raise InputError(f"n_groups should be a positive integer, but is {self.n_groups!r}.")
+        if _is_lazy(self.eta) != _is_lazy(self.codes):
+            raise InputError("eta and codes should both be dask arrays, or none of them.")
+        if not self.lazy:
+            object.__setattr__(self, "eta", _floats(self.eta))
+            object.__setattr__(self, "codes", np.asarray(self.codes))
         if self.eta.ndim != 1 or self.codes.ndim != 1 or self.codes.dtype.kind not in "iu":
             raise InputError("eta should be one column of numbers and codes one column of integers.")
+        if not self.lazy:
+            self._check_values()
+
+    @property
+    def lazy(self) -> bool:
+        """Whether these are dask arrays, whose values are not known yet."""
+        return _is_lazy(self.eta)
+
+    def _check_values(self) -> None:
+        n = check_rows({"eta": self.eta, "codes": self.codes})
         bad = n - int(np.count_nonzero((self.eta >= 0) & (self.eta <= 1)))
         if bad:
             raise InputError(f"eta is NaN or outside [0, 1] in {bad:,} of {n:,} rows.")
@@ -60,7 +76,12 @@ class GroupedScores:
         return len(self.eta)
 
     def __repr__(self) -> str:
-        return f"GroupedScores({len(self):,} rows, {self.n_groups} groups)"
+        rows = "dask arrays" if self.lazy else f"{len(self):,} rows"
+        return f"GroupedScores({rows}, {self.n_groups} groups)"
+
+
+def _is_lazy(values: Any) -> bool:
+    return hasattr(values, "__dask_graph__")  # Dask's protocol; importing it would take a second
 
 
 def _floats(values: Any) -> NDArray[Any]:

@@ -1,9 +1,9 @@
 """Rows of a table, counted where the data are.
 
-The table may be lazy: a query of polars, a relation of DuckDB, a table of Dask or Spark. It is read in two
-passes, of which only the small results are collected. The first finds the ranges of numbers, if there are any
-(`TableRows.numbers`); the second counts and sums the rows of each combination of sensitive values, label and
-decision (`TableRows.count`).
+The table may be lazy: a query of polars, a relation of DuckDB, a table of Dask or Spark. It is read in one or
+two passes, of which only the small results are collected. The first finds the ranges of scores and
+probabilities, if there are any (`TableRows.numbers`); the second counts and sums the rows of each combination
+of sensitive values, label and decision (`TableRows.count`).
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ _VALID: Mapping[Way, tuple[float, float]] = {
     "probability": (0.0, 1.0),
     "weight": (0.0, _LARGEST),
 }
+_SQUARED = (1e-100, 1e100)
+"""If the largest weight is between these, its square is far from overflow and from underflow."""
 
 
 @dataclass(frozen=True)
@@ -197,8 +199,11 @@ class TableRows:
         return cls(table.select(*picked), roles, ways, limits)
 
     def numbers(self) -> dict[str, Numbers]:
-        """First pass: the ranges of scores, probabilities and weights, checked."""
-        ways = {role: way for role, way in self.ways.items() if way != "value"}
+        """First pass: the ranges of scores and probabilities, checked."""
+        return self._ranges("score", "probability")
+
+    def _ranges(self, *chosen: Way) -> dict[str, Numbers]:
+        ways = {role: way for role, way in self.ways.items() if way in chosen}
         if not ways:
             return {}
         asked = {"rows": nw.len()}
@@ -247,25 +252,56 @@ class TableRows:
         -------
         CountedRows
         """
-        keys, computed = self._keys(numbers)
+        found, largest = self._grouped(numbers), 1.0
+        weighted = "weight" in self.ways
+        if weighted and not _summable(found):
+            # Bad weights are refused here; huge and tiny ones are summed again, divided by the largest.
+            found = self._grouped(numbers, unit=self._ranges("weight")["weight"].high)
+        elif weighted:
+            largest = float(found.get_column("weight high").max())
+        scales = {"weight": largest, "square": largest**2} if weighted else {}
+
+        def sums(name: str, weighted_sums: Mapping[str, float]) -> NDArray[np.float64]:
+            columns = {name: 1.0, **weighted_sums}
+            return np.array([found.get_column(key).to_numpy() / scale for key, scale in columns.items()])
+
+        return CountedRows(
+            {role: self._column(role, found, numbers.get(role)) for role in self.ways if role != "weight"},
+            found.get_column("rows").to_numpy().astype(np.int64),
+            sums("rows", scales),
+            {
+                name: sums(name, {f"{name} {by}": scale for by, scale in scales.items()})
+                for name in self._summed()
+            },
+        )
+
+    def _summed(self) -> list[str]:
+        """Columns of probabilities, and of increases from the earlier probability."""
         summed = [role for role, way in self.ways.items() if way == "probability"]
-        if {"prediction", "before"} <= set(summed):
+        return [*summed, "rise"] if {"prediction", "before"} <= set(summed) else summed
+
+    def _grouped(self, numbers: Mapping[str, Numbers], unit: float = 1.0) -> nw.DataFrame[Any]:
+        """Rows and sums of each combination, with weights in multiples of `unit`."""
+        keys, computed = self._keys(numbers)
+        summed = self._summed()
+        if "rise" in summed:
             change = nw.col("prediction") - nw.col("before")
             computed["rise"] = (change + change.abs()) / 2  # the positive part, exactly
-            summed.append("rise")
-        table, units = self.table, []
+        table, sums = self.table, [nw.len().alias("rows"), *(nw.col(name).sum() for name in summed)]
+        products: dict[str, nw.Expr] = {}
         if "weight" in self.ways:
-            # Divided by the largest weight, squares neither underflow nor overflow.
-            weight = nw.col("weight") / numbers["weight"].high
-            computed |= {"weight": weight, "square": weight * weight}
-            units = ["weight", "square"]
-        products = {f"{name} {unit}": nw.col(name) * nw.col(unit) for name in summed for unit in units}
+            weight = nw.col("weight")
+            scaled = weight if unit == 1.0 else weight / unit
+            computed |= {"weight": scaled, "square": scaled * scaled}
+            both = ("weight", "square")
+            products = {f"{name} {by}": nw.col(name) * nw.col(by) for name in summed for by in both}
+            sums += [nw.col(name).sum() for name in (*both, *products)]
+            sums += [weight.count().alias("weight count")]
+            sums += [weight.min().alias("weight low"), weight.max().alias("weight high")]
         for new in (computed, products):
             table = table.with_columns(**new) if new else table
-        sums = [nw.col(name).sum() for name in (*units, *summed, *products)]
         try:
-            grouped = table.group_by(*keys).agg(nw.len().alias("rows"), *sums)
-            found = _collected(grouped.head(_MAX_COMBINATIONS + 1))
+            found = _collected(table.group_by(*keys).agg(*sums).head(_MAX_COMBINATIONS + 1))
         except TypeError as error:  # from pandas, about a column of objects
             raise InputError(f"frame holds values that cannot be grouped, such as lists: {error}") from error
         if not len(found):
@@ -275,16 +311,7 @@ class TableRows:
                 f"there are more than {_MAX_COMBINATIONS:,} combinations of sensitive values, label and "
                 "decision. Pass fewer sensitive features, or put their values into a few bins first."
             )
-
-        def array(*names: str) -> NDArray[np.float64]:
-            return np.array([found.get_column(name).to_numpy() for name in names], np.float64)
-
-        return CountedRows(
-            {role: self._column(role, found, numbers.get(role)) for role in self.ways if role != "weight"},
-            array("rows")[0].astype(np.int64),
-            array("rows", *units),
-            {name: array(name, *(f"{name} {unit}" for unit in units)) for name in summed},
-        )
+        return found
 
     def _keys(self, numbers: Mapping[str, Numbers]) -> tuple[list[str], dict[str, nw.Expr]]:
         """The columns by which rows are grouped, and those of them that must be computed."""
@@ -317,6 +344,15 @@ class TableRows:
         return np.where(between, np.clip(mean, numbers.low, numbers.high), ends)
 
 
+def _summable(found: nw.DataFrame[Any]) -> bool:
+    """Whether all weights are proper, and of a size whose squares can be summed."""
+    rows, given, total = (found.get_column(name).to_numpy() for name in ("rows", "weight count", "weight"))
+    if not (np.array_equal(rows, given) and np.isfinite(total).all()):
+        return False
+    low, high = found.get_column("weight low").min(), found.get_column("weight high").max()
+    return bool(low >= 0.0 and _SQUARED[0] <= high <= _SQUARED[1])
+
+
 def _booleans(found: nw.DataFrame[Any], name: str) -> NDArray[np.bool_]:
     return found.get_column(name).to_numpy().astype(np.bool_)
 
@@ -334,10 +370,14 @@ def _way(role: str, dtype: Any, threshold: float | None, *, only_labels: bool) -
 
 def _questions(role: str, low: float, high: float) -> dict[str, nw.Expr]:
     column = nw.col(role)
+
+    def rows(condition: nw.Expr) -> nw.Expr:
+        return condition.cast(nw.Int64).sum()  # Spark does not sum booleans
+
     return {
-        f"{role} finite": (column.abs() <= _LARGEST).sum(),
-        f"{role} valid": ((column >= low) & (column <= high)).sum(),
-        f"{role} binary": ((column == 0.0) | (column == 1.0)).sum(),
+        f"{role} finite": rows(column.abs() <= _LARGEST),
+        f"{role} valid": rows((column >= low) & (column <= high)),
+        f"{role} binary": rows((column == 0.0) | (column == 1.0)),
         f"{role} low": column.min(),
         f"{role} high": column.max(),
     }

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import accumulate
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +15,7 @@ from evenhand.exceptions import ConstantScoreWarning, InputError, warn_user
 from evenhand.fairness.scores import GroupedScores
 from evenhand.inputs.columns import blocks
 from evenhand.inputs.labels import read_weights
-from evenhand.solver.dense import DenseRows, exact_sum
+from evenhand.solver.dense import DenseRows, as_float64, exact_sum
 from evenhand.solver.grouped import GroupedRows
 from evenhand.solver.oracle import Oracle, Vector
 from evenhand.solver.partitioned import PartitionedRows, Sizes
@@ -26,6 +28,8 @@ _SUM_TOLERANCE = 1e-3
 """Rounded posteriors, such as those of float16, miss a sum of 1 by about this much."""
 _SHOWN = 5
 """Rows that a message lists."""
+_SUMMED = 256
+"""Rows that are added up at a time, so that an error is at most a few units in the last place."""
 
 
 def read_rows(
@@ -44,8 +48,12 @@ def read_rows(
     tuple of (Oracle, array of shape (M, 2))
     """
     if isinstance(posteriors, Partitions):
+        if sample_weight is not None:
+            raise InputError("partitions hold their weights themselves: sample_weight should be None.")
         return _read_partitions(posteriors)
     if isinstance(posteriors, GroupedScores):
+        if posteriors.lazy:
+            raise InputError("these scores are dask arrays: call evenhand.dask.solve.")
         weights = _normalised(sample_weight, len(posteriors))
         grouped = GroupedRows(posteriors.eta, posteriors.codes, posteriors.n_groups, weights)
         _warn_if_constant(posteriors.eta)
@@ -57,21 +65,29 @@ def read_rows(
         if array.dtype.kind not in "biuf":
             raise InputError(f"posteriors should be numbers, but are of type {array.dtype}.")
         array = array.astype(np.float64)
-    weights = _normalised(sample_weight, len(array))
-    masses = np.zeros(array.shape[1] * 2)
-    bad = 0
-    for where in blocks(len(array)):
-        block = array[where].reshape(-1, masses.size).astype(np.float64, copy=False)
-        fine = np.abs(block @ np.ones(masses.size) - 1.0) <= _SUM_TOLERANCE
-        if not (block.min() >= 0 and fine.all()):
-            bad += len(block) - int(np.count_nonzero(fine & (block >= 0).all(axis=1)))
-        masses += block.sum(axis=0) / len(array) if weights is None else weights[where] @ block
-    if bad:
+    dense = DenseRows(array, _normalised(sample_weight, len(array)))
+    fine, masses = _fine_and_masses(dense)
+    if not fine.all():
+        bad = len(array) - int(np.count_nonzero(fine))
         raise InputError(
             f"posteriors are NaN, negative or do not sum to 1 in {bad:,} of {len(array):,} rows."
         )
     _warn_if_constant(array)
-    return DenseRows(array, weights), masses.reshape(-1, 2)
+    return dense, masses.reshape(-1, 2) / (len(array) if dense.weights is None else 1.0)
+
+
+@dataclass(frozen=True)
+class _Bad:
+    """How many rows of a partition cannot be, and the first of them."""
+
+    count: int
+    first: tuple[int, ...]
+
+    @classmethod
+    def rows(cls, fine: NDArray[np.bool_]) -> Self:
+        """The rows that are not fine."""
+        index = np.flatnonzero(~fine)
+        return cls(len(index), tuple(index[:_SHOWN].tolist()))  # all of them might be too many to travel
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +97,7 @@ class _Inspected:
     Attributes
     ----------
     rows : int
-    bad, bad_weights : array of int
+    bad, bad_weights : _Bad
         Rows with posteriors, or weights, that cannot be.
     masses : array, shape (2 M,)
         Sums of weight times posterior; without weights, of posteriors.
@@ -92,8 +108,8 @@ class _Inspected:
     """
 
     rows: int
-    bad: NDArray[np.intp]
-    bad_weights: NDArray[np.intp]
+    bad: _Bad
+    bad_weights: _Bad
     masses: Vector
     weight: float
     first: NDArray[np.float64] | None
@@ -105,55 +121,69 @@ def _read_partitions(partitions: Partitions) -> tuple[Oracle, NDArray[np.float64
     n = sum(sizes.rows)
     if not n:
         raise InputError("no rows: all partitions are empty.")
-    starts = np.cumsum((0, *sizes.rows))
-    for what, each in (
-        ("posteriors are NaN, negative or do not sum to 1", [part.bad for part in found]),
-        ("sample_weight is NaN, infinite or negative", [part.bad_weights for part in found]),
-    ):
-        bad = np.concatenate([rows + start for rows, start in zip(each, starts, strict=False)])
-        if len(bad):
-            shown = ", ".join(f"{row:,}" for row in bad[:_SHOWN].tolist())
-            more = ", ..." if len(bad) > _SHOWN else ""
-            raise InputError(f"{what} in {len(bad):,} of {n:,} rows (row {shown}{more}, counted from 0).")
+    impossible = "posteriors are NaN, negative or do not sum to 1"
+    if partitions.known:
+        impossible = f"eta is NaN or outside [0, 1], or codes are not from 0 to {partitions.n_groups - 1},"
+    _refuse_bad(impossible, [part.bad for part in found], sizes)
+    _refuse_bad("sample_weight is NaN, infinite or negative", [part.bad_weights for part in found], sizes)
     if not sizes.weight > 0:
         raise InputError("sample_weight is 0 in all rows.")
     firsts = {None if part.first is None else part.first.tobytes() for part in found if part.rows}
     if n > 1 and len(firsts) == 1 and None not in firsts:
         _warn_constant()
-    masses = exact_sum([part.masses / sizes.weight for part in found])
+    masses = exact_sum([part.masses for part in found]) / sizes.weight
     kind = PartitionedScores if partitions.known else PartitionedRows
     return kind(partitions, sizes), masses.reshape(-1, 2)
 
 
+def _refuse_bad(what: str, found: Sequence[_Bad], sizes: Sizes) -> None:
+    count = sum(part.count for part in found)
+    if not count:
+        return
+    starts = accumulate(sizes.rows, initial=0)
+    first = [start + row for start, part in zip(starts, found, strict=False) for row in part.first][:_SHOWN]
+    shown = ", ".join(f"{row:,}" for row in first) + (", ..." if count > _SHOWN else "")
+    raise InputError(f"{what} in {count:,} of {sum(sizes.rows):,} rows (row {shown}, counted from 0).")
+
+
 def _inspect(part: Part) -> _Inspected:
-    n = part.n_rows
-    given = part.weights
-    weights = np.ones(n) if given is None else np.asarray(given, dtype=np.float64)
+    weights = np.ones(part.n_rows) if part.weights is None else np.asarray(part.weights, dtype=np.float64)
+    bad_weights = _Bad.rows(np.isfinite(weights) & (weights >= 0))
+    fine, masses = _fine_and_masses(part)
+    rows = part.eta if isinstance(part, GroupedRows) else part.rows
+    first = as_float64(rows[:1]) if _constant(rows) else None
+    return _Inspected(part.n_rows, _Bad.rows(fine), bad_weights, masses, float(weights.sum()), first)
+
+
+@np.errstate(invalid="ignore", over="ignore")  # of rows that are refused
+def _fine_and_masses(part: Part) -> tuple[NDArray[np.bool_], Vector]:
+    """Which rows can be; and if all can, the sum of weight times posterior, or of posteriors."""
     if isinstance(part, GroupedRows):
         fine = (part.eta >= 0) & (part.eta <= 1) & (part.codes >= 0) & (part.codes < part.n_groups)
-        constant = n > 0 and bool((part.eta == part.eta[0]).all())
-        first = part.eta[:1].astype(np.float64)
-    else:
-        fine = np.concatenate(
-            [_possible(part.take(np.arange(where.start, min(where.stop, n)))) for where in blocks(n)]
-            or [np.empty(0, np.bool_)]
-        )
-        constant = n > 0 and bool(
-            (part.rows[1:1000] == part.rows[0]).all() and (part.rows == part.rows[0]).all()
-        )
-        first = part.take(np.arange(min(n, 1))).ravel()
-    bad, bad_weights = np.flatnonzero(~fine), np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
-    masses = np.zeros(part.n_columns)
-    if n and not len(bad):
         # Without weights of their own, rows of a partition count 1 / n.
-        masses = part.selected(np.ones(n)) * (n if given is None else 1.0)
-    return _Inspected(n, bad, bad_weights, masses, float(weights.sum()), first if constant else None)
+        unit = part.n_rows if part.weights is None else 1.0
+        return fine, part.masses() * unit if fine.all() else np.zeros(part.n_columns)
+    fine, sums = np.ones(part.n_rows, np.bool_), [np.zeros(part.n_columns)]
+    for where in blocks(part.n_rows):
+        rows = as_float64(part.rows[where])
+        fine[where] = np.abs(rows @ np.ones(part.n_columns) - 1.0) <= _SUM_TOLERANCE
+        if not rows.min() >= 0:
+            fine[where] &= (rows >= 0).all(axis=1)
+        sums.append(_sum(rows, None if part.weights is None else part.weights[where]))
+    return fine, exact_sum(sums) if fine.all() else sums[0]
 
 
-def _possible(rows: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Which rows are probabilities that sum to 1."""
-    with np.errstate(invalid="ignore"):  # of inf - inf
-        return np.asarray((rows >= 0).all(axis=1) & (np.abs(rows.sum(axis=1) - 1.0) <= _SUM_TOLERANCE))
+def _sum(rows: NDArray[np.float64], weights: Vector | None) -> Vector:
+    """Sum of weighted rows, right to the last digits.
+
+    In a plain sum of many equal rows rounding errors add up. Where all groups are alike, a constraint is what
+    is left of such sums, and must be too small to be taken for one.
+    """
+    n, D = rows.shape
+    weights = np.ones(n) if weights is None else weights
+    whole = n - n % _SUMMED
+    parts = weights[:whole].reshape(-1, 1, _SUMMED) @ rows[:whole].reshape(-1, _SUMMED, D)
+    return exact_sum([*parts[:, 0], weights[whole:] @ rows[whole:]])
 
 
 def dense_posteriors(
@@ -194,8 +224,13 @@ def _normalised(sample_weight: Any, n: int) -> Vector | None:
 
 
 def _warn_if_constant(scores: NDArray[Any]) -> None:
-    if len(scores) > 1 and (scores[1:1000] == scores[0]).all() and (scores == scores[0]).all():
+    if len(scores) > 1 and _constant(scores):
         _warn_constant()
+
+
+def _constant(scores: NDArray[Any]) -> bool:
+    """Whether there are rows, and they are all the same."""
+    return bool(len(scores) and (scores[1:1000] == scores[0]).all() and (scores == scores[0]).all())
 
 
 def _warn_constant() -> None:

@@ -25,7 +25,8 @@ class Solution:
     rule : Rule
         The classifier: W, and its decisions on the boundary.
     selection : array, shape (n,)
-        The probability of deciding 1 for each row.
+        The probability of deciding 1 for each row. Of rows that are elsewhere, what computes it: a dask
+        array, or ``RowValues``, which ``numpy.asarray`` turns into an array.
     multipliers : dict
         The multiplier of each linear constraint, by name: positive where the group's statistic is held down,
         negative where it is held up, and 0 where the tolerance does not bind.

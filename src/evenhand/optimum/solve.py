@@ -10,15 +10,18 @@ from evenhand.exceptions import InputError
 from evenhand.fairness.groups import Groups
 from evenhand.fairness.notions import Constraint
 from evenhand.fairness.scores import GroupedScores
+from evenhand.inputs.batched_table import is_lazy
 from evenhand.inputs.checks import check_fraction
+from evenhand.optimum.posterior_file import spooled
 from evenhand.optimum.problem import FairnessProblem
 from evenhand.optimum.solution import Solution
+from evenhand.solver.partitions import Partitions
 
 __all__ = ["solve"]
 
 
 def solve(
-    posteriors: NDArray[Any] | GroupedScores,
+    posteriors: NDArray[Any] | GroupedScores | Partitions | Any,
     constraint: Constraint,
     *,
     cost: ArrayLike = 0.5,
@@ -31,15 +34,19 @@ def solve(
 
     Parameters
     ----------
-    posteriors : array, shape (n, M, 2), or GroupedScores
-        P(S=m, Y=y | x) of each row, float32 or float64; or scores of rows whose group is known.
+    posteriors : array, shape (n, M, 2), GroupedScores, lazy table or Partitions
+        P(S=m, Y=y | x) of each row, float32 or float64; or scores of rows whose group is known. Or a
+        ``polars.LazyFrame`` or ``pyarrow.dataset.Dataset`` with two columns for each group, P(S=0, Y=0 | x),
+        P(S=0, Y=1 | x), P(S=1, Y=0 | x), and so on: it need not fit into memory. It is copied to a temporary
+        file of float32, and ``selection`` is then computed when it is asked for.
+        Partitions hold rows that are elsewhere, with their weights (:func:`evenhand.dask.solve` makes them).
     constraint : Constraint
         The requirement.
     cost : float, pair, or array of shape (M, 2), default=0.5
         With a number c in [0, 1], a false positive costs c and a false negative 1 - c. A pair holds the two
         costs, and an array those of each group.
     sample_weight : array, shape (n,), default=None
-        Weight of each row, in the risk and in the requirement.
+        Weight of each row, in the risk and in the requirement. The name of a column of a lazy table.
     tol : float, default=1e-6
         Largest gap accepted between the risk attained and the bound, for costs of up to 1; in proportion for
         larger ones.
@@ -75,5 +82,7 @@ def solve(
     check_fraction("tol", tol)
     if not isinstance(start, Solution | None):
         raise InputError("start should be an earlier Solution.")
+    if is_lazy(posteriors):
+        posteriors, sample_weight = spooled(posteriors, sample_weight), None
     task = FairnessProblem.read(posteriors, constraint, cost=cost, sample_weight=sample_weight, groups=groups)
     return task.solve(tol=tol, start=start)

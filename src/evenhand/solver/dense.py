@@ -9,10 +9,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.solver.oracle import ROUNDING, Distinct, Smoothed, Totals, Vector
+from evenhand.solver.oracle import ALL, ROUNDING, Distinct, Smoothed, Totals, Vector
 from evenhand.solver.problem import Problem
 
-__all__ = ["DenseRows", "collapsed", "exact_sum", "is_tie", "nearest", "spread", "tie_width"]
+__all__ = [
+    "DenseRows",
+    "as_float64",
+    "collapsed",
+    "exact_sum",
+    "is_tie",
+    "nearest",
+    "row_hashes",
+    "spread",
+    "tie_width",
+]
 
 _BLOCK = 1 << 14  # rows at a time: 2 MB at 16 columns, which stay in the cache
 _SEED = 2718  # any: the sample must only be the same every time
@@ -40,7 +50,7 @@ class DenseRows:
     array([0.1, 0.4])
     """
 
-    fast, local = False, True
+    fast, most = False, ALL
 
     def __init__(
         self,
@@ -53,8 +63,13 @@ class DenseRows:
         self.rows = rows
         self.weights = weights
         self.base = np.zeros(self.n_columns) if base is None else base
-        self.index = np.arange(len(rows)) if index is None else index
+        self._index = index
         self._samples: dict[int, DenseRows] = {}  # only the last one is kept
+
+    @property
+    def index(self) -> NDArray[np.intp]:
+        """Which rows of another oracle these are."""
+        return np.arange(len(self.rows)) if self._index is None else self._index
 
     @property
     def n_rows(self) -> int:
@@ -69,23 +84,23 @@ class DenseRows:
     @property
     def matrix(self) -> NDArray[np.float64]:
         """All rows as float64 of shape (n, D). May copy them, so it is meant for few rows."""
-        return _as_float64(self.rows)
+        return as_float64(self.rows)
 
     def take(self, index: NDArray[np.intp]) -> NDArray[np.float64]:
         """Some rows as float64 of shape (k, D)."""
-        return _as_float64(self.rows[index])
+        return as_float64(self.rows[index])
 
     def weights_of(self, index: NDArray[np.intp] | slice) -> Vector:
         """Weights of some rows."""
         if self.weights is not None:
             return self.weights[index]
-        return np.full(len(self.rows[index]), 1 / self.n_rows)
+        return np.full(len(self.rows[index]), 1 / max(1, self.n_rows))
 
     def _blocks(self) -> Iterator[tuple[slice, NDArray[np.float64]]]:
         """Blocks of rows as float64."""
         for start in range(0, self.n_rows, _BLOCK):
             where = slice(start, start + _BLOCK)
-            yield where, _as_float64(self.rows[where])
+            yield where, as_float64(self.rows[where])
 
     def scores(self, v: Vector) -> Vector:
         """Compute h of every row."""
@@ -128,7 +143,7 @@ class DenseRows:
         if count not in self._samples:
             index = spread(self.n_rows, count)
             weights = self.weights_of(index) * (self.n_rows / count)
-            self._samples = {count: DenseRows(_as_float64(self.rows[index]), weights, base=self.base)}
+            self._samples = {count: DenseRows(as_float64(self.rows[index]), weights, base=self.base)}
         return self._samples[count]
 
     def near(self, v: Vector, count: int) -> DenseRows:
@@ -183,14 +198,30 @@ class DenseRows:
         return Distinct(DenseRows(rows, weights, base=self.base), totals)
 
 
-def _as_float64(rows: NDArray[Any]) -> NDArray[np.float64]:
+def as_float64(rows: NDArray[Any]) -> NDArray[np.float64]:
+    """Rows as float64 of shape (n, D)."""
     return rows.reshape(len(rows), math.prod(rows.shape[1:])).astype(np.float64, copy=False)
 
 
 def collapsed(rows: NDArray[Any], weights: Vector) -> tuple[NDArray[Any], Vector, NDArray[np.intp]]:
     """Each distinct row once, with the weight of its copies; and which of them each row is."""
-    distinct, kind = np.unique(rows, axis=0, return_inverse=True)
-    return distinct, np.bincount(kind, weights, len(distinct)).astype(np.float64), kind
+    flat = as_float64(rows)
+    # By hashes, because sorting whole rows takes ten times as long.
+    _, first, kind = np.unique(row_hashes(flat), return_index=True, return_inverse=True)
+    if not np.array_equal(flat[first[kind]], flat):  # two rows with the same hash
+        _, first, kind = np.unique(flat, axis=0, return_index=True, return_inverse=True)
+    return rows[first], np.bincount(kind, weights, len(first)).astype(np.float64), kind
+
+
+def row_hashes(rows: NDArray[np.float64]) -> NDArray[np.uint64]:
+    """A hash of each row, equal for equal rows."""
+    words = (np.ascontiguousarray(rows) + 0.0).view(np.uint64)  # no negative zeros
+    mixed = np.zeros(len(rows), np.uint64)
+    for column in words.T:
+        mixed ^= column
+        mixed *= np.uint64(0x9E3779B97F4A7C15)  # odd, so distinct words stay distinct
+        mixed ^= mixed >> np.uint64(32)
+    return mixed
 
 
 def tie_width(v: Vector) -> float:

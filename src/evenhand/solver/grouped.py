@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.solver.dense import DenseRows, exact_sum, nearest, spread, tie_width
-from evenhand.solver.oracle import ROUNDING, Direct, Smoothed, Totals, Vector
+from evenhand.solver.oracle import ALL, ROUNDING, Direct, Smoothed, Totals, Vector
 from evenhand.solver.problem import Problem
 from evenhand.solver.sorted_scores import SortedScores
 from evenhand.solver.thresholds import mix_thresholds
@@ -47,7 +47,7 @@ class GroupedRows:
     array([0. , 0. , 0.1, 0.4])
     """
 
-    fast, local = True, True
+    fast, most = True, ALL
 
     def __init__(
         self, eta: NDArray[Any], codes: NDArray[np.integer[Any]], n_groups: int, weights: Vector | None
@@ -90,12 +90,11 @@ class GroupedRows:
 
     def selected(self, selection: Vector) -> Vector:
         """Sum of w f p, given the selection f."""
-        return exact_sum(
-            [
-                self._sums(codes, eta, self.weights_of(where) * selection[where])
-                for where, codes, eta in self.blocks()
-            ]
-        )
+        parts = [
+            self._sums(codes, eta, self.weights_of(where) * selection[where])
+            for where, codes, eta in self.blocks()
+        ]
+        return exact_sum([np.zeros(self.n_columns), *parts])
 
     def ties(self, v: Vector, h: Vector, index: NDArray[np.intp]) -> int:
         """How many rows that are not in `index` have an h of 0 up to rounding."""
@@ -177,14 +176,14 @@ class GroupedRows:
         """Weights of some rows."""
         if self.weights is not None:
             return self.weights[index]
-        return np.full(len(self.eta[index]), 1 / self.n_rows)
+        return np.full(len(self.eta[index]), 1 / max(1, self.n_rows))
 
     def take(self, index: NDArray[np.intp]) -> NDArray[np.float64]:
         """Some rows with all their entries, as float64 of shape (k, D)."""
         rows = np.zeros((len(index), self.n_columns))
-        columns = 2 * self.codes[index].astype(np.int64)
-        rows[np.arange(len(index)), columns] = 1.0 - self.eta[index]
-        rows[np.arange(len(index)), columns + 1] = self.eta[index]
+        columns, eta = 2 * self.codes[index].astype(np.int64), self.eta[index].astype(np.float64)
+        rows[np.arange(len(index)), columns] = 1.0 - eta
+        rows[np.arange(len(index)), columns + 1] = eta
         return rows
 
     def _sums(self, codes: NDArray[np.int64], eta: Vector, chosen: Vector) -> Vector:

@@ -12,6 +12,7 @@ If the structure of the rows yields the solution (known groups: ``thresholds.py`
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -35,7 +36,7 @@ __all__ = ["Optimum", "optimize", "without_noise"]
 
 _SMALL = 2_000  # rows that a linear program takes all at once in a fraction of a second
 _SAMPLE = 20_000  # give the share of rows below a |h| to 0.4 %; widths and starting points need no more
-_TRAVELLING = 100_000  # give a start that is right to 0.3 %, and are some megabytes
+_ERRORS = 5  # standard errors of the start within which the boundary must lie among the rows that are taken
 _LARGEST = 2_000_000  # more rows make a linear program of all of them take hours, or all memory
 _COPIES = 500  # rows looked at for copies: they show the share of copies to 2 %
 # Price of breaking a bound. The program is exact if no multiplier is larger, so a higher one is tried too;
@@ -215,9 +216,7 @@ def _from_samples(oracle: Oracle, problem: Problem, point: Vector) -> Vector:
         if width <= goal:
             break
         width = max(width / 3, goal)
-    larger = oracle.n_rows // 10
-    if not oracle.local:
-        larger = min(larger, _TRAVELLING)
+    larger = _larger(oracle)
     if larger > 2 * sample.n_rows:
         point = descend(oracle.sample(larger), problem, point, width=width, precision=1e-3 * width).point
     return point
@@ -225,7 +224,9 @@ def _from_samples(oracle: Oracle, problem: Problem, point: Vector) -> Vector:
 
 def _close_in(oracle: Oracle, problem: Problem, point: Vector, *, share: float) -> tuple[Oracle, Vector]:
     """Newton on the rows near the boundary; returns them and the multipliers."""
-    if oracle.fast or not oracle.local or oracle.n_rows <= 3 * _SAMPLE:
+    count = min(int(share * oracle.n_rows), oracle.most)
+    few = count < _ERRORS * oracle.n_rows / math.sqrt(_larger(oracle))
+    if oracle.fast or oracle.n_rows <= 3 * _SAMPLE or (few and count < int(share * oracle.n_rows)):
         band = _band(oracle, problem.direction(point))
         for width in (_MIDDLE * band, _FINE * band, _FINE * band / 3):
             point = descend(oracle, problem, point, width=width, precision=_PRECISION * width).point
@@ -233,7 +234,8 @@ def _close_in(oracle: Oracle, problem: Problem, point: Vector, *, share: float) 
     for recentred in range(_RECENTRE):
         if recentred > 2:  # far to go: larger steps
             share = min(1.0, 2 * share)
-        near = _Surroundings.take(oracle, problem.direction(point), int(share * oracle.n_rows))
+        count = min(int(share * oracle.n_rows), oracle.most)
+        near = _Surroundings.take(oracle, problem.direction(point), count)
         point, stopped = near.descend(problem, point, (_MIDDLE, _FINE))
         if stopped:
             continue
@@ -279,6 +281,11 @@ class _Surroundings:
             if descent.stopped:
                 return point, True
         return point, False
+
+
+def _larger(oracle: Oracle) -> int:
+    """Size of the sample that gives the start for all rows."""
+    return min(oracle.n_rows // 10, oracle.most)
 
 
 def _few(oracle: Oracle) -> int:

@@ -7,6 +7,7 @@ solved: whatever computes these sums is an oracle.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -19,9 +20,12 @@ if TYPE_CHECKING:
     from evenhand.solver.problem import Problem
     from evenhand.solver.thresholds import Steps
 
-__all__ = ["ROUNDING", "Direct", "Distinct", "Oracle", "Smoothed", "Totals", "Vector"]
+__all__ = ["ALL", "ROUNDING", "Direct", "Distinct", "Oracle", "Smoothed", "Totals", "Vector"]
 
 Vector = NDArray[np.float64]
+
+ALL = sys.maxsize
+"""As many rows as there are."""
 
 ROUNDING = 1e-10
 """Size of h below which its sign means nothing, relative to the largest entry of v: as exact as HiGHS."""
@@ -111,8 +115,8 @@ class Oracle(Protocol):
     fast: bool
     """Whether sums cost little whatever the number of rows, so that taking fewer rows gains nothing."""
 
-    local: bool
-    """Whether many of the rows may be taken; otherwise some ten thousand, because they have to travel."""
+    most: int
+    """How many rows may be taken at a time: they have to travel, and to fit into memory."""
 
     @property
     def n_rows(self) -> int:

@@ -10,12 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.solver.dense import DenseRows, collapsed, exact_sum, spread, tie_width
+from evenhand.solver.dense import DenseRows, collapsed, exact_sum, row_hashes, spread, tie_width
 from evenhand.solver.oracle import Direct, Distinct, Smoothed, Totals, Vector
 from evenhand.solver.partitions import Part, Partitions
 from evenhand.solver.problem import Problem
@@ -24,6 +23,8 @@ __all__ = ["PartitionedRows", "Sizes"]
 
 _AT_LEAST = 20
 """Rows of a sample below the first guess of a distance: they give it to about a quarter."""
+_ENOUGH = 1_000
+"""Rows of a sample below a distance: they give the number of all rows below it to 3 %, without counting."""
 _MOST_DISTINCT = 200_000
 """Rows with more distinct values are not mostly copies, and would take long to travel."""
 Given = tuple[NDArray[np.float64], Vector]
@@ -56,11 +57,12 @@ class PartitionedRows:
     array([0.1, 0.4])
     """
 
-    fast, local = False, False
+    fast = False
 
     def __init__(self, partitions: Partitions, sizes: Sizes) -> None:
         self.partitions = partitions
         self.sizes = sizes
+        self.most = partitions.most
         self._samples: dict[int, DenseRows] = {}
 
     @property
@@ -116,7 +118,8 @@ class PartitionedRows:
 
         Copies of a row are taken as one.
         """
-        found = self.partitions.map(_near, v, self._distance(v, count))
+        # Copies of a row may differ in the last bits of h, and must be taken together.
+        found = self.partitions.map(_near, v, self._distance(v, count) + tie_width(v))
         rows, weights = self._joined([(rows, weights) for rows, weights, _ in found])
         rows, weights, _ = collapsed(rows, weights)
         return DenseRows(rows, weights, base=self._added([base for _, _, base in found]))
@@ -131,9 +134,12 @@ class PartitionedRows:
         """The |h| up to which there are `count` rows."""
         if count >= self.n_rows:
             return np.inf
-        sample = self.sample(min(self.n_rows, 20_000))
+        sample = self._samples[max(self._samples)] if self._samples else self.sample(20_000)
         sizes = np.sort(np.abs(sample.scores(v)))
-        place = max(_AT_LEAST, math.ceil(2 * count / self.n_rows * len(sizes)))
+        expected = count / self.n_rows * len(sizes)
+        if expected >= _ENOUGH:
+            return float(sizes[math.ceil(expected) - 1])
+        place = max(_AT_LEAST, math.ceil(2 * expected))
         limit = float(sizes[min(place, len(sizes) - 1)])
         while True:
             found = self.partitions.map(_sizes, v, limit)
@@ -141,7 +147,7 @@ class PartitionedRows:
             counts = np.concatenate([counts for _, counts in found])
             if counts.sum() >= count:
                 break
-            limit = 4 * limit if limit > 0 else tie_width(v)
+            limit = max(4 * limit, tie_width(v))
         order = np.argsort(values, kind="stable")
         return float(values[order][np.searchsorted(np.cumsum(counts[order]), count)])
 
@@ -183,15 +189,11 @@ class PartitionedRows:
 
 
 def _smooth(part: Part, v: Vector, width: float) -> Smoothed:
-    return part.smooth(v, width) if part.n_rows else _nothing(len(v))
-
-
-def _nothing(n_columns: int) -> Smoothed:
-    return Smoothed(0.0, np.zeros(n_columns), np.zeros((n_columns, n_columns)))
+    return part.smooth(v, width)
 
 
 def _sums(part: Part, directions: NDArray[np.float64]) -> NDArray[np.float64]:
-    return part.sums(directions) if part.n_rows else np.zeros_like(directions)
+    return part.sums(directions)
 
 
 def _take(part: Part, index: NDArray[np.intp]) -> tuple[NDArray[np.float64], Vector]:
@@ -258,9 +260,9 @@ def _find(rows: NDArray[np.float64], known: NDArray[np.float64]) -> NDArray[np.i
     """Which of some distinct rows each row is equal to; -1 if none."""
     if not len(known):
         return np.full(len(rows), -1, np.intp)
-    own = _hashes(known)
+    own = row_hashes(known)
     order = np.argsort(own, kind="stable")
-    wanted = _hashes(rows)
+    wanted = row_hashes(rows)
     place = np.searchsorted(own[order], wanted)
     found = np.full(len(rows), -1, np.intp)
     for _ in range(int(np.unique(own, return_counts=True)[1].max())):  # once, but for equal hashes
@@ -269,14 +271,3 @@ def _find(rows: NDArray[np.float64], known: NDArray[np.float64]) -> NDArray[np.i
         found[same] = candidate[same]
         place = place + 1
     return found
-
-
-def _hashes(rows: NDArray[np.float64]) -> NDArray[Any]:
-    """A hash of each row, equal for equal rows."""
-    words = (np.ascontiguousarray(rows) + 0.0).view(np.uint64)  # no negative zeros
-    mixed = np.zeros(len(rows), np.uint64)
-    for column in words.T:
-        mixed ^= column
-        mixed *= np.uint64(0x9E3779B97F4A7C15)  # odd, so distinct words stay distinct
-        mixed ^= mixed >> np.uint64(32)
-    return mixed

@@ -271,7 +271,11 @@ def _look(part: UnsortedScores, intervals: list[_Interval]) -> list[_Found]:
     """The scores of a partition in some intervals."""
     found = []
     for asked in intervals:
-        own = np.flatnonzero((part.codes == asked.group) & (part.eta >= asked.low) & (part.eta < asked.high))
+        low, high = (
+            np.float64(asked.low),
+            np.float64(asked.high),
+        )  # so that float32 is not compared as float32
+        own = np.flatnonzero((part.codes == asked.group) & (part.eta >= low) & (part.eta < high))
         eta, weights = part.eta[own].astype(np.float64), part.weights_of(own)
         if asked.listed:
             scores, which = np.unique(eta, return_inverse=True)

@@ -19,6 +19,9 @@ __all__ = ["Part", "Partitions", "RowValues", "ThreadedPartitions"]
 
 T = TypeVar("T")
 
+_MOST_BYTES = 1 << 26
+"""Of rows that are taken at a time: little memory, and a million rows of four groups."""
+
 Part = DenseRows | GroupedRows
 """The rows of one partition, whose weights need not sum to 1."""
 
@@ -35,6 +38,9 @@ class Partitions(Protocol):
 
     weighted: bool
     """Whether rows have weights of their own."""
+
+    most: int
+    """How many rows may be taken at a time."""
 
     def map(self, function: Callable[..., T], *arguments: Any, each: Sequence[Any] | None = None) -> list[T]:
         """``function(part, *arguments)`` for every partition, in order; with `each`, one more argument each.
@@ -84,19 +90,30 @@ class ThreadedPartitions:
         self.n_groups = n_groups
         self.known = known
         self.weighted = weighted
+        self.most = max(_MOST_BYTES // (16 * n_groups), 1)
         self.threads = threads or _cores()
+        self._sizes: dict[int, int] = {}
 
     def map(self, function: Callable[..., T], *arguments: Any, each: Sequence[Any] | None = None) -> list[T]:
         """Apply a function to every partition."""
 
         def one(k: int) -> T:
-            return function(self.load(k), *arguments, *(() if each is None else (each[k],)))
+            part = self.load(k)
+            self._sizes[k] = part.n_rows
+            return function(part, *arguments, *(() if each is None else (each[k],)))
 
         pool = ThreadPoolExecutor(min(self.threads, max(1, self.count)))
         try:
             return list(pool.map(one, range(self.count)))
         finally:
             pool.shutdown(cancel_futures=True)  # after Ctrl-C nothing further is begun
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows; partitions are loaded for it only if they never were."""
+        if len(self._sizes) < self.count:
+            self.map(_length)
+        return sum(self._sizes.values())
 
     def lazy(self, function: Callable[..., Vector], *arguments: Any) -> RowValues:
         """One number per row, computed when asked for."""
@@ -124,13 +141,13 @@ class RowValues:
             yield self.function(self.partitions.load(k), *self.arguments)
 
     def __len__(self) -> int:
-        return sum(self.partitions.map(_length))
+        return self.partitions.n_rows
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         """All numbers in memory."""
         if copy is False:
             raise ValueError("the numbers have to be computed, so a copy cannot be avoided.")
-        return np.concatenate(list(self.parts())).astype(dtype or np.float64, copy=False)
+        return np.concatenate([np.empty(0), *self.parts()]).astype(dtype or np.float64, copy=False)
 
 
 def _length(part: Part) -> int:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import evenhand as eh
 from evenhand.cli.exit_codes import exit_code
-from evenhand.cli.messages import AUDIT_PARAMETERS, in_options
+from evenhand.cli.messages import audit_parameters, in_options
 from evenhand.cli.options import (
     Comparison,
     Names,
@@ -20,7 +19,7 @@ from evenhand.cli.options import (
 )
 from evenhand.cli.output import print_note, print_result
 from evenhand.cli.paths import check_paths
-from evenhand.cli.rows import as_value, default_positive, read_rows
+from evenhand.cli.rows import as_value, default_positive, distinct_values, scan_rows
 from evenhand.exceptions import InputError
 
 __all__ = ["audit"]
@@ -73,7 +72,8 @@ def audit(
     report
         HTML file for the report.
     """
-    from evenhand.inputs.checks import check_fraction  # noqa: PLC0415  (start-up time)
+    from evenhand.cli.files import reading  # noqa: PLC0415  (start-up time)
+    from evenhand.inputs.checks import check_fraction  # noqa: PLC0415
 
     constraint = requirement(compared, tolerance)
     check_fraction("--confidence", confidence)
@@ -82,30 +82,28 @@ def audit(
     check_paths([table], [report], force=run.force)
     features = column_names(sensitive, columns_in(table))
     optional = [name for name in (label, weight, before) if name is not None]
-    frame = read_rows(table, [prediction, *optional, *features])
-
-    def column(name: str | None) -> Any:
-        return None if name is None else frame.get_column(name)
-
-    pos_label = None
-    if positive is not None:
-        pos_label = as_value(column(label or prediction), positive)
-    elif label is None and threshold is None:
-        pos_label = default_positive(column(prediction))
-    with in_options(AUDIT_PARAMETERS):
-        found = eh.audit(
-            column(label),
-            column(prediction),
-            {name: column(name) for name in features},
-            constraint=constraint,
-            before=column(before),
-            sample_weight=column(weight),
-            pos_label=pos_label,
-            confidence=confidence,
-            missing=compared.missing_policy,
-            min_count=min_count,
-            threshold=threshold,
-        )
+    with reading(table):
+        rows = scan_rows(table, [prediction, *optional, *features])
+        pos_label = None
+        if positive is not None:
+            pos_label = as_value(distinct_values(rows, label or prediction), positive)
+        elif label is None and threshold is None:
+            pos_label = default_positive(rows, prediction)
+        with in_options(audit_parameters(label=label, prediction=prediction, before=before)):
+            found = eh.audit_table(
+                rows,
+                label=label,
+                prediction=prediction,
+                sensitive_features=features,
+                constraint=constraint,
+                before=before,
+                sample_weight=weight,
+                pos_label=pos_label,
+                confidence=confidence,
+                missing=compared.missing_policy,
+                min_count=min_count,
+                threshold=threshold,
+            )
     print_result(json.dumps(found.to_dict(), indent=1) if run.as_json else found)
     if report is not None:
         found.to_html(report, title=f"Audit of {table.name}")

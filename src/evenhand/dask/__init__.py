@@ -1,0 +1,14 @@
+"""The exact solver on a Dask cluster: rows stay on the workers."""
+
+from evenhand.exceptions import MissingExtraError
+
+try:
+    import dask.array  # noqa: F401
+    import distributed  # noqa: F401
+except ImportError:
+    raise MissingExtraError("distributed", "dask") from None
+
+from evenhand.dask.optimum import solve
+from evenhand.dask.partitions import DaskPartitions
+
+__all__ = ["DaskPartitions", "solve"]

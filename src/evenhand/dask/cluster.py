@@ -1,0 +1,140 @@
+"""Waiting for a cluster, and its failures in a sentence."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
+from typing import Any
+
+import dask
+from dask.utils import parse_timedelta
+from distributed import Client, Future, KilledWorker, get_client, wait
+
+from evenhand.exceptions import ClusterError, InputError, reason
+
+__all__ = ["connected", "find_client", "finish", "gather"]
+
+_TIMEOUT, _DEFAULT = "evenhand.worker-timeout", "60s"
+"""Dask's setting for how long to wait while no worker can run a task."""
+_LOOK = 1.0
+"""Seconds between looks at the workers; most passes over rows take less."""
+_ADVICE = "make partitions smaller or give workers more memory."
+
+
+def find_client(client: Client | None) -> Client:
+    """The client, by default the current one.
+
+    Parameters
+    ----------
+    client : distributed.Client or None
+
+    Returns
+    -------
+    distributed.Client
+    """
+    if client is None:
+        try:
+            client = get_client()
+        except ValueError:
+            raise InputError(
+                "there is no Dask client; make one, such as distributed.Client(), or pass client=."
+            ) from None
+    if not isinstance(client, Client):
+        raise InputError(f"client should be a distributed.Client, but is of type {type(client).__name__}.")
+    if client.asynchronous:
+        raise InputError("client should be made without asynchronous=True.")
+    return client
+
+
+@contextmanager
+def connected(client: Client) -> Iterator[None]:
+    """A context in which a lost connection to the cluster is a ClusterError."""
+    _refuse_closed(client)
+    try:
+        yield
+    except (CancelledError, OSError) as error:
+        _refuse_closed(client)
+        raise ClusterError(f"the connection to the Dask cluster was lost ({reason(error)}).") from error
+
+
+def gather(client: Client, futures: Sequence[Future]) -> list[Any]:
+    """Results in order; a ClusterError if the cluster cannot compute them.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    futures : sequence of Future
+
+    Returns
+    -------
+    list
+    """
+    finish(client, futures)
+    with connected(client):
+        return list(client.gather(futures))
+
+
+def finish(client: Client, futures: Sequence[Future]) -> None:
+    """Wait until all are computed, and raise the error of the first that failed.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    futures : sequence of Future
+    """
+    with connected(client):
+        _wait(client, futures)
+        failed = next((future for future in futures if future.status == "error"), None)
+        if failed is None:
+            return
+        error = failed.exception()
+    if isinstance(error, KilledWorker):
+        raise ClusterError(
+            f"Dask workers died {error.allowed_failures + 1} times in a row on the same partition, most "
+            f"likely because it needs more memory than they have; {_ADVICE}"
+        ) from error
+    if isinstance(error, MemoryError):
+        raise ClusterError(f"a Dask worker ran out of memory; {_ADVICE}") from error
+    raise error
+
+
+def _wait(client: Client, futures: Sequence[Future]) -> None:
+    """Wait for all results, but not for workers that do not come."""
+    limit = parse_timedelta(dask.config.get(_TIMEOUT, _DEFAULT))
+    able = time.monotonic()
+    while True:
+        try:
+            with client.as_current():
+                wait(futures, timeout=_LOOK)
+        except TimeoutError:
+            _refuse_closed(client)
+        else:
+            return
+        stuck = _stuck(client)
+        if stuck is None:
+            able = time.monotonic()
+        elif time.monotonic() - able > limit:
+            raise ClusterError(
+                f"{stuck} for {limit:g} seconds; to wait longer, set {_TIMEOUT!r} in Dask's configuration."
+            )
+
+
+def _stuck(client: Client) -> str | None:
+    """Why no worker can run a task; None if one can."""
+    workers = client.scheduler_info(n_workers=-1)["workers"].values()
+    if not workers:
+        return "the Dask cluster has had no worker"
+    if all(worker["status"] == "paused" for worker in workers):
+        return (
+            f"all Dask workers have been paused because their memory is nearly full; {_ADVICE} This went on"
+        )
+    return None
+
+
+def _refuse_closed(client: Client) -> None:
+    if client.status in ("closing", "closed"):
+        raise ClusterError(
+            "the Dask client was closed before the end; keep it open until the result is there."
+        )

@@ -1,0 +1,180 @@
+"""Rows on the workers of a Dask cluster, as partitions of the solver."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeVar
+
+import dask.array as da
+from dask.sizeof import sizeof
+from distributed import Client, Future
+
+from evenhand.dask.arrays import Block, RowArrays
+from evenhand.dask.cluster import connected, find_client, finish, gather
+from evenhand.exceptions import InputError
+from evenhand.fairness.scores import GroupedScores
+from evenhand.solver.dense import DenseRows
+from evenhand.solver.oracle import Vector
+from evenhand.solver.partitioned_scores import UnsortedScores
+from evenhand.solver.partitions import Part
+from evenhand.solver.threads import one_thread
+
+__all__ = ["DaskPartitions"]
+
+T = TypeVar("T")
+
+_TOGETHER = 1 << 24
+"""Bytes of small partitions that one task takes: a task costs a millisecond, reading this many about ten."""
+_TRAVELLING = 1 << 23
+"""Bytes of rows that are taken at a time: a hundred thousand rows of four groups."""
+_SMALL = 10_000
+"""Bytes of arguments that are sent with every task; larger ones are sent once to each worker."""
+
+
+class DaskPartitions:
+    """Rows of dask arrays, kept on the workers as long as this object lives.
+
+    A partition is a task of the arrays' own graph, so Dask computes it again if its worker is lost.
+
+    Parameters
+    ----------
+    posteriors : dask array, shape (n, M, 2), or GroupedScores of dask arrays
+    sample_weight : dask array or array, shape (n,), default=None
+    client : distributed.Client, default=None
+        By default the current one.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from distributed import Client
+    >>> client = Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0")
+    >>> rows = DaskPartitions(da.full((10, 2, 2), 0.25, chunks=(5, 2, 2)), client=client)
+    >>> rows.map(lambda part: part.n_rows)
+    [5, 5]
+    >>> del rows
+    >>> client.close()
+    """
+
+    def __init__(
+        self, posteriors: da.Array | GroupedScores, sample_weight: Any = None, *, client: Client | None = None
+    ) -> None:
+        self.n_groups = _n_groups(posteriors)
+        self.known = isinstance(posteriors, GroupedScores)
+        self.weighted = sample_weight is not None
+        self.most = max(_TRAVELLING // (16 * self.n_groups), 1)
+        self._client = find_client(client)
+        self._arrays = RowArrays.read(posteriors, sample_weight)
+        with connected(self._client):
+            self._futures: list[Future] = self._client.compute(self._arrays.blocks())
+        finish(self._client, self._futures)
+
+    def map(self, function: Callable[..., T], *arguments: Any, each: Sequence[Any] | None = None) -> list[T]:
+        """Apply a function to every partition."""
+        with connected(self._client):
+            together = self._together()
+            call: Any = self._call(function, arguments)
+            if sizeof(arguments) > _SMALL:
+                # Not scattered: what was scattered to a worker is lost with it.
+                call = self._client.submit(_unchanged, call, pure=False)
+            tasks = self._client.map(
+                _call_each,
+                [call] * len(together),
+                [[self._futures[k] for k in numbers] for numbers in together],
+                [[() if each is None else (each[k],) for k in numbers] for numbers in together],
+                pure=False,  # every call has keys of its own
+            )
+        try:
+            found = gather(self._client, tasks)
+        finally:
+            for task in tasks:
+                task.release()  # so that after Ctrl-C nothing further is begun
+        results = {
+            k: one
+            for numbers, all_of in zip(together, found, strict=True)
+            for k, one in zip(numbers, all_of, strict=True)
+        }
+        return [results[k] for k in range(len(self._futures))]
+
+    def lazy(self, function: Callable[..., Vector], *arguments: Any) -> da.Array:
+        """One number per row, as a dask array on the graph of the rows.
+
+        It does not keep the rows on the workers.
+        """
+        return self._arrays.mapped(self._call(function, arguments), self._sizes)
+
+    @cached_property
+    def _sizes(self) -> list[int]:
+        sizes = self._arrays.sizes
+        return self.map(_length) if any(map(math.isnan, sizes)) else [int(size) for size in sizes]
+
+    def _call(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> _Call:
+        return _Call(function, arguments, self.n_groups, self.known, self.weighted)
+
+    def _together(self) -> list[list[int]]:
+        """Numbers of the partitions that each task takes: small ones of the same worker together."""
+        where = self._client.who_has(self._futures)
+        sizes = self._client.nbytes([future.key for future in self._futures], summary=False)
+        tasks: list[list[int]] = []
+        last: dict[str, tuple[list[int], int]] = {}
+        for k, future in enumerate(self._futures):
+            workers, size = where.get(future.key), sizes.get(future.key, _TOGETHER)
+            worker = workers[0] if workers else f"lost {k}"
+            numbers, total = last.get(worker, ([], _TOGETHER))
+            if total + size > _TOGETHER:
+                numbers, total = [], 0
+                tasks.append(numbers)
+            numbers.append(k)
+            last[worker] = numbers, total + size
+        return tasks
+
+
+@dataclass(frozen=True, eq=False)
+class _Call:
+    """A function of a partition with its arguments: one object, into which Dask does not look."""
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    n_groups: int
+    known: bool
+    weighted: bool
+
+    def __call__(self, block: Block, *further: Any) -> Any:
+        with one_thread("blas"):  # workers have as many threads as they should use
+            return self.function(self._part(block), *self.arguments, *further)
+
+    def _part(self, block: Block) -> Part:
+        weights = block[-1] if self.weighted else None
+        if self.known:
+            return UnsortedScores(block[0], block[1], self.n_groups, weights)
+        return DenseRows(block[0], weights)
+
+
+def _call_each(call: _Call, blocks: Sequence[Block], each: Sequence[tuple[Any, ...]]) -> list[Any]:
+    return [call(block, *further) for block, further in zip(blocks, each, strict=True)]
+
+
+def _unchanged(call: _Call) -> _Call:
+    return call
+
+
+def _length(part: Part) -> int:
+    return part.n_rows
+
+
+def _n_groups(posteriors: Any) -> int:
+    """M, if these are dask arrays that can be posteriors or scores."""
+    if isinstance(posteriors, GroupedScores):
+        if not isinstance(posteriors.eta, da.Array):
+            raise InputError("eta and codes should be dask arrays; in memory, call evenhand.solve.")
+        return int(posteriors.n_groups)
+    if not isinstance(posteriors, da.Array):
+        raise InputError(
+            f"posteriors should be a dask array or GroupedScores of dask arrays, but are of type "
+            f"{type(posteriors).__name__}; in memory, call evenhand.solve."
+        )
+    if posteriors.ndim != 3 or posteriors.shape[2] != 2 or not posteriors.shape[1] >= 1:
+        raise InputError(f"posteriors should have shape (n, M, 2), but have {posteriors.shape}.")
+    return int(posteriors.shape[1])

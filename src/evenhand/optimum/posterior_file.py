@@ -1,0 +1,311 @@
+"""Posteriors of more rows than fit into memory, in temporary files that the solver reads piece by piece."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand._atomic import written_at_once
+from evenhand.exceptions import InputError
+from evenhand.fairness.scores import GroupedScores
+from evenhand.inputs.batched_table import BatchedTable
+from evenhand.solver.dense import DenseRows
+from evenhand.solver.partitioned_scores import UnsortedScores
+from evenhand.solver.partitions import Part, ThreadedPartitions
+
+__all__ = ["PosteriorFile", "opened", "readable_size", "spooled"]
+
+_PART_BYTES = 1 << 25
+"""Of a partition: a few of them stay in memory at a time."""
+_STATE = "evenhand-fit.json"
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""A full disk, a quota, or a limit on the size of files."""
+
+
+class PosteriorFile:
+    """Posteriors of rows as float32; where groups are known, scores as float64 and codes; and weights.
+
+    Scores keep all digits, because a threshold is compared with them: posteriors are recognised within a
+    distance.
+
+    Parameters
+    ----------
+    folder : Path
+    n_rows, n_groups : int
+    known, weighted : bool
+    lasting : bool, default=False
+        Whether a later process may read the files.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        n_rows: int,
+        n_groups: int,
+        *,
+        known: bool,
+        weighted: bool,
+        lasting: bool = False,
+    ) -> None:
+        self.folder = folder
+        self.lasting = lasting
+        self.n_rows = n_rows
+        self.n_groups = n_groups
+        self.known = known
+        self.weighted = weighted
+        self.owned: tempfile.TemporaryDirectory[str] | None = None  # removed with this object
+        kinds: dict[str, tuple[Any, tuple[int, ...]]] = (
+            {"eta": (np.float64, ()), "codes": (np.int32, ())}
+            if known
+            else {"posteriors": (np.float32, (n_groups, 2))}
+        )
+        if weighted:
+            kinds["weights"] = (np.float64, ())
+        self._kinds = {name: (np.dtype(kind), shape) for name, (kind, shape) in kinds.items()}
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row."""
+        return sum(kind.itemsize * int(np.prod(shape)) for kind, shape in self._kinds.values())
+
+    @property
+    def size(self) -> int:
+        """Bytes on the disk."""
+        return self.n_rows * self.row_bytes
+
+    def reserve(self) -> None:
+        """Take the space on the disk before anything is computed; if there is not enough, leave nothing."""
+        free = shutil.disk_usage(self.folder).free
+        there = sum(self._path(name).stat().st_size for name in self._kinds if self._path(name).exists())
+        if free + there < self.size:
+            raise self._full(free)
+        try:
+            with self._told():
+                for name, (kind, shape) in self._kinds.items():
+                    _extend(self._path(name), self.n_rows * kind.itemsize * int(np.prod(shape)))
+        except (InputError, OSError):
+            if not there:
+                self.remove()
+            raise
+
+    def write(
+        self, first: int, posteriors: NDArray[Any] | GroupedScores, weights: NDArray[np.float64] | None
+    ) -> None:
+        """Write the posteriors of some rows, from row number `first` on."""
+        columns: dict[str, NDArray[Any]] = (
+            {"eta": posteriors.eta, "codes": posteriors.codes}
+            if isinstance(posteriors, GroupedScores)
+            else {"posteriors": posteriors}
+        )
+        if weights is not None:
+            columns["weights"] = weights
+        for name, (kind, shape) in self._kinds.items():
+            with self._told(), self._path(name).open("rb+") as file:
+                file.seek(first * kind.itemsize * int(np.prod(shape)))
+                # Not by a memory map, which a full disk would kill the process for.
+                file.write(np.ascontiguousarray(columns[name], dtype=kind).data)
+                file.flush()
+                if self.lasting:
+                    os.fsync(file.fileno())  # before the state says that these rows are there
+
+    @property
+    def n_parts(self) -> int:
+        """Number of parts that are read at a time."""
+        return -(-self.n_rows // self._part_rows)
+
+    @property
+    def _part_rows(self) -> int:
+        return max(1, _PART_BYTES // self.row_bytes)
+
+    def _part(self, k: int) -> dict[str, NDArray[Any]]:
+        """One part of the rows, mapped anew each time, so that those read before are not memory in use."""
+        first, last = k * self._part_rows, min((k + 1) * self._part_rows, self.n_rows)
+        found: dict[str, NDArray[Any]] = {}
+        for name, (kind, shape) in self._kinds.items():
+            offset = first * kind.itemsize * int(np.prod(shape))
+            found[name] = np.memmap(
+                self._path(name), kind, mode="r", offset=offset, shape=(last - first, *shape)
+            )
+        return found
+
+    def read(self, k: int) -> tuple[NDArray[Any] | GroupedScores, NDArray[np.float64] | None]:
+        """Posteriors and weights of one part of the rows."""
+        found = self._part(k)
+        weights = found.get("weights")
+        if self.known:
+            return GroupedScores(found["eta"], found["codes"], self.n_groups), weights
+        return found["posteriors"], weights
+
+    def partitions(self) -> ThreadedPartitions:
+        """The rows as partitions of the solver."""
+
+        def load(k: int) -> Part:
+            found = self._part(k)
+            weights = found.get("weights")
+            if self.known:
+                return UnsortedScores(found["eta"], found["codes"], self.n_groups, weights)
+            return DenseRows(found["posteriors"], weights)
+
+        return ThreadedPartitions(load, self.n_parts, self.n_groups, known=self.known, weighted=self.weighted)
+
+    def _path(self, name: str) -> Path:
+        return self.folder / (name if name == _STATE else f"evenhand-{name}.bin")
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Say in one sentence that there is no space."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno in _NO_SPACE:
+                raise self._full(shutil.disk_usage(self.folder).free) from None
+            raise
+
+    def _full(self, free: int) -> InputError:
+        return InputError(
+            f"posteriors of {self.n_rows:,} rows take {readable_size(self.size)}, and {self.folder} has "
+            f"{readable_size(free)} free: pass another folder as scratch= to fit."
+        )
+
+    def read_state(self) -> dict[str, Any] | None:
+        """What an earlier run left here; None if there was none."""
+        path = self._path(_STATE)
+        if not path.exists():
+            return None
+        try:
+            state = json.loads(path.read_text())
+        except (OSError, ValueError):
+            state = None
+        if not isinstance(state, dict):
+            raise InputError(f"{path} is not what fit writes: remove the folder, or choose another one.")
+        return state
+
+    def write_state(self, state: dict[str, Any]) -> None:
+        """Keep what a later run needs to go on from here."""
+        with self._told(), written_at_once(self._path(_STATE)) as unfinished:
+            unfinished.write_text(json.dumps(state))
+
+    def remove(self) -> None:
+        """Remove the files, and nothing else that may be in the folder."""
+        for name in (*self._kinds, _STATE):
+            self._path(name).unlink(missing_ok=True)
+
+
+def _extend(path: Path, size: int) -> None:
+    """Make a file at least as long as a size, with its space on the disk taken where the system can."""
+    with path.open("ab") as file:
+        if hasattr(os, "posix_fallocate") and size:
+            os.posix_fallocate(file.fileno(), 0, size)
+        elif file.tell() < size:
+            file.truncate(size)
+
+
+@contextmanager
+def opened(
+    scratch: Path | None, n_rows: int, n_groups: int, *, known: bool, weighted: bool
+) -> Iterator[PosteriorFile]:
+    """Files for posteriors, removed at the end.
+
+    Parameters
+    ----------
+    scratch : Path or None
+        Folder that keeps them if the block fails, so that a later run can go on; None is a temporary one,
+        which is removed in any case.
+    n_rows, n_groups : int
+    known, weighted : bool
+
+    Yields
+    ------
+    PosteriorFile
+    """
+    if scratch is None:
+        with tempfile.TemporaryDirectory(prefix="evenhand-") as folder:
+            yield PosteriorFile(Path(folder), n_rows, n_groups, known=known, weighted=weighted)
+        return
+    try:
+        scratch.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"scratch={str(scratch)!r} cannot be a folder: {error.strerror}.") from None
+    file = PosteriorFile(scratch, n_rows, n_groups, known=known, weighted=weighted, lasting=True)
+    yield file
+    file.remove()
+
+
+def spooled(posteriors: Any, weight: str | None) -> ThreadedPartitions:
+    """Posteriors in a lazy table, copied to a temporary file that is removed when nothing refers to it.
+
+    Parameters
+    ----------
+    posteriors : polars.LazyFrame, pyarrow.dataset.Dataset or BatchedTable
+        Columns P(S=0, Y=0 | x), P(S=0, Y=1 | x), P(S=1, Y=0 | x), and so on.
+    weight : str or None
+        Column of sample weights.
+
+    Returns
+    -------
+    ThreadedPartitions
+    """
+    table = BatchedTable.of(posteriors)
+    if weight is not None:
+        table.require(weight, "sample weights")
+    columns = [name for name in table.names if name != weight]
+    if len(columns) % 2:
+        raise InputError(f"posteriors should have two columns for each group, but have {len(columns)}.")
+    n_rows = table.count_rows()
+    if not n_rows:
+        raise InputError("posteriors have no rows.")
+    folder = tempfile.TemporaryDirectory(prefix="evenhand-")
+    file = PosteriorFile(
+        Path(folder.name), n_rows, len(columns) // 2, known=False, weighted=weight is not None
+    )
+    file.owned = folder
+    file.reserve()
+    first = 0
+    with ThreadPoolExecutor(1) as writer:  # so that the next batch is read while one is written
+        written: Future[Any] = writer.submit(int)
+        for batch in table.batches(rows=max(1, _PART_BYTES // file.row_bytes)):
+            rows, weights = _numbers(batch, columns), None
+            if weight is not None:
+                [weights] = _numbers(batch, [weight]).astype(np.float64).T
+            written.result()
+            written = writer.submit(file.write, first, rows, weights)
+            first += len(rows)
+        written.result()
+    return file.partitions()
+
+
+def _numbers(batch: Any, columns: list[str]) -> NDArray[Any]:
+    frame = nw.from_native(batch, eager_only=True).select(columns)
+    other = [name for name, kind in frame.schema.items() if not kind.is_numeric()]
+    if other:
+        raise InputError(
+            f"posteriors and weights should be numbers, but column {other[0]!r} is of type "
+            f"{frame.schema[other[0]]}."
+        )
+    return np.asarray(frame.to_numpy())
+
+
+def readable_size(size: int) -> str:
+    """A number of bytes for a person.
+
+    Examples
+    --------
+    >>> readable_size(3_200_000_000), readable_size(512)
+    ('3.2 GB', '512 bytes')
+    """
+    for unit, name in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
+        if size >= unit:
+            return f"{size / unit:.1f} {name}"
+    return f"{size} bytes"
