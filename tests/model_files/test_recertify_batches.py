@@ -7,6 +7,7 @@ import polars as pl
 import pyarrow.dataset as ds
 import pytest
 from sklearn.linear_model import LogisticRegression
+from xgboost import XGBClassifier
 
 import evenhand as eh
 from evenhand.datasets import GaussianProblem
@@ -25,6 +26,7 @@ TABLE = pl.DataFrame(
     }
 )
 PLAIN = TABLE.drop("w")
+BOOSTED = XGBClassifier(n_estimators=5, max_depth=3, n_jobs=1)
 
 
 @pytest.fixture(autouse=True)
@@ -54,7 +56,9 @@ def proof_of(model, folder, data=None, **given):
 
 SETTINGS = {
     "blind": {},
-    "all rows": {"learn_rows": None},
+    "all rows": {"learn_rows": 10_000},
+    "all rows in batches": {"learn_rows": None, "estimator": BOOSTED},
+    "all rows in batches, aware": {"learn_rows": None, "estimator": BOOSTED, "aware": True},
     "aware": {"aware": True},
     "partly aware": {"aware": ["A2"]},
     "ratio": {"constraint": eh.EqualOpportunity(ratio=0.9)},
@@ -107,7 +111,7 @@ OTHERS = {
 @pytest.mark.parametrize(("table", "words"), OTHERS.values(), ids=OTHERS)
 def test_other_rows_are_recognised(table, words, tmp_path, monkeypatch):
     model = fitted()
-    monkeypatch.setattr("evenhand.model_files.recertify_batches.learn_posteriors", None)  # and early
+    monkeypatch.setattr("evenhand.model_files.recertify_batches.learn_in_batches", None)  # and early
     proof = proof_of(model, tmp_path, (table.lazy(), "y"))
     assert not proof.confirmed
     assert proof.found is None

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from numbers import Integral
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -37,8 +37,11 @@ from evenhand.posteriors.learner import takes_weights
 from evenhand.posteriors.sampling import candidate_rates, drawn_rows, sample_sizes
 
 __all__ = [
+    "SAMPLE_ROWS",
+    "Batch",
     "LargeTable",
     "Sample",
+    "Score",
     "draw_sample",
     "file_for_posteriors",
     "read_large_table",
@@ -46,6 +49,9 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
+
+SAMPLE_ROWS = 1_000_000
+"""Rows that are drawn where models learn from all: they are calibrated on, which needs no more of them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,7 +236,8 @@ def draw_sample(classifier: FairClassifier, large: LargeTable, seed: int) -> Sam
     Sample
     """
     equal = not all(takes_weights(learner) for learner in classifier.posterior_learners)
-    sizes = sample_sizes(large.counts, classifier.learn_rows, equal=equal)
+    most = SAMPLE_ROWS if classifier.learn_rows is None else classifier.learn_rows
+    sizes = sample_sizes(large.counts, most, equal=equal)
     cv, holdout = classifier.cv, classifier.posterior_holdout
     number = cv is None or isinstance(cv, Integral)
     if (sizes < large.counts).any() and holdout is None and not (number or hasattr(cv, "split")):
@@ -307,6 +314,8 @@ def score_rows(
     sample: Sample,
     learned: LearnedPosteriors,
     file: PosteriorFile,
+    *,
+    score: Score | None = None,
 ) -> Fingerprint:
     """Write posteriors of all rows: out of fold for the sample, by the model for the others.
 
@@ -318,6 +327,8 @@ def score_rows(
     learned : LearnedPosteriors
         From the sample.
     file : PosteriorFile
+    score : Score, default=None
+        Another way to score a batch.
 
     Returns
     -------
@@ -330,7 +341,7 @@ def score_rows(
     if state.get("model") != task["model"]:  # from changed rows, or on another machine
         _refuse_changes(large, done, file.folder)
         done = []
-    score = _Score(classifier, large, sample, learned)
+    score = _Score(classifier, large, sample, learned) if score is None else score
     whole = FingerprintOfBatches()
     chain: list[str] = []
     watched = track(large.batches(), what="scoring rows", total=large.n_batches, verbose=classifier.verbose)
@@ -360,6 +371,18 @@ def _refuse_change(batch: Batch, then: str, now: str, folder: Path) -> None:
             f"rows {batch.numbers[0]:,} to {batch.numbers[-1]:,} have changed since the fit that left its "
             f"files in {folder}: remove the folder, or choose another one."
         )
+
+
+class Score(Protocol):
+    """Scores a batch."""
+
+    def __call__(self, batch: Batch) -> NDArray[Any] | GroupedScores:
+        """Posteriors of the rows."""
+        ...
+
+    def weights(self, batch: Batch) -> Floats:
+        """How much each row counts in risk and requirement."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)

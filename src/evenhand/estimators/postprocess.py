@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from evenhand.display.progress import track
 from evenhand.estimators.access import Aware, ModelInput
+from evenhand.estimators.all_rows import check_all_rows, learn_in_batches
 from evenhand.estimators.base import FairClassifier, by_batches, names_its_file
 from evenhand.estimators.explanation import Explanation, Explanations, Thresholds
 from evenhand.estimators.large_table import (
@@ -34,7 +35,7 @@ from evenhand.fairness.rates import CellRates
 from evenhand.fairness.scores import GroupedScores
 from evenhand.inference.guarantee import promised, warn_if_unpromised
 from evenhand.inputs.batched_table import is_lazy
-from evenhand.inputs.features import Columns, naming_bad_rows
+from evenhand.inputs.features import Columns
 from evenhand.inputs.row_keys import id_column, row_keys
 from evenhand.inputs.tables import library_of
 from evenhand.optimum.atoms import FurtherRows, randomise_atoms
@@ -134,7 +135,10 @@ class FairPostprocessor(FairClassifier):
         features is about all rows of each value, whatever its combinations are pooled into.
     learn_rows : int or None, default=1_000_000
         Of a table that is read in batches, the largest number of rows that models learn from. They are drawn
-        so that small combinations of group and label are kept whole, and weighted accordingly. None is all.
+        so that small combinations of group and label are kept whole, and weighted accordingly. None is all
+        rows, for learners that take batches: ``xgboost.XGBClassifier`` for label and groups, which keeps a
+        byte for each number. Rows are then put into folds by a hash of their number, `cv` is a number, folds
+        are fitted one after the other, and at most a million rows, drawn in the same way, are calibrated on.
         A table in memory is learned from as a whole.
     tol : float, default=1e-6
         Largest proven distance from the optimum that is accepted.
@@ -344,27 +348,27 @@ class FairPostprocessor(FairClassifier):
         self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any, scratch: str | PathLike[str] | None
     ) -> Self:
         """The same stages for a table that is read in batches."""
+        check_all_rows(self)
         large = read_large_table(self, X, y, sensitive_features, sample_weight)
         seed = draw_seed(self.random_state)
 
-        # Posteriors are learned from a sample of the rows.
+        # Posteriors are learned from a sample of the rows, or from all of them.
         sample = draw_sample(self, large, seed)
         folder = None if scratch is None else Path(scratch)
         with file_for_posteriors(self, large, sample, folder) as file:
-            with naming_bad_rows(sample.data.examples.X, sample.rows):
-                posteriors = learn_posteriors(self, sample.data, seed=seed)
+            learned = learn_in_batches(self, large, sample, seed)
+            posteriors = learned.posteriors
 
             # All rows are scored, and the optimum is found and proven on all of them.
-            fingerprint = score_rows(self, large, sample, posteriors, file)
+            fingerprint = score_rows(self, large, sample, posteriors, file, score=learned.score)
             problem = FairnessProblem.read(
                 file.partitions(), self.constraint, cost=self.cost, groups=large.groups
             )
             solution, self.history_ = choose_multipliers(self, problem)
 
             # The rule: the solution's table, with its atoms randomised.
-            rule = make_rule_of_batches(
-                solution.rule, posteriors, further_rows(problem.oracle, posteriors), seed
-            )
+            further = further_rows(problem.oracle, posteriors) if learned.score is None else None
+            rule = make_rule_of_batches(solution.rule, posteriors, further, seed)
         self.promise_ = None
         if self.history_:
             warn_if_missed(best_trial(self.history_))
@@ -630,19 +634,22 @@ def make_rule(solution: Solution, posteriors: LearnedPosteriors, seed: int) -> R
     return rule.with_key(f"{seed:08x}")
 
 
-def make_rule_of_batches(rule: Rule, posteriors: LearnedPosteriors, further: FurtherRows, seed: int) -> Rule:
-    """The rule for new rows, where it was found on more rows than posteriors were learned from.
+def make_rule_of_batches(
+    rule: Rule, posteriors: LearnedPosteriors, further: FurtherRows | None, seed: int
+) -> Rule:
+    """The rule for new rows, where it was found on more rows than those with posteriors at hand.
 
-    The others have posteriors of the model for new rows already.
+    The others have posteriors of the model for new rows already; or all rows were learned from, and those at
+    hand stand for them.
 
     Parameters
     ----------
     rule : Rule
         Of the solution on all rows.
     posteriors : LearnedPosteriors
-        Of the rows that were learned from.
-    further : FurtherRows
-        The others.
+        Of the rows at hand.
+    further : FurtherRows or None
+        The others, if they have posteriors of the model for new rows.
     seed : int
 
     Returns

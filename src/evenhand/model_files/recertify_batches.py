@@ -7,13 +7,13 @@ from typing import Any
 
 from sklearn.base import clone
 
+from evenhand.estimators.all_rows import learn_in_batches
 from evenhand.estimators.large_table import (
     draw_sample,
     file_for_posteriors,
     read_large_table,
     score_rows,
 )
-from evenhand.estimators.learned_posteriors import learn_posteriors
 from evenhand.estimators.postprocess import FairPostprocessor, further_rows, make_rule_of_batches
 from evenhand.exceptions import EvenhandWarning
 from evenhand.inputs.batched_table import BatchedTable
@@ -57,16 +57,16 @@ def prove_in_batches(
             return Proof(False, f"not confirmed: {different}.", model.certificate_)
         sample = draw_sample(again, large, model.seed_)
         with file_for_posteriors(again, large, sample, None) as file:
-            posteriors = learn_posteriors(again, sample.data, seed=model.seed_)
-            score_rows(again, large, sample, posteriors, file)
+            learned = learn_in_batches(again, large, sample, model.seed_)
+            posteriors = learned.posteriors
+            score_rows(again, large, sample, posteriors, file, score=learned.score)
             oracle, _ = read_rows(file.partitions(), None)
+            further = further_rows(oracle, posteriors) if learned.score is None else None
             found, problems = compare(
                 model,
                 sample.data.examples.take(posteriors.rows),
                 posteriors,
                 parts=lambda: map(file.read, range(file.n_parts)),
-                randomised=lambda rule: make_rule_of_batches(
-                    rule, posteriors, further_rows(oracle, posteriors), model.seed_
-                ),
+                randomised=lambda rule: make_rule_of_batches(rule, posteriors, further, model.seed_),
             )
     return conclude(model, found, problems, large.n_rows)
