@@ -71,7 +71,9 @@ def one_pass(posteriors: np.ndarray) -> float:
 
 def passes(results: dict[str, Any]) -> None:
     """Solver time in units of one pass, scaling, and memory."""
-    bounded = FAIR & eh.SelectionRate(at_most=0.4) & eh.TruePositiveRate(at_least=0.3, groups="intersectional")
+    bounded = (
+        FAIR & eh.SelectionRate(at_most=0.4) & eh.TruePositiveRate(at_least=0.3, groups="intersectional")
+    )
     cases = [
         (4, FAIR),
         (16, FAIR),

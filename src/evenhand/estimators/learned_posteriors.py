@@ -15,14 +15,20 @@ from evenhand.fairness.groups import Groups
 from evenhand.fairness.requirement import Constraint
 from evenhand.fairness.scores import GroupedScores
 from evenhand.optimum.problem import FairnessProblem, error_prices, label_and_group_suffice
-from evenhand.posteriors.crossfit import cross_fit
+from evenhand.posteriors.crossfit import Estimated, cross_fit
 from evenhand.posteriors.leakage import warn_if_seen
 from evenhand.posteriors.learner import check_learner, is_frozen
 from evenhand.posteriors.models import PosteriorModel
 from evenhand.posteriors.spec import PosteriorSpec
 from evenhand.posteriors.tabular import TabularClassifier
 
-__all__ = ["LearnedPosteriors", "as_posteriors", "learn_posteriors"]
+__all__ = [
+    "LearnedPosteriors",
+    "as_posteriors",
+    "collect_posteriors",
+    "learn_posteriors",
+    "posterior_spec",
+]
 
 _DIGITS = 12
 
@@ -80,7 +86,7 @@ def learn_posteriors(
     -------
     LearnedPosteriors
     """
-    spec = _posterior_spec(classifier, data, seed)
+    spec = posterior_spec(classifier, data, seed)
     estimated = cross_fit(
         spec,
         data.examples,
@@ -92,14 +98,32 @@ def learn_posteriors(
         n_jobs=classifier.n_jobs,
         verbose=classifier.verbose,
     )
-    rows = estimated.rows
     if is_frozen(classifier.estimator) and spec.form != "joint":
-        seen = warn_if_seen(estimated.plain[:, :, 1].sum(axis=1), data.examples.positive[rows])
+        positive = data.examples.positive[estimated.rows]
+        seen = warn_if_seen(estimated.plain[:, :, 1].sum(axis=1), positive)
         if seen and reserved:
             raise InputError(
                 "nothing can be promised of a frozen model on rows that it was fitted to: fit with rows "
                 "that it has not seen."
             )
+    return collect_posteriors(estimated, spec, data)
+
+
+def collect_posteriors(estimated: Estimated, spec: PosteriorSpec, data: TrainingData) -> LearnedPosteriors:
+    """Posteriors in the form that the rule is found on; warns if they are all the same.
+
+    Parameters
+    ----------
+    estimated : Estimated
+    spec : PosteriorSpec
+    data : TrainingData
+        Which they were estimated for.
+
+    Returns
+    -------
+    LearnedPosteriors
+    """
+    rows = estimated.rows
     known, codes = spec.form == "known", data.examples.codes[rows]
     by_group = [estimated.final[codes == m] for m in np.unique(codes)] if known else [estimated.final]
     if all(map(_constant, by_group)) and not _constant(estimated.cells):  # solve warns of the latter
@@ -114,7 +138,7 @@ def learn_posteriors(
     )
 
 
-def _posterior_spec(classifier: FairClassifier, data: TrainingData, seed: int) -> PosteriorSpec:
+def posterior_spec(classifier: FairClassifier, data: TrainingData, seed: int) -> PosteriorSpec:
     """How posteriors are learned; what cannot be is refused before any fit."""
     error_prices(classifier.cost, len(data.groups))
     form: Any = "known" if data.access.knows(data.groups) else classifier.posterior

@@ -26,7 +26,7 @@ from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.models import Calibrated, Encoded, PosteriorModel, Product, averaged, calibrated
 from evenhand.posteriors.spec import PosteriorSpec
 
-__all__ = ["Estimated", "cross_fit"]
+__all__ = ["GROUP_FOLDS", "Estimated", "calibrate", "cross_fit"]
 
 Floats = NDArray[np.float64]
 Split = tuple[NDArray[np.intp], NDArray[np.intp]]
@@ -119,7 +119,7 @@ def cross_fit(
             factors.append(_folds(factor, examples, folds, average=average, n_jobs=n_jobs, verbose=verbose))
     found = factors[0] if len(factors) == 1 else _product(examples, *factors)
     if calibration is not None:
-        found = _calibrated(found, spec, examples, calibration)
+        found = calibrate(found, spec, examples, calibration)
     return found if encoder is None else replace(found, model=Encoded(encoder, found.model))
 
 
@@ -141,9 +141,10 @@ def _as_it_is(spec: PosteriorSpec, examples: Examples) -> Estimated:
     return Estimated(np.arange(len(examples)), cells, model, final=cells, plain=cells, fits=0)
 
 
-def _calibrated(
+def calibrate(
     found: Estimated, spec: PosteriorSpec, examples: Examples, calibration: Calibration
 ) -> Estimated:
+    """Posteriors and model, corrected on the rows that posteriors were found for."""
     used = replace(examples, X=None).take(found.rows)
     p = found.cells.reshape(len(used), -1)
     curves: Calibrator | GroupCalibrator
