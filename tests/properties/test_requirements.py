@@ -88,7 +88,7 @@ def test_the_optimum_is_that_of_the_full_program_and_measures_agree(block):
         assert found.certificate.violation <= 1e-8
         # What was enforced is what is measured; a ratio is right to 3e-5.
         excesses = [one.excess for one in task.constraint.measure(found.rates)]
-        assert max((excess for excess in excesses if excess == excess), default=0.0) <= 3e-5
+        assert max((excess for excess in excesses if not np.isnan(excess)), default=0.0) <= 3e-5
         assert len(found.multipliers) == len(found.linear_constraints)
 
 
