@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import evenhand as eh
-from evenhand.fairness.requirement import Constraint
 from evenhand.fairness.rates import CellRates
+from evenhand.fairness.requirement import Constraint
 from evenhand.inference.guarantee import promised
 from evenhand.posteriors.examples import Examples
 

@@ -23,9 +23,7 @@ def posteriors():
 
 
 def test_the_conflict_is_named_and_the_smallest_tolerance_works(posteriors):
-    with pytest.raises(
-        InfeasibleError, match="these cannot hold together: benefit: group="
-    ) as caught:
+    with pytest.raises(InfeasibleError, match="these cannot hold together: benefit: group=") as caught:
         eh.solve(posteriors, Benefit(difference=0.1))
     assert {str(name) for name in caught.value.conflict} <= {
         "benefit: group=0",

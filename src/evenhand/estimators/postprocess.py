@@ -22,7 +22,7 @@ from evenhand.estimators.large_table import draw_sample, read_large_table, score
 from evenhand.estimators.learned_posteriors import LearnedPosteriors, as_posteriors, learn_posteriors
 from evenhand.estimators.search import PlugIn, Trial, best_trial, read_search, warn_if_missed
 from evenhand.estimators.training_data import TrainingData, draw_seed, read_training_data, reserve_rows
-from evenhand.exceptions import InputError, VacuousConstraintWarning
+from evenhand.exceptions import InfeasibleError, InputError, VacuousConstraintWarning
 from evenhand.fairness.constraints import ByConstraint, ConstraintName, LinearConstraints
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.requirement import Constraint
@@ -314,8 +314,11 @@ class FairPostprocessor(FairClassifier):
             if self.history_:
                 warn_if_missed(best_trial(self.history_))
         else:
-            candidates = self._candidates(data, posteriors, reserved, seed)
-            solution, self.promise_ = promised(candidates, self.constraint, self.confidence)
+            problem = posteriors.problem(self.constraint, self.cost, data.groups)
+            candidates = self._candidates(data, problem, posteriors, reserved, seed)
+            solution, self.promise_ = promised(
+                candidates, self.constraint, self.confidence, resolved=problem.constraint
+            )
             self.history_ = ()
             warn_if_unpromised(self.promise_)
 
@@ -365,11 +368,17 @@ class FairPostprocessor(FairClassifier):
         return self
 
     def _candidates(
-        self, data: TrainingData, posteriors: LearnedPosteriors, reserved: Examples, seed: int
+        self,
+        data: TrainingData,
+        problem: FairnessProblem,
+        posteriors: LearnedPosteriors,
+        reserved: Examples,
+        seed: int,
     ) -> Iterator[tuple[Constraint, Solution, list[CellRates]]]:
         """Optima at ever looser tolerances, with what they decide for the reserved rows.
 
-        A randomised decision depends on the features of a row or on an id: both are counted.
+        Tolerances that nothing satisfies are left out, which the reserved rows have no part in. A randomised
+        decision depends on the features of a row or on an id: both are counted.
         """
         groups, known = data.groups, data.access.knows(data.groups)
         cells = posteriors.model.cells(reserved.X, reserved.allowed)
@@ -377,11 +386,14 @@ class FairPostprocessor(FairClassifier):
         solution = None
         for share in _SHARES:
             internal = self.constraint.tightened(share)
-            with warnings.catch_warnings():
-                if solution is not None:  # warned once
-                    warnings.simplefilter("ignore", VacuousConstraintWarning)
-                problem = posteriors.problem(internal, self.cost, groups)
-                solution = problem.solve(tol=self.tol, start=solution)
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", VacuousConstraintWarning)  # `problem` has warned
+                    solution = problem.under(internal).solve(tol=self.tol, start=solution, advise=share == 0)
+            except InfeasibleError:
+                if share == 0:
+                    raise
+                continue
             rule = make_rule(solution, posteriors, seed)
             by_features = rule.decide(scores, lambda rows: row_keys(reserved.X, rows))
             by_id = rule.decide(scores, lambda rows: [b"%d" % number for number in rows])

@@ -28,7 +28,7 @@ from evenhand.fairness.groups import Groups
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.requirement import Constraint
 from evenhand.fairness.scores import GroupedScores
-from evenhand.inference.guarantee import run_tests
+from evenhand.inference.group_tests import run_tests
 from evenhand.inputs.columns import blocks
 from evenhand.inputs.features import column_names, has_names, ordered_columns
 from evenhand.inputs.row_keys import row_keys
@@ -186,7 +186,7 @@ def prove(model: FairClassifier, X: Any, y: Any, sensitive_features: Any, sample
         posteriors = learn_posteriors(again, data, seed=model.seed_, reserved=reserved is not None)
         found, problems = _compare(model, data, posteriors)
         if found is not None and reserved is not None:
-            problems += _compare_promise(model, reserved)
+            problems += _compare_promise(model, posteriors, reserved)
     rows = len(posteriors.rows)
     if found is not None and not problems:
         return Proof(True, f"proven on {rows:,} rows: {claimed(model, found)}.", stored, found, rows)
@@ -312,7 +312,7 @@ def _deployed(model: FairPostprocessor, rows: Examples) -> NDArray[Any] | Groupe
     return as_posteriors(cells, rows.codes, model.groups_, known=model.access_.knows(model.groups_))
 
 
-def _compare_promise(model: Any, reserved: Examples) -> list[str]:
+def _compare_promise(model: Any, learned: LearnedPosteriors, reserved: Examples) -> list[str]:
     """Test the promise again on the reserved rows."""
     if isinstance(model, FairInprocessor):
         decisions = model.learner_.choose(reserved.X) == 1
@@ -320,7 +320,8 @@ def _compare_promise(model: Any, reserved: Examples) -> list[str]:
         posteriors = _deployed(model, reserved)
         decisions = model.rule_.decide(posteriors, lambda rows: row_keys(reserved.X, rows))
     rates = CellRates.count(model.groups_, reserved.cells, decisions)
-    tests = run_tests(model.constraint, rates, 1 - model.confidence)
+    asked = learned.problem(model.constraint, model.cost, model.groups_).constraint  # with its references
+    tests = run_tests(asked, rates, 1 - model.confidence)
     if model.promise_.holds and not all(test.passed for test in tests):
         return ["the promise does not hold on the reserved rows"]
     return []

@@ -31,6 +31,7 @@ def refuse_infeasible(
     linear: LinearConstraints,
     masses: NDArray[np.float64],
     groups: Groups,
+    advise: bool = True,
 ) -> None:
     """Raise an InfeasibleError if it is proven that no selection meets the bounds.
 
@@ -44,6 +45,8 @@ def refuse_infeasible(
         The same bounds, with names.
     masses : array, shape (M, 2)
     groups : Groups
+    advise : bool, default=True
+        Whether the error says what would work.
     """
     found = find_conflict(oracle, problem, masses.ravel())
     if not found.proven:
@@ -51,6 +54,8 @@ def refuse_infeasible(
     conflict = tuple(name for name, weight in zip(linear.names, found.multipliers, strict=True) if weight)
     listed = "; ".join(str(name) for name in conflict[:_SHOWN])
     more = f" and {len(conflict) - _SHOWN} more" if len(conflict) > _SHOWN else ""
+    if not advise:
+        raise InfeasibleError(f"no classifier satisfies {constraint}.", conflict=conflict)
     works = _widened(oracle, constraint, problem, masses, groups)
     advice = (
         f"It can be satisfied from {works} on." if works is not None else "No tolerance makes it possible."
