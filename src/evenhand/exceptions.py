@@ -16,6 +16,7 @@ __all__ = [
     "GroupError",
     "InfeasibleError",
     "InputError",
+    "LimitWarning",
     "ManyGroupsWarning",
     "MissingExtraError",
     "PooledGroupsWarning",
@@ -127,6 +128,10 @@ class ToleranceWarning(EvenhandWarning):
 
 class PromiseWarning(EvenhandWarning):
     """The reserved rows do not support the requested promise."""
+
+
+class LimitWarning(EvenhandWarning):
+    """A limit on the number of places excluded rows that the rule selects."""
 
 
 class VisibleFeatureWarning(EvenhandWarning):
