@@ -69,7 +69,7 @@ def refuse_infeasible(
     rows = np.flatnonzero(weights)
     conflict = tuple(linear.names[row] for row in rows)
     search = _Search(oracle, problem, masses, groups, found)
-    changes = list(_changes(constraint, _owners(constraint, masses, groups)[rows], weights[rows]))
+    changes = list(_changes(constraint, constraint.owners(masses, groups)[rows], weights[rows]))
     nearest = {change.parameter: value for change in changes if (value := search.nearest(change)) is not None}
     works = search.widened(constraint)
     raise InfeasibleError(
@@ -121,12 +121,6 @@ def _irreducible(oracle: Oracle, problem: Problem, masses: Vector, multipliers: 
             kept = np.zeros_like(kept)
             kept[rest] = found.multipliers
     return kept
-
-
-def _owners(constraint: Constraint, masses: NDArray[np.float64], groups: Groups) -> NDArray[np.intp]:
-    """Which of the requirements each linear constraint belongs to."""
-    sizes = [len(part._linear(masses, groups)) for part in constraint.requirements]
-    return np.repeat(np.arange(len(sizes)), sizes)
 
 
 @dataclass(frozen=True, eq=False)
