@@ -24,6 +24,7 @@ PARAMETERS = {
     "min_group_size": "--min-group-size",
     "aware=True": "--aware",
     "groups='independent'": "--groups independent",
+    "against='groups'": "--against groups",
     "missing='own_group'": "--missing own-group",
     "unseen='pooled'": "unseen='pooled' in Python",  # there is no such option
 }

@@ -32,6 +32,7 @@ from evenhand.fairness.statistic import (
 __all__ = [
     "BOUNDS",
     "EVERYBODY",
+    "RATES",
     "Accuracy",
     "Bound",
     "FalsePositiveRate",
@@ -348,6 +349,8 @@ _RATES: dict[str, tuple[Statistic, bool]] = {
     "accuracy": (ACCURACY, True),
 }
 """Rates of `NoWorse`, and whether more of them is better."""
+RATES = tuple(_RATES)
+"""The names of these rates."""
 
 
 class NoWorse(Bound):

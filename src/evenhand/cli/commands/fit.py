@@ -12,6 +12,7 @@ from evenhand.cli.exit_codes import exit_code
 from evenhand.cli.messages import in_options
 from evenhand.cli.options import (
     Aware,
+    Bounds,
     Comparison,
     Learning,
     RunOptions,
@@ -20,11 +21,12 @@ from evenhand.cli.options import (
     columns_in,
     read_aware,
     requirement,
+    with_nearest_options,
 )
 from evenhand.cli.output import print_note, print_result, visible
 from evenhand.cli.paths import check_paths
 from evenhand.cli.rows import source_of
-from evenhand.exceptions import InputError
+from evenhand.exceptions import InfeasibleError, InputError
 
 if TYPE_CHECKING:
     from evenhand.inference.guarantee import Promise
@@ -41,6 +43,7 @@ def fit(
     aware: Aware = None,
     compared: Comparison = Comparison(),
     tolerance: Tolerance = Tolerance(),
+    bounds: Bounds = Bounds(),
     confidence: float | None = None,
     report: Path | None = None,
     run: RunOptions = RunOptions(),
@@ -65,9 +68,12 @@ def fit(
     """
     from evenhand.inputs.checks import check_fraction  # noqa: PLC0415  (start-up time)
 
-    constraint = requirement(compared, tolerance)
+    constraint = requirement(compared, tolerance, bounds)
     if constraint is None:
-        raise InputError("no tolerance: pass --difference or --ratio.")
+        raise InputError(
+            "no tolerance: pass --difference or --ratio, or a bound such as --capacity 0.2 or --floor "
+            "'true-positive rate=0.6'."
+        )
     if confidence is not None:
         check_fraction("--confidence", confidence)
     check_paths([table, learning.test], [out, report], force=run.force)
@@ -79,14 +85,18 @@ def fit(
         train, test = learning.parts(table)
         for note in learning.notes(table, train.X):
             print_note(f"evenhand: {note}")
-        model = learning.classifier(
+        classifier = learning.classifier(
             train.X,
             train.y,
             constraint=constraint,
             aware=aware_features,
             confidence=confidence,
             missing=compared.missing_policy,
-        ).fit(train.X, train.y)
+        )
+        try:
+            model = classifier.fit(train.X, train.y)
+        except InfeasibleError as error:
+            raise with_nearest_options(error, constraint) from error
         decisions = model.predict(test.X, ids=test.ids)
         found = eh.audit(
             test.y,
