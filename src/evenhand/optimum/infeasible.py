@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
 from evenhand.exceptions import InfeasibleError
 from evenhand.fairness.bounds import NoWorse, RateBound
@@ -32,6 +31,7 @@ _TRIALS = 24  # constraints that are left out to see whether the others still co
 _TRIAL_ROWS = 5_000  # of a second or less
 _EDGE = 1e-5  # of the way on from what is just possible, where rounding would decide
 _DIGITS = 6
+_STEPS, _FLAT = 60, 1e-13
 _NOTHING = 1e-4  # from the value that requires nothing: next to that, rounding would decide
 
 
@@ -228,7 +228,7 @@ class _Search:
             problem = self._problem(loosened(share))
             return self.oracle.totals(multipliers @ problem.A).positive_part + problem.penalty(multipliers)
 
-        return float(brentq(value, low, high, xtol=1e-12)) if value(low) < 0 < value(high) else low
+        return _root(value, low, high)
 
     def _problem(self, constraint: Constraint) -> Problem:
         A, lo, hi = constraint.linear(self.masses, self.groups).in_sums(self.masses)
@@ -236,3 +236,23 @@ class _Search:
 
     def _conflict(self, problem: Problem) -> Conflict:
         return find_conflict(self.oracle, problem, self.masses.ravel())
+
+
+def _root(value: Callable[[float], float], low: float, high: float) -> float:
+    """Where a function turns from negative to positive, by false position; `low` if it does not.
+
+    The function is mostly a straight line, which takes one step. (scipy.optimize would load a second HiGHS.)
+    """
+    below, above = value(low), value(high)
+    if not below < 0 < above:
+        return low
+    for _ in range(_STEPS):
+        middle = low - below * (high - low) / (above - below)
+        found = value(middle)
+        if abs(found) <= _FLAT or high - low <= _FLAT:
+            return middle
+        if found < 0:
+            low, below, above = middle, found, above / 2  # halved, so that the other end moves too
+        else:
+            high, above, below = middle, found, below / 2
+    return high
