@@ -16,6 +16,7 @@ __all__ = [
     "GroupError",
     "InfeasibleError",
     "InputError",
+    "LimitWarning",
     "ManyGroupsWarning",
     "MissingExtraError",
     "PooledGroupsWarning",
@@ -48,15 +49,28 @@ class InfeasibleError(EvenhandError):
     Attributes
     ----------
     conflict : tuple
-        Names of the linear constraints that cannot hold together.
+        Names of linear constraints that cannot hold together, none of which can be left out.
     works : Constraint or None
-        The requirement with all tolerances widened together until it can be satisfied; None if it never can.
+        The requirement with all tolerances and bounds widened together until it can be satisfied; None if it
+        never can.
+    nearest : dict
+        For each bound and tolerance in conflict, the nearest value that works with all others as they are.
+        Keys are parameters of the requirement, as ``set_params`` takes them. Those that cannot help are left
+        out.
     """
 
-    def __init__(self, message: str, *, conflict: tuple[object, ...] = (), works: object = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        conflict: tuple[object, ...] = (),
+        works: object = None,
+        nearest: dict[str, float] | None = None,
+    ) -> None:
         super().__init__(message)
         self.conflict = conflict
         self.works = works
+        self.nearest = {} if nearest is None else nearest
 
 
 class CertificateError(EvenhandError):
@@ -114,6 +128,10 @@ class ToleranceWarning(EvenhandWarning):
 
 class PromiseWarning(EvenhandWarning):
     """The reserved rows do not support the requested promise."""
+
+
+class LimitWarning(EvenhandWarning):
+    """A limit on the number of places excluded rows that the rule selects."""
 
 
 class VisibleFeatureWarning(EvenhandWarning):

@@ -21,7 +21,8 @@ from evenhand.exceptions import (
     TrainingRowsWarning,
 )
 from evenhand.fairness.statistic import Statistic
-from evenhand.inference.guarantee import _needed, promised, run_tests
+from evenhand.inference.group_tests import _needed, run_tests
+from evenhand.inference.guarantee import promised
 from evenhand.inference.noninferiority import p_value
 
 PROBLEM = GaussianProblem.random(levels=(2,), seed=3)

@@ -265,3 +265,15 @@ def test_unhashable_values_change_the_fingerprint():
 
 def test_a_proof_can_be_written_as_json(tmp_path):
     assert json.dumps(dataclasses.asdict(proof_of(fitted(), tmp_path)))
+
+
+def test_a_promise_against_a_reference_is_tested_again_with_the_rates_of_the_fit(tmp_path):
+    data = GaussianProblem.random(levels=(2,), seed=3).sample(3000, seed=0)
+    asked = eh.NoWorse("true-positive rate", margin=-0.05) & eh.SelectionRate(at_most=0.6)
+    fair = eh.FairPostprocessor(LogisticRegression(), asked, cv=2, aware=True, confidence=0.9)
+    fair.fit(data.X, data.y, sensitive_features=data.sensitive)
+    assert fair.promise_.holds
+    eh.save(fair, tmp_path / "m.eh")
+    found = eh.verify(tmp_path / "m.eh", data=(data.X, data.y), sensitive_features=data.sensitive)
+    assert found.proof.confirmed
+    assert eh.load(tmp_path / "m.eh").promise_.internal == fair.promise_.internal

@@ -1,3 +1,5 @@
+from copy import deepcopy
+
 import numpy as np
 import pytest
 
@@ -77,3 +79,104 @@ def test_the_suggested_tolerance_works_on_many_rows_with_a_rare_group():
     with pytest.raises(InfeasibleError) as caught:
         eh.solve(posteriors, Benefit(difference=0.005) & eh.EqualOpportunity(difference=0.1))
     assert eh.solve(posteriors, caught.value.works).certificate.violation < 1e-9
+
+
+def certain(shares, n=1000):
+    """Two groups of rows whose group and label are known, with given shares of positives."""
+    posteriors = np.zeros((2 * n, 2, 2))
+    for group, share in enumerate(shares):
+        positive = (np.arange(n) < share * n).astype(int)
+        posteriors[group * n + np.arange(n), group, positive] = 1.0
+    return posteriors
+
+
+@pytest.mark.parametrize(
+    ("constraint", "conflict", "nearest"),
+    [
+        (
+            eh.TruePositiveRate(at_least=0.6) & eh.SelectionRate(at_most=0.05),
+            {"true-positive rate: everybody", "selection rate: everybody"},
+            {"truepositiverate__at_least": 0.1, "selectionrate__at_most": 0.3},
+        ),
+        (
+            eh.SelectionRate(at_least=0.5) & eh.SelectionRate(at_most=0.2) & eh.Accuracy(at_least=0.3),
+            {"selection rate: everybody", "selection rate: everybody, (2)"},
+            {"selectionrate-1__at_least": 0.2, "selectionrate-2__at_most": 0.5},
+        ),
+        (
+            eh.Precision(at_least=0.9) & eh.SelectionRate(at_least=0.8),
+            {"precision: everybody", "selection rate: everybody"},
+            {"precision__at_least": 0.5 / 0.8, "selectionrate__at_least": 0.5 / 0.9},
+        ),
+        (
+            eh.DemographicParity(difference=0.05, against="groups")
+            & eh.TruePositiveRate(at_least=1.0, groups="intersectional")
+            & eh.FalsePositiveRate(at_most=0.0, groups="intersectional"),
+            None,
+            {
+                "demographicparity__difference": 0.2,
+                "truepositiverate__at_least": 0.75,
+                "falsepositiverate__at_most": 0.25,
+            },
+        ),
+    ],
+    ids=str,
+)
+def test_the_nearest_values_are_those_that_can_be_worked_out(constraint, conflict, nearest):
+    """Labels are known, and positive in 0.4 of one group and 0.6 of the other."""
+    posteriors = certain([0.4, 0.6])
+    with pytest.raises(InfeasibleError, match="With the others as they are") as caught:
+        eh.solve(posteriors, constraint)
+    error = caught.value
+    if conflict is not None:
+        assert {str(name) for name in error.conflict} == conflict
+    assert error.nearest == pytest.approx(nearest, abs=1e-4)
+    for name, value in error.nearest.items():
+        assert eh.solve(posteriors, deepcopy(constraint).set_params(**{name: value})) is not None
+        tighter = value + (1e-3 if "at_least" in name else -1e-3)
+        with pytest.raises(InfeasibleError):
+            eh.solve(posteriors, deepcopy(constraint).set_params(**{name: tighter}))
+
+
+@pytest.mark.filterwarnings("ignore::evenhand.exceptions.ConstantScoreWarning")
+def test_a_precision_that_nobody_reaches_leaves_everybody_out():
+    posteriors = np.tile([[[0.15, 0.35], [0.15, 0.35]]], (500, 1, 1))
+    assert eh.solve(posteriors, eh.Precision(at_least=0.8)).rates.rates.max() < 1e-6
+    with pytest.raises(InfeasibleError, match=r"Precision\(at_least=0\.69\d+\)") as caught:
+        eh.solve(posteriors, eh.Precision(at_least=0.8) & eh.TruePositiveRate(at_least=0.1))
+    assert caught.value.nearest["precision__at_least"] == pytest.approx(0.7, abs=1e-4)
+
+
+def test_no_constraint_of_a_conflict_can_be_left_out():
+    """Twelve groups, of which only one cannot have its recall within the capacity of its group."""
+    rng = np.random.default_rng(0)
+    shares = np.r_[0.9, np.full(11, 0.3)]
+    codes = np.repeat(np.arange(12), 300)
+    scores = eh.GroupedScores((rng.random(3600) < shares[codes]).astype(float), codes, 12)
+    constraint = (
+        eh.TruePositiveRate(at_least=0.8, groups="intersectional")
+        & eh.SelectionRate(at_most=0.5, groups="intersectional")
+        & eh.DemographicParity(difference=0.4)
+    )
+    with pytest.raises(InfeasibleError) as caught:
+        eh.solve(scores, constraint)
+    assert {str(name) for name in caught.value.conflict} == {
+        "true-positive rate: group=0",
+        "selection rate: group=0",
+    }
+
+
+def test_a_reference_that_is_out_of_reach_has_a_nearest_margin():
+    posteriors = certain([0.4, 0.6])
+    with pytest.raises(InfeasibleError) as caught:
+        eh.solve(posteriors, eh.NoWorse("selection rate") & eh.SelectionRate(at_most=0.4))
+    assert caught.value.nearest == pytest.approx(
+        {"noworse__margin": -0.1, "selectionrate__at_most": 0.5}, abs=1e-4
+    )
+
+
+def test_a_single_requirement_has_the_nearest_value_too(posteriors):
+    with pytest.raises(InfeasibleError) as caught:
+        eh.solve(posteriors, Benefit(difference=0.1))
+    assert caught.value.nearest["difference"] == pytest.approx(caught.value.works.difference, abs=1e-4)
+    assert "With the others" not in str(caught.value)

@@ -7,8 +7,10 @@ from sklearn.linear_model import LogisticRegression
 
 import evenhand as eh
 from evenhand.datasets import GaussianProblem
+from evenhand.inference.guarantee import promised
 
 LEVEL = 0.05
+DRAWS = 120
 SHARES = {2: [0.8, 0.2], 4: [0.5, 0.3, 0.15, 0.05]}
 
 pytestmark = pytest.mark.filterwarnings("ignore::evenhand.exceptions.EvenhandWarning")
@@ -71,3 +73,92 @@ def test_a_split_stratified_by_label_would_break_promises():
         wrong[way], given[way] = (promised & broken).mean(), promised.mean()
     assert wrong["at random"] <= 0.5 < wrong["by group and label"]
     assert given["at random"] >= 0.5  # otherwise nothing is tested here
+
+
+MASSES = np.array([[0.25, 0.25], [0.2, 0.1], [0.1, 0.1]])
+TODAY = eh.CellRates(eh.Groups.product({"group": range(3)}), MASSES, MASSES * [[0.2, 0.4]])
+
+
+def reserved(rates, n, rng):
+    """Counts of n reserved rows, from a population with given selection rates."""
+    cells = rng.multinomial(n, MASSES.ravel()).reshape(MASSES.shape)
+    return eh.CellRates(TODAY.groups, cells.astype(float), rng.binomial(cells, rates).astype(float))
+
+
+@pytest.mark.parametrize(
+    ("constraint", "strict", "bad"),
+    [
+        (eh.SelectionRate(at_most=0.3), 0.25, 0.301),
+        (
+            eh.TruePositiveRate(at_least=0.6, groups="intersectional"),
+            0.75,
+            [[0.3, 0.9], [0.3, 0.599], [0.3, 0.9]],
+        ),
+        (eh.Precision(at_least=0.5), [[0.2, 0.4]], [[0.2756, 0.3356]]),
+        (eh.Accuracy(at_least=0.6) & eh.FalsePositiveRate(at_most=0.2), [[0.1, 0.6]], [[0.2005, 0.6]]),
+        (eh.NoWorse("selection rate", than=TODAY), [[0.3, 0.5]], [[0.3, 0.5], [0.3, 0.5], [0.2, 0.399]]),
+        (eh.DemographicParity(difference=0.1, against="groups"), 0.3, [[0.35], [0.35], [0.2495]]),
+        pytest.param(
+            eh.DemographicParity(ratio=0.8, against="groups"),
+            0.5,
+            [[0.5], [0.45], [0.3995]],
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            eh.EqualOpportunity(difference=0.15, against="groups") & eh.SelectionRate(at_most=0.55),
+            0.5,
+            [[0.5, 0.5], [0.5, 0.5], [0.5, 0.3495]],
+            marks=pytest.mark.slow,
+        ),
+    ],
+    ids=str,
+)
+def test_promises_of_bounds_and_between_groups_are_wrong_no_more_often_than_the_level(
+    constraint, strict, bad
+):
+    """From a classifier that is inside the requirement to one just outside it, which the test must stop."""
+    strict, bad = (np.broadcast_to(np.array(rates, float), MASSES.shape) for rates in (strict, bad))
+    outside = eh.CellRates(TODAY.groups, MASSES, MASSES * bad)
+    assert max(found.excess for found in constraint.measure(outside)) > 0
+    rng = np.random.default_rng(0)
+    chosen = [
+        promised(
+            ((constraint, rates, [reserved(rates, 4000, rng)]) for rates in (strict, bad)),
+            constraint,
+            1 - LEVEL,
+        )
+        for _ in range(DRAWS)
+    ]
+    wrong = np.mean([promise.holds and rates is bad for rates, promise in chosen])
+    assert wrong <= LEVEL + 3 * np.sqrt(LEVEL * (1 - LEVEL) / DRAWS)
+    assert np.mean([promise.holds for _, promise in chosen]) > 0.8  # otherwise nothing is tested here
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("constraint", "draws"),
+    [
+        (eh.SelectionRate(at_most=0.4), 60),
+        (eh.TruePositiveRate(at_least=0.7, groups="intersectional") & eh.SelectionRate(at_most=0.6), 40),
+        (eh.DemographicParity(difference=0.15, against="groups"), 60),
+        (eh.EqualOpportunity(ratio=0.7, against="groups") & eh.Precision(at_least=0.6), 40),
+    ],
+    ids=str,
+)
+def test_promises_of_fitted_classifiers_are_kept(constraint, draws):
+    given, wrong = np.array(
+        [
+            broken(
+                eh.FairPostprocessor,
+                problem(2),
+                3000,
+                constraint=constraint,
+                confidence=1 - LEVEL,
+                seed=seed,
+                cv=2,
+            )
+            for seed in range(draws)
+        ]
+    ).T
+    assert given.mean() > 0.2  # otherwise nothing is tested here
+    assert wrong.mean() <= LEVEL + 3 * np.sqrt(LEVEL * (1 - LEVEL) / draws)

@@ -1,3 +1,5 @@
+import itertools
+import json
 import math
 import pickle
 
@@ -10,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 import evenhand as eh
 from evenhand.auditing.comparison import compare
 from evenhand.datasets import GaussianProblem
-from evenhand.exceptions import InputError
+from evenhand.exceptions import InfeasibleError, InputError
 from evenhand.tradeoff import compute, held_out
 
 PROBLEM = GaussianProblem.random(levels=(2, 2), seed=3)
@@ -332,3 +334,104 @@ def test_the_split_does_not_depend_on_labels():
     ]
     first, second = (held_out.split_rows(data, None, 0.3, 0)[1].X for data in given)
     assert (first == second).all()
+
+
+def over(constraint, bound, tolerances=5, **settings):
+    return drawn(post(constraint, **settings), over=bound, tolerances=tolerances)
+
+
+def test_a_capacity_is_traced_with_its_price():
+    found = over(eh.SelectionRate(at_most=0.2), "capacity")
+    points = found.points
+    assert found.over == "selection rate, at most"
+    assert points[0].tolerance == 0
+    assert math.isnan(points[0].price)  # nobody is selected, and no price is the right one
+    for one, two in itertools.pairwise(points):
+        assert two.risk <= one.risk + 1e-9
+        assert one.expected_rate <= one.tolerance + 1e-9
+    for one, two in itertools.pairwise(points[1:]):
+        fall = (one.risk - two.risk) / (two.tolerance - one.tolerance)
+        assert 50 * two.price - 1e-6 <= fall <= 50 * one.price + 1e-6  # convex: between the prices of both
+    assert points[-1].price == pytest.approx(0, abs=1e-6)  # the rate without a capacity
+
+
+def test_a_frontier_over_a_bound_says_what_is_on_the_axis():
+    found = over(eh.DemographicParity(difference=0.2) & eh.SelectionRate(at_most=0.2), "selection rate")
+    assert "over selection rate, at most" in repr(found)
+    assert "What varies is the bound: selection rate, at most." in str(found)
+    assert "selection rate, at most" in found._repr_html_()
+    assert "at bound 0" in repr(found.points[0])
+    assert found.to_dict()["over"] == "selection rate, at most"
+    assert found.to_dict()["measure"] == "bound"
+    table = found.to_frame(backend="pandas")
+    assert {"over", "rate", "rate_low", "rate_high", "expected_rate"} <= set(table)
+    chart = found.plot().to_dict()
+    assert "selection rate, at most" in json.dumps(chart)
+    assert "fairer" not in json.dumps(chart["title"])
+    assert drawn(tolerances=2).to_dict()["over"] == "tolerance"
+
+
+def test_tolerances_and_other_bounds_stay_as_they_are():
+    constraint = eh.DemographicParity(difference=0.1) & eh.SelectionRate(at_most=0.3)
+    for point in over(constraint, "capacity").points:
+        assert max(m.difference for m in constraint.notions[0].measure(rates_of(point))) < 0.35
+        assert all(name.notion == "selection rate" for name in point.prices)
+    for point in drawn(post(constraint), tolerances=3).points:
+        assert all(name.notion == "demographic parity" for name in point.prices)
+        assert point.counted.rates.selected.sum() / point.counted.rates.mass.sum() < 0.4
+
+
+def rates_of(point):
+    return point.counted.rates
+
+
+def test_a_floor_is_traced_from_the_highest_that_is_possible():
+    constraint = eh.SelectionRate(at_most=0.2) & eh.TruePositiveRate(at_least=0.1, groups="intersectional")
+    found = over(constraint, "true-positive rate", aware=True)
+    assert found.over == "true-positive rate of every group, at least"
+    floors = [point.tolerance for point in found.points]
+    assert floors == sorted(floors, reverse=True)
+    assert 0.1 < floors[0] < 1
+    with pytest.raises(InfeasibleError):
+        over(constraint, "true-positive rate", [floors[0] + 0.05], aware=True)
+    assert found.points[0].expected_rate == pytest.approx(floors[0], abs=1e-4)
+
+
+def test_a_precision_is_traced_without_mixtures():
+    constraint = eh.Precision(at_least=0.6) & eh.SelectionRate(at_least=0.2)
+    found = over(constraint, "precision", tolerances=[0.5, 0.7, 0.75])
+    assert [point.tolerance for point in found.points] == pytest.approx([0.75, 0.7, 0.5])
+    dense = over(constraint, "precision", 21)
+    assert {point.origin for point in dense.points} == {"solved"}
+
+
+def test_a_bound_that_binds_nowhere_is_traced_to_its_end():
+    constraint = eh.SelectionRate(at_most=0.1) & eh.TruePositiveRate(at_least=0.01)
+    floors = [point.tolerance for point in over(constraint, "true-positive rate", 3).points]
+    assert floors[-1] == 0
+    assert floors[0] > 0.1
+
+
+@pytest.mark.parametrize(
+    ("constraint", "bound", "message"),
+    [
+        (eh.DemographicParity(difference=0.1), "capacity", "has no such bound"),
+        (eh.SelectionRate(at_least=0.1), "capacity", "has no such bound: over can be 'selection rate'"),
+        (eh.SelectionRate(at_least=0.1, at_most=0.2), "selection rate", "has two numbers, and only one can"),
+        (eh.SelectionRate(at_most=0.1) & eh.SelectionRate(at_most=0.2), "capacity", "has several bounds"),
+        (eh.SelectionRate(at_most=0.1), None, "no tolerance to vary: name a bound, such as over='capacity'"),
+        (eh.NoWorse("selection rate"), None, "has no tolerance to vary"),
+        (eh.SelectionRate(at_most=0.1), 0.1, "over should be the name of a bound"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_traced_is_refused(constraint, bound, message):
+    with pytest.raises(InputError, match=message):
+        over(constraint, bound)
+
+
+def test_trained_classifiers_trace_a_capacity_too():
+    trained = eh.FairInprocessor(LogisticRegression(), eh.SelectionRate(at_most=0.3), cv=2)
+    found = drawn(trained, over="capacity", tolerances=[0.2, 0.4])
+    assert [point.origin for point in found.points] == ["trained"] * 2
+    assert found.points[0].rate.value < found.points[1].rate.value

@@ -42,6 +42,7 @@ def frontier_chart(
     y_title: str = "accuracy",
     confidence: float | None = None,
     title: str = "What fairness costs in accuracy",
+    note: str = "Further left is fairer, further up is more accurate.",
     theme: Theme = "light",
 ) -> ChartType:
     """Accuracy against disparity: a curve over the tolerances, and other classifiers as points.
@@ -64,6 +65,8 @@ def frontier_chart(
     confidence : float, default=None
         Of the intervals, for the subtitle.
     title : str, default="What fairness costs in accuracy"
+    note : str, default="Further left is fairer, further up is more accurate."
+        First line of the subtitle: how to read the two axes.
     theme : {"light", "dark"}, default="light"
 
     Returns
@@ -145,7 +148,7 @@ def frontier_chart(
         look,
         title=title,
         subtitle=(
-            "Further left is fairer, further up is more accurate.",
+            note,
             "Lines: the best for each tolerance, as predicted by the learned probabilities." if line else "",
             "Points: measured on test rows." if line and counted else "",
             intervals_note(

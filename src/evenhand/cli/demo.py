@@ -125,7 +125,7 @@ def _comparison(points: list[Point]) -> Table:
         proof: list[str] = []
         if point.tolerance is not None:
             proof = [f"{point.risk:.5f}", f"{point.bound:.5f}", small(point.risk - point.bound)]
-        table.add_row(_name(point), _interval(point.accuracy), _interval(point.comparison), *proof)
+        table.add_row(_name(point), _interval(point.accuracy), _interval(point.measured), *proof)
     return table
 
 

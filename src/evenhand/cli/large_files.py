@@ -96,6 +96,8 @@ def fit_in_batches(
         raise InputError(
             f"--method {learning.method} needs the rows in memory: leave it out, or pass --no-in-batches."
         )
+    if any(isinstance(part, eh.NoWorse) for part in constraint.bounds):
+        raise InputError("--no-worse needs the rows in memory: leave it out, or pass --no-in-batches.")
     key = [] if learning.id is None else [learning.id]
     left_out = [name for name in learning.left_out(table) if name not in key]
     labels = _labels(table, learning.target)

@@ -26,6 +26,7 @@ PARAMETERS = {
     "scratch=": "--scratch",
     "aware=True": "--aware",
     "groups='independent'": "--groups independent",
+    "against='groups'": "--against groups",
     "missing='own_group'": "--missing own-group",
     "unseen='pooled'": "unseen='pooled' in Python",  # there is no such option
 }

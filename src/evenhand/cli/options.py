@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import reduce
+from operator import and_
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -21,11 +25,12 @@ from evenhand.cli.rows import (
     read_test_rows,
     split_rows,
 )
-from evenhand.exceptions import InputError
+from evenhand.exceptions import InfeasibleError, InputError
 
 __all__ = [
     "Aware",
     "Batches",
+    "Bounds",
     "Comparison",
     "Flag",
     "Json",
@@ -37,6 +42,7 @@ __all__ = [
     "columns_in",
     "read_aware",
     "requirement",
+    "with_nearest_options",
 ]
 
 Names = Annotated[tuple[str, ...], Parameter(negative="")]
@@ -48,6 +54,7 @@ NotionName = Literal[
     "demographic-parity", "equal-opportunity", "predictive-equality", "accuracy-parity", "equalized-odds"
 ]
 _TEST_SHARE = 0.25
+_EVERYWHERE = "in every group"
 
 
 @Parameter(name="*")
@@ -62,6 +69,9 @@ class Comparison:
 
     groups: Literal["intersectional", "independent"] = "intersectional"
     """Compare every combination of sensitive values, or the groups of each feature by itself."""
+
+    against: Literal["population", "groups"] = "population"
+    """Compare a group with the population, or the lowest with the highest group: the four-fifths rule."""
 
     missing: Literal["error", "own-group"] = "error"
     """Refuse missing sensitive values, or treat them as a group."""
@@ -82,6 +92,24 @@ class Tolerance:
 
     ratio: float | None = None
     """Smallest ratio allowed, such as 0.8."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Bounds:
+    """What decisions must do besides parity."""
+
+    capacity: float | None = None
+    """Largest share of people that can be selected, such as 0.2."""
+
+    floor: Names = ()
+    """Smallest rate, such as "true-positive rate=0.6" or "precision=0.5 in every group"; may be repeated."""
+
+    ceiling: Names = ()
+    """Largest rate, such as "false-positive rate=0.1"; may be repeated."""
+
+    no_worse: Names = ()
+    """A rate in which no group may be worse off than without any requirement; in an audit, than --before."""
 
 
 @Parameter(name="*")
@@ -248,12 +276,19 @@ class RunOptions:
     """Overwrite outputs that exist."""
 
 
-def requirement(compared: Comparison, tolerance: Tolerance) -> Any:
-    """The constraint that the options describe; None without a tolerance."""
+def requirement(compared: Comparison, tolerance: Tolerance, bounds: Bounds = Bounds()) -> Any:
+    """The constraint that the options describe: notions and bounds together; None if nothing is required."""
+    parts = [*_notions(compared, tolerance), *_bounds(compared, bounds)]
+    return reduce(and_, parts) if parts else None
+
+
+def _notions(compared: Comparison, tolerance: Tolerance) -> list[Any]:
     if tolerance.difference is not None and tolerance.ratio is not None:
         raise InputError("pass --difference or --ratio, not both.")
     if tolerance.difference is None and tolerance.ratio is None:
-        return None
+        if compared.against == "groups":
+            raise InputError("--against groups needs a tolerance: pass --difference or --ratio.")
+        return []
     kinds = {
         "demographic-parity": eh.DemographicParity,
         "equal-opportunity": eh.EqualOpportunity,
@@ -261,11 +296,95 @@ def requirement(compared: Comparison, tolerance: Tolerance) -> Any:
         "accuracy-parity": eh.AccuracyParity,
         "equalized-odds": eh.EqualizedOdds,
     }
-    constraint: Any = None
-    for name in dict.fromkeys(compared.notion):
-        notion = kinds[name](difference=tolerance.difference, ratio=tolerance.ratio, groups=compared.groups)
-        constraint = notion if constraint is None else constraint & notion
-    return constraint
+    return [
+        kinds[name](
+            difference=tolerance.difference,
+            ratio=tolerance.ratio,
+            groups=compared.groups,
+            against=compared.against,
+        )
+        for name in dict.fromkeys(compared.notion)
+    ]
+
+
+def _bounds(compared: Comparison, bounds: Bounds) -> list[Any]:
+    from evenhand.fairness.bounds import BOUNDS, RATES  # noqa: PLC0415  (start-up time)
+
+    kinds = {kind.statistic.name: kind for kind in BOUNDS}
+    found: list[Any] = []
+    if bounds.capacity is not None:
+        if not 0 <= bounds.capacity <= 1:
+            raise InputError(f"--capacity should be a share from 0 to 1, but is {bounds.capacity:g}.")
+        found.append(eh.SelectionRate(at_most=bounds.capacity))
+    for option, side, texts in (
+        ("--floor", "at_least", bounds.floor),
+        ("--ceiling", "at_most", bounds.ceiling),
+    ):
+        for text in texts:
+            name, number, everywhere = _read_bound(option, text)
+            scope = compared.groups if everywhere else "population"
+            found.append(kinds[_rate(name, option, list(kinds))](**{side: number}, groups=scope))
+    found += [
+        eh.NoWorse(_rate(name, "--no-worse", RATES), groups=compared.groups) for name in bounds.no_worse
+    ]
+    return found
+
+
+def _read_bound(option: str, text: str) -> tuple[str, float, bool]:
+    """Rate, number, and whether it is about every group: ``true-positive rate=0.6 in every group``."""
+    name, given, rest = text.partition("=")
+    number, *where = rest.split(maxsplit=1) or [""]
+    try:
+        value = float(number)
+    except ValueError:
+        value = math.nan
+    if not given or not 0 <= value <= 1 or where not in ([], [_EVERYWHERE]):
+        raise InputError(
+            f"{option} should be a rate and a number from 0 to 1, such as 'true-positive rate=0.6' or "
+            f"'true-positive rate=0.6 {_EVERYWHERE}', but is {text!r}."
+        )
+    return name.strip(), value, bool(where)
+
+
+def _rate(name: str, option: str, known: Sequence[str]) -> str:
+    """The library's name of a rate, however its words are joined."""
+    words = re.sub(r"[\s_-]+", " ", name.strip().lower())
+    for rate in known:
+        if words == rate.replace("-", " "):
+            return rate
+    close = get_close_matches(name, known, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"it can be {', '.join(map(repr, known))}."
+    raise InputError(f"{option} names the rate {name!r}: {hint}")
+
+
+def with_nearest_options(error: InfeasibleError, constraint: Any) -> InfeasibleError:
+    """The error with what would work in the words of the options."""
+    found = " or ".join(_nearest_options(error, constraint))
+    return InfeasibleError(
+        f"{error} In options: {found}." if found else str(error),
+        conflict=error.conflict,
+        works=error.works,
+        nearest=error.nearest,
+    )
+
+
+def _nearest_options(error: InfeasibleError, constraint: Any) -> list[str]:
+    names = list(constraint._named_parts())
+    parts = dict(zip(names or [""], constraint.requirements, strict=True))
+    found = []
+    for parameter, value in error.nearest.items():
+        owner, _, name = parameter.rpartition("__")
+        part = parts[owner]
+        if name in ("difference", "ratio"):
+            found.append(f"--{name} {value:g}")
+        elif isinstance(part, eh.RateBound):
+            if isinstance(part, eh.SelectionRate) and name == "at_most" and part.groups == "population":
+                found.append(f"--capacity {value:g}")
+            else:
+                option = "--floor" if name == "at_least" else "--ceiling"
+                where = "" if part.groups == "population" else f" {_EVERYWHERE}"
+                found.append(f"{option} '{part.label}={value:g}{where}'")
+    return found
 
 
 def read_aware(aware: tuple[str, ...] | None, sensitive: Sequence[str]) -> bool | list[str]:

@@ -118,8 +118,8 @@ def train_fair(
         trials = _search(classifier, problem, trainer)
         best = best_trial(trials)
     else:
-        candidates = _candidates(classifier, problem, trainer, trials)
-        best, promise = promised(candidates, constraint, classifier.confidence)
+        candidates = _candidates(classifier, constraint, problem, trainer, trials)
+        best, promise = promised(candidates, constraint, classifier.confidence, resolved=problem.constraint)
     learner = best.learner
     if classifier.refit and reserved is None:
         learner = trainer.train(best.multipliers, best.distillation, slice(None))
@@ -156,19 +156,29 @@ def _search(
 
 def _candidates(
     classifier: FairInprocessor,
+    constraint: Constraint,
     problem: FairnessProblem,
     trainer: CostSensitiveTrainer,
     trials: list[TrainedClassifier],
 ) -> Iterator[tuple[Constraint, TrainedClassifier, list[CellRates]]]:
-    """Classifiers trained for ever looser tolerances; those that are asked for are added to `trials`."""
+    """Classifiers trained for ever looser tolerances; those that are asked for are added to `trials`.
+
+    Tolerances that nothing satisfies are left out.
+    """
     steps = [(1.0, 1.0), *((share, classifier.distillation) for share in _SHARES)]
     for share, distillation in track(
         iter(steps), what="training", total=len(steps), verbose=classifier.verbose
     ):
-        tighter = problem.tightened(share)
-        multipliers = np.array(list(tighter.solve(tol=classifier.tol).multipliers.values()))
+        internal = constraint.tightened(share)
+        try:
+            solution = problem.under(internal).solve(tol=classifier.tol, advise=share == 0)
+        except InfeasibleError:
+            if share == 0:
+                raise
+            continue
+        multipliers = np.array(list(solution.multipliers.values()))
         trials.append(trainer.attempt(multipliers, distillation))
-        yield tighter.constraint, trials[-1], [trials[-1].rates]
+        yield internal, trials[-1], [trials[-1].rates]
 
 
 def _tighten_until_fair(

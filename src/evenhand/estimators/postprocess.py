@@ -28,7 +28,13 @@ from evenhand.estimators.large_table import (
 from evenhand.estimators.learned_posteriors import LearnedPosteriors, as_posteriors, learn_posteriors
 from evenhand.estimators.search import PlugIn, Trial, best_trial, read_search, warn_if_missed
 from evenhand.estimators.training_data import TrainingData, draw_seed, read_training_data, reserve_rows
-from evenhand.exceptions import InputError, VacuousConstraintWarning
+from evenhand.exceptions import (
+    InfeasibleError,
+    InputError,
+    LimitWarning,
+    VacuousConstraintWarning,
+    warn_user,
+)
 from evenhand.fairness.constraints import ByConstraint, ConstraintName, LinearConstraints
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.requirement import Constraint
@@ -41,7 +47,7 @@ from evenhand.inputs.tables import library_of
 from evenhand.optimum.atoms import FurtherRows, randomise_atoms
 from evenhand.optimum.problem import FairnessProblem, error_prices
 from evenhand.optimum.rows import dense_posteriors
-from evenhand.optimum.rule import SAME_ATOM, SAME_ATOM_IN_FILES, Rule
+from evenhand.optimum.rule import SAME_ATOM, SAME_ATOM_IN_FILES, Rule, hashed_uniforms
 from evenhand.optimum.solution import Solution
 from evenhand.optimum.thresholds import group_thresholds
 from evenhand.posteriors.calibration import Calibration
@@ -59,6 +65,7 @@ __all__ = [
 
 _SHARES = np.linspace(1.0, 0.0, 11).tolist()
 """By how much tolerances are tightened for a promise, the tightest first."""
+_MARGIN_DIGITS = 9
 
 
 class FairPostprocessor(FairClassifier):
@@ -332,8 +339,11 @@ class FairPostprocessor(FairClassifier):
             if self.history_:
                 warn_if_missed(best_trial(self.history_))
         else:
-            candidates = self._candidates(data, posteriors, reserved, seed)
-            solution, self.promise_ = promised(candidates, self.constraint, self.confidence)
+            problem = posteriors.problem(self.constraint, self.cost, data.groups)
+            candidates = self._candidates(data, problem, posteriors, reserved, seed)
+            solution, self.promise_ = promised(
+                candidates, self.constraint, self.confidence, resolved=problem.constraint
+            )
             self.history_ = ()
             warn_if_unpromised(self.promise_)
 
@@ -391,11 +401,17 @@ class FairPostprocessor(FairClassifier):
         return self
 
     def _candidates(
-        self, data: TrainingData, posteriors: LearnedPosteriors, reserved: Examples, seed: int
+        self,
+        data: TrainingData,
+        problem: FairnessProblem,
+        posteriors: LearnedPosteriors,
+        reserved: Examples,
+        seed: int,
     ) -> Iterator[tuple[Constraint, Solution, list[CellRates]]]:
         """Optima at ever looser tolerances, with what they decide for the reserved rows.
 
-        A randomised decision depends on the features of a row or on an id: both are counted.
+        Tolerances that nothing satisfies are left out, which the reserved rows have no part in. A randomised
+        decision depends on the features of a row or on an id: both are counted.
         """
         groups, known = data.groups, data.access.knows(data.groups)
         cells = posteriors.model.cells(reserved.X, reserved.allowed)
@@ -403,11 +419,14 @@ class FairPostprocessor(FairClassifier):
         solution = None
         for share in _SHARES:
             internal = self.constraint.tightened(share)
-            with warnings.catch_warnings():
-                if solution is not None:  # warned once
-                    warnings.simplefilter("ignore", VacuousConstraintWarning)
-                problem = posteriors.problem(internal, self.cost, groups)
-                solution = problem.solve(tol=self.tol, start=solution)
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", VacuousConstraintWarning)  # `problem` has warned
+                    solution = problem.under(internal).solve(tol=self.tol, start=solution, advise=share == 0)
+            except InfeasibleError:
+                if share == 0:
+                    raise
+                continue
             rule = make_rule(solution, posteriors, seed)
             by_features = rule.decide(scores, lambda rows: row_keys(reserved.X, rows))
             by_id = rule.decide(scores, lambda rows: [b"%d" % number for number in rows])
@@ -425,6 +444,83 @@ class FairPostprocessor(FairClassifier):
         codes = np.zeros(len(cells), np.int32) if visible.known is None else np.maximum(visible.known, 0)
         known = self.access_.knows(self.groups_)
         return visible, as_posteriors(cells, codes, self.groups_, known=known)
+
+    @names_its_file
+    def predict(
+        self,
+        X: Any,
+        *,
+        sensitive_features: Any = None,
+        ids: Any = None,
+        at_most: int | None = None,
+        return_excluded: bool = False,
+    ) -> Any:
+        """Decisions, in the labels of `fit`; the same person always gets the same one, unless places run out.
+
+        A randomised decision depends on a hash of the row of X, so people with the same features get the
+        same answer. With `ids` it depends on the id instead, and shares come out as planned also where many
+        people have the same features.
+
+        With `at_most`, no more rows than that are selected. Of those that the rule selects, the ones with the
+        largest margin (``decision_function``) have the places, whatever their group: by the rule's own prices
+        that costs the least. Equal margins are put in order by a hash of the row, or of its id, and rows with
+        the same hash by their position. What is required and promised of the rule, parity included, does not
+        hold for decisions that a limit has cut short. If that is a capacity to plan for, fit with
+        ``SelectionRate(at_most=...)``.
+
+        Parameters
+        ----------
+        X : table or array
+            Of a lazy table, decisions come as an iterator, batch by batch in the order of its rows.
+        sensitive_features : table, mapping or array, default=None
+            Needed only where they may be used and are not columns of X.
+        ids : array or series, default=None
+            What identifies a person, such as an account number. The name of a column of a lazy table.
+        at_most : int, default=None
+            Number of places for the rows of X. A warning says how many rows it has excluded.
+        return_excluded : bool, default=False
+            Whether to return as well which rows the rule selects and the limit excluded. Then nothing is
+            warned of.
+
+        Returns
+        -------
+        decisions : array, shape (n,), or iterator of arrays
+        excluded : array of bool, shape (n,)
+            With `return_excluded`.
+        """
+        if at_most is None and not return_excluded:
+            return super().predict(X, sensitive_features=sensitive_features, ids=ids)
+        check_is_fitted(self)
+        if is_lazy(X):
+            raise InputError("at_most is about all rows of X together: pass a table that is in memory.")
+        selected, excluded = self._within(at_most, *self._read(X, sensitive_features), ids)
+        if excluded.any() and not return_excluded:
+            warn_user(
+                f"at_most={at_most} excludes {excluded.sum():,} of {(selected | excluded).sum():,} rows that "
+                "the rule selects, so that rates are not those of the requirement. return_excluded=True "
+                "tells which.",
+                LimitWarning,
+            )
+        decisions = self.classes_[np.where(selected, self._positive, 1 - self._positive)]
+        return (decisions, excluded) if return_excluded else decisions
+
+    def _within(
+        self, at_most: Any, visible: ModelInput, posteriors: NDArray[Any] | GroupedScores, ids: Any
+    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Rows that have a place, and rows that would be selected but have none."""
+        whole = isinstance(at_most, Integral) and not isinstance(at_most, bool)
+        if at_most is not None and (not whole or at_most < 0):
+            raise InputError(f"at_most should be a whole number from 0 on, but is {at_most!r}.")
+        selected = self._decided(visible, posteriors, ids)
+        chosen = np.flatnonzero(selected)
+        excluded = np.zeros_like(selected)
+        if at_most is not None and len(chosen) > at_most:
+            identity = visible.X if ids is None else id_column(ids, len(posteriors))
+            order = hashed_uniforms(row_keys(identity, chosen), f"{self.rule_.key} places")
+            # To nine digits, because the last ones of equal rows depend on the rows around them.
+            margins = np.round(self._margins(visible, posteriors)[chosen], _MARGIN_DIGITS)
+            excluded[chosen[np.lexsort((order, -margins))[at_most:]]] = True
+        return selected & ~excluded, excluded
 
     def _decide(self, X: Any, sensitive_features: Any, ids: Any) -> NDArray[np.bool_]:
         visible, posteriors = self._read(X, sensitive_features)

@@ -32,6 +32,7 @@ from evenhand.fairness.statistic import (
 __all__ = [
     "BOUNDS",
     "EVERYBODY",
+    "RATES",
     "Accuracy",
     "Bound",
     "FalsePositiveRate",
@@ -48,6 +49,8 @@ EVERYBODY = GroupName((), ())
 """The name of the population."""
 _MOVED = 0.5
 """How far bounds move towards 0 or 1, where tolerances move to exact parity."""
+_MARGIN = 0.2
+"""How far a rate then has to be above its reference: a rate of every group has less room than a bound."""
 
 
 def bounded_groups(groups: Groups, scope: Scope) -> Members:
@@ -351,6 +354,8 @@ _RATES: dict[str, tuple[Statistic, bool]] = {
     "accuracy": (ACCURACY, True),
 }
 """Rates of `NoWorse`, and whether more of them is better."""
+RATES = tuple(_RATES)
+"""The names of these rates."""
 
 
 class NoWorse(Bound):
@@ -364,6 +369,8 @@ class NoWorse(Bound):
         The reference: the best rule without any requirement on the same rows, or counted decisions, such as
         today's, with the same groups.
     groups : {"intersectional", "independent", "population"}, default="intersectional"
+    margin : float in [-1, 1], default=0.0
+        By how much a rate has to be better than the reference; if negative, by how much it may be worse.
 
     Examples
     --------
@@ -372,17 +379,24 @@ class NoWorse(Bound):
     """
 
     def __init__(
-        self, rate: str = "selection rate", *, than: Any = "unconstrained", groups: Scope = "intersectional"
+        self,
+        rate: str = "selection rate",
+        *,
+        than: Any = "unconstrained",
+        groups: Scope = "intersectional",
+        margin: float = 0.0,
     ) -> None:
         self.rate = rate
         self.than = than
         self.groups = groups
+        self.margin = margin
         self._check()
 
     def __repr__(self) -> str:
         than = "" if isinstance(self.than, str) else ", than=<CellRates>"
         groups = "" if self.groups == "intersectional" else f", groups={self.groups!r}"
-        return f"NoWorse({self.rate!r}{than}{groups})"
+        margin = f", margin={self.margin:g}" if self.margin else ""
+        return f"NoWorse({self.rate!r}{than}{groups}{margin})"
 
     @property
     def rate_statistic(self) -> Statistic:
@@ -414,10 +428,15 @@ class NoWorse(Bound):
                 "NoWorse: groups should be 'population', 'intersectional' or 'independent', but is "
                 f"{self.groups!r}."
             )
+        margin = self.margin
+        if not isinstance(margin, Real) or isinstance(margin, bool) or not -1 <= float(margin) <= 1:
+            raise InputError(f"NoWorse: margin should be a number from -1 to 1, but is {margin!r}.")
 
     def against(self, rates: CellRates) -> NoWorse:
         """The same requirement with the rates of the unconstrained optimum, if it is about these."""
-        return NoWorse(self.rate, than=rates, groups=self.groups) if isinstance(self.than, str) else self
+        if not isinstance(self.than, str):
+            return self
+        return NoWorse(self.rate, than=rates, groups=self.groups, margin=self.margin)
 
     def limits(self, groups: Groups) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """At least and at most, for each group; NaN where there is no bound."""
@@ -432,10 +451,14 @@ class NoWorse(Bound):
         family = bounded_groups(groups, self.groups)
         reference = self.rate_statistic.values(self.than, family.matrix)
         nothing = np.full(len(family.names), np.nan)
-        return (reference, nothing) if self.more_is_better else (nothing, reference)
+        if self.more_is_better:
+            return np.clip(reference + self.margin, 0.0, 1.0), nothing
+        return nothing, np.clip(reference - self.margin, 0.0, 1.0)
 
     def _move(self, share: float) -> None:
-        """A reference is what it is."""
+        """A reference is what it is, but a rate can be better or worse than that."""
+        step = _MARGIN * share * (1 - self.margin) if share >= 0 else share * (1 + self.margin)
+        self.margin = round(self.margin + step, 12)
 
 
 def with_reference(constraint: Constraint, unconstrained: CellRates) -> Constraint:

@@ -58,6 +58,21 @@ class Constraint(Parameters):
             raise InputError("masses should be finite, not negative, and not all zero.")
         return LinearConstraints.stack(part._linear(array, groups) for part in self.requirements).numbered()
 
+    def owners(self, masses: NDArray[np.float64], groups: Groups) -> NDArray[np.intp]:
+        """Which of the requirements each linear constraint belongs to, by its number.
+
+        Parameters
+        ----------
+        masses : array, shape (M, 2)
+        groups : Groups
+
+        Returns
+        -------
+        array of int, shape (J,)
+        """
+        sizes = [len(part._linear(masses, groups)) for part in self.requirements]
+        return np.repeat(np.arange(len(sizes)), sizes)
+
     def slopes(self, rates: CellRates, scalars: NDArray[np.float64]) -> Slopes:
         """How the linear constraints change with the tolerance or the bound of each.
 

@@ -29,7 +29,8 @@ from evenhand.fairness.notions import NOTIONS
 from evenhand.fairness.parameters import Parameters
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.requirement import AllOf
-from evenhand.inference.guarantee import GroupTest, Promise
+from evenhand.inference.group_tests import GroupTest
+from evenhand.inference.guarantee import Promise
 from evenhand.inputs.fingerprint import Fingerprint
 from evenhand.optimum.rule import Rule
 from evenhand.posteriors.calibration import Bins, Curves, Dirichlet, GroupCalibrator, Isotonic, Sigmoid

@@ -24,7 +24,7 @@ from evenhand.exceptions import EvenhandWarning, InputError
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.requirement import Constraint
 from evenhand.fairness.scores import GroupedScores
-from evenhand.inference.guarantee import run_tests
+from evenhand.inference.group_tests import run_tests
 from evenhand.inputs.features import column_names, has_names, ordered_columns
 from evenhand.inputs.row_keys import row_keys
 from evenhand.model_files.formulas import Part, recompute
@@ -182,7 +182,7 @@ def prove(model: FairClassifier, X: Any, y: Any, sensitive_features: Any, sample
             ),
         )
         if found is not None and reserved is not None:
-            problems += _compare_promise(model, reserved)
+            problems += _compare_promise(model, posteriors, reserved)
     return conclude(model, found, problems, len(posteriors.rows))
 
 
@@ -280,7 +280,7 @@ def _deployed(model: FairPostprocessor, rows: Examples) -> NDArray[Any] | Groupe
     return as_posteriors(cells, rows.codes, model.groups_, known=model.access_.knows(model.groups_))
 
 
-def _compare_promise(model: Any, reserved: Examples) -> list[str]:
+def _compare_promise(model: Any, learned: LearnedPosteriors, reserved: Examples) -> list[str]:
     """Test the promise again on the reserved rows."""
     if isinstance(model, FairInprocessor):
         decisions = model.learner_.choose(reserved.X) == 1
@@ -288,7 +288,8 @@ def _compare_promise(model: Any, reserved: Examples) -> list[str]:
         posteriors = _deployed(model, reserved)
         decisions = model.rule_.decide(posteriors, lambda rows: row_keys(reserved.X, rows))
     rates = CellRates.count(model.groups_, reserved.cells, decisions)
-    tests = run_tests(model.constraint, rates, 1 - model.confidence)
+    asked = learned.problem(model.constraint, model.cost, model.groups_).constraint  # with its references
+    tests = run_tests(asked, rates, 1 - model.confidence)
     if model.promise_.holds and not all(test.passed for test in tests):
         return ["the promise does not hold on the reserved rows"]
     return []

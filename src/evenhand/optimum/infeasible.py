@@ -1,26 +1,38 @@
 """Requirements that no classifier satisfies: which constraints are in conflict, and what would work.
 
-Every built-in notion is satisfied by deciding 1 with probability one half for everybody, so only user-defined
-notions can conflict.
+Every built-in notion is satisfied by deciding 1 with probability one half for everybody, so a conflict needs
+a bound on a rate, or a notion of one's own.
 """
 
 from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.exceptions import InfeasibleError
-from evenhand.fairness.constraints import LinearConstraints
+from evenhand.fairness.bounds import NoWorse, RateBound
+from evenhand.fairness.constraints import ConstraintName, LinearConstraints
 from evenhand.fairness.groups import Groups
-from evenhand.fairness.requirement import Constraint
-from evenhand.solver.conflict import find_conflict
-from evenhand.solver.oracle import Oracle
+from evenhand.fairness.notions import Notion
+from evenhand.fairness.requirement import Constraint, Requirement
+from evenhand.solver.conflict import Conflict, find_conflict
+from evenhand.solver.oracle import Oracle, Vector
 from evenhand.solver.problem import Problem
 
 __all__ = ["refuse_infeasible"]
 
-_BISECTIONS = 16  # a tolerance to 2^-16: better than the four digits that are shown
 _SHOWN = 6  # of the constraints in conflict: a message that can be read
+_TRIALS = 24  # constraints that are left out to see whether the others still conflict: each is a program,
+_TRIAL_ROWS = 5_000  # of a second or less
+_EDGE = 1e-5  # of the way on from what is just possible, where rounding would decide
+_DIGITS = 6
+_STEPS, _FLAT = 60, 1e-13
+_NOTHING = 1e-4  # from the value that requires nothing: next to that, rounding would decide
 
 
 def refuse_infeasible(
@@ -31,6 +43,7 @@ def refuse_infeasible(
     linear: LinearConstraints,
     masses: NDArray[np.float64],
     groups: Groups,
+    advise: bool = True,
 ) -> None:
     """Raise an InfeasibleError if it is proven that no selection meets the bounds.
 
@@ -44,38 +57,202 @@ def refuse_infeasible(
         The same bounds, with names.
     masses : array, shape (M, 2)
     groups : Groups
+    advise : bool, default=True
+        Whether the error names a smallest set of constraints in conflict, and what would work.
     """
     found = find_conflict(oracle, problem, masses.ravel())
     if not found.proven:
         return
-    conflict = tuple(name for name, weight in zip(linear.names, found.multipliers, strict=True) if weight)
-    listed = "; ".join(str(name) for name in conflict[:_SHOWN])
-    more = f" and {len(conflict) - _SHOWN} more" if len(conflict) > _SHOWN else ""
-    works = _widened(oracle, constraint, problem, masses, groups)
-    advice = (
-        f"It can be satisfied from {works} on." if works is not None else "No tolerance makes it possible."
-    )
+    if not advise:
+        raise InfeasibleError(f"no classifier satisfies {constraint}.")
+    weights = _irreducible(oracle, problem, masses.ravel(), found.multipliers)
+    rows = np.flatnonzero(weights)
+    conflict = tuple(linear.names[row] for row in rows)
+    search = _Search(oracle, problem, masses, groups, found)
+    changes = list(_changes(constraint, constraint.owners(masses, groups)[rows], weights[rows]))
+    nearest = {change.parameter: value for change in changes if (value := search.nearest(change)) is not None}
+    works = search.widened(constraint)
     raise InfeasibleError(
-        f"no classifier satisfies {constraint}: these cannot hold together: {listed}{more}. {advice}",
+        _message(
+            constraint,
+            conflict,
+            works,
+            [change for change in changes if change.parameter in nearest],
+            nearest,
+        ),
         conflict=conflict,
         works=works,
+        nearest=nearest,
     )
 
 
-def _widened(
-    oracle: Oracle, constraint: Constraint, problem: Problem, masses: NDArray[np.float64], groups: Groups
-) -> Constraint | None:
-    """Widen all tolerances together, just as far as needed; None if even the widest are not enough."""
+def _message(
+    constraint: Constraint,
+    conflict: tuple[ConstraintName, ...],
+    works: Constraint | None,
+    changes: list[_Change],
+    nearest: dict[str, float],
+) -> str:
+    listed = "; ".join(str(name) for name in conflict[:_SHOWN])
+    more = f" and {len(conflict) - _SHOWN} more" if len(conflict) > _SHOWN else ""
+    single = [repr(change.part_at(nearest[change.parameter])) for change in changes]
+    said = [f"no classifier satisfies {constraint}: these cannot hold together: {listed}{more}."]
+    if single and len(constraint.requirements) > 1:
+        said.append(f"With the others as they are, {' or '.join(single)} would work.")
+    if works is not None:
+        said.append(f"It can be satisfied from {works} on.")
+    elif not single:
+        said.append("No tolerance makes it possible.")
+    return " ".join(said)
 
-    def possible(share: float) -> bool:
-        A, lo, hi = constraint.relaxed(share).linear(masses, groups).in_sums(masses)
-        wider = Problem(problem.gain, A, lo, hi, scalars=problem.scalars)
-        return find_conflict(oracle, wider, masses.ravel()).possible
 
-    if not possible(1.0):
-        return None
-    low, high = 0.0, 1.0
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
-        low, high = (low, middle) if possible(middle) else (middle, high)
-    return constraint.relaxed(min(1.0, high + 0.5**_BISECTIONS))  # not exactly on the edge
+def _irreducible(oracle: Oracle, problem: Problem, masses: Vector, multipliers: Vector) -> Vector:
+    """Multipliers of a conflict of which no constraint can be left out, as far as the trials go."""
+    kept = multipliers.copy()
+    order = sorted(np.flatnonzero(kept), key=lambda row: abs(kept[row]) * np.abs(problem.A[row]).max())
+    for row in order[:_TRIALS]:
+        rest = np.flatnonzero(kept)
+        rest = rest[rest != row]
+        if not kept[row] or not len(rest):
+            continue
+        fewer = replace(problem, A=problem.A[rest], lo=problem.lo[rest], hi=problem.hi[rest])
+        found = find_conflict(oracle, fewer, masses, rows=_TRIAL_ROWS)
+        if found.proven:
+            kept = np.zeros_like(kept)
+            kept[rest] = found.multipliers
+    return kept
+
+
+@dataclass(frozen=True, eq=False)
+class _Change:
+    """One parameter of one requirement, from its value to the one that requires nothing."""
+
+    constraint: Constraint
+    part: int
+    name: str
+    loosest: float
+
+    @property
+    def parameter(self) -> str:
+        """Its name for ``set_params`` of the whole requirement."""
+        names = list(self.constraint._named_parts())
+        return f"{names[self.part]}__{self.name}" if names else self.name
+
+    def value(self, share: float) -> float:
+        now = float(getattr(self.constraint.requirements[self.part], self.name))
+        return now + share * (self.loosest - now)
+
+    def at(self, share: float) -> Constraint:
+        """The whole requirement with this parameter moved by a share of the way."""
+        changed = deepcopy(self.constraint)
+        setattr(changed.requirements[self.part], self.name, self.value(share))
+        return changed
+
+    def part_at(self, value: float) -> Requirement:
+        """The requirement of this parameter with another value."""
+        changed = deepcopy(self.constraint.requirements[self.part])
+        setattr(changed, self.name, value)
+        return changed
+
+
+def _changes(constraint: Constraint, owners: NDArray[np.intp], weights: Vector) -> Iterator[_Change]:
+    """The bounds and tolerances in conflict."""
+    for number, part in enumerate(constraint.requirements):
+        own = weights[owners == number]
+        if not len(own):
+            continue
+        if isinstance(part, RateBound):
+            if (own > 0).any():
+                yield _Change(constraint, number, "at_least", 0.0)
+            if (own < 0).any():
+                yield _Change(constraint, number, "at_most", 1.0)
+        elif isinstance(part, Notion):
+            loosest = 1.0 if part.compares_by == "difference" else 0.0
+            yield _Change(constraint, number, part.compares_by, loosest)
+        elif isinstance(part, NoWorse):
+            yield _Change(constraint, number, "margin", -1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class _Search:
+    """Less strict requirements on the same rows, and the strictest of them that is possible.
+
+    Multipliers that prove a requirement impossible prove the same of less strict ones, up to where their
+    value is no longer negative. What is strictest lies beyond that, and the next proof starts from there. One
+    or two proofs usually suffice; halving the rest each time limits their number.
+    """
+
+    oracle: Oracle
+    problem: Problem
+    masses: NDArray[np.float64]
+    groups: Groups
+    conflict: Conflict
+
+    def widened(self, constraint: Constraint) -> Constraint | None:
+        """Widen all tolerances and bounds together, just as far as needed; None if that is not enough."""
+        share = self._smallest_share(constraint.relaxed)
+        return None if share is None else constraint.relaxed(share)
+
+    def nearest(self, change: _Change) -> float | None:
+        """The value of a single parameter that is just loose enough; None if none is."""
+        share = self._smallest_share(change.at)
+        if share is None:
+            return None
+        value, unit = change.value(share), 10.0**_DIGITS
+        if abs(value - change.loosest) < _NOTHING:
+            return change.loosest
+        loosened = math.ceil if change.loosest > change.value(0.0) else math.floor
+        return loosened(value * unit) / unit
+
+    def _smallest_share(self, loosened: Callable[[float], Constraint]) -> float | None:
+        if not self._conflict(self._problem(loosened(1.0))).possible:
+            return None
+        low, high, found = 0.0, 1.0, self.conflict
+        while high - low > _EDGE:
+            low = self._disproven_up_to(found.multipliers, loosened, low, high)
+            found = self._conflict(self._problem(loosened(low)))
+            if found.possible:
+                high = low
+                break
+            middle = (low + high) / 2
+            halfway = self._conflict(self._problem(loosened(middle)))
+            low, high, found = (low, middle, found) if halfway.possible else (middle, high, halfway)
+        return min(1.0, high + _EDGE)
+
+    def _disproven_up_to(
+        self, multipliers: Vector, loosened: Callable[[float], Constraint], low: float, high: float
+    ) -> float:
+        """The share up to which multipliers prove that a requirement is impossible, as they do at `low`."""
+
+        def value(share: float) -> float:
+            problem = self._problem(loosened(share))
+            return self.oracle.totals(multipliers @ problem.A).positive_part + problem.penalty(multipliers)
+
+        return _root(value, low, high)
+
+    def _problem(self, constraint: Constraint) -> Problem:
+        A, lo, hi = constraint.linear(self.masses, self.groups).in_sums(self.masses)
+        return Problem(self.problem.gain, A, lo, hi, scalars=self.problem.scalars)
+
+    def _conflict(self, problem: Problem) -> Conflict:
+        return find_conflict(self.oracle, problem, self.masses.ravel())
+
+
+def _root(value: Callable[[float], float], low: float, high: float) -> float:
+    """Where a function turns from negative to positive, by false position; `low` if it does not.
+
+    The function is mostly a straight line, which takes one step. (scipy.optimize would load a second HiGHS.)
+    """
+    below, above = value(low), value(high)
+    if not below < 0 < above:
+        return low
+    for _ in range(_STEPS):
+        middle = low - below * (high - low) / (above - below)
+        found = value(middle)
+        if abs(found) <= _FLAT or high - low <= _FLAT:
+            return middle
+        if found < 0:
+            low, below, above = middle, found, above / 2  # halved, so that the other end moves too
+        else:
+            high, above, below = middle, found, below / 2
+    return high

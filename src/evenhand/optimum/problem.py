@@ -124,7 +124,7 @@ class FairnessProblem:
             oracle=_with_scalars(inner, linear),
         )
 
-    def solve(self, *, tol: float, start: Solution | None = None) -> Solution:
+    def solve(self, *, tol: float, start: Solution | None = None, advise: bool = True) -> Solution:
         """Find the optimum and prove it.
 
         Parameters
@@ -133,6 +133,9 @@ class FairnessProblem:
             Largest gap that is accepted.
         start : Solution, default=None
             Solution to start from.
+        advise : bool, default=True
+            Whether an InfeasibleError says what would work, which takes longer than to find that this does
+            not.
 
         Returns
         -------
@@ -140,7 +143,13 @@ class FairnessProblem:
         """
         linear, program = self.linear_constraints, self.program
         refuse_infeasible(
-            self.oracle, program, self.constraint, linear=linear, masses=self.masses, groups=self.groups
+            self.oracle,
+            program,
+            self.constraint,
+            linear=linear,
+            masses=self.masses,
+            groups=self.groups,
+            advise=advise,
         )
         first = None if start is None else _multipliers(start, linear) / self.unit
         optimum = optimize(self.oracle, program, tol=tol, start=first)

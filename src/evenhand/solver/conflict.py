@@ -29,7 +29,7 @@ class Conflict:
     Attributes
     ----------
     slack : float
-        Exact on up to 50,000 rows, otherwise that of a sample of as many.
+        Exact if there are no more rows than the sample has, otherwise that of the sample.
     multipliers : array, shape (J,)
     proven : bool
         Whether the multipliers prove on all rows that the bounds cannot be met.
@@ -45,7 +45,7 @@ class Conflict:
         return self.slack <= _TOLERANCE
 
 
-def find_conflict(oracle: Oracle, problem: Problem, masses: Vector) -> Conflict:
+def find_conflict(oracle: Oracle, problem: Problem, masses: Vector, *, rows: int = _MOST_ROWS) -> Conflict:
     """Look for multipliers that prove the bounds impossible.
 
     Parameters
@@ -54,6 +54,9 @@ def find_conflict(oracle: Oracle, problem: Problem, masses: Vector) -> Conflict:
     problem : Problem
     masses : array, shape (D,)
         sum of w p over all rows.
+    rows : int, default=50_000
+        Size of the sample on which multipliers are looked for. Whether they are a proof is a question about
+        all rows.
 
     Returns
     -------
@@ -65,7 +68,7 @@ def find_conflict(oracle: Oracle, problem: Problem, masses: Vector) -> Conflict:
         return none
     sound = without_noise(oracle, problem)
     only_bounds = replace(sound, gain=np.zeros(oracle.n_columns), constant=0.0)
-    found = finish(oracle.sample(_MOST_ROWS), only_bounds, price=1.0)
+    found = finish(oracle.sample(rows), only_bounds, price=1.0)
     if found is None:
         return none
     largest = np.abs(found.multipliers).max(initial=0.0)

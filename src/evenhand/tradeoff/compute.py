@@ -25,12 +25,13 @@ from evenhand.estimators.learned_posteriors import LearnedPosteriors, as_posteri
 from evenhand.estimators.postprocess import FairPostprocessor, choose_multipliers, make_rule
 from evenhand.estimators.search import read_search
 from evenhand.estimators.training_data import TrainingData, draw_seed, read_training_data
-from evenhand.exceptions import InputError
+from evenhand.exceptions import InfeasibleError, InputError
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.requirement import Constraint
 from evenhand.inputs.checks import check_fraction
 from evenhand.inputs.tables import library_of
 from evenhand.optimum.problem import FairnessProblem
+from evenhand.tradeoff.axis import Axis
 from evenhand.tradeoff.frontier import Frontier, Point
 from evenhand.tradeoff.held_out import HeldOutRows, LabelledRows, split_rows
 
@@ -38,6 +39,7 @@ __all__ = ["frontier"]
 
 _POINTS = 50
 _TRAININGS = 8
+_SAME = 1e-5
 _MOST_SOLVED = 20
 """Up to this many evenly spaced tolerances are all solved: a table shows them one by one."""
 _EVERY = 5
@@ -53,6 +55,7 @@ def frontier(
     test: Sequence[Any] | None = None,
     test_share: float = 0.3,
     tolerances: int | Sequence[float] | None = None,
+    over: str | None = None,
     others: Mapping[str, Any] | None = None,
     confidence: float = 0.95,
     verbose: bool = False,
@@ -63,8 +66,9 @@ def frontier(
     Parameters
     ----------
     classifiers : FairPostprocessor, FairInprocessor, or mapping of names to them
-        Their requirements define the comparison; their tolerances are ignored. They are not changed: copies
-        are fitted. Each becomes a curve of the same chart, such as blind and aware.
+        Their requirements define the comparison; their tolerances are ignored, and bounds stay as they are.
+        They are not changed: copies are fitted. Each becomes a curve of the same chart, such as blind and
+        aware.
     X, y, sensitive_features
         As for ``fit``.
     test : (X, y) or (X, y, sensitive_features), default=None
@@ -75,7 +79,13 @@ def frontier(
         Which tolerances, or how many between parity and the disparity without a requirement; by default 50,
         or 8 if each needs a training. Listed tolerances, and up to 20, are all solved: each point is what
         ``fit`` finds. Of more, if groups are compared by difference, every fifth is solved and the others are
-        mixtures of their neighbours, as ``origin`` says. Beside a FairInprocessor all are solved.
+        mixtures of their neighbours, as ``origin`` says. Beside a FairInprocessor all are solved. With
+        `over`, values of the bound, or how many from the strictest that is possible to where it no longer
+        binds.
+    over : str, default=None
+        Vary a bound of the requirement instead, by the name of its rate: ``over="true-positive rate"``, or
+        ``over="capacity"`` for ``SelectionRate(at_most=...)``. Tolerances and other bounds stay as they are.
+        Prices are then those of the bound.
     others : mapping of names to classifiers or predictions, default=None
         To compare with: fitted classifiers, or predictions for the rows of `test` (labels or probabilities).
     confidence : float, default=0.95
@@ -100,7 +110,8 @@ def frontier(
     ['solved', 'solved']
     """
     given = dict(classifiers) if isinstance(classifiers, Mapping) else {"fair": classifiers}
-    constraint = _check(given, tolerances, confidence)
+    constraint = _check(given, tolerances, confidence, over)
+    axis = Axis.of(constraint, over)
     named: dict[str, FairClassifier] = {name: clone(classifier) for name, classifier in given.items()}
     dense = _is_dense(tolerances)
     mixed = dense and not any(isinstance(classifier, FairInprocessor) for classifier in named.values())
@@ -112,8 +123,8 @@ def frontier(
     try:
         for name, classifier in named.items():
             learned = _Learned.by(classifier, learn)
-            rows = HeldOutRows.read(classifier, learned.data, judge, constraint, confidence)
-            chosen = _slacks(classifier, learned, constraint, tolerances)
+            rows = HeldOutRows.read(classifier, learned.data, judge, axis, confidence)
+            chosen = _slacks(classifier, learned, axis, tolerances)
             if isinstance(classifier, FairPostprocessor):
                 own = _solved_curve(
                     name, classifier, learned, rows, chosen, warm=dense, mixed=mixed, verbose=verbose
@@ -141,6 +152,7 @@ def frontier(
         solved,
         complete,
         library_of(X, y, sensitive_features),
+        None if over is None else axis.label,
     )
 
 
@@ -162,7 +174,7 @@ class _Learned:
         return self.posteriors.problem(constraint, cost, self.data.groups)
 
 
-def _check(named: Mapping[str, Any], tolerances: Any, confidence: Any) -> Constraint:
+def _check(named: Mapping[str, Any], tolerances: Any, confidence: Any, over: Any) -> Constraint:
     """The shared requirement; invalid arguments are refused before any work."""
     for name, classifier in named.items():
         if not isinstance(classifier, FairPostprocessor | FairInprocessor):
@@ -178,7 +190,7 @@ def _check(named: Mapping[str, Any], tolerances: Any, confidence: Any) -> Constr
             )
     if not named:
         raise InputError("there are no classifiers: pass at least one.")
-    kinds = {repr(classifier.constraint.with_slack(0.5)) for classifier in named.values()}
+    kinds = {repr(Axis.of(classifier.constraint, over).at(0.5)) for classifier in named.values()}
     if len(kinds) > 1:
         raise InputError(f"the classifiers have different requirements: {' and '.join(sorted(kinds))}.")
     check_fraction("confidence", confidence)
@@ -201,17 +213,30 @@ def _is_dense(tolerances: Any) -> bool:
     return tolerances is None or (isinstance(tolerances, Integral) and int(tolerances) > _MOST_SOLVED)
 
 
-def _slacks(
-    classifier: FairClassifier, learned: _Learned, constraint: Constraint, tolerances: Any
-) -> list[float]:
-    """Tolerances as distances from parity, tightest first."""
-    ratio = constraint.notions[0].compares_by == "ratio"
+def _slacks(classifier: FairClassifier, learned: _Learned, axis: Axis, tolerances: Any) -> list[float]:
+    """Tolerances or bounds as slacks, tightest first."""
     if tolerances is not None and not isinstance(tolerances, Integral):
-        return sorted(1 - float(value) if ratio else float(value) for value in tolerances)
+        return sorted(axis.number(float(value)) for value in tolerances)
     default = _POINTS if isinstance(classifier, FairPostprocessor) else _TRAININGS
-    plain = learned.problem(constraint.with_slack(1.0), classifier.cost).solve(tol=classifier.tol)
-    widest = _disparity(constraint, plain.rates)
-    return [float(slack) for slack in np.linspace(0.0, max(widest, 1e-6), int(tolerances or default))]
+    plain = learned.problem(axis.at(1.0), classifier.cost).solve(tol=classifier.tol)
+    if axis.bound is None:
+        narrowest, widest = 0.0, _disparity(axis.constraint, plain.rates)
+    else:
+        narrowest, widest = _strictest(classifier, learned, axis), axis.number(axis.expected(plain.rates))
+        widest = widest if widest > narrowest + _SAME else 1.0  # it binds nowhere
+    count = int(tolerances or default)
+    return [float(slack) for slack in np.linspace(narrowest, max(widest, 1e-6), count)]
+
+
+def _strictest(classifier: FairClassifier, learned: _Learned, axis: Axis) -> float:
+    """Slack of the strictest bound that can be satisfied."""
+    try:
+        learned.problem(axis.at(0.0), classifier.cost).solve(tol=classifier.tol)
+    except InfeasibleError as error:
+        if axis.parameter not in error.nearest:
+            raise
+        return axis.number(error.nearest[axis.parameter])
+    return 0.0
 
 
 def _disparity(constraint: Constraint, rates: CellRates) -> float:
@@ -220,8 +245,11 @@ def _disparity(constraint: Constraint, rates: CellRates) -> float:
     return max(one.difference if one.measure == "difference" else 1 - one.ratio for one in found)
 
 
-def _expected(constraint: Constraint, rates: CellRates, slack: float) -> dict[str, float]:
+def _expected(axis: Axis, rates: CellRates, slack: float) -> dict[str, float]:
     """Expected accuracy and disparity under the posteriors; empty if notions mix differences and ratios."""
+    if axis.bound is not None:
+        return {"expected_accuracy": 1 - 2 * rates.risk(), "expected_rate": axis.expected(rates)}
+    constraint = axis.constraint
     measures = {notion.compares_by for notion in constraint.notions}
     if len(measures) > 1:
         return {}
@@ -253,25 +281,25 @@ def _solved_curve(
     cells = model.cells(rows.visible.X, access.allowed(groups, rows.visible.known))
     known = access.knows(groups)
     posteriors = as_posteriors(cells, rows.codes, groups, known=known)
-    # The bound of a mixture holds for optima and for differences only.
-    mixed = mixed and read_search(classifier.search) is None
-    mixed = mixed and all(notion.compares_by == "difference" for notion in rows.constraint.notions)
+    # The bound of a mixture holds for optima, and where the smallest risk is convex.
+    mixed = mixed and read_search(classifier.search) is None and rows.axis.convex
     last = len(slacks) - 1
     knots = sorted({*range(0, last, _EVERY if mixed else 1), last}, reverse=True)
     points: dict[int, Point] = {}
-    problem, solution = learned.problem(rows.constraint, classifier.cost), None
+    problem, solution = learned.problem(rows.axis.at(slacks[last]), classifier.cost), None
+    varying = rows.axis.varying(problem.linear_constraints, problem.masses, groups)
     for k in track(iter(knots), what=f"solving, {name}", total=len(knots), verbose=verbose):
-        problem = problem.under(rows.constraint.with_slack(slacks[k]))
+        problem = problem.under(rows.axis.at(slacks[k]))
         solution, _ = choose_multipliers(classifier, problem, start=solution if warm else None)
         rule = make_rule(solution, learned.posteriors, learned.seed)
         points[k] = rows.point(
             name,
             slacks[k],
             rows.count(rule.selection(posteriors)),
-            prices={row: abs(price) for row, price in solution.shadow_prices.items()},
+            prices={row: abs(price) for row, price in solution.shadow_prices.items() if row in varying},
             risk=solution.certificate.objective,
             bound=solution.certificate.bound,
-            **_expected(rows.constraint, solution.rates, slacks[k]),
+            **_expected(rows.axis, solution.rates, slacks[k]),
             rules=(rule,),
             aware=known,
         )
@@ -303,7 +331,7 @@ def _mixed(rows: HeldOutRows, slack: float, low: tuple[float, Point], high: tupl
     risk = mean(first.risk, second.risk)
     expected = {
         name: mean(getattr(first, name), getattr(second, name))
-        for name in ("expected_accuracy", "expected_disparity")
+        for name in ("expected_accuracy", "expected_disparity", "expected_rate")
     }
     both = {**expected, "rules": (*first.rules, *second.rules), "aware": first.aware}
     return rows.point(first.curve, slack, counted, prices=prices, risk=risk, bound=max(bounds), **both)
@@ -319,7 +347,7 @@ def _trained_curve(
     verbose: bool,
 ) -> Iterator[Point]:
     for slack in track(iter(slacks), what=f"training, {name}", total=len(slacks), verbose=verbose):
-        asked = rows.constraint.with_slack(slack)
+        asked = rows.axis.at(slack)
         trained = train_fair(classifier, asked, learned.data, learned.posteriors, seed=learned.seed)
         decided = trained.learner.choose(rows.visible.X) == 1
         yield rows.point(name, slack, rows.count(decided), bound=trained.certificate.bound)

@@ -20,7 +20,8 @@ from evenhand.optimum.rule import Rule
 __all__ = ["Frontier", "Point", "chart_arguments"]
 
 _BINDS = 1e-9
-_HEADINGS = "tolerance  accuracy                 disparity                0.01 more buys"
+_UNKNOWN = Rate(math.nan, math.nan, math.nan)
+_HEADINGS = "{:<9}  accuracy                 {:<24} 0.01 more buys"
 _NUMBERS = (
     "tolerance",
     "accuracy",
@@ -31,6 +32,10 @@ _NUMBERS = (
     "disparity_high",
     "expected_accuracy",
     "expected_disparity",
+    "rate",
+    "rate_low",
+    "rate_high",
+    "expected_rate",
     "price",
     "risk",
     "gap",
@@ -46,15 +51,16 @@ class Point:
     curve : str
         Name of the curve.
     tolerance : float or None
-        The tolerance, by difference or ratio; None for a classifier from elsewhere.
+        The tolerance, by difference or ratio, or the bound that varies; None for a classifier from elsewhere.
     counted : Tally
         Counts of its decisions on the test rows.
     accuracy : Rate
         With its interval.
-    comparison : Comparison
-        The disparity by the notion that is furthest from parity, with interval and verdict.
+    comparison : Comparison or None
+        The disparity by the notion that is furthest from parity, with interval and verdict; None if the
+        requirement has bounds only.
     prices : dict
-        Shadow prices: by how much a unit of tolerance would lower the risk, by linear constraint.
+        Shadow prices: by how much a unit of what varies would lower the risk, by linear constraint.
     risk, bound : float
         Risk under the posteriors, and its lower bound for all fair classifiers. NaN if unknown.
     expected_accuracy, expected_disparity : float
@@ -63,13 +69,17 @@ class Point:
         The rule of a post-processed classifier, or the two that a mixture chooses between.
     aware : bool
         Whether it is attribute-aware.
+    rate : Rate or None
+        The rate that is bounded, if a bound varies: of the group that has most of it, or least.
+    expected_rate : float
+        What the posteriors predict for it. NaN if unknown.
     """
 
     curve: str
     tolerance: float | None
     counted: Tally
     accuracy: Rate
-    comparison: Comparison
+    comparison: Comparison | None
     prices: Mapping[ConstraintName, float]
     risk: float = math.nan
     bound: float = math.nan
@@ -77,10 +87,15 @@ class Point:
     expected_disparity: float = math.nan
     rules: tuple[Rule, ...] = ()
     aware: bool = False
+    rate: Rate | None = None
+    expected_rate: float = math.nan
 
     def __repr__(self) -> str:
-        made = "" if self.tolerance is None else f" at tolerance {self.tolerance:.4g}"
-        found = f"accuracy {_with_interval(self.accuracy)}, disparity {_with_interval(self.comparison)}"
+        what = "tolerance" if self.rate is None else "bound"
+        made = "" if self.tolerance is None else f" at {what} {self.tolerance:.4g}"
+        found = f"accuracy {_with_interval(self.accuracy)}"
+        found += f", disparity {_with_interval(self.comparison)}" if self.comparison else ""
+        found += f", rate {_with_interval(self.rate)}" if self.rate else ""
         return f"<Point of {self.curve!r}{made}: {found}>"
 
     @property
@@ -97,15 +112,22 @@ class Point:
         return "solved" if len(self.rules) == 1 else "mixture"
 
     @property
-    def price(self) -> float:
-        """Accuracy gained by 0.01 more tolerance, if both errors cost the same.
+    def measured(self) -> Rate | Comparison:
+        """What is shown beside the accuracy: the rate of the bound that varies, or the disparity."""
+        return self.rate or self.comparison or _UNKNOWN
 
-        NaN at exact parity, where the multipliers are not unique.
+    @property
+    def price(self) -> float:
+        """Accuracy gained by 0.01 more tolerance or a bound easier by 0.01, if both errors cost the same.
+
+        NaN at exact parity and at a bound of 0 or 1, where the multipliers are not unique.
         """
         return math.nan if self._exact else 0.02 * sum(self.prices.values())
 
     @property
     def _exact(self) -> bool:
+        if self.rate is not None or self.comparison is None:
+            return self.tolerance in (0, 1)
         return self.tolerance == (0 if self.comparison.measure == "difference" else 1)
 
     def binding(self) -> tuple[ConstraintName, ...]:
@@ -125,7 +147,7 @@ class Frontier:
     Attributes
     ----------
     constraint : Constraint
-        The notions; their tolerances are ignored.
+        The requirement; what varies in it is ignored.
     points : tuple of Point
         Curve by curve, tightest tolerance first.
     others : tuple of Point
@@ -138,6 +160,8 @@ class Frontier:
         Number of points that were solved or trained; the others are mixtures.
     complete : bool
         False if it was interrupted.
+    over : str or None
+        The bound that varies, such as "selection rate, at most"; None if the tolerance does.
 
     Examples
     --------
@@ -158,11 +182,15 @@ class Frontier:
     n_solved: int
     complete: bool = True
     library: Library | None = None
+    over: str | None = None
 
     @property
-    def measure(self) -> Literal["difference", "ratio"]:
-        """How groups are compared."""
-        return "difference" if self.points[0].comparison.measure == "difference" else "ratio"
+    def measure(self) -> Literal["difference", "ratio", "bound"]:
+        """How groups are compared; "bound" if a bound varies."""
+        found = self.points[0].comparison
+        if self.over is not None or found is None:
+            return "bound"
+        return "difference" if found.measure == "difference" else "ratio"
 
     @property
     def notions(self) -> str:
@@ -178,6 +206,7 @@ class Frontier:
         found = []
         for point in (*self.points, *self.others):
             worst, gap = point.comparison, point.risk - point.bound
+            disparity, rate = worst or _UNKNOWN, point.rate or _UNKNOWN
             row = {
                 "curve": point.curve,
                 "kind": "point" if point.origin == "given" else "curve",
@@ -186,18 +215,26 @@ class Frontier:
                 "accuracy": point.accuracy.value,
                 "accuracy_low": point.accuracy.low,
                 "accuracy_high": point.accuracy.high,
-                "disparity": worst.value,
-                "disparity_low": worst.low,
-                "disparity_high": worst.high,
+                "disparity": disparity.value,
+                "disparity_low": disparity.low,
+                "disparity_high": disparity.high,
                 "expected_accuracy": point.expected_accuracy,
                 "expected_disparity": point.expected_disparity,
-                "group": None if worst.group is None else str(worst.group),
-                "verdict": worst.verdict,
+                "group": None if worst is None or worst.group is None else str(worst.group),
+                "verdict": None if worst is None else worst.verdict,
                 "price": point.price,
                 "binding": "; ".join(map(str, point.binding())),
                 "risk": point.risk,
                 "gap": gap,
             }
+            if self.over is not None:
+                row |= {
+                    "over": self.over,
+                    "rate": rate.value,
+                    "rate_low": rate.low,
+                    "rate_high": rate.high,
+                    "expected_rate": point.expected_rate,
+                }
             found.append({key: _known(value) for key, value in row.items()})
         return found
 
@@ -236,6 +273,7 @@ class Frontier:
         """Everything as plain values."""
         return {
             "constraint": repr(self.constraint),
+            "over": self.over or "tolerance",
             "measure": self.measure,
             "confidence": self.confidence,
             "rows": self.n_rows,
@@ -254,16 +292,18 @@ class Frontier:
         """
         from evenhand.charts import frontier_chart  # noqa: PLC0415  (needs an extra)
 
-        arguments = chart_arguments(self.records(), self.measure, self.notions)
+        arguments = chart_arguments(self.records(), self.measure, self.over or self.notions)
         return frontier_chart(**arguments, confidence=self.confidence)
 
     def __repr__(self) -> str:
         names = ", ".join(dict.fromkeys(point.curve for point in (*self.points, *self.others)))
         count = f"{len(self.points):,} points" + ("" if self.complete else ", interrupted")
-        return f"<Frontier of {self.constraint!r}: {count}; {names}; {self.n_rows:,} test rows>"
+        over = "" if self.over is None else f" over {self.over}"
+        return f"<Frontier of {self.constraint!r}{over}: {count}; {names}; {self.n_rows:,} test rows>"
 
     def _repr_html_(self) -> str:
-        headings = ["curve", "tolerance", "accuracy", "disparity", "verdict"]
+        varied, measured = ("tolerance", "disparity") if self.over is None else (self.over, "measured")
+        headings = ["curve", varied, "accuracy", measured, "verdict"]
         names = dict.fromkeys(point.curve for point in self.points)
         few = max(2, MOST_ROWS // (len(names) + 1))
         chosen = [point for name in names for point in _spread(self.curve(name), few)]
@@ -272,8 +312,8 @@ class Frontier:
                 point.curve,
                 "" if point.tolerance is None else f"{point.tolerance:.4g}",
                 _with_interval(point.accuracy),
-                _with_interval(point.comparison),
-                point.comparison.verdict or "",
+                _with_interval(point.measured),
+                _verdict(point),
             )
             for point in (*chosen, *self.others)
         ]
@@ -282,6 +322,10 @@ class Frontier:
 
     def __str__(self) -> str:
         lines = [f"{self.constraint!r} on {self.n_rows:,} test rows; intervals: {self.confidence:.0%}."]
+        headings = _HEADINGS.format("tolerance", "disparity")
+        if self.over is not None:
+            lines.append(f"What varies is the bound: {self.over}.")
+            headings = _HEADINGS.format("bound", self.over.split(",")[0])
         mixed = sum(point.origin == "mixture" for point in self.points)
         if mixed:
             lines.append(
@@ -290,14 +334,19 @@ class Frontier:
             )
         for name in dict.fromkeys(point.curve for point in self.points):
             own = self.curve(name)
-            lines.append(f"\n{name}\n{_HEADINGS}")
+            lines.append(f"\n{name}\n{headings}")
             lines += [_line(point) for point in own[:: max(1, len(own) // 9)]]
         lines += [f"\n{point.curve}\n{_line(point)}" for point in self.others]
         return "\n".join(lines)
 
 
 def chart_arguments(records: list[dict[str, Any]], measure: str, notion: str) -> dict[str, Any]:
-    """Arguments of `frontier_chart`, where less disparity is fairer: ratios become 1 minus the ratio."""
+    """Arguments of `frontier_chart`, where less disparity is fairer: ratios become 1 minus the ratio.
+
+    Where a bound varies, its rate takes the place of the disparity, and `notion` says which it is.
+    """
+    if measure == "bound":
+        return _over_a_bound(records, notion)
     if measure == "difference":
         return {"records": records, "x_title": f"mean difference, {notion}"}
     inverted = [
@@ -319,6 +368,21 @@ def chart_arguments(records: list[dict[str, Any]], measure: str, notion: str) ->
     return {"records": inverted, "x_title": f"1 minus mean ratio, {notion}"}
 
 
+def _over_a_bound(records: list[dict[str, Any]], bound: str) -> dict[str, Any]:
+    names = {f"disparity{end}": f"rate{end}" for end in ("", "_low", "_high")}
+    names["expected_disparity"] = "expected_rate"
+    return {
+        "records": [{**record, **{key: record[rate] for key, rate in names.items()}} for record in records],
+        "x_title": bound,
+        "title": "What a bound costs in accuracy",
+        "note": "Further up is more accurate.",
+    }
+
+
+def _verdict(point: Point) -> str:
+    return (point.comparison.verdict if point.comparison else None) or ""
+
+
 def _with_interval(rate: Rate | Comparison) -> str:
     return f"{rate.value:.4f} [{rate.low:.4f}, {rate.high:.4f}]"
 
@@ -335,10 +399,9 @@ def _known(value: Any) -> Any:
 
 def _line(point: Point) -> str:
     tolerance = "" if point.tolerance is None else f"{point.tolerance:.4f}"
-    accuracy, worst = point.accuracy, point.comparison
     return (
-        f"{tolerance:<9}  {_with_interval(accuracy)}  {_with_interval(worst)}  {_price(point)} "
-        f"{worst.verdict or ''}{' (mixture)' if point.origin == 'mixture' else ''}".rstrip()
+        f"{tolerance:<9}  {_with_interval(point.accuracy)}  {_with_interval(point.measured)}  "
+        f"{_price(point)} {_verdict(point)}{' (mixture)' if point.origin == 'mixture' else ''}".rstrip()
     )
 
 

@@ -20,13 +20,13 @@ from evenhand.exceptions import InputError
 from evenhand.fairness.groups import Groups
 from evenhand.fairness.notions import AccuracyParity
 from evenhand.fairness.rates import Decisions
-from evenhand.fairness.requirement import Constraint
 from evenhand.inference.intervals import critical_value
 from evenhand.inputs.checks import check_fraction, check_rows
 from evenhand.inputs.columns import named_columns
 from evenhand.inputs.features import columns_of, take_rows
 from evenhand.inputs.labels import read_labels, read_selection
 from evenhand.inputs.splits import random_split
+from evenhand.tradeoff.axis import Axis
 from evenhand.tradeoff.frontier import Point
 
 __all__ = ["HeldOutRows", "LabelledRows", "split_rows"]
@@ -89,7 +89,7 @@ def _take(value: Any, rows: NDArray[np.intp]) -> Any:
 class HeldOutRows:
     """Held-out rows, on which decisions are counted and compared with a requirement."""
 
-    constraint: Constraint
+    axis: Axis
     confidence: float
     groups: Groups
     codes: NDArray[np.int32]
@@ -103,7 +103,7 @@ class HeldOutRows:
         classifier: FairClassifier,
         learned_from: TrainingData,
         rows: LabelledRows,
-        constraint: Constraint,
+        axis: Axis,
         confidence: float,
     ) -> HeldOutRows:
         """Read and check the rows, with groups and classes of the training data."""
@@ -119,7 +119,7 @@ class HeldOutRows:
         codes = groups.encode(columns)
         shown = rows.sensitive if where is None and classifier.aware is not False else None
         visible = learned_from.access.read(classifier, rows.X, shown)
-        return cls(constraint, confidence, groups, codes, positive, classes, visible)
+        return cls(axis, confidence, groups, codes, positive, classes, visible)
 
     def count(self, selection: NDArray[Any]) -> Tally:
         """Counts of the decisions by group and label."""
@@ -127,16 +127,17 @@ class HeldOutRows:
 
     def point(self, curve: str, slack: float | None, counted: Tally, **more: Any) -> Point:
         """The point of a classifier, with intervals and a verdict."""
-        asked = self.constraint if slack is None else self.constraint.with_slack(slack)
+        asked = self.axis.constraint if slack is None else self.axis.at(slack)
         found = [
             compare(notion, counted, self.confidence, judge=slack is not None) for notion in asked.notions
         ]
-        worst = max(found, key=_distance)
+        worst = max(found, key=_distance, default=None)
         everyone = np.ones((1, len(self.groups)), np.bool_)
         error = counted.share(_ERROR, everyone).estimate(critical_value(self.confidence))
         accuracy = Rate(*(1 - float(limit[0]) for limit in (error.value, error.high, error.low)))
-        tolerance = None if slack is None else asked.notions[0].tolerance
-        return Point(curve, tolerance, counted, accuracy, worst, more.pop("prices", {}), **more)
+        tolerance = None if slack is None else self.axis.number(slack)
+        prices, rate = more.pop("prices", {}), self.axis.rate(counted, self.confidence)
+        return Point(curve, tolerance, counted, accuracy, worst, prices, rate=rate, **more)
 
     def other(self, name: str, value: Any, data: LabelledRows) -> Point:
         """The point of a classifier, or of predictions, from elsewhere."""

@@ -9,6 +9,7 @@ import evenhand as eh
 from evenhand.cli.exit_codes import exit_code
 from evenhand.cli.messages import audit_parameters, in_options
 from evenhand.cli.options import (
+    Bounds,
     Comparison,
     Names,
     RunOptions,
@@ -36,6 +37,7 @@ def audit(
     positive: str | None = None,
     compared: Comparison = Comparison(),
     tolerance: Tolerance = Tolerance(),
+    bounds: Bounds = Bounds(),
     confidence: float = 0.95,
     min_count: int = 0,
     threshold: float | None = None,
@@ -44,8 +46,8 @@ def audit(
 ) -> int:
     """Show how predictions treat groups, with confidence intervals and verdicts.
 
-    Exit code: 0 if every tolerance is satisfied or none is set, 3 if one is violated, 4 if the evidence is
-    insufficient, 2 if something is wrong with the call.
+    Exit code: 0 if every tolerance and bound is satisfied or none is set, 3 if one is violated, 4 if the
+    evidence is insufficient, 2 if something is wrong with the call.
 
     Parameters
     ----------
@@ -75,7 +77,9 @@ def audit(
     from evenhand.cli.files import reading  # noqa: PLC0415  (start-up time)
     from evenhand.inputs.checks import check_fraction  # noqa: PLC0415
 
-    constraint = requirement(compared, tolerance)
+    constraint = requirement(compared, tolerance, bounds)
+    if bounds.no_worse and before is None:
+        raise InputError("--no-worse compares with earlier decisions: pass their column as --before.")
     check_fraction("--confidence", confidence)
     if min_count < 0:
         raise InputError(f"--min-count should be 0 or more, but is {min_count}.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from evenhand.cli.messages import in_options
 from evenhand.cli.options import (
     Aware,
     Batches,
+    Bounds,
     Comparison,
     Learning,
     RunOptions,
@@ -23,11 +25,12 @@ from evenhand.cli.options import (
     columns_in,
     read_aware,
     requirement,
+    with_nearest_options,
 )
 from evenhand.cli.output import print_note, print_result, visible
 from evenhand.cli.paths import check_paths
 from evenhand.cli.rows import source_of
-from evenhand.exceptions import InputError
+from evenhand.exceptions import InfeasibleError, InputError
 
 if TYPE_CHECKING:
     from evenhand.inference.guarantee import Promise
@@ -45,6 +48,7 @@ def fit(
     aware: Aware = None,
     compared: Comparison = Comparison(),
     tolerance: Tolerance = Tolerance(),
+    bounds: Bounds = Bounds(),
     confidence: float | None = None,
     report: Path | None = None,
     batches: Batches = Batches(),
@@ -73,9 +77,12 @@ def fit(
     """
     from evenhand.inputs.checks import check_fraction  # noqa: PLC0415  (start-up time)
 
-    constraint = requirement(compared, tolerance)
+    constraint = requirement(compared, tolerance, bounds)
     if constraint is None:
-        raise InputError("no tolerance: pass --difference or --ratio.")
+        raise InputError(
+            "no tolerance: pass --difference or --ratio, or a bound such as --capacity 0.2 or --floor "
+            "'true-positive rate=0.6'."
+        )
     if confidence is not None:
         check_fraction("--confidence", confidence)
     check_paths([table, learning.test], [out, report], force=run.force)
@@ -89,14 +96,18 @@ def fit(
                     "--confidence needs the rows in memory, of which some are reserved: leave it out, or "
                     "pass --no-in-batches."
                 )
-            done = _fit_in_batches(table, learning, batches, settings)
+            fitted = partial(_fit_in_batches, table, learning, batches, settings)
         elif batches.scratch is not None:
             raise InputError(
                 f"--scratch is for a file that is read in batches, and {table.name} is read as a whole: pass "
                 "--in-batches, or leave it out."
             )
         else:
-            done = _fit_in_memory(table, learning, {**settings, "confidence": confidence})
+            fitted = partial(_fit_in_memory, table, learning, {**settings, "confidence": confidence})
+        try:
+            done = fitted()
+        except InfeasibleError as error:
+            raise with_nearest_options(error, constraint) from error
     eh.save(done.model, out, overwrite=run.force, source=done.source)
     _print(done, out=out, as_json=run.as_json)
     if report is not None:
@@ -136,11 +147,25 @@ def _fit_in_memory(table: Path, learning: Learning, settings: dict[str, Any]) ->
         test.X.select(model.sensitive_features),
         constraint=model.constraint,
         pos_label=model.pos_label_,
+        before=_without_requirement(model, test.X),
         missing=model.missing,
         min_size=math.ceil(learning.min_group_size * len(test.y) / len(train.y)),
     )
     constant = decisions[0] if (decisions == decisions[0]).all() else None
     return _Done(model, found, constant, (test.X, test.y), source)
+
+
+def _without_requirement(model: Any, X: Any) -> Any:
+    """What would be decided without the requirement, if it says that no group may be worse off than that."""
+    from evenhand.fairness.bounds import NoWorse  # noqa: PLC0415  (start-up time)
+
+    if not any(isinstance(part, NoWorse) for part in model.constraint.bounds):
+        return None
+    if not hasattr(model, "predict_risk"):
+        raise InputError("--no-worse needs --method post.")
+    positive = model.classes_.tolist().index(model.pos_label_)
+    likely = model.predict_risk(X) > 0.5
+    return model.classes_[[positive if one else 1 - positive for one in likely]]
 
 
 def _fit_in_batches(table: Path, learning: Learning, batches: Batches, settings: dict[str, Any]) -> _Done:

@@ -9,6 +9,7 @@ import evenhand as eh
 from evenhand.cli.messages import in_options
 from evenhand.cli.options import (
     Aware,
+    Bounds,
     Comparison,
     Flag,
     Learning,
@@ -32,12 +33,18 @@ def frontier(
     learning: Learning,
     aware: Aware = None,
     compared: Comparison = Comparison(),
+    tolerance: Tolerance = Tolerance(),
+    bounds: Bounds = Bounds(),
+    over: str | None = None,
     by_ratio: Flag = False,
     tolerances: int | None = None,
     out: Path | None = None,
     run: RunOptions = RunOptions(),
 ) -> int:
-    """Show what fairness costs in accuracy, over a range of tolerances.
+    """Show what fairness costs in accuracy, over a range of tolerances or of a bound.
+
+    Bounds hold at every tolerance. With --over, one of them varies instead, and --difference or --ratio stays
+    fixed.
 
     Parameters
     ----------
@@ -45,6 +52,8 @@ def frontier(
         CSV or Parquet file to learn from.
     aware
         Add a second curve, of classifiers that may use the sensitive features, or those that are named.
+    over
+        Vary a bound instead: "capacity", or the rate of a floor or ceiling.
     by_ratio
         Compare groups by ratio instead of difference.
     tolerances
@@ -53,7 +62,17 @@ def frontier(
     out
         HTML file for the report, with a slider over the tolerance.
     """
-    constraint = requirement(compared, Tolerance(ratio=0.8) if by_ratio else Tolerance(difference=0.1))
+    if over is None:
+        if tolerance != Tolerance():
+            raise InputError("--difference and --ratio are varied here, and fixed only with --over.")
+        tolerance = Tolerance(ratio=0.8) if by_ratio else Tolerance(difference=0.1)
+    elif by_ratio:
+        raise InputError("--by-ratio is about tolerances, which do not vary with --over: pass --ratio.")
+    elif out is not None:
+        raise InputError("the page of --out has a slider over the tolerance: leave out --out, or --over.")
+    constraint = requirement(compared, tolerance, bounds)
+    if constraint is None:
+        raise InputError(f"--over {over} needs that bound: pass --capacity, --floor or --ceiling too.")
     if tolerances is not None and tolerances < 2:
         raise InputError(f"--tolerances should be at least 2, but is {tolerances}.")
     check_paths([table, learning.test], [out], force=run.force)
@@ -71,7 +90,13 @@ def frontier(
             if name == "blind" or features
         }
         curves = eh.frontier(
-            models, train.X, train.y, test=(test.X, test.y), tolerances=tolerances, verbose=True
+            models,
+            train.X,
+            train.y,
+            test=(test.X, test.y),
+            tolerances=tolerances,
+            over=over,
+            verbose=True,
         )
     print_result(json.dumps(curves.to_dict(), indent=1) if run.as_json else curves)
     if out is not None:

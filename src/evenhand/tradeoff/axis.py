@@ -1,0 +1,167 @@
+"""What a frontier traces: the tolerances of a requirement, or one of its bounds.
+
+Both are a *slack*: 0 is the strictest value, exact parity or nobody selected, and a larger one is easier.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.auditing.group_rates import Rate
+from evenhand.auditing.tally import Tally
+from evenhand.exceptions import InputError
+from evenhand.fairness.bounds import RateBound, SelectionRate, bounded_groups
+from evenhand.fairness.constraints import ConstraintName, LinearConstraints
+from evenhand.fairness.groups import Groups
+from evenhand.fairness.notions import Notion
+from evenhand.fairness.rates import CellRates
+from evenhand.fairness.requirement import Constraint
+from evenhand.fairness.statistic import SelectedShare
+from evenhand.inference.intervals import critical_value, wilson
+
+__all__ = ["Axis"]
+
+Side = Literal["at_least", "at_most"]
+
+
+@dataclass(frozen=True, eq=False)
+class Axis:
+    """A requirement with one number that varies.
+
+    Attributes
+    ----------
+    constraint : Constraint
+    part : int, default=None
+        Which of its requirements is the bound that varies; None if the tolerances do.
+    side : {"at_least", "at_most"}, default=None
+        Which of its numbers.
+    """
+
+    constraint: Constraint
+    part: int | None = None
+    side: Side | None = None
+
+    @classmethod
+    def of(cls, constraint: Constraint, over: str | None) -> Axis:
+        """The tolerances of a requirement, or the bound that `over` names."""
+        if over is None:
+            if not constraint.notions:
+                which = _names(constraint)
+                advice = f": name a bound, such as over={which[0]!r}" if which else ""
+                raise InputError(f"{constraint!r} has no tolerance to vary{advice}.")
+            return cls(constraint)
+        if not isinstance(over, str):
+            raise InputError(f"over should be the name of a bound, but is {over!r}.")
+        named = [
+            (number, part)
+            for number, part in enumerate(constraint.requirements)
+            if isinstance(part, RateBound) and over in _names_of(part)
+        ]
+        if len(named) != 1:
+            several = "has several bounds of that name" if named else "has no such bound"
+            known = _names(constraint)
+            advice = f": over can be {' or '.join(map(repr, known))}" if known and not named else ""
+            raise InputError(f"over={over!r}: {constraint!r} {several}{advice}.")
+        [(number, bound)] = named
+        if bound.at_least is not None and bound.at_most is not None and over != "capacity":
+            raise InputError(f"over={over!r}: {bound!r} has two numbers, and only one can vary.")
+        upper = bound.at_most is not None
+        return cls(constraint, number, "at_most" if upper else "at_least")
+
+    @property
+    def bound(self) -> RateBound | None:
+        """The bound that varies; None if the tolerances do."""
+        part = None if self.part is None else self.constraint.requirements[self.part]
+        return part if isinstance(part, RateBound) else None
+
+    @property
+    def label(self) -> str:
+        """What varies, in words."""
+        if self.bound is None:
+            return "tolerance"
+        where = "" if self.bound.groups == "population" else " of every group"
+        return f"{self.bound.label}{where}, {'at most' if self.side == 'at_most' else 'at least'}"
+
+    @property
+    def parameter(self) -> str:
+        """Its name for ``set_params`` of the requirement; empty if the tolerances vary."""
+        if self.part is None or self.side is None:
+            return ""
+        parts = list(self.constraint._named_parts())
+        return f"{parts[self.part]}__{self.side}" if parts else self.side
+
+    @property
+    def reversed(self) -> bool:
+        """Whether a larger number is stricter."""
+        if self.bound is None:
+            return self.constraint.notions[0].compares_by == "ratio"
+        return self.side == "at_least"
+
+    def number(self, slack: float) -> float:
+        """The tolerance or bound of a slack, and the slack of a number."""
+        return 1 - slack if self.reversed else slack
+
+    def at(self, slack: float) -> Constraint:
+        """The requirement with this slack; everything that does not vary stays as it is."""
+        if self.part is None or self.side is None:
+            return self.constraint.with_slack(slack)
+        changed = deepcopy(self.constraint)
+        setattr(changed.requirements[self.part], self.side, self.number(slack))
+        return changed
+
+    @property
+    def convex(self) -> bool:
+        """Whether the smallest risk is convex in the slack, which bounds the loss of mixtures."""
+        if self.bound is not None:
+            return not isinstance(self.bound.statistic, SelectedShare)
+        return all(notion.compares_by == "difference" for notion in self.constraint.notions)
+
+    def varying(
+        self, linear: LinearConstraints, masses: NDArray[np.float64], groups: Groups
+    ) -> set[ConstraintName]:
+        """The linear constraints whose number varies."""
+        owners = self.constraint.owners(masses, groups)
+        moves = [
+            isinstance(part, Notion) if self.part is None else number == self.part
+            for number, part in enumerate(self.constraint.requirements)
+        ]
+        return {name for name, owner in zip(linear.names, owners, strict=True) if moves[owner]}
+
+    def rate(self, counted: Tally, confidence: float) -> Rate | None:
+        """The bounded rate of counted decisions, of the group that has most or least of it."""
+        bound = self.bound
+        if bound is None:
+            return None
+        members, z = bounded_groups(counted.rates.groups, bound.groups).matrix, critical_value(confidence)
+        if isinstance(bound.statistic, SelectedShare):
+            sizes = members @ counted.selected.sum(axis=1)
+            found = wilson(bound.statistic.values(counted.rates, members), sizes, z)
+        else:
+            found = counted.share(bound.statistic, members).estimate(z)
+        if np.isnan(found.value).all():
+            return Rate(np.nan, np.nan, np.nan)
+        worst = int(np.nanargmax(found.value) if self.side == "at_most" else np.nanargmin(found.value))
+        return Rate(*(float(limit[worst]) for limit in (found.value, found.low, found.high)))
+
+    def expected(self, rates: CellRates) -> float:
+        """The same according to the posteriors; NaN where nobody has such a rate."""
+        bound = self.bound
+        values = np.array([np.nan])
+        if bound is not None:
+            values = bound.statistic.values(rates, bounded_groups(rates.groups, bound.groups).matrix)
+        known = values[~np.isnan(values)]
+        return float(known.max() if self.side == "at_most" else known.min()) if len(known) else np.nan
+
+
+def _names_of(bound: RateBound) -> list[str]:
+    capacity = isinstance(bound, SelectionRate) and bound.at_most is not None
+    return [*(["capacity"] if capacity else []), bound.label]
+
+
+def _names(constraint: Constraint) -> list[str]:
+    return [name for part in constraint.bounds if isinstance(part, RateBound) for name in _names_of(part)]

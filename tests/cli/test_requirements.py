@@ -1,0 +1,139 @@
+"""Bounds, references and parity between groups as options."""
+
+import json
+
+import pytest
+from tests.cli.helpers import refused, run
+
+import evenhand as eh
+from evenhand.cli.options import Bounds, Comparison, Tolerance, requirement
+from evenhand.exceptions import InputError
+
+FIT = ["--target", "paid", "--sensitive", "sex", "--estimator", "logistic", "--drop", "id"]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, None),
+        ({"capacity": 0.2}, eh.SelectionRate(at_most=0.2)),
+        ({"floor": ("true-positive rate=0.6",)}, eh.TruePositiveRate(at_least=0.6)),
+        (
+            {"floor": ("precision=0.5", "Selection_Rate = 0.1"), "ceiling": ("false positive rate=0.1",)},
+            eh.Precision(at_least=0.5) & eh.SelectionRate(at_least=0.1) & eh.FalsePositiveRate(at_most=0.1),
+        ),
+        ({"floor": ("accuracy=0.8 in every group",)}, eh.Accuracy(at_least=0.8, groups="intersectional")),
+        ({"no_worse": ("selection rate",)}, eh.NoWorse("selection rate")),
+    ],
+    ids=str,
+)
+def test_options_are_a_requirement(options, expected):
+    assert requirement(Comparison(), Tolerance(), Bounds(**options)) == expected
+
+
+def test_notions_and_bounds_are_joined():
+    compared = Comparison(groups="independent", against="groups")
+    bounds = Bounds(capacity=0.2, floor=("precision=0.5 in every group",), no_worse=("error rate",))
+    found = requirement(compared, Tolerance(ratio=0.8), bounds)
+    assert found == (
+        eh.DemographicParity(ratio=0.8, groups="independent", against="groups")
+        & eh.SelectionRate(at_most=0.2)
+        & eh.Precision(at_least=0.5, groups="independent")
+        & eh.NoWorse("error rate", groups="independent")
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"capacity": 20.0}, "--capacity should be a share from 0 to 1, but is 20"),
+        ({"floor": ("precision",)}, "--floor should be a rate and a number from 0 to 1, such as"),
+        ({"floor": ("precision=high",)}, "--floor should be a rate and a number"),
+        ({"floor": ("precision=0.5 in any group",)}, "--floor should be a rate and a number"),
+        ({"ceiling": ("precision=2",)}, "--ceiling should be a rate and a number from 0 to 1"),
+        ({"floor": ("precison=0.5",)}, "--floor names the rate 'precison': did you mean 'precision'?"),
+        ({"ceiling": ("fun=0.5",)}, "--ceiling names the rate 'fun': it can be 'selection rate'"),
+        ({"no_worse": ("precision",)}, "--no-worse names the rate 'precision'"),
+    ],
+    ids=str,
+)
+def test_what_is_no_bound_is_refused(options, message):
+    with pytest.raises(InputError) as caught:
+        requirement(Comparison(), Tolerance(), Bounds(**options))
+    assert message in str(caught.value)
+
+
+def test_parity_between_groups_needs_a_tolerance():
+    with pytest.raises(InputError, match="--against groups needs a tolerance: pass --difference or --ratio"):
+        requirement(Comparison(against="groups"), Tolerance())
+
+
+@pytest.mark.filterwarnings("ignore::evenhand.exceptions.EvenhandWarning")
+def test_a_model_is_fitted_for_bounds(loans, capsys, tmp_path):
+    call = ["fit", loans / "train.csv", *FIT, "--difference", "0.2", "--against", "groups"]
+    bounds = ["--capacity", "0.4", "--floor", "precision=0.5", "--floor", "accuracy=0.3 in every group"]
+    _, out, _ = run(capsys, *call, *bounds, "--json", "--out", tmp_path / "m.eh")
+    asked = eh.load(tmp_path / "m.eh").constraint
+    assert asked == (
+        eh.DemographicParity(difference=0.2, against="groups")
+        & eh.SelectionRate(at_most=0.4)
+        & eh.Precision(at_least=0.5)
+        & eh.Accuracy(at_least=0.3, groups="intersectional")
+    )
+    assert json.loads(out)["proof"]["asked"] == repr(asked)
+
+
+def test_a_conflict_says_what_would_work_in_options(loans, capsys, tmp_path):
+    call = ["fit", loans / "train.csv", *FIT, "--capacity", "0.05", "--out", tmp_path / "m.eh"]
+    said = refused(capsys, *call, "--floor", "true-positive rate=0.6")
+    assert "these cannot hold together: selection rate: everybody; true-positive rate: everybody" in said
+    assert "In options: --capacity 0." in said
+    assert " or --floor 'true-positive rate=0." in said
+
+
+def test_nothing_to_require_is_refused(loans, capsys, tmp_path):
+    said = refused(capsys, "fit", loans / "train.csv", *FIT, "--out", tmp_path / "m.eh")
+    assert "no tolerance: pass --difference or --ratio, or a bound such as --capacity 0.2" in said
+
+
+def test_bounds_come_from_a_file(loans, capsys, tmp_path):
+    path = tmp_path / "run.toml"
+    path.write_text(
+        f'[frontier]\ntable = "{loans / "train.csv"}"\ntarget = "paid"\nsensitive = ["sex"]\n'
+        'estimator = "logistic"\ncapacity = 0.3\nfloor = ["precision=0.4"]\nover = "capacity"\n'
+        "tolerances = 3\nratio = 0.5\n"
+    )
+    code, out, _ = run(capsys, "frontier", "--config", path)
+    assert code == 0
+    assert out.startswith(
+        "DemographicParity(ratio=0.5) & SelectionRate(at_most=0.3) & Precision(at_least=0.4)"
+    )
+    assert "What varies is the bound: selection rate, at most." in out
+
+
+def test_bounds_hold_at_every_tolerance_of_a_frontier(loans, capsys):
+    call = ["frontier", loans / "train.csv", *FIT, "--tolerances", "2", "--json", "--capacity", "0.3"]
+    code, out, _ = run(capsys, *call)
+    assert code == 0
+    assert json.loads(out)["constraint"] == "DemographicParity(difference=0.1) & SelectionRate(at_most=0.3)"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--difference", "0.1"], "--difference and --ratio are varied here, and fixed only with --over"),
+        (["--over", "capacity"], "--over capacity needs that bound: pass --capacity, --floor or --ceiling"),
+        (["--over", "capacity", "--capacity", "0.2", "--by-ratio"], "--by-ratio is about tolerances"),
+        (["--over", "capacity", "--capacity", "0.2", "--out", "f.html"], "leave out --out, or --over"),
+        (["--over", "precision", "--capacity", "0.2"], "over can be 'capacity' or 'selection rate'"),
+    ],
+    ids=str,
+)
+def test_a_wrong_frontier_is_one_sentence(loans, capsys, options, message):
+    assert message in refused(capsys, "frontier", loans / "train.csv", *FIT, *options)
+
+
+def test_an_audit_needs_earlier_decisions_for_no_worse(folder, capsys):
+    call = ["audit", folder / "p.csv", "--prediction", "apart", "--sensitive", "sex"]
+    said = refused(capsys, *call, "--no-worse", "selection rate")
+    assert "--no-worse compares with earlier decisions: pass their column as --before" in said
