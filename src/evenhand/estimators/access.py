@@ -247,6 +247,7 @@ def find_access(
     *,
     aware: Aware,
     frozen_to: int | None = None,
+    known: Groups | None = None,
 ) -> AttributeAccess:
     """What a classifier may see of the sensitive features.
 
@@ -267,13 +268,15 @@ def find_access(
     frozen_to : int, default=None
         Number of columns that a frozen model was fitted to, which is the number it accepts. It sees usable
         sensitive columns of X if it was fitted to them.
+    known : Groups, default=None
+        Combinations of the features that may be used, where they are known from more rows than these.
 
     Returns
     -------
     AttributeAccess
     """
     usable = usable_features(aware, groups.features)
-    known: Groups | None = groups if usable == groups.features else None
+    known = groups if usable == groups.features else known
     if usable and known is None:
         part = {name: columns[name] for name in usable}
         known, _ = Groups.fit(part, missing=groups.missing, unseen=groups.unseen)

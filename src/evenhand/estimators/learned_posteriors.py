@@ -15,14 +15,14 @@ from evenhand.fairness.groups import Groups
 from evenhand.fairness.notions import Constraint
 from evenhand.fairness.scores import GroupedScores
 from evenhand.optimum.problem import FairnessProblem, error_prices, label_and_group_suffice
-from evenhand.posteriors.crossfit import cross_fit
+from evenhand.posteriors.crossfit import Estimated, RunFolds, cross_fit
 from evenhand.posteriors.leakage import warn_if_seen
 from evenhand.posteriors.learner import check_learner, is_frozen
 from evenhand.posteriors.models import PosteriorModel
 from evenhand.posteriors.spec import PosteriorSpec
 from evenhand.posteriors.tabular import TabularClassifier
 
-__all__ = ["LearnedPosteriors", "as_posteriors", "learn_posteriors"]
+__all__ = ["LearnedPosteriors", "as_posteriors", "learn_posteriors", "learned_from", "posterior_spec"]
 
 _DIGITS = 12
 
@@ -62,7 +62,12 @@ class LearnedPosteriors:
 
 
 def learn_posteriors(
-    classifier: FairClassifier, data: TrainingData, *, seed: int, reserved: bool = False
+    classifier: FairClassifier,
+    data: TrainingData,
+    *,
+    seed: int,
+    reserved: bool = False,
+    run: RunFolds | None = None,
 ) -> LearnedPosteriors:
     """Learn and calibrate the posteriors.
 
@@ -75,12 +80,14 @@ def learn_posteriors(
         The same seed gives the same posteriors.
     reserved : bool, default=False
         Whether rows are reserved for a promise, which a model that has seen them cannot have.
+    run : function, default=None
+        Fits the folds elsewhere; see :func:`evenhand.posteriors.crossfit.cross_fit`.
 
     Returns
     -------
     LearnedPosteriors
     """
-    spec = _posterior_spec(classifier, data, seed)
+    spec = posterior_spec(classifier, data, seed)
     estimated = cross_fit(
         spec,
         data.examples,
@@ -91,7 +98,34 @@ def learn_posteriors(
         seed=seed,
         n_jobs=classifier.n_jobs,
         verbose=classifier.verbose,
+        run=run,
     )
+    return learned_from(estimated, classifier, data, spec, reserved=reserved)
+
+
+def learned_from(
+    estimated: Estimated,
+    classifier: FairClassifier,
+    data: TrainingData,
+    spec: PosteriorSpec,
+    *,
+    reserved: bool = False,
+) -> LearnedPosteriors:
+    """Estimated posteriors, rounded, with warnings about what they show.
+
+    Parameters
+    ----------
+    estimated : Estimated
+    classifier : FairClassifier
+    data : TrainingData
+    spec : PosteriorSpec
+    reserved : bool, default=False
+        As for :func:`learn_posteriors`.
+
+    Returns
+    -------
+    LearnedPosteriors
+    """
     rows = estimated.rows
     if is_frozen(classifier.estimator) and spec.form != "joint":
         seen = warn_if_seen(estimated.plain[:, :, 1].sum(axis=1), data.examples.positive[rows])
@@ -114,7 +148,7 @@ def learn_posteriors(
     )
 
 
-def _posterior_spec(classifier: FairClassifier, data: TrainingData, seed: int) -> PosteriorSpec:
+def posterior_spec(classifier: FairClassifier, data: TrainingData, seed: int) -> PosteriorSpec:
     """How posteriors are learned; what cannot be is refused before any fit."""
     error_prices(classifier.cost, len(data.groups))
     form: Any = "known" if data.access.knows(data.groups) else classifier.posterior

@@ -62,6 +62,7 @@ def read_training_data(
     sample_weight: Any,
     *,
     groups: Groups | None = None,
+    known: Groups | None = None,
 ) -> TrainingData:
     """Read the table, the labels, the groups, and what models may see.
 
@@ -73,6 +74,8 @@ def read_training_data(
         As passed to `fit`.
     groups : Groups, default=None
         The groups, where they are known from more rows than these.
+    known : Groups, default=None
+        Likewise the combinations of the sensitive features that may be used, if these are some of them.
 
     Returns
     -------
@@ -106,6 +109,7 @@ def read_training_data(
         classifier.sensitive_features,
         aware=classifier.aware,
         frozen_to=_frozen_to(classifier, groups),
+        known=known,
     )
     visible = access.view(X, columns)
     examples = Examples(
