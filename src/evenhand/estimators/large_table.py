@@ -6,7 +6,7 @@ Models learn from a sample of the rows. Every row is then scored, and the rule i
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from evenhand.display.progress import note, track
+from evenhand.estimators.access import AttributeAccess, usable_features
 from evenhand.estimators.base import FairClassifier
 from evenhand.estimators.learned_posteriors import LearnedPosteriors, as_posteriors
 from evenhand.estimators.training_data import TrainingData, read_training_data
@@ -26,40 +27,105 @@ from evenhand.fairness.groups import Groups
 from evenhand.fairness.scores import GroupedScores
 from evenhand.inputs.batched_table import BATCH_ROWS, BatchedTable, row_uniforms
 from evenhand.inputs.columns import factorize
-from evenhand.inputs.features import columns_of, read_features, take_rows
+from evenhand.inputs.features import columns_of, concat_rows, read_features, take_rows
 from evenhand.inputs.fingerprint import Fingerprint, FingerprintOfBatches
 from evenhand.inputs.labels import read_labels
 from evenhand.optimum.posterior_file import PosteriorFile, opened, readable_size
 from evenhand.posteriors.learner import takes_weights
+from evenhand.posteriors.models import PosteriorModel
 from evenhand.posteriors.sampling import sampling_rates
 
-__all__ = ["LargeTable", "Sample", "Scored", "draw_sample", "read_large_table", "score_rows"]
+__all__ = [
+    "Batch",
+    "Counted",
+    "LargeTable",
+    "OutOfFold",
+    "Sample",
+    "Score",
+    "Scored",
+    "count_cells",
+    "draw_rates",
+    "draw_rows",
+    "draw_sample",
+    "join_sample",
+    "object_column",
+    "read_large_table",
+    "score_rows",
+    "weight_column",
+]
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Some consecutive rows of a large table.
+    """Some rows of a large table.
 
     Attributes
     ----------
-    first : int
-        Number of the first row.
-    X : table
+    numbers : array of int
+        Of the rows in the whole table.
+    X : table or matrix
         The features, with the sensitive columns.
-    y : narwhals.Series
+    y : narwhals.Series or array
     positive, codes : arrays
         Label and group of each row.
     weights : array or None
+    sensitive : dict
+        Sensitive features by name.
     """
 
-    first: int
+    numbers: NDArray[np.intp]
     X: Any
-    y: nw.Series[Any]
+    y: Any
     positive: NDArray[np.bool_]
     codes: NDArray[np.int32]
     weights: Floats | None
+    sensitive: Mapping[str, Any]
+
+    def take(self, rows: NDArray[np.intp]) -> Batch:
+        """Some of its rows."""
+        weights = None if self.weights is None else self.weights[rows]
+        return Batch(
+            self.numbers[rows],
+            take_rows(self.X, rows),
+            self.y[rows],
+            self.positive[rows],
+            self.codes[rows],
+            weights,
+            {name: column[rows] for name, column in self.sensitive.items()},
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """Labels and groups of all rows of a large table.
+
+    Attributes
+    ----------
+    groups : Groups
+    classes : array of two values
+        ``[negative, positive]``.
+    counts : array of int, shape (M, 2)
+        Rows of each cell.
+    known : Groups or None
+        Where some of the sensitive features may be used, their combinations.
+    """
+
+    groups: Groups
+    classes: NDArray[Any]
+    counts: NDArray[np.int64]
+    known: Groups | None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.counts.sum())
+
+    def positive(self, y: Any, what: str) -> NDArray[np.bool_]:
+        """Which of some labels are positive."""
+        levels, codes = factorize(y, what=what)
+        return np.array([*(level == self.classes[1] for level in levels), False], np.bool_)[codes]
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,25 +139,24 @@ class LargeTable:
     weight : str or None
         Column of sample weights.
     sensitive : tuple of str
-    groups : Groups
-    classes : array of two values
-        ``[negative, positive]``.
-    counts : array of int, shape (M, 2)
-        Rows of each cell.
+    counted : Counted
     """
 
     table: BatchedTable
     target: str
     weight: str | None
     sensitive: tuple[str, ...]
-    groups: Groups
-    classes: NDArray[Any]
-    counts: NDArray[np.int64]
+    counted: Counted
+
+    @property
+    def groups(self) -> Groups:
+        """The groups of all rows."""
+        return self.counted.groups
 
     @property
     def n_rows(self) -> int:
         """Number of rows."""
-        return int(self.counts.sum())
+        return self.counted.n_rows
 
     @property
     def n_batches(self) -> int:
@@ -104,12 +169,14 @@ class LargeTable:
         first = 0
         for rows in self.table.batches():
             frame = nw.from_native(rows, eager_only=True)
-            levels, codes = factorize(frame.get_column(self.target), what=f"y ({self.target!r})")
-            positive = np.array([*(level == self.classes[1] for level in levels), False], np.bool_)[codes]
+            y = frame.get_column(self.target)
+            positive = self.counted.positive(y, f"y ({self.target!r})")
             X = frame.select(features).to_native()
-            groups = self.groups.encode(columns_of(X, list(self.sensitive)))
-            weights = None if self.weight is None else _weights(frame.get_column(self.weight), first)
-            yield Batch(first, X, frame.get_column(self.target), positive, groups, weights)
+            sensitive = columns_of(X, list(self.sensitive))
+            groups = self.groups.encode(sensitive)
+            weights = None if self.weight is None else weight_column(frame.get_column(self.weight), first)
+            numbers = np.arange(first, first + len(positive))
+            yield Batch(numbers, X, y, positive, groups, weights, sensitive)
             first += len(positive)
         if first != self.n_rows:
             raise InputError(f"X had {self.n_rows:,} rows when they were counted, and now has {first:,}.")
@@ -147,21 +214,53 @@ def read_large_table(
         if name in sensitive or (name == weight and name == target):
             raise InputError(f"column {name!r} has two roles: it is the label, a weight or sensitive.")
     values, rows = table.combinations([*sensitive, target])
-    labels = read_labels(
-        _column(values[target]), pos_label=classifier.pos_label, what=f"y ({target!r})", counts=rows
-    )
+    columns = {name: object_column(values[name]) for name in sensitive}
+    counted = count_cells(classifier, columns, object_column(values[target]), rows, what=f"y ({target!r})")
+    return LargeTable(table, target, weight, sensitive, counted)
+
+
+def count_cells(
+    classifier: FairClassifier,
+    sensitive: Mapping[str, Any],
+    labels: Any,
+    rows: NDArray[np.int64],
+    *,
+    what: str,
+) -> Counted:
+    """Labels and groups of a table of which the combinations of values have been counted.
+
+    Parameters
+    ----------
+    classifier : FairClassifier
+    sensitive : mapping
+        Sensitive features by name, with one entry per combination.
+    labels : array
+    rows : array of int
+        Rows that have each combination.
+    what : str
+        Name of the label, for messages.
+
+    Returns
+    -------
+    Counted
+    """
+    found = read_labels(labels, pos_label=classifier.pos_label, what=what, counts=rows)
+    policies: dict[str, Any] = {"missing": classifier.missing, "unseen": classifier.unseen}
     groups, codes = Groups.fit(
-        {name: _column(values[name]) for name in sensitive},
-        missing=classifier.missing,
-        unseen=classifier.unseen,
+        sensitive,
+        **policies,
         min_size=classifier.min_group_size,
         single_features=any(notion.groups == "independent" for notion in classifier.constraint.notions),
         row_counts=rows,
     )
     classifier.constraint.check(groups)
     counts = np.zeros((len(groups), 2), np.int64)
-    np.add.at(counts, (codes, labels.positive.astype(np.intp)), rows)
-    return LargeTable(table, target, weight, sensitive, groups, labels.classes, counts)
+    np.add.at(counts, (codes, found.positive.astype(np.intp)), rows)
+    usable = usable_features(classifier.aware, groups.features)
+    known = None
+    if usable and usable != groups.features:  # a sample need not have all of their values
+        known, _ = Groups.fit({name: sensitive[name] for name in usable}, **policies, row_counts=rows)
+    return Counted(groups, found.classes, counts, known)
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,36 +293,68 @@ def draw_sample(classifier: FairClassifier, large: LargeTable, seed: int) -> Sam
     -------
     Sample
     """
-    equal = not all(takes_weights(learner) for learner in classifier.posterior_learners)
-    rates = sampling_rates(large.counts, classifier.learn_rows, equal=equal)
-    tables, labels, codes, numbers = [], [], [], []
-    weights: list[Floats] = []
+    rates = draw_rates(classifier, large.counted)
     watched = track(
         large.batches(), what="drawing rows to learn from", total=large.n_batches, verbose=classifier.verbose
     )
-    for batch in watched:
-        own = rates[batch.codes, batch.positive.astype(np.intp)]
-        number = np.arange(batch.first, batch.first + len(own))
-        drawn = np.flatnonzero(row_uniforms(number, seed) < own)
-        if len(drawn):
-            tables.append(take_rows(batch.X, drawn))
-            labels.append(batch.y[drawn])
-            codes.append(2 * batch.codes[drawn] + batch.positive[drawn])
-            if batch.weights is not None:
-                weights.append(batch.weights[drawn])
-            numbers.append(number[drawn])
-    X = nw.concat([nw.from_native(table, eager_only=True) for table in tables]).to_native()
-    y = nw.concat([series.to_frame() for series in labels]).get_column(large.target).to_native()
-    given = np.concatenate(weights) if weights else None
-    data = read_training_data(classifier, X, y, None, given, groups=large.groups)
-    cells = np.concatenate(codes)
-    kept = np.bincount(cells, minlength=large.counts.size)
-    factor = (large.counts.ravel() / np.maximum(kept, 1))[cells]
-    if np.ptp(factor) > 1e-9 * factor.max() and not equal:
+    return join_sample(classifier, large.counted, [draw_rows(batch, rates, seed) for batch in watched])
+
+
+def draw_rates(classifier: FairClassifier, counted: Counted) -> Floats:
+    """Share of the rows of each cell to draw, shape (M, 2)."""
+    return sampling_rates(counted.counts, classifier.learn_rows, equal=not _weighable(classifier))
+
+
+def draw_rows(batch: Batch, rates: Floats, seed: int) -> Batch:
+    """The rows of a batch that are drawn, by a hash of their number: in whatever batch they are."""
+    own = rates[batch.codes, batch.positive.astype(np.intp)]
+    return batch.take(np.flatnonzero(row_uniforms(batch.numbers, seed) < own))
+
+
+def join_sample(classifier: FairClassifier, counted: Counted, parts: Sequence[Batch]) -> Sample:
+    """The drawn rows of all batches as training data.
+
+    Parameters
+    ----------
+    classifier : FairClassifier
+        ``n_features_in_`` and ``feature_names_in_`` are recorded on it.
+    counted : Counted
+    parts : sequence of Batch
+        In the order of the rows; some may be empty.
+
+    Returns
+    -------
+    Sample
+    """
+    parts = [part for part in parts if len(part.codes)]
+    X, y = concat_rows([part.X for part in parts]), concat_rows([part.y for part in parts])
+    given = [part.weights for part in parts if part.weights is not None]
+    separate = None  # columns of X, if the constructor names them
+    if classifier.sensitive_features is None:
+        names = counted.groups.features
+        separate = {name: concat_rows([part.sensitive[name] for part in parts]) for name in names}
+    data = read_training_data(
+        classifier,
+        X,
+        y,
+        separate,
+        np.concatenate(given) if given else None,
+        groups=counted.groups,
+        known=counted.known,
+    )
+    cells = np.concatenate([2 * part.codes + part.positive for part in parts])
+    kept = np.bincount(cells, minlength=counted.counts.size)
+    factor = (counted.counts.ravel() / np.maximum(kept, 1))[cells]
+    if np.ptp(factor) > 1e-9 * factor.max() and _weighable(classifier):
         examples = data.examples
         own = factor if examples.weights is None else factor * examples.weights
         data = replace(data, examples=replace(examples, weights=own / own.mean()))
-    return Sample(data, np.concatenate(numbers))
+    return Sample(data, np.concatenate([part.numbers for part in parts]))
+
+
+def _weighable(classifier: FairClassifier) -> bool:
+    """Whether drawn rows can be weighted, so that cells may be drawn at different rates."""
+    return all(takes_weights(learner) for learner in classifier.posterior_learners)
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,7 +407,8 @@ def score_rows(
         done = _finished_batches(file, task, scratch)
         file.reserve()
         whole = FingerprintOfBatches()
-        score = _Score(classifier, large.groups, sample, learned)
+        score = Score(classifier, large.groups, sample.data.access, learned.model)
+        own = OutOfFold.of(sample, learned)
         chain: list[str] = []
         watched = track(
             large.batches(), what="scoring rows", total=large.n_batches, verbose=classifier.verbose
@@ -286,47 +418,80 @@ def score_rows(
             chain.append(whole.so_far())
             if k < len(done):
                 if done[k] != chain[k]:
-                    last = batch.first + len(batch.codes) - 1
                     raise InputError(
-                        f"rows {batch.first:,} to {last:,} have changed since the fit that left its files in "
-                        f"{scratch}: remove the folder, or choose another one."
+                        f"rows {batch.numbers[0]:,} to {batch.numbers[-1]:,} have changed since the fit "
+                        f"that left its files in {scratch}: remove the folder, or choose another one."
                     )
                 continue
-            file.write(batch.first, score(batch), batch.weights if weighted else None)
+            first, n = int(batch.numbers[0]), len(batch.numbers)
+            file.write(first, score(batch, own.between(first, n)), batch.weights if weighted else None)
             if scratch is not None:
                 file.write_state({**task, "batches": chain})
         yield Scored(file, whole.whole())
 
 
 @dataclass(frozen=True, eq=False)
-class _Score:
-    """Posteriors of a batch: out of fold for rows of the sample, by the model for the others."""
+class OutOfFold:
+    """Posteriors of rows by models that have not seen them.
+
+    Attributes
+    ----------
+    numbers : array of int
+        Numbers of the rows in the whole table, in order.
+    posteriors : array, shape (k, M, 2), or (k, 1, 2) where groups are known
+    """
+
+    numbers: NDArray[np.intp]
+    posteriors: Floats
+
+    @classmethod
+    def of(cls, sample: Sample, learned: LearnedPosteriors) -> OutOfFold:
+        """Those of the sample."""
+        own = learned.out_of_fold
+        if isinstance(own, GroupedScores):
+            own = np.column_stack([1 - own.eta, own.eta])[:, None]
+        return cls(sample.rows[learned.rows], own)
+
+    def between(self, first: int, count: int) -> OutOfFold:
+        """Those of the rows from number `first` on."""
+        rows = slice(*np.searchsorted(self.numbers, (first, first + count)))
+        return OutOfFold(self.numbers[rows], self.posteriors[rows])
+
+
+@dataclass(frozen=True, eq=False)
+class Score:
+    """Posteriors of a batch: out of fold for rows of the sample, by the model for the others.
+
+    Attributes
+    ----------
+    classifier : FairClassifier
+        Whose features the batch should have.
+    groups : Groups
+    access : AttributeAccess
+    model : PosteriorModel
+    """
 
     classifier: FairClassifier
     groups: Groups
-    sample: Sample
-    learned: LearnedPosteriors
+    access: AttributeAccess
+    model: PosteriorModel
 
-    def __call__(self, batch: Batch) -> NDArray[Any] | GroupedScores:
-        access, groups, n = self.sample.data.access, self.groups, len(batch.codes)
-        numbers = self.sample.rows[self.learned.rows]
-        first, last = np.searchsorted(numbers, (batch.first, batch.first + n))
-        places = numbers[first:last] - batch.first
+    def __call__(self, batch: Batch, own: OutOfFold) -> NDArray[Any] | GroupedScores:
+        """Posteriors of consecutive rows, of which some have posteriors of their own."""
+        n, known = len(batch.codes), self.access.knows(self.groups)
+        places = own.numbers - batch.numbers[:1]
         others = np.delete(np.arange(n), places)
-        known = access.knows(groups)
-        cells = np.zeros((n, 1 if known else len(groups), 2))
+        cells = np.zeros((n, 1 if known else len(self.groups), 2))
+        cells[places] = own.posteriors
         if len(others):
-            X = batch.X if len(others) == n else take_rows(batch.X, others)
-            X = read_features(self.classifier, X, reset=False)
-            visible = access.view(X, columns_of(X, list(groups.features)))
-            cells[others] = self.learned.model.cells(visible.X, access.allowed(groups, visible.known))
-        own = self.learned.out_of_fold
-        if isinstance(own, GroupedScores):
-            eta = own.eta[first:last]
-            cells[places, 0] = np.column_stack([1 - eta, eta])
-        else:
-            cells[places] = own[first:last]
-        return as_posteriors(cells, batch.codes, groups, known=known)
+            cells[others] = self.cells(batch if len(others) == n else batch.take(others), self.model)
+        return as_posteriors(cells, batch.codes, self.groups, known=known)
+
+    def cells(self, batch: Batch, model: PosteriorModel) -> Floats:
+        """Posteriors of all rows of a batch by a model."""
+        X = read_features(self.classifier, batch.X, reset=False)
+        visible = self.access.view(X, batch.sensitive)
+        return model.cells(visible.X, self.access.allowed(self.groups, visible.known))
 
 
 def _task(classifier: FairClassifier, large: LargeTable) -> str:
@@ -334,7 +499,8 @@ def _task(classifier: FairClassifier, large: LargeTable) -> str:
     params = {name: repr(value) for name, value in clone(classifier).get_params().items()}
     for name in ("n_jobs", "verbose", "tol"):
         params.pop(name, None)
-    counted = (large.table.names, large.target, large.weight, large.groups.keys, large.counts.tolist())
+    counts = large.counted.counts.tolist()
+    counted = (large.table.names, large.target, large.weight, large.groups.keys, counts)
     return hashlib.sha256(repr((sorted(params.items()), counted)).encode()).hexdigest()
 
 
@@ -372,13 +538,15 @@ def _sensitive_columns(
     return tuple(table.require(name, "a sensitive feature") for name in named)
 
 
-def _column(values: list[Any]) -> NDArray[Any]:
+def object_column(values: Sequence[Any]) -> NDArray[Any]:
+    """Values as a column of objects, which keeps 1 and "1" apart."""
     column = np.empty(len(values), dtype=object)
     column[:] = values
     return column
 
 
-def _weights(column: nw.Series[Any], first: int) -> Floats:
+def weight_column(column: nw.Series[Any], first: int) -> Floats:
+    """Weights of the rows from number `first` on, which messages name."""
     if not column.dtype.is_numeric() and column.dtype != nw.Boolean:
         raise InputError("sample_weight should be numbers without missing values.")
     weights = column.cast(nw.Float64).to_numpy().astype(np.float64)

@@ -43,7 +43,7 @@ from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.models import PosteriorModel
 from evenhand.posteriors.spec import Balance, Form
 
-__all__ = ["FairPostprocessor", "choose_multipliers", "make_rule"]
+__all__ = ["FairPostprocessor", "choose_multipliers", "make_rule", "make_rule_of_batches"]
 
 _SHARES = np.linspace(1.0, 0.0, 11).tolist()
 """By how much tolerances are tightened for a promise, the tightest first."""
@@ -609,7 +609,12 @@ def make_rule(solution: Solution, posteriors: LearnedPosteriors, seed: int) -> R
 
 
 def make_rule_of_batches(
-    solution: Solution, posteriors: LearnedPosteriors, problem: FairnessProblem, seed: int
+    solution: Solution,
+    posteriors: LearnedPosteriors,
+    problem: FairnessProblem,
+    seed: int,
+    *,
+    kind: type[np.floating[Any]] = np.float32,
 ) -> Rule:
     """The rule for new rows, where it was found on more rows than posteriors were learned from.
 
@@ -624,6 +629,8 @@ def make_rule_of_batches(
     problem : FairnessProblem
         On all rows.
     seed : int
+    kind : type, default=numpy.float32
+        Of the numbers in which posteriors of all rows are kept; scores of known groups are float64 always.
 
     Returns
     -------
@@ -631,11 +638,12 @@ def make_rule_of_batches(
     """
     oracle: Any = problem.oracle
     learned, known = posteriors.out_of_fold, isinstance(posteriors.out_of_fold, GroupedScores)
-    as_stored = learned if known else np.asarray(learned, dtype=np.float32).astype(np.float64)
+    as_stored = learned if known else np.asarray(learned, dtype=kind).astype(np.float64)
+    short = not known and kind is np.float32
 
     def weight(atoms: NDArray[np.float64]) -> NDArray[np.float64]:
         rows = atoms.reshape(len(atoms), -1)
-        rows = rows if known else rows.astype(np.float32).astype(np.float64)
+        rows = rows if known else rows.astype(kind).astype(np.float64)
         return np.asarray(oracle.weight_of(rows) * oracle.sizes.weight)
 
     rule = randomise_atoms(
@@ -643,7 +651,7 @@ def make_rule_of_batches(
         posteriors.deployed,
         solution.rule.selection(as_stored),
         posteriors.weights,
-        resolution=SAME_ATOM if known else SAME_ATOM_IN_FILES,
+        resolution=SAME_ATOM_IN_FILES if short else SAME_ATOM,
         further=FurtherRows(oracle.n_rows - len(learned), weight),
     )
     return rule.with_key(f"{seed:08x}")

@@ -25,6 +25,7 @@ __all__ = [
     "Columns",
     "column_names",
     "columns_of",
+    "concat_rows",
     "dense",
     "drop_columns",
     "has_names",
@@ -117,6 +118,24 @@ def take_rows(X: Any, rows: NDArray[Any]) -> Any:
     if hasattr(X, "iloc"):
         return X.iloc[rows]  # keeps pandas' own types and index
     return _frame(X)[rows, :].to_native()
+
+
+def concat_rows(parts: Sequence[Any]) -> Any:
+    """Tables, matrices or columns of one kind below one another; rows of pandas are numbered anew.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> concat_rows([np.array([1]), np.array([2, 3])])
+    array([1, 2, 3])
+    """
+    if all(has_names(part) for part in parts):
+        joined: nw.DataFrame[Any] = nw.concat([_frame(part) for part in parts])
+        return nw.maybe_reset_index(joined).to_native()
+    if all(isinstance(part, nw.Series) for part in parts):
+        frames = [part.alias("column").to_frame() for part in parts]
+        return nw.maybe_reset_index(nw.concat(frames)).get_column("column").to_native()
+    return np.concatenate(parts)
 
 
 def columns_of(X: Any, where: Columns) -> dict[str, Any]:

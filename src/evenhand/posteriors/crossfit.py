@@ -204,6 +204,7 @@ class Fold:
     encoder: TableEncoder | None
 
     def __call__(self, examples: Examples) -> Fitted:
+        """Fit the model."""
         if self.encoder is not None:
             examples = replace(examples, X=self.encoder(examples.X))
         if self.train is None or self.test is None:
