@@ -1,4 +1,4 @@
-"""The exact solver on a Dask cluster: rows stay on the workers."""
+"""Post-processing and the exact solver on a Dask cluster: rows stay on the workers."""
 
 from evenhand.exceptions import MissingExtraError
 
@@ -8,7 +8,8 @@ try:
 except ImportError:
     raise MissingExtraError("distributed", "dask") from None
 
+from evenhand.dask.classifier import DaskFairPostprocessor
 from evenhand.dask.optimum import solve
 from evenhand.dask.partitions import DaskPartitions
 
-__all__ = ["DaskPartitions", "solve"]
+__all__ = ["DaskFairPostprocessor", "DaskPartitions", "solve"]

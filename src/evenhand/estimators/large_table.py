@@ -43,6 +43,8 @@ __all__ = [
     "Sample",
     "Score",
     "Scored",
+    "check_large_settings",
+    "check_roles",
     "count_cells",
     "draw_rates",
     "draw_rows",
@@ -200,23 +202,33 @@ def read_large_table(
     -------
     LargeTable
     """
+    check_large_settings(classifier)
+    table = BatchedTable.of(X)
+    target = table.require(y, "the label")
+    weight = None if sample_weight is None else table.require(sample_weight, "sample weights")
+    sensitive = _sensitive_columns(classifier, table, sensitive_features)
+    check_roles(target, weight, sensitive)
+    values, rows = table.combinations([*sensitive, target])
+    columns = {name: object_column(values[name]) for name in sensitive}
+    counted = count_cells(classifier, columns, object_column(values[target]), rows, what=f"y ({target!r})")
+    return LargeTable(table, target, weight, sensitive, counted)
+
+
+def check_large_settings(classifier: FairClassifier) -> None:
+    """Raise an InputError if the parameters cannot be used for a table that is not in memory."""
     classifier.check_settings()
     if classifier.confidence is not None:
         raise InputError(
             "confidence= needs a table in memory, of which rows are reserved: leave it out, or collect the "
             "table."
         )
-    table = BatchedTable.of(X)
-    target = table.require(y, "the label")
-    weight = None if sample_weight is None else table.require(sample_weight, "sample weights")
-    sensitive = _sensitive_columns(classifier, table, sensitive_features)
-    for name in (target, *([] if weight is None else [weight])):
-        if name in sensitive or (name == weight and name == target):
+
+
+def check_roles(target: Any, weight: Any, sensitive: Sequence[Any]) -> None:
+    """Raise an InputError if a column has two roles; None stands for no column."""
+    for name in (target, weight):
+        if name is not None and (name in sensitive or target == weight):
             raise InputError(f"column {name!r} has two roles: it is the label, a weight or sensitive.")
-    values, rows = table.combinations([*sensitive, target])
-    columns = {name: object_column(values[name]) for name in sensitive}
-    counted = count_cells(classifier, columns, object_column(values[target]), rows, what=f"y ({target!r})")
-    return LargeTable(table, target, weight, sensitive, counted)
 
 
 def count_cells(
