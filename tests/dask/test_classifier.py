@@ -11,11 +11,11 @@ from distributed import Client
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
+from tests.dask.data import FAIR, SENSITIVE, in_partitions, table
 
 import evenhand as eh
 from evenhand.dask import DaskFairPostprocessor, classifier, learning
 from evenhand.exceptions import InputError
-from tests.dask.data import FAIR, SENSITIVE, in_partitions, table
 
 FEATURES = ["x", "z", *SENSITIVE]
 METHODS = ("predict", "predict_proba", "decision_function", "predict_risk")
@@ -50,7 +50,7 @@ def fitted(cluster, rows):
 @pytest.mark.parametrize("aware", [False, True, pytest.param(["sex"], marks=pytest.mark.slow)])
 def test_where_all_rows_are_learned_from_decisions_are_those_in_memory(client, rows, aware):
     X, y = rows[FEATURES], rows["y"]
-    known = eh.FairPostprocessor(**{**make(aware=aware).to_local().get_params(deep=False)}).fit(X, y)
+    known = eh.FairPostprocessor(**make(aware=aware).to_local().get_params(deep=False)).fit(X, y)
     for partitions in (1, 3, 7):
         ddf = dd.from_pandas(rows[[*FEATURES, "y"]], npartitions=partitions)
         found = make(aware=aware).fit(ddf, "y")
