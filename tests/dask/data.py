@@ -1,5 +1,7 @@
 """Rows for tests of classifiers on a cluster."""
 
+from itertools import pairwise
+
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
@@ -32,5 +34,5 @@ def table(n=2000, seed=1) -> pd.DataFrame:
 def in_partitions(frame: pd.DataFrame, sizes) -> dd.DataFrame:
     """A Dask table with partitions of given sizes, some of which may be 0."""
     ends = np.cumsum([0, *sizes])
-    parts = [frame.iloc[a:b] for a, b in zip(ends, ends[1:], strict=False)]
+    parts = [frame.iloc[first:last] for first, last in pairwise(ends)]
     return dd.from_map(lambda k: parts[k], range(len(parts)), meta=frame.iloc[:0])

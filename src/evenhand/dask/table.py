@@ -285,9 +285,8 @@ def alongside(given: Any, X: Any, name: str) -> Any:
 
 def _divisions(collection: Any) -> tuple[Any, ...]:
     if isinstance(collection, da.Array):
-        return (None,) * (collection.numblocks[0] + 1)
-    divisions: tuple[Any, ...] = collection.divisions
-    return divisions
+        return (None,) * (int(collection.numblocks[0]) + 1)
+    return tuple(collection.divisions)
 
 
 def _reader(
@@ -366,11 +365,8 @@ def _count_partitions(client: Client, X: Any, beside: Sequence[Any], reader: Rea
     needed = [name for name in X.columns if name in used] or [X.columns[0]]
     try:
         return counted(X[needed], features=False)
-    except (
-        AttributeError,
-        KeyError,
-        TypeError,
-    ):  # of a partition without these columns, which Dask does not name
+    except (AttributeError, LookupError, TypeError):
+        # Of a partition that is no such table, which Dask does not name.
         return counted(X, features=True)
 
 
