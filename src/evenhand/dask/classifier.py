@@ -8,21 +8,15 @@ import dask
 import numpy as np
 from distributed import Client
 from numpy.typing import ArrayLike
-from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from evenhand.dask.answers import answers
+from evenhand.dask.boosters import copied, local_learner
 from evenhand.dask.cluster import computed, find_client
 from evenhand.dask.learning import draw_and_learn, score_partitions
 from evenhand.dask.table import alongside, as_pieces, read_dask_table
 from evenhand.estimators.access import Aware
-from evenhand.estimators.large_table import OutOfFold, Score
-from evenhand.estimators.postprocess import (
-    FairPostprocessor,
-    choose_multipliers,
-    make_rule,
-    make_rule_of_batches,
-)
+from evenhand.estimators.postprocess import FairPostprocessor, choose_multipliers, make_rule
 from evenhand.estimators.search import best_trial, warn_if_missed
 from evenhand.estimators.training_data import draw_seed
 from evenhand.fairness.notions import Constraint
@@ -192,8 +186,9 @@ class DaskFairPostprocessor(FairPostprocessor):
         table = read_dask_table(self, X, y, sensitive_features, sample_weight, client=self.client_)
         seed, groups = draw_seed(self.random_state), table.counted.groups
 
-        # Posteriors are learned from a sample of the rows, each fold on a worker.
-        sample, posteriors = draw_and_learn(self, self.to_local(), table, seed)
+        # Posteriors are learned from a sample, each fold on a worker; or from all rows, if learners can.
+        learned = draw_and_learn(self, self.to_local, table, seed)
+        sample, posteriors = learned.sample, learned.posteriors
 
         if len(sample.rows) == table.counted.n_rows:
             # Posteriors of all rows are here already: the rest is that of a table in memory.
@@ -202,12 +197,10 @@ class DaskFairPostprocessor(FairPostprocessor):
             rule = make_rule(solution, posteriors, seed)
         else:
             # All rows are scored where they are, and the optimum is found and proven on all of them.
-            score = Score(self.to_local(), groups, sample.data.access, posteriors.model)
-            seen = np.delete(sample.rows, posteriors.rows)
-            rows = score_partitions(self, table, score, OutOfFold.of(sample, posteriors), seen)
+            rows = score_partitions(self, table, learned)
             problem = FairnessProblem.read(rows, self.constraint, cost=self.cost, groups=groups)
             solution, self.history_ = choose_multipliers(self, problem)
-            rule = make_rule_of_batches(solution, posteriors, problem, seed, kind=np.float64)
+            rule = learned.rule(solution, problem, seed)
 
         self.promise_ = None
         if self.history_:
@@ -227,6 +220,8 @@ class DaskFairPostprocessor(FairPostprocessor):
         """
         params = self.get_params(deep=False)
         del params["client"]
+        for name in ("estimator", "group_estimator"):
+            params[name] = local_learner(params[name])
         local = FairPostprocessor(**params)
         for name, value in vars(self).items():
             if name.endswith("_"):
@@ -324,7 +319,7 @@ class DaskFairPostprocessor(FairPostprocessor):
     def __sklearn_clone__(self) -> Self:
         params = self.get_params(deep=False)
         client = params.pop("client")  # cannot be copied
-        return type(self)(**{name: clone(value, safe=False) for name, value in params.items()}, client=client)
+        return type(self)(**{name: copied(value) for name, value in params.items()}, client=client)
 
     def __getstate__(self) -> Any:
         return {**super().__getstate__(), "client": None}

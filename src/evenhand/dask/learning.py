@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import dask
@@ -13,6 +14,7 @@ from distributed import Client, Future
 from numpy.typing import NDArray
 
 from evenhand.dask.cluster import connected, gather, sent
+from evenhand.dask.distributed_posteriors import FoldScore, check_distributed, learn_distributed
 from evenhand.dask.partitions import DaskPartitions
 from evenhand.dask.table import DaskTable
 from evenhand.estimators.base import FairClassifier
@@ -22,49 +24,87 @@ from evenhand.estimators.large_table import (
     OutOfFold,
     Sample,
     Score,
+    View,
     draw_rates,
     draw_rows,
     join_sample,
 )
 from evenhand.estimators.learned_posteriors import LearnedPosteriors, learn_posteriors
+from evenhand.estimators.postprocess import make_rule, make_rule_of_batches
 from evenhand.fairness.scores import GroupedScores
+from evenhand.optimum.problem import FairnessProblem
+from evenhand.optimum.rule import Rule
+from evenhand.optimum.solution import Solution
 from evenhand.posteriors.crossfit import Fold
 from evenhand.posteriors.examples import Examples
 from evenhand.solver.threads import one_thread
 
-__all__ = ["draw_and_learn", "score_partitions"]
+__all__ = ["Learned", "draw_and_learn", "score_partitions"]
 
 _BLOCK = 1 << 24
 """Bytes of posteriors that are kept together, whatever the partitions of X: sums over other blocks would be
 rounded differently, and where two optima are equally good, the other could be found."""
 
 
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """What was learned, and how all rows are scored.
+
+    Attributes
+    ----------
+    sample : Sample
+        Rows that posteriors were learned from, or calibrated on.
+    posteriors : LearnedPosteriors
+        Of these.
+    score : Score or FoldScore
+        By the model for new rows, but for the sample; or each row by the model of its fold.
+    """
+
+    sample: Sample
+    posteriors: LearnedPosteriors
+    score: Score | FoldScore
+
+    def rule(self, solution: Solution, problem: FairnessProblem, seed: int) -> Rule:
+        """The rule for new rows, found on all rows."""
+        posteriors = self.posteriors
+        if isinstance(self.score, Score):
+            return make_rule_of_batches(solution, posteriors, problem, seed, kind=np.float64)
+        # No row has posteriors of the model for new rows, so those of the sample tell of its atoms.
+        decided = replace(solution, selection=solution.rule.selection(posteriors.out_of_fold))
+        return make_rule(decided, replace(posteriors, weights=self.sample.data.examples.weights), seed)
+
+
 def draw_and_learn(
-    classifier: FairClassifier, settings: FairClassifier, table: DaskTable, seed: int
-) -> tuple[Sample, LearnedPosteriors]:
-    """Draw the rows to learn from, and learn from them, each fold on a worker.
+    classifier: FairClassifier, settings: Callable[[], FairClassifier], table: DaskTable, seed: int
+) -> Learned:
+    """Draw a sample, and learn from it, each fold on a worker; or from all rows by distributed classifiers.
 
     Parameters
     ----------
     classifier : FairClassifier
         ``n_features_in_`` and ``feature_names_in_`` are recorded on it.
-    settings : FairClassifier
-        The same, without what cannot travel.
+    settings : function
+        The same classifier, as it is, without what cannot travel.
     table : DaskTable
     seed : int
 
     Returns
     -------
-    sample : Sample
-    posteriors : LearnedPosteriors
+    Learned
     """
     client, rates = table.client, draw_rates(classifier, table.counted)
+    distributed = check_distributed(classifier)
     with connected(client):
         drawn = client.compute(table.tasks(draw_rows, rates, seed))
     sample = join_sample(classifier, table.counted, gather(client, drawn))
+    view = View(settings(), table.counted.groups, sample.data.access)
+    if distributed:
+        return Learned(sample, *learn_distributed(classifier, table, sample, view, seed=seed))
     # The workers join the same rows, so that these need not be sent, and are not lost with a worker.
-    examples = client.submit(_examples, settings, table.counted, drawn, pure=False)
-    return sample, learn_posteriors(classifier, sample.data, seed=seed, run=_Workers(client, examples))
+    with connected(client):
+        examples = client.submit(_examples, settings(), table.counted, drawn, pure=False)
+    posteriors = learn_posteriors(classifier, sample.data, seed=seed, run=_Workers(client, examples))
+    return Learned(sample, posteriors, Score(view, posteriors.model))
 
 
 def _examples(settings: FairClassifier, counted: Counted, drawn: Sequence[Batch]) -> Examples:
@@ -100,32 +140,31 @@ def _fit(fold: Fold, examples: Examples) -> Any:
     return fold(examples)
 
 
-def score_partitions(
-    classifier: FairClassifier, table: DaskTable, score: Score, own: OutOfFold, seen: NDArray[np.intp]
-) -> DaskPartitions:
+def score_partitions(classifier: FairClassifier, table: DaskTable, learned: Learned) -> DaskPartitions:
     """Posteriors of all rows, computed where the rows are and kept there.
 
     Parameters
     ----------
     classifier : FairClassifier
     table : DaskTable
-    score : Score
-    own : OutOfFold
-        Of the rows that were learned from.
-    seen : array of int
-        Numbers of rows that models have seen and that have no posteriors of their own: they do not count.
+    learned : Learned
 
     Returns
     -------
     DaskPartitions
     """
-    client, places = table.client, table.places
-    weighted = (table.weighted and classifier.weights != "fit") or len(seen) > 0
-    given = [
-        sent(client, (own.between(place.first, place.size), _between(seen, place.first, place.size)))
-        for place in places
-    ]
-    blocks = table.tasks(_score, sent(client, score), classifier.weights != "fit", each=given)
+    client, places, score = table.client, table.places, learned.score
+    counts, given, seen = classifier.weights != "fit", None, np.empty(0, np.intp)
+    if isinstance(score, Score):
+        own = OutOfFold.of(learned.sample, learned.posteriors)
+        # Rows that models have seen and that have no posteriors of their own, because others were held out.
+        seen = np.delete(learned.sample.rows, learned.posteriors.rows)
+        given = [
+            sent(client, (own.between(place.first, place.size), _between(seen, place.first, place.size)))
+            for place in places
+        ]
+    weighted = (table.weighted and counts) or len(seen) > 0
+    blocks = table.tasks(_score, sent(client, score), counts, each=given)
     sizes = [place.size for place in places]
     cut = dask.delayed(_cut, pure=False)
 
@@ -136,10 +175,10 @@ def score_partitions(
         ]
         return da.concatenate(parts).rechunk({0: rows})
 
-    M = len(score.groups)
+    M = len(table.counted.groups)
     rows = max(_BLOCK // (16 * M), 1)
     weights = column(2, (), np.float64) if weighted else None
-    if score.access.knows(score.groups):
+    if score.view.known:
         scores = GroupedScores(column(0, (), np.float64), column(1, (), np.int32), M)
         return DaskPartitions(scores, weights, client=client, optimize_graph=False)
     return DaskPartitions(column(0, (M, 2), np.float64), weights, client=client, optimize_graph=False)
@@ -148,15 +187,17 @@ def score_partitions(
 Scored = tuple[NDArray[Any], NDArray[np.int32], NDArray[np.float64]]
 
 
-def _score(batch: Batch, score: Score, weigh: bool, given: tuple[OutOfFold, NDArray[np.intp]]) -> Scored:
-    """Posteriors (or scores), codes and weights of a partition."""
-    own, seen = given
+def _score(
+    batch: Batch, score: Any, weigh: bool, given: tuple[OutOfFold, NDArray[np.intp]] | None = None
+) -> Scored:
+    """Posteriors (or scores), codes and weights of a partition; rows that models have seen do not count."""
     with one_thread("blas"):
-        found = score(batch, own)
+        found = score(batch) if given is None else score(batch, given[0])
     weights = np.ones(len(batch.codes))
     if batch.weights is not None and weigh:
         weights = batch.weights.copy()
-    weights[seen - batch.numbers[:1]] = 0.0
+    if given is not None:
+        weights[given[1] - batch.numbers[:1]] = 0.0
     return found.eta if isinstance(found, GroupedScores) else found, batch.codes, weights
 
 

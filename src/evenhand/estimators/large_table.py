@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from evenhand.display.progress import note, track
-from evenhand.estimators.access import AttributeAccess, usable_features
+from evenhand.estimators.access import AttributeAccess, ModelInput, usable_features
 from evenhand.estimators.base import FairClassifier
 from evenhand.estimators.learned_posteriors import LearnedPosteriors, as_posteriors
 from evenhand.estimators.training_data import TrainingData, read_training_data
@@ -43,6 +43,7 @@ __all__ = [
     "Sample",
     "Score",
     "Scored",
+    "View",
     "check_large_settings",
     "check_roles",
     "count_cells",
@@ -419,7 +420,7 @@ def score_rows(
         done = _finished_batches(file, task, scratch)
         file.reserve()
         whole = FingerprintOfBatches()
-        score = Score(classifier, large.groups, sample.data.access, learned.model)
+        score = Score(View(classifier, large.groups, sample.data.access), learned.model)
         own = OutOfFold.of(sample, learned)
         chain: list[str] = []
         watched = track(
@@ -471,8 +472,8 @@ class OutOfFold:
 
 
 @dataclass(frozen=True, eq=False)
-class Score:
-    """Posteriors of a batch: out of fold for rows of the sample, by the model for the others.
+class View:
+    """What models see of a batch.
 
     Attributes
     ----------
@@ -480,30 +481,58 @@ class Score:
         Whose features the batch should have.
     groups : Groups
     access : AttributeAccess
-    model : PosteriorModel
     """
 
     classifier: FairClassifier
     groups: Groups
     access: AttributeAccess
+
+    @property
+    def known(self) -> bool:
+        """Whether the group of each row is known."""
+        return self.access.knows(self.groups)
+
+    def visible(self, batch: Batch) -> ModelInput:
+        """The rows of a batch as models see them."""
+        return self.access.view(read_features(self.classifier, batch.X, reset=False), batch.sensitive)
+
+    def cells(self, batch: Batch, model: PosteriorModel) -> Floats:
+        """Posteriors of a batch by a model."""
+        visible = self.visible(batch)
+        return model.cells(visible.X, self.access.allowed(self.groups, visible.known))
+
+    def empty_cells(self, n: int) -> Floats:
+        """An array for the posteriors of n rows."""
+        return np.zeros((n, 1 if self.known else len(self.groups), 2))
+
+    def posteriors(self, cells: Floats, batch: Batch) -> NDArray[Any] | GroupedScores:
+        """Posteriors of a batch as the solver takes them."""
+        return as_posteriors(cells, batch.codes, self.groups, known=self.known)
+
+
+@dataclass(frozen=True, eq=False)
+class Score:
+    """Posteriors of a batch: out of fold for rows of the sample, by the model for the others.
+
+    Attributes
+    ----------
+    view : View
+    model : PosteriorModel
+    """
+
+    view: View
     model: PosteriorModel
 
     def __call__(self, batch: Batch, own: OutOfFold) -> NDArray[Any] | GroupedScores:
         """Posteriors of consecutive rows, of which some have posteriors of their own."""
-        n, known = len(batch.codes), self.access.knows(self.groups)
+        n = len(batch.codes)
         places = own.numbers - batch.numbers[:1]
         others = np.delete(np.arange(n), places)
-        cells = np.zeros((n, 1 if known else len(self.groups), 2))
+        cells = self.view.empty_cells(n)
         cells[places] = own.posteriors
         if len(others):
-            cells[others] = self.cells(batch if len(others) == n else batch.take(others), self.model)
-        return as_posteriors(cells, batch.codes, self.groups, known=known)
-
-    def cells(self, batch: Batch, model: PosteriorModel) -> Floats:
-        """Posteriors of all rows of a batch by a model."""
-        X = read_features(self.classifier, batch.X, reset=False)
-        visible = self.access.view(X, batch.sensitive)
-        return model.cells(visible.X, self.access.allowed(self.groups, visible.known))
+            cells[others] = self.view.cells(batch if len(others) == n else batch.take(others), self.model)
+        return self.view.posteriors(cells, batch)
 
 
 def _task(classifier: FairClassifier, large: LargeTable) -> str:
