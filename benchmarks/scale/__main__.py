@@ -9,9 +9,14 @@ from typing import Any
 
 import benchmarks.scale
 from benchmarks.record import write
-from benchmarks.scale import audit
+from benchmarks.scale import audit, cluster, fit, solve
 
-PACKAGES = {"audit": ["evenhand", "narwhals", "numpy", "polars"]}
+PACKAGES = {
+    "audit": ["evenhand", "narwhals", "numpy", "polars"],
+    "solve": ["evenhand", "highspy", "numpy", "polars"],
+    "fit": ["evenhand", "numpy", "polars", "scikit-learn"],
+    "cluster": ["dask", "distributed", "evenhand", "numpy"],
+}
 """The parts, and the packages whose versions are kept with their figures."""
 
 
@@ -21,8 +26,17 @@ def main(arguments: list[str] | None = None) -> None:
     )
     parser.add_argument("--only", default=",".join(PACKAGES), help="parts, separated by commas")
     parser.add_argument("--audit-rows", type=int, default=audit.ROWS, help="rows of the audited file")
+    parser.add_argument(
+        "--solve-rows", type=int, default=10**8, help="rows of the largest file of posteriors"
+    )
+    parser.add_argument("--fit-rows", type=int, default=fit.ROWS, help="rows of the file that is fitted to")
     chosen = parser.parse_args(arguments)
-    parts: dict[str, Callable[[], dict[str, Any]]] = {"audit": lambda: audit.measure(chosen.audit_rows)}
+    parts: dict[str, Callable[[], dict[str, Any]]] = {
+        "audit": lambda: audit.measure(chosen.audit_rows),
+        "solve": lambda: solve.measure(chosen.solve_rows),
+        "fit": lambda: fit.measure(chosen.fit_rows),
+        "cluster": cluster.measure,
+    }
     for name in chosen.only.split(","):
         if name not in parts:
             parser.error(f"there is no part {name!r}: choose among {', '.join(parts)}.")

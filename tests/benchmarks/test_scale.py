@@ -5,7 +5,7 @@ import sys
 import pytest
 from benchmarks.record import process_cost
 from benchmarks.scale import __main__ as command
-from benchmarks.scale import audit
+from benchmarks.scale import audit, solve
 
 
 def test_an_audit_is_compared_with_polars_by_hand():
@@ -14,6 +14,14 @@ def test_an_audit_is_compared_with_polars_by_hand():
     for kind in ("labels", "labels and weights"):
         for way in ("fresh process", "call"):
             assert found[f"{kind}: audit over group_by, {way} (goal: at most 1.2)"] > 0
+
+
+def test_solving_from_a_file_is_measured_in_readings_of_it(monkeypatch):
+    monkeypatch.setattr(solve, "CASES", ((3000, 2), (10**9, 2)))
+    found = solve.measure(most_rows=10**8)
+    assert found["n=3,000, M=2: solve in readings"] > 0
+    assert found["n=3,000, M=2: certified gap"] < 1e-6
+    assert not any("1,000,000,000" in name for name in found)
 
 
 def test_the_command_keeps_the_figures_of_the_parts_it_is_asked_for(monkeypatch):

@@ -14,8 +14,8 @@ from tests.dask.data import FAIR, SENSITIVE, in_partitions, table
 
 import evenhand as eh
 from evenhand.dask import DaskFairPostprocessor
-from evenhand.dask.distributed_posteriors import fold_of
 from evenhand.exceptions import InputError
+from evenhand.posteriors.crossfit_batches import folds_of
 
 lightgbm = pytest.importorskip("lightgbm")
 xgboost = pytest.importorskip("xgboost")
@@ -114,8 +114,8 @@ def test_folds_are_drawn_apart_from_the_sample_and_by_number_alone():
     from evenhand.inputs.batched_table import row_uniforms
 
     numbers = np.arange(30_000)
-    folds = fold_of(numbers, 3, 7)
-    assert np.array_equal(folds[500:700], fold_of(numbers[500:700], 3, 7))
+    folds = folds_of(numbers, 3, 7)
+    assert np.array_equal(folds[500:700], folds_of(numbers[500:700], 3, 7))
     drawn = row_uniforms(numbers, 7) < 0.1
     assert np.bincount(folds[drawn]) / drawn.sum() == pytest.approx([1 / 3] * 3, abs=0.03)
 

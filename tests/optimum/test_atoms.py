@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import evenhand as eh
-from evenhand.optimum.atoms import randomise_atoms
+from evenhand.optimum.atoms import FurtherRows, randomise_atoms
 from evenhand.optimum.rule import Rule
 from evenhand.solver.thresholds import Steps
 
@@ -54,3 +54,43 @@ def test_many_atoms_are_looked_up_too():
     selection = np.tile(np.arange(60) < 15, 30).astype(float)
     randomised = randomise_atoms(Rule(TABLE, steps=steps), scores, selection, None)
     assert np.allclose(randomised.selection(scores), 0.25)
+
+
+def further(count, weight, kind=np.float64):
+    return FurtherRows(count, lambda atoms: np.full(len(atoms), float(weight)), kind)
+
+
+def test_further_rows_at_an_atom_are_decided_as_the_rule_decides():
+    rows, selection = copies(0.6, 40), (np.arange(40) < 30).astype(float)
+    rule = randomise_atoms(Rule(TABLE), rows, selection, None, further=further(60, 60))
+    assert rule.selection(rows[[0]]).tolist() == [pytest.approx((30 + 60) / 100)]
+
+
+def test_further_rows_count_for_what_is_few():
+    """Of 100,000 rows, 40 decided otherwise change less than one in a thousand."""
+    rows, selection = copies(0.6, 40), np.zeros(40)
+    rule = randomise_atoms(Rule(TABLE), rows, selection, None, further=further(100_000, 500))
+    assert rule.selection(rows[[0]]).tolist() == [1.0]
+
+
+def test_further_rows_at_an_atom_of_the_rule_are_decided_as_they_are_stored():
+    """In 32 bits an atom on the boundary is found by its own digits, which are not those of 64 bits."""
+    rows = copies(0.1, 40)
+    stored = rows[:1].astype(np.float32).astype(np.float64)
+    table = np.array([[-0.1, 0.9]])
+    assert stored[0].ravel() @ table.ravel() != 0
+    found = Rule(table, atoms=stored, chances=np.array([0.75]), reach=1e-7)
+    selection = found.selection(rows)
+    assert (selection != 0.75).all()
+    rule = randomise_atoms(
+        found, rows, np.zeros(40), None, resolution=1e-7, further=further(60, 60, np.float32)
+    )
+    assert rule.selection(rows[[0]]).tolist() == [pytest.approx(60 * 0.75 / 100)]
+
+
+def test_further_rows_count_where_groups_are_known():
+    steps = Steps((np.array([0.5]),), (np.array([0.0, 1.0]),))
+    scores = eh.GroupedScores(np.full(40, 0.6), np.zeros(40, int), 1)
+    selection = (np.arange(40) < 10).astype(float)
+    rule = randomise_atoms(Rule(TABLE, steps=steps), scores, selection, None, further=further(60, 60))
+    assert rule.selection(scores)[0] == pytest.approx((10 + 60) / 100)

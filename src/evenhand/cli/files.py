@@ -24,11 +24,15 @@ except ImportError:
 
 __all__ = [
     "columns_in",
+    "count_rows",
     "index_columns",
+    "is_parquet",
+    "read_first",
     "read_pieces",
     "read_table",
     "reading",
     "refuse_unknown",
+    "scan",
     "scan_table",
     "with_decisions",
     "write_pieces",
@@ -49,7 +53,7 @@ def index_columns(path: Path) -> list[str]:
     The metadata of a Parquet file names them; in a CSV file it is a first column without a name.
     """
     columns = columns_in(path)
-    if not _is_parquet(path):
+    if not is_parquet(path):
         return [name for name in columns[:1] if name == ""]
     metadata: Any = None
     try:
@@ -127,7 +131,7 @@ def write_pieces(path: Path, pieces: Iterable[pl.DataFrame], *, safe: bool = Tru
     int
         Number of rows written.
     """
-    write = _write_parquet if _is_parquet(path) else _write_csv
+    write = _write_parquet if is_parquet(path) else _write_csv
     try:
         with written_at_once(path) as unfinished:
             return write(unfinished, pieces, safe=safe)
@@ -196,19 +200,37 @@ def _without_formulas(piece: pl.DataFrame) -> pl.DataFrame:
     return piece.rename({name: f"'{name}" for name in piece.columns if re.match(_FORMULA, name)})
 
 
+def scan(path: Path) -> pl.LazyFrame:
+    """A file as a lazy table."""
+    return _scan(path)[0]
+
+
+def count_rows(path: Path) -> int:
+    """Number of rows of a file; of a Parquet file without reading them."""
+    with reading(path):
+        return int(scan(path).select(pl.len()).collect(engine="streaming").item())
+
+
+def read_first(path: Path, rows: int) -> pl.DataFrame:
+    """The first rows of a file."""
+    with reading(path):
+        return scan(path).head(rows).collect()
+
+
+def is_parquet(path: Path) -> bool:
+    """Whether a file is taken for Parquet, by its suffix."""
+    return path.suffix.lower() in (".parquet", ".pq")
+
+
 def _scan(path: Path) -> tuple[pl.LazyFrame, list[str]]:
     if not path.is_file():
         raise InputError(f"there is no file {path}.")
     with reading(path):
-        if _is_parquet(path):
+        if is_parquet(path):
             lazy = pl.scan_parquet(path, glob=False)
         else:
             lazy = pl.scan_csv(path, infer_schema_length=10_000, glob=False)
         return lazy, lazy.collect_schema().names()
-
-
-def _is_parquet(path: Path) -> bool:
-    return path.suffix.lower() in (".parquet", ".pq")
 
 
 def _first_line(error: Exception) -> str:

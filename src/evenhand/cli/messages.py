@@ -22,6 +22,8 @@ PARAMETERS = {
     "sample_weight": "--weight",
     "pos_label": "--positive",
     "min_group_size": "--min-group-size",
+    "learn_rows": "--learn-rows",
+    "scratch=": "--scratch",
     "aware=True": "--aware",
     "groups='independent'": "--groups independent",
     "missing='own_group'": "--missing own-group",
@@ -69,6 +71,7 @@ def with_options(text: str, parameters: Mapping[str, str] = PARAMETERS) -> str:
     >>> with_options("pos_label='7' is not a value of y_true (see 'y_true' of y_true.csv).")
     "--positive '7' is not a value of --label (see 'y_true' of y_true.csv)."
     """
+    text = text.replace("pos_label=", "pos_label ").replace("learn_rows=", "learn_rows ")
     names = "|".join(map(re.escape, parameters))
     whole = rf"(?<![^\s(])(?:{names})(?=[(),.:;]*(?:\s|$))"
-    return re.sub(whole, lambda found: parameters[found[0]], text.replace("pos_label=", "pos_label "))
+    return re.sub(whole, lambda found: parameters[found[0]], text)

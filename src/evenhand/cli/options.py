@@ -25,6 +25,7 @@ from evenhand.exceptions import InputError
 
 __all__ = [
     "Aware",
+    "Batches",
     "Comparison",
     "Flag",
     "Json",
@@ -181,8 +182,8 @@ class Learning:
             return [Part(X, y) for X, y in both]
         return [Part(X.drop(self.id), y, X.get_column(self.id)) for X, y in both]
 
-    def notes(self, table: Path, X: Any) -> list[str]:
-        """Notes on columns that identify rows."""
+    def notes(self, table: Path, X: Any, rows: str = "rows") -> list[str]:
+        """Notes on columns that identify rows; `rows` says which ones X has."""
         index = [
             f"{repr(name) if name else 'the first column'} of {table.name} is the index of a pandas table, "
             "and is left out."
@@ -190,7 +191,7 @@ class Learning:
         ]
         sensitive = column_names(self.sensitive, X.columns)
         return index + [
-            f"{name!r} has a different value in each of {len(X):,} rows: if it only identifies them, leave "
+            f"{name!r} has a different value in each of {len(X):,} {rows}: if it only identifies them, leave "
             f"it out with --drop {name}, or make it the key of randomised decisions with --id {name}."
             for name in identifiers(X)
             if name not in sensitive
@@ -213,6 +214,23 @@ class Learning:
             verbose=True,
             **settings,
         )
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Batches:
+    """How a file that is larger than memory is read."""
+
+    in_batches: bool | None = None
+    """Read the file in batches, or as a whole. By default in batches if it would take more than a quarter of
+    the available memory."""
+
+    learn_rows: int = 1_000_000
+    """Of a file that is read in batches, the largest number of rows to learn from. All rows are scored."""
+
+    scratch: Path | None = None
+    """Folder for the posteriors of such a file: a fit that was interrupted goes on from there. By default a
+    temporary one."""
 
 
 @Parameter(name="*")

@@ -10,24 +10,30 @@ from typing import TYPE_CHECKING, Any
 from evenhand.exceptions import InputError
 
 if TYPE_CHECKING:
+    from evenhand.inputs.batched_table import BatchedTable
     from evenhand.model_files.persistence import Source
 
 __all__ = [
+    "SPLIT_SEED",
     "Part",
     "as_value",
     "default_positive",
     "distinct_values",
     "identifiers",
+    "large_table",
     "read_classes",
     "read_examples",
     "read_rows",
     "read_test_rows",
+    "refuse_other_labels",
     "rows_of_fit",
     "scan_rows",
     "source_of",
     "split_rows",
 ]
 
+SPLIT_SEED = 0
+"""Test rows are the same in every run."""
 _FEW = 100
 """With fewer rows, the values of an ordinary column may all differ by chance."""
 
@@ -95,13 +101,18 @@ def read_classes(path: Path, y: Any, positive: str | None = None) -> list[Any]:
 def read_test_rows(test: Path, target: str, *, table: Path, X: Any, y: Any) -> tuple[Any, Any]:
     """Read the file to test on: the columns of `X`, and labels that must be those of `table`."""
     X_test, y_test = read_examples(test, target)
+    refuse_other_labels(table, y, test, y_test)
+    return X_test.select(X.columns), y_test
+
+
+def refuse_other_labels(table: Path, y: Any, test: Path, y_test: Any) -> None:
+    """Raise an InputError if the labels of two files differ."""
     known, found = read_classes(table, y), read_classes(test, y_test)
     if set(known) != set(found):
         raise InputError(
-            f"{target!r} is {found[0]!r} or {found[1]!r} in {test.name}, but {known[0]!r} or {known[1]!r} in "
+            f"{y.name!r} is {found[0]!r} or {found[1]!r} in {test.name}, but {known[0]!r} or {known[1]!r} in "
             f"{table.name}: use the same labels in both."
         )
-    return X_test.select(X.columns), y_test
 
 
 def split_rows(X: Any, y: Any, share: float) -> list[tuple[Any, Any]]:
@@ -112,7 +123,7 @@ def split_rows(X: Any, y: Any, share: float) -> list[tuple[Any, Any]]:
     from evenhand.inputs.splits import random_split  # noqa: PLC0415  (start-up time)
 
     try:
-        parts = random_split(len(y), share, seed=0)
+        parts = random_split(len(y), share, seed=SPLIT_SEED)
     except InputError:
         raise InputError(
             f"--test-share {share:g} of {len(y):,} rows leaves none to learn from or none to test on."
@@ -156,11 +167,34 @@ def rows_of_fit(path: Path, source: Source | None) -> tuple[Any, Any] | str:
             "fitted to: use evenhand.verify(path, data=(X, y)) in Python."
         )
     files.refuse_unknown(path, [source.target], files.columns_in(path))
+    if source.in_batches:
+        return _batches_of_fit(path, source)
     difference = source.difference(read_rows(path))
     if difference is not None:
         return difference
     X, y = read_examples(path, source.target, source.left_out)
     return (X, y) if source.test_share is None else split_rows(X, y, source.test_share)[0]
+
+
+def _batches_of_fit(path: Path, source: Source) -> tuple[Any, Any] | str:
+    from evenhand.cli.files import count_rows  # noqa: PLC0415  (start-up time)
+
+    found = count_rows(path)
+    if found != source.rows:
+        return f"these are not the rows of the fit: there are {found:,} of them and not {source.rows:,}"
+    table = large_table(path, source.left_out)
+    if source.test_share is not None:
+        table, _ = table.split(source.test_share, SPLIT_SEED)
+    return table, source.target
+
+
+def large_table(path: Path, left_out: Sequence[str]) -> BatchedTable:
+    """A file that is read in batches, without some of its columns."""
+    from evenhand.cli.files import scan  # noqa: PLC0415  (start-up time)
+    from evenhand.inputs.batched_table import BatchedTable  # noqa: PLC0415
+
+    table = BatchedTable.of(scan(path))
+    return table.select([name for name in table.names if name not in left_out])
 
 
 def as_value(column: Any, text: str) -> Any:

@@ -202,7 +202,7 @@ class DaskFairPostprocessor(FairPostprocessor):
             solution, self.history_ = choose_multipliers(self, problem)
             rule = learned.rule(solution, problem, seed)
 
-        self.promise_ = None
+        self.promise_, self.in_batches_ = None, False
         if self.history_:
             warn_if_missed(best_trial(self.history_))
         self._remember(sample.data, seed)

@@ -19,22 +19,16 @@ from evenhand.dask.boosters import Rows, fit_distributed, is_distributed
 from evenhand.dask.cluster import computed, connected, finish, sent
 from evenhand.dask.table import DaskTable
 from evenhand.display.progress import track
+from evenhand.estimators.all_rows import FoldScore
 from evenhand.estimators.base import FairClassifier
-from evenhand.estimators.large_table import Batch, Sample, View
-from evenhand.estimators.learned_posteriors import (
-    LearnedPosteriors,
-    learned_from,
-    posterior_spec,
-)
+from evenhand.estimators.large_table import Batch, Sample, View, weights_of_sample
+from evenhand.estimators.learned_posteriors import LearnedPosteriors, collect_posteriors, posterior_spec
 from evenhand.exceptions import InputError
-from evenhand.fairness.scores import GroupedScores
-from evenhand.inputs.batched_table import row_uniforms
 from evenhand.inputs.features import take_rows
-from evenhand.posteriors.crossfit import Estimated, calibrate
+from evenhand.posteriors.crossfit_batches import OutOfFold, estimate_sample, folds_of
 from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.learner import Learner
 from evenhand.posteriors.models import (
-    Calibrated,
     GroupByFeature,
     GroupThenLabel,
     Joint,
@@ -47,10 +41,7 @@ from evenhand.posteriors.models import (
 )
 from evenhand.posteriors.spec import PosteriorSpec
 
-__all__ = ["FoldScore", "check_distributed", "learn_distributed"]
-
-_FOLDS_SEED = 2**31
-"""Added to the seed, so that folds and the sample are drawn independently."""
+__all__ = ["check_distributed", "learn_distributed"]
 
 
 def check_distributed(classifier: FairClassifier) -> bool:
@@ -72,38 +63,6 @@ def check_distributed(classifier: FairClassifier) -> bool:
     return True
 
 
-@dataclass(frozen=True, eq=False)
-class FoldScore:
-    """Posteriors of a batch, each row by the model of the fold that left it out.
-
-    Attributes
-    ----------
-    view : View
-    models : tuple of PosteriorModel
-        Of the folds.
-    seed : int
-    """
-
-    view: View
-    models: tuple[PosteriorModel, ...]
-    seed: int
-
-    def __call__(self, batch: Batch) -> NDArray[Any] | GroupedScores:
-        """Posteriors of all rows of a batch."""
-        cells = self.view.empty_cells(len(batch.codes))
-        folds = fold_of(batch.numbers, len(self.models), self.seed)
-        for k, model in enumerate(self.models):
-            own = np.flatnonzero(folds == k)
-            if len(own):
-                cells[own] = self.view.cells(batch.take(own), model)
-        return self.view.posteriors(cells, batch)
-
-
-def fold_of(numbers: NDArray[np.intp], count: int, seed: int) -> NDArray[np.intp]:
-    """The fold of each row."""
-    return (row_uniforms(numbers, seed + _FOLDS_SEED) * count).astype(np.intp)
-
-
 def learn_distributed(
     classifier: FairClassifier, table: DaskTable, sample: Sample, view: View, *, seed: int
 ) -> tuple[LearnedPosteriors, FoldScore]:
@@ -120,7 +79,7 @@ def learn_distributed(
     Returns
     -------
     posteriors : LearnedPosteriors
-        Of the sample.
+        Of the sample, with weights by which it stands for all rows.
     score : FoldScore
         For all rows.
     """
@@ -134,23 +93,20 @@ def learn_distributed(
     folds: list[int | None] = [*range(cv), *([] if classifier.average else [None])]
     watched = track(folds, what="fitting posteriors", total=len(folds), verbose=classifier.verbose)
     models = [learner.fit(fold) for fold in watched]
-    of_folds = models[:cv]
-    model = averaged(of_folds) if classifier.average else models[-1]
+    model = averaged(models) if classifier.average else models[-1]
 
-    final = model.cells(examples.X, examples.allowed)
-    plain, own = np.empty_like(final), fold_of(sample.rows, cv, seed)
-    for k, one in enumerate(of_folds):
-        rows = np.flatnonzero(own == k)
-        part = examples.take(rows)
-        if len(rows):
-            plain[rows] = one.cells(part.X, part.allowed)
-    everything = np.arange(len(examples))
-    found = Estimated(everything, plain, model, final=final, plain=plain, fits=learner.fits)
-    if classifier.calibration is not None:
-        found = calibrate(found, spec, examples, classifier.calibration)
-        curves = found.model.calibrator  # type: ignore[attr-defined]
-        of_folds = [Calibrated(one, curves) for one in of_folds]
-    return learned_from(found, classifier, sample.data, spec), FoldScore(view, tuple(of_folds), seed)
+    found, out_of_fold = estimate_sample(
+        OutOfFold((tuple(models[:cv]),), None, seed),
+        model,
+        spec,
+        examples,
+        sample.rows,
+        calibration=classifier.calibration,
+        fits=learner.fits,
+    )
+    weights = weights_of_sample(table.counted, sample)
+    posteriors = replace(collect_posteriors(found, spec, sample.data), weights=weights)
+    return posteriors, FoldScore(view, out_of_fold)
 
 
 Block = tuple[Any, NDArray[np.intp], NDArray[np.float64], NDArray[np.intp]]
@@ -161,7 +117,7 @@ def _block(batch: Batch, view: View, none: Any, weigh: bool, *folds: int) -> Blo
     cells = 2 * batch.codes.astype(np.intp) + batch.positive
     weights = batch.weights if batch.weights is not None and weigh else np.ones(len(cells))
     X = view.visible(batch).X if len(cells) else none
-    return X, cells, weights, fold_of(batch.numbers, *folds)
+    return X, cells, weights, folds_of(batch.numbers, *folds)
 
 
 def _fold_counts(client: Client, blocks: Sequence[Future], cv: int, n_groups: int) -> NDArray[np.int64]:

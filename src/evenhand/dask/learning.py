@@ -14,24 +14,27 @@ from distributed import Client, Future
 from numpy.typing import NDArray
 
 from evenhand.dask.cluster import connected, gather, sent
-from evenhand.dask.distributed_posteriors import FoldScore, check_distributed, learn_distributed
+from evenhand.dask.distributed_posteriors import check_distributed, learn_distributed
 from evenhand.dask.partitions import DaskPartitions
 from evenhand.dask.table import DaskTable
+from evenhand.estimators.all_rows import FoldScore
 from evenhand.estimators.base import FairClassifier
 from evenhand.estimators.large_table import (
     Batch,
     Counted,
-    OutOfFold,
+    Draw,
     Sample,
-    Score,
+    SamplePosteriors,
+    SampleScore,
     View,
-    draw_rates,
-    draw_rows,
+    draw_candidates,
     join_sample,
+    plan_draw,
 )
 from evenhand.estimators.learned_posteriors import LearnedPosteriors, learn_posteriors
-from evenhand.estimators.postprocess import make_rule, make_rule_of_batches
+from evenhand.estimators.postprocess import further_rows, make_rule_of_batches
 from evenhand.fairness.scores import GroupedScores
+from evenhand.inputs.features import naming_bad_rows
 from evenhand.optimum.problem import FairnessProblem
 from evenhand.optimum.rule import Rule
 from evenhand.optimum.solution import Solution
@@ -56,22 +59,20 @@ class Learned:
         Rows that posteriors were learned from, or calibrated on.
     posteriors : LearnedPosteriors
         Of these.
-    score : Score or FoldScore
+    score : SampleScore or FoldScore
         By the model for new rows, but for the sample; or each row by the model of its fold.
     """
 
     sample: Sample
     posteriors: LearnedPosteriors
-    score: Score | FoldScore
+    score: SampleScore | FoldScore
 
     def rule(self, solution: Solution, problem: FairnessProblem, seed: int) -> Rule:
         """The rule for new rows, found on all rows."""
-        posteriors = self.posteriors
-        if isinstance(self.score, Score):
-            return make_rule_of_batches(solution, posteriors, problem, seed, kind=np.float64)
-        # No row has posteriors of the model for new rows, so those of the sample tell of its atoms.
-        decided = replace(solution, selection=solution.rule.selection(posteriors.out_of_fold))
-        return make_rule(decided, replace(posteriors, weights=self.sample.data.examples.weights), seed)
+        further = None  # no row has posteriors of the model for new rows: the sample tells of its atoms
+        if isinstance(self.score, SampleScore):
+            further = further_rows(problem.oracle, self.posteriors, kind=np.float64)
+        return make_rule_of_batches(solution.rule, self.posteriors, further, seed, kind=np.float64)
 
 
 def draw_and_learn(
@@ -92,23 +93,27 @@ def draw_and_learn(
     -------
     Learned
     """
-    client, rates = table.client, draw_rates(classifier, table.counted)
-    distributed = check_distributed(classifier)
+    client, distributed = table.client, check_distributed(classifier)
+    draw = plan_draw(classifier, table.counted, classifier.learn_rows, seed)
     with connected(client):
-        drawn = client.compute(table.tasks(draw_rows, rates, seed))
-    sample = join_sample(classifier, table.counted, gather(client, drawn))
+        candidates = client.compute(table.tasks(draw_candidates, draw))
+    sample = join_sample(classifier, table.counted, draw, gather(client, candidates))
     view = View(settings(), table.counted.groups, sample.data.access)
     if distributed:
         return Learned(sample, *learn_distributed(classifier, table, sample, view, seed=seed))
     # The workers join the same rows, so that these need not be sent, and are not lost with a worker.
     with connected(client):
-        examples = client.submit(_examples, settings(), table.counted, drawn, pure=False)
-    posteriors = learn_posteriors(classifier, sample.data, seed=seed, run=_Workers(client, examples))
-    return Learned(sample, posteriors, Score(view, posteriors.model))
+        examples = client.submit(_examples, settings(), table.counted, draw, candidates, pure=False)
+    with naming_bad_rows(sample.data.examples.X, sample.rows):
+        posteriors = learn_posteriors(classifier, sample.data, seed=seed, run=_Workers(client, examples))
+    score = SampleScore(view, posteriors.model, SamplePosteriors.of(sample, posteriors))
+    return Learned(sample, posteriors, score)
 
 
-def _examples(settings: FairClassifier, counted: Counted, drawn: Sequence[Batch]) -> Examples:
-    return join_sample(copy.copy(settings), counted, drawn).data.examples
+def _examples(
+    settings: FairClassifier, counted: Counted, draw: Draw, candidates: Sequence[Batch]
+) -> Examples:
+    return join_sample(copy.copy(settings), counted, draw, candidates).data.examples
 
 
 class _Workers:
@@ -154,17 +159,14 @@ def score_partitions(classifier: FairClassifier, table: DaskTable, learned: Lear
     DaskPartitions
     """
     client, places, score = table.client, table.places, learned.score
-    counts, given, seen = classifier.weights != "fit", None, np.empty(0, np.intp)
-    if isinstance(score, Score):
-        own = OutOfFold.of(learned.sample, learned.posteriors)
-        # Rows that models have seen and that have no posteriors of their own, because others were held out.
-        seen = np.delete(learned.sample.rows, learned.posteriors.rows)
-        given = [
-            sent(client, (own.between(place.first, place.size), _between(seen, place.first, place.size)))
-            for place in places
-        ]
-    weighted = (table.weighted and counts) or len(seen) > 0
-    blocks = table.tasks(_score, sent(client, score), counts, each=given)
+    weighted, given = table.weighted and classifier.weights != "fit", None
+    if isinstance(score, SampleScore):
+        # The model is sent once, and to each partition the posteriors of its own rows.
+        own = score.sample
+        weighted = weighted or len(own.seen) > 0
+        given = [sent(client, own.between(place.first, place.size)) for place in places]
+        score = replace(score, sample=own.between(0, 0))
+    blocks = table.tasks(_score, sent(client, score), each=given)
     sizes = [place.size for place in places]
     cut = dask.delayed(_cut, pure=False)
 
@@ -187,23 +189,13 @@ def score_partitions(classifier: FairClassifier, table: DaskTable, learned: Lear
 Scored = tuple[NDArray[Any], NDArray[np.int32], NDArray[np.float64]]
 
 
-def _score(
-    batch: Batch, score: Any, weigh: bool, given: tuple[OutOfFold, NDArray[np.intp]] | None = None
-) -> Scored:
-    """Posteriors (or scores), codes and weights of a partition; rows that models have seen do not count."""
+def _score(batch: Batch, score: Any, sample: SamplePosteriors | None = None) -> Scored:
+    """Posteriors (or scores), codes and weights of a partition."""
+    score = score if sample is None else replace(score, sample=sample)
     with one_thread("blas"):
-        found = score(batch) if given is None else score(batch, given[0])
-    weights = np.ones(len(batch.codes))
-    if batch.weights is not None and weigh:
-        weights = batch.weights.copy()
-    if given is not None:
-        weights[given[1] - batch.numbers[:1]] = 0.0
-    return found.eta if isinstance(found, GroupedScores) else found, batch.codes, weights
+        found = score(batch)
+    return found.eta if isinstance(found, GroupedScores) else found, batch.codes, score.weights(batch)
 
 
 def _cut(block: Scored, k: int) -> NDArray[Any]:
     return block[k]
-
-
-def _between(numbers: NDArray[np.intp], first: int, count: int) -> NDArray[np.intp]:
-    return numbers[slice(*np.searchsorted(numbers, (first, first + count)))]

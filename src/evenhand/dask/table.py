@@ -27,7 +27,6 @@ from evenhand.estimators.large_table import (
     check_large_settings,
     check_roles,
     count_cells,
-    object_column,
     weight_column,
 )
 from evenhand.exceptions import GroupError, InputError
@@ -39,6 +38,7 @@ from evenhand.inputs.columns import (
     factorize,
     is_missing,
     named_columns,
+    object_column,
 )
 from evenhand.inputs.features import Columns, columns_of
 from evenhand.inputs.labels import MAX_CLASSES, refuse_continuous

@@ -23,6 +23,7 @@ from evenhand.inference.guarantee import Promise
 from evenhand.inputs.batched_table import BatchedTable, is_lazy
 from evenhand.inputs.checks import check_choice, check_fraction, check_rows
 from evenhand.inputs.columns import level_order
+from evenhand.inputs.features import naming_bad_rows
 from evenhand.inputs.fingerprint import Fingerprint
 from evenhand.posteriors.learner import check_model, is_frozen
 from evenhand.posteriors.tabular import TabularClassifier
@@ -80,6 +81,8 @@ def _answer_batches(
         raise InputError("where X is a lazy table, sensitive features are columns of it.")
     table = BatchedTable.of(X)
     known = getattr(classifier, "feature_names_in_", ())
+    if not len(known):
+        raise InputError("this model was fitted to columns without names: collect X, and pass an array.")
     features = [name for name in known if name in table.names or name not in classifier.access_.unused]
     for name in features:
         table.require(name, "a feature of the model")
@@ -87,10 +90,15 @@ def _answer_batches(
     read = list(dict.fromkeys([*features, *([] if key is None else [key])]))
 
     def answers() -> Iterator[Any]:
+        first = 0
         for batch in table.batches(read):
             frame = nw.from_native(batch, eager_only=True)
             more = {} if key is None else {"ids": frame.get_column(key).to_native()}
-            yield method(classifier, frame.select(features).to_native(), **more)
+            X = frame.select(features).to_native()
+            with naming_bad_rows(X, np.arange(first, first + len(X))):
+                answer = method(classifier, X, **more)
+            first += len(X)
+            yield answer
 
     return answers()
 

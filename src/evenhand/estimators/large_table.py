@@ -6,16 +6,17 @@ Models learn from a sample of the rows. Every row is then scored, and the rule i
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from numbers import Integral
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 
 from evenhand.display.progress import note, track
 from evenhand.estimators.access import AttributeAccess, ModelInput, usable_features
@@ -25,39 +26,47 @@ from evenhand.estimators.training_data import TrainingData, read_training_data
 from evenhand.exceptions import GroupError, InputError
 from evenhand.fairness.groups import Groups
 from evenhand.fairness.scores import GroupedScores
-from evenhand.inputs.batched_table import BATCH_ROWS, BatchedTable, row_uniforms
+from evenhand.inputs import batched_table
+from evenhand.inputs.batched_table import BatchedTable, row_uniforms
 from evenhand.inputs.columns import factorize
-from evenhand.inputs.features import columns_of, concat_rows, read_features, take_rows
+from evenhand.inputs.features import columns_of, concat_rows, naming_bad_rows, read_features, take_rows
 from evenhand.inputs.fingerprint import Fingerprint, FingerprintOfBatches
 from evenhand.inputs.labels import read_labels
 from evenhand.optimum.posterior_file import PosteriorFile, opened, readable_size
+from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.learner import takes_weights
 from evenhand.posteriors.models import PosteriorModel
-from evenhand.posteriors.sampling import sampling_rates
+from evenhand.posteriors.sampling import candidate_rates, drawn_rows, sample_sizes
 
 __all__ = [
+    "SAMPLE_ROWS",
     "Batch",
     "Counted",
+    "Draw",
     "LargeTable",
-    "OutOfFold",
     "Sample",
+    "SamplePosteriors",
+    "SampleScore",
     "Score",
-    "Scored",
     "View",
     "check_large_settings",
     "check_roles",
     "count_cells",
-    "draw_rates",
-    "draw_rows",
+    "draw_candidates",
     "draw_sample",
+    "file_for_posteriors",
     "join_sample",
-    "object_column",
+    "plan_draw",
     "read_large_table",
     "score_rows",
     "weight_column",
+    "weights_of_sample",
 ]
 
 Floats = NDArray[np.float64]
+
+SAMPLE_ROWS = 1_000_000
+"""Rows that are drawn where models learn from all: they are calibrated on, which needs no more of them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,6 +166,11 @@ class LargeTable:
         return self.counted.groups
 
     @property
+    def counts(self) -> NDArray[np.int64]:
+        """Rows of each cell, shape (M, 2)."""
+        return self.counted.counts
+
+    @property
     def n_rows(self) -> int:
         """Number of rows."""
         return self.counted.n_rows
@@ -164,7 +178,7 @@ class LargeTable:
     @property
     def n_batches(self) -> int:
         """About how many batches there are, for a progress bar."""
-        return -(-self.n_rows // BATCH_ROWS)
+        return -(-self.n_rows // batched_table.BATCH_ROWS)
 
     def batches(self) -> Iterator[Batch]:
         """All rows, with their labels and groups."""
@@ -183,6 +197,13 @@ class LargeTable:
             first += len(positive)
         if first != self.n_rows:
             raise InputError(f"X had {self.n_rows:,} rows when they were counted, and now has {first:,}.")
+
+    def fingerprint(self) -> Fingerprint:
+        """Digests of all rows."""
+        whole = FingerprintOfBatches()
+        for batch in self.batches():
+            whole.add(batch.X, batch.positive, batch.codes, batch.weights)
+        return whole.whole()
 
 
 def read_large_table(
@@ -210,8 +231,8 @@ def read_large_table(
     sensitive = _sensitive_columns(classifier, table, sensitive_features)
     check_roles(target, weight, sensitive)
     values, rows = table.combinations([*sensitive, target])
-    columns = {name: object_column(values[name]) for name in sensitive}
-    counted = count_cells(classifier, columns, object_column(values[target]), rows, what=f"y ({target!r})")
+    columns = {name: values[name] for name in sensitive}
+    counted = count_cells(classifier, columns, values[target], rows, what=f"y ({target!r})")
     return LargeTable(table, target, weight, sensitive, counted)
 
 
@@ -306,25 +327,72 @@ def draw_sample(classifier: FairClassifier, large: LargeTable, seed: int) -> Sam
     -------
     Sample
     """
-    rates = draw_rates(classifier, large.counted)
+    most = SAMPLE_ROWS if classifier.learn_rows is None else classifier.learn_rows
+    draw = plan_draw(classifier, large.counted, most, seed)
     watched = track(
         large.batches(), what="drawing rows to learn from", total=large.n_batches, verbose=classifier.verbose
     )
-    return join_sample(classifier, large.counted, [draw_rows(batch, rates, seed) for batch in watched])
+    candidates = [draw_candidates(batch, draw) for batch in watched]
+    return join_sample(classifier, large.counted, draw, candidates)
 
 
-def draw_rates(classifier: FairClassifier, counted: Counted) -> Floats:
-    """Share of the rows of each cell to draw, shape (M, 2)."""
-    return sampling_rates(counted.counts, classifier.learn_rows, equal=not _weighable(classifier))
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """Which rows are drawn: those with the smallest hashes of their cell, in whatever batch they are.
+
+    Attributes
+    ----------
+    sizes : array of int, shape (M, 2)
+        How many rows of each cell.
+    rates : array, shape (M, 2)
+        Share of the rows of each cell that may be among them.
+    weighted : bool
+        Whether drawn rows get weights that make up for different rates.
+    seed : int
+    """
+
+    sizes: NDArray[np.int64]
+    rates: Floats
+    weighted: bool
+    seed: int
 
 
-def draw_rows(batch: Batch, rates: Floats, seed: int) -> Batch:
-    """The rows of a batch that are drawn, by a hash of their number: in whatever batch they are."""
-    own = rates[batch.codes, batch.positive.astype(np.intp)]
-    return batch.take(np.flatnonzero(row_uniforms(batch.numbers, seed) < own))
+def plan_draw(classifier: FairClassifier, counted: Counted, most: int | None, seed: int) -> Draw:
+    """How many rows of each cell to draw.
+
+    Parameters
+    ----------
+    classifier : FairClassifier
+    counted : Counted
+    most : int or None
+        Largest number of rows; None is all.
+    seed : int
+
+    Returns
+    -------
+    Draw
+    """
+    weighted = all(takes_weights(learner) for learner in classifier.posterior_learners)
+    sizes = sample_sizes(counted.counts, most, equal=not weighted)
+    cv, holdout = classifier.cv, classifier.posterior_holdout
+    number = cv is None or isinstance(cv, Integral)
+    if (sizes < counted.counts).any() and holdout is None and not (number or hasattr(cv, "split")):
+        raise InputError(
+            f"cv should be a number or a splitter where models learn from {sizes.sum():,} of "
+            f"{counted.n_rows:,} rows: given splits are about all rows."
+        )
+    return Draw(sizes, candidate_rates(counted.counts, sizes), weighted, seed)
 
 
-def join_sample(classifier: FairClassifier, counted: Counted, parts: Sequence[Batch]) -> Sample:
+def draw_candidates(batch: Batch, draw: Draw) -> Batch:
+    """The rows of a batch that may be drawn: few more than will be."""
+    rates = draw.rates[batch.codes, batch.positive.astype(np.intp)]
+    return batch.take(np.flatnonzero(row_uniforms(batch.numbers, draw.seed) < rates))
+
+
+def join_sample(
+    classifier: FairClassifier, counted: Counted, draw: Draw, candidates: Sequence[Batch]
+) -> Sample:
     """The drawn rows of all batches as training data.
 
     Parameters
@@ -332,14 +400,15 @@ def join_sample(classifier: FairClassifier, counted: Counted, parts: Sequence[Ba
     classifier : FairClassifier
         ``n_features_in_`` and ``feature_names_in_`` are recorded on it.
     counted : Counted
-    parts : sequence of Batch
+    draw : Draw
+    candidates : sequence of Batch
         In the order of the rows; some may be empty.
 
     Returns
     -------
     Sample
     """
-    parts = [part for part in parts if len(part.codes)]
+    parts = _drawn(draw, candidates)
     X, y = concat_rows([part.X for part in parts]), concat_rows([part.y for part in parts])
     given = [part.weights for part in parts if part.weights is not None]
     separate = None  # columns of X, if the constructor names them
@@ -355,45 +424,87 @@ def join_sample(classifier: FairClassifier, counted: Counted, parts: Sequence[Ba
         groups=counted.groups,
         known=counted.known,
     )
-    cells = np.concatenate([2 * part.codes + part.positive for part in parts])
-    kept = np.bincount(cells, minlength=counted.counts.size)
-    factor = (counted.counts.ravel() / np.maximum(kept, 1))[cells]
-    if np.ptp(factor) > 1e-9 * factor.max() and _weighable(classifier):
+    if draw.weighted and (draw.sizes < counted.counts).any():
         examples = data.examples
+        factor = _stands_for(counted, examples)
         own = factor if examples.weights is None else factor * examples.weights
         data = replace(data, examples=replace(examples, weights=own / own.mean()))
     return Sample(data, np.concatenate([part.numbers for part in parts]))
 
 
-def _weighable(classifier: FairClassifier) -> bool:
-    """Whether drawn rows can be weighted, so that cells may be drawn at different rates."""
-    return all(takes_weights(learner) for learner in classifier.posterior_learners)
+def _drawn(draw: Draw, candidates: Sequence[Batch]) -> list[Batch]:
+    """The drawn rows among the candidates, without empty batches."""
+    parts = [part for part in candidates if len(part.codes)]
+    numbers = np.concatenate([part.numbers for part in parts])
+    cells = np.concatenate([2 * part.codes + part.positive for part in parts]).astype(np.intp)
+    drawn = drawn_rows(row_uniforms(numbers, draw.seed), cells, draw.sizes)
+    firsts = np.cumsum([0, *(len(part.codes) for part in parts)])
+    cuts = np.searchsorted(drawn, firsts)
+    own = [drawn[a:b] - first for a, b, first in zip(cuts, cuts[1:], firsts, strict=False)]
+    return [part.take(rows) for part, rows in zip(parts, own, strict=True) if len(rows)]
 
 
-@dataclass(frozen=True, eq=False)
-class Scored:
-    """Posteriors of all rows.
+def _stands_for(counted: Counted, drawn: Examples) -> Floats:
+    """For how many rows of its cell each drawn row stands."""
+    sizes = np.bincount(drawn.cells, minlength=counted.counts.size)
+    return np.asarray((counted.counts.ravel() / np.maximum(sizes, 1))[drawn.cells])
 
-    Attributes
-    ----------
-    file : PosteriorFile
-    fingerprint : Fingerprint
-        Of all rows.
-    """
 
-    file: PosteriorFile
-    fingerprint: Fingerprint
+def weights_of_sample(counted: Counted, sample: Sample) -> Floats | None:
+    """Weights in risk and requirement with which the sample stands for all rows."""
+    own = sample.data.weights
+    if len(sample.rows) == counted.n_rows:
+        return own
+    factor = _stands_for(counted, sample.data.examples)
+    return factor if own is None else factor * own
 
 
 @contextmanager
+def file_for_posteriors(
+    classifier: FairClassifier, large: LargeTable, sample: Sample, scratch: Path | None
+) -> Iterator[PosteriorFile]:
+    """Temporary files for the posteriors of all rows, whose space is taken before anything is learned.
+
+    Parameters
+    ----------
+    classifier : FairClassifier
+    large : LargeTable
+    sample : Sample
+    scratch : Path or None
+        Folder for the files, from which an interrupted run goes on; None is a temporary one.
+
+    Yields
+    ------
+    PosteriorFile
+    """
+    known = sample.data.access.knows(large.groups)
+    counted = large.weight is not None and classifier.weights != "fit"
+    weighted = counted or classifier.posterior_holdout is not None
+    with opened(scratch, large.n_rows, len(large.groups), known=known, weighted=weighted) as file:
+        note(
+            f"Posteriors of {large.n_rows:,} rows take {readable_size(file.size)} in {file.folder}.",
+            verbose=classifier.verbose,
+        )
+        state = file.read_state()
+        if state is not None and state.get("fit") != _task(classifier, large):
+            raise InputError(
+                f"{scratch} holds an unfinished fit of other data or with other parameters: remove the "
+                "folder, or choose another one."
+            )
+        file.reserve()
+        yield file
+
+
 def score_rows(
     classifier: FairClassifier,
     large: LargeTable,
     sample: Sample,
     learned: LearnedPosteriors,
-    scratch: Path | None,
-) -> Iterator[Scored]:
-    """Posteriors of all rows in temporary files: out of fold for the sample, by the model for the others.
+    file: PosteriorFile,
+    *,
+    score: Score | None = None,
+) -> Fingerprint:
+    """Write posteriors of all rows: out of fold for the sample, by the model for the others.
 
     Parameters
     ----------
@@ -402,73 +513,65 @@ def score_rows(
     sample : Sample
     learned : LearnedPosteriors
         From the sample.
-    scratch : Path or None
-        Folder for the files, from which an interrupted run goes on; None is a temporary one.
+    file : PosteriorFile
+    score : Score, default=None
+        Another way to score a batch.
 
-    Yields
-    ------
-    Scored
+    Returns
+    -------
+    Fingerprint
+        Of all rows.
     """
-    known = sample.data.access.knows(large.groups)
-    weighted = large.weight is not None and classifier.weights != "fit"
-    with opened(scratch, large.n_rows, len(large.groups), known=known, weighted=weighted) as file:
-        note(
-            f"Posteriors of {large.n_rows:,} rows take {readable_size(file.size)} in {file.folder}.",
-            verbose=classifier.verbose,
+    task = {"fit": _task(classifier, large), "model": _digest(learned.out_of_fold)}
+    state = file.read_state() or {}
+    done: list[str] = state.get("batches", [])
+    if state.get("model") != task["model"]:  # from changed rows, or on another machine
+        _refuse_changes(large, done, file.folder)
+        done = []
+    if score is None:
+        view = View(classifier, large.groups, sample.data.access)
+        score = SampleScore(view, learned.model, SamplePosteriors.of(sample, learned))
+    whole = FingerprintOfBatches()
+    chain: list[str] = []
+    watched = track(large.batches(), what="scoring rows", total=large.n_batches, verbose=classifier.verbose)
+    for k, batch in enumerate(watched):
+        whole.add(batch.X, batch.positive, batch.codes, batch.weights)
+        chain.append(whole.so_far())
+        if k < len(done):
+            _refuse_change(batch, done[k], chain[k], file.folder)
+            continue
+        file.write(int(batch.numbers[0]), score(batch), score.weights(batch) if file.weighted else None)
+        if file.lasting:
+            file.write_state({**task, "batches": chain})
+    return whole.whole()
+
+
+def _refuse_changes(large: LargeTable, done: Sequence[str], folder: Path) -> None:
+    """Refuse to write over the work of an earlier run if it was about other rows."""
+    whole = FingerprintOfBatches()
+    for batch, then in zip(large.batches(), done, strict=False):
+        whole.add(batch.X, batch.positive, batch.codes, batch.weights)
+        _refuse_change(batch, then, whole.so_far(), folder)
+
+
+def _refuse_change(batch: Batch, then: str, now: str, folder: Path) -> None:
+    if then != now:
+        raise InputError(
+            f"rows {batch.numbers[0]:,} to {batch.numbers[-1]:,} have changed since the fit that left its "
+            f"files in {folder}: remove the folder, or choose another one."
         )
-        task = {"fit": _task(classifier, large), "model": _digest(learned.out_of_fold)}
-        done = _finished_batches(file, task, scratch)
-        file.reserve()
-        whole = FingerprintOfBatches()
-        score = Score(View(classifier, large.groups, sample.data.access), learned.model)
-        own = OutOfFold.of(sample, learned)
-        chain: list[str] = []
-        watched = track(
-            large.batches(), what="scoring rows", total=large.n_batches, verbose=classifier.verbose
-        )
-        for k, batch in enumerate(watched):
-            whole.add(batch.X, batch.positive, batch.codes, batch.weights)
-            chain.append(whole.so_far())
-            if k < len(done):
-                if done[k] != chain[k]:
-                    raise InputError(
-                        f"rows {batch.numbers[0]:,} to {batch.numbers[-1]:,} have changed since the fit "
-                        f"that left its files in {scratch}: remove the folder, or choose another one."
-                    )
-                continue
-            first, n = int(batch.numbers[0]), len(batch.numbers)
-            file.write(first, score(batch, own.between(first, n)), batch.weights if weighted else None)
-            if scratch is not None:
-                file.write_state({**task, "batches": chain})
-        yield Scored(file, whole.whole())
 
 
-@dataclass(frozen=True, eq=False)
-class OutOfFold:
-    """Posteriors of rows by models that have not seen them.
+class Score(Protocol):
+    """Scores a batch."""
 
-    Attributes
-    ----------
-    numbers : array of int
-        Numbers of the rows in the whole table, in order.
-    posteriors : array, shape (k, M, 2), or (k, 1, 2) where groups are known
-    """
+    def __call__(self, batch: Batch) -> NDArray[Any] | GroupedScores:
+        """Posteriors of the rows."""
+        ...
 
-    numbers: NDArray[np.intp]
-    posteriors: Floats
-
-    @classmethod
-    def of(cls, sample: Sample, learned: LearnedPosteriors) -> OutOfFold:
-        """Those of the sample."""
-        own = learned.out_of_fold
-        if isinstance(own, GroupedScores):
-            own = np.column_stack([1 - own.eta, own.eta])[:, None]
-        return cls(sample.rows[learned.rows], own)
-
-    def between(self, first: int, count: int) -> OutOfFold:
-        """Those of the rows from number `first` on."""
-        rows = slice(*np.searchsorted(self.numbers, (first, first + count)))
-        return OutOfFold(self.numbers[rows], self.posteriors[rows])
+    def weights(self, batch: Batch) -> Floats:
+        """How much each row counts in risk and requirement."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -496,10 +599,23 @@ class View:
         """The rows of a batch as models see them."""
         return self.access.view(read_features(self.classifier, batch.X, reset=False), batch.sensitive)
 
+    def examples(self, batch: Batch) -> Examples:
+        """The rows of a batch as models learn from them."""
+        visible = self.visible(batch)
+        return Examples(
+            visible.X,
+            batch.codes.astype(np.intp),
+            batch.positive,
+            len(self.groups),
+            self.access.allowed(self.groups, visible.known),
+            batch.weights if self.classifier.weights != "constraint" else None,
+        )
+
     def cells(self, batch: Batch, model: PosteriorModel) -> Floats:
         """Posteriors of a batch by a model."""
         visible = self.visible(batch)
-        return model.cells(visible.X, self.access.allowed(self.groups, visible.known))
+        with naming_bad_rows(visible.X, batch.numbers):
+            return model.cells(visible.X, self.access.allowed(self.groups, visible.known))
 
     def empty_cells(self, n: int) -> Floats:
         """An array for the posteriors of n rows."""
@@ -509,23 +625,64 @@ class View:
         """Posteriors of a batch as the solver takes them."""
         return as_posteriors(cells, batch.codes, self.groups, known=self.known)
 
+    def weights(self, batch: Batch) -> Floats:
+        """How much each row of a batch counts in risk and requirement."""
+        if batch.weights is None or self.classifier.weights == "fit":
+            return np.ones(len(batch.codes))
+        return batch.weights.copy()
+
 
 @dataclass(frozen=True, eq=False)
-class Score:
-    """Posteriors of a batch: out of fold for rows of the sample, by the model for the others.
+class SamplePosteriors:
+    """Posteriors of the sample by models that have not seen the rows.
+
+    Attributes
+    ----------
+    numbers : array of int
+        Numbers of the rows in the whole table, in order.
+    posteriors : array, shape (k, M, 2), or (k, 1, 2) where groups are known
+    seen : array of int
+        Numbers of the rows that have none, because models have seen them and others were held out.
+    """
+
+    numbers: NDArray[np.intp]
+    posteriors: Floats
+    seen: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, sample: Sample, learned: LearnedPosteriors) -> SamplePosteriors:
+        """Those that were learned."""
+        own = learned.out_of_fold
+        if isinstance(own, GroupedScores):
+            own = np.column_stack([1 - own.eta, own.eta])[:, None]
+        return cls(sample.rows[learned.rows], own, np.delete(sample.rows, learned.rows))
+
+    def between(self, first: int, count: int) -> SamplePosteriors:
+        """Those of the rows from number `first` on."""
+        bounds = (first, first + count)
+        rows = slice(*np.searchsorted(self.numbers, bounds))
+        seen = self.seen[slice(*np.searchsorted(self.seen, bounds))]
+        return SamplePosteriors(self.numbers[rows], self.posteriors[rows], seen)
+
+
+@dataclass(frozen=True, eq=False)
+class SampleScore:
+    """Posteriors of consecutive rows: out of fold for rows of the sample, by the model for the others.
 
     Attributes
     ----------
     view : View
     model : PosteriorModel
+    sample : SamplePosteriors
     """
 
     view: View
     model: PosteriorModel
+    sample: SamplePosteriors
 
-    def __call__(self, batch: Batch, own: OutOfFold) -> NDArray[Any] | GroupedScores:
-        """Posteriors of consecutive rows, of which some have posteriors of their own."""
-        n = len(batch.codes)
+    def __call__(self, batch: Batch) -> NDArray[Any] | GroupedScores:
+        """Posteriors of a batch."""
+        n, own = len(batch.codes), self._own(batch)
         places = own.numbers - batch.numbers[:1]
         others = np.delete(np.arange(n), places)
         cells = self.view.empty_cells(n)
@@ -534,36 +691,31 @@ class Score:
             cells[others] = self.view.cells(batch if len(others) == n else batch.take(others), self.model)
         return self.view.posteriors(cells, batch)
 
+    def weights(self, batch: Batch) -> Floats:
+        """How much each row counts: nothing if models have seen it, because only a part was held out."""
+        weights = self.view.weights(batch)
+        weights[self._own(batch).seen - batch.numbers[:1]] = 0.0
+        return weights
+
+    def _own(self, batch: Batch) -> SamplePosteriors:
+        n = len(batch.numbers)
+        return self.sample.between(int(batch.numbers[0]) if n else 0, n)
+
 
 def _task(classifier: FairClassifier, large: LargeTable) -> str:
     """Digest of what determines posteriors: parameters, and the table as far as it was counted."""
-    params = {name: repr(value) for name, value in clone(classifier).get_params().items()}
-    for name in ("n_jobs", "verbose", "tol"):
-        params.pop(name, None)
-    counts = large.counted.counts.tolist()
-    counted = (large.table.names, large.target, large.weight, large.groups.keys, counts)
+    params = {
+        name: re.sub(r" at 0x[0-9a-f]+", "", repr(value))  # where an object is in memory
+        for name, value in classifier.get_params().items()
+        if name not in ("n_jobs", "verbose", "tol")
+    }
+    counted = (large.table.names, large.target, large.weight, large.groups.keys, large.counts.tolist())
     return hashlib.sha256(repr((sorted(params.items()), counted)).encode()).hexdigest()
 
 
 def _digest(posteriors: NDArray[Any] | GroupedScores) -> str:
     array = posteriors.eta if isinstance(posteriors, GroupedScores) else posteriors
     return hashlib.sha256(np.round(array, 6).tobytes()).hexdigest()
-
-
-def _finished_batches(file: PosteriorFile, task: dict[str, str], scratch: Path | None) -> Sequence[str]:
-    """Digests of the batches that an earlier run has scored."""
-    state = None if scratch is None else file.read_state()
-    if state is None:
-        return ()
-    if state.get("fit") != task["fit"]:
-        raise InputError(
-            f"{scratch} holds an unfinished fit of other data or with other parameters: remove the folder, "
-            "or choose another one."
-        )
-    if state.get("model") != task["model"]:  # learned on another machine: its posteriors are another model's
-        return ()
-    batches = state.get("batches")
-    return batches if isinstance(batches, list) else ()
 
 
 def _sensitive_columns(
@@ -577,13 +729,6 @@ def _sensitive_columns(
         )
     named = [where] if isinstance(where, str | int) else list(where)
     return tuple(table.require(name, "a sensitive feature") for name in named)
-
-
-def object_column(values: Sequence[Any]) -> NDArray[Any]:
-    """Values as a column of objects, which keeps 1 and "1" apart."""
-    column = np.empty(len(values), dtype=object)
-    column[:] = values
-    return column
 
 
 def weight_column(column: nw.Series[Any], first: int) -> Floats:

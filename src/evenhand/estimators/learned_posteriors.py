@@ -22,7 +22,13 @@ from evenhand.posteriors.models import PosteriorModel
 from evenhand.posteriors.spec import PosteriorSpec
 from evenhand.posteriors.tabular import TabularClassifier
 
-__all__ = ["LearnedPosteriors", "as_posteriors", "learn_posteriors", "learned_from", "posterior_spec"]
+__all__ = [
+    "LearnedPosteriors",
+    "as_posteriors",
+    "collect_posteriors",
+    "learn_posteriors",
+    "posterior_spec",
+]
 
 _DIGITS = 12
 
@@ -100,40 +106,32 @@ def learn_posteriors(
         verbose=classifier.verbose,
         run=run,
     )
-    return learned_from(estimated, classifier, data, spec, reserved=reserved)
+    if is_frozen(classifier.estimator) and spec.form != "joint":
+        positive = data.examples.positive[estimated.rows]
+        seen = warn_if_seen(estimated.plain[:, :, 1].sum(axis=1), positive)
+        if seen and reserved:
+            raise InputError(
+                "nothing can be promised of a frozen model on rows that it was fitted to: fit with rows "
+                "that it has not seen."
+            )
+    return collect_posteriors(estimated, spec, data)
 
 
-def learned_from(
-    estimated: Estimated,
-    classifier: FairClassifier,
-    data: TrainingData,
-    spec: PosteriorSpec,
-    *,
-    reserved: bool = False,
-) -> LearnedPosteriors:
-    """Estimated posteriors, rounded, with warnings about what they show.
+def collect_posteriors(estimated: Estimated, spec: PosteriorSpec, data: TrainingData) -> LearnedPosteriors:
+    """Posteriors in the form that the rule is found on; warns if they are all the same.
 
     Parameters
     ----------
     estimated : Estimated
-    classifier : FairClassifier
-    data : TrainingData
     spec : PosteriorSpec
-    reserved : bool, default=False
-        As for :func:`learn_posteriors`.
+    data : TrainingData
+        Which they were estimated for.
 
     Returns
     -------
     LearnedPosteriors
     """
     rows = estimated.rows
-    if is_frozen(classifier.estimator) and spec.form != "joint":
-        seen = warn_if_seen(estimated.plain[:, :, 1].sum(axis=1), data.examples.positive[rows])
-        if seen and reserved:
-            raise InputError(
-                "nothing can be promised of a frozen model on rows that it was fitted to: fit with rows "
-                "that it has not seen."
-            )
     known, codes = spec.form == "known", data.examples.codes[rows]
     by_group = [estimated.final[codes == m] for m in np.unique(codes)] if known else [estimated.final]
     if all(map(_constant, by_group)) and not _constant(estimated.cells):  # solve warns of the latter

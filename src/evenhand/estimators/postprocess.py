@@ -16,9 +16,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from evenhand.display.progress import track
 from evenhand.estimators.access import Aware, ModelInput
+from evenhand.estimators.all_rows import check_all_rows, learn_in_batches
 from evenhand.estimators.base import FairClassifier, by_batches, names_its_file
 from evenhand.estimators.explanation import Explanation, Explanations, Thresholds
-from evenhand.estimators.large_table import draw_sample, read_large_table, score_rows
+from evenhand.estimators.large_table import (
+    draw_sample,
+    file_for_posteriors,
+    read_large_table,
+    score_rows,
+)
 from evenhand.estimators.learned_posteriors import LearnedPosteriors, as_posteriors, learn_posteriors
 from evenhand.estimators.search import PlugIn, Trial, best_trial, read_search, warn_if_missed
 from evenhand.estimators.training_data import TrainingData, draw_seed, read_training_data, reserve_rows
@@ -43,7 +49,13 @@ from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.models import PosteriorModel
 from evenhand.posteriors.spec import Balance, Form
 
-__all__ = ["FairPostprocessor", "choose_multipliers", "make_rule", "make_rule_of_batches"]
+__all__ = [
+    "FairPostprocessor",
+    "choose_multipliers",
+    "further_rows",
+    "make_rule",
+    "make_rule_of_batches",
+]
 
 _SHARES = np.linspace(1.0, 0.0, 11).tolist()
 """By how much tolerances are tightened for a promise, the tightest first."""
@@ -123,7 +135,10 @@ class FairPostprocessor(FairClassifier):
         features is about all rows of each value, whatever its combinations are pooled into.
     learn_rows : int or None, default=1_000_000
         Of a table that is read in batches, the largest number of rows that models learn from. They are drawn
-        so that small combinations of group and label are kept whole, and weighted accordingly. None is all.
+        so that small combinations of group and label are kept whole, and weighted accordingly. None is all
+        rows, for learners that take batches: ``xgboost.XGBClassifier`` for label and groups, which keeps a
+        byte for each number. Rows are then put into folds by a hash of their number, `cv` is a number, folds
+        are fitted one after the other, and at most a million rows, drawn in the same way, are calibrated on.
         A table in memory is learned from as a whole.
     tol : float, default=1e-6
         Largest proven distance from the optimum that is accepted.
@@ -161,6 +176,8 @@ class FairPostprocessor(FairClassifier):
         The threshold of each group on ``predict_risk``, where the group is known.
     promise_ : Promise or None
         What holds on new rows, if `confidence` is given.
+    in_batches_ : bool
+        Whether the table was read in batches, and models learned from a sample of its rows.
     history_ : tuple of Trial
         Multipliers, risk and violation of every step of a dual ascent, of the best point of a grid.
 
@@ -191,6 +208,7 @@ class FairPostprocessor(FairClassifier):
     linear_constraints_: LinearConstraints
     history_: tuple[Trial, ...]
     prices_: NDArray[np.float64]
+    in_batches_: bool
 
     def __init__(
         self,
@@ -322,6 +340,7 @@ class FairPostprocessor(FairClassifier):
         # The rule: the solution's table, with its atoms randomised.
         rule = make_rule(solution, posteriors, seed)
 
+        self.in_batches_ = False
         self._remember(data, seed)
         return self._keep(solution, rule, posteriors)
 
@@ -329,25 +348,32 @@ class FairPostprocessor(FairClassifier):
         self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any, scratch: str | PathLike[str] | None
     ) -> Self:
         """The same stages for a table that is read in batches."""
+        check_all_rows(self)
         large = read_large_table(self, X, y, sensitive_features, sample_weight)
         seed = draw_seed(self.random_state)
 
-        # Posteriors are learned from a sample of the rows.
+        # Posteriors are learned from a sample of the rows, or from all of them.
         sample = draw_sample(self, large, seed)
-        posteriors = learn_posteriors(self, sample.data, seed=seed)
-
-        # All rows are scored, and the optimum is found and proven on all of them.
         folder = None if scratch is None else Path(scratch)
-        with score_rows(self, large, sample, posteriors, folder) as scored:
+        with file_for_posteriors(self, large, sample, folder) as file:
+            learned = learn_in_batches(self, large, sample, seed)
+            posteriors = learned.posteriors
+
+            # All rows are scored, and the optimum is found and proven on all of them.
+            fingerprint = score_rows(self, large, sample, posteriors, file, score=learned.score)
             problem = FairnessProblem.read(
-                scored.file.partitions(), self.constraint, cost=self.cost, groups=large.groups
+                file.partitions(), self.constraint, cost=self.cost, groups=large.groups
             )
             solution, self.history_ = choose_multipliers(self, problem)
-            rule = make_rule_of_batches(solution, posteriors, problem, seed)
+
+            # The rule: the solution's table, with its atoms randomised.
+            further = further_rows(problem.oracle, posteriors) if learned.score is None else None
+            rule = make_rule_of_batches(solution.rule, posteriors, further, seed)
         self.promise_ = None
         if self.history_:
             warn_if_missed(best_trial(self.history_))
-        self._remember(replace(sample.data, fingerprint=scored.fingerprint), seed)
+        self.in_batches_ = True
+        self._remember(replace(sample.data, fingerprint=fingerprint), seed)
         return self._keep(solution, rule, posteriors)
 
     def _keep(self, solution: Solution, rule: Rule, posteriors: LearnedPosteriors) -> Self:
@@ -609,25 +635,26 @@ def make_rule(solution: Solution, posteriors: LearnedPosteriors, seed: int) -> R
 
 
 def make_rule_of_batches(
-    solution: Solution,
+    rule: Rule,
     posteriors: LearnedPosteriors,
-    problem: FairnessProblem,
+    further: FurtherRows | None,
     seed: int,
     *,
     kind: type[np.floating[Any]] = np.float32,
 ) -> Rule:
-    """The rule for new rows, where it was found on more rows than posteriors were learned from.
+    """The rule for new rows, where it was found on more rows than those with posteriors at hand.
 
-    The others have posteriors of the model for new rows already.
+    The others have posteriors of the model for new rows already; or all rows were learned from, and those at
+    hand stand for them.
 
     Parameters
     ----------
-    solution : Solution
-        On all rows.
+    rule : Rule
+        Of the solution on all rows.
     posteriors : LearnedPosteriors
-        Of the rows that were learned from.
-    problem : FairnessProblem
-        On all rows.
+        Of the rows at hand.
+    further : FurtherRows or None
+        The others, if they have posteriors of the model for new rows.
     seed : int
     kind : type, default=numpy.float32
         Of the numbers in which posteriors of all rows are kept; scores of known groups are float64 always.
@@ -636,22 +663,40 @@ def make_rule_of_batches(
     -------
     Rule
     """
-    oracle: Any = problem.oracle
     learned, known = posteriors.out_of_fold, isinstance(posteriors.out_of_fold, GroupedScores)
     as_stored = learned if known else np.asarray(learned, dtype=kind).astype(np.float64)
     short = not known and kind is np.float32
-
-    def weight(atoms: NDArray[np.float64]) -> NDArray[np.float64]:
-        rows = atoms.reshape(len(atoms), -1)
-        rows = rows if known else rows.astype(kind).astype(np.float64)
-        return np.asarray(oracle.weight_of(rows) * oracle.sizes.weight)
-
-    rule = randomise_atoms(
-        solution.rule,
+    randomised = randomise_atoms(
+        rule,
         posteriors.deployed,
-        solution.rule.selection(as_stored),
+        rule.selection(as_stored),
         posteriors.weights,
         resolution=SAME_ATOM_IN_FILES if short else SAME_ATOM,
-        further=FurtherRows(oracle.n_rows - len(learned), weight),
+        further=further,
     )
-    return rule.with_key(f"{seed:08x}")
+    return randomised.with_key(f"{seed:08x}")
+
+
+def further_rows(
+    oracle: Any, posteriors: LearnedPosteriors, *, kind: type[np.floating[Any]] = np.float32
+) -> FurtherRows:
+    """All rows besides those that were learned from.
+
+    Parameters
+    ----------
+    oracle : PartitionedRows
+        All rows.
+    posteriors : LearnedPosteriors
+    kind : type, default=numpy.float32
+        As for :func:`make_rule_of_batches`.
+
+    Returns
+    -------
+    FurtherRows
+    """
+
+    def weight(atoms: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(oracle.weight_of(atoms.reshape(len(atoms), -1)) * oracle.sizes.weight)
+
+    known = isinstance(posteriors.out_of_fold, GroupedScores)
+    return FurtherRows(oracle.n_rows - len(posteriors.rows), weight, np.float64 if known else kind)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.exceptions import EvenhandError, InputError, reason
-from evenhand.inputs.columns import check_names, is_missing
+from evenhand.inputs.columns import check_names, is_missing, object_column
 
 __all__ = ["BATCH_ROWS", "BatchedTable", "is_lazy", "row_uniforms"]
 
@@ -39,8 +39,9 @@ class BatchedTable:
     >>> table = BatchedTable.of(pl.LazyFrame({"x": [1, 2, 3], "sex": ["F", "M", "F"]}))
     >>> [len(batch) for batch in table.batches(rows=2)]
     [2, 1]
-    >>> table.combinations(["sex"])
-    ({'sex': ['F', 'M']}, array([2, 1]))
+    >>> values, rows = table.combinations(["sex"])
+    >>> sorted(zip(values["sex"], rows.tolist(), strict=True))
+    [('F', 2), ('M', 1)]
     """
 
     source: Any
@@ -95,21 +96,25 @@ class BatchedTable:
             raise InputError(f"X has no column {name!r}, which should hold {what}. {hint}")
         return name
 
+    def select(self, names: Sequence[str]) -> BatchedTable:
+        """The same rows with some columns, in an order."""
+        return replace(self, names=tuple(names))
+
     def split(self, share: float, seed: int) -> tuple[BatchedTable, BatchedTable]:
         """Two tables of disjoint rows, drawn at random by the number of a row; the second has the share."""
         if self.share is not None:
             raise InputError("the table is split already.")
         return replace(self, share=(share, 1.0, seed)), replace(self, share=(0.0, share, seed))
 
-    def batches(self, columns: Sequence[str] | None = None, *, rows: int = BATCH_ROWS) -> Iterator[Any]:
+    def batches(self, columns: Sequence[str] | None = None, *, rows: int | None = None) -> Iterator[Any]:
         """Read the table.
 
         Parameters
         ----------
         columns : sequence of str, default=None
             By default all.
-        rows : int
-            Rows per batch, at most.
+        rows : int, default=None
+            Rows per batch, before any are left out by `share`; by default `BATCH_ROWS`.
 
         Yields
         ------
@@ -118,7 +123,8 @@ class BatchedTable:
         """
         first = 0
         try:
-            for batch in self._read(list(self.names if columns is None else columns), rows):
+            pieces = self._read(list(self.names if columns is None else columns), rows or BATCH_ROWS)
+            for batch in _of_size(pieces, rows or BATCH_ROWS):
                 kept = batch
                 if self.share is not None:
                     low, high, seed = self.share
@@ -130,7 +136,7 @@ class BatchedTable:
         except (EvenhandError, GeneratorExit, MemoryError):
             raise
         except Exception as error:  # of polars and pyarrow, which have no base class in common
-            raise _unreadable(error) from error
+            raise _unreadable(error, _other_types(self.source)) from error
 
     def _read(self, columns: list[str], rows: int) -> Iterator[Any]:
         if _is_dataset(self.source):
@@ -139,10 +145,7 @@ class BatchedTable:
             for batch in self.source.to_batches(columns=columns, batch_size=rows, batch_readahead=2):
                 yield pa.Table.from_batches([batch])
         else:
-            chosen = self.source.select(columns)
-            for batch in chosen.collect_batches(chunk_size=rows, maintain_order=True):
-                # polars takes the size of a batch as a hint.
-                yield from (batch[k : k + rows] for k in range(0, len(batch), rows))
+            yield from self.source.select(columns).collect_batches(chunk_size=rows, maintain_order=True)
 
     def count_rows(self) -> int:
         """Number of rows."""
@@ -165,7 +168,8 @@ class BatchedTable:
         Returns
         -------
         dict, array of int
-            Values by column, one entry per combination; None where one is missing.
+            Values by column, one entry per combination; None where one is missing. An ordered categorical
+            stays one.
         """
         found: Counter[tuple[Any, ...]] = Counter()
         for batch in self.batches(columns):
@@ -174,17 +178,49 @@ class BatchedTable:
             for *key, rows in zip(*values, counted.get_column("rows").to_list(), strict=True):
                 found[tuple(None if is_missing(value) else value for value in key)] += rows
             if len(found) > _MOST_COMBINATIONS:
+                distinct = [len({key[k] for key in found}) for k in range(len(columns))]
+                most = columns[int(np.argmax(distinct))]
                 raise InputError(
                     f"{', '.join(map(repr, columns))} have more than {_MOST_COMBINATIONS:,} combinations of "
-                    "values. Put the values of sensitive features into a few bins first."
+                    f"values, and {most!r} alone has {max(distinct):,}: a label has two values, and those of "
+                    "sensitive features belong into a few bins."
                 )
         if not found:
             raise InputError("X has no rows.")
-        table = {name: [key[k] for key in found] for k, name in enumerate(columns)}
+        table = {
+            name: _like(counted.get_column(name), [key[k] for key in found]) for k, name in enumerate(columns)
+        }
         return table, np.array(list(found.values()), np.int64)
 
 
 _MOST_COMBINATIONS = 100_000
+
+
+def _of_size(pieces: Iterable[Any], rows: int) -> Iterator[Any]:
+    """Pieces as batches of a number of rows.
+
+    A library takes the size of a batch as a hint, and what it gives may depend on its threads. A fit that
+    goes on after a kill has to find the same batches again.
+    """
+    held: list[nw.DataFrame[Any]] = []
+    missing = rows
+    for piece in pieces:
+        frame = nw.from_native(piece, eager_only=True)
+        while len(frame) >= missing:
+            yield nw.concat([*held, frame[:missing]]).to_native()
+            frame, held, missing = frame[missing:], [], rows
+        if len(frame):
+            held.append(frame)
+            missing -= len(frame)
+    if held:
+        yield nw.concat(held).to_native()
+
+
+def _like(column: nw.Series[Any], values: list[Any]) -> Any:
+    """Values as a column: of the same type if that is an ordered categorical, and otherwise of objects."""
+    if column.dtype == nw.Enum:
+        return nw.new_series(column.name, values, column.dtype, backend=column.implementation)
+    return object_column(values)
 
 
 def is_lazy(X: Any) -> bool:
@@ -225,5 +261,25 @@ def _take(batch: Any, rows: NDArray[np.intp]) -> Any:
     return nw.from_native(batch, eager_only=True)[rows, :].to_native()
 
 
-def _unreadable(error: Exception) -> InputError:
-    return InputError(f"X cannot be read: {reason(error)}")
+def _unreadable(error: Exception, where: str = "") -> InputError:
+    return InputError(f"X cannot be read: {reason(error)}{where}")
+
+
+def _other_types(source: Any) -> str:
+    """Which file of a dataset has a column of another type, after an error of pyarrow that names none.
+
+    Errors of polars name the column.
+    """
+    if not _is_dataset(source) or not hasattr(source, "files"):
+        return ""
+    for fragment in source.get_fragments():
+        try:
+            own = {field.name: field.type for field in fragment.physical_schema}
+        except Exception as error:  # the file itself cannot be read
+            return f" (in {fragment.path}: {reason(error)})"
+        for field in source.schema:
+            if own.get(field.name, field.type) != field.type:
+                return (
+                    f" ({field.name!r} is {own[field.name]} in {fragment.path}, and {field.type} in others)"
+                )
+    return ""

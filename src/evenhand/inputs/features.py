@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, hstack, issparse
 from sklearn.utils.validation import validate_data
 
-from evenhand.exceptions import GroupError, InputError
+from evenhand.exceptions import EvenhandError, GroupError, InputError, reason
 from evenhand.inputs.columns import named_columns
 
 __all__ = [
@@ -28,8 +29,10 @@ __all__ = [
     "concat_rows",
     "dense",
     "drop_columns",
+    "finite_rows",
     "has_names",
     "join_columns",
+    "naming_bad_rows",
     "ordered_columns",
     "read_features",
     "take_rows",
@@ -136,6 +139,52 @@ def concat_rows(parts: Sequence[Any]) -> Any:
         frames = [part.alias("column").to_frame() for part in parts]
         return nw.maybe_reset_index(nw.concat(frames)).get_column("column").to_native()
     return np.concatenate(parts)
+
+
+def finite_rows(table: Any) -> NDArray[np.bool_]:
+    """Which rows of a table or matrix have no value that is missing, NaN or infinite.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> finite_rows(pl.DataFrame({"a": [1.0, float("inf"), 2.0], "b": ["x", "y", None]}))
+    array([ True, False, False])
+    """
+    fine = np.ones(table.shape[0], np.bool_)
+    if not has_names(table):
+        matrix = dense(table)
+        return np.isfinite(matrix).all(axis=1) if matrix.dtype.kind == "f" else fine
+    frame = _frame(table)
+    for name, kind in frame.schema.items():
+        column = frame.get_column(name)
+        fine &= ~column.is_null().to_numpy()
+        if kind.is_float():
+            fine &= np.isfinite(column.to_numpy())
+    return fine
+
+
+@contextmanager
+def naming_bad_rows(X: Any, numbers: NDArray[np.intp]) -> Iterator[None]:
+    """Let an error of a learner about missing or infinite values tell the rows.
+
+    Parameters
+    ----------
+    X : table or matrix
+    numbers : array of int
+        Of its rows in the whole table.
+    """
+    try:
+        yield
+    except EvenhandError:
+        raise
+    except ValueError as error:
+        bad = ~finite_rows(X)
+        if not bad.any():
+            raise
+        raise InputError(
+            f"{reason(error)} Values are missing or infinite in {np.count_nonzero(bad):,} rows of X, the "
+            f"first of them row {numbers[bad][0]:,} (counted from 0)."
+        ) from error
 
 
 def columns_of(X: Any, where: Columns) -> dict[str, Any]:

@@ -35,6 +35,8 @@ class Source:
         The one of these that identifies people, for randomised decisions.
     unordered : str or None
         Digest of all rows, regardless of their order.
+    in_batches : bool
+        Whether the file was read in batches. Held-out rows are then drawn by their number.
     """
 
     file: str
@@ -45,6 +47,7 @@ class Source:
     left_out: tuple[str, ...] = ()
     id: str | None = None
     unordered: str | None = None
+    in_batches: bool = False
 
     def difference(self, rows: Any) -> str | None:
         """How the rows of a table differ from those of this file; None if the labels are the same."""
@@ -119,6 +122,7 @@ def read_source(noted: Any) -> Source | None:
     proper = proper and isinstance(source.rows, int | None) and isinstance(source.labels, str | None)
     proper = proper and isinstance(source.id, str | None) and isinstance(source.unordered, str | None)
     proper = proper and all(isinstance(name, str) for name in source.left_out)
+    proper = proper and isinstance(source.in_batches, bool)
     if not proper or not (share is None or (isinstance(share, float) and 0 < share < 1)):
         raise UntrustedFileError("its manifest was not written by evenhand.")
     return source

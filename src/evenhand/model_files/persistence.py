@@ -23,11 +23,13 @@ from evenhand.exceptions import (
     reason,
     warn_user,
 )
+from evenhand.inputs.batched_table import is_lazy
 from evenhand.model_files.archive import MODEL, PARTS, RULE, pack, read_json, unpack
 from evenhand.model_files.encoding import MODELS, decode_model, encode_model
 from evenhand.model_files.file_report import FileReport, Source, read_source
 from evenhand.model_files.parts import dump_parts, inspect_parts, load_parts
 from evenhand.model_files.recertify import Proof, prove
+from evenhand.model_files.recertify_batches import prove_in_batches
 from evenhand.optimum.rule import Rule
 
 __all__ = ["FileReport", "Source", "load", "save", "verify"]
@@ -187,7 +189,16 @@ def verify(
 def _proof(path: str | os.PathLike[str], model: FairClassifier, given: Sequence[Any]) -> Proof:
     """The proof; errors of other packages name the file."""
     try:
-        return prove(model, *given)
+        in_batches = getattr(model, "in_batches_", False)
+        if in_batches != is_lazy(given[0]):
+            raise InputError(
+                "this model was fitted to a table that was read in batches: pass a lazy one, as to fit, such "
+                "as data=(pl.scan_parquet(...), 'income')."
+                if in_batches
+                else "this model was fitted to a table in memory: collect the lazy one, as for fit, and pass "
+                "its rows and labels as data=(X, y)."
+            )
+        return (prove_in_batches if in_batches else prove)(model, *given)
     except EvenhandError:
         raise
     except Exception as error:

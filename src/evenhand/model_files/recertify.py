@@ -1,15 +1,14 @@
 """The certificate of a fitted model, recomputed from the rows that it was fitted to.
 
-Posteriors are learned again with the model's own settings and seed. The formulas are written out here in
-NumPy, independently of the solver: by weak duality, any multipliers in a file give a valid bound.
+Posteriors are learned again with the model's own settings and seed. The certificate then follows from
+formulas that are independent of the solver: by weak duality, any multipliers in a file give a valid bound.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,35 +19,25 @@ from evenhand.estimators.base import FairClassifier
 from evenhand.estimators.inprocess import FairInprocessor
 from evenhand.estimators.learned_posteriors import LearnedPosteriors, as_posteriors, learn_posteriors
 from evenhand.estimators.postprocess import FairPostprocessor
-from evenhand.estimators.training_data import TrainingData, read_training_data, reserve_rows
+from evenhand.estimators.training_data import read_training_data, reserve_rows
 from evenhand.exceptions import EvenhandWarning, InputError
-from evenhand.fairness.constraints import ConstraintName
-from evenhand.fairness.groups import Groups
 from evenhand.fairness.notions import Constraint
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.scores import GroupedScores
 from evenhand.inference.guarantee import run_tests
-from evenhand.inputs.columns import blocks
 from evenhand.inputs.features import column_names, has_names, ordered_columns
 from evenhand.inputs.row_keys import row_keys
+from evenhand.model_files.formulas import Part, recompute
 from evenhand.optimum.atoms import randomise_atoms
 from evenhand.optimum.problem import error_prices
-from evenhand.optimum.rows import dense_posteriors
+from evenhand.optimum.rule import Rule
 from evenhand.posteriors.examples import Examples
 from evenhand.solver.certificate import Certificate, small
 
-__all__ = ["TOLERANCE", "Claim", "Proof", "claimed", "prove", "recompute"]
-
-Floats = NDArray[np.float64]
+__all__ = ["TOLERANCE", "Claim", "Proof", "claimed", "compare", "conclude", "other_columns", "prove"]
 
 TOLERANCE = 1e-6
 """Largest difference from the stored certificate, for costs of up to 1."""
-
-_ROUNDING = 1e-9
-"""Magnitude of H below which its sign may be rounding."""
-
-_NEGLIGIBLE = 1e-12
-"""Mass below which a cell counts as empty, as in `solve`."""
 
 
 @dataclass(frozen=True)
@@ -183,83 +172,66 @@ def prove(model: FairClassifier, X: Any, y: Any, sensitive_features: Any, sample
             return Proof(False, f"not confirmed: {other}.", stored)
         data, reserved = reserve_rows(again, data, model.seed_)
         posteriors = learn_posteriors(again, data, seed=model.seed_, reserved=reserved is not None)
-        found, problems = _compare(model, data, posteriors)
+        found, problems = compare(
+            model,
+            data.examples.take(posteriors.rows),
+            posteriors,
+            parts=lambda: [(posteriors.out_of_fold, posteriors.weights)],
+            randomised=lambda rule: randomise_atoms(
+                rule, posteriors.deployed, rule.selection(posteriors.out_of_fold), posteriors.weights
+            ),
+        )
         if found is not None and reserved is not None:
             problems += _compare_promise(model, reserved)
-    rows = len(posteriors.rows)
+    return conclude(model, found, problems, len(posteriors.rows))
+
+
+def conclude(model: FairClassifier, found: Certificate | None, problems: Sequence[str], rows: int) -> Proof:
+    """The proof, from what was recomputed on some rows and where it disagrees with the model."""
+    stored = model.certificate_
     if found is not None and not problems:
         return Proof(True, f"proven on {rows:,} rows: {claimed(model, found)}.", stored, found, rows)
     return Proof(False, f"not confirmed: {'; '.join(problems)}.{_hint(model)}", stored, found, rows)
 
 
-def recompute(
+def compare(
+    model: Any,
+    examples: Examples,
     posteriors: LearnedPosteriors,
-    groups: Groups,
-    constraint: Constraint,
     *,
-    prices: Floats,
-    multipliers: Mapping[ConstraintName, float],
-    selection: Floats | None,
-) -> tuple[Certificate, Floats, Certificate]:
-    """The certificate of a selection, the table W of the multipliers, and the slack due to ties.
-
-    The slack is by how much rows with H = 0 could change the certificate if `selection` is None.
-
-    With p the posteriors, w the weights, f the selection (1[<W, p> > 0] where it is None), and the
-    requirement lo <= C rho + k <= hi:
-
-        masses = sum of w p,  s = sum of w f p,  rho = s / masses
-        W      = (-price of a false positive, price of a false negative) + C^T lambda / masses
-        risk   = <false positive prices, s[:, 0]> + <false negative prices, masses[:, 1] - s[:, 1]>
-        bound  = <false negative prices, masses[:, 1]> - sum of w max(0, <W, p>)
-                 + sum of lambda (lo - k where lambda > 0, hi - k where lambda < 0)
-    """
-    n, M = len(posteriors.rows), len(prices)
-    weights = np.ones(n) if posteriors.weights is None else posteriors.weights
-    w = weights / weights.sum()
-    p = partial(dense_posteriors, posteriors.out_of_fold, n_groups=M)
-    row_blocks = [np.arange(n)[where] for where in blocks(n)]
-
-    masses = sum((np.tensordot(w[i], p(i), axes=1) for i in row_blocks), np.zeros((M, 2)))
-    masses = np.where(masses < _NEGLIGIBLE, 0.0, masses)
-    linear = constraint.linear(masses, groups)
-    lam = np.array([multipliers[name] for name in linear.names])
-    C = np.divide(linear.C, masses, out=np.zeros_like(linear.C), where=masses > 0)
-    W = prices * [-1.0, 1.0] + np.tensordot(lam, C, axes=1)
-
-    s, positive_part, tied = np.zeros((M, 2)), 0.0, 0.0
-    for i in row_blocks:
-        H = np.tensordot(p(i), W, axes=2)
-        f = H > 0 if selection is None else selection[i]
-        s += np.tensordot(w[i] * f, p(i), axes=1)
-        positive_part += float(w[i] @ np.maximum(H, 0.0))
-        tied += float(w[i] @ (np.abs(H) <= _ROUNDING)) if selection is None else 0.0
-
-    values = np.tensordot(C, s, axes=2) + linear.k
-    risk = prices[:, 0] @ s[:, 0] + prices[:, 1] @ (masses[:, 1] - s[:, 1])
-    held = np.where(lam > 0, linear.lo, linear.hi) - linear.k
-    bound = prices[:, 1] @ masses[:, 1] - positive_part + held @ lam
-    violation = np.maximum(linear.lo - values, values - linear.hi).max(initial=0.0)
-    slack = Certificate(tied * float(prices.max()), 0.0, tied * float(np.abs(C).max(initial=0.0)))
-    return Certificate(float(risk), float(bound), float(violation)), W, slack
-
-
-def _compare(
-    model: Any, data: TrainingData, posteriors: LearnedPosteriors
+    parts: Callable[[], Iterable[Part]],
+    randomised: Callable[[Rule], Rule],
 ) -> tuple[Certificate | None, list[str]]:
-    """The recomputed certificate, and where it disagrees with the model."""
-    prices = error_prices(model.cost, len(data.groups))
+    """The recomputed certificate, and where it disagrees with the model.
+
+    Parameters
+    ----------
+    model : FairPostprocessor or FairInprocessor
+    examples : Examples
+        Rows that posteriors were learned from.
+    posteriors : LearnedPosteriors
+        Of these rows, learned again.
+    parts : function
+        Posteriors of all rows that the certificate is about.
+    randomised : function
+        The rule for new rows, from the solved one.
+
+    Returns
+    -------
+    certificate : Certificate or None
+    problems : list of str
+    """
+    prices = error_prices(model.cost, len(model.groups_))
     near = TOLERANCE * max(1.0, float(prices.max()))
     rule = model.solved_rule_ if isinstance(model, FairPostprocessor) else None
     try:
-        selection = None if rule is None else rule.selection(posteriors.out_of_fold)
         found, W, slack = recompute(
-            posteriors,
-            data.groups,
+            parts,
+            model.groups_,
             _certified(model),
             prices=prices,
             multipliers=model.multipliers_,
-            selection=selection,
+            rule=rule,
         )
     except (KeyError, InputError):
         return None, ["the groups or multipliers do not belong to these rows"]
@@ -268,27 +240,32 @@ def _compare(
         then, now, ties = (getattr(one, name) for one in (model.certificate_, found, slack))
         if not abs(now - then) <= near + ties:
             problems.append(f"the {word} is {now:.7g} here and {then:.7g} in the model")
-    if rule is not None and selection is not None:
+    if rule is not None:
         if not np.abs(rule.table - W).max() <= near:
             problems.append("the rule does not follow from the multipliers")
-        randomised = randomise_atoms(rule, posteriors.deployed, selection, posteriors.weights)
-        expected = randomised.selection(posteriors.deployed)
-        decided = model.rule_.selection(_deployed(model, data.examples.take(posteriors.rows)))
+        expected = randomised(rule).selection(posteriors.deployed)
+        decided = model.rule_.selection(_deployed(model, examples))
         if not np.abs(decided - expected).mean() <= near:
             problems.append("the decisions on these rows do not follow from the rule")
     return found, problems
+
+
+def other_columns(model: FairClassifier, there: Sequence[Any]) -> str | None:
+    """Which columns of a table are not those of the fit, whatever their order; None if there are none."""
+    names = list(getattr(model, "feature_names_in_", ()))
+    lacking = [name for name in names if name not in there]
+    more = [name for name in there if name not in names]
+    parts = (("there is no column", lacking), ("the fit had no column", more))
+    words = [f"{words} {', '.join(map(repr, some[:5]))}" for words, some in parts if some]
+    return " and ".join(words) or None
 
 
 def _in_order(model: FairClassifier, X: Any) -> tuple[Any, str | None]:
     """The table with its columns in the order of the fit, or which columns differ."""
     names = list(getattr(model, "feature_names_in_", ()))
     there = column_names(X) if names and has_names(X) else names
-    lacking = [name for name in names if name not in there]
-    more = [name for name in there if name not in names]
-    if lacking or more:
-        parts = (("there is no column", lacking), ("the fit had no column", more))
-        return X, " and ".join(f"{words} {', '.join(map(repr, some[:5]))}" for words, some in parts if some)
-    return (X if there == names else ordered_columns(X, names)), None
+    other = other_columns(model, there)
+    return (X if there == names or other else ordered_columns(X, names)), other
 
 
 def _certified(model: Any) -> Constraint:

@@ -36,11 +36,14 @@ class FurtherRows:
     ----------
     count : int
     weight : function
-        The total weight of the rows at each of some posteriors, an array of shape (k, M, 2).
+        The total weight of the rows at each of some posteriors as they are stored, of shape (k, M, 2).
+    kind : type, default=numpy.float64
+        Of the numbers in which their posteriors are stored, and were decided.
     """
 
     count: int
     weight: Callable[[Floats], Floats]
+    kind: type[np.floating[Any]] = np.float64
 
 
 def randomise_atoms(
@@ -147,8 +150,9 @@ class _Others:
     def at(self, atoms: Floats) -> list[tuple[float, float]]:
         if self.further is None or not len(atoms):
             return [(0.0, 0.0)] * len(atoms)
-        chances = self.rule.selection(self._as_rows(atoms))
-        return list(zip(self.further.weight(atoms).tolist(), chances.tolist(), strict=True))
+        stored = atoms.astype(self.further.kind).astype(np.float64)
+        chances = self.rule.selection(self._as_rows(stored))
+        return list(zip(self.further.weight(stored).tolist(), chances.tolist(), strict=True))
 
     def _as_rows(self, atoms: Floats) -> NDArray[Any] | GroupedScores:
         if self.rule.steps is None:

@@ -29,7 +29,9 @@ __all__ = ["PosteriorFile", "opened", "readable_size", "spooled"]
 
 _PART_BYTES = 1 << 25
 """Of a partition: a few of them stay in memory at a time."""
-_STATE = "fit.json"
+_STATE = "evenhand-fit.json"
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""A full disk, a quota, or a limit on the size of files."""
 
 
 class PosteriorFile:
@@ -43,15 +45,22 @@ class PosteriorFile:
     folder : Path
     n_rows, n_groups : int
     known, weighted : bool
-
-    Attributes
-    ----------
-    size : int
-        Bytes on the disk.
+    lasting : bool, default=False
+        Whether a later process may read the files.
     """
 
-    def __init__(self, folder: Path, n_rows: int, n_groups: int, *, known: bool, weighted: bool) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        n_rows: int,
+        n_groups: int,
+        *,
+        known: bool,
+        weighted: bool,
+        lasting: bool = False,
+    ) -> None:
         self.folder = folder
+        self.lasting = lasting
         self.n_rows = n_rows
         self.n_groups = n_groups
         self.known = known
@@ -77,23 +86,19 @@ class PosteriorFile:
         return self.n_rows * self.row_bytes
 
     def reserve(self) -> None:
-        """Take the space on the disk before anything is computed."""
+        """Take the space on the disk before anything is computed; if there is not enough, leave nothing."""
         free = shutil.disk_usage(self.folder).free
         there = sum(self._path(name).stat().st_size for name in self._kinds if self._path(name).exists())
         if free + there < self.size:
             raise self._full(free)
-        for name, (kind, shape) in self._kinds.items():
-            with self._path(name).open("ab") as file:
-                size = self.n_rows * kind.itemsize * int(np.prod(shape))
-                try:
-                    if hasattr(os, "posix_fallocate") and size:
-                        os.posix_fallocate(file.fileno(), 0, size)
-                    else:
-                        file.truncate(size)
-                except OSError as error:
-                    if error.errno == errno.ENOSPC:
-                        raise self._full(free) from None
-                    raise
+        try:
+            with self._told():
+                for name, (kind, shape) in self._kinds.items():
+                    _extend(self._path(name), self.n_rows * kind.itemsize * int(np.prod(shape)))
+        except (InputError, OSError):
+            if not there:
+                self.remove()
+            raise
 
     def write(
         self, first: int, posteriors: NDArray[Any] | GroupedScores, weights: NDArray[np.float64] | None
@@ -107,39 +112,66 @@ class PosteriorFile:
         if weights is not None:
             columns["weights"] = weights
         for name, (kind, shape) in self._kinds.items():
-            with self._path(name).open("rb+") as file:
+            with self._told(), self._path(name).open("rb+") as file:
                 file.seek(first * kind.itemsize * int(np.prod(shape)))
-                try:
-                    # Not by a memory map, which a full disk would kill the process for.
-                    file.write(np.ascontiguousarray(columns[name], dtype=kind).data)
-                except OSError as error:
-                    if error.errno == errno.ENOSPC:
-                        raise self._full(shutil.disk_usage(self.folder).free) from None
-                    raise
+                # Not by a memory map, which a full disk would kill the process for.
+                file.write(np.ascontiguousarray(columns[name], dtype=kind).data)
+                file.flush()
+                if self.lasting:
+                    os.fsync(file.fileno())  # before the state says that these rows are there
+
+    @property
+    def n_parts(self) -> int:
+        """Number of parts that are read at a time."""
+        return -(-self.n_rows // self._part_rows)
+
+    @property
+    def _part_rows(self) -> int:
+        return max(1, _PART_BYTES // self.row_bytes)
+
+    def _part(self, k: int) -> dict[str, NDArray[Any]]:
+        """One part of the rows, mapped anew each time, so that those read before are not memory in use."""
+        first, last = k * self._part_rows, min((k + 1) * self._part_rows, self.n_rows)
+        found: dict[str, NDArray[Any]] = {}
+        for name, (kind, shape) in self._kinds.items():
+            offset = first * kind.itemsize * int(np.prod(shape))
+            found[name] = np.memmap(
+                self._path(name), kind, mode="r", offset=offset, shape=(last - first, *shape)
+            )
+        return found
+
+    def read(self, k: int) -> tuple[NDArray[Any] | GroupedScores, NDArray[np.float64] | None]:
+        """Posteriors and weights of one part of the rows."""
+        found = self._part(k)
+        weights = found.get("weights")
+        if self.known:
+            return GroupedScores(found["eta"], found["codes"], self.n_groups), weights
+        return found["posteriors"], weights
 
     def partitions(self) -> ThreadedPartitions:
         """The rows as partitions of the solver."""
-        rows = max(1, _PART_BYTES // self.row_bytes)
-        count = -(-self.n_rows // rows)
 
         def load(k: int) -> Part:
-            first, last = k * rows, min((k + 1) * rows, self.n_rows)
-            found = {name: self._mapped(name, first, last) for name in self._kinds}
+            found = self._part(k)
             weights = found.get("weights")
             if self.known:
                 return UnsortedScores(found["eta"], found["codes"], self.n_groups, weights)
             return DenseRows(found["posteriors"], weights)
 
-        return ThreadedPartitions(load, count, self.n_groups, known=self.known, weighted=self.weighted)
-
-    def _mapped(self, name: str, first: int, last: int) -> NDArray[Any]:
-        """Some rows, mapped anew each time, so that the rows read before do not count as memory in use."""
-        kind, shape = self._kinds[name]
-        offset = first * kind.itemsize * int(np.prod(shape))
-        return np.memmap(self._path(name), kind, mode="r", offset=offset, shape=(last - first, *shape))
+        return ThreadedPartitions(load, self.n_parts, self.n_groups, known=self.known, weighted=self.weighted)
 
     def _path(self, name: str) -> Path:
-        return self.folder / name
+        return self.folder / (name if name == _STATE else f"evenhand-{name}.bin")
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Say in one sentence that there is no space."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno in _NO_SPACE:
+                raise self._full(shutil.disk_usage(self.folder).free) from None
+            raise
 
     def _full(self, free: int) -> InputError:
         return InputError(
@@ -162,13 +194,22 @@ class PosteriorFile:
 
     def write_state(self, state: dict[str, Any]) -> None:
         """Keep what a later run needs to go on from here."""
-        with written_at_once(self._path(_STATE)) as unfinished:
+        with self._told(), written_at_once(self._path(_STATE)) as unfinished:
             unfinished.write_text(json.dumps(state))
 
     def remove(self) -> None:
         """Remove the files, and nothing else that may be in the folder."""
         for name in (*self._kinds, _STATE):
             self._path(name).unlink(missing_ok=True)
+
+
+def _extend(path: Path, size: int) -> None:
+    """Make a file at least as long as a size, with its space on the disk taken where the system can."""
+    with path.open("ab") as file:
+        if hasattr(os, "posix_fallocate") and size:
+            os.posix_fallocate(file.fileno(), 0, size)
+        elif file.tell() < size:
+            file.truncate(size)
 
 
 @contextmanager
@@ -193,8 +234,11 @@ def opened(
         with tempfile.TemporaryDirectory(prefix="evenhand-") as folder:
             yield PosteriorFile(Path(folder), n_rows, n_groups, known=known, weighted=weighted)
         return
-    scratch.mkdir(parents=True, exist_ok=True)
-    file = PosteriorFile(scratch, n_rows, n_groups, known=known, weighted=weighted)
+    try:
+        scratch.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"scratch={str(scratch)!r} cannot be a folder: {error.strerror}.") from None
+    file = PosteriorFile(scratch, n_rows, n_groups, known=known, weighted=weighted, lasting=True)
     yield file
     file.remove()
 

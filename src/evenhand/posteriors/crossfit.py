@@ -27,7 +27,7 @@ from evenhand.posteriors.models import Calibrated, Encoded, PosteriorModel, Prod
 from evenhand.posteriors.spec import PosteriorSpec
 from evenhand.posteriors.table_encoder import TableEncoder
 
-__all__ = ["Estimated", "Fold", "RunFolds", "calibrate", "cross_fit"]
+__all__ = ["GROUP_FOLDS", "Estimated", "Fold", "RunFolds", "calibrate", "cross_fit"]
 
 Floats = NDArray[np.float64]
 Split = tuple[NDArray[np.intp], NDArray[np.intp]]
@@ -156,7 +156,7 @@ def _as_it_is(spec: PosteriorSpec, examples: Examples) -> Estimated:
 def calibrate(
     found: Estimated, spec: PosteriorSpec, examples: Examples, calibration: Calibration
 ) -> Estimated:
-    """Posteriors corrected on the rows that they were estimated for, and the model followed by the same."""
+    """Posteriors and model, corrected on the rows that posteriors were found for."""
     used = replace(examples, X=None).take(found.rows)
     p = found.cells.reshape(len(used), -1)
     curves: Calibrator | GroupCalibrator

@@ -7,17 +7,18 @@ from numpy.typing import NDArray
 
 from evenhand.exceptions import InputError
 
-__all__ = ["sampling_rates"]
+__all__ = ["candidate_rates", "drawn_rows", "sample_sizes"]
 
 Floats = NDArray[np.float64]
+Counts = NDArray[np.int64]
 
 
-def sampling_rates(counts: NDArray[np.int64], learn_rows: int | None, *, equal: bool = False) -> Floats:
-    """Share of the rows of each cell to learn from.
+def sample_sizes(counts: Counts, learn_rows: int | None, *, equal: bool = False) -> Counts:
+    """How many rows of each cell to learn from.
 
     Small cells are kept whole, and a cell has at least half of an even share of the sample, because few rows
-    would otherwise tell of a small group. The rest is drawn in proportion. Drawn rows must then be weighted
-    by one over these rates.
+    would otherwise tell of a small group. The rest is drawn in proportion. A drawn row then stands for as
+    many as its cell has rows for each drawn one.
 
     Parameters
     ----------
@@ -26,37 +27,70 @@ def sampling_rates(counts: NDArray[np.int64], learn_rows: int | None, *, equal: 
     learn_rows : int or None
         Largest number of rows; None is all.
     equal : bool, default=False
-        Whether all cells have the same rate, for learners that take no weights.
+        Whether all cells are drawn from at the same rate, for learners that take no weights.
 
     Returns
     -------
-    array, shape (M, 2)
+    array of int, shape (M, 2)
 
     Examples
     --------
     >>> import numpy as np
-    >>> sampling_rates(np.array([[1000, 10], [8000, 990]]), 1000).round(2)
-    array([[0.12, 1.  ],
-           [0.08, 0.13]])
+    >>> sample_sizes(np.array([[1000, 10], [8000, 990]]), 1000)
+    array([[125,  10],
+           [740, 125]])
     """
     cells = int(np.count_nonzero(counts))
-    total = int(counts.sum())
-    if learn_rows is None or total <= learn_rows:
-        return np.ones(counts.shape)
+    if learn_rows is None or counts.sum() <= learn_rows:
+        return counts.copy()
     if learn_rows < 2 * cells:
         raise InputError(
             f"learn_rows={learn_rows:,} is too few for {cells:,} combinations of group and label: at least "
             f"{2 * cells:,} are needed, and some hundred for each are better."
         )
-    # Rows are drawn one by one, so their number varies: four standard deviations keep it below.
-    wanted = max(learn_rows - 4 * np.sqrt(learn_rows), learn_rows / 2)
-    if equal:
-        return np.full(counts.shape, wanted / total)
-    share = learn_rows / (2 * cells)
-    at_least = np.minimum(1.0, share / np.maximum(counts, 1))
+    at_least = np.minimum(counts, 1 if equal else learn_rows // (2 * cells))
+
+    def sizes(rate: float) -> Counts:
+        return np.asarray(np.maximum(at_least, np.floor(rate * counts).astype(np.int64)))
+
     low, high = 0.0, 1.0
-    for _ in range(60):  # the expected number of rows grows with the common rate
+    for _ in range(60):  # the number of rows grows with the common rate
         rate = (low + high) / 2
-        few = (counts * np.maximum(at_least, rate)).sum() <= wanted
-        low, high = (rate, high) if few else (low, rate)
-    return np.maximum(at_least, low)
+        low, high = (rate, high) if sizes(rate).sum() <= learn_rows else (low, rate)
+    return sizes(low)
+
+
+def candidate_rates(counts: Counts, sizes: Counts) -> Floats:
+    """Share of the rows of each cell that may be drawn, so that all but a few need not be kept until the end.
+
+    Rows are drawn by the smallest uniform numbers of their cell. Six standard deviations and twenty rows more
+    than are wanted leave too few in one of 10^9 tables.
+    """
+    wanted = sizes + 6.0 * np.sqrt(sizes) + 20.0
+    return np.where(sizes == counts, 1.0, np.minimum(1.0, wanted / np.maximum(counts, 1)))
+
+
+def drawn_rows(uniforms: Floats, cells: NDArray[np.intp], sizes: Counts) -> NDArray[np.intp]:
+    """Positions of the rows with the smallest uniform numbers of each cell, in order.
+
+    Parameters
+    ----------
+    uniforms : array, shape (n,)
+    cells : array of int, shape (n,)
+    sizes : array of int
+        How many to draw of each cell.
+
+    Returns
+    -------
+    array of int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> drawn_rows(np.array([0.3, 0.1, 0.2, 0.9]), np.array([0, 0, 0, 1]), np.array([2, 1]))
+    array([1, 2, 3])
+    """
+    order = np.lexsort((uniforms, cells))
+    starts = np.searchsorted(cells[order], np.arange(sizes.size))
+    rank = np.arange(len(order)) - starts[cells[order]]
+    return np.sort(order[rank < sizes.ravel()[cells[order]]])

@@ -27,7 +27,7 @@ from evenhand.posteriors.models import (
 from evenhand.posteriors.table_encoder import TableEncoder
 from evenhand.posteriors.tabular import TabularClassifier
 
-__all__ = ["Balance", "Form", "PosteriorSpec"]
+__all__ = ["Balance", "Form", "PosteriorSpec", "balancing_factors"]
 
 Form = Literal["separate", "label_then_group", "group_then_label", "joint"]
 Balance = Literal["weight", "upsample"]
@@ -138,7 +138,7 @@ class PosteriorSpec:
         if self.balance is None:
             return fit_learner(estimator, rows.X, target, n_classes=n_classes, weights=rows.weights)
         weights = np.ones(len(rows)) if rows.weights is None else rows.weights
-        factor = _factors(target, weights, n_classes)
+        factor = balancing_factors(np.bincount(target, weights=weights, minlength=n_classes))
         if self.balance == "weight":
             more = weights * factor[target]
             found = fit_learner(estimator, rows.X, target, n_classes=n_classes, weights=more)
@@ -154,10 +154,10 @@ class PosteriorSpec:
         return Reweighted(found.model, found.places, n_classes, correction)
 
 
-def _factors(target: NDArray[np.intp], weights: Floats, n_classes: int) -> Floats:
-    """Factor for each class: a class with less than half of an even share is raised to that."""
-    share = np.bincount(target, weights=weights, minlength=n_classes) / weights.sum()
-    return np.maximum(1.0, 0.5 / n_classes / np.where(share > 0, share, 1.0))
+def balancing_factors(mass: NDArray[Any]) -> Floats:
+    """Factor for each class by its mass: a class with less than half of an even share is raised to that."""
+    share = mass / mass.sum()
+    return np.asarray(np.maximum(1.0, 0.5 / len(mass) / np.where(share > 0, share, 1.0)))
 
 
 def _upsampled(target: NDArray[np.intp], factor: Floats, seed: int) -> NDArray[np.intp]:

@@ -74,7 +74,10 @@ def finish(rows: DenseRows, problem: Problem, *, price: float, method: Method = 
     if answer is None:
         return None
     slack = float((answer.slack / scaled.factors).sum() * scaled.unit)
-    return Finish(rows, answer.values[scaled.kind], answer.duals * scaled.factors, slack)
+    multipliers = answer.duals * scaled.factors
+    return Finish(
+        rows, _selection(rows, answer.values[scaled.kind], problem, multipliers), multipliers, slack
+    )
 
 
 def finish_refined(
@@ -100,7 +103,16 @@ def finish_refined(
     if found is None:
         return None
     values, duals = found
-    return Finish(rows, snapped(values, _LAST_DIGITS)[scaled.kind], duals * scaled.factors, 0.0)
+    values, multipliers = snapped(values, _LAST_DIGITS)[scaled.kind], duals * scaled.factors
+    return Finish(rows, _selection(rows, values, problem, multipliers), multipliers, 0.0)
+
+
+def _selection(rows: DenseRows, values: Vector, problem: Problem, multipliers: Vector) -> Vector:
+    """The selection of the program; by the sign of h where rows have no weight, which it says nothing of."""
+    weightless = rows.weights_of(slice(None)) == 0
+    if not weightless.any():
+        return values
+    return np.where(weightless, rows.scores(problem.direction(multipliers)) > 0, values)
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import evenhand as eh
 from evenhand.cli.exit_codes import exit_code
+from evenhand.cli.large_files import fit_in_batches, is_read_in_batches
 from evenhand.cli.messages import in_options
 from evenhand.cli.options import (
     Aware,
+    Batches,
     Comparison,
     Learning,
     RunOptions,
@@ -28,6 +31,7 @@ from evenhand.exceptions import InputError
 
 if TYPE_CHECKING:
     from evenhand.inference.guarantee import Promise
+    from evenhand.model_files.persistence import Source
     from evenhand.model_files.recertify import Claim
 
 __all__ = ["fit"]
@@ -43,9 +47,13 @@ def fit(
     tolerance: Tolerance = Tolerance(),
     confidence: float | None = None,
     report: Path | None = None,
+    batches: Batches = Batches(),
     run: RunOptions = RunOptions(),
 ) -> int:
     """Fit a fair classifier, audit it on held-out rows, and save it.
+
+    A file that is larger than a quarter of the available memory is read in batches: models learn from a
+    sample of its rows, and the rule is found and proven on all of them.
 
     Exit code: that of an audit of the test rows; also 4 if the reserved rows do not support the promise of
     --confidence. The model is saved in any case.
@@ -73,52 +81,98 @@ def fit(
     check_paths([table, learning.test], [out, report], force=run.force)
     learning.check(table)
     aware_features = read_aware(aware, column_names(learning.sensitive, columns_in(table)))
-    share = None if learning.test else learning.share
-    source = source_of(table, learning.target, share, learning.left_out(table), learning.id)
+    settings = {"constraint": constraint, "aware": aware_features, "missing": compared.missing_policy}
     with in_options():
-        train, test = learning.parts(table)
-        for note in learning.notes(table, train.X):
-            print_note(f"evenhand: {note}")
-        model = learning.classifier(
-            train.X,
-            train.y,
-            constraint=constraint,
-            aware=aware_features,
-            confidence=confidence,
-            missing=compared.missing_policy,
-        ).fit(train.X, train.y)
-        decisions = model.predict(test.X, ids=test.ids)
-        found = eh.audit(
-            test.y,
-            decisions,
-            test.X.select(model.sensitive_features),
-            constraint=constraint,
-            pos_label=model.pos_label_,
-            missing=compared.missing_policy,
-            min_size=math.ceil(learning.min_group_size * len(test.y) / len(train.y)),
-        )
-    eh.save(model, out, overwrite=run.force, source=source)
-    _print(model, found, decisions, out=out, as_json=run.as_json)
+        if is_read_in_batches(table, batches):
+            if confidence is not None:
+                raise InputError(
+                    "--confidence needs the rows in memory, of which some are reserved: leave it out, or "
+                    "pass --no-in-batches."
+                )
+            done = _fit_in_batches(table, learning, batches, settings)
+        elif batches.scratch is not None:
+            raise InputError(
+                f"--scratch is for a file that is read in batches, and {table.name} is read as a whole: pass "
+                "--in-batches, or leave it out."
+            )
+        else:
+            done = _fit_in_memory(table, learning, {**settings, "confidence": confidence})
+    eh.save(done.model, out, overwrite=run.force, source=done.source)
+    _print(done, out=out, as_json=run.as_json)
     if report is not None:
         with in_options():
-            eh.write_report(report, found, model=model, test=(test.X, test.y), title=f"Model of {table.name}")
+            eh.write_report(
+                report, done.audit, model=done.model, test=done.test, title=f"Model of {table.name}"
+            )
         print_note(f"Report: {report}")
-    return exit_code(found, model.promise_)
+    return exit_code(done.audit, done.model.promise_)
 
 
-def _print(model: Any, found: eh.Audit, decisions: Any, *, out: Path, as_json: bool) -> None:
+@dataclass(frozen=True, eq=False)
+class _Done:
+    """A fitted model, its audit on test rows, and what the model file notes of the table.
+
+    `constant` is the decision for every test row, if it is the same for all; `test` are rows for the report.
+    """
+
+    model: Any
+    audit: eh.Audit
+    constant: Any
+    test: tuple[Any, Any]
+    source: Source
+
+
+def _fit_in_memory(table: Path, learning: Learning, settings: dict[str, Any]) -> _Done:
+    share = None if learning.test else learning.share
+    source = source_of(table, learning.target, share, learning.left_out(table), learning.id)
+    train, test = learning.parts(table)
+    for note in learning.notes(table, train.X):
+        print_note(f"evenhand: {note}")
+    model = learning.classifier(train.X, train.y, **settings).fit(train.X, train.y)
+    decisions = model.predict(test.X, ids=test.ids)
+    found = eh.audit(
+        test.y,
+        decisions,
+        test.X.select(model.sensitive_features),
+        constraint=model.constraint,
+        pos_label=model.pos_label_,
+        missing=model.missing,
+        min_size=math.ceil(learning.min_group_size * len(test.y) / len(train.y)),
+    )
+    constant = decisions[0] if (decisions == decisions[0]).all() else None
+    return _Done(model, found, constant, (test.X, test.y), source)
+
+
+def _fit_in_batches(table: Path, learning: Learning, batches: Batches, settings: dict[str, Any]) -> _Done:
+    from evenhand.model_files.persistence import Source  # noqa: PLC0415  (start-up time)
+
+    fitted = fit_in_batches(table, learning, batches, **settings)
+    source = Source(
+        file=table.name,
+        target=learning.target,
+        test_share=None if learning.test else learning.share,
+        rows=fitted.rows,
+        left_out=tuple(learning.left_out(table)),
+        id=learning.id,
+        in_batches=True,
+    )
+    return _Done(fitted.model, fitted.audit, fitted.constant, fitted.sample, source)
+
+
+def _print(done: _Done, *, out: Path, as_json: bool) -> None:
     from evenhand.model_files.recertify import claimed  # noqa: PLC0415  (start-up time)
 
-    proof, promise = claimed(model), model.promise_
-    constant = bool((decisions == decisions[0]).all())
+    proof, promise = claimed(done.model), done.model.promise_
     if as_json:
-        print_result(json.dumps(_as_dict(proof, promise, found, constant=constant), indent=1))
+        constant = done.constant is not None
+        print_result(json.dumps(_as_dict(proof, promise, done.audit, constant=constant), indent=1))
         return
-    print_result(f"{found}\n")
+    print_result(f"{done.audit}\n")
     print_result(visible(f"proof: {proof}."))
-    print_result(promise or "No guarantee for new data; pass --confidence 0.95.")
-    if constant:
-        print_result(visible(f"constant: this model decides {decisions[0]!s} for every test row."))
+    advice = "--confidence 0.95 needs --no-in-batches" if done.source.in_batches else "pass --confidence 0.95"
+    print_result(promise or f"No guarantee for new data; {advice}.")
+    if done.constant is not None:
+        print_result(visible(f"constant: this model decides {done.constant!s} for every test row."))
     note = "" if promise is None or promise.holds else ", saved although its promise does not hold"
     print_result(visible(f"model: {out}{note}"))
 

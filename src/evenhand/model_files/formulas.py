@@ -1,0 +1,111 @@
+"""The certificate of a selection by the formulas alone, written out in NumPy independently of the solver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.fairness.constraints import ConstraintName
+from evenhand.fairness.groups import Groups
+from evenhand.fairness.notions import Constraint
+from evenhand.fairness.scores import GroupedScores
+from evenhand.inputs.columns import blocks
+from evenhand.optimum.rows import dense_posteriors
+from evenhand.optimum.rule import Rule
+from evenhand.solver.certificate import Certificate
+
+__all__ = ["Part", "recompute"]
+
+Floats = NDArray[np.float64]
+Posteriors = NDArray[Any] | GroupedScores
+Part = tuple[Posteriors, Floats | None]
+"""Posteriors of some rows, and their weights."""
+
+_ROUNDING = 1e-9
+"""Magnitude of H below which its sign may be rounding."""
+
+_NEGLIGIBLE = 1e-12
+"""Mass below which a cell counts as empty, as in `solve`."""
+
+
+def recompute(
+    parts: Callable[[], Iterable[Part]],
+    groups: Groups,
+    constraint: Constraint,
+    *,
+    prices: Floats,
+    multipliers: Mapping[ConstraintName, float],
+    rule: Rule | None,
+) -> tuple[Certificate, Floats, Certificate]:
+    """The certificate of a rule, the table W of the multipliers, and the slack due to ties.
+
+    The slack is by how much rows with H = 0 could change the certificate if `rule` is None.
+
+    With p the posteriors, w the weights, f the selection (1[<W, p> > 0] without a rule), and the requirement
+    lo <= C rho + k <= hi:
+
+        masses = sum of w p,  s = sum of w f p,  rho = s / masses
+        W      = (-price of a false positive, price of a false negative) + C^T lambda / masses
+        risk   = <false positive prices, s[:, 0]> + <false negative prices, masses[:, 1] - s[:, 1]>
+        bound  = <false negative prices, masses[:, 1]> - sum of w max(0, <W, p>)
+                 + sum of lambda (lo - k where lambda > 0, hi - k where lambda < 0)
+
+    Parameters
+    ----------
+    parts : function
+        All rows, a part at a time; asked for twice.
+    groups : Groups
+    constraint : Constraint
+    prices : array, shape (M, 2)
+    multipliers : mapping
+    rule : Rule or None
+
+    Returns
+    -------
+    certificate, W, slack
+    """
+    M = len(prices)
+    masses, total = np.zeros((M, 2)), 0.0
+    for _, p, w in _blocks(parts(), M):
+        masses += np.tensordot(w, p, axes=1)
+        total += float(w.sum())
+    masses /= total
+    masses = np.where(masses < _NEGLIGIBLE, 0.0, masses)
+    linear = constraint.linear(masses, groups)
+    lam = np.array([multipliers[name] for name in linear.names])
+    C = np.divide(linear.C, masses, out=np.zeros_like(linear.C), where=masses > 0)
+    W = prices * [-1.0, 1.0] + np.tensordot(lam, C, axes=1)
+
+    s, positive_part, tied = np.zeros((M, 2)), 0.0, 0.0
+    for posteriors, p, weights in _blocks(parts(), M):
+        w = weights / total
+        H = np.tensordot(p, W, axes=2)
+        f = H > 0 if rule is None else rule.selection(posteriors)
+        s += np.tensordot(w * f, p, axes=1)
+        positive_part += float(w @ np.maximum(H, 0.0))
+        tied += float(w @ (np.abs(H) <= _ROUNDING)) if rule is None else 0.0
+
+    values = np.tensordot(C, s, axes=2) + linear.k
+    risk = prices[:, 0] @ s[:, 0] + prices[:, 1] @ (masses[:, 1] - s[:, 1])
+    held = np.where(lam > 0, linear.lo, linear.hi) - linear.k
+    bound = prices[:, 1] @ masses[:, 1] - positive_part + held @ lam
+    violation = np.maximum(linear.lo - values, values - linear.hi).max(initial=0.0)
+    slack = Certificate(tied * float(prices.max()), 0.0, tied * float(np.abs(C).max(initial=0.0)))
+    return Certificate(float(risk), float(bound), float(violation)), W, slack
+
+
+def _blocks(parts: Iterable[Part], n_groups: int) -> Iterator[tuple[Posteriors, Floats, Floats]]:
+    """Some rows at a time: posteriors as they are, of shape (k, M, 2), and weights."""
+    for posteriors, weights in parts:
+        for where in blocks(len(posteriors)):
+            rows = np.arange(len(posteriors))[where]
+            own: Posteriors = (
+                GroupedScores(posteriors.eta[rows], posteriors.codes[rows], posteriors.n_groups)
+                if isinstance(posteriors, GroupedScores)
+                else posteriors[rows]
+            )
+            w = np.ones(len(rows)) if weights is None else np.asarray(weights[rows], dtype=np.float64)
+            yield own, dense_posteriors(posteriors, rows, n_groups), w

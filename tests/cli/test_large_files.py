@@ -1,0 +1,204 @@
+"""``evenhand fit``, ``predict`` and ``verify`` on files that are read in batches."""
+
+import json
+
+import polars as pl
+import pytest
+from tests.cli.helpers import refused, run
+
+import evenhand as eh
+from evenhand.cli import large_files
+from evenhand.cli.exit_codes import INTERRUPTED, VIOLATED
+from evenhand.estimators import large_table
+from evenhand.inputs import batched_table
+
+FIT = [
+    "--target",
+    "paid",
+    "--sensitive",
+    "sex",
+    "--estimator",
+    "logistic",
+    "--difference",
+    "0.2",
+    "--drop",
+    "id",
+]
+
+
+@pytest.fixture(autouse=True)
+def small_batches(monkeypatch):
+    monkeypatch.setattr(batched_table, "BATCH_ROWS", 300)
+
+
+@pytest.fixture(params=["csv", "parquet"])
+def table(request, loans, tmp_path):
+    rows = pl.read_csv(loans / "train.csv").fill_null("none")
+    getattr(rows, f"write_{request.param}")(tmp_path / f"t.{request.param}")
+    return tmp_path / f"t.{request.param}"
+
+
+def test_a_fit_in_batches_from_the_file_to_the_proof(table, capsys, tmp_path):
+    model, page = tmp_path / "m.eh", tmp_path / "r.html"
+    call = ["fit", table, *FIT, "--in-batches", "--learn-rows", "300", "--out", model]
+    code, out, err = run(capsys, *call, "--report", page)
+    assert code in (0, 4)
+    assert err == f"Report: {page}\n"  # nothing else, because nobody watches
+    fitted = eh.load(model)
+    assert fitted.in_batches_
+    assert fitted.learn_rows == 300
+    tested = 1000 - fitted.fitted_to_.rows
+    assert 200 < tested < 300
+    assert out.startswith(f"Audit of {tested} rows in 2 groups by sex")
+    assert "No guarantee for new data; --confidence 0.95 needs --no-in-batches." in out
+    assert f"Model of {table.name}" in page.read_text("utf-8")
+    code, out, _ = run(capsys, "verify", model, "--data", table)
+    assert code == 0
+    assert f"proof         proven on {fitted.fitted_to_.rows} rows: no classifier" in out
+    code, out, _ = run(capsys, "predict", model, table, "--out", tmp_path / "d.parquet", "--rows", "128")
+    decided = pl.read_parquet(tmp_path / "d.parquet")
+    assert len(decided) == 1000
+    lazy = pl.scan_csv(table) if table.suffix == ".csv" else pl.scan_parquet(table)
+    assert decided["decision"].to_list() == [one for batch in fitted.predict(lazy) for one in batch]
+
+
+def test_the_audit_is_of_the_rows_that_were_not_learned_from(table, capsys, tmp_path):
+    call = ["fit", table, *FIT, "--in-batches", "--out", tmp_path / "m.eh", "--json"]
+    _, out, _ = run(capsys, *call)
+    audit = json.loads(out)["audit"]
+    rows = pl.read_csv(table) if table.suffix == ".csv" else pl.read_parquet(table)
+    _, test = batched_table.BatchedTable.of(rows.lazy()).split(0.25, 0)
+    held_out = pl.concat(test.batches())
+    model = eh.load(tmp_path / "m.eh")
+    expected = eh.audit(
+        held_out["paid"],
+        model.predict(held_out.drop("paid", "id")),
+        held_out.select("sex"),
+        constraint=model.constraint,
+    )
+    assert audit == json.loads(json.dumps(expected.to_dict()))
+
+
+def test_other_files_are_told_by_verify(table, capsys, tmp_path):
+    model, other = tmp_path / "m.eh", tmp_path / "other.parquet"
+    run(capsys, "fit", table, *FIT, "--in-batches", "--out", model)
+    rows = pl.read_csv(table) if table.suffix == ".csv" else pl.read_parquet(table)
+    for changed, words in (
+        (rows[:-1], "there are 999 of them and not 1,000"),
+        (rows.with_columns(pl.col("income") + 1), "their features differ"),
+        (rows.drop("job"), "there is no column 'job'"),
+    ):
+        changed.write_parquet(other)
+        code, out, _ = run(capsys, "verify", model, "--data", other)
+        assert code == VIOLATED
+        assert words in out
+
+
+def test_a_test_file_leaves_all_rows_to_learn_from(table, loans, capsys, tmp_path):
+    pl.read_csv(loans / "train.csv").fill_null("none").tail(400).write_csv(tmp_path / "test.csv")
+    call = ["fit", table, *FIT, "--in-batches", "--test", tmp_path / "test.csv", "--out", tmp_path / "m.eh"]
+    assert run(capsys, *call)[1].startswith("Audit of 400 rows")
+    assert "proven on 1,000 rows" in run(capsys, "verify", tmp_path / "m.eh", "--data", table)[1]
+    pl.read_csv(tmp_path / "test.csv").with_columns(pl.col("paid").str.to_uppercase()).write_csv(
+        tmp_path / "test.csv"
+    )
+    assert "use the same labels in both" in refused(capsys, *call, "--force")
+
+
+def test_ids_are_the_key_of_randomised_decisions(table, capsys, tmp_path):
+    call = ["fit", table, *FIT[:-2], "--id", "id", "--in-batches", "--out", tmp_path / "m.eh"]
+    assert run(capsys, *call)[0] in (0, 4)
+    model = eh.load(tmp_path / "m.eh")
+    assert "id" not in model.feature_names_in_
+    assert model._source.id == "id"
+    assert run(capsys, "verify", tmp_path / "m.eh", "--data", table)[0] == 0
+
+
+@pytest.mark.parametrize("option", [[], ["--no-in-batches"]])
+def test_a_file_that_is_large_for_the_memory_is_read_in_batches(option, table, capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(large_files, "available_memory", lambda: 50_000)
+    code, _, err = run(capsys, "fit", table, *FIT, *option, "--learn-rows", "500", "--out", tmp_path / "m.eh")
+    assert code in (0, 4)
+    assert eh.load(tmp_path / "m.eh").in_batches_ == (not option)
+    if option:
+        assert err == ""
+    else:
+        assert "in memory, and 50.0 kB are available: it is read in batches, and models learn from at" in err
+        assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("available", [None, 10**12])
+def test_a_file_that_fits_is_read_as_a_whole(available, table, capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(large_files, "available_memory", lambda: available)
+    run(capsys, "fit", table, *FIT, "--out", tmp_path / "m.eh")
+    assert not eh.load(tmp_path / "m.eh").in_batches_
+
+
+def test_options_can_be_in_a_file(table, capsys, tmp_path):
+    (tmp_path / "c.toml").write_text(
+        f'[fit]\nin-batches = true\nlearn-rows = 250\nscratch = "{tmp_path / "s"}"\n'
+    )
+    call = ["fit", table, *FIT, "--config", tmp_path / "c.toml", "--out", tmp_path / "m.eh"]
+    assert run(capsys, *call)[0] in (0, 4)
+    assert eh.load(tmp_path / "m.eh").learn_rows == 250
+    assert list((tmp_path / "s").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["--confidence", "0.9"],
+            "--confidence needs the rows in memory, of which some are reserved: leave it",
+        ),
+        (["--method", "in"], "--method in needs the rows in memory: leave it out, or pass --no-in-batches"),
+        (["--learn-rows", "3"], "--learn-rows 3 is too few for 4 combinations of group and label"),
+        (["--learn-rows", "0"], "--learn-rows should be a positive integer"),
+        (["--positive", "maybe"], "--positive 'maybe' is not a value of"),
+        (["--target", "job", "--drop", "paid"], "3 classes"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_done_in_batches_is_one_sentence(arguments, message, table, capsys, tmp_path):
+    call = ["fit", table, *FIT, "--in-batches", "--out", tmp_path / "m.eh"]
+    if "--target" in arguments:
+        call = [*call[:2], *call[4:]]
+    assert message in refused(capsys, *call, *arguments)
+    assert not (tmp_path / "m.eh").exists()
+
+
+def test_scratch_without_batches_is_one_sentence(table, capsys, tmp_path):
+    call = ["fit", table, *FIT, "--scratch", tmp_path / "s", "--out", tmp_path / "m.eh", "--no-in-batches"]
+    assert "--scratch is for a file that is read in batches" in refused(capsys, *call)
+
+
+def test_a_full_disk_is_one_sentence(table, capsys, tmp_path, monkeypatch):
+    class Usage:
+        free = 10
+
+    monkeypatch.setattr("shutil.disk_usage", lambda _: Usage)
+    call = ["fit", table, *FIT, "--in-batches", "--out", tmp_path / "m.eh"]
+    assert "pass another folder as --scratch to fit" in refused(capsys, *call)
+
+
+def test_an_interrupted_fit_goes_on(table, capsys, tmp_path, monkeypatch):
+    call = ["fit", table, *FIT, "--in-batches", "--scratch", tmp_path / "s", "--out", tmp_path / "m.eh"]
+    score, scored, most = large_table.SampleScore.__call__, [], [1]
+
+    def watched(self, batch):
+        if len(scored) == most[0]:
+            raise KeyboardInterrupt
+        scored.append(int(batch.numbers[0]))
+        return score(self, batch)
+
+    monkeypatch.setattr(large_table.SampleScore, "__call__", watched)
+    assert run(capsys, *call)[0] == INTERRUPTED
+    assert scored == [0]
+    assert not (tmp_path / "m.eh").exists()
+    most[0] = 100
+    other = ["0.1" if argument == "0.2" else argument for argument in call]
+    assert "holds an unfinished fit of other data or with other parameters" in refused(capsys, *other)
+    scored.clear()
+    assert run(capsys, *call)[0] in (0, 4)
+    assert len(scored) == 3
+    assert 0 not in scored

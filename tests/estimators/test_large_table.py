@@ -1,0 +1,670 @@
+"""Fits to tables that are read in batches."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import polars as pl
+import pyarrow.dataset as ds
+import pytest
+from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+
+import evenhand as eh
+from evenhand.estimators import large_table
+from evenhand.exceptions import EvenhandError, GroupError, InputError
+from evenhand.inputs import batched_table
+
+N = 3000
+PARITY = eh.DemographicParity(difference=0.05)
+
+
+def people(n=N, seed=0, *, discrete=False):
+    """Four groups of different sizes; with discrete features few rows differ."""
+    rng = np.random.default_rng(seed)
+    sex = rng.choice(["F", "M"], n)
+    race = rng.choice(["a", "b"], n, p=[0.8, 0.2])
+    apart = 0.8 * (sex == "M") - 0.6 * (race == "b")
+    x = rng.normal(apart[:, None], 1.0, (n, 2))
+    if discrete:
+        x = np.clip(np.round(x), -1, 1)
+    label = rng.random(n) < 1 / (1 + np.exp(-1.5 * x.sum(axis=1)))
+    return pl.DataFrame(
+        {
+            "x0": x[:, 0],
+            "x1": x[:, 1],
+            "sex": sex,
+            "race": race,
+            "paid": np.where(label, "yes", "no"),
+            "weight": rng.random(n) + 0.1,
+        }
+    )
+
+
+@pytest.fixture(autouse=True)
+def small_batches(monkeypatch):
+    monkeypatch.setattr(batched_table, "BATCH_ROWS", 700)
+
+
+def classifier(**settings):
+    return eh.FairPostprocessor(
+        **{
+            "estimator": LogisticRegression(),
+            "constraint": PARITY,
+            "sensitive_features": ["sex", "race"],
+            "cv": 3,
+            **settings,
+        }
+    )
+
+
+def in_memory(model, table, weight=None):
+    X = table.drop("paid", *([] if weight is None else [weight]))
+    return clone(model).fit(X, table["paid"], sample_weight=None if weight is None else table[weight])
+
+
+def of(model, table, method="predict"):
+    return getattr(model, method)(table.select(model.feature_names_in_.tolist()))
+
+
+# The same as in memory, where all rows are learned from
+
+SETTINGS = {
+    "blind": {},
+    "default learner": {"estimator": None, "cv": 2},
+    "partly aware": {"aware": ["sex"]},
+    "equal opportunity": {"constraint": eh.EqualOpportunity(ratio=0.9)},
+    "two notions": {"constraint": PARITY & eh.PredictiveEquality(difference=0.1, groups="independent")},
+    "costs": {"cost": (2.0, 5.0)},
+    "all cells at once": {"posterior": "joint"},
+    "no calibration": {"calibration": None},
+    "one model": {"average": False},
+    "holdout": {"holdout": 0.4},
+    "dual ascent": {"search": eh.DualAscent(max_iter=20)},
+    "the other label": {"pos_label": "no"},
+    "a learner without weights": {"estimator": KNeighborsClassifier(50)},
+}
+
+
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+@pytest.mark.filterwarnings("ignore::evenhand.exceptions.EvenhandWarning")
+def test_decisions_are_those_of_a_fit_in_memory(settings):
+    table = people().drop("weight")
+    model = classifier(**settings)
+    inside, outside = in_memory(model, table), clone(model).fit(table.lazy(), "paid")
+    assert outside.certificate_.objective == pytest.approx(inside.certificate_.objective, abs=1e-6)
+    assert outside.certificate_.gap < 1e-6 or "search" in settings
+    new = people(seed=1)
+    assert (of(inside, table) == of(outside, table)).all()
+    assert (of(inside, new) == of(outside, new)).mean() > 0.999
+    np.testing.assert_allclose(of(inside, new, "predict_risk"), of(outside, new, "predict_risk"), atol=1e-12)
+    assert outside.in_batches_
+    assert not inside.in_batches_
+
+
+@pytest.mark.parametrize("constraint", [PARITY, eh.EqualizedOdds(difference=0.1)], ids=["one", "two"])
+def test_an_aware_fit_is_as_good_as_in_memory(constraint):
+    """Where groups are known there may be several optima, and thresholds lie anywhere between two scores."""
+    table = people().drop("weight")
+    model = classifier(constraint=constraint, aware=True)
+    inside, outside = in_memory(model, table), clone(model).fit(table.lazy(), "paid")
+    assert outside.certificate_.objective == pytest.approx(inside.certificate_.objective, abs=1e-9)
+    assert outside.certificate_.gap < 1e-9
+    assert (of(inside, table) == of(outside, table)).mean() > 0.99
+    assert set(map(str, outside.thresholds_)) == set(map(str, inside.thresholds_))
+
+
+@pytest.mark.parametrize("weights", ["both", "fit", "constraint"])
+@pytest.mark.parametrize("aware", [False, True])
+def test_weights_count_as_in_memory(weights, aware):
+    table = people()
+    model = classifier(weights=weights, aware=aware)
+    inside = in_memory(model, table, "weight")
+    outside = clone(model).fit(table.lazy(), "paid", sample_weight="weight")
+    assert outside.certificate_.objective == pytest.approx(inside.certificate_.objective, abs=1e-7)
+    assert (of(inside, table) == of(outside, table)).mean() > 0.995
+    assert "weight" not in outside.feature_names_in_
+
+
+def test_rows_without_weight_decide_nothing():
+    table = people().with_columns(weight=pl.when(pl.col("x0") > 1.5).then(0.0).otherwise(1.0))
+    outside = classifier().fit(table.lazy(), "paid", sample_weight="weight")
+    assert outside.rule_.atoms is None or len(outside.rule_.atoms) < 10
+    assert (of(in_memory(classifier(), table, "weight"), table) == of(outside, table)).all()
+
+
+@pytest.mark.filterwarnings("ignore::evenhand.exceptions.PooledGroupsWarning")
+@pytest.mark.parametrize("aware", [False, True, ["sex"]], ids=["blind", "aware", "partly"])
+@pytest.mark.parametrize("learn_rows", [10_000, 600])
+def test_rare_groups_are_pooled(aware, learn_rows):
+    rare = pl.when(pl.int_range(pl.len()) % 60 < 4).then(pl.format("z{}", pl.int_range(pl.len()) % 60))
+    table = people().drop("weight").with_columns(sex=rare.otherwise("sex"))
+    model = classifier(min_group_size=200, aware=aware, unseen="pooled", learn_rows=learn_rows)
+    outside = clone(model).fit(table.lazy(), "paid")
+    inside = in_memory(model, table)
+    assert outside.groups_.pooled == inside.groups_.pooled
+    assert outside.groups_.keys == inside.groups_.keys
+    if learn_rows > N:
+        assert (of(inside, table) == of(outside, table)).mean() > 0.99
+
+
+def test_missing_values_are_a_group_of_their_own():
+    blank = pl.when(pl.int_range(pl.len()) % 7 == 0).then(None)
+    table = people().drop("weight").with_columns(race=blank.otherwise("race"))
+    with pytest.raises(GroupError, match="'race' is missing in 429 of 3,000 rows"):
+        classifier().fit(table.lazy(), "paid")
+    model = classifier(missing="own_group")
+    outside = clone(model).fit(table.lazy(), "paid")
+    assert (of(in_memory(model, table), table) == of(outside, table)).all()
+    assert outside.groups_.keys[2] == ("F", None)
+
+
+def test_ordered_categories_keep_their_order():
+    order = pl.Enum(["b", "a"])
+    table = people().drop("weight").with_columns(pl.col("race").cast(order))
+    outside = classifier().fit(table.lazy(), "paid")
+    assert outside.groups_.levels("race") == ("b", "a")
+    assert (of(in_memory(classifier(), table), table) == of(outside, table)).all()
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "dataset"])
+def test_files_of_any_kind(kind, tmp_path):
+    table = people().drop("weight")
+    for k in range(3):
+        part = table[1000 * k : 1000 * k + 1000]
+        part.write_csv(tmp_path / f"{k}.csv") if kind == "csv" else part.write_parquet(
+            tmp_path / f"{k}.parquet"
+        )
+    lazy = {
+        "parquet": lambda: pl.scan_parquet(tmp_path / "*.parquet"),
+        "csv": lambda: pl.scan_csv(tmp_path / "*.csv"),
+        "dataset": lambda: ds.dataset(tmp_path),
+    }[kind]()
+    outside = classifier().fit(lazy, "paid")
+    inside = in_memory(classifier(), table)
+    assert outside.certificate_.objective == pytest.approx(inside.certificate_.objective, abs=1e-6)
+    decided = np.concatenate(list(outside.predict(lazy)))
+    assert (decided == of(inside, table)).all()
+
+
+def test_a_group_in_one_file_only(tmp_path):
+    table = people().drop("weight").sort("race", maintain_order=True)
+    table[:1500].write_parquet(tmp_path / "0.parquet")
+    table[1500:].write_parquet(tmp_path / "1.parquet")
+    outside = classifier(learn_rows=500).fit(pl.scan_parquet(tmp_path / "*.parquet"), "paid")
+    assert len(outside.groups_) == 4
+    assert outside.certificate_.gap < 1e-6
+
+
+# Randomised decisions
+
+
+@pytest.mark.parametrize("aware", [False, True], ids=["blind", "aware"])
+@pytest.mark.parametrize("learn_rows", [20_000, 1500], ids=["all rows", "a sample"])
+@pytest.mark.parametrize("estimator", [None, LogisticRegression()], ids=["trees", "logistic"])
+def test_planned_rates_hold_where_rows_repeat(aware, learn_rows, estimator):
+    """With nine distinct rows a requirement needs randomised decisions, by atoms that float32 still finds."""
+    table = people(12_000, discrete=True).drop("weight")
+    constraint = eh.DemographicParity(difference=0.01)
+    model = classifier(aware=aware, learn_rows=learn_rows, constraint=constraint, estimator=estimator)
+    outside = clone(model).fit(table.lazy(), "paid")
+    chance = of(outside, table, "predict_proba")[:, 1]
+    assert ((chance > 0) & (chance < 1)).mean() > 0.02
+    decided = outside.predict(table.select(outside.feature_names_in_.tolist()), ids=np.arange(len(table)))
+    assert (decided == "yes").mean() == pytest.approx(chance.mean(), abs=0.01)
+    # What the posteriors say of the rates of these rows, against what was planned.
+    planned = outside.rates_
+    p = cells_of(outside, table)
+    masses = p.mean(axis=0)
+    selected = (p * chance[:, None, None]).mean(axis=0) / masses
+    np.testing.assert_allclose(masses, planned.masses, atol=0.01)
+    np.testing.assert_allclose(selected, planned.rates, atol=0.03)
+    if learn_rows > len(table):
+        inside = in_memory(model, table)
+        np.testing.assert_allclose(
+            of(inside, table, "predict_proba")[:, 1], chance, atol=2e-3 if not aware else 1
+        )
+        assert outside.certificate_.objective == pytest.approx(inside.certificate_.objective, abs=1e-6)
+
+
+def cells_of(model, table):
+    """Posteriors of the cells by the model for new rows."""
+    visible, posteriors = model._read(table.select(model.feature_names_in_.tolist()), None)
+    del visible
+    if isinstance(posteriors, eh.GroupedScores):
+        cells = np.zeros((len(table), len(model.groups_), 2))
+        rows = np.arange(len(table))
+        cells[rows, posteriors.codes, 1] = posteriors.eta
+        cells[rows, posteriors.codes, 0] = 1 - posteriors.eta
+        return cells
+    return posteriors
+
+
+def test_a_frozen_model_with_atoms_is_decided_as_in_memory():
+    table = people(discrete=True).drop("weight")
+    others = people(seed=7, discrete=True)
+    frozen = LogisticRegression().fit(others.select("x0", "x1"), others["paid"])
+    model = classifier(estimator=FrozenEstimator(frozen), group_estimator=GaussianNB())
+    outside, inside = clone(model).fit(table.lazy(), "paid"), in_memory(model, table)
+    np.testing.assert_allclose(
+        of(inside, table, "predict_proba"), of(outside, table, "predict_proba"), atol=1e-6
+    )
+
+
+# Samples
+
+
+def sample_of(model, table, **columns):
+    large = large_table.read_large_table(model, table.lazy(), "paid", None, columns.get("weight"))
+    return large, large_table.draw_sample(model, large, seed=3)
+
+
+@pytest.mark.parametrize("learn_rows", [40, 300, 1000, 2999])
+def test_at_most_learn_rows_are_learned_from_and_every_cell_is_among_them(learn_rows):
+    table = (
+        people()
+        .drop("weight")
+        .with_columns(race=pl.when(pl.int_range(pl.len()) % 600 == 0).then(pl.lit("rare")).otherwise("race"))
+    )
+    large, sample = sample_of(classifier(learn_rows=learn_rows), table)
+    examples = sample.data.examples
+    assert learn_rows - large.counts.size <= len(examples) == len(sample.rows) <= learn_rows
+    drawn = np.bincount(examples.cells, minlength=large.counts.size).reshape(-1, 2)
+    assert ((drawn > 0) == (large.counts > 0)).all()
+    small = large.counts <= learn_rows // (2 * np.count_nonzero(large.counts))
+    assert (drawn[small] == large.counts[small]).all()
+    weighted = np.bincount(examples.cells, examples.weights, minlength=drawn.size).reshape(-1, 2)
+    np.testing.assert_allclose(weighted / weighted.sum(), large.counts / N, rtol=1e-9)
+    # The rows are those of the table.
+    X, y = table[sample.rows].drop("paid", "sex", "race"), table["paid"].to_numpy()[sample.rows]
+    assert X.equals(examples.X)
+    assert ((y == "yes") == examples.positive).all()
+
+
+def test_rows_are_drawn_alike_for_a_learner_without_weights():
+    large, sample = sample_of(classifier(estimator=KNeighborsClassifier(), learn_rows=600), people())
+    assert sample.data.examples.weights is None
+    drawn = np.bincount(sample.data.examples.cells, minlength=8).reshape(-1, 2)
+    np.testing.assert_allclose(drawn / drawn.sum(), large.counts / N, atol=0.01)
+
+
+def test_weights_of_a_column_and_of_the_draw_are_multiplied():
+    table = people()
+    _, sample = sample_of(classifier(learn_rows=600), table, weight="weight")
+    large, plain = sample_of(classifier(learn_rows=600), table.drop("weight"))
+    del large
+    own = table["weight"].to_numpy()[sample.rows]
+    expected = own * plain.data.examples.weights
+    np.testing.assert_allclose(sample.data.examples.weights, expected / expected.mean())
+    np.testing.assert_array_equal(sample.data.weights, own)
+
+
+def test_a_sampled_fit_keeps_the_requirement_on_all_rows():
+    table = people(20_000).drop("weight")
+    outside = classifier(learn_rows=2000).fit(table.lazy(), "paid")
+    assert outside.certificate_.violation < 1e-9
+    assert outside.certificate_.gap < 1e-6
+    assert outside.fitted_to_.rows == 20_000
+    rates = eh.cell_rates(table["paid"], of(outside, table), table.select("sex", "race"))
+    [parity] = PARITY.measure(rates)
+    assert parity.difference < 0.05 + 0.03
+    inside = in_memory(classifier(), table)
+    accuracy = [(of(model, table) == table["paid"].to_numpy()).mean() for model in (inside, outside)]
+    assert accuracy[1] > accuracy[0] - 0.01
+
+
+def test_the_same_seed_draws_the_same_rows():
+    table = people().drop("weight")
+    first, again = (classifier(learn_rows=500).fit(table.lazy(), "paid") for _ in range(2))
+    other = classifier(learn_rows=500, random_state=1).fit(table.lazy(), "paid")
+    assert first.rule_.to_json() == again.rule_.to_json()
+    assert first.rule_.to_json() != other.rule_.to_json()
+
+
+@pytest.mark.parametrize("learn_rows", [0, -5, 2.5, "all", True])
+def test_learn_rows_should_be_a_positive_integer(learn_rows):
+    with pytest.raises(InputError, match="learn_rows should be a positive integer or None"):
+        classifier(learn_rows=learn_rows).fit(people().lazy(), "paid")
+
+
+def test_fewer_learn_rows_than_cells_are_refused():
+    with pytest.raises(InputError, match="learn_rows=9 is too few for 8 combinations of group and label"):
+        classifier(learn_rows=9).fit(people().lazy(), "paid")
+
+
+# After the fit
+
+
+@pytest.mark.parametrize("aware", [False, True, ["race"]], ids=["blind", "aware", "partly"])
+def test_a_saved_model_decides_the_same(aware, tmp_path):
+    table = people(discrete=True).drop("weight")
+    outside = classifier(aware=aware, learn_rows=900).fit(table.lazy(), "paid")
+    eh.save(outside, tmp_path / "m.eh")
+    assert eh.verify(tmp_path / "m.eh").ok
+    again = eh.load(tmp_path / "m.eh")
+    assert again.in_batches_
+    np.testing.assert_array_equal(of(again, table, "predict_proba"), of(outside, table, "predict_proba"))
+    np.testing.assert_array_equal(
+        np.concatenate(list(again.predict(table.lazy()))), np.concatenate(list(outside.predict(table.lazy())))
+    )
+
+
+def test_answers_come_in_batches(tmp_path):
+    table = people().with_columns(id=pl.int_range(pl.len()))
+    outside = classifier().fit(table.drop("weight", "id").lazy(), "paid")
+    lazy = table.select("id", "weight", "race", "x1", "sex", "x0").lazy()  # another order, and more columns
+    for method in ("predict", "predict_proba", "predict_risk", "decision_function"):
+        batches = list(getattr(outside, method)(lazy))
+        assert [len(batch) for batch in batches] == [700, 700, 700, 700, 200]
+        np.testing.assert_array_equal(np.concatenate(batches), of(outside, table, method))
+    by_id = np.concatenate(list(outside.predict(lazy, ids="id")))
+    X = table.select(outside.feature_names_in_.tolist())
+    assert (by_id == outside.predict(X, ids=table["id"])).all()
+    blind = lazy.drop("sex", "race")  # columns that are hidden from the model
+    assert (np.concatenate(list(outside.predict(blind))) == of(outside, table)).all()
+
+
+def test_answers_that_cannot_be_given_are_refused_at_once():
+    table = people().drop("weight")
+    outside = classifier(aware=True).fit(table.lazy(), "paid")
+    with pytest.raises(InputError, match="X has no column 'x1', which should hold a feature of the model"):
+        outside.predict(table.lazy().drop("x1"))
+    with pytest.raises(InputError, match="'race'"):
+        outside.predict(table.lazy().drop("race"))
+    with pytest.raises(InputError, match="'number', which should hold ids"):
+        outside.predict(table.lazy(), ids="number")
+    with pytest.raises(InputError, match="sensitive features are columns of it"):
+        outside.predict(table.lazy(), sensitive_features=table.select("sex"))
+    array = table.select("x0", "x1").to_numpy()
+    plain = eh.FairPostprocessor(LogisticRegression(), PARITY).fit(
+        array, table["paid"], sensitive_features=table["sex"]
+    )
+    with pytest.raises(InputError, match="fitted to columns without names"):
+        plain.predict(table.lazy())
+
+
+def test_an_answer_that_is_left_half_way_does_no_harm():
+    table = people().drop("weight")
+    outside = classifier().fit(table.lazy(), "paid")
+    answers = outside.predict(table.lazy())
+    assert len(next(answers)) == 700
+    answers.close()
+    assert sum(map(len, outside.predict(table.lazy()))) == N
+
+
+# Bad inputs
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"y": "payd"}, "X has no column 'payd', which should hold the label. Did you mean 'paid'?"),
+        ({"sample_weight": "weigth"}, "'weigth', which should hold sample weights. Did you mean 'weight'?"),
+        ({"y": "sex"}, "column 'sex' has two roles"),
+        ({"sample_weight": "paid"}, "column 'paid' has two roles"),
+        ({"y": people()["paid"]}, "X is a lazy table; call .collect"),
+        ({"sample_weight": np.ones(N)}, "X is a lazy table; call .collect"),
+        ({"sensitive_features": people().select("sex")}, "name its sensitive columns in the constructor"),
+        ({"y": "x0"}, "label"),
+        ({"sample_weight": "race"}, "column 'race' has two roles"),
+        ({"sample_weight": "name"}, "sample_weight should be numbers"),
+    ],
+    ids=str,
+)
+def test_a_wrong_call_is_one_sentence(arguments, message):
+    model = classifier()
+    with pytest.raises(EvenhandError) as refused:
+        model.fit(people().with_columns(name=pl.lit("Ada")).lazy(), **{"y": "paid", **arguments})
+    assert message in str(refused.value)
+    assert not hasattr(model, "rule_")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"sensitive_features": ["sexe"]}, "no column 'sexe', which should hold a sensitive feature"),
+        ({"sensitive_features": None}, "name its sensitive columns in the constructor"),
+        ({"sensitive_features": lambda X: X["sex"]}, "name its sensitive columns in the constructor"),
+        ({"sensitive_features": [2]}, "name the column of X that holds a sensitive feature"),
+        ({"aware": ["age"]}, "aware names 'age'"),
+        ({"confidence": 0.9}, "confidence= needs a table in memory"),
+        ({"pos_label": "maybe"}, "pos_label='maybe' is not a value of y"),
+        ({"constraint": None}, "constraint should be a notion"),
+    ],
+    ids=str,
+)
+def test_a_wrong_setting_is_one_sentence(settings, message):
+    with pytest.raises(EvenhandError) as refused:
+        classifier(**settings).fit(people().lazy(), "paid")
+    assert message in str(refused.value)
+
+
+def with_cell(row, column, value):
+    at_row = pl.int_range(pl.len()) == row
+    return people().with_columns(pl.when(at_row).then(pl.lit(value)).otherwise(column).alias(column))
+
+
+@pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf"), None])
+def test_a_bad_weight_is_told_with_its_row(value):
+    table = with_cell(2345, "weight", value)
+    with pytest.raises(InputError, match=r"in 1 rows, the first of them row 2,345 \(counted from 0\)"):
+        classifier().fit(table.lazy(), "paid", sample_weight="weight")
+
+
+@pytest.mark.parametrize("learn_rows", [10_000, 100])
+@pytest.mark.parametrize("value", [float("nan"), None, float("inf")])
+def test_a_bad_feature_is_told_with_its_row(value, learn_rows):
+    """Whether the row is learned from or only scored."""
+    table = with_cell(2345, "x1", value).drop("weight")
+    with pytest.raises(InputError, match=r"row 2,345 \(counted from 0\)"):
+        classifier(learn_rows=learn_rows).fit(table.lazy(), "paid")
+
+
+def test_a_bad_feature_of_a_row_to_decide_is_told_with_its_row():
+    model = classifier().fit(people().drop("weight").lazy(), "paid")
+    answers = model.predict(with_cell(2345, "x1", None).lazy())
+    assert [len(next(answers)) for _ in range(3)] == [700, 700, 700]
+    with pytest.raises(InputError, match=r"row 2,345 \(counted from 0\)"):
+        next(answers)
+
+
+def test_given_splits_need_all_rows():
+    splits = [(np.arange(1500), np.arange(1500, N)), (np.arange(1500, N), np.arange(1500))]
+    table = people().drop("weight")
+    assert classifier(cv=splits).fit(table.lazy(), "paid").certificate_.gap < 1e-6
+    with pytest.raises(
+        InputError, match=r"where models learn from (49\d|500) of 3,000 rows: given splits are about all"
+    ):
+        classifier(cv=splits, learn_rows=500).fit(table.lazy(), "paid")
+
+
+def test_learners_that_take_missing_values_get_them():
+    table = with_cell(2345, "x1", None).drop("weight")
+    assert classifier(estimator=None, cv=2, learn_rows=500).fit(table.lazy(), "paid").certificate_.gap < 1e-6
+
+
+def test_labels_that_are_missing_or_of_one_class_are_refused():
+    with pytest.raises(InputError, match=r"y \('paid'\) is missing in 1 of 3,000 rows"):
+        classifier().fit(with_cell(17, "paid", None).lazy(), "paid")
+    with pytest.raises(InputError, match=r"y \('paid'\) has only one class \('no'\)"):
+        classifier().fit(people().filter(paid="no").lazy(), "paid")
+    with pytest.raises(InputError, match=r"y \('paid'\) has 3 classes"):
+        classifier().fit(with_cell(17, "paid", "perhaps").lazy(), "paid")
+    with pytest.raises(InputError, match=r"X has no rows\."):
+        classifier().fit(people().head(0).lazy(), "paid")
+
+
+def test_zero_weight_in_every_row_is_refused():
+    with pytest.raises(InputError, match="sample_weight"):
+        classifier().fit(people().with_columns(weight=0.0).lazy(), "paid", sample_weight="weight")
+
+
+def test_a_table_that_grows_while_it_is_read_is_refused(monkeypatch):
+    table = people().drop("weight")
+    model = classifier()
+    large = large_table.read_large_table(model, table.lazy(), "paid", None, None)
+    monkeypatch.setattr(large_table.LargeTable, "n_rows", N - 1)
+    with pytest.raises(InputError, match="X had 2,999 rows when they were counted, and now has 3,000"):
+        list(large.batches())
+
+
+def test_scratch_is_for_lazy_tables():
+    table = people()
+    with pytest.raises(InputError, match="scratch is for a lazy table"):
+        classifier().fit(table.drop("paid"), table["paid"], scratch="folder")
+
+
+def test_an_inprocessor_asks_for_the_rows():
+    with pytest.raises(EvenhandError, match="collect"):
+        eh.FairInprocessor(LogisticRegression(), PARITY, sensitive_features=["sex"]).fit(
+            people().drop("weight").lazy(), "paid"
+        )
+
+
+# Interruptions
+
+
+@pytest.fixture
+def scored(monkeypatch):
+    """Numbers of the first rows of the batches that are scored; what is put into `fail` is raised at one."""
+    seen, fail = [], {}
+    score = large_table.SampleScore.__call__
+
+    def watched(self, batch):
+        if int(batch.numbers[0]) in fail:
+            raise fail.pop(int(batch.numbers[0]))
+        seen.append(int(batch.numbers[0]))
+        return score(self, batch)
+
+    monkeypatch.setattr(large_table.SampleScore, "__call__", watched)
+    return seen, fail
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), MemoryError()], ids=["Ctrl-C", "no memory"])
+def test_an_interrupted_fit_leaves_nothing(error, scored, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    scored[1][1400] = error
+    model = classifier()
+    with pytest.raises(type(error)):
+        model.fit(people().drop("weight").lazy(), "paid")
+    assert scored[0] == [0, 700]
+    assert list(tmp_path.iterdir()) == []
+    assert not hasattr(model, "rule_")
+
+
+@pytest.mark.parametrize("aware", [False, True])
+def test_an_interrupted_fit_goes_on_from_its_scratch_folder(aware, scored, tmp_path):
+    table = people()
+    (tmp_path / "mine.txt").write_text("not a part of it")
+    model = classifier(aware=aware, learn_rows=800)
+    given = {"sample_weight": "weight", "scratch": tmp_path}
+    scored[1][1400] = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(table.lazy(), "paid", **given)
+    assert len(list(tmp_path.iterdir())) > 1
+    scored[0].clear()
+    model.fit(table.lazy(), "paid", **given)
+    assert scored[0] == [1400, 2100, 2800]
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+    whole = clone(model).fit(table.lazy(), "paid", sample_weight="weight")
+    assert model.rule_.to_json() == whole.rule_.to_json()
+    assert model.certificate_ == whole.certificate_
+    assert model.fitted_to_ == whole.fitted_to_
+
+
+def test_other_data_or_parameters_are_refused(scored, tmp_path):
+    table = people().drop("weight")
+    scored[1][2800] = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        classifier(learn_rows=800).fit(table.lazy(), "paid", scratch=tmp_path)
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    more = classifier(learn_rows=800, estimator=LogisticRegression(C=0.5))
+    for model, rows in (
+        (classifier(learn_rows=900), table),
+        (classifier(learn_rows=800, constraint=eh.DemographicParity(difference=0.1)), table),
+        (more, table),
+        (classifier(learn_rows=800), table[:-1]),
+        (classifier(learn_rows=800), table.rename({"x0": "z"})),
+    ):
+        with pytest.raises(
+            InputError, match="holds an unfinished fit of other data or with other parameters"
+        ):
+            model.fit(rows.lazy(), "paid", scratch=tmp_path)
+    changed = table.with_columns(x0=pl.when(pl.int_range(pl.len()) == 900).then(5.0).otherwise("x0"))
+    with pytest.raises(InputError, match="rows 700 to 1,399 have changed since the fit that left its files"):
+        classifier(learn_rows=800).fit(changed.lazy(), "paid", scratch=tmp_path)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+    scored[0].clear()
+    # Settings that change no result are no other parameters.
+    classifier(learn_rows=800, n_jobs=2, verbose=True).fit(table.lazy(), "paid", scratch=tmp_path)
+    assert scored[0] == [2800]
+
+
+def test_a_model_that_is_learned_anew_scores_all_rows_again(scored, tmp_path):
+    """On another machine posteriors differ in their last digits, and perhaps in more."""
+    table = people().drop("weight")
+    scored[1][2800] = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        classifier(random_state=None).fit(table.lazy(), "paid", scratch=tmp_path)
+    scored[0].clear()
+    classifier(random_state=None).fit(table.lazy(), "paid", scratch=tmp_path)
+    assert scored[0] == [0, 700, 1400, 2100, 2800]
+
+
+SCRIPT = """
+    import os, signal, sys
+    import polars as pl
+    from sklearn.linear_model import LogisticRegression
+    import evenhand as eh
+    from evenhand.estimators import large_table
+    from evenhand.inputs import batched_table
+
+    table, scratch, stop, out = sys.argv[1:]
+    batched_table.BATCH_ROWS = 700
+    score = large_table.SampleScore.__call__
+
+    def watched(self, batch):
+        if batch.numbers[0] == int(stop):
+            os.kill(os.getpid(), signal.SIGKILL)
+        print(batch.numbers[0], flush=True)
+        return score(self, batch)
+
+    large_table.SampleScore.__call__ = watched
+    model = eh.FairPostprocessor(
+        LogisticRegression(), eh.DemographicParity(difference=0.05), sensitive_features=["sex", "race"],
+        learn_rows=800, cv=3,
+    )
+    model.fit(pl.scan_parquet(table), "paid", scratch=None if scratch == "-" else scratch)
+    eh.save(model, out)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no SIGKILL")
+def test_a_killed_fit_goes_on_in_another_process(tmp_path):
+    people().drop("weight").write_parquet(tmp_path / "t.parquet")
+
+    def fitted(scratch, stop, out):
+        command = [sys.executable, "-c", textwrap.dedent(SCRIPT), tmp_path / "t.parquet", scratch, stop, out]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        return subprocess.run(  # noqa: S603
+            list(map(str, command)), env=environment, capture_output=True, text=True, check=False
+        )
+
+    killed = fitted(tmp_path / "s", 2100, tmp_path / "a.eh")
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert killed.stdout.split() == ["0", "700", "1400"]
+    done = fitted(tmp_path / "s", -1, tmp_path / "a.eh")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["2100", "2800"]
+    assert list((tmp_path / "s").iterdir()) == []
+    assert fitted("-", -1, tmp_path / "b.eh").returncode == 0
+    first, second = (eh.load(tmp_path / name) for name in ("a.eh", "b.eh"))
+    assert first.rule_.to_json() == second.rule_.to_json()
+    assert first.certificate_ == second.certificate_
