@@ -96,6 +96,13 @@ def test_a_partition_with_another_schema_is_named(client, spoil, message):
         make().fit(spoiled(rows(), 3, spoil), "y")
 
 
+def test_sensitive_features_of_another_name_in_a_partition_are_an_error(client):
+    ddf = rows()
+    other = spoiled(ddf[SENSITIVE], 2, lambda part: part.rename(columns={"sex": "gender"}))
+    with pytest.raises(InputError, match=r"are 'gender', 'race' in partition 2, and 'sex', 'race' in the"):
+        make(sensitive_features=None).fit(ddf[["x", "z"]], ddf["y"], sensitive_features=other)
+
+
 def test_columns_in_another_order_or_of_another_type_of_number_are_the_same(client):
     known = make().fit(rows(), "y")
     ddf = spoiled(rows(), 3, lambda part: part[["y", "race", "sex", "z", "x"]].astype({"race": "float64"}))
