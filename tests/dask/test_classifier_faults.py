@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from distributed import Client
 from sklearn.linear_model import LogisticRegression
-from tests.dask.data import FAIR, SENSITIVE, table
+from tests.dask.data import FAIR, SENSITIVE, table, wait_until
 
 from evenhand.dask import DaskFairPostprocessor, classifier, learning
 from evenhand.exceptions import ClusterError, InputError
@@ -159,10 +159,7 @@ def test_a_cluster_without_workers_is_an_error(own_cluster):
 
 def test_nothing_is_left_on_the_cluster_after_a_fit(client):
     make().fit(rows(), "y")
-    end = time.monotonic() + 60
-    while any(client.has_what().values()):
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    wait_until(lambda: not any(client.has_what().values()))
 
 
 def test_what_is_sent_may_be_larger_than_dask_likes(client, monkeypatch):
