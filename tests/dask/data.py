@@ -1,5 +1,6 @@
 """Rows for tests of classifiers on a cluster."""
 
+import time
 from itertools import pairwise
 
 import dask.dataframe as dd
@@ -36,3 +37,11 @@ def in_partitions(frame: pd.DataFrame, sizes) -> dd.DataFrame:
     ends = np.cumsum([0, *sizes])
     parts = [frame.iloc[first:last] for first, last in pairwise(ends)]
     return dd.from_map(lambda k: parts[k], range(len(parts)), meta=frame.iloc[:0])
+
+
+def wait_until(true, seconds=60):
+    """Wait for something that a cluster does in its own time."""
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.05)

@@ -257,7 +257,7 @@ def test_the_local_classifier_can_be_saved_and_verified(client, rows, fitted, tm
     whole = make().fit(ddf[[*FEATURES, "y"]], "y")
     eh.save(whole.to_local(), tmp_path / "whole.eh")
     assert eh.verify(tmp_path / "whole.eh", data=(rows[FEATURES], rows["y"])).proof.confirmed
-    with pytest.raises(InputError, match="this is a DaskFairPostprocessor"):
+    with pytest.raises(InputError, match="this is a DaskFairPostprocessor; save its to_local"):
         eh.save(fair, tmp_path / "other.eh")
 
 

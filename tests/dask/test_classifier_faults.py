@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from distributed import Client
 from sklearn.linear_model import LogisticRegression
-from tests.dask.data import FAIR, SENSITIVE, table
+from tests.dask.data import FAIR, SENSITIVE, table, wait_until
 
 from evenhand.dask import DaskFairPostprocessor, classifier, learning
 from evenhand.exceptions import ClusterError, InputError
@@ -96,6 +96,13 @@ def test_a_partition_with_another_schema_is_named(client, spoil, message):
         make().fit(spoiled(rows(), 3, spoil), "y")
 
 
+def test_sensitive_features_of_another_name_in_a_partition_are_an_error(client):
+    ddf = rows()
+    other = spoiled(ddf[SENSITIVE], 2, lambda part: part.rename(columns={"sex": "gender"}))
+    with pytest.raises(InputError, match=r"are 'gender', 'race' in partition 2, and 'sex', 'race' in the"):
+        make(sensitive_features=None).fit(ddf[["x", "z"]], ddf["y"], sensitive_features=other)
+
+
 def test_columns_in_another_order_or_of_another_type_of_number_are_the_same(client):
     known = make().fit(rows(), "y")
     ddf = spoiled(rows(), 3, lambda part: part[["y", "race", "sex", "z", "x"]].astype({"race": "float64"}))
@@ -152,10 +159,7 @@ def test_a_cluster_without_workers_is_an_error(own_cluster):
 
 def test_nothing_is_left_on_the_cluster_after_a_fit(client):
     make().fit(rows(), "y")
-    end = time.monotonic() + 60
-    while any(client.has_what().values()):
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    wait_until(lambda: not any(client.has_what().values()))
 
 
 def test_what_is_sent_may_be_larger_than_dask_likes(client, monkeypatch):

@@ -3,10 +3,10 @@
 from evenhand.exceptions import MissingExtraError
 
 try:
-    import dask.array  # noqa: F401
+    import dask.dataframe  # noqa: F401
     import distributed  # noqa: F401
-except ImportError:
-    raise MissingExtraError("distributed", "dask") from None
+except ImportError as error:
+    raise MissingExtraError(error.name or "dask[dataframe]", "dask") from None
 
 from evenhand.dask.classifier import DaskFairPostprocessor
 from evenhand.dask.optimum import solve

@@ -33,8 +33,10 @@ class DaskFairPostprocessor(FairPostprocessor):
 
     Models learn from a sample of the rows, one fold per worker; xgboost's and lightgbm's distributed
     classifiers learn from all. Every row is then scored where it is, and the optimum is found and proven on
-    all rows. What is drawn and decided does not depend on the partitions, and what a lost worker held is
-    computed again. Rows stay on the workers: the sample, counts and sums travel.
+    all rows. Rows stay on the workers: the sample, counts and sums travel.
+
+    What is drawn and decided does not depend on the partitions, and where all rows are learned from it is
+    what :class:`evenhand.FairPostprocessor` decides. What a lost worker held is computed again.
 
     Parameters
     ----------
@@ -65,6 +67,9 @@ class DaskFairPostprocessor(FairPostprocessor):
     Posteriors take 16 bytes per row and group (12 bytes per row where groups are known) in the memory of the
     workers during `fit`, or on their disks.
 
+    What xgboost and lightgbm learn may depend on which worker has which partition. While they learn, a lost
+    worker is theirs to notice: lightgbm may wait for it for its ``time_out``.
+
     Examples
     --------
     >>> import dask.dataframe as dd
@@ -75,11 +80,13 @@ class DaskFairPostprocessor(FairPostprocessor):
     >>> from evenhand.dask import DaskFairPostprocessor
     >>> client = Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0")
     >>> drawn = eh.datasets.GaussianProblem.random(levels=(2,), seed=1).sample(1000)
-    >>> table = pd.DataFrame(drawn.X, columns=["age", "income"][: drawn.X.shape[1]])
-    >>> table["sex"], table["repaid"] = drawn.sensitive[:, 0], drawn.y
+    >>> table = pd.DataFrame({"income": drawn.X[:, 0], **drawn.sensitive, "repaid": drawn.y})
     >>> rows = dd.from_pandas(table, npartitions=3)
     >>> fair = DaskFairPostprocessor(
-    ...     LogisticRegression(), eh.DemographicParity(difference=0.05), sensitive_features=["sex"]
+    ...     LogisticRegression(),
+    ...     eh.DemographicParity(difference=0.05),
+    ...     sensitive_features=list(drawn.sensitive),
+    ...     learn_rows=500,
     ... )
     >>> fair.fit(rows, "repaid").certificate_.gap < 1e-6
     True

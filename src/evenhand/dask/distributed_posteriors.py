@@ -88,11 +88,16 @@ def learn_distributed(
     client, none = table.client, take_rows(examples.X, np.empty(0, np.intp))
     with connected(client):
         blocks = client.compute(table.tasks(_block, sent(client, view), none, weigh, cv, seed))
-    finish(client, blocks)  # kept on the workers while models are fitted
-    learner = _Learner(spec, examples, blocks, _fold_counts(client, blocks, cv, examples.n_groups), client)
     folds: list[int | None] = [*range(cv), *([] if classifier.average else [None])]
     watched = track(folds, what="fitting posteriors", total=len(folds), verbose=classifier.verbose)
-    models = [learner.fit(fold) for fold in watched]
+    try:  # what is learned from is kept on the workers until all models are fitted
+        finish(client, blocks)
+        counts = _fold_counts(client, blocks, cv, examples.n_groups)
+        learner = _Learner(spec, examples, blocks, counts, client)
+        models = [learner.fit(fold) for fold in watched]
+    finally:
+        for block in blocks:
+            block.release()  # xgboost keeps a reference for longer
     model = averaged(models) if classifier.average else models[-1]
 
     found, out_of_fold = estimate_sample(

@@ -20,6 +20,7 @@ from distributed import Client
 from evenhand.dask.arrays import aligned
 from evenhand.dask.cluster import computed
 from evenhand.dask.schema import Schema
+from evenhand.estimators.access import check_one_source
 from evenhand.estimators.base import FairClassifier
 from evenhand.estimators.large_table import (
     Batch,
@@ -29,7 +30,7 @@ from evenhand.estimators.large_table import (
     count_cells,
     weight_column,
 )
-from evenhand.exceptions import GroupError, InputError
+from evenhand.exceptions import InputError
 from evenhand.fairness.sensitive import observed_combinations
 from evenhand.inputs.batched_table import BatchedTable
 from evenhand.inputs.columns import (
@@ -230,9 +231,15 @@ def read_dask_table(
     for count in counts:
         found.update(count.combinations)
     columns = list(zip(*found, strict=True))
-    names = max(counts, key=lambda count: len(count.ordered)).ordered
+    names = list(counts[0].ordered)
+    for number, count in enumerate(counts):
+        if list(count.ordered) != names:
+            raise InputError(
+                f"sensitive features are {', '.join(map(repr, count.ordered))} in partition {number}, and "
+                f"{', '.join(map(repr, names))} in the first."
+            )
     sensitive = {
-        name: _column(values, [count.ordered.get(name) for count in counts])
+        name: _column(values, [count.ordered[name] for count in counts])
         for name, values in zip(names, columns, strict=False)
     }
     counted = count_cells(
@@ -293,12 +300,7 @@ def _reader(
     classifier: FairClassifier, X: Any, y: Any, sensitive_features: Any, sample_weight: Any
 ) -> Reader:
     where = classifier.sensitive_features
-    if (where is None) == (sensitive_features is None):
-        raise GroupError(
-            "no sensitive features: pass sensitive_features= to fit, or name columns of X in the constructor."
-            if where is None
-            else "sensitive features are both named in the constructor and passed to fit: choose one."
-        )
+    check_one_source(sensitive_features, where)
     if y is None:
         raise InputError("this classifier requires y to be passed, but the target y is None.")
     target = weight = None
