@@ -183,7 +183,7 @@ def test_a_full_disk_is_one_sentence(table, capsys, tmp_path, monkeypatch):
 
 def test_an_interrupted_fit_goes_on(table, capsys, tmp_path, monkeypatch):
     call = ["fit", table, *FIT, "--in-batches", "--scratch", tmp_path / "s", "--out", tmp_path / "m.eh"]
-    score, scored, most = large_table._Score.__call__, [], [1]
+    score, scored, most = large_table.SampleScore.__call__, [], [1]
 
     def watched(self, batch):
         if len(scored) == most[0]:
@@ -191,7 +191,7 @@ def test_an_interrupted_fit_goes_on(table, capsys, tmp_path, monkeypatch):
         scored.append(int(batch.numbers[0]))
         return score(self, batch)
 
-    monkeypatch.setattr(large_table._Score, "__call__", watched)
+    monkeypatch.setattr(large_table.SampleScore, "__call__", watched)
     assert run(capsys, *call)[0] == INTERRUPTED
     assert scored == [0]
     assert not (tmp_path / "m.eh").exists()

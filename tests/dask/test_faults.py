@@ -13,6 +13,7 @@ import dask.array as da
 import numpy as np
 import pytest
 from distributed import Client
+from tests.dask.data import wait_until
 
 import evenhand as eh
 import evenhand.dask
@@ -228,13 +229,6 @@ def test_ctrl_c_leaves_no_task_behind(client, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         held.map(slowly, 0.1)
     wait_until(lambda: not any(client.processing().values()))
-
-
-def wait_until(true, seconds=60):
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.05)
 
 
 def test_without_dask_the_extra_is_named():

@@ -20,7 +20,7 @@ from evenhand.exceptions import InputError
 from evenhand.fairness.scores import GroupedScores
 from evenhand.inputs.labels import read_weights
 
-__all__ = ["Block", "RowArrays"]
+__all__ = ["Block", "RowArrays", "aligned"]
 
 Block = tuple[NDArray[Any], ...]
 """Rows of a partition: posteriors, or eta and codes; then weights, if there are any.
@@ -89,19 +89,21 @@ class RowArrays:
         if sample_weight is not None:
             columns.append(_Column("sample_weight"))
             arrays.append(_weights(sample_weight, rows))
-        aligned = [_aligned(array, rows, column.name) for array, column in zip(arrays, columns, strict=True)]
-        return cls(tuple(columns), tuple(aligned))
+        alike = [aligned(array, rows, column.name) for array, column in zip(arrays, columns, strict=True)]
+        return cls(tuple(columns), tuple(alike))
 
     @property
     def sizes(self) -> tuple[float, ...]:
         """Rows of each partition; NaN where it is unknown."""
         return tuple(self.arrays[0].chunks[0])
 
-    def blocks(self) -> list[Delayed]:
+    def blocks(self, *, optimize_graph: bool = True) -> list[Delayed]:
         """Each partition as a :data:`Block`."""
         # Keys of its own for every call: what one solve releases, another may still need.
         make = dask.delayed(_block, pure=False, traverse=False)
-        arrays = zip(*(array.to_delayed().ravel() for array in self.arrays), strict=True)
+        arrays = zip(
+            *(array.to_delayed(optimize_graph=optimize_graph).ravel() for array in self.arrays), strict=True
+        )
         return [
             make(self.columns, size, number, *given)
             for number, (size, given) in enumerate(zip(self.sizes, arrays, strict=True))
@@ -133,7 +135,7 @@ def _weights(sample_weight: Any, rows: da.Array) -> da.Array:
     return da.from_array(read_weights(sample_weight, rows.shape[0]), chunks=(rows.chunks[0],))
 
 
-def _aligned(array: da.Array, rows: da.Array, name: str) -> da.Array:
+def aligned(array: da.Array, rows: da.Array, name: str) -> da.Array:
     """The array with the chunks of the rows."""
     if array.chunks[0] == rows.chunks[0]:
         return array

@@ -11,15 +11,18 @@ from typing import Any
 import dask
 from dask.utils import parse_timedelta
 from distributed import Client, Future, KilledWorker, get_client, wait
+from distributed.protocol import pickle
 
 from evenhand.exceptions import ClusterError, InputError, reason
 
-__all__ = ["connected", "find_client", "finish", "gather"]
+__all__ = ["computed", "connected", "find_client", "finish", "gather", "sent"]
 
 _TIMEOUT, _DEFAULT = "evenhand.worker-timeout", "60s"
 """Dask's setting for how long to wait while no worker can run a task."""
 _LOOK = 1.0
 """Seconds between looks at the workers; most passes over rows take less."""
+_MESSAGE = 1 << 22
+"""Bytes that are sent with one task: of more than ten million, Dask warns."""
 _ADVICE = "make partitions smaller or give workers more memory."
 
 
@@ -74,6 +77,57 @@ def gather(client: Client, futures: Sequence[Future]) -> list[Any]:
     finish(client, futures)
     with connected(client):
         return list(client.gather(futures))
+
+
+def computed(client: Client, tasks: Sequence[Any]) -> list[Any]:
+    """Results of delayed tasks, in order.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    tasks : sequence of Delayed
+
+    Returns
+    -------
+    list
+    """
+    with connected(client):
+        futures = client.compute(list(tasks))
+    try:
+        return gather(client, futures)
+    finally:
+        for future in futures:
+            future.release()  # so that after an error nothing further is begun
+
+
+def sent(client: Client, value: Any) -> Future:
+    """A value on the cluster, of any size.
+
+    It is not scattered, because that would be lost with its worker: it goes with tasks, in pieces.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    value : object
+
+    Returns
+    -------
+    Future
+    """
+    written = pickle.dumps(value)
+    pieces: list[Any] = [written[k : k + _MESSAGE] for k in range(0, len(written), _MESSAGE)]
+    with connected(client):
+        if len(pieces) > 1:
+            pieces = [client.submit(_unchanged, piece, pure=False) for piece in pieces]
+        return client.submit(_put_together, pieces, pure=False)
+
+
+def _unchanged(piece: bytes) -> bytes:
+    return piece
+
+
+def _put_together(pieces: Sequence[bytes]) -> Any:
+    return pickle.loads(b"".join(pieces))
 
 
 def finish(client: Client, futures: Sequence[Future]) -> None:

@@ -45,6 +45,8 @@ class DaskPartitions:
     sample_weight : dask array or array, shape (n,), default=None
     client : distributed.Client, default=None
         By default the current one.
+    optimize_graph : bool, default=True
+        False where Dask has optimised the graph already: doing so again could give a key another task.
 
     Examples
     --------
@@ -59,7 +61,12 @@ class DaskPartitions:
     """
 
     def __init__(
-        self, posteriors: da.Array | GroupedScores, sample_weight: Any = None, *, client: Client | None = None
+        self,
+        posteriors: da.Array | GroupedScores,
+        sample_weight: Any = None,
+        *,
+        client: Client | None = None,
+        optimize_graph: bool = True,
     ) -> None:
         self.n_groups = _n_groups(posteriors)
         self.known = isinstance(posteriors, GroupedScores)
@@ -68,7 +75,9 @@ class DaskPartitions:
         self._client = find_client(client)
         self._arrays = RowArrays.read(posteriors, sample_weight)
         with connected(self._client):
-            self._futures: list[Future] = self._client.compute(self._arrays.blocks())
+            self._futures: list[Future] = self._client.compute(
+                self._arrays.blocks(optimize_graph=optimize_graph)
+            )
         finish(self._client, self._futures)
 
     def map(self, function: Callable[..., T], *arguments: Any, each: Sequence[Any] | None = None) -> list[T]:

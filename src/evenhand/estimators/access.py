@@ -23,7 +23,15 @@ from evenhand.inputs.features import (
     read_features,
 )
 
-__all__ = ["AttributeAccess", "Aware", "ModelInput", "find_access", "find_groups", "usable_features"]
+__all__ = [
+    "AttributeAccess",
+    "Aware",
+    "ModelInput",
+    "check_one_source",
+    "find_access",
+    "find_groups",
+    "usable_features",
+]
 
 Aware = bool | list[str]
 
@@ -198,6 +206,16 @@ class AttributeAccess:
         return np.asarray(table[known])
 
 
+def check_one_source(sensitive_features: Any, where: Columns | None) -> None:
+    """Raise a GroupError unless sensitive features are either passed to fit or named in the constructor."""
+    if (sensitive_features is None) == (where is None):
+        raise GroupError(
+            "no sensitive features: pass sensitive_features= to fit, or name columns of X in the constructor."
+            if where is None
+            else "sensitive features are both named in the constructor and passed to fit: choose one."
+        )
+
+
 def find_groups(
     X: Any, sensitive_features: Any, where: Columns | None, groups: Groups | None = None, **policies: Any
 ) -> tuple[Groups, NDArray[np.int32], dict[str, Any]]:
@@ -220,12 +238,7 @@ def find_groups(
     groups, codes, columns
         The columns by the name of the feature.
     """
-    if (sensitive_features is None) == (where is None):
-        raise GroupError(
-            "no sensitive features: pass sensitive_features= to fit, or name columns of X in the constructor."
-            if where is None
-            else "sensitive features are both named in the constructor and passed to fit: choose one."
-        )
+    check_one_source(sensitive_features, where)
     if where is None:
         columns = named_columns(
             sensitive_features, what="sensitive_features", default_name="sensitive_feature"

@@ -16,22 +16,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.estimators.base import FairClassifier
-from evenhand.estimators.large_table import Batch, LargeTable, Sample, Score
+from evenhand.estimators.large_table import (
+    Batch,
+    LargeTable,
+    Sample,
+    Score,
+    View,
+    weights_of_sample,
+)
 from evenhand.estimators.learned_posteriors import (
     LearnedPosteriors,
-    as_posteriors,
     collect_posteriors,
     learn_posteriors,
     posterior_spec,
 )
 from evenhand.exceptions import InputError
 from evenhand.fairness.scores import GroupedScores
-from evenhand.inputs.features import columns_of, naming_bad_rows, read_features
+from evenhand.inputs.features import naming_bad_rows
 from evenhand.posteriors.crossfit_batches import OutOfFold, cross_fit_batches
 from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.external import check_batch_features, check_batch_learner
 
-__all__ = ["LearnedInBatches", "check_all_rows", "learn_in_batches"]
+__all__ = ["FoldScore", "LearnedInBatches", "check_all_rows", "learn_in_batches"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,11 +98,16 @@ def learn_in_batches(
     for learner in classifier.posterior_learners:
         check_batch_features(data.examples.X, learner)
     spec = posterior_spec(classifier, data, seed)
-    view = _View(classifier, large, sample)
+    view = View(classifier, large.groups, data.access)
+
+    def read() -> Iterator[tuple[NDArray[np.intp], Examples]]:
+        for batch in large.batches():
+            yield batch.numbers, view.examples(batch)
+
     # The models of a fold are fitted to the batches without its rows.
     estimated, out_of_fold = cross_fit_batches(
         spec,
-        view.read,
+        read,
         data.examples,
         sample.rows,
         cv=int(classifier.cv),
@@ -105,57 +116,31 @@ def learn_in_batches(
         seed=seed,
         verbose=classifier.verbose,
     )
-    posteriors = replace(collect_posteriors(estimated, spec, data), weights=_weights(large, sample))
-    return LearnedInBatches(posteriors, _Score(view, out_of_fold))
-
-
-def _weights(large: LargeTable, sample: Sample) -> NDArray[np.float64] | None:
-    """How much each row of the sample stands for, in risk and requirement."""
-    cells, own = sample.data.examples.cells, sample.data.weights
-    drawn = np.bincount(cells, minlength=large.counts.size)
-    if (drawn == large.counts.ravel()).all():
-        return own
-    factor = np.asarray((large.counts.ravel() / np.maximum(drawn, 1))[cells])
-    return factor if own is None else factor * own
+    weights = weights_of_sample(large.counted, sample)
+    posteriors = replace(collect_posteriors(estimated, spec, data), weights=weights)
+    return LearnedInBatches(posteriors, FoldScore(view, out_of_fold))
 
 
 @dataclass(frozen=True, eq=False)
-class _View:
-    """All rows as models see them."""
+class FoldScore:
+    """Posteriors of a batch, each row by the models of the folds that left it out.
 
-    classifier: FairClassifier
-    large: LargeTable
-    sample: Sample
+    Attributes
+    ----------
+    view : View
+    out_of_fold : OutOfFold
+    """
 
-    def read(self) -> Iterator[tuple[NDArray[np.intp], Examples]]:
-        for batch in self.large.batches():
-            yield batch.numbers, self.examples(batch)
-
-    def examples(self, batch: Batch) -> Examples:
-        access, groups = self.sample.data.access, self.large.groups
-        X = read_features(self.classifier, batch.X, reset=False)
-        visible = access.view(X, columns_of(X, list(groups.features)))
-        return Examples(
-            visible.X,
-            batch.codes.astype(np.intp),
-            batch.positive,
-            len(groups),
-            access.allowed(groups, visible.known),
-            batch.weights if self.classifier.weights != "constraint" else None,
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class _Score:
-    """Out-of-fold posteriors of a batch."""
-
-    view: _View
+    view: View
     out_of_fold: OutOfFold
 
     def __call__(self, batch: Batch) -> NDArray[Any] | GroupedScores:
-        groups, access = self.view.large.groups, self.view.sample.data.access
-        cells = self.out_of_fold.cells(batch.numbers, self.view.examples(batch))
-        return as_posteriors(cells, batch.codes, groups, known=access.knows(groups))
+        """Posteriors of all rows of a batch, which may be none."""
+        cells = self.view.empty_cells(0)
+        if len(batch.codes):
+            cells = self.out_of_fold.cells(batch.numbers, self.view.examples(batch))
+        return self.view.posteriors(cells, batch)
 
     def weights(self, batch: Batch) -> NDArray[np.float64]:
-        return np.ones(len(batch.codes)) if batch.weights is None else batch.weights
+        """How much each row counts."""
+        return self.view.weights(batch)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from numbers import Integral
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.display.progress import note, track
-from evenhand.estimators.access import usable_features
+from evenhand.estimators.access import AttributeAccess, ModelInput, usable_features
 from evenhand.estimators.base import FairClassifier
 from evenhand.estimators.learned_posteriors import LearnedPosteriors, as_posteriors
 from evenhand.estimators.training_data import TrainingData, read_training_data
@@ -29,23 +29,38 @@ from evenhand.fairness.scores import GroupedScores
 from evenhand.inputs import batched_table
 from evenhand.inputs.batched_table import BatchedTable, row_uniforms
 from evenhand.inputs.columns import factorize
-from evenhand.inputs.features import columns_of, naming_bad_rows, read_features, take_rows
+from evenhand.inputs.features import columns_of, concat_rows, naming_bad_rows, read_features, take_rows
 from evenhand.inputs.fingerprint import Fingerprint, FingerprintOfBatches
 from evenhand.inputs.labels import read_labels
 from evenhand.optimum.posterior_file import PosteriorFile, opened, readable_size
+from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.learner import takes_weights
+from evenhand.posteriors.models import PosteriorModel
 from evenhand.posteriors.sampling import candidate_rates, drawn_rows, sample_sizes
 
 __all__ = [
     "SAMPLE_ROWS",
     "Batch",
+    "Counted",
+    "Draw",
     "LargeTable",
     "Sample",
+    "SamplePosteriors",
+    "SampleScore",
     "Score",
+    "View",
+    "check_large_settings",
+    "check_roles",
+    "count_cells",
+    "draw_candidates",
     "draw_sample",
     "file_for_posteriors",
+    "join_sample",
+    "plan_draw",
     "read_large_table",
     "score_rows",
+    "weight_column",
+    "weights_of_sample",
 ]
 
 Floats = NDArray[np.float64]
@@ -62,20 +77,23 @@ class Batch:
     ----------
     numbers : array of int
         Of the rows in the whole table.
-    X : table
+    X : table or matrix
         The features, with the sensitive columns.
-    y : narwhals.Series
+    y : narwhals.Series or array
     positive, codes : arrays
         Label and group of each row.
     weights : array or None
+    sensitive : dict
+        Sensitive features by name.
     """
 
     numbers: NDArray[np.intp]
     X: Any
-    y: nw.Series[Any]
+    y: Any
     positive: NDArray[np.bool_]
     codes: NDArray[np.int32]
     weights: Floats | None
+    sensitive: Mapping[str, Any]
 
     def take(self, rows: NDArray[np.intp]) -> Batch:
         """Some of its rows."""
@@ -87,7 +105,39 @@ class Batch:
             self.positive[rows],
             self.codes[rows],
             weights,
+            {name: column[rows] for name, column in self.sensitive.items()},
         )
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """Labels and groups of all rows of a large table.
+
+    Attributes
+    ----------
+    groups : Groups
+    classes : array of two values
+        ``[negative, positive]``.
+    counts : array of int, shape (M, 2)
+        Rows of each cell.
+    known : Groups or None
+        Where some of the sensitive features may be used, their combinations.
+    """
+
+    groups: Groups
+    classes: NDArray[Any]
+    counts: NDArray[np.int64]
+    known: Groups | None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.counts.sum())
+
+    def positive(self, y: Any, what: str) -> NDArray[np.bool_]:
+        """Which of some labels are positive."""
+        levels, codes = factorize(y, what=what)
+        return np.array([*(level == self.classes[1] for level in levels), False], np.bool_)[codes]
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,28 +151,29 @@ class LargeTable:
     weight : str or None
         Column of sample weights.
     sensitive : tuple of str
-    groups : Groups
-    classes : array of two values
-        ``[negative, positive]``.
-    counts : array of int, shape (M, 2)
-        Rows of each cell.
-    known : Groups or None
-        Where some of the sensitive features may be used, their combinations.
+    counted : Counted
     """
 
     table: BatchedTable
     target: str
     weight: str | None
     sensitive: tuple[str, ...]
-    groups: Groups
-    classes: NDArray[Any]
-    counts: NDArray[np.int64]
-    known: Groups | None
+    counted: Counted
+
+    @property
+    def groups(self) -> Groups:
+        """The groups of all rows."""
+        return self.counted.groups
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """Rows of each cell, shape (M, 2)."""
+        return self.counted.counts
 
     @property
     def n_rows(self) -> int:
         """Number of rows."""
-        return int(self.counts.sum())
+        return self.counted.n_rows
 
     @property
     def n_batches(self) -> int:
@@ -135,13 +186,14 @@ class LargeTable:
         first = 0
         for rows in self.table.batches():
             frame = nw.from_native(rows, eager_only=True)
-            levels, codes = factorize(frame.get_column(self.target), what=f"y ({self.target!r})")
-            positive = np.array([*(level == self.classes[1] for level in levels), False], np.bool_)[codes]
+            y = frame.get_column(self.target)
+            positive = self.counted.positive(y, f"y ({self.target!r})")
             X = frame.select(features).to_native()
-            groups = self.groups.encode(columns_of(X, list(self.sensitive)))
-            weights = None if self.weight is None else _weights(frame.get_column(self.weight), first)
+            sensitive = columns_of(X, list(self.sensitive))
+            groups = self.groups.encode(sensitive)
+            weights = None if self.weight is None else weight_column(frame.get_column(self.weight), first)
             numbers = np.arange(first, first + len(positive))
-            yield Batch(numbers, X, frame.get_column(self.target), positive, groups, weights)
+            yield Batch(numbers, X, y, positive, groups, weights, sensitive)
             first += len(positive)
         if first != self.n_rows:
             raise InputError(f"X had {self.n_rows:,} rows when they were counted, and now has {first:,}.")
@@ -172,24 +224,64 @@ def read_large_table(
     -------
     LargeTable
     """
+    check_large_settings(classifier)
+    table = BatchedTable.of(X)
+    target = table.require(y, "the label")
+    weight = None if sample_weight is None else table.require(sample_weight, "sample weights")
+    sensitive = _sensitive_columns(classifier, table, sensitive_features)
+    check_roles(target, weight, sensitive)
+    values, rows = table.combinations([*sensitive, target])
+    columns = {name: values[name] for name in sensitive}
+    counted = count_cells(classifier, columns, values[target], rows, what=f"y ({target!r})")
+    return LargeTable(table, target, weight, sensitive, counted)
+
+
+def check_large_settings(classifier: FairClassifier) -> None:
+    """Raise an InputError if the parameters cannot be used for a table that is not in memory."""
     classifier.check_settings()
     if classifier.confidence is not None:
         raise InputError(
             "confidence= needs a table in memory, of which rows are reserved: leave it out, or collect the "
             "table."
         )
-    table = BatchedTable.of(X)
-    target = table.require(y, "the label")
-    weight = None if sample_weight is None else table.require(sample_weight, "sample weights")
-    sensitive = _sensitive_columns(classifier, table, sensitive_features)
-    for name in (target, *([] if weight is None else [weight])):
-        if name in sensitive or (name == weight and name == target):
+
+
+def check_roles(target: Any, weight: Any, sensitive: Sequence[Any]) -> None:
+    """Raise an InputError if a column has two roles; None stands for no column."""
+    for name in (target, weight):
+        if name is not None and (name in sensitive or target == weight):
             raise InputError(f"column {name!r} has two roles: it is the label, a weight or sensitive.")
-    values, rows = table.combinations([*sensitive, target])
-    labels = read_labels(values[target], pos_label=classifier.pos_label, what=f"y ({target!r})", counts=rows)
+
+
+def count_cells(
+    classifier: FairClassifier,
+    sensitive: Mapping[str, Any],
+    labels: Any,
+    rows: NDArray[np.int64],
+    *,
+    what: str,
+) -> Counted:
+    """Labels and groups of a table of which the combinations of values have been counted.
+
+    Parameters
+    ----------
+    classifier : FairClassifier
+    sensitive : mapping
+        Sensitive features by name, with one entry per combination.
+    labels : array
+    rows : array of int
+        Rows that have each combination.
+    what : str
+        Name of the label, for messages.
+
+    Returns
+    -------
+    Counted
+    """
+    found = read_labels(labels, pos_label=classifier.pos_label, what=what, counts=rows)
     policies: dict[str, Any] = {"missing": classifier.missing, "unseen": classifier.unseen}
     groups, codes = Groups.fit(
-        {name: values[name] for name in sensitive},
+        sensitive,
         **policies,
         min_size=classifier.min_group_size,
         single_features=any(notion.groups == "independent" for notion in classifier.constraint.notions),
@@ -197,12 +289,12 @@ def read_large_table(
     )
     classifier.constraint.check(groups)
     counts = np.zeros((len(groups), 2), np.int64)
-    np.add.at(counts, (codes, labels.positive.astype(np.intp)), rows)
+    np.add.at(counts, (codes, found.positive.astype(np.intp)), rows)
     usable = usable_features(classifier.aware, groups.features)
     known = None
     if usable and usable != groups.features:  # a sample need not have all of their values
-        known, _ = Groups.fit({name: values[name] for name in usable}, **policies, row_counts=rows)
-    return LargeTable(table, target, weight, sensitive, groups, labels.classes, counts, known)
+        known, _ = Groups.fit({name: sensitive[name] for name in usable}, **policies, row_counts=rows)
+    return Counted(groups, found.classes, counts, known)
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,41 +327,136 @@ def draw_sample(classifier: FairClassifier, large: LargeTable, seed: int) -> Sam
     -------
     Sample
     """
-    equal = not all(takes_weights(learner) for learner in classifier.posterior_learners)
     most = SAMPLE_ROWS if classifier.learn_rows is None else classifier.learn_rows
-    sizes = sample_sizes(large.counts, most, equal=equal)
-    cv, holdout = classifier.cv, classifier.posterior_holdout
-    number = cv is None or isinstance(cv, Integral)
-    if (sizes < large.counts).any() and holdout is None and not (number or hasattr(cv, "split")):
-        raise InputError(
-            f"cv should be a number or a splitter where models learn from {sizes.sum():,} of "
-            f"{large.n_rows:,} rows: given splits are about all rows."
-        )
-    rates = candidate_rates(large.counts, sizes)
-    candidates = []
+    draw = plan_draw(classifier, large.counted, most, seed)
     watched = track(
         large.batches(), what="drawing rows to learn from", total=large.n_batches, verbose=classifier.verbose
     )
-    for batch in watched:
-        own = rates[batch.codes, batch.positive.astype(np.intp)]
-        chosen = np.flatnonzero(row_uniforms(batch.numbers, seed) < own)
-        if len(chosen):
-            candidates.append(batch.take(chosen))
-    numbers = np.concatenate([part.numbers for part in candidates])
-    cells = np.concatenate([2 * part.codes + part.positive for part in candidates]).astype(np.intp)
-    drawn = drawn_rows(row_uniforms(numbers, seed), cells, sizes)
-    X = nw.concat([nw.from_native(part.X, eager_only=True) for part in candidates])[drawn, :].to_native()
-    y = nw.concat([part.y.to_frame() for part in candidates]).get_column(large.target)[drawn].to_native()
-    given = None
-    if large.weight is not None:
-        given = np.concatenate([part.weights for part in candidates if part.weights is not None])[drawn]
-    data = read_training_data(classifier, X, y, None, given, groups=large.groups, known=large.known)
-    if not equal and (sizes < large.counts).any():
+    candidates = [draw_candidates(batch, draw) for batch in watched]
+    return join_sample(classifier, large.counted, draw, candidates)
+
+
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """Which rows are drawn: those with the smallest hashes of their cell, in whatever batch they are.
+
+    Attributes
+    ----------
+    sizes : array of int, shape (M, 2)
+        How many rows of each cell.
+    rates : array, shape (M, 2)
+        Share of the rows of each cell that may be among them.
+    weighted : bool
+        Whether drawn rows get weights that make up for different rates.
+    seed : int
+    """
+
+    sizes: NDArray[np.int64]
+    rates: Floats
+    weighted: bool
+    seed: int
+
+
+def plan_draw(classifier: FairClassifier, counted: Counted, most: int | None, seed: int) -> Draw:
+    """How many rows of each cell to draw.
+
+    Parameters
+    ----------
+    classifier : FairClassifier
+    counted : Counted
+    most : int or None
+        Largest number of rows; None is all.
+    seed : int
+
+    Returns
+    -------
+    Draw
+    """
+    weighted = all(takes_weights(learner) for learner in classifier.posterior_learners)
+    sizes = sample_sizes(counted.counts, most, equal=not weighted)
+    cv, holdout = classifier.cv, classifier.posterior_holdout
+    number = cv is None or isinstance(cv, Integral)
+    if (sizes < counted.counts).any() and holdout is None and not (number or hasattr(cv, "split")):
+        raise InputError(
+            f"cv should be a number or a splitter where models learn from {sizes.sum():,} of "
+            f"{counted.n_rows:,} rows: given splits are about all rows."
+        )
+    return Draw(sizes, candidate_rates(counted.counts, sizes), weighted, seed)
+
+
+def draw_candidates(batch: Batch, draw: Draw) -> Batch:
+    """The rows of a batch that may be drawn: few more than will be."""
+    rates = draw.rates[batch.codes, batch.positive.astype(np.intp)]
+    return batch.take(np.flatnonzero(row_uniforms(batch.numbers, draw.seed) < rates))
+
+
+def join_sample(
+    classifier: FairClassifier, counted: Counted, draw: Draw, candidates: Sequence[Batch]
+) -> Sample:
+    """The drawn rows of all batches as training data.
+
+    Parameters
+    ----------
+    classifier : FairClassifier
+        ``n_features_in_`` and ``feature_names_in_`` are recorded on it.
+    counted : Counted
+    draw : Draw
+    candidates : sequence of Batch
+        In the order of the rows; some may be empty.
+
+    Returns
+    -------
+    Sample
+    """
+    parts = _drawn(draw, candidates)
+    X, y = concat_rows([part.X for part in parts]), concat_rows([part.y for part in parts])
+    given = [part.weights for part in parts if part.weights is not None]
+    separate = None  # columns of X, if the constructor names them
+    if classifier.sensitive_features is None:
+        names = counted.groups.features
+        separate = {name: concat_rows([part.sensitive[name] for part in parts]) for name in names}
+    data = read_training_data(
+        classifier,
+        X,
+        y,
+        separate,
+        np.concatenate(given) if given else None,
+        groups=counted.groups,
+        known=counted.known,
+    )
+    if draw.weighted and (draw.sizes < counted.counts).any():
         examples = data.examples
-        stands_for = (large.counts / np.maximum(sizes, 1)).ravel()[cells[drawn]]
-        own = stands_for if examples.weights is None else stands_for * examples.weights
+        factor = _stands_for(counted, examples)
+        own = factor if examples.weights is None else factor * examples.weights
         data = replace(data, examples=replace(examples, weights=own / own.mean()))
-    return Sample(data, numbers[drawn])
+    return Sample(data, np.concatenate([part.numbers for part in parts]))
+
+
+def _drawn(draw: Draw, candidates: Sequence[Batch]) -> list[Batch]:
+    """The drawn rows among the candidates, without empty batches."""
+    parts = [part for part in candidates if len(part.codes)]
+    numbers = np.concatenate([part.numbers for part in parts])
+    cells = np.concatenate([2 * part.codes + part.positive for part in parts]).astype(np.intp)
+    drawn = drawn_rows(row_uniforms(numbers, draw.seed), cells, draw.sizes)
+    firsts = np.cumsum([0, *(len(part.codes) for part in parts)])
+    cuts = np.searchsorted(drawn, firsts)
+    own = [drawn[a:b] - first for a, b, first in zip(cuts, cuts[1:], firsts, strict=False)]
+    return [part.take(rows) for part, rows in zip(parts, own, strict=True) if len(rows)]
+
+
+def _stands_for(counted: Counted, drawn: Examples) -> Floats:
+    """For how many rows of its cell each drawn row stands."""
+    sizes = np.bincount(drawn.cells, minlength=counted.counts.size)
+    return np.asarray((counted.counts.ravel() / np.maximum(sizes, 1))[drawn.cells])
+
+
+def weights_of_sample(counted: Counted, sample: Sample) -> Floats | None:
+    """Weights in risk and requirement with which the sample stands for all rows."""
+    own = sample.data.weights
+    if len(sample.rows) == counted.n_rows:
+        return own
+    factor = _stands_for(counted, sample.data.examples)
+    return factor if own is None else factor * own
 
 
 @contextmanager
@@ -341,7 +528,9 @@ def score_rows(
     if state.get("model") != task["model"]:  # from changed rows, or on another machine
         _refuse_changes(large, done, file.folder)
         done = []
-    score = _Score(classifier, large, sample, learned) if score is None else score
+    if score is None:
+        view = View(classifier, large.groups, sample.data.access)
+        score = SampleScore(view, learned.model, SamplePosteriors.of(sample, learned))
     whole = FingerprintOfBatches()
     chain: list[str] = []
     watched = track(large.batches(), what="scoring rows", total=large.n_batches, verbose=classifier.verbose)
@@ -386,43 +575,131 @@ class Score(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class _Score:
-    """Posteriors of a batch: out of fold for rows of the sample, by the model for the others."""
+class View:
+    """What models see of a batch.
+
+    Attributes
+    ----------
+    classifier : FairClassifier
+        Whose features the batch should have.
+    groups : Groups
+    access : AttributeAccess
+    """
 
     classifier: FairClassifier
-    large: LargeTable
-    sample: Sample
-    learned: LearnedPosteriors
+    groups: Groups
+    access: AttributeAccess
+
+    @property
+    def known(self) -> bool:
+        """Whether the group of each row is known."""
+        return self.access.knows(self.groups)
+
+    def visible(self, batch: Batch) -> ModelInput:
+        """The rows of a batch as models see them."""
+        return self.access.view(read_features(self.classifier, batch.X, reset=False), batch.sensitive)
+
+    def examples(self, batch: Batch) -> Examples:
+        """The rows of a batch as models learn from them."""
+        visible = self.visible(batch)
+        return Examples(
+            visible.X,
+            batch.codes.astype(np.intp),
+            batch.positive,
+            len(self.groups),
+            self.access.allowed(self.groups, visible.known),
+            batch.weights if self.classifier.weights != "constraint" else None,
+        )
+
+    def cells(self, batch: Batch, model: PosteriorModel) -> Floats:
+        """Posteriors of a batch by a model."""
+        visible = self.visible(batch)
+        with naming_bad_rows(visible.X, batch.numbers):
+            return model.cells(visible.X, self.access.allowed(self.groups, visible.known))
+
+    def empty_cells(self, n: int) -> Floats:
+        """An array for the posteriors of n rows."""
+        return np.zeros((n, 1 if self.known else len(self.groups), 2))
+
+    def posteriors(self, cells: Floats, batch: Batch) -> NDArray[Any] | GroupedScores:
+        """Posteriors of a batch as the solver takes them."""
+        return as_posteriors(cells, batch.codes, self.groups, known=self.known)
+
+    def weights(self, batch: Batch) -> Floats:
+        """How much each row of a batch counts in risk and requirement."""
+        if batch.weights is None or self.classifier.weights == "fit":
+            return np.ones(len(batch.codes))
+        return batch.weights.copy()
+
+
+@dataclass(frozen=True, eq=False)
+class SamplePosteriors:
+    """Posteriors of the sample by models that have not seen the rows.
+
+    Attributes
+    ----------
+    numbers : array of int
+        Numbers of the rows in the whole table, in order.
+    posteriors : array, shape (k, M, 2), or (k, 1, 2) where groups are known
+    seen : array of int
+        Numbers of the rows that have none, because models have seen them and others were held out.
+    """
+
+    numbers: NDArray[np.intp]
+    posteriors: Floats
+    seen: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, sample: Sample, learned: LearnedPosteriors) -> SamplePosteriors:
+        """Those that were learned."""
+        own = learned.out_of_fold
+        if isinstance(own, GroupedScores):
+            own = np.column_stack([1 - own.eta, own.eta])[:, None]
+        return cls(sample.rows[learned.rows], own, np.delete(sample.rows, learned.rows))
+
+    def between(self, first: int, count: int) -> SamplePosteriors:
+        """Those of the rows from number `first` on."""
+        bounds = (first, first + count)
+        rows = slice(*np.searchsorted(self.numbers, bounds))
+        seen = self.seen[slice(*np.searchsorted(self.seen, bounds))]
+        return SamplePosteriors(self.numbers[rows], self.posteriors[rows], seen)
+
+
+@dataclass(frozen=True, eq=False)
+class SampleScore:
+    """Posteriors of consecutive rows: out of fold for rows of the sample, by the model for the others.
+
+    Attributes
+    ----------
+    view : View
+    model : PosteriorModel
+    sample : SamplePosteriors
+    """
+
+    view: View
+    model: PosteriorModel
+    sample: SamplePosteriors
 
     def __call__(self, batch: Batch) -> NDArray[Any] | GroupedScores:
-        access, groups, n = self.sample.data.access, self.large.groups, len(batch.codes)
-        numbers = self.sample.rows[self.learned.rows]
-        first, last = np.searchsorted(numbers, (batch.numbers[0], batch.numbers[-1] + 1))
-        places = numbers[first:last] - batch.numbers[0]
+        """Posteriors of a batch."""
+        n, own = len(batch.codes), self._own(batch)
+        places = own.numbers - batch.numbers[:1]
         others = np.delete(np.arange(n), places)
-        known = access.knows(groups)
-        cells = np.zeros((n, 1 if known else len(groups), 2))
+        cells = self.view.empty_cells(n)
+        cells[places] = own.posteriors
         if len(others):
-            X = batch.X if len(others) == n else take_rows(batch.X, others)
-            X = read_features(self.classifier, X, reset=False)
-            visible = access.view(X, columns_of(X, list(groups.features)))
-            with naming_bad_rows(visible.X, batch.numbers[others]):
-                cells[others] = self.learned.model.cells(visible.X, access.allowed(groups, visible.known))
-        own = self.learned.out_of_fold
-        if isinstance(own, GroupedScores):
-            eta = own.eta[first:last]
-            cells[places, 0] = np.column_stack([1 - eta, eta])
-        else:
-            cells[places] = own[first:last]
-        return as_posteriors(cells, batch.codes, groups, known=known)
+            cells[others] = self.view.cells(batch if len(others) == n else batch.take(others), self.model)
+        return self.view.posteriors(cells, batch)
 
     def weights(self, batch: Batch) -> Floats:
         """How much each row counts: nothing if models have seen it, because only a part was held out."""
-        counted = batch.weights is not None and self.classifier.weights != "fit"
-        weights = batch.weights.copy() if counted and batch.weights is not None else np.ones(len(batch.codes))
-        seen = np.delete(self.sample.rows, self.learned.rows)
-        weights[np.isin(batch.numbers, seen)] = 0.0
+        weights = self.view.weights(batch)
+        weights[self._own(batch).seen - batch.numbers[:1]] = 0.0
         return weights
+
+    def _own(self, batch: Batch) -> SamplePosteriors:
+        n = len(batch.numbers)
+        return self.sample.between(int(batch.numbers[0]) if n else 0, n)
 
 
 def _task(classifier: FairClassifier, large: LargeTable) -> str:
@@ -454,7 +731,8 @@ def _sensitive_columns(
     return tuple(table.require(name, "a sensitive feature") for name in named)
 
 
-def _weights(column: nw.Series[Any], first: int) -> Floats:
+def weight_column(column: nw.Series[Any], first: int) -> Floats:
+    """Weights of the rows from number `first` on, which messages name."""
     if not column.dtype.is_numeric() and column.dtype != nw.Boolean:
         raise InputError("sample_weight should be numbers without missing values.")
     weights = column.cast(nw.Float64).to_numpy().astype(np.float64)

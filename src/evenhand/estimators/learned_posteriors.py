@@ -15,7 +15,7 @@ from evenhand.fairness.groups import Groups
 from evenhand.fairness.requirement import Constraint
 from evenhand.fairness.scores import GroupedScores
 from evenhand.optimum.problem import FairnessProblem, error_prices, label_and_group_suffice
-from evenhand.posteriors.crossfit import Estimated, cross_fit
+from evenhand.posteriors.crossfit import Estimated, RunFolds, cross_fit
 from evenhand.posteriors.leakage import warn_if_seen
 from evenhand.posteriors.learner import check_learner, is_frozen
 from evenhand.posteriors.models import PosteriorModel
@@ -68,7 +68,12 @@ class LearnedPosteriors:
 
 
 def learn_posteriors(
-    classifier: FairClassifier, data: TrainingData, *, seed: int, reserved: bool = False
+    classifier: FairClassifier,
+    data: TrainingData,
+    *,
+    seed: int,
+    reserved: bool = False,
+    run: RunFolds | None = None,
 ) -> LearnedPosteriors:
     """Learn and calibrate the posteriors.
 
@@ -81,6 +86,8 @@ def learn_posteriors(
         The same seed gives the same posteriors.
     reserved : bool, default=False
         Whether rows are reserved for a promise, which a model that has seen them cannot have.
+    run : function, default=None
+        Fits the folds elsewhere; see :func:`evenhand.posteriors.crossfit.cross_fit`.
 
     Returns
     -------
@@ -97,6 +104,7 @@ def learn_posteriors(
         seed=seed,
         n_jobs=classifier.n_jobs,
         verbose=classifier.verbose,
+        run=run,
     )
     if is_frozen(classifier.estimator) and spec.form != "joint":
         positive = data.examples.positive[estimated.rows]

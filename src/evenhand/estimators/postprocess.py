@@ -731,7 +731,12 @@ def make_rule(solution: Solution, posteriors: LearnedPosteriors, seed: int) -> R
 
 
 def make_rule_of_batches(
-    rule: Rule, posteriors: LearnedPosteriors, further: FurtherRows | None, seed: int
+    rule: Rule,
+    posteriors: LearnedPosteriors,
+    further: FurtherRows | None,
+    seed: int,
+    *,
+    kind: type[np.floating[Any]] = np.float32,
 ) -> Rule:
     """The rule for new rows, where it was found on more rows than those with posteriors at hand.
 
@@ -747,32 +752,39 @@ def make_rule_of_batches(
     further : FurtherRows or None
         The others, if they have posteriors of the model for new rows.
     seed : int
+    kind : type, default=numpy.float32
+        Of the numbers in which posteriors of all rows are kept; scores of known groups are float64 always.
 
     Returns
     -------
     Rule
     """
     learned, known = posteriors.out_of_fold, isinstance(posteriors.out_of_fold, GroupedScores)
-    as_stored = learned if known else np.asarray(learned, dtype=np.float32).astype(np.float64)
+    as_stored = learned if known else np.asarray(learned, dtype=kind).astype(np.float64)
+    short = not known and kind is np.float32
     randomised = randomise_atoms(
         rule,
         posteriors.deployed,
         rule.selection(as_stored),
         posteriors.weights,
-        resolution=SAME_ATOM if known else SAME_ATOM_IN_FILES,
+        resolution=SAME_ATOM_IN_FILES if short else SAME_ATOM,
         further=further,
     )
     return randomised.with_key(f"{seed:08x}")
 
 
-def further_rows(oracle: Any, posteriors: LearnedPosteriors) -> FurtherRows:
-    """The rows of a file besides those that were learned from.
+def further_rows(
+    oracle: Any, posteriors: LearnedPosteriors, *, kind: type[np.floating[Any]] = np.float32
+) -> FurtherRows:
+    """All rows besides those that were learned from.
 
     Parameters
     ----------
     oracle : PartitionedRows
         All rows.
     posteriors : LearnedPosteriors
+    kind : type, default=numpy.float32
+        As for :func:`make_rule_of_batches`.
 
     Returns
     -------
@@ -783,5 +795,4 @@ def further_rows(oracle: Any, posteriors: LearnedPosteriors) -> FurtherRows:
         return np.asarray(oracle.weight_of(atoms.reshape(len(atoms), -1)) * oracle.sizes.weight)
 
     known = isinstance(posteriors.out_of_fold, GroupedScores)
-    kind = np.float64 if known else np.float32
-    return FurtherRows(oracle.n_rows - len(posteriors.rows), weight, kind)
+    return FurtherRows(oracle.n_rows - len(posteriors.rows), weight, np.float64 if known else kind)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.exceptions import EvenhandError, InputError, reason
-from evenhand.inputs.columns import check_names, is_missing
+from evenhand.inputs.columns import check_names, is_missing, object_column
 
 __all__ = ["BATCH_ROWS", "BatchedTable", "is_lazy", "row_uniforms"]
 
@@ -220,9 +220,7 @@ def _like(column: nw.Series[Any], values: list[Any]) -> Any:
     """Values as a column: of the same type if that is an ordered categorical, and otherwise of objects."""
     if column.dtype == nw.Enum:
         return nw.new_series(column.name, values, column.dtype, backend=column.implementation)
-    objects = np.empty(len(values), dtype=object)
-    objects[:] = values
-    return objects
+    return object_column(values)
 
 
 def is_lazy(X: Any) -> bool:

@@ -30,6 +30,7 @@ __all__ = [
     "is_missing",
     "level_order",
     "named_columns",
+    "object_column",
     "ordered_categories",
     "refuse_many_levels",
 ]
@@ -319,3 +320,16 @@ def _sorted_levels(
     rank[order] = np.arange(len(found))
     rank[-1] = -1  # the code -1 of a missing value picks the last entry
     return tuple(found[k] for k in order), rank[codes]
+
+
+def object_column(values: Sequence[Any]) -> NDArray[Any]:
+    """Values as a column of objects, which keeps 1 and "1" apart.
+
+    Examples
+    --------
+    >>> object_column([1, "1"])
+    array([1, '1'], dtype=object)
+    """
+    column = np.empty(len(values), dtype=object)
+    column[:] = values
+    return column

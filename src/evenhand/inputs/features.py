@@ -26,6 +26,7 @@ __all__ = [
     "Columns",
     "column_names",
     "columns_of",
+    "concat_rows",
     "dense",
     "drop_columns",
     "finite_rows",
@@ -122,8 +123,26 @@ def take_rows(X: Any, rows: NDArray[Any]) -> Any:
     return _frame(X)[rows, :].to_native()
 
 
+def concat_rows(parts: Sequence[Any]) -> Any:
+    """Tables, matrices or columns of one kind below one another; rows of pandas are numbered anew.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> concat_rows([np.array([1]), np.array([2, 3])])
+    array([1, 2, 3])
+    """
+    if all(has_names(part) for part in parts):
+        joined: nw.DataFrame[Any] = nw.concat([_frame(part) for part in parts])
+        return nw.maybe_reset_index(joined).to_native()
+    if all(isinstance(part, nw.Series) for part in parts):
+        frames = [part.alias("column").to_frame() for part in parts]
+        return nw.maybe_reset_index(nw.concat(frames)).get_column("column").to_native()
+    return np.concatenate(parts)
+
+
 def finite_rows(table: Any) -> NDArray[np.bool_]:
-    """Which rows of a table have no value that is missing, NaN or infinite.
+    """Which rows of a table or matrix have no value that is missing, NaN or infinite.
 
     Examples
     --------
@@ -131,7 +150,10 @@ def finite_rows(table: Any) -> NDArray[np.bool_]:
     >>> finite_rows(pl.DataFrame({"a": [1.0, float("inf"), 2.0], "b": ["x", "y", None]}))
     array([ True, False, False])
     """
-    fine = np.ones(len(table), np.bool_)
+    fine = np.ones(table.shape[0], np.bool_)
+    if not has_names(table):
+        matrix = dense(table)
+        return np.isfinite(matrix).all(axis=1) if matrix.dtype.kind == "f" else fine
     frame = _frame(table)
     for name, kind in frame.schema.items():
         column = frame.get_column(name)
@@ -147,7 +169,7 @@ def naming_bad_rows(X: Any, numbers: NDArray[np.intp]) -> Iterator[None]:
 
     Parameters
     ----------
-    X : table
+    X : table or matrix
     numbers : array of int
         Of its rows in the whole table.
     """

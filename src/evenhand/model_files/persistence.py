@@ -77,8 +77,9 @@ def save(
     """
     target = Path(path)
     if type(model) not in MODELS.values():
+        kind, local = type(model).__name__, "; save its to_local()" if hasattr(model, "to_local") else ""
         raise InputError(
-            f"only a FairPostprocessor or FairInprocessor can be saved; this is a {type(model).__name__}."
+            f"only a FairPostprocessor or FairInprocessor can be saved; this is a {kind}{local}."
         )
     if not model.__sklearn_is_fitted__():
         raise InputError(f"this {type(model).__name__} is not fitted yet: call fit before save.")

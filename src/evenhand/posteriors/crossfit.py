@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,11 +25,15 @@ from evenhand.posteriors.calibration import (
 from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.models import Calibrated, Encoded, PosteriorModel, Product, averaged, calibrated
 from evenhand.posteriors.spec import PosteriorSpec
+from evenhand.posteriors.table_encoder import TableEncoder
 
-__all__ = ["GROUP_FOLDS", "Estimated", "calibrate", "cross_fit"]
+__all__ = ["GROUP_FOLDS", "Estimated", "Fold", "RunFolds", "calibrate", "cross_fit"]
 
 Floats = NDArray[np.float64]
 Split = tuple[NDArray[np.intp], NDArray[np.intp]]
+
+RunFolds = Callable[[Sequence["Fold"]], Iterable["Fitted"]]
+"""Where folds are fitted: calls each of them with the examples, and returns what they return, in order."""
 
 GROUP_FOLDS = 3
 """Of P(S | x): fewer folds cost little accuracy there, unlike for P(Y | x) and P(S | x, y)."""
@@ -74,6 +78,7 @@ def cross_fit(
     seed: int = 0,
     n_jobs: int | None = None,
     verbose: bool = False,
+    run: RunFolds | None = None,
 ) -> Estimated:
     """Learn posteriors, such that no row's posterior comes from a model fitted to it.
 
@@ -95,6 +100,8 @@ def cross_fit(
         Number of folds fitted in parallel.
     verbose : bool, default=False
         Whether to show progress.
+    run : function, default=None
+        Fits the folds elsewhere, to the same examples. By default they are fitted here, `n_jobs` at a time.
 
     Returns
     -------
@@ -105,6 +112,10 @@ def cross_fit(
     encoder = spec.encoder(examples.X)
     if encoder is not None:
         examples = replace(examples, X=encoder(examples.X))
+    if run is None:
+        run, given = _run_here(examples, n_jobs), None
+    else:
+        given = encoder  # the examples are there as they were
     splits = _splits(cv, examples, seed) if holdout is None and not spec.frozen else []
     factors = []
     for factor in spec.factors:
@@ -116,7 +127,8 @@ def cross_fit(
             number = cv is None or isinstance(cv, int | np.integer)
             fewer = factor.form == "group" and number and len(splits) > GROUP_FOLDS
             folds = _splits(GROUP_FOLDS, examples, seed) if fewer else splits
-            factors.append(_folds(factor, examples, folds, average=average, n_jobs=n_jobs, verbose=verbose))
+            tasks = [Fold(factor, train, test, given) for train, test in folds]
+            factors.append(_joined(tasks, examples, run, average=average, verbose=verbose))
     found = factors[0] if len(factors) == 1 else _product(examples, *factors)
     if calibration is not None:
         found = calibrate(found, spec, examples, calibration)
@@ -169,44 +181,70 @@ def _held_out(spec: PosteriorSpec, examples: Examples, share: float, seed: int) 
     return Estimated(second, cells, model, final=cells, plain=cells, fits=spec.fits)
 
 
-def _folds(
-    spec: PosteriorSpec,
-    examples: Examples,
-    splits: list[Split],
-    *,
-    average: bool,
-    n_jobs: int | None,
-    verbose: bool,
-) -> Estimated:
-    def tasks() -> Iterator[Any]:
-        for train, test in splits:
-            yield delayed(_fold)(spec, examples, train, test)
-        if not average:
-            yield delayed(_fold)(spec, examples, None, None)
+Fitted = tuple[PosteriorModel, Any]
+"""The model of a fold, and the posteriors of the rows that it left out."""
 
-    results = Parallel(n_jobs=n_jobs, return_as="generator")(tasks())
-    total = len(splits) + (not average)
-    done = list(track(results, what="fitting posteriors", total=total, verbose=verbose))
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """One fold: a function of the examples that fits a model and gives the posteriors of the rows left out.
+
+    Attributes
+    ----------
+    spec : PosteriorSpec
+    train, test : array of int, or None
+        None fits all rows, and gives no posteriors.
+    encoder : TableEncoder or None
+        For the examples, if they are not encoded yet.
+    """
+
+    spec: PosteriorSpec
+    train: NDArray[np.intp] | None
+    test: NDArray[np.intp] | None
+    encoder: TableEncoder | None
+
+    def __call__(self, examples: Examples) -> Fitted:
+        """Fit the model."""
+        if self.encoder is not None:
+            examples = replace(examples, X=self.encoder(examples.X))
+        if self.train is None or self.test is None:
+            return self.spec.fit(examples), None
+        model = self.spec.fit(examples.take(self.train))
+        part = examples.take(self.test)
+        return model, model.cells(part.X, part.allowed)
+
+
+def _run_here(examples: Examples, n_jobs: int | None) -> RunFolds:
+    def run(folds: Sequence[Fold]) -> Iterable[Fitted]:
+        found: Iterable[Fitted] = Parallel(n_jobs=n_jobs, return_as="generator")(
+            delayed(_fitted)(fold, examples) for fold in folds
+        )
+        return found
+
+    return run
+
+
+def _fitted(fold: Fold, examples: Examples) -> Fitted:
+    return fold(examples)
+
+
+def _joined(
+    folds: Sequence[Fold], examples: Examples, run: RunFolds, *, average: bool, verbose: bool
+) -> Estimated:
+    """Out-of-fold posteriors of all rows, and one model of all folds or of all rows."""
+    spec = folds[0].spec
+    tasks = [*folds] if average else [*folds, replace(folds[0], train=None, test=None)]
+    done = list(track(run(tasks), what="fitting posteriors", total=len(tasks), verbose=verbose))
     sums = np.zeros((len(examples), *done[0][1].shape[1:]))
     times = np.zeros(len(examples))
-    for (_, cells), (_, test) in zip(done, splits, strict=False):
-        sums[test] += cells
-        times[test] += 1
+    for (_, cells), fold in zip(done, folds, strict=False):
+        sums[fold.test] += cells
+        times[fold.test] += 1
     rows = np.flatnonzero(times)
     model = averaged(model for model, _ in done) if average else done[-1][0]
     cells, part = sums[rows] / times[rows, None, None], examples.take(rows)
     final = model.cells(part.X, part.allowed)
-    return Estimated(rows, cells, model, final=final, plain=cells, fits=total * spec.fits)
-
-
-def _fold(
-    spec: PosteriorSpec, examples: Examples, train: NDArray[np.intp] | None, test: NDArray[np.intp] | None
-) -> tuple[PosteriorModel, Floats | None]:
-    if train is None or test is None:
-        return spec.fit(examples), None
-    model = spec.fit(examples.take(train))
-    part = examples.take(test)
-    return model, model.cells(part.X, part.allowed)
+    return Estimated(rows, cells, model, final=final, plain=cells, fits=len(tasks) * spec.fits)
 
 
 def _splits(cv: Any, examples: Examples, seed: int) -> list[Split]:

@@ -37,7 +37,7 @@ from evenhand.posteriors.models import (
 )
 from evenhand.posteriors.spec import PosteriorSpec, balancing_factors
 
-__all__ = ["OutOfFold", "cross_fit_batches"]
+__all__ = ["OutOfFold", "cross_fit_batches", "estimate_sample", "folds_of"]
 
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.intp]
@@ -153,6 +153,40 @@ def cross_fit_batches(
     join = None if len(final) == 1 else Product(final[0], final[1], whole.reshape(-1, 2) > 0)
     model = final[0] if join is None else join
     out_of_fold = OutOfFold(factors, join, seed)
+    return estimate_sample(out_of_fold, model, spec, sample, numbers, calibration=calibration, fits=fits)
+
+
+def estimate_sample(
+    out_of_fold: OutOfFold,
+    model: PosteriorModel,
+    spec: PosteriorSpec,
+    sample: Examples,
+    numbers: Numbers,
+    *,
+    calibration: Calibration | None,
+    fits: int,
+) -> tuple[Estimated, OutOfFold]:
+    """Posteriors of a sample by models of all rows, and all of them calibrated on it.
+
+    Parameters
+    ----------
+    out_of_fold : OutOfFold
+        Not calibrated.
+    model : PosteriorModel
+        For new rows.
+    spec : PosteriorSpec
+    sample : Examples
+    numbers : array of int
+        Their numbers among all rows.
+    calibration : {"dirichlet", "sigmoid", "isotonic", "binning"} or None
+    fits : int
+        Number of classifiers fitted.
+
+    Returns
+    -------
+    estimated : Estimated
+    out_of_fold : OutOfFold
+    """
     cells = out_of_fold.cells(numbers, sample)
     found = Estimated(
         np.arange(len(sample)),

@@ -1,0 +1,131 @@
+"""Answers of a fitted classifier about Dask tables and arrays: lazy, partition by partition."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dask
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+
+from evenhand.dask.table import alongside, as_rows
+from evenhand.estimators.postprocess import FairPostprocessor
+from evenhand.exceptions import InputError
+from evenhand.inputs.batched_table import BatchedTable
+from evenhand.inputs.columns import as_column
+
+__all__ = ["answers"]
+
+
+def answers(
+    model: FairPostprocessor,
+    method: str,
+    X: Any,
+    *,
+    kind: Any,
+    width: int | None = None,
+    sensitive_features: Any = None,
+    ids: Any = None,
+) -> Any:
+    """What a method of a local classifier answers about each partition; nothing is computed.
+
+    Parameters
+    ----------
+    model : FairPostprocessor
+    method : str
+    X : Dask DataFrame or array
+    kind : dtype
+        Of the answers.
+    width : int, default=None
+        Columns of an answer; None is one number per row.
+    sensitive_features : Dask DataFrame, Series or array, default=None
+    ids : str, Dask Series or array, default=None
+
+    Returns
+    -------
+    Dask Series or array
+        A Series of a DataFrame, with its index and divisions; an array of an array, or where an answer has
+        several columns.
+    """
+    X = as_rows(X)
+    known = list(getattr(model, "feature_names_in_", ()))
+    given = {"sensitive_features": sensitive_features, "ids": ids}
+    if isinstance(X, dd.DataFrame) and known:
+        table = BatchedTable(X, tuple(X.columns))
+        if isinstance(ids, str):
+            given["ids"] = X[table.require(ids, "ids")]
+        features = [name for name in known if name in table.names or name not in model.access_.unused]
+        X = X[[table.require(name, "a feature of the model") for name in features]]
+    names = [name for name, value in given.items() if value is not None]
+    beside = [_like(alongside(given[name], X, name), X) for name in names]
+    # One object that all partitions share, into which Dask does not look.
+    ask = dask.delayed(_Ask(model, method, tuple(names), kind, width), pure=False, traverse=False)
+    if isinstance(X, dd.DataFrame):
+        empty = _frame(np.empty(0 if width is None else (0, width), kind), X._meta.index[:0], width)
+        found = X.map_partitions(_answer_frame, ask, *beside, meta=empty)
+        return found if width is None else found.to_dask_array()
+    rows, axes = "i", [one for array in (X, *beside) for one in (array, "ij" if array.ndim == 2 else "i")]
+    # Chunks of rows have been aligned, and may be of unknown size.
+    return da.blockwise(
+        _answer_array,
+        rows if width is None else "ik",
+        *(ask, None),
+        *axes,
+        concatenate=True,
+        align_arrays=False,
+        new_axes=None if width is None else {"k": width},
+        dtype=kind,
+        meta=np.empty((0,) if width is None else (0, 0), kind),
+    )
+
+
+class _Ask:
+    """A method of a classifier, and what is passed to it beside X."""
+
+    def __init__(
+        self, model: FairPostprocessor, method: str, names: tuple[str, ...], kind: Any, width: int | None
+    ) -> None:
+        self.model = model
+        self.method = method
+        self.names = names
+        self.kind = kind
+        self.width = width
+
+    def __call__(self, X: Any, *beside: Any) -> Any:
+        """Answer about the rows of a partition, which may be none."""
+        if not len(X):
+            return np.empty(0 if self.width is None else (0, self.width), self.kind)
+        given = dict(zip(self.names, beside, strict=True))
+        for name, piece in given.items():
+            if len(piece) != len(X):
+                raise InputError(f"{name} has {len(piece):,} rows in a partition where X has {len(X):,}.")
+        if "ids" in given:
+            given["ids"] = as_column(given["ids"], what="ids")
+        return getattr(self.model, self.method)(X, **given)
+
+
+def _answer_frame(X: Any, ask: _Ask, *beside: Any) -> Any:
+    plain = [one.reset_index(drop=True) for one in beside]  # rows belong together by position
+    return _frame(ask(X.reset_index(drop=True), *plain), X.index, ask.width)
+
+
+def _frame(found: Any, index: Any, width: int | None) -> Any:
+    if width is None:
+        return pd.Series(found, index=index)
+    return pd.DataFrame(found, index=index, columns=range(width))
+
+
+def _answer_array(ask: _Ask, X: Any, *beside: Any) -> Any:
+    return ask(X, *beside)
+
+
+def _like(given: Any, X: Any) -> Any:
+    """A companion of X, of the same kind of collection."""
+    if isinstance(X, dd.DataFrame):
+        if not isinstance(given, da.Array):
+            return given
+        names = None if given.ndim == 1 else [f"sensitive_feature_{k}" for k in range(given.shape[1])]
+        return dd.from_dask_array(given, columns=names, index=X.index)
+    return given if isinstance(given, da.Array) else given.to_dask_array()

@@ -1,0 +1,231 @@
+"""Posteriors by distributed classifiers, which learn from all rows: models of folds, and rows scored by them.
+
+A row is in a fold by a hash of its number, whatever its partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from numbers import Integral
+from typing import Any
+
+import dask
+import numpy as np
+from distributed import Client, Future
+from numpy.typing import NDArray
+
+from evenhand.dask.boosters import Rows, fit_distributed, is_distributed
+from evenhand.dask.cluster import computed, connected, finish, sent
+from evenhand.dask.table import DaskTable
+from evenhand.display.progress import track
+from evenhand.estimators.all_rows import FoldScore
+from evenhand.estimators.base import FairClassifier
+from evenhand.estimators.large_table import Batch, Sample, View, weights_of_sample
+from evenhand.estimators.learned_posteriors import LearnedPosteriors, collect_posteriors, posterior_spec
+from evenhand.exceptions import InputError
+from evenhand.inputs.features import take_rows
+from evenhand.posteriors.crossfit_batches import OutOfFold, estimate_sample, folds_of
+from evenhand.posteriors.examples import Examples
+from evenhand.posteriors.learner import Learner
+from evenhand.posteriors.models import (
+    GroupByFeature,
+    GroupThenLabel,
+    Joint,
+    KnownGroup,
+    LabelThenGroup,
+    PosteriorModel,
+    Product,
+    averaged,
+    with_group,
+)
+from evenhand.posteriors.spec import PosteriorSpec
+
+__all__ = ["check_distributed", "learn_distributed"]
+
+
+def check_distributed(classifier: FairClassifier) -> bool:
+    """Whether posteriors are learned by distributed classifiers; what these cannot do is an InputError."""
+    kinds = {is_distributed(learner) for learner in classifier.posterior_learners}
+    if kinds == {False}:
+        return False
+    if len(kinds) == 2:
+        raise InputError(
+            "estimator and group_estimator should both be Dask classifiers, or none of them: a sample and "
+            "all rows have no folds in common."
+        )
+    cv = classifier.cv
+    if not isinstance(cv, Integral) or isinstance(cv, bool) or cv < 2:
+        raise InputError(f"cv should be a number from 2 on for Dask classifiers, but is {cv!r}.")
+    for name, value in (("holdout", classifier.posterior_holdout), ("balance", classifier.balance)):
+        if value is not None:
+            raise InputError(f"{name} is not for Dask classifiers, which learn from all rows: leave it out.")
+    return True
+
+
+def learn_distributed(
+    classifier: FairClassifier, table: DaskTable, sample: Sample, view: View, *, seed: int
+) -> tuple[LearnedPosteriors, FoldScore]:
+    """Learn from all rows, and calibrate on a sample.
+
+    Parameters
+    ----------
+    classifier : FairClassifier
+    table : DaskTable
+    sample : Sample
+    view : View
+    seed : int
+
+    Returns
+    -------
+    posteriors : LearnedPosteriors
+        Of the sample, with weights by which it stands for all rows.
+    score : FoldScore
+        For all rows.
+    """
+    spec, examples = posterior_spec(classifier, sample.data, seed), sample.data.examples
+    weigh, cv = classifier.weights != "constraint", int(classifier.cv)
+    client, none = table.client, take_rows(examples.X, np.empty(0, np.intp))
+    with connected(client):
+        blocks = client.compute(table.tasks(_block, sent(client, view), none, weigh, cv, seed))
+    folds: list[int | None] = [*range(cv), *([] if classifier.average else [None])]
+    watched = track(folds, what="fitting posteriors", total=len(folds), verbose=classifier.verbose)
+    try:  # what is learned from is kept on the workers until all models are fitted
+        finish(client, blocks)
+        counts = _fold_counts(client, blocks, cv, examples.n_groups)
+        learner = _Learner(spec, examples, blocks, counts, client)
+        models = [learner.fit(fold) for fold in watched]
+    finally:
+        for block in blocks:
+            block.release()  # xgboost keeps a reference for longer
+    model = averaged(models) if classifier.average else models[-1]
+
+    found, out_of_fold = estimate_sample(
+        OutOfFold((tuple(models[:cv]),), None, seed),
+        model,
+        spec,
+        examples,
+        sample.rows,
+        calibration=classifier.calibration,
+        fits=learner.fits,
+    )
+    weights = weights_of_sample(table.counted, sample)
+    posteriors = replace(collect_posteriors(found, spec, sample.data), weights=weights)
+    return posteriors, FoldScore(view, out_of_fold)
+
+
+Block = tuple[Any, NDArray[np.intp], NDArray[np.float64], NDArray[np.intp]]
+"""Rows of a partition as models see them: X, cells, weights and folds."""
+
+
+def _block(batch: Batch, view: View, none: Any, weigh: bool, *folds: int) -> Block:
+    cells = 2 * batch.codes.astype(np.intp) + batch.positive
+    weights = batch.weights if batch.weights is not None and weigh else np.ones(len(cells))
+    X = view.visible(batch).X if len(cells) else none
+    return X, cells, weights, folds_of(batch.numbers, *folds)
+
+
+def _fold_counts(client: Client, blocks: Sequence[Future], cv: int, n_groups: int) -> NDArray[np.int64]:
+    """Rows that count of each fold and cell, shape (cv, 2 M)."""
+    count = dask.delayed(_counted, pure=False)
+    found = computed(client, [count(block, cv, 2 * n_groups) for block in blocks])
+    return np.asarray(np.sum(found, axis=0))
+
+
+def _counted(block: Block, cv: int, cells: int) -> NDArray[np.int64]:
+    own = block[2] > 0
+    return np.bincount(block[3][own] * cells + block[1][own], minlength=cv * cells).reshape(cv, cells)
+
+
+@dataclass(frozen=True, eq=False)
+class _Target:
+    """What one classifier learns: the class of each cell, or -1 where its rows are left out.
+
+    Attributes
+    ----------
+    classes : array of int, shape (2 M,)
+    n_classes : int
+    with_group : bool
+        Whether X has 0/1 columns of the groups.
+    """
+
+    classes: NDArray[np.intp]
+    n_classes: int
+    with_group: bool = False
+
+    def rows(self, block: Block, fold: int | None, places: NDArray[np.intp]) -> Rows:
+        """Rows of a partition outside of a fold, with classes renumbered without a gap."""
+        X, cells, weights, folds = block
+        target = self.classes[cells]
+        own = np.flatnonzero((target >= 0) & (weights > 0) & (folds != (-1 if fold is None else fold)))
+        return self.seen(take_rows(X, own), cells[own]), np.searchsorted(places, target[own]), weights[own]
+
+    def seen(self, X: Any, cells: NDArray[np.intp]) -> Any:
+        """X as the classifier sees it."""
+        return with_group(X, cells // 2, len(self.classes) // 2) if self.with_group else X
+
+
+class _Learner:
+    """Fits the classifiers of a posterior model to the rows outside of a fold."""
+
+    def __init__(
+        self,
+        spec: PosteriorSpec,
+        examples: Examples,
+        blocks: Sequence[Future],
+        counts: NDArray[np.int64],
+        client: Client,
+    ) -> None:
+        self.spec = spec
+        self.examples = examples
+        self.blocks = blocks
+        self.counts = counts
+        self.client = client
+        self.fits = 0
+
+    def fit(self, fold: int | None) -> PosteriorModel:
+        """Posterior model of all rows but those of a fold."""
+        M, form = self.examples.n_groups, self.spec.form
+        cells = np.arange(2 * M)
+        label, group = _Target(cells % 2, 2), _Target(cells // 2, M)
+        if form == "known":
+            return KnownGroup(self._fit(self.spec.label, label, fold))
+        if form == "joint":
+            return Joint(self._fit(self.spec.label, _Target(cells, 2 * M), fold))
+        if form == "group_then_label":
+            return GroupThenLabel(
+                self._fit(self.spec.group, group, fold),
+                self._fit(self.spec.label, replace(label, with_group=True), fold),
+            )
+        of_label = self._fit(self.spec.label, label, fold)
+        if form == "separate":
+            of_group = GroupByFeature((self._fit(self.spec.group, group, fold),), np.arange(M)[:, None])
+            return Product(KnownGroup(of_label), of_group, self.examples.seen)
+        given = [_Target(np.where(cells % 2 == value, cells // 2, -1), M) for value in (0, 1)]
+        # Without a row of a label, the groups of all rows are learned, as elsewhere.
+        given = [one if self._present(one, fold).size else group for one in given]
+        first, second = (self._fit(self.spec.group, one, fold) for one in given)
+        return LabelThenGroup(of_label, (first, second))
+
+    def _present(self, target: _Target, fold: int | None) -> NDArray[np.intp]:
+        """Classes that occur outside of a fold."""
+        counts = self.counts.sum(axis=0) - (0 if fold is None else self.counts[fold])
+        return np.unique(target.classes[(counts > 0) & (target.classes >= 0)])
+
+    def _fit(self, estimator: Any, target: _Target, fold: int | None) -> Learner:
+        places = self._present(target, fold)
+        if len(places) == 1:
+            return Learner(None, places, target.n_classes)
+        self.fits += 1
+        rows = dask.delayed(_rows, pure=False, traverse=False)
+        parts = [rows(target, block, fold, places) for block in self.blocks]
+        example = target.seen(take_rows(self.examples.X, np.arange(2)), self.examples.cells[:2])
+        which = np.zeros(len(places), np.intp)
+        anchors = target.seen(take_rows(self.examples.X, which), self.examples.cells[which])
+        given = (anchors, np.arange(len(places)), np.zeros(len(places)))
+        model = fit_distributed(estimator, parts, example, given, client=self.client)
+        return Learner(model, places, target.n_classes)
+
+
+def _rows(target: _Target, block: Block, fold: int | None, places: NDArray[np.intp]) -> Rows:
+    return target.rows(block, fold, places)
