@@ -120,7 +120,6 @@ def certain(shares, n=1000):
             },
         ),
     ],
-    ids=str,
 )
 def test_the_nearest_values_are_those_that_can_be_worked_out(constraint, conflict, nearest):
     """Labels are known, and positive in 0.4 of one group and 0.6 of the other."""
