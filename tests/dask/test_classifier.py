@@ -50,7 +50,9 @@ def fitted(cluster, rows):
         return make(learn_rows=600).fit(ddf[[*FEATURES, "y"]], "y"), ddf
 
 
-@pytest.mark.parametrize("aware", [False, True, pytest.param(["sex"], marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "aware", [False, *(pytest.param(one, marks=pytest.mark.slow) for one in (True, ["sex"]))]
+)
 def test_where_all_rows_are_learned_from_decisions_are_those_in_memory(client, rows, aware):
     X, y = rows[FEATURES], rows["y"]
     known = make(aware=aware).to_local().fit(X, y)
@@ -150,7 +152,7 @@ def test_rows_that_models_have_seen_do_not_count_where_rows_are_held_out(client,
     assert make(holdout=0.4, learn_rows=900).fit(ddf, "y").certificate_.gap < 1e-6
 
 
-@pytest.mark.parametrize("aware", [False, True])
+@pytest.mark.parametrize("aware", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_arrays_with_sensitive_features_beside_them_or_in_them(client, rows, aware):
     X, S, y = rows[["x", "z"]].to_numpy(), rows[["race"]].to_numpy(), (rows["y"] == "yes").to_numpy()
     known = eh.FairPostprocessor(LogisticRegression(), FAIR, aware=aware, cv=3)

@@ -49,6 +49,7 @@ def test_they_learn_from_all_rows_and_ship_as_local_models(client, package, tmp_
     decided = fair.predict(ddf)
     local = fair.to_local()
     assert type(local.estimator) is type(LOCAL[package]())
+    assert repr(local.estimator.get_params()) == repr(LOCAL[package]().get_params())
     assert np.array_equal(decided.compute(), local.predict(rows[FEATURES]))
     eh.save(local, tmp_path / "model.eh")
     loaded = eh.load(tmp_path / "model.eh")
@@ -63,8 +64,6 @@ def test_they_learn_from_all_rows_and_ship_as_local_models(client, package, tmp_
     assert fair.certificate_.objective == pytest.approx(known.certificate_.objective, abs=0.01)
     risks = np.corrcoef(local.predict_risk(rows[FEATURES]), known.predict_risk(rows[FEATURES]))[0, 1]
     assert risks > 0.97
-    [parity] = FAIR.measure(eh.cell_rates(rows["y"], decided.compute(), rows[SENSITIVE]))
-    assert parity.difference < 0.2  # of few rows in each group
     wait_until(lambda: not any(client.has_what().values()))  # nothing stays on the cluster
 
 
@@ -78,8 +77,11 @@ def test_every_form_of_posteriors(client, package, form):
     fair = make(LEARNERS[package](), learn_rows=700, average=form == "joint", **how)
     fair.fit(ddf, "y", sample_weight="weight")
     assert fair.certificate_.gap < 1e-6
-    assert fair.score(ddf, ddf["y"]) > 0.6
     assert set(fair.predict(ddf).compute()) == {"no", "yes"}
+    known = fair.to_local().fit(rows[FEATURES], rows["y"], sample_weight=rows["weight"])
+    assert fair.certificate_.objective == pytest.approx(known.certificate_.objective, abs=0.015)
+    risks = np.corrcoef(fair.predict_risk(ddf).compute(), known.predict_risk(rows[FEATURES]))[0, 1]
+    assert risks > 0.95
 
 
 @pytest.mark.slow
@@ -90,10 +92,12 @@ def test_arrays_and_all_rows_at_the_client(client, package):
     y = da.from_array((rows["y"] == "yes").to_numpy(), chunks=450)
     fair = make(LEARNERS[package](), sensitive_features=None).fit(X, y, sensitive_features=race)
     assert fair.certificate_.gap < 1e-6
+    assert not hasattr(fair, "fitted_to_")  # verify would repeat the fit with other folds
     answer = fair.predict(X)
     assert np.array_equal(answer.compute(), fair.to_local().predict(rows[["x", "z"]].to_numpy()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", LEARNERS)
 def test_a_group_that_one_worker_alone_has(client, package):
     """Classes must have the same numbers on all workers; categories are a feature."""
@@ -146,6 +150,7 @@ def test_what_they_cannot_do_is_a_sentence(client, params, message):
         make(LEARNERS["xgboost"](), **params).fit(dd.from_pandas(table(100), npartitions=2), "y")
 
 
+@pytest.mark.slow
 def test_neither_package_is_needed():
     code = (
         "import sys; sys.modules['xgboost'] = sys.modules['lightgbm'] = None\n"

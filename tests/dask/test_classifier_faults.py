@@ -60,9 +60,9 @@ def test_a_worker_killed_in_the_middle_changes_nothing(own_cluster, monkeypatch,
     with Client(own_cluster()) as client:
         undisturbed = make().fit(rows(), "y")
         victim = min(client.run(os.getpid).values())
-        killer = threading.Timer(0.5, os.kill, (victim, signal.SIGKILL))
+        killer = threading.Timer(0.3, os.kill, (victim, signal.SIGKILL))
         at_the_start_of(stage, classifier, killer.start, monkeypatch)
-        found = make(slow_model(0.1)).fit(rows(), "y")
+        found = make(slow_model(0.04)).fit(rows(), "y")
         killer.join()
         assert victim not in client.run(os.getpid).values()
         assert found.rule_.to_json() == undisturbed.rule_.to_json()
@@ -103,6 +103,7 @@ def test_sensitive_features_of_another_name_in_a_partition_are_an_error(client):
         make(sensitive_features=None).fit(ddf[["x", "z"]], ddf["y"], sensitive_features=other)
 
 
+@pytest.mark.slow
 def test_columns_in_another_order_or_of_another_type_of_number_are_the_same(client):
     known = make().fit(rows(), "y")
     ddf = spoiled(rows(), 3, lambda part: part[["y", "race", "sex", "z", "x"]].astype({"race": "float64"}))

@@ -49,7 +49,10 @@ def local_learner(estimator: Any) -> Any:
     kind = next(one for one in type(estimator).__mro__ if one.__module__.startswith(f"{package}.dask"))
     local = getattr(import_module(package), kind.__name__.removeprefix("Dask"))
     cluster = ("client", "coll_cfg")  # parameters that only distributed ones have
-    return local(**{name: value for name, value in estimator.get_params().items() if name not in cluster})
+    # Defaults differ: the objective of xgboost's is None, which a local classifier takes for a regression.
+    default = {name: repr(value) for name, value in kind().get_params().items()}
+    given = {name: value for name, value in estimator.get_params().items() if name not in cluster}
+    return local(**{name: value for name, value in given.items() if repr(value) != default.get(name)})
 
 
 def copied(value: Any, client: Client | None = None) -> Any:

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from evenhand.dask.answers import answers
 from evenhand.dask.boosters import copied, local_learner
 from evenhand.dask.cluster import computed, find_client
+from evenhand.dask.distributed_posteriors import FoldScore
 from evenhand.dask.learning import draw_and_learn, score_partitions
 from evenhand.dask.table import alongside, as_pieces, read_dask_table
 from evenhand.estimators.access import Aware
@@ -214,8 +215,8 @@ class DaskFairPostprocessor(FairPostprocessor):
         if self.history_:
             warn_if_missed(best_trial(self.history_))
         self._remember(sample.data, seed)
-        if len(sample.rows) < table.counted.n_rows:
-            del self.fitted_to_  # it would be of the sample
+        if len(sample.rows) < table.counted.n_rows or isinstance(learned.score, FoldScore):
+            del self.fitted_to_  # it would be of the sample, or of other folds than `verify` repeats
         return self._keep(solution, rule, posteriors)
 
     def to_local(self) -> FairPostprocessor:
