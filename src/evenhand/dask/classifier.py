@@ -13,10 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 from evenhand.dask.answers import answers
 from evenhand.dask.boosters import copied, local_learner
 from evenhand.dask.cluster import computed, find_client
-from evenhand.dask.distributed_posteriors import FoldScore
 from evenhand.dask.learning import draw_and_learn, score_partitions
 from evenhand.dask.table import alongside, as_pieces, read_dask_table
 from evenhand.estimators.access import Aware
+from evenhand.estimators.all_rows import FoldScore
 from evenhand.estimators.postprocess import FairPostprocessor, choose_multipliers, make_rule
 from evenhand.estimators.search import best_trial, warn_if_missed
 from evenhand.estimators.training_data import draw_seed
