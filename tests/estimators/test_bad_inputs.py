@@ -30,7 +30,7 @@ from evenhand.exceptions import (
     VacuousConstraintWarning,
     VisibleFeatureWarning,
 )
-from evenhand.fairness import notions
+from evenhand.fairness import requirement
 from evenhand.fairness.groups import POOLED
 
 N = 200
@@ -714,7 +714,7 @@ def test_only_combinations_that_occur_are_groups():
 
 @pytest.mark.filterwarnings("ignore::evenhand.exceptions.ManyGroupsWarning")
 def test_too_many_groups_are_refused_before_any_work(monkeypatch):
-    monkeypatch.setattr(notions, "_MAX_BYTES", 1 << 20)
+    monkeypatch.setattr(requirement, "_MAX_BYTES", 1 << 20)
     with pytest.raises(
         InputError, match=r"200 constraints on 200 groups need .* GiB. Pool rare groups .*min_group_size"
     ):

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import evenhand as eh
 from evenhand.cli.exit_codes import exit_code
-from evenhand.cli.large_files import fit_in_batches, is_read_in_batches
 from evenhand.cli.messages import in_options
 from evenhand.cli.options import (
     Aware,
@@ -75,7 +74,8 @@ def fit(
     report
         HTML file for the report.
     """
-    from evenhand.inputs.checks import check_fraction  # noqa: PLC0415  (start-up time)
+    from evenhand.cli.large_files import is_read_in_batches  # noqa: PLC0415  (start-up time)
+    from evenhand.inputs.checks import check_fraction  # noqa: PLC0415
 
     constraint = requirement(compared, tolerance, bounds)
     if constraint is None:
@@ -169,7 +169,8 @@ def _without_requirement(model: Any, X: Any) -> Any:
 
 
 def _fit_in_batches(table: Path, learning: Learning, batches: Batches, settings: dict[str, Any]) -> _Done:
-    from evenhand.model_files.persistence import Source  # noqa: PLC0415  (start-up time)
+    from evenhand.cli.large_files import fit_in_batches  # noqa: PLC0415  (start-up time)
+    from evenhand.model_files.persistence import Source  # noqa: PLC0415
 
     fitted = fit_in_batches(table, learning, batches, **settings)
     source = Source(
