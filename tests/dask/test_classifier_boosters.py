@@ -31,7 +31,10 @@ LOCAL = {
     "lightgbm": lambda: lightgbm.LGBMClassifier(n_estimators=8, num_leaves=4, verbose=-1),
 }
 # lightgbm looks for a free port by binding one, and leaves closing it to the garbage collector.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.slow,  # clusters that start and fail take long
+]
 
 
 def make(learner, **params):

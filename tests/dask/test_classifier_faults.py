@@ -20,7 +20,10 @@ from evenhand.dask import DaskFairPostprocessor, classifier, learning
 from evenhand.exceptions import ClusterError, InputError
 
 # Workers that die or are closed in the middle of things leave sockets and processes behind for a moment.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.slow,  # clusters that start and fail take long
+]
 
 
 def make(estimator=None, **params):

@@ -23,7 +23,10 @@ from evenhand.solver.partitioned import _smooth
 
 FAIR = eh.DemographicParity(difference=0.02)
 # Workers that die or are closed in the middle of things leave sockets and processes behind for a moment.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.slow,  # clusters that start and fail take long
+]
 
 
 def posteriors(n=20_000, seed=0):
