@@ -29,11 +29,14 @@ class ConstraintName:
     group: GroupName
     side: str = ""
     """Which of two constraints on the same statistic of the same group, if there are two."""
+    stratum: GroupName | None = None
+    """The stratum that the group is compared in."""
 
     def __str__(self) -> str:
         what = self.statistic if self.notion == self.statistic else f"{self.notion}, {self.statistic}"
         who = str(self.group) if self.group.features else "everybody"
-        return f"{what}: {who}{f', {self.side}' if self.side else ''}"
+        where = "" if self.stratum is None else f" given {self.stratum}"
+        return f"{what}: {who}{where}{f', {self.side}' if self.side else ''}"
 
 
 class ByConstraint(dict[ConstraintName, float]):
@@ -134,6 +137,14 @@ class LinearConstraints:
         """The largest violation of a constraint; 0 if all hold."""
         values = self.values(rho)
         return float(np.maximum(self.lo - values, values - self.hi).max(initial=0.0))
+
+    def given(self, stratum: GroupName) -> LinearConstraints:
+        """The same with names that say in which stratum groups are compared."""
+        return replace(
+            self,
+            names=tuple(replace(name, stratum=stratum) for name in self.names),
+            undefined=tuple(replace(name, stratum=stratum) for name in self.undefined),
+        )
 
     def numbered(self) -> LinearConstraints:
         """The same with names that tell constraints apart, where a statistic is constrained twice."""

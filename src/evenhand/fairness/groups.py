@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -73,6 +73,8 @@ class Groups:
         Whether pooled combinations share one code. There are then no groups of single features.
     ordered : dict
         The categories of features that are ordered categoricals; other values are sorted.
+    strata : Groups or None
+        The strata, if every code stands for a combination in one of them; see :meth:`within`.
 
     Examples
     --------
@@ -93,6 +95,7 @@ class Groups:
     unseen: Literal["error", "pooled"] = "error"
     merged: bool = False
     ordered: Mapping[str, tuple[Level, ...]] = field(default_factory=dict)
+    strata: Groups | None = None
 
     @classmethod
     def fit(
@@ -170,6 +173,37 @@ class Groups:
         keys = tuple(itertools.product(*levels.values()))
         return cls(tuple(levels), keys, np.zeros(len(keys), np.int64))
 
+    def within(self, strata: Groups, counts: NDArray[np.int64] | None = None) -> Groups:
+        """The same groups with a code for each in every stratum: number of the stratum times M plus code.
+
+        Parameters
+        ----------
+        strata : Groups
+            The strata, as the groups of the control features.
+        counts : array of int, shape (L * M,), default=None
+            Rows with each code; without it, 0.
+
+        Returns
+        -------
+        Groups
+            Its keys are those of the groups, once for each stratum.
+
+        Examples
+        --------
+        >>> groups, strata = Groups.product({"sex": ["F", "M"]}), Groups.product({"level": [1, 2, 3]})
+        >>> both = groups.within(strata)
+        >>> len(both), both.members().matrix.astype(int).tolist()
+        (6, [[1, 0, 1, 0, 1, 0], [0, 1, 0, 1, 0, 1]])
+        """
+        keys = self.keys * len(strata)
+        rows = np.zeros(len(keys), np.int64) if counts is None else counts
+        return replace(self, keys=keys, counts=rows, strata=strata)
+
+    @property
+    def combinations(self) -> tuple[Key, ...]:
+        """The sensitive values of each group, whatever the strata."""
+        return self.keys if self.strata is None else self.keys[: len(self.keys) // len(self.strata)]
+
     def __len__(self) -> int:
         return len(self.keys)
 
@@ -234,12 +268,12 @@ class Groups:
         """The number of groups that a requirement compares."""
         if mode == "independent":
             return sum(len(self.levels(name)) for name in self.features)
-        inside = sum(map(self._is_pooled, self.keys))
-        return len(self) - inside + bool(inside)
+        inside = sum(map(self._is_pooled, self.combinations))
+        return len(self.combinations) - inside + bool(inside)
 
     def is_one_group(self, mode: Mode) -> bool:
         """Whether there is nothing to compare: all rows are in one group, pooled or not."""
-        return len(self) == 1 or (mode == "intersectional" and self.size(mode) == 1)
+        return len(self.combinations) == 1 or (mode == "intersectional" and self.size(mode) == 1)
 
     def _is_pooled(self, key: Key) -> bool:
         return key in self.pooled or any(value is POOLED for value in key)
@@ -290,13 +324,15 @@ class Groups:
         return Members(tuple(names), np.array(rows, dtype=np.bool_))
 
     def _combinations(self) -> Members:
-        matrix = np.eye(len(self), dtype=np.bool_)
-        inside = np.array([self._is_pooled(key) for key in self.keys], dtype=np.bool_)
+        keys = self.combinations
+        matrix = np.tile(np.eye(len(keys), dtype=np.bool_), len(self) // len(keys))
+        names = [GroupName(self.features, key) for key in keys]
+        inside = np.array([self._is_pooled(key) for key in keys], dtype=np.bool_)
         if inside.sum() < 2:
-            return Members(self.names, matrix)
-        names = [name for name, pooled in zip(self.names, inside, strict=True) if not pooled]
+            return Members(tuple(names), matrix)
+        names = [name for name, pooled in zip(names, inside, strict=True) if not pooled]
         names.append(GroupName(self.features, shared_values(self.pooled)))
-        return Members(tuple(names), np.vstack([matrix[~inside], inside]))
+        return Members(tuple(names), np.vstack([matrix[~inside], matrix[inside].any(axis=0)]))
 
     def encode(self, sensitive_features: Any) -> NDArray[np.int32]:
         """The group of each row of new data.

@@ -38,6 +38,8 @@ class Measurement:
         The bound of the notion.
     against : {"population", "groups"}
         Whether a group is compared with the population or with the other groups.
+    stratum : GroupName or None
+        The stratum that groups are compared in: it is then the population.
     """
 
     notion: str
@@ -48,6 +50,7 @@ class Measurement:
     measure: Measure
     tolerance: float
     against: Against = "population"
+    stratum: GroupName | None = None
 
     @property
     def differences(self) -> NDArray[np.float64]:

@@ -21,6 +21,7 @@ Either way the requirement is a set of linear constraints ``lo <= C rho + B t + 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from numbers import Real
 from typing import ClassVar
@@ -35,6 +36,7 @@ from evenhand.fairness.measurement import Against, Measure, Measurement
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.requirement import Requirement, refuse_large
 from evenhand.fairness.statistic import ERROR, FALSE_POSITIVE, SELECTION, TRUE_POSITIVE, Statistic
+from evenhand.fairness.strata import check_controls, count_strata, find_strata
 
 __all__ = [
     "NOTIONS",
@@ -64,6 +66,10 @@ class Notion(Requirement):
     against : {"population", "groups"}, default="population"
         Whether a group is compared with the population or with the other groups; the values of a feature with
         each other.
+    given : list of str, default=None
+        Control features: groups are compared among the people with the same values of these, so that a
+        difference that they account for is none. They are columns of X, or sensitive features that decisions
+        may use. With ``given=["job_level"]``, women of a level are compared with everybody of that level.
     """
 
     label: ClassVar[str]
@@ -85,11 +91,13 @@ class Notion(Requirement):
         ratio: float | None = None,
         groups: Mode = "intersectional",
         against: Against = "population",
+        given: Sequence[str] | None = None,
     ) -> None:
         self.difference = difference
         self.ratio = ratio
         self.groups = groups
         self.against = against
+        self.given = given
         self._check()
 
     def __repr__(self) -> str:
@@ -100,6 +108,11 @@ class Notion(Requirement):
     def tolerance(self) -> float:
         """The bound on the difference or on the ratio."""
         return float(self.difference if self.difference is not None else self.ratio)  # type: ignore[arg-type]
+
+    @property
+    def controls(self) -> tuple[str, ...]:
+        """The names of the control features; empty if there are none."""
+        return () if self.given is None else tuple(self.given)
 
     @property
     def compares_by(self) -> Measure:
@@ -124,9 +137,12 @@ class Notion(Requirement):
             )
         if self.against not in ("population", "groups"):
             raise InputError(f"{name}: against should be 'population' or 'groups', but is {self.against!r}.")
+        if self.given is not None:
+            check_controls(name, self.given)
 
     def _size(self, groups: Groups) -> int:
-        return groups.size(self.groups) * len(self.statistics) * (2 if self.against == "groups" else 1)
+        each = groups.size(self.groups) * len(self.statistics) * (2 if self.against == "groups" else 1)
+        return each * (count_strata(groups, self.controls) if self.controls else 1)
 
     def _move(self, share: float) -> None:
         strictest, loosest = (0.0, 1.0) if self.difference is not None else (1.0, 0.0)
@@ -135,10 +151,16 @@ class Notion(Requirement):
         self.set_params(**{self.compares_by: round(moved, 12)})
 
     def _linear(self, masses: NDArray[np.float64], groups: Groups) -> LinearConstraints:
-        family = groups.members(self.groups)
-        refuse_large(self._size(groups), len(groups))
+        refuse_large(self._size(groups), len(groups), stratified=bool(self.controls))
         write = self._against_groups if self.against == "groups" else self._against_population
-        return LinearConstraints.stack(write(statistic, masses, family) for statistic in self.statistics)
+        if not self.controls:
+            family = groups.members(self.groups)
+            return LinearConstraints.stack(write(part, masses, family) for part in self.statistics)
+        return LinearConstraints.stack(
+            write(part, masses * stratum.cells[:, None], stratum.family).given(stratum.name)
+            for stratum in find_strata(groups, self.controls, self.groups)
+            for part in self.statistics
+        )
 
     def _against_population(
         self, statistic: Statistic, masses: NDArray[np.float64], family: Members
@@ -220,7 +242,7 @@ class Notion(Requirement):
         return Slopes(values[0] - values[1], one.lo - zero.lo, one.hi - zero.hi)
 
     def measure(self, rates: CellRates) -> tuple[Measurement, ...]:
-        """Measurements of counted decisions, one per statistic.
+        """Measurements of counted decisions, one per statistic, in each stratum if there are strata.
 
         Parameters
         ----------
@@ -232,10 +254,16 @@ class Notion(Requirement):
         tuple of Measurement
         """
         self._prepare(rates.groups)
-        return self.measure_in(rates.groups.members(self.groups), rates)
+        return self._measure(rates)
 
     def _measure(self, rates: CellRates) -> tuple[Measurement, ...]:
-        return self.measure_in(rates.groups.members(self.groups), rates)
+        if not self.controls:
+            return self.measure_in(rates.groups.members(self.groups), rates)
+        return tuple(
+            replace(found, stratum=stratum.name)
+            for stratum in find_strata(rates.groups, self.controls, self.groups)
+            for found in self.measure_in(stratum.family, rates.among(stratum.cells))
+        )
 
     def measure_in(self, family: Members, rates: CellRates) -> tuple[Measurement, ...]:
         """Measurements of counted decisions in given groups, such as those of one feature.
@@ -274,7 +302,7 @@ class DemographicParity(Notion):
 
     Parameters
     ----------
-    difference, ratio, groups, against
+    difference, ratio, groups, against, given
         See :class:`Notion`.
 
     Examples
@@ -295,7 +323,7 @@ class EqualOpportunity(Notion):
 
     Parameters
     ----------
-    difference, ratio, groups, against
+    difference, ratio, groups, against, given
         See :class:`Notion`.
 
     Examples
@@ -313,7 +341,7 @@ class PredictiveEquality(Notion):
 
     Parameters
     ----------
-    difference, ratio, groups, against
+    difference, ratio, groups, against, given
         See :class:`Notion`.
 
     Examples
@@ -331,7 +359,7 @@ class AccuracyParity(Notion):
 
     Parameters
     ----------
-    difference, ratio, groups, against
+    difference, ratio, groups, against, given
         See :class:`Notion`.
 
     Examples
@@ -349,7 +377,7 @@ class EqualizedOdds(Notion):
 
     Parameters
     ----------
-    difference, ratio, groups, against
+    difference, ratio, groups, against, given
         See :class:`Notion`.
 
     Examples

@@ -7,7 +7,7 @@ P(decision 1 | S=m, Y=y), undefined (NaN) where the mass is zero.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from evenhand.exceptions import InputError
 from evenhand.fairness.groups import Groups
+from evenhand.fairness.strata import stratify
 from evenhand.inputs.checks import check_rows
 from evenhand.inputs.columns import blocks, factorize, named_columns
 from evenhand.inputs.labels import (
@@ -72,6 +73,11 @@ class CellRates:
         )
         return cls(groups, mass, selected)
 
+    def among(self, cells: NDArray[np.bool_]) -> CellRates:
+        """Those of the people in some of the groups, such as those of one stratum; the others are empty."""
+        inside = cells[:, None]
+        return replace(self, mass=self.mass * inside, selected=self.selected * inside)
+
     @property
     def masses(self) -> NDArray[np.float64]:
         """P(S=m, Y=y), shape (M, 2)."""
@@ -115,6 +121,7 @@ def cell_rates(
     y_pred: Any,
     sensitive_features: Any,
     *,
+    control_features: Any = None,
     sample_weight: Any = None,
     pos_label: Any = None,
     missing: Literal["error", "own_group"] = "error",
@@ -130,6 +137,8 @@ def cell_rates(
         Predicted labels, or the probability of deciding for the positive class.
     sensitive_features : table, mapping, array or sequence
         One column per sensitive feature.
+    control_features : table, mapping, array or sequence, default=None
+        One column per control feature. Cells are then counted in each stratum, for notions with ``given=``.
     sample_weight : array, default=None
         Weight of each row.
     pos_label : object, default=None
@@ -156,6 +165,7 @@ def cell_rates(
         y_true,
         y_pred,
         sensitive_features,
+        control_features=control_features,
         sample_weight=sample_weight,
         pos_label=pos_label,
         missing=missing,
@@ -225,6 +235,7 @@ def read_rows(
     y_pred: Any,
     sensitive_features: Any,
     *,
+    control_features: Any = None,
     before: Any = None,
     sample_weight: Any = None,
     pos_label: Any = None,
@@ -238,7 +249,7 @@ def read_rows(
 
     Parameters
     ----------
-    y_true, y_pred, sensitive_features, sample_weight, pos_label, missing, min_size
+    y_true, y_pred, sensitive_features, control_features, sample_weight, pos_label, missing, min_size
         See :func:`cell_rates`.
     before : array, sequence or series, default=None
         Earlier predictions of the same rows, of any kind that `y_pred` may have.
@@ -254,11 +265,15 @@ def read_rows(
     Decisions
     """
     columns = named_columns(sensitive_features, what="sensitive_features", default_name="sensitive_feature")
+    controls = None
+    if control_features is not None:
+        controls = named_columns(control_features, what="control_features", default_name="control_feature")
     given = {
         names.label: y_true,
         names.prediction: y_pred,
         names.before: before,
         "sensitive_features": columns,
+        "control_features": controls,
         "sample_weight": sample_weight,
     }
     weights = read_weights(sample_weight, check_rows(given))
@@ -284,6 +299,8 @@ def read_rows(
         earlier_labels = {} if before is None else {names.before: before}
         _check_positive(pos_label, {names.prediction: y_pred} | earlier_labels)
     groups, codes = Groups.fit(columns, missing=missing, min_size=min_size, row_counts=counts)
+    if controls is not None:
+        groups, codes = stratify(groups, codes, controls, row_counts=counts)
     if labels is None:
         return Decisions(groups, codes, None, selection, earlier, weights)
     return Decisions(groups, codes, labels.positive, selection, earlier, weights, labels.classes)

@@ -19,6 +19,7 @@ from evenhand.fairness.groups import Groups
 from evenhand.fairness.measurement import AnyMeasurement
 from evenhand.fairness.parameters import Parameters
 from evenhand.fairness.rates import CellRates
+from evenhand.fairness.strata import vacuous_strata
 
 if TYPE_CHECKING:
     from evenhand.fairness.bounds import Bound
@@ -147,7 +148,7 @@ class Constraint(Parameters):
         for part in self.requirements:
             part._check()
             if groups is not None:
-                refuse_large(part._size(groups), len(groups))
+                refuse_large(part._size(groups), len(groups), stratified=bool(part.controls))
 
     def _prepare(self, groups: Groups) -> None:
         """Check the parameters again, as they can be assigned, and warn if there is only one group."""
@@ -158,6 +159,16 @@ class Constraint(Parameters):
                 "there is only one group, so every classifier satisfies the constraint.",
                 VacuousConstraintWarning,
             )
+            return
+        for controls, mode in dict.fromkeys((part.controls, part.groups) for part in self.notions):
+            text = vacuous_strata(groups, controls, mode) if controls else ""
+            if text:
+                warn_user(text, VacuousConstraintWarning)
+
+    @property
+    def controls(self) -> tuple[str, ...]:
+        """The names of all control features."""
+        return tuple(dict.fromkeys(name for part in self.requirements for name in part.controls))
 
     @property
     def requirements(self) -> tuple[Requirement, ...]:
@@ -205,6 +216,11 @@ class Requirement(Constraint):
 
     def _measure(self, rates: CellRates) -> Sequence[AnyMeasurement]:
         raise NotImplementedError
+
+    @property
+    def controls(self) -> tuple[str, ...]:
+        """The names of the control features; empty if there are none."""
+        return ()
 
     def _size(self, groups: Groups) -> int:
         """Number of linear constraints, at most."""
@@ -260,11 +276,16 @@ class AllOf(Constraint):
         self.parts = [*self.parts[:place], part, *self.parts[place + 1 :]]
 
 
-def refuse_large(n_constraints: int, n_groups: int) -> None:
+def refuse_large(n_constraints: int, n_groups: int, *, stratified: bool = False) -> None:
     """Raise an InputError if linear constraints would need too much memory."""
     needed = 3 * n_constraints * n_groups * 2 * 8  # C and two temporaries of its size
     if needed > _MAX_BYTES:
+        what, remedy = (
+            ("groups in strata", "Put the values of control features into fewer bands, or p")
+            if stratified
+            else ("groups", "P")
+        )
         raise InputError(
-            f"{n_constraints:,} constraints on {n_groups:,} groups need {needed / 2**30:.1f} GiB. "
-            "Pool rare groups with min_group_size, or use groups='independent'."
+            f"{n_constraints:,} constraints on {n_groups:,} {what} need {needed / 2**30:.1f} GiB. "
+            f"{remedy}ool rare groups with min_group_size, or use groups='independent'."
         )

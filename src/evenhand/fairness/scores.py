@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from evenhand.exceptions import InputError
 from evenhand.inputs.checks import check_rows
 
-__all__ = ["GroupedScores"]
+__all__ = ["AnyPosteriors", "GroupedScores", "StratifiedPosteriors", "in_strata"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +78,80 @@ class GroupedScores:
     def __repr__(self) -> str:
         rows = "dask arrays" if self.lazy else f"{len(self):,} rows"
         return f"GroupedScores({rows}, {self.n_groups} groups)"
+
+
+@dataclass(frozen=True, eq=False)
+class StratifiedPosteriors:
+    """Posteriors of rows whose stratum is known: those of the cells of a stratum, and 0 in the others.
+
+    Parameters
+    ----------
+    values : array, shape (n, M, 2)
+        P(S=m, Y=y | x) of each row.
+    strata : array of int, shape (n,)
+        Stratum of each row, from 0 to ``n_strata - 1``.
+    n_strata : int
+        Number of strata, L.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> StratifiedPosteriors(np.full((2, 1, 2), 0.5), np.array([0, 1]), 2)
+    StratifiedPosteriors(2 rows, 1 groups in 2 strata)
+    """
+
+    values: NDArray[Any]
+    strata: NDArray[Any]
+    n_strata: int
+
+    def __post_init__(self) -> None:
+        if self.values.ndim != 3 or self.values.shape[2] != 2 or 0 in self.values.shape:
+            raise InputError(f"posteriors should have shape (n, M, 2), but have {self.values.shape}.")
+        check_rows({"posteriors": self.values, "strata": self.strata})
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __repr__(self) -> str:
+        return f"StratifiedPosteriors({len(self):,} rows, {self.n_groups} groups in {self.n_strata} strata)"
+
+    @property
+    def n_groups(self) -> int:
+        """M, the number of groups."""
+        return int(self.values.shape[1])
+
+    def dense(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Posteriors of some rows in the cells of all strata, shape (k, L * M, 2)."""
+        out = np.zeros((len(rows), self.n_strata, self.n_groups, 2))
+        out[np.arange(len(rows)), self.strata[rows]] = self.values[rows]
+        return out.reshape(len(rows), self.n_strata * self.n_groups, 2)
+
+    def weighted(self, table: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Sum of a table of shape (L * M, 2) times the posteriors of each row."""
+        tables = table.reshape(self.n_strata, -1)
+        order = np.argsort(self.strata, kind="stable")
+        ends = np.searchsorted(self.strata[order], np.arange(self.n_strata + 1)).tolist()
+        found = np.empty(len(self))
+        for own, start, end in zip(tables, ends[:-1], ends[1:], strict=True):
+            rows = order[start:end]
+            found[rows] = self.values[rows].reshape(len(rows), len(own)).astype(np.float64) @ own
+        return found
+
+
+AnyPosteriors = NDArray[Any] | GroupedScores | StratifiedPosteriors
+"""Posteriors of rows in memory."""
+
+
+def in_strata(
+    posteriors: NDArray[Any] | GroupedScores, strata: NDArray[Any] | None, n_strata: int
+) -> AnyPosteriors:
+    """The same posteriors for groups within strata, given the stratum of each row; None if there are none."""
+    if strata is None:
+        return posteriors
+    if isinstance(posteriors, GroupedScores):
+        codes = np.asarray(strata).astype(np.int64) * posteriors.n_groups + posteriors.codes
+        return GroupedScores(posteriors.eta, codes, posteriors.n_groups * n_strata)
+    return StratifiedPosteriors(posteriors, np.asarray(strata), n_strata)
 
 
 def _is_lazy(values: Any) -> bool:

@@ -23,6 +23,7 @@ from evenhand.inputs.columns import (
 
 __all__ = [
     "Factors",
+    "are_numbers",
     "in_category_order",
     "observed_combinations",
     "read_columns",
@@ -82,7 +83,7 @@ def in_category_order(
             present = tuple(value for value in categories if value in levels)
             rank = np.array([*(present.index(value) for value in levels), -1], np.int32)
             columns[name], ordered[name] = (present, rank[codes]), present
-        elif len(levels) > _MANY_NUMBERS and _are_numbers(levels):
+        elif len(levels) > _MANY_NUMBERS and are_numbers(levels):
             warn_user(
                 f"sensitive feature {name!r} has {len(levels)} different numbers, each a group of its own. "
                 "Band them first, such as ages into '18-29', '30-49' and '50+'.",
@@ -91,7 +92,8 @@ def in_category_order(
     return columns, ordered
 
 
-def _are_numbers(levels: Sequence[Level]) -> bool:
+def are_numbers(levels: Sequence[Level]) -> bool:
+    """Whether all values are numbers."""
     return all(isinstance(value, int | float) and not isinstance(value, bool) for value in levels)
 
 

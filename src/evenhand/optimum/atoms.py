@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.fairness.scores import GroupedScores
+from evenhand.fairness.scores import AnyPosteriors, GroupedScores
 from evenhand.optimum.rows import dense_posteriors
 from evenhand.optimum.rule import REACH_MARGIN, SAME_ATOM, Rule
 from evenhand.solver.oracle import ROUNDING
@@ -48,7 +48,7 @@ class FurtherRows:
 
 def randomise_atoms(
     rule: Rule,
-    posteriors: NDArray[Any] | GroupedScores,
+    posteriors: AnyPosteriors,
     selection: Floats,
     weights: Floats | None,
     *,
@@ -60,7 +60,7 @@ def randomise_atoms(
     Parameters
     ----------
     rule : Rule
-    posteriors : array of shape (n, M, 2), or GroupedScores
+    posteriors : array of shape (n, M, 2), GroupedScores or StratifiedPosteriors
         Of the rows that the rule was found on, by the model for new rows.
     selection : array, shape (n,)
         The optimum for these rows.

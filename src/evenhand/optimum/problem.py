@@ -17,18 +17,19 @@ from evenhand.fairness.groups import Groups
 from evenhand.fairness.measurement import NOBODY
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.requirement import Constraint
-from evenhand.fairness.scores import GroupedScores
+from evenhand.fairness.scores import AnyPosteriors, GroupedScores, StratifiedPosteriors
 from evenhand.optimum.infeasible import refuse_infeasible
 from evenhand.optimum.rows import read_rows
 from evenhand.optimum.rule import REACH_MARGIN, Rule
 from evenhand.optimum.solution import Solution
 from evenhand.solver.certificate import Certificate
 from evenhand.solver.dense import is_tie, tie_width
-from evenhand.solver.optimize import Optimum, optimize
+from evenhand.solver.optimize import Optimum
 from evenhand.solver.oracle import Oracle, Vector
 from evenhand.solver.partitions import Partitions
 from evenhand.solver.problem import Problem
 from evenhand.solver.scalars import RowsWithScalars, without_scalars
+from evenhand.solver.separable import optimize_in_strata
 
 __all__ = ["FairnessProblem", "error_prices", "label_and_group_suffice"]
 
@@ -46,7 +47,7 @@ class FairnessProblem:
 
     Attributes
     ----------
-    posteriors : array, shape (n, M, 2), GroupedScores or Partitions
+    posteriors : array of shape (n, M, 2), GroupedScores, StratifiedPosteriors or Partitions
     constraint : Constraint
     groups : Groups
     masses : array, shape (M, 2)
@@ -59,7 +60,7 @@ class FairnessProblem:
     program : Problem
     """
 
-    posteriors: NDArray[Any] | GroupedScores | Partitions
+    posteriors: AnyPosteriors | Partitions
     constraint: Constraint
     groups: Groups
     masses: NDArray[np.float64]
@@ -71,7 +72,7 @@ class FairnessProblem:
     @classmethod
     def read(
         cls,
-        posteriors: NDArray[Any] | GroupedScores | Partitions,
+        posteriors: AnyPosteriors | Partitions,
         constraint: Constraint,
         *,
         cost: ArrayLike = 0.5,
@@ -84,7 +85,7 @@ class FairnessProblem:
         if not isinstance(groups, Groups | None):
             raise InputError("groups should be made by Groups.")
         try:
-            elsewhere = isinstance(posteriors, GroupedScores | Partitions)
+            elsewhere = isinstance(posteriors, GroupedScores | StratifiedPosteriors | Partitions)
             posteriors = posteriors if elsewhere else np.asarray(posteriors)
         except ValueError:
             raise InputError(
@@ -95,7 +96,7 @@ class FairnessProblem:
         groups = groups if groups is not None else Groups.product({"group": range(len(masses))})
         if len(groups) != len(masses):
             raise InputError(f"posteriors have {len(masses)} groups, but groups names {len(groups)}.")
-        prices = error_prices(cost, len(masses))
+        prices = _prices(cost, groups)
         unit = _unit(prices)
         constraint = _with_reference(constraint, oracle, prices / unit, masses, groups)
         linear = constraint.linear(masses, groups)
@@ -152,7 +153,7 @@ class FairnessProblem:
             advise=advise,
         )
         first = None if start is None else _multipliers(start, linear) / self.unit
-        optimum = optimize(self.oracle, program, tol=tol, start=first)
+        optimum = optimize_in_strata(self.oracle, program, tol=tol, start=first)
         if optimum is None:
             raise CertificateError(
                 f"no algorithm proved a solution to a gap of {tol:g} on {self.oracle.n_rows:,} rows; pass a "
@@ -163,7 +164,7 @@ class FairnessProblem:
             feasibility = _feasibility(self.constraint, solution.rates)
             if feasibility is None:
                 break
-            optimum = optimize(self.oracle, program, tol=tol, feasibility=feasibility, start=first)
+            optimum = optimize_in_strata(self.oracle, program, tol=tol, feasibility=feasibility, start=first)
             if optimum is None:
                 break
             solution = self._solution(optimum)
@@ -205,22 +206,25 @@ def label_and_group_suffice(
     constraint : Constraint
     cost : float, pair or array of shape (M, 2)
     masses : array, shape (M, 2)
-        P(S=m, Y=y). If one of them is 0, the answer is no.
+        P(S=m, Y=y), in each stratum if there are any. If one of them is 0 in all strata, the answer is no.
     groups : Groups
 
     Returns
     -------
     bool
     """
-    prices = error_prices(cost, len(groups))
-    if (masses == 0).any() or (prices != prices[0]).any():
+    prices = _prices(cost, groups)
+    if (masses.reshape(-1, len(groups.combinations), 2).sum(axis=0) == 0).any():
+        return False
+    if (prices != prices[0]).any():
         return False
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EvenhandWarning)
         # Coefficients do not depend on the reference.
         linear = with_reference(constraint, CellRates(groups, masses, masses / 2)).linear(masses, groups)
     per_mass = linear.in_sums(masses)[0][:, : masses.size].reshape(len(linear), *masses.shape)
-    return bool(np.allclose(per_mass[:, :, 0], per_mass[:, :, 1]))
+    full = (masses > 0).all(axis=1)
+    return bool(np.allclose(per_mass[:, full, 0], per_mass[:, full, 1]))
 
 
 def error_prices(cost: ArrayLike, n_groups: int) -> NDArray[np.float64]:
@@ -240,6 +244,12 @@ def error_prices(cost: ArrayLike, n_groups: int) -> NDArray[np.float64]:
     if not np.isfinite(prices).all() or (prices < 0).any():
         raise InputError("costs should be finite and not negative.")
     return np.broadcast_to(prices, (n_groups, 2))
+
+
+def _prices(cost: ArrayLike, groups: Groups) -> NDArray[np.float64]:
+    """Cost of an error in each cell; it is the same in all strata."""
+    prices = error_prices(cost, len(groups.combinations))
+    return prices if groups.strata is None else np.tile(prices, (len(groups.strata), 1))
 
 
 def _unit(prices: NDArray[np.float64]) -> float:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.exceptions import ConstantScoreWarning, InputError, warn_user
-from evenhand.fairness.scores import GroupedScores
+from evenhand.fairness.scores import AnyPosteriors, GroupedScores, StratifiedPosteriors
 from evenhand.inputs.columns import blocks
 from evenhand.inputs.labels import read_weights
 from evenhand.solver.dense import DenseRows, as_float64, exact_sum
@@ -21,6 +21,7 @@ from evenhand.solver.oracle import Oracle, Vector
 from evenhand.solver.partitioned import PartitionedRows, Sizes
 from evenhand.solver.partitioned_scores import PartitionedScores
 from evenhand.solver.partitions import Part, Partitions
+from evenhand.solver.stratified import StratifiedRows
 
 __all__ = ["dense_posteriors", "read_rows"]
 
@@ -33,19 +34,20 @@ _SUMMED = 256
 
 
 def read_rows(
-    posteriors: NDArray[Any] | GroupedScores | Partitions, sample_weight: Any
+    posteriors: AnyPosteriors | Partitions, sample_weight: Any
 ) -> tuple[Oracle, NDArray[np.float64]]:
     """Validate posteriors; their oracle and the masses of the cells.
 
     Parameters
     ----------
-    posteriors : array, shape (n, M, 2), GroupedScores or Partitions
+    posteriors : array, shape (n, M, 2), GroupedScores, StratifiedPosteriors or Partitions
         Partitions hold their weights themselves.
     sample_weight : array or None
 
     Returns
     -------
     tuple of (Oracle, array of shape (M, 2))
+        The masses of the cells of all strata, if there are any.
     """
     if isinstance(posteriors, Partitions):
         if sample_weight is not None:
@@ -58,7 +60,7 @@ def read_rows(
         grouped = GroupedRows(posteriors.eta, posteriors.codes, posteriors.n_groups, weights)
         _warn_if_constant(posteriors.eta)
         return grouped, grouped.masses().reshape(-1, 2)
-    array = posteriors
+    array = posteriors.values if isinstance(posteriors, StratifiedPosteriors) else posteriors
     if array.ndim != 3 or array.shape[2] != 2 or 0 in array.shape:
         raise InputError(f"posteriors should have shape (n, M, 2), but have {array.shape}.")
     if array.dtype not in (np.float32, np.float64):
@@ -73,7 +75,20 @@ def read_rows(
             f"posteriors are NaN, negative or do not sum to 1 in {bad:,} of {len(array):,} rows."
         )
     _warn_if_constant(array)
+    if isinstance(posteriors, StratifiedPosteriors):
+        return _read_strata(array, posteriors, dense.weights)
     return dense, masses.reshape(-1, 2) / (len(array) if dense.weights is None else 1.0)
+
+
+def _read_strata(
+    array: NDArray[Any], posteriors: StratifiedPosteriors, weights: Vector | None
+) -> tuple[Oracle, NDArray[np.float64]]:
+    rows = StratifiedRows.sorted(array, posteriors.strata, posteriors.n_strata, weights)
+    masses = np.zeros(rows.n_columns)
+    for where, columns, part in rows.parts():
+        part.weights = None if rows.weights is None else rows.weights[where]
+        masses[columns] = _fine_and_masses(part)[1]
+    return rows, masses.reshape(-1, 2) / (len(array) if weights is None else 1.0)
 
 
 @dataclass(frozen=True)
@@ -186,14 +201,12 @@ def _sum(rows: NDArray[np.float64], weights: Vector | None) -> Vector:
     return exact_sum([*parts[:, 0], weights[whole:] @ rows[whole:]])
 
 
-def dense_posteriors(
-    posteriors: NDArray[Any] | GroupedScores, rows: NDArray[np.intp], n_groups: int
-) -> NDArray[np.float64]:
-    """Posteriors of some rows as float64 of shape (k, M, 2); where the group is known, zero off it.
+def dense_posteriors(posteriors: AnyPosteriors, rows: NDArray[np.intp], n_groups: int) -> NDArray[np.float64]:
+    """Posteriors of some rows as float64 of shape (k, M, 2); zero off a known group or stratum.
 
     Parameters
     ----------
-    posteriors : array, shape (n, M, 2), or GroupedScores
+    posteriors : array of shape (n, M, 2), GroupedScores or StratifiedPosteriors
     rows : array of int
     n_groups : int
 
@@ -208,6 +221,8 @@ def dense_posteriors(
     >>> dense_posteriors(scores, np.array([1]), 2).tolist()
     [[[0.0, 0.0], [0.25, 0.75]]]
     """
+    if isinstance(posteriors, StratifiedPosteriors):
+        return posteriors.dense(rows) + 0.0
     if not isinstance(posteriors, GroupedScores):
         return np.ascontiguousarray(posteriors[rows], dtype=np.float64) + 0.0  # no negative zeros
     out = np.zeros((len(rows), n_groups, 2))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from scipy.spatial import KDTree
 
 from evenhand.display.notebook import html_table
 from evenhand.exceptions import InputError
-from evenhand.fairness.scores import GroupedScores
+from evenhand.fairness.scores import AnyPosteriors, GroupedScores, StratifiedPosteriors
 from evenhand.inputs.columns import blocks
 from evenhand.optimum.rows import dense_posteriors
 from evenhand.optimum.rule_format import read, write
@@ -98,12 +98,12 @@ class Rule:
         caption = "Decide 1 where the sum of weight times P(group, label | x) is positive."
         return html_table(["group", "label 0", "label 1"], rows, caption=caption)
 
-    def decision(self, posteriors: NDArray[Any] | GroupedScores) -> NDArray[np.float64]:
+    def decision(self, posteriors: AnyPosteriors) -> NDArray[np.float64]:
         """H(x) of each row.
 
         Parameters
         ----------
-        posteriors : array, shape (n, M, 2), or GroupedScores
+        posteriors : array of shape (n, M, 2), GroupedScores or StratifiedPosteriors
 
         Returns
         -------
@@ -115,23 +115,28 @@ class Rule:
                 eta, codes = posteriors.eta[rows].astype(np.float64), posteriors.codes[rows]
                 H[rows] = self.table[codes, 0] * (1.0 - eta) + self.table[codes, 1] * eta
             return H
-        if isinstance(posteriors, GroupedScores) or np.shape(posteriors)[1:] != self.table.shape:
+        if isinstance(posteriors, StratifiedPosteriors):
+            if posteriors.n_strata * posteriors.n_groups != len(self.table):
+                raise InputError(f"the rule is for {len(self.table)} groups in strata, not {posteriors!r}.")
+            H = posteriors.weighted(self.table)
+        elif isinstance(posteriors, GroupedScores) or np.shape(posteriors)[1:] != self.table.shape:
             raise InputError(f"the rule is for posteriors of {len(self.table)} groups, of shape (n, M, 2).")
-        posteriors = np.asarray(posteriors)
-        for rows in blocks(len(posteriors)):
-            block = posteriors[rows].astype(np.float64, copy=False)
-            H[rows] = block.reshape(len(block), -1) @ self.table.ravel()
+        else:
+            posteriors = np.asarray(posteriors)
+            for rows in blocks(len(posteriors)):
+                block = posteriors[rows].astype(np.float64, copy=False)
+                H[rows] = block.reshape(len(block), -1) @ self.table.ravel()
         unknown = int(np.count_nonzero(np.isnan(H)))
         if unknown:
             raise InputError(f"posteriors are NaN in {unknown:,} of {len(H):,} rows.")
         return H
 
-    def selection(self, posteriors: NDArray[Any] | GroupedScores) -> NDArray[np.float64]:
+    def selection(self, posteriors: AnyPosteriors) -> NDArray[np.float64]:
         """Probability of deciding 1 for each row.
 
         Parameters
         ----------
-        posteriors : array, shape (n, M, 2), or GroupedScores
+        posteriors : array of shape (n, M, 2), GroupedScores or StratifiedPosteriors
 
         Returns
         -------
@@ -145,7 +150,8 @@ class Rule:
                     f"the rule is for {len(self.table)} groups, but the scores have {posteriors.n_groups}."
                 )
             return self.steps.selection(posteriors.eta.astype(np.float64, copy=False), posteriors.codes)
-        posteriors = posteriors if isinstance(posteriors, GroupedScores) else np.asarray(posteriors)
+        if not isinstance(posteriors, GroupedScores | StratifiedPosteriors):
+            posteriors = np.asarray(posteriors)
         H = self.decision(posteriors)
         chosen = (H > 0).astype(np.float64)
         largest = max(self.unit, float(np.abs(self.table).max()))
@@ -165,7 +171,7 @@ class Rule:
 
     def decide(
         self,
-        posteriors: NDArray[Any] | GroupedScores,
+        posteriors: AnyPosteriors,
         tokens: Callable[[NDArray[np.intp]], Sequence[bytes]],
     ) -> NDArray[np.bool_]:
         """Decide each row; the same person gets the same answer every time and on every machine.
@@ -174,7 +180,7 @@ class Rule:
 
         Parameters
         ----------
-        posteriors : array, shape (n, M, 2), or GroupedScores
+        posteriors : array of shape (n, M, 2), GroupedScores or StratifiedPosteriors
         tokens : function
             For the numbers of some rows, the bytes that identify each person.
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenhand.exceptions import InputError
 from evenhand.fairness.groups import Groups
 from evenhand.fairness.requirement import Constraint
-from evenhand.fairness.scores import GroupedScores
+from evenhand.fairness.scores import AnyPosteriors, GroupedScores, in_strata
+from evenhand.fairness.strata import needed_controls, read_strata
 from evenhand.inputs.batched_table import is_lazy
-from evenhand.inputs.checks import check_fraction
+from evenhand.inputs.checks import check_fraction, check_rows
 from evenhand.optimum.posterior_file import spooled
 from evenhand.optimum.problem import FairnessProblem
 from evenhand.optimum.solution import Solution
@@ -28,6 +30,7 @@ def solve(
     sample_weight: Any = None,
     tol: float = 1e-6,
     groups: Groups | None = None,
+    control_features: Any = None,
     start: Solution | None = None,
 ) -> Solution:
     """Find the classifier of smallest risk that satisfies a fairness requirement, and prove it.
@@ -52,6 +55,9 @@ def solve(
         larger ones.
     groups : Groups, default=None
         Names of the M groups. Without it they are one feature with values 0 to M - 1.
+    control_features : table, mapping, array or sequence, default=None
+        One column per control feature, for notions with ``given=``. Posteriors are the same as without; the
+        rule has a table for each stratum.
     start : Solution, default=None
         An earlier solution to start from, of the same problem or a similar one.
 
@@ -83,6 +89,31 @@ def solve(
     if not isinstance(start, Solution | None):
         raise InputError("start should be an earlier Solution.")
     if is_lazy(posteriors):
+        if control_features is not None:
+            raise InputError("control features need posteriors in memory: collect them first.")
         posteriors, sample_weight = spooled(posteriors, sample_weight), None
+    if control_features is not None:
+        posteriors, groups = _in_strata(posteriors, constraint, groups, control_features)
     task = FairnessProblem.read(posteriors, constraint, cost=cost, sample_weight=sample_weight, groups=groups)
     return task.solve(tol=tol, start=start)
+
+
+def _in_strata(
+    posteriors: Any, constraint: Constraint, groups: Groups | None, control_features: Any
+) -> tuple[AnyPosteriors, Groups]:
+    """Posteriors and groups within the strata of the control features that the requirement names."""
+    if isinstance(posteriors, Partitions):
+        raise InputError("control features need posteriors in memory, not partitions.")
+    if not isinstance(posteriors, GroupedScores):
+        posteriors = np.asarray(posteriors)
+        if posteriors.ndim != 3:
+            raise InputError(f"posteriors should have shape (n, M, 2), but have {posteriors.shape}.")
+    n_groups = posteriors.n_groups if isinstance(posteriors, GroupedScores) else posteriors.shape[1]
+    groups = groups if groups is not None else Groups.product({"group": range(n_groups)})
+    columns = needed_controls(control_features, constraint.controls, groups.features)
+    if not columns:
+        return posteriors, groups
+    strata, codes = read_strata(columns)
+    check_rows({"posteriors": posteriors, "control_features": codes})
+    constraint.check(groups.within(strata))
+    return in_strata(posteriors, codes, len(strata)), groups.within(strata)

@@ -93,13 +93,14 @@ class RowsWithScalars:
         D = self.inner.n_columns
         scalars = (v[D:] > 0).astype(np.float64)
         if given is None or values is None:
-            return self._joined(self.inner.totals(v[:D]), v, scalars)
+            return self.joined(self.inner.totals(v[:D]), v, scalars)
         rows, ordinary = without_scalars(given, D)
         chosen = given.matrix[~ordinary][:, D:].argmax(axis=1)
         scalars[chosen] = values[~ordinary]
-        return self._joined(self.inner.totals(v[:D], rows, values[ordinary]), v, scalars)
+        return self.joined(self.inner.totals(v[:D], rows, values[ordinary]), v, scalars)
 
-    def _joined(self, found: Totals, v: Vector, scalars: Vector) -> Totals:
+    def joined(self, found: Totals, v: Vector, scalars: Vector) -> Totals:
+        """Sums over the rows with the selection of each scalar behind them."""
         positive = float(np.maximum(v[self.inner.n_columns :], 0.0).sum())
         sums = np.concatenate([found.sums, scalars])
         return replace(found, positive_part=found.positive_part + positive, sums=sums)
@@ -110,7 +111,7 @@ class RowsWithScalars:
         if found is None:
             return None
         v = problem.direction(found.multipliers)
-        return replace(found, totals=self._joined(found.totals, v, found.scalars))
+        return replace(found, totals=self.joined(found.totals, v, found.scalars))
 
     def distinct(self) -> Distinct | None:
         """Collapse copies of rows."""
@@ -120,7 +121,7 @@ class RowsWithScalars:
         n, D = found.rows.n_rows, self.inner.n_columns
 
         def totals(v: Vector, values: Vector) -> Totals:
-            return self._joined(found.totals(v[:D], values[:n]), v, values[n:])
+            return self.joined(found.totals(v[:D], values[:n]), v, values[n:])
 
         every = self._extended(found.rows)
         return Distinct(DenseRows(every.matrix, every.weights, base=every.base), totals)

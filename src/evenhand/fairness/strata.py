@@ -1,0 +1,296 @@
+"""Strata: the people with the same values of the control features, among whom groups are compared.
+
+A cell of stratified groups is a combination of sensitive values in one stratum, so the strata of some of the
+control features, or of a sensitive feature, are unions of cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.exceptions import GroupError, InputError
+from evenhand.fairness.groups import GroupName, Groups, Members, Mode
+from evenhand.fairness.sensitive import are_numbers, observed_combinations
+from evenhand.inputs.checks import check_rows
+from evenhand.inputs.columns import factorize, named_columns, ordered_categories
+
+__all__ = [
+    "Stratum",
+    "check_controls",
+    "count_strata",
+    "find_strata",
+    "groups_in_strata",
+    "needed_controls",
+    "read_strata",
+    "refuse_shared_names",
+    "stratify",
+    "vacuous_strata",
+]
+
+_MOST_NUMBERS = 50
+"""A control feature with more distinct numbers than this is taken for a measurement."""
+_SHOWN = 5
+"""Strata that a message lists."""
+
+
+@dataclass(frozen=True, eq=False)
+class Stratum:
+    """People with the same values of some control features.
+
+    Attributes
+    ----------
+    name : GroupName
+        The control features and their values.
+    cells : array of bool, shape (L * M,)
+        Which cells are in the stratum.
+    family : Members
+        The groups that are compared: those with rows in it.
+    empty : tuple of GroupName
+        Groups without any.
+    """
+
+    name: GroupName
+    cells: NDArray[np.bool_]
+    family: Members
+    empty: tuple[GroupName, ...]
+
+
+def check_controls(where: str, given: Any) -> None:
+    """Raise an InputError unless `given` is a list of different names."""
+    proper = isinstance(given, Sequence) and not isinstance(given, str | bytes) and len(given) > 0
+    if not proper or not all(isinstance(name, str) for name in given):
+        raise InputError(f"{where}: given should be a list of names of control features, but is {given!r}.")
+    if len(set(given)) < len(given):
+        raise InputError(f"{where}: given names a control feature twice: {given!r}.")
+
+
+def read_strata(control_features: Any) -> tuple[Groups, NDArray[np.int32]]:
+    """Strata of a table of control features, and the stratum of each row.
+
+    Parameters
+    ----------
+    control_features : table, mapping, array or sequence
+        One column per control feature. Missing values are refused, and so are more than 50 different numbers
+        in a column.
+
+    Returns
+    -------
+    strata : Groups
+    codes : array of int32
+
+    Examples
+    --------
+    >>> strata, codes = read_strata({"level": ["senior", "junior", "senior"]})
+    >>> strata.keys, codes.tolist()
+    ((('junior',), ('senior',)), [1, 0, 1])
+    """
+    given = named_columns(control_features, what="control_features", default_name="control_feature")
+    if not given:
+        raise GroupError("control_features has no columns.")
+    check_rows({"control_features": given})
+    columns, ordered = {}, {}
+    for name, column in given.items():
+        levels, codes = factorize(column, what=f"control feature {name!r}", limit=np.iinfo(np.int32).max)
+        _refuse_control(name, levels, codes)
+        categories = ordered_categories(column)
+        if categories is not None:
+            present = tuple(value for value in categories if value in levels)
+            codes = np.array([present.index(value) for value in levels], np.int32)[codes]
+            levels = ordered[name] = present
+        columns[name] = levels, codes
+    keys, counts, codes = observed_combinations(list(columns.values()))
+    return Groups(tuple(columns), tuple(keys), counts, ordered=ordered), codes
+
+
+def stratify(
+    groups: Groups,
+    codes: NDArray[np.int32],
+    control_features: Any,
+    *,
+    row_counts: NDArray[np.int64] | None = None,
+) -> tuple[Groups, NDArray[np.int32]]:
+    """Groups within the strata of the same rows, and the cell of each row.
+
+    Parameters
+    ----------
+    groups : Groups
+    codes : array of int32
+        The group of each row.
+    control_features : table, mapping, array or sequence
+    row_counts : array of int, default=None
+        Rows that each row stands for; None stands for one.
+
+    Returns
+    -------
+    groups : Groups
+    codes : array of int32
+    """
+    strata, own = read_strata(control_features)
+    refuse_shared_names(strata.features, groups.features)
+    check_rows({"sensitive_features": codes, "control_features": own})
+    return groups_in_strata(groups, codes, strata, own, row_counts=row_counts)
+
+
+def needed_controls(
+    control_features: Any, controls: Sequence[str], features: Sequence[str]
+) -> dict[str, Any]:
+    """The control features that a requirement names and that are not sensitive features.
+
+    Parameters
+    ----------
+    control_features : table, mapping, array or sequence
+    controls : sequence of str
+        Names in the requirement.
+    features : sequence of str
+        The sensitive features.
+
+    Returns
+    -------
+    dict
+        Columns by name.
+    """
+    given = named_columns(control_features, what="control_features", default_name="control_feature")
+    refuse_shared_names(tuple(given), features)
+    for name in controls:
+        if name not in given and name not in features:
+            raise _unknown_control(name, tuple(given))
+    return {name: column for name, column in given.items() if name in controls}
+
+
+def _unknown_control(name: str, controls: Sequence[str]) -> GroupError:
+    have = f"there are {', '.join(map(repr, controls))}" if controls else "there are none"
+    return GroupError(
+        f"given names {name!r}, which is neither a control feature ({have}) nor a sensitive feature."
+    )
+
+
+def groups_in_strata(
+    groups: Groups,
+    codes: NDArray[np.int32],
+    strata: Groups,
+    stratum_codes: NDArray[np.int32],
+    *,
+    row_counts: NDArray[np.int64] | None = None,
+) -> tuple[Groups, NDArray[np.int32]]:
+    """Groups within strata with their row counts, from the group and the stratum of each row."""
+    M, known = len(groups), codes >= 0
+    cells = np.where(known, stratum_codes * np.int64(M) + codes, -1)
+    counts = np.zeros(M * len(strata), np.int64)
+    np.add.at(counts, cells[known], 1 if row_counts is None else row_counts[known])
+    return groups.within(strata, counts), cells.astype(np.int32)
+
+
+def refuse_shared_names(controls: Sequence[str], features: Sequence[str]) -> None:
+    """Raise a GroupError if a control feature has the name of a sensitive feature."""
+    for name in controls:
+        if name in features:
+            raise GroupError(
+                f"{name!r} is a sensitive feature, which given= may name as it is: leave it out of "
+                "control_features."
+            )
+
+
+def _refuse_control(name: str, levels: Sequence[Any], codes: NDArray[np.int32]) -> None:
+    missing = int(np.count_nonzero(codes < 0))
+    if missing:
+        raise GroupError(
+            f"control feature {name!r} is missing in {missing:,} of {len(codes):,} rows. Drop these rows, or "
+            "fill in a value that stands for a stratum of its own."
+        )
+    if len(levels) > _MOST_NUMBERS and are_numbers(levels):
+        raise GroupError(
+            f"control feature {name!r} has {len(levels):,} different numbers, and would leave few people to "
+            "compare in each stratum. Band them first, such as incomes into thirds; if they are codes, pass "
+            "them as text."
+        )
+
+
+def find_strata(groups: Groups, controls: Sequence[str], mode: Mode) -> Iterator[Stratum]:
+    """Iterate over the strata of some control features.
+
+    Parameters
+    ----------
+    groups : Groups
+        Within strata; a control feature may also be one of their own.
+    controls : sequence of str
+    mode : {"intersectional", "independent"}
+        Which groups are compared.
+
+    Yields
+    ------
+    Stratum
+
+    Examples
+    --------
+    >>> groups = Groups.product({"sex": ["F", "M"]}).within(Groups.product({"level": ["1", "2"]}))
+    >>> for stratum in find_strata(groups, ["level"], "intersectional"):
+    ...     print(stratum.name, stratum.cells.astype(int))
+    level=1 [1 1 0 0]
+    level=2 [0 0 1 1]
+    """
+    codes, names = _strata_of_cells(groups, controls)
+    everywhere = groups.members(mode)
+    own = [k for k, name in enumerate(everywhere.names) if not set(name.features) <= set(controls)]
+    counted = groups.counts > 0 if groups.counts.any() else np.ones(len(groups), np.bool_)
+    order = np.argsort(codes, kind="stable")
+    bounds = np.searchsorted(codes[order], np.arange(len(names) + 1))
+    for k, name in enumerate(names):
+        inside = order[bounds[k] : bounds[k + 1]]
+        cells = np.zeros(len(groups), np.bool_)
+        cells[inside] = True
+        possible = [g for g in own if everywhere.matrix[g, inside].any()]
+        there = [g for g in possible if (everywhere.matrix[g, inside] & counted[inside]).any()]
+        yield Stratum(
+            name,
+            cells,
+            Members(tuple(everywhere.names[g] for g in there), everywhere.matrix[there]),
+            tuple(everywhere.names[g] for g in possible if g not in there),
+        )
+
+
+def count_strata(groups: Groups, controls: Sequence[str]) -> int:
+    """Number of strata of some control features."""
+    return len(_strata_of_cells(groups, controls)[1])
+
+
+def vacuous_strata(groups: Groups, controls: Sequence[str], mode: Mode) -> str:
+    """What to say of strata in which there is nothing to compare; empty if there are none."""
+    alone = [part.name for part in find_strata(groups, controls, mode) if len(part.family.names) < 2]
+    if not alone:
+        return ""
+    total = count_strata(groups, controls)
+    shown = "; ".join(map(str, alone[:_SHOWN])) + ("; ..." if len(alone) > _SHOWN else "")
+    where = f"{len(alone):,} of {total:,} strata ({shown})"
+    return f"there is only one group in {where}, so nothing is compared there."
+
+
+def _strata_of_cells(
+    groups: Groups, controls: Sequence[str]
+) -> tuple[NDArray[np.intp], tuple[GroupName, ...]]:
+    """The stratum of each cell, and the names of the strata, in the order of their values."""
+    strata = groups.strata
+    known = (*(() if strata is None else strata.features), *groups.features)
+    for name in controls:
+        if name not in known:
+            raise _unknown_control(name, () if strata is None else strata.features)
+    cells = np.arange(len(groups))
+    columns, levels = [], []
+    for name in controls:
+        if strata is not None and name in strata.features:
+            own = strata.level_codes([name])[:, 0][cells // len(groups.combinations)]
+            levels.append(strata.levels(name))
+        else:
+            own = groups.level_codes([name])[:, 0]
+            levels.append(groups.levels(name))
+        columns.append(own)
+    places, codes = np.unique(np.column_stack(columns), axis=0, return_inverse=True)
+    names = tuple(
+        GroupName(tuple(controls), tuple(part[k] for part, k in zip(levels, place, strict=True)))
+        for place in places.tolist()
+    )
+    return codes.ravel(), names

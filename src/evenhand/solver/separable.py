@@ -1,0 +1,142 @@
+"""Strata that no bound joins are problems of their own, and are solved one after the other.
+
+What they find is put together and proven on all rows, as any other solution is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from evenhand.solver.dense import DenseRows
+from evenhand.solver.finish import Finish
+from evenhand.solver.optimize import Optimum, optimize
+from evenhand.solver.oracle import ROUNDING, Oracle, Vector
+from evenhand.solver.problem import Problem
+from evenhand.solver.scalars import RowsWithScalars
+from evenhand.solver.stratified import StratifiedRows
+
+__all__ = ["optimize_in_strata"]
+
+
+def optimize_in_strata(
+    oracle: Oracle, problem: Problem, *, tol: float, feasibility: float = 1e-9, start: Vector | None = None
+) -> Optimum | None:
+    """Solve a problem to a proven gap: stratum by stratum where rows are in strata that no bound joins.
+
+    Parameters
+    ----------
+    oracle, problem, tol, feasibility, start
+        See :func:`evenhand.solver.optimize.optimize`.
+
+    Returns
+    -------
+    Optimum or None
+    """
+    inner = oracle.inner if isinstance(oracle, RowsWithScalars) else oracle
+    if isinstance(inner, StratifiedRows):
+        task = _Task(oracle, inner, problem, tol, feasibility)
+        parts = list(task.parts())
+        if len(parts) > 1:
+            found = task.optimize(parts, start)
+            if found is not None:
+                return found
+    return optimize(oracle, problem, tol=tol, feasibility=feasibility, start=start)
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Strata that bounds join, with these bounds and their scalars."""
+
+    strata: NDArray[np.intp]
+    bounds: NDArray[np.intp]
+    scalars: NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class _Task:
+    """What is to be solved; `rows` are those of the oracle without scalars."""
+
+    oracle: Oracle
+    rows: StratifiedRows
+    problem: Problem
+    tol: float
+    feasibility: float
+
+    def parts(self) -> Iterator[_Part]:
+        """The smallest sets of strata that no bound joins with others."""
+        A, L, D = self.problem.A, self.rows.n_strata, self.rows.n_columns
+        touched = (A[:, :D].reshape(len(A), L, self.rows.width) != 0).any(axis=2)
+        # Bounds, strata and scalars are the nodes of a graph: a bound is joined with what it contains.
+        links = coo_array(np.hstack([touched, A[:, D:] != 0]))
+        size = len(A) + links.shape[1]
+        graph = coo_array((links.data, (links.row, links.col + len(A))), shape=(size, size))
+        _, label = connected_components(graph, directed=False)
+        bounds, strata, scalars = np.split(label, [len(A), len(A) + L])
+        full = self.rows.ends[1:] > self.rows.ends[:-1]
+        for one in np.unique(strata[full]):
+            own = np.flatnonzero((strata == one) & full)
+            yield _Part(own, np.flatnonzero(bounds == one), np.flatnonzero(scalars == one))
+
+    def optimize(self, parts: list[_Part], start: Vector | None) -> Optimum | None:
+        """Solve one part after the other; None if one cannot be, or they prove nothing together."""
+        rows, problem = self.rows, self.problem
+        multipliers, selection = np.zeros(len(problem.lo)), np.zeros(rows.n_rows)
+        scalars = np.zeros(problem.scalars)
+        for part in parts:
+            own, index, share = rows.of_strata(part.strata)
+            if not share:
+                continue
+            # Sums over the rows of the part, whose weight is now 1, have to be multiplied by its share.
+            columns = (part.strata[:, None] * rows.width + np.arange(rows.width)).ravel()
+            K, behind = len(part.scalars), rows.n_columns + part.scalars
+            A = problem.A[part.bounds]
+            smaller = Problem(
+                gain=problem.gain[np.append(columns, behind)],
+                A=np.hstack([share * A[:, columns], A[:, behind]]),
+                lo=problem.lo[part.bounds],
+                hi=problem.hi[part.bounds],
+                scalars=K,
+            )
+            found = optimize(
+                RowsWithScalars(own, K) if K else own,
+                smaller,
+                tol=self.tol,
+                feasibility=self.feasibility,
+                start=None if start is None else start[part.bounds] / share,
+            )
+            if found is None:
+                return None
+            multipliers[part.bounds] = share * found.multipliers
+            selection[index] = found.totals.selection
+            scalars[part.scalars] = found.totals.sums[len(columns) :]
+        return self._proven(multipliers, selection, scalars)
+
+    def _proven(self, multipliers: Vector, selection: Vector, scalars: Vector) -> Optimum | None:
+        v, rows = self.problem.direction(multipliers), self.rows
+        totals = rows.totals_of(v[: rows.n_columns], selection)
+        if isinstance(self.oracle, RowsWithScalars):
+            totals = self.oracle.joined(totals, v, scalars)
+        found = Optimum.of(self.problem, multipliers, totals)
+        if abs(found.certificate.gap) > self.tol or found.certificate.violation > self.feasibility:
+            return None
+        return replace(found, finish=_boundary(rows, v, multipliers, selection))
+
+
+def _boundary(rows: StratifiedRows, v: Vector, multipliers: Vector, selection: Vector) -> Finish:
+    """The rows that the sign of h does not decide."""
+    v = v[: rows.n_columns]
+    h = rows.scores(v)
+    terms = rows.scores(np.abs(v))
+    open_rows = np.flatnonzero((np.abs(h) <= ROUNDING * np.maximum(1.0, terms)) | (selection != (h > 0)))
+    distinct, weights, kind = rows.collapsed(open_rows)
+    values = np.empty(len(distinct))
+    values[kind] = selection[open_rows]
+    first = np.empty(len(distinct), np.intp)
+    first[kind] = open_rows
+    return Finish(DenseRows(rows.take(first), weights), values, multipliers, 0.0)

@@ -1,0 +1,204 @@
+"""Rows in strata: a row has numbers in the columns of its own stratum, and nothing in the others.
+
+Only these numbers are stored and multiplied, so fifty strata cost little more than one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.solver.dense import DenseRows, as_float64, collapsed, nearest, spread
+from evenhand.solver.oracle import Distinct, Smoothed, Totals, Vector
+
+__all__ = ["StratifiedRows"]
+
+_MOST_ENTRIES = 1 << 24
+"""Of rows with all their columns that are taken at a time: 128 MB."""
+
+
+class StratifiedRows(DenseRows):
+    """Rows of several strata, sorted by stratum.
+
+    Parameters
+    ----------
+    rows : array, shape (n, d), float32 or float64
+        The numbers of each row in the columns of its stratum.
+    weights : array, shape (n,), or None
+        See :class:`DenseRows`.
+    ends : array of int, shape (L + 1,)
+        Rows ``ends[k]`` to ``ends[k + 1]`` are those of stratum k, with columns k d to (k + 1) d.
+    base, index
+        See :class:`DenseRows`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rows = StratifiedRows.sorted(np.array([[0.2, 0.8], [0.7, 0.3]]), np.array([1, 0]), 2, None)
+    >>> rows.totals(np.array([-0.5, 0.5, -0.5, 0.5])).sums
+    array([0. , 0. , 0.1, 0.4])
+    """
+
+    def __init__(
+        self,
+        rows: NDArray[Any],
+        weights: Vector | None,
+        ends: NDArray[np.intp],
+        *,
+        base: Vector | None = None,
+        index: NDArray[np.intp] | None = None,
+        order: NDArray[np.intp] | None = None,
+    ) -> None:
+        self.ends = ends
+        self.order = order
+        super().__init__(rows, weights, base=base, index=index)
+        self.most = max(1, _MOST_ENTRIES // self.n_columns)
+
+    @classmethod
+    def sorted(
+        cls, rows: NDArray[Any], strata: NDArray[np.integer[Any]], n_strata: int, weights: Vector | None
+    ) -> Self:
+        """Rows in any order, with the number of the stratum of each."""
+        order = np.argsort(strata, kind="stable")
+        ends = np.searchsorted(strata[order], np.arange(n_strata + 1))
+        flat = rows.reshape(len(rows), math.prod(rows.shape[1:]))[order]
+        return cls(flat, None if weights is None else weights[order], ends, order=order)
+
+    @property
+    def width(self) -> int:
+        """Number of columns of one stratum."""
+        return int(self.rows.shape[1])
+
+    @property
+    def n_strata(self) -> int:
+        """L, the number of strata."""
+        return len(self.ends) - 1
+
+    @property
+    def n_columns(self) -> int:
+        """D, the length of a row: L d."""
+        return self.n_strata * self.width
+
+    @property
+    def matrix(self) -> NDArray[np.float64]:
+        """All rows with all their columns, meant for few rows."""
+        return self.take(np.arange(self.n_rows))
+
+    def take(self, index: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Some rows with all their columns, as float64 of shape (k, D)."""
+        out = np.zeros((len(index), self.n_strata, self.width))
+        out[np.arange(len(index)), self.strata_of(index)] = self.rows[index]
+        return out.reshape(len(index), self.n_columns)
+
+    def strata_of(self, index: NDArray[np.intp]) -> NDArray[np.intp]:
+        """The stratum of each of some rows."""
+        return np.searchsorted(self.ends, index, side="right") - 1
+
+    def parts(self) -> Iterator[tuple[slice, slice, DenseRows]]:
+        """The rows of each stratum: where they are, which columns they have, and the rows themselves."""
+        for k, (start, end) in enumerate(zip(self.ends[:-1].tolist(), self.ends[1:].tolist(), strict=True)):
+            if end > start:
+                where = slice(start, end)
+                columns = slice(k * self.width, (k + 1) * self.width)
+                yield where, columns, DenseRows(self.rows[where], self.weights_of(where))
+
+    def of_strata(self, strata: NDArray[np.intp]) -> tuple[DenseRows, NDArray[np.intp], float]:
+        """The rows of some strata alone, which of these they are, and their weight, now 1."""
+        ranges = [np.arange(self.ends[k], self.ends[k + 1]) for k in strata.tolist()]
+        index = np.concatenate(ranges)
+        weights = self.weights_of(index)
+        share = math.fsum(weights.tolist())
+        own = None if self.weights is None else weights / (share or 1.0)
+        # One stratum is a slice, which is not copied.
+        rows = self.rows[index[0] : index[-1] + 1] if len(strata) == 1 and len(index) else self.rows[index]
+        if len(strata) == 1:
+            return DenseRows(rows, own), index, share
+        return StratifiedRows(rows, own, np.cumsum([0, *map(len, ranges)])), index, share
+
+    def scores(self, v: Vector) -> Vector:
+        """Compute h of every row."""
+        h = np.empty(self.n_rows)
+        for where, columns, part in self.parts():
+            h[where] = part.scores(v[columns])
+        return h
+
+    def sums(self, directions: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Sum of w p over the rows with h > 0, for several directions v at once, shape (k, D)."""
+        sums = np.tile(self.base, (len(directions), 1))
+        for _, columns, part in self.parts():
+            sums[:, columns] += part.sums(directions[:, columns])
+        return sums
+
+    def smooth(self, v: Vector, width: float) -> Smoothed:
+        """Sum over all rows, smoothed within `width` of the boundary."""
+        values, sums = [float(v @ self.base)], self.base.copy()
+        hessian = np.zeros((self.n_columns, self.n_columns))
+        for _, columns, part in self.parts():
+            found = part.smooth(v[columns], width)
+            values.append(found.value)
+            sums[columns] += found.sums
+            hessian[columns, columns] = found.hessian
+        return Smoothed(math.fsum(values), sums, hessian)
+
+    def selected(self, selection: Vector) -> Vector:
+        """Sum of w f p, given the selection f."""
+        sums = self.base.copy()
+        for where, columns, part in self.parts():
+            sums[columns] += part.selected(selection[where])
+        return sums
+
+    def sample(self, count: int) -> DenseRows:
+        """Take one row at random from each of `count` equal parts of the rows."""
+        count = min(count, self.most)
+        if count >= self.n_rows:
+            return self
+        if count not in self._samples:
+            index = spread(self.n_rows, count)
+            self._samples = {count: self._some(index, self.n_rows / count, base=self.base)}
+        return self._samples[count]
+
+    def near(self, v: Vector, count: int) -> DenseRows:
+        """Take the `count` rows with the smallest |h|, the others being decided by the sign of h."""
+        h = self.scores(v)
+        index = nearest(h, count)
+        h[index] = 0.0
+        return self._some(index, base=self.selected((h > 0).astype(np.float64)), index=self.index[index])
+
+    def _some(self, chosen: NDArray[np.intp], factor: float = 1.0, **more: Any) -> StratifiedRows:
+        ends = np.searchsorted(chosen, self.ends)
+        return StratifiedRows(as_float64(self.rows[chosen]), factor * self.weights_of(chosen), ends, **more)
+
+    def totals_of(self, v: Vector, selection: Vector) -> Totals:
+        """Sum over all rows without smoothing, with the selection of every row given."""
+        return self._totals(v, np.arange(self.n_rows), selection)
+
+    def _totals(self, v: Vector, index: NDArray[np.intp], values: Vector) -> Totals:
+        found = super()._totals(v, index, values)
+        if self.order is None:
+            return found
+        selection = np.empty(self.n_rows)
+        selection[self.order] = found.selection
+        return Totals(found.positive_part, found.sums, selection, found.ties)
+
+    def distinct(self) -> Distinct:
+        """Collapse copies of rows."""
+        rows, weights, kind = self.collapsed(np.arange(self.n_rows))
+
+        def totals(v: Vector, values: Vector) -> Totals:
+            return self.totals_of(v, values[kind])
+
+        ends = np.searchsorted(rows[:, 0], np.arange(self.n_strata + 1))
+        return Distinct(StratifiedRows(rows[:, 1:], weights, ends, base=self.base), totals)
+
+    def collapsed(self, index: NDArray[np.intp]) -> tuple[NDArray[np.float64], Vector, NDArray[np.intp]]:
+        """Of some rows, each distinct one once, behind its stratum; weights; and which of them each is."""
+        labelled = np.column_stack([self.strata_of(index), as_float64(self.rows[index])])
+        rows, weights, kind = collapsed(labelled, self.weights_of(index))
+        order = np.argsort(rows[:, 0], kind="stable")
+        rank = np.empty(len(order), np.intp)
+        rank[order] = np.arange(len(order))
+        return rows[order], weights[order], rank[kind]
