@@ -129,7 +129,8 @@ class StratifiedPosteriors:
     def weighted(self, table: NDArray[np.float64]) -> NDArray[np.float64]:
         """Sum of a table of shape (L * M, 2) times the posteriors of each row."""
         tables = table.reshape(self.n_strata, -1)
-        order = np.argsort(self.strata, kind="stable")
+        narrow = np.uint16 if self.n_strata < 1 << 16 else np.int64  # sorted by radix, which is faster
+        order = np.argsort(self.strata.astype(narrow), kind="stable")
         ends = np.searchsorted(self.strata[order], np.arange(self.n_strata + 1)).tolist()
         found = np.empty(len(self))
         for own, start, end in zip(tables, ends[:-1], ends[1:], strict=True):

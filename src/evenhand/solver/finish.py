@@ -12,7 +12,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.solver.dense import DenseRows
+from evenhand.solver.dense import DenseRows, collapsed
 from evenhand.solver.linear import Method, Program, snapped
 from evenhand.solver.oracle import Vector
 from evenhand.solver.problem import Problem
@@ -132,8 +132,7 @@ class _Scaled:
     @classmethod
     def of(cls, rows: DenseRows, problem: Problem, *, stretched: bool = True) -> Self:
         # Equal rows are one variable, so that they are treated alike.
-        P, kind = np.unique(rows.matrix, axis=0, return_inverse=True)
-        mass = np.bincount(kind, rows.weights_of(slice(None)), len(P)).astype(np.float64)
+        P, mass, kind = collapsed(rows.matrix, rows.weights_of(slice(None)))
         # In units of the mean mass, each bound divided by its largest entry: entries are then of size 1. A
         # scalar weighs as much as all rows together: its variable runs further instead.
         heavy = P[:, P.shape[1] - problem.scalars :].any(axis=1)

@@ -250,25 +250,25 @@ def _close_in(oracle: Oracle, problem: Problem, point: Vector, *, share: float) 
 class _Surroundings:
     """The rows nearest to the boundary, which represent all as long as the others keep their sides.
 
-    Some of the others are witnesses: each is multiplied by its side, so that <witness, v> is positive until
-    it changes sides.
+    A sample is asked for witnesses: `sides` is 1 or -1 for those of its rows that are not near.
     """
 
     rows: DenseRows
     band: float
-    witnesses: NDArray[np.float64]
+    sample: DenseRows
+    sides: Vector
 
     @classmethod
     def take(cls, oracle: Oracle, v: Vector, count: int) -> Self:
         rows = oracle.near(v, min(count, oracle.n_rows))
         band = max(_floor(v), float(np.abs(rows.scores(v)).max()))
-        sample = oracle.sample(_few(oracle)).matrix
-        h = sample @ v
-        outside = np.abs(h) > band
-        return cls(rows, band, sample[outside] * np.sign(h[outside])[:, None])
+        sample = oracle.sample(_few(oracle))
+        h = sample.scores(v)
+        return cls(rows, band, sample, np.where(np.abs(h) > band, np.sign(h), 0.0))
 
     def trusted(self, v: Vector) -> bool:
-        return bool((self.witnesses @ v > _MARGIN * self.band).all())
+        apart = self.sides * self.sample.scores(v)
+        return bool((apart[self.sides != 0] > _MARGIN * self.band).all())
 
     def descend(self, problem: Problem, point: Vector, widths: Sequence[float]) -> tuple[Vector, bool]:
         """Newton as far as the rows represent all; also whether that stopped it."""

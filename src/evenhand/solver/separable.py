@@ -20,6 +20,7 @@ from evenhand.solver.oracle import ROUNDING, Oracle, Vector
 from evenhand.solver.problem import Problem
 from evenhand.solver.scalars import RowsWithScalars
 from evenhand.solver.stratified import StratifiedRows
+from evenhand.solver.threads import one_thread
 
 __all__ = ["optimize_in_strata"]
 
@@ -43,7 +44,8 @@ def optimize_in_strata(
         task = _Task(oracle, inner, problem, tol, feasibility)
         parts = list(task.parts())
         if len(parts) > 1:
-            found = task.optimize(parts, start)
+            with one_thread("blas"):
+                found = task.optimize(parts, start)
             if found is not None:
                 return found
     return optimize(oracle, problem, tol=tol, feasibility=feasibility, start=start)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -63,7 +64,9 @@ class StratifiedRows(DenseRows):
         cls, rows: NDArray[Any], strata: NDArray[np.integer[Any]], n_strata: int, weights: Vector | None
     ) -> Self:
         """Rows in any order, with the number of the stratum of each."""
-        order = np.argsort(strata, kind="stable")
+        # Numpy sorts integers of 16 bits by radix, which is five times as fast.
+        narrow = np.uint16 if n_strata < 1 << 16 else np.int64
+        order = np.argsort(strata.astype(narrow), kind="stable")
         ends = np.searchsorted(strata[order], np.arange(n_strata + 1))
         flat = rows.reshape(len(rows), math.prod(rows.shape[1:]))[order]
         return cls(flat, None if weights is None else weights[order], ends, order=order)
@@ -174,15 +177,20 @@ class StratifiedRows(DenseRows):
 
     def totals_of(self, v: Vector, selection: Vector) -> Totals:
         """Sum over all rows without smoothing, with the selection of every row given."""
-        return self._totals(v, np.arange(self.n_rows), selection)
+        positive = self.positive_part(v, self.scores(v))
+        return Totals(positive, self.selected(selection), self._as_given(selection), 0)
 
     def _totals(self, v: Vector, index: NDArray[np.intp], values: Vector) -> Totals:
         found = super()._totals(v, index, values)
+        return replace(found, selection=self._as_given(found.selection))
+
+    def _as_given(self, selection: Vector) -> Vector:
+        """The selection in the order that rows were given in."""
         if self.order is None:
-            return found
-        selection = np.empty(self.n_rows)
-        selection[self.order] = found.selection
-        return Totals(found.positive_part, found.sums, selection, found.ties)
+            return selection
+        given = np.empty(self.n_rows)
+        given[self.order] = selection
+        return given
 
     def distinct(self) -> Distinct:
         """Collapse copies of rows."""
