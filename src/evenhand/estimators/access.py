@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from evenhand.exceptions import GroupError, InputError, UnseenGroupWarning, VisibleFeatureWarning, warn_user
 from evenhand.fairness.groups import POOLED, Groups
+from evenhand.fairness.strata import encode_strata
 from evenhand.inputs.checks import check_rows
 from evenhand.inputs.columns import named_columns
 from evenhand.inputs.features import (
@@ -46,10 +47,13 @@ class ModelInput:
         Without hidden columns, with indicators of the known group.
     known : array of int or None
         Code of the known group of each row, -1 for an unseen group; None if nothing is known.
+    strata : array of int or None
+        Stratum of each row, -1 for an unseen one; None if there are no strata.
     """
 
     X: Any
     known: NDArray[np.int32] | None
+    strata: NDArray[np.int32] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,12 +71,15 @@ class AttributeAccess:
     group_indicators : bool
         Whether the known group is added to X as 0/1 columns: always, except for a frozen model, which accepts
         only the columns that it was fitted to.
+    strata : Groups or None
+        The strata of control features, which are columns of X; None if there are none.
     """
 
     where: Columns | None
     hidden: tuple[Any, ...]
     known: Groups | None
     group_indicators: bool
+    strata: Groups | None = None
 
     def read(self, estimator: Any, X: Any, sensitive_features: Any) -> ModelInput:
         """New rows as models see them.
@@ -90,8 +97,11 @@ class AttributeAccess:
         ModelInput
         """
         X = self._validated(estimator, X)
+        strata = None
+        if self.strata is not None:
+            strata = encode_strata(self.strata, columns_of(X, list(self.strata.features)))
         if self.known is None:
-            return self.view(X, {})
+            return replace(self.view(X, {}), strata=strata)
         if sensitive_features is not None and self.where is not None:
             raise GroupError("sensitive features are columns of X here: do not pass sensitive_features too.")
         if sensitive_features is None and self.where is None:
@@ -115,7 +125,7 @@ class AttributeAccess:
                 "no pooled group for them: they are decided as if their group were not known.",
                 UnseenGroupWarning,
             )
-        return visible
+        return replace(visible, strata=strata)
 
     def view(self, X: Any, columns: Mapping[str, Any]) -> ModelInput:
         """Validated rows as models see them: without hidden columns, with indicators of the known group.
@@ -261,6 +271,7 @@ def find_access(
     aware: Aware,
     frozen_to: int | None = None,
     known: Groups | None = None,
+    strata: Groups | None = None,
 ) -> AttributeAccess:
     """What a classifier may see of the sensitive features.
 
@@ -283,6 +294,8 @@ def find_access(
         sensitive columns of X if it was fitted to them.
     known : Groups, default=None
         Combinations of the features that may be used, where they are known from more rows than these.
+    strata : Groups, default=None
+        Of control features that are columns of X.
 
     Returns
     -------
@@ -295,7 +308,9 @@ def find_access(
         known, _ = Groups.fit(part, missing=groups.missing, unseen=groups.unseen)
     if where is None or callable(where):
         _warn_of_leak(X, [name for name in columns if name not in usable], frozen=frozen_to is not None)
-        return AttributeAccess(where if usable else None, (), known, bool(usable) and frozen_to is None)
+        return AttributeAccess(
+            where if usable else None, (), known, bool(usable) and frozen_to is None, strata
+        )
     places = [where] if isinstance(where, str | int | np.integer) else list(where)
     named: dict[str, Any] = dict(zip(columns, places, strict=True))
     seen = usable if frozen_to is not None and frozen_to != X.shape[1] - len(named) else ()
@@ -307,7 +322,7 @@ def find_access(
             "separately: fit(X, y, sensitive_features=...)."
         )
     chosen = [named[name] for name in usable] if usable else None
-    return AttributeAccess(chosen, hidden, known, bool(usable) and frozen_to is None)
+    return AttributeAccess(chosen, hidden, known, bool(usable) and frozen_to is None, strata)
 
 
 def usable_features(aware: Aware, features: tuple[str, ...]) -> tuple[str, ...]:

@@ -138,6 +138,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     classes_: NDArray[Any]
     pos_label_: Any
     groups_: Groups
+    compared_: Groups
     access_: AttributeAccess
     certificate_: Certificate
     fitted_to_: Fingerprint
@@ -184,6 +185,12 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         return TabularClassifier() if self.estimator is None else self.estimator
 
     @property
+    def strata_(self) -> Groups | None:
+        """The strata of control features, by their values; None if the requirement names none."""
+        check_is_fitted(self)
+        return self.access_.strata
+
+    @property
     def posterior_holdout(self) -> float | None:
         """Share of the rows that posteriors are found on instead of folds; None for folds."""
         return None
@@ -193,6 +200,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         self.classes_ = data.classes[level_order(data.classes.tolist())]  # sorted, as scorers expect
         self.pos_label_ = data.classes.tolist()[1]
         self.groups_ = data.groups
+        self.compared_ = data.compared
         self.access_ = data.access
         self.fitted_to_ = data.fingerprint
         self.seed_ = seed

@@ -14,8 +14,8 @@ from evenhand.exceptions import VacuousConstraintWarning
 from evenhand.fairness.measurement import AnyMeasurement
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.requirement import Constraint
-from evenhand.fairness.scores import GroupedScores
-from evenhand.optimum.problem import FairnessProblem, error_prices
+from evenhand.fairness.scores import GroupedScores, StratifiedPosteriors
+from evenhand.optimum.problem import FairnessProblem, prices_of
 from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.learner import Learner, fit_learner
 
@@ -126,7 +126,7 @@ class CostSensitiveTrainer:
         train, held_out = np.arange(len(examples)), np.arange(0)
         if reserved is None:
             train, held_out = examples.split(holdout, seed)
-        prices = error_prices(cost, examples.n_groups)
+        prices = prices_of(cost, problem.groups)
         return cls(problem, examples, estimator, prices, distillation, weights, train, held_out, reserved)
 
     @property
@@ -179,6 +179,8 @@ class CostSensitiveTrainer:
             eta, codes = posteriors.eta, posteriors.codes
             sums = [np.bincount(codes, chosen * by, shape[0]) for by in (1 - eta, eta)]
             selected = np.column_stack(sums) / len(chosen)
+        elif isinstance(posteriors, StratifiedPosteriors):
+            selected = posteriors.summed(chosen) / len(chosen)
         else:
             selected = np.tensordot(chosen, posteriors, axes=1) / len(chosen)
         return CellRates(self.problem.groups, self.problem.masses, np.minimum(selected, self.problem.masses))
@@ -192,8 +194,9 @@ class CostSensitiveTrainer:
             weights = None if self.weights is None else self.weights[rows]
         else:
             decided = learner.choose(part.X) == 1
-        rates = CellRates.count(self.problem.groups, part.cells, decided, weights)
-        return rates, np.bincount(part.cells, minlength=rates.mass.size).reshape(rates.mass.shape)
+        cells = part.compared_cells
+        rates = CellRates.count(self.problem.groups, cells, decided, weights)
+        return rates, np.bincount(cells, minlength=rates.mass.size).reshape(rates.mass.shape)
 
     def _risk(self, rates: CellRates) -> float:
         missed, wrong = rates.mass[:, 1] - rates.selected[:, 1], rates.selected[:, 0]
@@ -249,4 +252,7 @@ class CostSensitiveTrainer:
         if isinstance(posteriors, GroupedScores):
             eta, codes = posteriors.eta[index], posteriors.codes[index]
             return np.asarray(table[codes] * np.column_stack([1 - eta, eta]))
+        if isinstance(posteriors, StratifiedPosteriors):
+            tables = table.reshape(posteriors.n_strata, -1, 2)[posteriors.strata[index]]
+            return np.asarray((posteriors.values[index] * tables).sum(axis=1))
         return np.asarray(np.einsum("nmy,my->ny", posteriors[index], table))

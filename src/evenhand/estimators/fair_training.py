@@ -101,7 +101,7 @@ def train_fair(
     -------
     FairTraining
     """
-    problem = posteriors.problem(constraint, classifier.cost, data.groups)
+    problem = posteriors.problem(constraint, classifier.cost, data.compared)
     trainer = CostSensitiveTrainer.of(
         problem,
         data.examples.take(posteriors.rows),

@@ -22,7 +22,7 @@ from evenhand.display.progress import note, track
 from evenhand.estimators.access import AttributeAccess, ModelInput, usable_features
 from evenhand.estimators.base import FairClassifier
 from evenhand.estimators.learned_posteriors import LearnedPosteriors, as_posteriors
-from evenhand.estimators.training_data import TrainingData, read_training_data
+from evenhand.estimators.training_data import TrainingData, control_columns, read_training_data
 from evenhand.exceptions import GroupError, InputError
 from evenhand.fairness.groups import Groups
 from evenhand.fairness.scores import GroupedScores
@@ -287,6 +287,11 @@ def count_cells(
         single_features=any(notion.groups == "independent" for notion in classifier.constraint.notions),
         row_counts=rows,
     )
+    controls = control_columns(classifier, groups)
+    if controls:
+        raise InputError(
+            f"given names the column {controls[0]!r}: control features need a table in memory, so collect X."
+        )
     classifier.constraint.check(groups)
     counts = np.zeros((len(groups), 2), np.int64)
     np.add.at(counts, (codes, found.positive.astype(np.intp)), rows)

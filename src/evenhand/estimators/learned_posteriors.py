@@ -13,7 +13,7 @@ from evenhand.estimators.training_data import TrainingData
 from evenhand.exceptions import ConstantScoreWarning, InputError, warn_user
 from evenhand.fairness.groups import Groups
 from evenhand.fairness.requirement import Constraint
-from evenhand.fairness.scores import GroupedScores
+from evenhand.fairness.scores import AnyPosteriors, GroupedScores, in_strata
 from evenhand.optimum.problem import FairnessProblem, error_prices, label_and_group_suffice
 from evenhand.posteriors.crossfit import Estimated, RunFolds, cross_fit
 from evenhand.posteriors.leakage import warn_if_seen
@@ -39,9 +39,9 @@ class LearnedPosteriors:
 
     Attributes
     ----------
-    out_of_fold : array of shape (k, M, 2), or GroupedScores
+    out_of_fold : array of shape (k, M, 2), GroupedScores or StratifiedPosteriors
         By models that have not seen the rows.
-    deployed : array or GroupedScores
+    deployed : array, GroupedScores or StratifiedPosteriors
         Of the same rows, by `model`.
     rows : array of int
         Which of the examples they are.
@@ -53,8 +53,8 @@ class LearnedPosteriors:
         How many classifiers were fitted.
     """
 
-    out_of_fold: NDArray[Any] | GroupedScores
-    deployed: NDArray[Any] | GroupedScores
+    out_of_fold: AnyPosteriors
+    deployed: AnyPosteriors
     rows: NDArray[np.intp]
     weights: NDArray[np.float64] | None
     model: PosteriorModel
@@ -136,9 +136,18 @@ def collect_posteriors(estimated: Estimated, spec: PosteriorSpec, data: Training
     by_group = [estimated.final[codes == m] for m in np.unique(codes)] if known else [estimated.final]
     if all(map(_constant, by_group)) and not _constant(estimated.cells):  # solve warns of the latter
         warn_user("all rows have the same scores, so decisions can only be randomised.", ConstantScoreWarning)
+    strata = None if data.examples.strata is None else data.examples.strata[rows]
+    cells, final = (
+        in_strata(
+            as_posteriors(found, codes, data.groups, known=known),
+            strata,
+            len(data.compared) // len(data.groups),
+        )
+        for found in (estimated.cells, estimated.final)
+    )
     return LearnedPosteriors(
-        as_posteriors(estimated.cells, codes, data.groups, known=known),
-        as_posteriors(estimated.final, codes, data.groups, known=known),
+        cells,
+        final,
         rows,
         None if data.weights is None else data.weights[rows],
         estimated.model,
@@ -194,9 +203,10 @@ def _separate_is_enough(classifier: FairClassifier, data: TrainingData) -> bool:
         return False  # a known feature, or an empty cell, ties label and group together
     if classifier.calibration not in (None, "dirichlet"):
         return False  # a curve for each cell would distort both factors
-    counts = np.bincount(data.examples.cells, weights=data.weights, minlength=2 * len(data.groups))
+    cells = data.examples.compared_cells
+    counts = np.bincount(cells, weights=data.weights, minlength=2 * len(data.compared))
     masses = (counts / counts.sum()).reshape(-1, 2)
-    return label_and_group_suffice(classifier.constraint, classifier.cost, masses, data.groups)
+    return label_and_group_suffice(classifier.constraint, classifier.cost, masses, data.compared)
 
 
 def as_posteriors(

@@ -38,14 +38,14 @@ from evenhand.exceptions import (
 from evenhand.fairness.constraints import ByConstraint, ConstraintName, LinearConstraints
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.requirement import Constraint
-from evenhand.fairness.scores import GroupedScores
+from evenhand.fairness.scores import AnyPosteriors, GroupedScores, StratifiedPosteriors, in_strata
 from evenhand.inference.guarantee import promised, warn_if_unpromised
 from evenhand.inputs.batched_table import is_lazy
 from evenhand.inputs.features import Columns
 from evenhand.inputs.row_keys import id_column, row_keys
 from evenhand.inputs.tables import library_of
 from evenhand.optimum.atoms import FurtherRows, randomise_atoms
-from evenhand.optimum.problem import FairnessProblem, error_prices
+from evenhand.optimum.problem import FairnessProblem, prices_of
 from evenhand.optimum.rows import dense_posteriors
 from evenhand.optimum.rule import SAME_ATOM, SAME_ATOM_IN_FILES, Rule, hashed_uniforms
 from evenhand.optimum.solution import Solution
@@ -136,7 +136,8 @@ class FairPostprocessor(FairClassifier):
         Whether a missing sensitive value is refused or a value of its own.
     unseen : {"error", "pooled"}, default="error"
         Whether a known group that was not seen in fit is refused at prediction; or decided like the pooled
-        group, if there is one, and otherwise by the costs alone.
+        group, if there is one, and otherwise by the costs alone. Likewise a stratum of control features,
+        which no other is pooled with.
     min_group_size : int, default=0
         Smaller groups are pooled, with a warning; ``groups_.pooled`` records them. A requirement on single
         features is about all rows of each value, whatever its combinations are pooled into.
@@ -164,6 +165,10 @@ class FairPostprocessor(FairClassifier):
         The positive one of them.
     groups_ : Groups
         Names, keys and row counts of the groups.
+    compared_ : Groups
+        The groups that the requirement compares: ``groups_``, in every stratum if it names control features.
+    strata_ : Groups or None
+        The strata, by the values of the control features.
     rule_ : Rule
         The table W and what happens on the boundary.
     solved_rule_ : Rule
@@ -333,13 +338,13 @@ class FairPostprocessor(FairClassifier):
 
         # The optimum under the requirement; with a promise, under the loosest one that passes its test.
         if reserved is None:
-            problem = posteriors.problem(self.constraint, self.cost, data.groups)
+            problem = posteriors.problem(self.constraint, self.cost, data.compared)
             solution, self.history_ = choose_multipliers(self, problem)
             self.promise_ = None
             if self.history_:
                 warn_if_missed(best_trial(self.history_))
         else:
-            problem = posteriors.problem(self.constraint, self.cost, data.groups)
+            problem = posteriors.problem(self.constraint, self.cost, data.compared)
             candidates = self._candidates(data, problem, posteriors, reserved, seed)
             solution, self.promise_ = promised(
                 candidates, self.constraint, self.confidence, resolved=problem.constraint
@@ -394,7 +399,7 @@ class FairPostprocessor(FairClassifier):
         self.certificate_ = solution.certificate
         self.rates_ = solution.rates
         self.linear_constraints_ = solution.linear_constraints
-        self.prices_ = error_prices(self.cost, len(self.groups_))
+        self.prices_ = prices_of(self.cost, self.compared_)
         self.solved_rule_ = solution.rule
         self.rule_ = rule
         self._warn_if_constant(rule.selection(posteriors.deployed))
@@ -415,7 +420,11 @@ class FairPostprocessor(FairClassifier):
         """
         groups, known = data.groups, data.access.knows(data.groups)
         cells = posteriors.model.cells(reserved.X, reserved.allowed)
-        scores = as_posteriors(cells, reserved.codes, groups, known=known)
+        scores = in_strata(
+            as_posteriors(cells, reserved.codes, groups, known=known),
+            reserved.strata,
+            len(data.compared) // len(groups),
+        )
         solution = None
         for share in _SHARES:
             internal = self.constraint.tightened(share)
@@ -431,19 +440,27 @@ class FairPostprocessor(FairClassifier):
             by_features = rule.decide(scores, lambda rows: row_keys(reserved.X, rows))
             by_id = rule.decide(scores, lambda rows: [b"%d" % number for number in rows])
             ways = [by_features, by_id] if (by_features != by_id).any() else [by_features]
-            yield internal, solution, [CellRates.count(groups, reserved.cells, one) for one in ways]
+            yield (
+                internal,
+                solution,
+                [CellRates.count(data.compared, reserved.compared_cells, one) for one in ways],
+            )
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "rule_")
 
-    def _read(self, X: Any, sensitive_features: Any) -> tuple[ModelInput, NDArray[Any] | GroupedScores]:
+    def _read(self, X: Any, sensitive_features: Any) -> tuple[ModelInput, AnyPosteriors]:
         """New rows as models see them, and their posteriors."""
         check_is_fitted(self)
         visible = self.access_.read(self, X, sensitive_features)
         cells = self.posterior_model_.cells(visible.X, self.access_.allowed(self.groups_, visible.known))
         codes = np.zeros(len(cells), np.int32) if visible.known is None else np.maximum(visible.known, 0)
         known = self.access_.knows(self.groups_)
-        return visible, as_posteriors(cells, codes, self.groups_, known=known)
+        posteriors = as_posteriors(cells, codes, self.groups_, known=known)
+        if visible.strata is None:
+            return visible, posteriors
+        own = np.maximum(visible.strata, 0)
+        return visible, in_strata(posteriors, own, len(self.compared_) // len(self.groups_))
 
     @names_its_file
     def predict(
@@ -505,7 +522,7 @@ class FairPostprocessor(FairClassifier):
         return (decisions, excluded) if return_excluded else decisions
 
     def _within(
-        self, at_most: Any, visible: ModelInput, posteriors: NDArray[Any] | GroupedScores, ids: Any
+        self, at_most: Any, visible: ModelInput, posteriors: AnyPosteriors, ids: Any
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Rows that have a place, and rows that would be selected but have none."""
         whole = isinstance(at_most, Integral) and not isinstance(at_most, bool)
@@ -526,9 +543,7 @@ class FairPostprocessor(FairClassifier):
         visible, posteriors = self._read(X, sensitive_features)
         return self._decided(visible, posteriors, ids)
 
-    def _decided(
-        self, visible: ModelInput, posteriors: NDArray[Any] | GroupedScores, ids: Any
-    ) -> NDArray[np.bool_]:
+    def _decided(self, visible: ModelInput, posteriors: AnyPosteriors, ids: Any) -> NDArray[np.bool_]:
         identity = visible.X if ids is None else id_column(ids, len(posteriors))
         decisions = self.rule_.decide(posteriors, lambda rows: row_keys(identity, rows))
         unseen, H = self._unseen(visible, posteriors)
@@ -552,9 +567,7 @@ class FairPostprocessor(FairClassifier):
         """
         return self._by_class(self._selection(*self._read(X, sensitive_features)))
 
-    def _selection(
-        self, visible: ModelInput, posteriors: NDArray[Any] | GroupedScores
-    ) -> NDArray[np.float64]:
+    def _selection(self, visible: ModelInput, posteriors: AnyPosteriors) -> NDArray[np.float64]:
         selection = self.rule_.selection(posteriors)
         unseen, H = self._unseen(visible, posteriors)
         selection[unseen] = H > 0
@@ -576,9 +589,7 @@ class FairPostprocessor(FairClassifier):
         array, shape (n,)
         """
         _, posteriors = self._read(X, sensitive_features)
-        if isinstance(posteriors, GroupedScores):
-            return np.asarray(posteriors.eta, dtype=np.float64)
-        return np.asarray(posteriors[:, :, 1].sum(axis=1))
+        return _risk(posteriors)
 
     @names_its_file
     def explain(self, X: Any, *, sensitive_features: Any = None, ids: Any = None) -> Explanations:
@@ -608,12 +619,13 @@ class FairPostprocessor(FairClassifier):
         The decision is ...; the probability of 1 is ...
         """
         visible, posteriors = self._read(X, sensitive_features)
-        p = dense_posteriors(posteriors, np.arange(len(posteriors)), len(self.groups_))
+        p = dense_posteriors(posteriors, np.arange(len(posteriors)), len(self.compared_))
         unseen, _ = self._unseen(visible, posteriors)
-        p[unseen] = p[unseen].sum(axis=1, keepdims=True) / len(self.groups_)  # of no group in particular
+        p[unseen] = p[unseen].sum(axis=1, keepdims=True) / len(self.compared_)  # of no group in particular
         A, _, _ = self.linear_constraints_.in_sums(self.rates_.mass)
         multipliers = np.array([self.multipliers_[name] for name in self.linear_constraints_.names])
-        moved = p.reshape(len(p), -1) @ (A * multipliers[:, None]).T
+        flat = p.reshape(len(p), -1)
+        moved = flat @ (A[:, : flat.shape[1]] * multipliers[:, None]).T
         moved[unseen] = 0.0  # decided by the costs alone
         rows = zip(
             self._decided(visible, posteriors, ids).tolist(),
@@ -653,7 +665,7 @@ class FairPostprocessor(FairClassifier):
             raise AttributeError(
                 "thresholds_ needs known groups: fit with aware=True. explain(X) works for all."
             )
-        return Thresholds(zip(self.groups_.names, group_thresholds(self.rule_), strict=True))
+        return Thresholds(zip(self.compared_.cell_names, group_thresholds(self.rule_), strict=True))
 
     @by_batches
     @names_its_file
@@ -678,22 +690,33 @@ class FairPostprocessor(FairClassifier):
         """
         return self._for_last(self._margins(*self._read(X, sensitive_features)))
 
-    def _margins(self, visible: ModelInput, posteriors: NDArray[Any] | GroupedScores) -> NDArray[np.float64]:
+    def _margins(self, visible: ModelInput, posteriors: AnyPosteriors) -> NDArray[np.float64]:
         margins = self.rule_.decision(posteriors)
         unseen, H = self._unseen(visible, posteriors)
         margins[unseen] = H
         return margins
 
     def _unseen(
-        self, visible: ModelInput, posteriors: NDArray[Any] | GroupedScores
+        self, visible: ModelInput, posteriors: AnyPosteriors
     ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-        """Rows of a known group that was not seen in fit, and their H by the costs alone."""
-        if not isinstance(posteriors, GroupedScores) or visible.known is None:
-            return np.empty(0, np.intp), np.empty(0)
-        rows = np.flatnonzero(visible.known < 0)
-        eta = posteriors.eta[rows]
+        """Rows of a known group or stratum that was not seen in fit, and their H by the costs alone."""
+        unseen = np.zeros(len(posteriors), np.bool_)
+        if isinstance(posteriors, GroupedScores) and visible.known is not None:
+            unseen |= visible.known < 0
+        if visible.strata is not None:
+            unseen |= visible.strata < 0
+        rows = np.flatnonzero(unseen)
+        eta = _risk(posteriors)[rows] if len(rows) else np.empty(0)
         false_positive, false_negative = self.prices_.mean(axis=0)
         return rows, false_negative * eta - false_positive * (1 - eta)
+
+
+def _risk(posteriors: AnyPosteriors) -> NDArray[np.float64]:
+    """P(Y=1 | x) of each row."""
+    if isinstance(posteriors, GroupedScores):
+        return np.asarray(posteriors.eta, dtype=np.float64)
+    cells = posteriors.values if isinstance(posteriors, StratifiedPosteriors) else posteriors
+    return np.asarray(cells[:, :, 1].sum(axis=1))
 
 
 def choose_multipliers(

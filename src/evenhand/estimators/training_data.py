@@ -15,16 +15,17 @@ from evenhand.estimators.access import AttributeAccess, find_access, find_groups
 from evenhand.estimators.base import FairClassifier
 from evenhand.exceptions import InputError, warn_user
 from evenhand.fairness.groups import Groups
+from evenhand.fairness.strata import groups_in_strata, read_strata
 from evenhand.inference.guarantee import check_promise
 from evenhand.inputs.checks import check_rows
 from evenhand.inputs.columns import named_columns
-from evenhand.inputs.features import read_features
+from evenhand.inputs.features import column_names, columns_of, has_names, read_features
 from evenhand.inputs.fingerprint import Fingerprint
 from evenhand.inputs.labels import read_labels, read_weights
 from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.learner import is_frozen
 
-__all__ = ["TrainingData", "draw_seed", "read_training_data", "reserve_rows"]
+__all__ = ["TrainingData", "control_columns", "draw_seed", "read_training_data", "reserve_rows"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +45,8 @@ class TrainingData:
         How much each row counts in risk and requirement.
     fingerprint : Fingerprint
         Digests by which `verify` recognises the rows.
+    compared : Groups
+        The groups that the requirement compares: those within strata, if it names control features.
     """
 
     examples: Examples
@@ -52,6 +55,7 @@ class TrainingData:
     access: AttributeAccess
     weights: NDArray[np.float64] | None
     fingerprint: Fingerprint
+    compared: Groups
 
 
 def read_training_data(
@@ -101,7 +105,11 @@ def read_training_data(
         min_size=classifier.min_group_size,
         single_features=any(notion.groups == "independent" for notion in classifier.constraint.notions),
     )
-    classifier.constraint.check(groups)
+    strata, stratum_codes = find_strata_of(classifier, X, groups)
+    compared = groups
+    if strata is not None and stratum_codes is not None:
+        compared, _ = groups_in_strata(groups, codes, strata, stratum_codes)
+    classifier.constraint.check(compared)
     access = find_access(
         X,
         columns,
@@ -110,6 +118,7 @@ def read_training_data(
         aware=classifier.aware,
         frozen_to=_frozen_to(classifier, groups),
         known=known,
+        strata=strata,
     )
     visible = access.view(X, columns)
     examples = Examples(
@@ -119,6 +128,7 @@ def read_training_data(
         len(groups),
         access.allowed(groups, visible.known),
         weights if classifier.weights != "constraint" else None,
+        None if stratum_codes is None else stratum_codes.astype(np.intp),
     )
     return TrainingData(
         examples,
@@ -127,7 +137,53 @@ def read_training_data(
         access,
         weights if classifier.weights != "fit" else None,
         Fingerprint.of(X, labels.positive, codes, weights),
+        compared,
     )
+
+
+def find_strata_of(
+    classifier: FairClassifier, X: Any, groups: Groups
+) -> tuple[Groups | None, NDArray[np.int32] | None]:
+    """Strata of the control features that a requirement names, and the stratum of each row of X.
+
+    Parameters
+    ----------
+    classifier : FairClassifier
+    X : table or matrix
+        Validated.
+    groups : Groups
+
+    Returns
+    -------
+    strata : Groups or None
+        None if it names none, or only sensitive features.
+    codes : array of int32 or None
+    """
+    names = control_columns(classifier, groups)
+    if not names:
+        return None, None
+    if not has_names(X):
+        raise InputError(f"given names the column {names[0]!r}, but X has no column names: pass a table.")
+    lacking = [name for name in names if name not in column_names(X)]
+    if lacking:
+        raise InputError(
+            f"given names {lacking[0]!r}, which is neither a column of X nor a sensitive feature."
+        )
+    strata, codes = read_strata(columns_of(X, list(names)))
+    return replace(strata, unseen=classifier.unseen), codes
+
+
+def control_columns(classifier: FairClassifier, groups: Groups) -> tuple[str, ...]:
+    """Control features that are columns of X; sensitive ones that may not be used are refused."""
+    usable = usable_features(classifier.aware, groups.features)
+    controls = classifier.constraint.controls
+    for name in controls:
+        if name in groups.features and name not in usable:
+            raise InputError(
+                f"given names the sensitive feature {name!r}, which decisions may not use here: set "
+                f"aware=[{name!r}], or leave it out of given."
+            )
+    return tuple(name for name in controls if name not in groups.features)
 
 
 def draw_seed(random_state: Any) -> int:

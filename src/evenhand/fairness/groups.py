@@ -212,6 +212,16 @@ class Groups:
         """The name of each group, in the order of the codes."""
         return tuple(GroupName(self.features, key) for key in self.keys)
 
+    @property
+    def cell_names(self) -> tuple[GroupName, ...]:
+        """The name of each code, with the stratum in front if there are strata."""
+        if self.strata is None:
+            return self.names
+        features = (*self.strata.features, *self.features)
+        return tuple(
+            GroupName(features, (*stratum, *key)) for stratum in self.strata.keys for key in self.combinations
+        )
+
     def levels(self, feature: str) -> tuple[Level, ...]:
         """The values of one feature that occur, sorted or in category order; then missing, then pooled."""
         if feature not in self.features:

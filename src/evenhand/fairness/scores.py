@@ -126,6 +126,12 @@ class StratifiedPosteriors:
         out[np.arange(len(rows)), self.strata[rows]] = self.values[rows]
         return out.reshape(len(rows), self.n_strata * self.n_groups, 2)
 
+    def summed(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Sum of the posteriors of all rows, weighted, in the cells of all strata, shape (L * M, 2)."""
+        flat = self.values.reshape(len(self), -1)
+        columns = [np.bincount(self.strata, weights * column, self.n_strata) for column in flat.T]
+        return np.column_stack(columns).reshape(-1, 2)
+
     def weighted(self, table: NDArray[np.float64]) -> NDArray[np.float64]:
         """Sum of a table of shape (L * M, 2) times the posteriors of each row."""
         tables = table.reshape(self.n_strata, -1)

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.exceptions import GroupError, InputError
+from evenhand.exceptions import GroupError, InputError, UnseenGroupWarning, warn_user
 from evenhand.fairness.groups import GroupName, Groups, Members, Mode
 from evenhand.fairness.sensitive import are_numbers, observed_combinations
+from evenhand.fairness.unseen import list_groups, type_hint
 from evenhand.inputs.checks import check_rows
 from evenhand.inputs.columns import factorize, named_columns, ordered_categories
 
@@ -23,6 +24,7 @@ __all__ = [
     "Stratum",
     "check_controls",
     "count_strata",
+    "encode_strata",
     "find_strata",
     "groups_in_strata",
     "needed_controls",
@@ -96,7 +98,8 @@ def read_strata(control_features: Any) -> tuple[Groups, NDArray[np.int32]]:
     columns, ordered = {}, {}
     for name, column in given.items():
         levels, codes = factorize(column, what=f"control feature {name!r}", limit=np.iinfo(np.int32).max)
-        _refuse_control(name, levels, codes)
+        _refuse_missing(name, codes)
+        _refuse_numbers(name, levels)
         categories = ordered_categories(column)
         if categories is not None:
             present = tuple(value for value in categories if value in levels)
@@ -134,6 +137,43 @@ def stratify(
     refuse_shared_names(strata.features, groups.features)
     check_rows({"sensitive_features": codes, "control_features": own})
     return groups_in_strata(groups, codes, strata, own, row_counts=row_counts)
+
+
+def encode_strata(strata: Groups, control_features: Any) -> NDArray[np.int32]:
+    """The stratum of each row of new data.
+
+    Parameters
+    ----------
+    strata : Groups
+    control_features : table or mapping
+        The same features.
+
+    Returns
+    -------
+    array of int32
+        Codes. A stratum that was not seen is an error or, under ``unseen="pooled"``, has the code -1.
+    """
+    given = named_columns(control_features, what="control_features", default_name="control_feature")
+    columns = []
+    for name in strata.features:
+        levels, codes = factorize(given[name], what=f"control feature {name!r}", limit=np.iinfo(np.int32).max)
+        _refuse_missing(name, codes)
+        columns.append((levels, codes))
+    keys, counts, codes = observed_combinations(columns)
+    places = {key: place for place, key in enumerate(strata.keys)}
+    new = [k for k, key in enumerate(keys) if key not in places]
+    if new:
+        unseen = [keys[k] for k in new]
+        where = (
+            f"{int(counts[new].sum()):,} of {len(codes):,} rows are in strata not seen in fit: "
+            f"{list_groups(strata.features, unseen, counts[new])}"
+        )
+        hint = type_hint(strata.features, strata.keys, unseen)
+        if strata.unseen == "error":
+            remedy = hint or "Check the spelling, or fit with unseen='pooled' to decide them by costs alone."
+            raise GroupError(f"{where}. {remedy}")
+        warn_user(f"{where}. They are decided by the costs alone. {hint}".rstrip(), UnseenGroupWarning)
+    return np.array([places.get(key, -1) for key in keys], np.int32)[codes]
 
 
 def needed_controls(
@@ -195,13 +235,16 @@ def refuse_shared_names(controls: Sequence[str], features: Sequence[str]) -> Non
             )
 
 
-def _refuse_control(name: str, levels: Sequence[Any], codes: NDArray[np.int32]) -> None:
+def _refuse_missing(name: str, codes: NDArray[np.int32]) -> None:
     missing = int(np.count_nonzero(codes < 0))
     if missing:
         raise GroupError(
             f"control feature {name!r} is missing in {missing:,} of {len(codes):,} rows. Drop these rows, or "
             "fill in a value that stands for a stratum of its own."
         )
+
+
+def _refuse_numbers(name: str, levels: Sequence[Any]) -> None:
     if len(levels) > _MOST_NUMBERS and are_numbers(levels):
         raise GroupError(
             f"control feature {name!r} has {len(levels):,} different numbers, and would leave few people to "

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +16,12 @@ from scipy.special import ndtri
 
 from evenhand.fairness.bounds import Bound, bounded_groups
 from evenhand.fairness.constraints import ConstraintName
+from evenhand.fairness.groups import Members
 from evenhand.fairness.notions import Notion
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.requirement import Constraint
 from evenhand.fairness.statistic import SelectedShare, Statistic
+from evenhand.fairness.strata import find_strata
 from evenhand.inference.noninferiority import (
     ROUNDING,
     Count,
@@ -93,14 +95,19 @@ def run_tests(constraint: Constraint, rates: CellRates, level: float) -> tuple[G
         elif isinstance(part, Notion):
             test = _against_groups if part.against == "groups" else _against_population
             for statistic in part.statistics:
-                found += test(part, statistic, rates, level)
+                if part.controls:
+                    for stratum in find_strata(rates.groups, part.controls, part.groups):
+                        inside = rates.among(stratum.cells)
+                        for one in test(part, statistic, inside, stratum.family, level):
+                            found.append(replace(one, name=replace(one.name, stratum=stratum.name)))
+                else:
+                    found += test(part, statistic, rates, rates.groups.members(part.groups), level)
     return tuple(found)
 
 
 def _against_population(
-    notion: Notion, statistic: Statistic, rates: CellRates, level: float
+    notion: Notion, statistic: Statistic, rates: CellRates, family: Members, level: float
 ) -> Iterator[GroupTest]:
-    family = rates.groups.members(notion.groups)
     inside, outside = (_counts(statistic, rates, who) for who in (family.matrix, ~family.matrix))
     for name, own, others in zip(family.names, inside, outside, strict=True):
         p = _p_value(own, others, notion, level)
@@ -109,14 +116,13 @@ def _against_population(
 
 
 def _against_groups(
-    notion: Notion, statistic: Statistic, rates: CellRates, level: float
+    notion: Notion, statistic: Statistic, rates: CellRates, family: Members, level: float
 ) -> Iterator[GroupTest]:
     """One test for each group: that of the pair with the largest p-value.
 
     Every pair must pass, so that nothing needs a correction. Pairs with a group without rows are left to
     that group, which cannot pass.
     """
-    family = rates.groups.members(notion.groups)
     counts = _counts(statistic, rates, family.matrix)
     known: dict[tuple[int, int], float] = {}
     for k, (name, own) in enumerate(zip(family.names, counts, strict=True)):

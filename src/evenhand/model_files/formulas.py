@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +12,7 @@ from evenhand.fairness.constraints import ConstraintName
 from evenhand.fairness.groups import Groups
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.requirement import Constraint
-from evenhand.fairness.scores import GroupedScores
+from evenhand.fairness.scores import AnyPosteriors, GroupedScores, StratifiedPosteriors
 from evenhand.inputs.columns import blocks
 from evenhand.optimum.rows import dense_posteriors
 from evenhand.optimum.rule import Rule
@@ -22,7 +21,7 @@ from evenhand.solver.certificate import Certificate
 __all__ = ["Part", "recompute"]
 
 Floats = NDArray[np.float64]
-Posteriors = NDArray[Any] | GroupedScores
+Posteriors = AnyPosteriors
 Part = tuple[Posteriors, Floats | None]
 """Posteriors of some rows, and their weights."""
 
@@ -111,10 +110,14 @@ def _blocks(parts: Iterable[Part], n_groups: int) -> Iterator[tuple[Posteriors, 
     for posteriors, weights in parts:
         for where in blocks(len(posteriors)):
             rows = np.arange(len(posteriors))[where]
-            own: Posteriors = (
-                GroupedScores(posteriors.eta[rows], posteriors.codes[rows], posteriors.n_groups)
-                if isinstance(posteriors, GroupedScores)
-                else posteriors[rows]
-            )
+            own: Posteriors
+            if isinstance(posteriors, GroupedScores):
+                own = GroupedScores(posteriors.eta[rows], posteriors.codes[rows], posteriors.n_groups)
+            elif isinstance(posteriors, StratifiedPosteriors):
+                own = StratifiedPosteriors(
+                    posteriors.values[rows], posteriors.strata[rows], posteriors.n_strata
+                )
+            else:
+                own = posteriors[rows]
             w = np.ones(len(rows)) if weights is None else np.asarray(weights[rows], dtype=np.float64)
             yield own, dense_posteriors(posteriors, rows, n_groups), w

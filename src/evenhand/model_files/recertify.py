@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 
 from evenhand.estimators.base import FairClassifier
@@ -23,13 +22,13 @@ from evenhand.estimators.training_data import read_training_data, reserve_rows
 from evenhand.exceptions import EvenhandWarning, InputError
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.requirement import Constraint
-from evenhand.fairness.scores import GroupedScores
+from evenhand.fairness.scores import AnyPosteriors, in_strata
 from evenhand.inference.group_tests import run_tests
 from evenhand.inputs.features import column_names, has_names, ordered_columns
 from evenhand.inputs.row_keys import row_keys
 from evenhand.model_files.formulas import Part, recompute
 from evenhand.optimum.atoms import randomise_atoms
-from evenhand.optimum.problem import error_prices
+from evenhand.optimum.problem import prices_of
 from evenhand.optimum.rule import Rule
 from evenhand.posteriors.examples import Examples
 from evenhand.solver.certificate import Certificate, small
@@ -139,7 +138,7 @@ def claimed(model: FairClassifier, found: Certificate | None = None) -> Claim:
         certificate.bound,
         None if trained else certificate.objective,
         None if trained else certificate.violation,
-        halved=bool(np.all(error_prices(model.cost, len(model.groups_)) == 0.5)),
+        halved=bool(np.all(prices_of(model.cost, model.groups_) == 0.5)),
     )
 
 
@@ -221,13 +220,13 @@ def compare(
     certificate : Certificate or None
     problems : list of str
     """
-    prices = error_prices(model.cost, len(model.groups_))
+    prices = prices_of(model.cost, model.compared_)
     near = TOLERANCE * max(1.0, float(prices.max()))
     rule = model.solved_rule_ if isinstance(model, FairPostprocessor) else None
     try:
         found, W, slack = recompute(
             parts,
-            model.groups_,
+            model.compared_,
             _certified(model),
             prices=prices,
             multipliers=model.multipliers_,
@@ -275,9 +274,11 @@ def _certified(model: Any) -> Constraint:
     return asked
 
 
-def _deployed(model: FairPostprocessor, rows: Examples) -> NDArray[Any] | GroupedScores:
+def _deployed(model: FairPostprocessor, rows: Examples) -> AnyPosteriors:
     cells = model.posterior_model_.cells(rows.X, rows.allowed)
-    return as_posteriors(cells, rows.codes, model.groups_, known=model.access_.knows(model.groups_))
+    known = model.access_.knows(model.groups_)
+    posteriors = as_posteriors(cells, rows.codes, model.groups_, known=known)
+    return in_strata(posteriors, rows.strata, len(model.compared_) // len(model.groups_))
 
 
 def _compare_promise(model: Any, learned: LearnedPosteriors, reserved: Examples) -> list[str]:
@@ -287,8 +288,8 @@ def _compare_promise(model: Any, learned: LearnedPosteriors, reserved: Examples)
     else:
         posteriors = _deployed(model, reserved)
         decisions = model.rule_.decide(posteriors, lambda rows: row_keys(reserved.X, rows))
-    rates = CellRates.count(model.groups_, reserved.cells, decisions)
-    asked = learned.problem(model.constraint, model.cost, model.groups_).constraint  # with its references
+    rates = CellRates.count(model.compared_, reserved.compared_cells, decisions)
+    asked = learned.problem(model.constraint, model.cost, model.compared_).constraint  # with its references
     tests = run_tests(asked, rates, 1 - model.confidence)
     if model.promise_.holds and not all(test.passed for test in tests):
         return ["the promise does not hold on the reserved rows"]

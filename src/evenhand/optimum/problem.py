@@ -31,7 +31,7 @@ from evenhand.solver.problem import Problem
 from evenhand.solver.scalars import RowsWithScalars, without_scalars
 from evenhand.solver.separable import optimize_in_strata
 
-__all__ = ["FairnessProblem", "error_prices", "label_and_group_suffice"]
+__all__ = ["FairnessProblem", "error_prices", "label_and_group_suffice", "prices_of"]
 
 _RATIO_PRECISION = 1e-5
 """Shortfall of a ratio that is ignored; ratios are then right to 3e-5 (docs/decisions.md)."""
@@ -96,7 +96,7 @@ class FairnessProblem:
         groups = groups if groups is not None else Groups.product({"group": range(len(masses))})
         if len(groups) != len(masses):
             raise InputError(f"posteriors have {len(masses)} groups, but groups names {len(groups)}.")
-        prices = _prices(cost, groups)
+        prices = prices_of(cost, groups)
         unit = _unit(prices)
         constraint = _with_reference(constraint, oracle, prices / unit, masses, groups)
         linear = constraint.linear(masses, groups)
@@ -213,7 +213,7 @@ def label_and_group_suffice(
     -------
     bool
     """
-    prices = _prices(cost, groups)
+    prices = prices_of(cost, groups)
     if (masses.reshape(-1, len(groups.combinations), 2).sum(axis=0) == 0).any():
         return False
     if (prices != prices[0]).any():
@@ -246,8 +246,18 @@ def error_prices(cost: ArrayLike, n_groups: int) -> NDArray[np.float64]:
     return np.broadcast_to(prices, (n_groups, 2))
 
 
-def _prices(cost: ArrayLike, groups: Groups) -> NDArray[np.float64]:
-    """Cost of an error in each cell; it is the same in all strata."""
+def prices_of(cost: ArrayLike, groups: Groups) -> NDArray[np.float64]:
+    """Cost of an error in each cell, which is the same in all strata.
+
+    Parameters
+    ----------
+    cost : float, pair or array of shape (M, 2)
+    groups : Groups
+
+    Returns
+    -------
+    array, shape (number of codes, 2)
+    """
     prices = error_prices(cost, len(groups.combinations))
     return prices if groups.strata is None else np.tile(prices, (len(groups.strata), 1))
 

@@ -31,6 +31,8 @@ class Examples:
     allowed : array of bool, shape (n, M), or None
         Groups that are possible given the known attributes of each row.
     weights : array or None
+    strata : array of int or None
+        Stratum of each row, where groups are compared within strata.
     """
 
     X: Any
@@ -39,6 +41,7 @@ class Examples:
     n_groups: int
     allowed: NDArray[np.bool_] | None = None
     weights: Floats | None = None
+    strata: NDArray[np.intp] | None = None
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -47,6 +50,11 @@ class Examples:
     def cells(self) -> NDArray[np.intp]:
         """2 m + y of each row."""
         return 2 * self.codes + self.positive
+
+    @property
+    def compared_cells(self) -> NDArray[np.intp]:
+        """The same with groups numbered within strata: those that a requirement compares."""
+        return self.cells if self.strata is None else 2 * self.n_groups * self.strata + self.cells
 
     @property
     def seen(self) -> NDArray[np.bool_]:
@@ -84,4 +92,5 @@ class Examples:
             self.n_groups,
             None if self.allowed is None else self.allowed[rows],
             None if self.weights is None else self.weights[rows],
+            None if self.strata is None else self.strata[rows],
         )

@@ -20,7 +20,6 @@ from itertools import product
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from evenhand.solver.certificate import Certificate, certify
 from evenhand.solver.dense import DenseRows
