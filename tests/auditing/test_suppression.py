@@ -190,7 +190,7 @@ def test_nothing_is_shown_if_all_counts_are_small(backend):
     found = eh.audit([1, 0, 1, 0], [1, 1, 0, 0], list("aabb"), min_count=10)
     assert all(group.rows is None for group in found.groups)
     assert str(found).startswith("Audit by sensitive_feature.")
-    assert found.to_frame("distances", backend=backend).shape == (0, 8)
+    assert found.to_frame("distances", backend=backend).shape == (0, 9)
 
 
 def test_large_counts_are_shown():

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator
+from copy import copy, deepcopy
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, Literal
@@ -20,7 +21,8 @@ from evenhand.auditing.bounds import compare_with_bound
 from evenhand.auditing.comparison import Comparison, compare, four_fifths
 from evenhand.auditing.group_rates import Terms, absent_groups, find, hide_small, pooled_groups
 from evenhand.auditing.publication import published
-from evenhand.auditing.result import Audit
+from evenhand.auditing.result import Audit, StratumAudits
+from evenhand.auditing.strata import compare_in_strata
 from evenhand.auditing.tally import Tally, tally
 from evenhand.exceptions import InputError, VacuousConstraintWarning, warn_user
 from evenhand.fairness.bounds import Bound
@@ -39,6 +41,7 @@ def audit(
     y_pred: Any,
     sensitive_features: Any,
     *,
+    control_features: Any = None,
     constraint: Constraint | None = None,
     before: Any = None,
     sample_weight: Any = None,
@@ -61,6 +64,10 @@ def audit(
         how predictions were read.
     sensitive_features : table, mapping, array or sequence
         One column per sensitive feature.
+    control_features : table, mapping, array or sequence, default=None
+        One column per control feature. Groups are then also compared within each stratum, the people with the
+        same values of these, by every notion; ``strata`` of the result has the audit of each. A notion of
+        `constraint` with ``given=`` gets its verdict from the strata of the features that it names.
     constraint : Constraint, default=None
         The requirement, such as ``DemographicParity(difference=0.05)`` or ``SelectionRate(at_most=0.2)``;
         several are joined by ``&``, and each gets a verdict. None reports every notion by both measures,
@@ -137,10 +144,16 @@ def audit(
     sex  0.500 [0.414, 0.599]  sex=M  violated (tolerance 0.8)
     """
     check_settings(constraint, confidence, min_size, min_count, threshold)
+    if control_features is not None and min_count:
+        raise InputError(
+            "min_count leaves out small counts of the groups, not those of strata: audit the strata "
+            "separately, or leave out control_features."
+        )
     decisions = read_rows(
         y_true,
         y_pred,
         sensitive_features,
+        control_features=control_features,
         before=before,
         sample_weight=sample_weight,
         pos_label=pos_label,
@@ -169,6 +182,14 @@ def audit_of(
 ) -> Audit:
     """Audit of decisions that are already counted; see :func:`audit`."""
     comparisons = _compare(counted, constraint, confidence)
+    strata = None
+    if counted.rates.groups.strata is not None:
+        strata = StratumAudits(
+            counted,
+            lambda part: audit_of(
+                part, constraint=_unconditional(constraint), confidence=confidence, library=library
+            ),
+        )
     findings = find(counted, confidence)
     absent, left_out = absent_groups(counted, findings)
     if min_count:
@@ -191,7 +212,7 @@ def audit_of(
         randomised=counted.randomised,
         threshold=None if threshold is None else float(threshold),
     )
-    return Audit(terms, (*findings, *absent), comparisons, library)
+    return Audit(terms, (*findings, *absent), comparisons, library, strata)
 
 
 def check_settings(constraint: Any, confidence: Any, min_size: Any, min_count: Any, threshold: Any) -> None:
@@ -230,6 +251,7 @@ def _check_constraint(constraint: Any) -> None:
 def _compare(counted: Tally, constraint: Constraint | None, confidence: float) -> tuple[Comparison, ...]:
     groups = counted.rates.groups
     required = tuple(_all_notions(counted)) if constraint is None else constraint.requirements
+    controls = () if groups.strata is None else groups.strata.features
     if groups.is_one_group("intersectional") and any(isinstance(part, Notion) for part in required):
         warn_user(
             f"there is only one group, {groups.members().names[0]}, so there is nothing to compare.",
@@ -242,8 +264,26 @@ def _compare(counted: Tally, constraint: Constraint | None, confidence: float) -
             if isinstance(part, Bound):
                 found += compare_with_bound(part, counted, confidence)
             elif isinstance(part, Notion):
-                found.append(compare(part, counted, confidence, judge=constraint is not None))
+                judge = constraint is not None
+                if part.controls:
+                    found.append(compare_in_strata(part, counted, confidence, judge=judge))
+                    continue
+                found.append(compare(part, counted, confidence, judge=judge))
+                if controls:
+                    within = copy(part)
+                    within.given = list(controls)
+                    found.append(compare_in_strata(within, counted, confidence, judge=False))
     return (*found, *four_fifths(counted, confidence))
+
+
+def _unconditional(constraint: Constraint | None) -> Constraint | None:
+    """A requirement without control features, for the rows of one stratum."""
+    if constraint is None or not constraint.controls:
+        return constraint
+    changed = deepcopy(constraint)
+    for notion in changed.notions:
+        notion.given = None
+    return changed
 
 
 def _all_notions(counted: Tally) -> Iterator[Notion]:

@@ -53,6 +53,8 @@ class Distance:
         By difference: the group's statistic minus that of all rows or, against groups, the highest. By ratio:
         the smaller of q_g / q and (1 - q_g) / (1 - q) or, against groups, the group's rate divided by the
         highest. Of a bound: the rate itself, or the rate minus that of the reference. NaN if it is undefined.
+    stratum : GroupName or None
+        The stratum that the group is compared in.
     """
 
     statistic: str
@@ -60,6 +62,7 @@ class Distance:
     value: float
     low: float
     high: float
+    stratum: GroupName | None = None
 
 
 @dataclass(frozen=True)
@@ -96,6 +99,19 @@ class Comparison:
     against : {"population", "groups", "bound", "reference"}
         What each group is compared with: all rows, the group with the highest rate, a bound, or its own rate
         under a reference. In the last case, `value` is the rate minus that of the reference.
+    given : tuple of str
+        Control features, if groups are compared within strata.
+    stratum : GroupName or None
+        The stratum in which the value is attained.
+    strata : tuple of Comparison
+        That of each stratum with at least two groups. Their intervals hold simultaneously.
+    vacuous : tuple of GroupName
+        Strata with one group, in which there is nothing to compare.
+    empty : tuple of GroupName
+        Combinations of stratum and group that no row has.
+    aggregate : Comparison or None
+        The same without control features: of all rows together, which can show a disparity that no stratum
+        has, or hide one that all of them have (Simpson's paradox).
     """
 
     notion: str
@@ -112,6 +128,12 @@ class Comparison:
     undefined: tuple[GroupName, ...]
     distances: tuple[Distance, ...]
     against: Against | Literal["bound", "reference"] = "population"
+    given: tuple[str, ...] = ()
+    stratum: GroupName | None = None
+    strata: tuple[Comparison, ...] = ()
+    vacuous: tuple[GroupName, ...] = ()
+    empty: tuple[GroupName, ...] = ()
+    aggregate: Comparison | None = None
 
 
 def judged(measure: Measure | Side, tolerance: float | None, low: float, high: float) -> Verdict | None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from evenhand.auditing.comparison import FOUR_FIFTHS, Comparison
 from evenhand.auditing.group_rates import Finding, Pooled, Rate, Terms
+from evenhand.auditing.strata import tallies
+from evenhand.auditing.tally import Tally
 from evenhand.auditing.text import asks, estimate, group_name, page
 from evenhand.charts.inline import inline_svg
 from evenhand.display.notebook import MOST_ROWS, html_table
@@ -19,10 +21,12 @@ from evenhand.fairness.groups import GroupName
 from evenhand.inputs.checks import check_choice
 from evenhand.inputs.tables import Library, make_table
 
-__all__ = ["Audit"]
+__all__ = ["Audit", "StratumAudits"]
 
 _NUMBERS = ("value", "low", "high", "tolerance")
-_DISTANCE = ("notion", "measure", "groups", "statistic", "group", "value", "low", "high")
+_DISTANCE = ("notion", "measure", "groups", "statistic", "group", "value", "low", "high", "stratum")
+_STRATUM = ("notion", "measure", "groups", "given", "stratum", "value", "low", "high", "statistic", "group")
+_MOST_NAMES = 5
 _TAKEN = ("groups", "group", "quantity", "value", "low", "high", "note")
 
 
@@ -41,12 +45,15 @@ class Audit:
         The disparity between groups by each notion, rates and their bounds, and the four-fifths rule.
     library : {"pandas", "polars", "pyarrow"}, default=None
         The library of the tables that were audited.
+    strata : StratumAudits or None
+        The audit of each stratum, if control features were given.
     """
 
     terms: Terms
     groups: tuple[Finding, ...]
     comparisons: tuple[Comparison, ...]
     library: Library | None = None
+    strata: StratumAudits | None = None
 
     def __getitem__(self, notion: str) -> Comparison:
         """The first comparison by the notion, or of the bounded rate, of this name."""
@@ -116,7 +123,8 @@ class Audit:
         dict
             ``features``, ``confidence``, ``labelled``, ``weighted``, ``compared``, ``min_count``,
             ``absent_not_listed``, ``pooled``, ``merged``, ``randomised``,
-            ``threshold``, ``groups`` and ``comparisons``.
+            ``threshold``, ``groups`` and ``comparisons``; these have their ``strata``, and the ``aggregate``,
+            if control features were given.
         """
         return {
             **asdict(self.terms),
@@ -144,7 +152,7 @@ class Audit:
 
     def to_frame(
         self,
-        what: Literal["groups", "comparisons", "distances"] = "groups",
+        what: Literal["groups", "comparisons", "distances", "strata"] = "groups",
         *,
         backend: Library | None = None,
     ) -> Any:
@@ -152,8 +160,9 @@ class Audit:
 
         Parameters
         ----------
-        what : {"groups", "comparisons", "distances"}, default="groups"
-            One row per group and quantity, per comparison, or per comparison and group.
+        what : {"groups", "comparisons", "distances", "strata"}, default="groups"
+            One row per group and quantity; per comparison; per comparison and group; or per comparison and
+            stratum, with that of all rows together.
         backend : {"pandas", "polars", "pyarrow"}, default=None
             The library of the table. None stands for that of the tables that were audited, or else pandas
             or polars, whichever is installed.
@@ -172,16 +181,64 @@ class Audit:
         1  everyone        selected   3.00
         2  everyone  selection rate   0.75
         """
-        check_choice("what", what, ("groups", "comparisons", "distances"))
+        check_choice("what", what, ("groups", "comparisons", "distances", "strata"))
         if what == "groups":
             rows = _group_rows(self.terms, self.groups)
         elif what == "comparisons":
             rows = (_comparison_row(found) for found in self.comparisons)
+        elif what == "strata":
+            rows = _stratum_rows(self.comparisons)
         else:
             rows = _distance_rows(self.comparisons)
-        return make_table(
-            rows, _DISTANCE if what == "distances" else (), numbers=_NUMBERS, library=backend or self.library
-        )
+        columns = {"distances": _DISTANCE, "strata": _STRATUM}.get(what, ())
+        return make_table(rows, columns, numbers=_NUMBERS, library=backend or self.library)
+
+
+class StratumAudits(Mapping[str, Audit]):
+    """The audit of each stratum, by its name; made when it is asked for.
+
+    Parameters
+    ----------
+    counted : Tally
+        Of groups within strata.
+    audit : function
+        The audit of the rows of one stratum, from their sums.
+
+    Examples
+    --------
+    >>> from evenhand import audit
+    >>> found = audit(
+    ...     None,
+    ...     [1, 0, 1, 1],
+    ...     {"sex": ["F", "M", "F", "M"]},
+    ...     control_features={"level": ["1", "1", "2", "2"]},
+    ... )
+    >>> list(found.strata)
+    ['level=1', 'level=2']
+    >>> found.strata["level=1"].groups[0].rows
+    2.0
+    """
+
+    def __init__(self, counted: Tally, audit: Callable[[Tally], Audit]) -> None:
+        strata = counted.rates.groups.strata
+        controls = () if strata is None else strata.features
+        self._parts = {str(part.name): part for part in tallies(counted, controls)}
+        self._audit = audit
+
+    def __getitem__(self, stratum: str) -> Audit:
+        if str(stratum) not in self._parts:
+            some = ", ".join(map(repr, list(self._parts)[:_MOST_NAMES]))
+            raise KeyError(f"no stratum {str(stratum)!r} in this audit; there are {some}")
+        return self._audit(self._parts[str(stratum)].counted)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._parts)
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def __repr__(self) -> str:
+        return f"<StratumAudits of {len(self):,} strata>"
 
 
 def _quantities(group: Finding, terms: Terms) -> Iterator[tuple[str, Rate | None]]:
@@ -245,14 +302,26 @@ def _comparison_row(found: Comparison) -> dict[str, Any]:
         "tolerance": math.nan if found.tolerance is None else found.tolerance,
         "verdict": found.verdict,
         "against": found.against,
+        "given": ", ".join(found.given) or None,
+        "stratum": None if found.stratum is None else str(found.stratum),
     }
+
+
+def _stratum_rows(comparisons: tuple[Comparison, ...]) -> Iterator[dict[str, Any]]:
+    for found in comparisons:
+        given = ", ".join(found.given)
+        for part in (*([found.aggregate] if found.aggregate else ()), *found.strata):
+            row = _comparison_row(part)
+            where = str(part.stratum) if part.stratum is not None else "all together"
+            yield {name: row[name] for name in _STRATUM} | {"given": given, "stratum": where}
 
 
 def _distance_rows(comparisons: tuple[Comparison, ...]) -> Iterator[dict[str, Any]]:
     for found in comparisons:
         for part in found.distances:
             where = (found.notion, found.measure, found.groups, part.statistic, group_name(part.group))
-            yield dict(zip(_DISTANCE, (*where, part.value, part.low, part.high), strict=True))
+            stratum = None if part.stratum is None else str(part.stratum)
+            yield dict(zip(_DISTANCE, (*where, part.value, part.low, part.high, stratum), strict=True))
 
 
 def _finding_dict(group: Finding, terms: Terms) -> dict[str, Any]:
@@ -300,12 +369,28 @@ def _comparison_dict(found: Comparison) -> dict[str, Any]:
         "tolerance": found.tolerance,
         "verdict": found.verdict,
         "against": found.against,
+        **_strata_dict(found),
         "undefined": [_group_dict(group) for group in found.undefined],
         "distances": [
             {"statistic": part.statistic, "group": _group_dict(part.group), **_limits(part)}
             for part in found.distances
         ],
     }
+
+
+def _strata_dict(found: Comparison) -> dict[str, Any]:
+    """What a comparison says of strata; nothing if it has none."""
+    shown: dict[str, Any] = {}
+    if found.given:
+        shown |= {"given": list(found.given), "stratum": _group_dict(found.stratum)}
+    if found.strata:
+        shown |= {
+            "strata": [_comparison_dict(part) for part in found.strata],
+            "vacuous": [_group_dict(name) for name in found.vacuous],
+            "empty": [_group_dict(name) for name in found.empty],
+            "aggregate": None if found.aggregate is None else _comparison_dict(found.aggregate),
+        }
+    return shown
 
 
 def _limits(found: Any) -> dict[str, float | None]:

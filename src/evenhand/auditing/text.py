@@ -61,7 +61,8 @@ def asks(found: Comparison) -> str:
     if found.against == "reference":
         return found.notion
     between = " between groups" if found.against == "groups" and found.notion != FOUR_FIFTHS else ""
-    return f"{found.notion}, {found.measure}{between}"
+    given = f" given {', '.join(map(show, found.given))}" if found.given else ""
+    return f"{found.notion}, {found.measure}{between}{given}"
 
 
 def aligned(lines: Sequence[Sequence[str]], *, text: int = 1) -> list[str]:
@@ -162,11 +163,62 @@ def _comparison_table(
     }
     lines: list[str] = []
     for part, heading in headings.items():
-        there = [found for found in comparisons if part == _part(found)]
+        there = [found for found in comparisons if part == _part(found) and not found.strata]
         rows = [_comparison_row(terms, found) for found in there]
         notes = [note for found in there for note in _notes(groups, found)]
         if rows:
             lines += [*([""] if lines else []), heading, *aligned(rows, text=4), *dict.fromkeys(notes)]
+    within = [found for found in comparisons if found.strata]
+    for found in within:
+        if found.tolerance is not None:
+            lines += [*([""] if lines else []), *_stratum_table(terms, found)]
+    for mode in ("intersectional", "independent"):
+        rest = [found for found in within if found.tolerance is None and found.groups == mode]
+        if rest:
+            lines += [*([""] if lines else []), *_worst_strata(rest)]
+    return lines
+
+
+def _worst_strata(within: Sequence[Comparison]) -> list[str]:
+    """The worst stratum by each notion, beside all rows together, where nothing is required."""
+    first, rows = within[0], [["", "all together", f"worst of {len(within[0].strata):,} strata", "", ""]]
+    for found in within:
+        who = "" if found.group is None else _short(found.group, 20)
+        where = "" if found.stratum is None else _short(found.stratum, 20)
+        whole = found.aggregate
+        beside = "" if whole is None else estimate(whole.value, whole.low, whole.high)
+        worst = estimate(found.value, found.low, found.high)
+        rows.append([f"{found.notion}, {found.measure}", beside, worst, where, who])
+    given = ", ".join(map(show, first.given))
+    who = "single features" if first.groups == "independent" else "groups"
+    heading = f"{who} compared within strata of {given}: see to_frame('strata')"
+    return [heading, *aligned(rows, text=5)]
+
+
+def _stratum_table(terms: Terms, found: Comparison) -> list[str]:
+    """The disparity in each stratum, below that of all rows together; the worst strata of many."""
+    against = "each other" if found.against == "groups" else "everyone in their stratum"
+    heading = (
+        f"{asks(found)}: {'combinations' if len(terms.features) > 1 else 'groups'} compared with {against}"
+    )
+    worst = sorted(found.strata, key=lambda part: -part.value if part.measure == "difference" else part.value)
+    shown = found.strata if len(found.strata) <= _MOST_LINES else tuple(worst[:_MOST_LINES])
+    rows = [["stratum", found.measure, "group"]]
+    if found.aggregate is not None:
+        rows.append(["all together", *_comparison_row(terms, found.aggregate)[1:3]])
+    rows += [[_short(part.stratum), *_comparison_row(terms, part)[1:3]] for part in shown if part.stratum]
+    where = "" if found.stratum is None else _short(found.stratum)
+    rows.append([f"worst: {where}", *_comparison_row(terms, found)[1:3]])
+    lines = [heading, *aligned(rows, text=3)]
+    if len(shown) < len(found.strata):
+        lines.append(f"and {len(found.strata) - len(shown):,} more strata: see to_frame('strata')")
+    if found.tolerance is not None:
+        lines.append(f"{found.verdict} (tolerance {found.tolerance:g})")
+    for names, text in ((found.vacuous, "strata with one group only"), (found.empty, "without any row")):
+        if names:
+            listed = "; ".join(_short(name) for name in names[:_MOST_NAMES])
+            more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
+            lines += wrap(f"{text}: {listed}{more}", _WIDTH, subsequent_indent="  ", break_on_hyphens=False)
     return lines
 
 

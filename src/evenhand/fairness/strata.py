@@ -279,6 +279,7 @@ def find_strata(groups: Groups, controls: Sequence[str], mode: Mode) -> Iterator
     codes, names = _strata_of_cells(groups, controls)
     everywhere = groups.members(mode)
     own = [k for k, name in enumerate(everywhere.names) if not set(name.features) <= set(controls)]
+    short = [_without(name, controls) for name in everywhere.names]
     counted = groups.counts > 0 if groups.counts.any() else np.ones(len(groups), np.bool_)
     order = np.argsort(codes, kind="stable")
     bounds = np.searchsorted(codes[order], np.arange(len(names) + 1))
@@ -291,9 +292,15 @@ def find_strata(groups: Groups, controls: Sequence[str], mode: Mode) -> Iterator
         yield Stratum(
             name,
             cells,
-            Members(tuple(everywhere.names[g] for g in there), everywhere.matrix[there]),
-            tuple(everywhere.names[g] for g in possible if g not in there),
+            Members(tuple(short[g] for g in there), everywhere.matrix[there]),
+            tuple(short[g] for g in possible if g not in there),
         )
+
+
+def _without(name: GroupName, controls: Sequence[str]) -> GroupName:
+    """The name of a group without the features that are the same in a whole stratum."""
+    kept = [k for k, feature in enumerate(name.features) if feature not in controls]
+    return GroupName(tuple(name.features[k] for k in kept), tuple(name.values[k] for k in kept))
 
 
 def count_strata(groups: Groups, controls: Sequence[str]) -> int:
