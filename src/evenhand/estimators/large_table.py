@@ -25,7 +25,7 @@ from evenhand.estimators.learned_posteriors import LearnedPosteriors, as_posteri
 from evenhand.estimators.training_data import TrainingData, control_columns, read_training_data
 from evenhand.exceptions import GroupError, InputError
 from evenhand.fairness.groups import Groups
-from evenhand.fairness.scores import GroupedScores
+from evenhand.fairness.scores import AnyPosteriors, GroupedScores
 from evenhand.inputs import batched_table
 from evenhand.inputs.batched_table import BatchedTable, row_uniforms
 from evenhand.inputs.columns import factorize
@@ -657,7 +657,7 @@ class SamplePosteriors:
     @classmethod
     def of(cls, sample: Sample, learned: LearnedPosteriors) -> SamplePosteriors:
         """Those that were learned."""
-        own = learned.out_of_fold
+        own: Any = learned.out_of_fold
         if isinstance(own, GroupedScores):
             own = np.column_stack([1 - own.eta, own.eta])[:, None]
         return cls(sample.rows[learned.rows], own, np.delete(sample.rows, learned.rows))
@@ -718,8 +718,8 @@ def _task(classifier: FairClassifier, large: LargeTable) -> str:
     return hashlib.sha256(repr((sorted(params.items()), counted)).encode()).hexdigest()
 
 
-def _digest(posteriors: NDArray[Any] | GroupedScores) -> str:
-    array = posteriors.eta if isinstance(posteriors, GroupedScores) else posteriors
+def _digest(posteriors: AnyPosteriors) -> str:
+    array: Any = posteriors.eta if isinstance(posteriors, GroupedScores) else posteriors
     return hashlib.sha256(np.round(array, 6).tobytes()).hexdigest()
 
 

@@ -130,7 +130,7 @@ class StratifiedPosteriors:
         """Sum of the posteriors of all rows, weighted, in the cells of all strata, shape (L * M, 2)."""
         flat = self.values.reshape(len(self), -1)
         columns = [np.bincount(self.strata, weights * column, self.n_strata) for column in flat.T]
-        return np.column_stack(columns).reshape(-1, 2)
+        return np.asarray(np.column_stack(columns).reshape(-1, 2), dtype=np.float64)
 
     def weighted(self, table: NDArray[np.float64]) -> NDArray[np.float64]:
         """Sum of a table of shape (L * M, 2) times the posteriors of each row."""

@@ -37,6 +37,7 @@ __all__ = ["contents", "rule_records"]
 _SMALL = 30
 _PACKAGES = ("evenhand", "scikit-learn", "numpy")
 _MOST_GROUPS = 200
+_MOST_STRATA = 50
 
 
 def contents(
@@ -161,17 +162,38 @@ def _flat(finding: Finding, group: Mapping[str, Any]) -> dict[str, Any]:
 
 def _comparison(found: Mapping[str, Any]) -> dict[str, Any]:
     name = None if found["group"] is None else _name(found["group"])
-    kept = {key: value for key, value in found.items() if key != "distances"}
+    if name is not None and found.get("stratum"):
+        name = f"{name} given {_name(found['stratum'])}"
+    kept = {key: value for key, value in found.items() if key not in ("distances", "aggregate", "empty")}
     asked = found["tolerance"] is not None and found["notion"] != FOUR_FIFTHS
     statistics = dict.fromkeys(part["statistic"] for part in found["distances"])
     return {
         **kept,
         "group": name,
         "undefined": [_name(one) for one in found["undefined"]],
+        "given": found.get("given", []),
+        "vacuous": [_name(one) for one in found.get("vacuous", ())],
+        "empty": [_name(one) for one in found.get("empty", ())],
+        "strata": list(_strata(found)),
+        "strata_left_out": max(0, len(found.get("strata", ())) - _MOST_STRATA),
         "statistics": list(statistics) or [found["statistic"] or "rate"],
         "asked": asked,
         "beside": None if asked else _beside(found),
     }
+
+
+def _strata(found: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The disparity of all rows together, and that of each stratum; of many, the worst."""
+    sign = -1.0 if found["measure"] == "difference" else 1.0
+    parts = found.get("strata", [])
+    if len(parts) > _MOST_STRATA:
+        known = [one for one in parts if one["value"] is not None]
+        parts = sorted(known, key=lambda one: sign * one["value"])[:_MOST_STRATA]
+    whole = found.get("aggregate")
+    for one in [*([] if whole is None else [whole]), *parts]:
+        where = _name(one["stratum"]) if one.get("stratum") else "all together"
+        limits = {key: one[key] for key in ("value", "low", "high")}
+        yield {"stratum": where, **limits, "group": None if one["group"] is None else _name(one["group"])}
 
 
 def _bounds(audit: Audit) -> dict[str, Any]:
@@ -226,7 +248,7 @@ def _model(model: FairClassifier) -> dict[str, Any]:
     }
     if isinstance(model, FairPostprocessor):
         shown["prices"] = _prices(model.shadow_prices_, in_errors=claimed(model).halved)
-        names = [str(name) for name in model.groups_.names]
+        names = [str(name) for name in model.compared_.cell_names]
         shown["rule"] = rule_records(model.rule_, names, aware=model.aware is True)
     return shown
 
@@ -240,6 +262,7 @@ def _asked(part: Requirement) -> Iterator[dict[str, Any]]:
             "tolerance": part.tolerance,
             "groups": part.groups,
             "against": part.against,
+            "given": list(part.controls),
             "statistics": [statistic.name for statistic in part.statistics],
         }
     elif isinstance(part, RateBound):
@@ -338,7 +361,7 @@ def _known(value: float) -> float | None:
 
 
 def _rules(point: Point) -> list[dict[str, Any]]:
-    names = [str(name) for name in point.counted.rates.groups.names]
+    names = [str(name) for name in point.counted.rates.groups.cell_names]
     return [rule_records(rule, names, aware=point.aware) for rule in point.rules]
 
 

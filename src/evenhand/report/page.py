@@ -104,6 +104,7 @@ def render(shown: Mapping[str, Any]) -> str:
         **shown,
         asked=[one for one in shown["comparisons"] if one["asked"]],
         unasked=[one for one in shown["comparisons"] if not one["asked"]],
+        within=[one for one in shown["comparisons"] if one["strata"]],
         pictures=list(_pictures(shown)),
         island=shown["frontier"],
         script=script,
@@ -138,7 +139,8 @@ def _number(value: float | None, digits: int = 3) -> str:
 def _measure(one: Mapping[str, Any]) -> str:
     """What is measured: of a notion against groups, between groups; of a reference, the change."""
     text = {"groups": f"{one['measure']} between groups", "reference": f"change, {one['measure']}"}
-    return str(text.get(one["against"], one["measure"]))
+    given = f" given {', '.join(one['given'])}" if one.get("given") else ""
+    return f"{text.get(one['against'], one['measure'])}{given}"
 
 
 def _pictures(shown: Mapping[str, Any]) -> Iterator[dict[str, str]]:

@@ -92,7 +92,8 @@ def requirement(one: Contents, features: Sequence[str]) -> str:
             f"in every group, the rate and its complement are at least {one['tolerance']:g} times those of "
             "everyone"
         )
-    return f"{one['notion']}: {text}{groups}"
+    within = f" with the same {_and(one['given'])}" if one.get("given") else ""
+    return f"{one['notion']}: {text}{within}{groups}"
 
 
 def place_in_words(price: float, *, in_errors: bool) -> str:
@@ -199,6 +200,7 @@ def _claim(one: Contents) -> str:
     if one["against"] == "reference":
         return f"{article} {one['notion']} than the reference{where}"
     between = " between groups" if one["against"] == "groups" else ""
+    between += f" given {_and(one['given'])}" if one.get("given") else ""
     if one["measure"] == "difference":
         return f"{one['notion']}{between} within {one['tolerance']:g}"
     return f"{one['notion']}{between} with a ratio of at least {one['tolerance']:g}"

@@ -28,6 +28,7 @@ from evenhand.estimators.training_data import TrainingData, draw_seed, read_trai
 from evenhand.exceptions import InfeasibleError, InputError
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.requirement import Constraint
+from evenhand.fairness.scores import in_strata
 from evenhand.inputs.checks import check_fraction
 from evenhand.inputs.tables import library_of
 from evenhand.optimum.problem import FairnessProblem
@@ -171,7 +172,7 @@ class _Learned:
         return cls(data, learn_posteriors(classifier, data, seed=seed), seed)
 
     def problem(self, constraint: Constraint, cost: Any) -> FairnessProblem:
-        return self.posteriors.problem(constraint, cost, self.data.groups)
+        return self.posteriors.problem(constraint, cost, self.data.compared)
 
 
 def _check(named: Mapping[str, Any], tolerances: Any, confidence: Any, over: Any) -> Constraint:
@@ -280,14 +281,17 @@ def _solved_curve(
     groups, access, model = learned.data.groups, learned.data.access, learned.posteriors.model
     cells = model.cells(rows.visible.X, access.allowed(groups, rows.visible.known))
     known = access.knows(groups)
-    posteriors = as_posteriors(cells, rows.codes, groups, known=known)
+    n_strata = len(rows.groups) // len(groups)
+    posteriors = in_strata(
+        as_posteriors(cells, rows.codes % len(groups), groups, known=known), rows.visible.strata, n_strata
+    )
     # The bound of a mixture holds for optima, and where the smallest risk is convex.
     mixed = mixed and read_search(classifier.search) is None and rows.axis.convex
     last = len(slacks) - 1
     knots = sorted({*range(0, last, _EVERY if mixed else 1), last}, reverse=True)
     points: dict[int, Point] = {}
     problem, solution = learned.problem(rows.axis.at(slacks[last]), classifier.cost), None
-    varying = rows.axis.varying(problem.linear_constraints, problem.masses, groups)
+    varying = rows.axis.varying(problem.linear_constraints, problem.masses, rows.groups)
     for k in track(iter(knots), what=f"solving, {name}", total=len(knots), verbose=verbose):
         problem = problem.under(rows.axis.at(slacks[k]))
         solution, _ = choose_multipliers(classifier, problem, start=solution if warm else None)

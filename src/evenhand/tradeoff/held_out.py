@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from evenhand.auditing.comparison import Comparison, compare
 from evenhand.auditing.group_rates import Rate
+from evenhand.auditing.strata import compare_in_strata
 from evenhand.auditing.tally import Tally, tally
 from evenhand.estimators.access import ModelInput
 from evenhand.estimators.base import FairClassifier
@@ -20,6 +21,7 @@ from evenhand.exceptions import InputError
 from evenhand.fairness.groups import Groups
 from evenhand.fairness.notions import AccuracyParity
 from evenhand.fairness.rates import Decisions
+from evenhand.fairness.strata import groups_in_strata
 from evenhand.inference.intervals import critical_value
 from evenhand.inputs.checks import check_fraction, check_rows
 from evenhand.inputs.columns import named_columns
@@ -119,6 +121,11 @@ class HeldOutRows:
         codes = groups.encode(columns)
         shown = rows.sensitive if where is None and classifier.aware is not False else None
         visible = learned_from.access.read(classifier, rows.X, shown)
+        strata = learned_from.access.strata
+        if strata is not None and visible.strata is not None:
+            if (visible.strata < 0).any():
+                raise InputError("held-out rows are in strata of control features that were not learned.")
+            groups, codes = groups_in_strata(groups, codes, strata, visible.strata)
         return cls(axis, confidence, groups, codes, positive, classes, visible)
 
     def count(self, selection: NDArray[Any]) -> Tally:
@@ -128,8 +135,10 @@ class HeldOutRows:
     def point(self, curve: str, slack: float | None, counted: Tally, **more: Any) -> Point:
         """The point of a classifier, with intervals and a verdict."""
         asked = self.axis.constraint if slack is None else self.axis.at(slack)
+        judge = slack is not None
         found = [
-            compare(notion, counted, self.confidence, judge=slack is not None) for notion in asked.notions
+            (compare_in_strata if notion.controls else compare)(notion, counted, self.confidence, judge=judge)
+            for notion in asked.notions
         ]
         worst = max(found, key=_distance, default=None)
         everyone = np.ones((1, len(self.groups)), np.bool_)
