@@ -85,15 +85,16 @@ def requirement(one: Contents, features: Sequence[str]) -> str:
             else ("smallest over largest", "at least")
         )
         text = f"{ends} {rates} {limit} {one['tolerance']:g}"
-    elif one["measure"] == "difference":
-        text = f"no group differs from everyone by more than {one['tolerance']:g}"
+        text += f", among people with the same {_and(one['given'])}" if one.get("given") else ""
     else:
+        everyone = f"everyone with the same {_and(one['given'])}" if one.get("given") else "everyone"
         text = (
-            f"in every group, the rate and its complement are at least {one['tolerance']:g} times those of "
-            "everyone"
+            f"no group differs from {everyone} by more than {one['tolerance']:g}"
+            if one["measure"] == "difference"
+            else f"in every group, the rate and its complement are at least {one['tolerance']:g} times those "
+            f"of {everyone}"
         )
-    within = f" with the same {_and(one['given'])}" if one.get("given") else ""
-    return f"{one['notion']}: {text}{within}{groups}"
+    return f"{one['notion']}: {text}{groups}"
 
 
 def place_in_words(price: float, *, in_errors: bool) -> str:

@@ -1,0 +1,215 @@
+"""Fair classifiers with control features."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+
+import evenhand as eh
+from evenhand.exceptions import GroupError, InputError, UnseenGroupWarning
+from evenhand.posteriors.tabular import TabularClassifier
+
+PARITY = eh.DemographicParity(difference=0.05, given=["level"])
+
+
+def make(n, seed=0):
+    """People of three levels; sex matters within levels, and levels differ in their shares of each sex."""
+    rng = np.random.default_rng(seed)
+    level = rng.choice(3, n, p=[0.5, 0.3, 0.2])
+    male = rng.random(n) < np.array([0.4, 0.6, 0.7])[level]
+    race = rng.choice(["a", "b"], n)
+    x = rng.normal(size=(n, 2)) + 0.6 * male[:, None] + 0.5 * level[:, None]
+    y = (x.sum(axis=1) + rng.normal(size=n) > 1.5).astype(int)
+    X = pd.DataFrame(x, columns=["u", "v"]).assign(level=np.array(["l1", "l2", "l3"])[level])
+    return X, y, pd.DataFrame({"sex": np.where(male, "M", "F"), "race": race})
+
+
+@pytest.fixture(scope="module")
+def people():
+    return make(6000)
+
+
+@pytest.fixture(scope="module")
+def others():
+    return make(20000, seed=1)
+
+
+def worst(constraint, X, y, S, decided):
+    rates = eh.cell_rates(y, decided, S, control_features=X[["level"]])
+    return max(found.difference for found in constraint.measure(rates))
+
+
+@pytest.mark.parametrize("aware", [False, True, ["race"]], ids=["blind", "aware", "partly"])
+def test_parity_holds_within_levels_on_new_rows(people, others, aware):
+    X, y, S = people
+    fair = eh.FairPostprocessor(TabularClassifier(max_iter=30), PARITY, aware=aware, cv=3)
+    fair.fit(X, y, sensitive_features=S)
+    assert fair.certificate_.gap < 1e-6
+    assert fair.certificate_.violation < 1e-6
+    assert fair.strata_.keys == (("l1",), ("l2",), ("l3",))
+    assert len(fair.compared_) == 12
+    assert fair.rule_.table.shape == (12, 2)
+    X, y, S = others
+    shown = {} if aware is False else {"sensitive_features": S if aware is True else S[["race"]]}
+    decided = fair.predict(X, **shown)
+    plain = TabularClassifier(max_iter=30).fit(people[0], people[1]).predict(X)
+    assert worst(PARITY, X, y, S, plain) > 0.2
+    assert worst(PARITY, X, y, S, decided) < 0.14  # groups of some hundred rows are 0.02 off by chance
+    assert len(fair.explain(X[:2], **{name: part[:2] for name, part in shown.items()})) == 2
+    assert fair.predict_proba(X, **shown).shape == (20000, 2)
+    assert fair.decision_function(X, **shown).shape == (20000,)
+    assert ((fair.predict_risk(X, **shown) >= 0) & (fair.predict_risk(X, **shown) <= 1)).all()
+    if aware is True:
+        assert next(str(name) for name in fair.thresholds_) == "level=l1, sex=F, race=a"
+
+
+def test_it_is_the_optimum_of_solve(people):
+    X, y, S = people
+    fair = eh.FairPostprocessor(LogisticRegressionOnNumbers(), PARITY, cv=3).fit(X, y, sensitive_features=S)
+    assert fair.certificate_.objective < 0.5
+    names = fair.linear_constraints_.names
+    assert {str(name.stratum) for name in names} == {"level=l1", "level=l2", "level=l3"}
+    assert set(fair.multipliers_) == set(names)
+
+
+class LogisticRegressionOnNumbers(LogisticRegression):
+    """Ignores columns that are not numbers."""
+
+    def fit(self, X, y, sample_weight=None):
+        return super().fit(np.asarray(X[["u", "v"]], dtype=float), y, sample_weight)
+
+    def predict_proba(self, X):
+        return super().predict_proba(np.asarray(X[["u", "v"]], dtype=float))
+
+
+def test_strata_cost_accuracy_only_where_they_bind(people):
+    """Parity within levels may differ from parity overall in both directions."""
+    X, y, S = people
+    loose = eh.FairPostprocessor(TabularClassifier(max_iter=20), eh.DemographicParity(difference=1.0), cv=3)
+    given = eh.FairPostprocessor(
+        TabularClassifier(max_iter=20), eh.DemographicParity(difference=1.0, given=["level"]), cv=3
+    )
+    one = loose.fit(X, y, sensitive_features=S).certificate_.objective
+    other = given.fit(X, y, sensitive_features=S).certificate_.objective
+    assert one == pytest.approx(other, abs=1e-9)
+
+
+def test_a_saved_model_decides_alike_and_is_verified(people, tmp_path):
+    X, y, S = people
+    for aware in (False, True):
+        fair = eh.FairPostprocessor(TabularClassifier(max_iter=20), PARITY, aware=aware, cv=3)
+        fair.fit(X, y, sensitive_features=S)
+        shown = {"sensitive_features": S} if aware else {}
+        path = tmp_path / f"{aware}.eh"
+        eh.save(fair, path)
+        again = eh.load(path)
+        assert (again.predict(X, **shown) == fair.predict(X, **shown)).all()
+        assert again.strata_.keys == fair.strata_.keys
+        report = eh.verify(path, data=(X, y), sensitive_features=S)
+        assert report.proof.confirmed, report.proof.verdict
+
+
+def test_unseen_strata_are_refused_or_decided_by_costs(people):
+    X, y, S = people
+    new = X[:4].assign(level=["l1", "l9", "l2", "l9"])
+    fair = eh.FairPostprocessor(TabularClassifier(max_iter=20), PARITY, cv=3).fit(X, y, sensitive_features=S)
+    with pytest.raises(GroupError, match=r"2 of 4 rows are in strata not seen in fit: level=l9 .*Check the"):
+        fair.predict(new)
+    for aware in (False, True):
+        fair = eh.FairPostprocessor(
+            TabularClassifier(max_iter=20), PARITY, cv=3, unseen="pooled", aware=aware
+        ).fit(X, y, sensitive_features=S)
+        shown = {"sensitive_features": S[:4]} if aware else {}
+        with pytest.warns(UnseenGroupWarning, match="decided by the costs alone"):
+            decided = fair.predict(new, **shown)
+        with pytest.warns(UnseenGroupWarning, match="decided by the costs alone"):
+            risk = fair.predict_risk(new, **shown)
+        assert (decided[[1, 3]] == (risk[[1, 3]] > 0.5)).all()
+
+
+def test_a_promise_is_tested_in_every_stratum(people):
+    X, y, S = people
+    wide = eh.DemographicParity(difference=0.25, given=["level"])
+    fair = eh.FairPostprocessor(TabularClassifier(max_iter=20), wide, cv=3, confidence=0.9)
+    fair.fit(X, y, sensitive_features=S[["sex"]])
+    assert fair.promise_.holds
+    assert len(fair.promise_.tests) == 6
+    assert {str(test.name.stratum) for test in fair.promise_.tests} == {"level=l1", "level=l2", "level=l3"}
+
+
+def test_in_processing_takes_control_features(people, others):
+    X, y, S = people
+    wide = eh.DemographicParity(difference=0.1, given=["level"])
+    fair = eh.FairInprocessor(TabularClassifier(max_iter=20), wide, max_refits=4)
+    fair.fit(X, y, sensitive_features=S[["sex"]])
+    plain = TabularClassifier(max_iter=20).fit(X, y)
+    X, y, S = others
+    before, after = (worst(wide, X, y, S[["sex"]], model.predict(X)) for model in (plain, fair))
+    assert after < before - 0.1
+    assert after < 0.2
+
+
+def test_a_frontier_compares_within_strata(people):
+    X, y, S = people
+    found = eh.frontier(
+        eh.FairPostprocessor(TabularClassifier(max_iter=20), PARITY, cv=3),
+        X,
+        y,
+        sensitive_features=S[["sex"]],
+        tolerances=[0.01, 0.1, 0.3],
+    )
+    assert [point.tolerance for point in found.points] == [0.01, 0.1, 0.3]
+    assert all(point.comparison.given == ("level",) for point in found.points)
+    risks = [point.risk for point in found.points]
+    assert risks == sorted(risks, reverse=True)
+
+
+def test_a_grid_search_works(people):
+    X, y, S = people
+    table = X.assign(sex=S["sex"])
+    fair = eh.FairPostprocessor(TabularClassifier(max_iter=10), PARITY, sensitive_features="sex", cv=2)
+    found = GridSearchCV(fair, {"constraint__difference": [0.05, 0.5]}, cv=2).fit(table, y)
+    assert found.best_estimator_.strata_ is not None
+
+
+def test_other_tables_and_sensitive_features_as_controls(people):
+    X, y, S = people
+    table = pl.from_pandas(X)
+    fair = eh.FairPostprocessor(TabularClassifier(max_iter=10), PARITY, cv=2)
+    fair.fit(table, y, sensitive_features=pl.from_pandas(S[["sex"]]))
+    assert len(fair.predict(table)) == len(X)
+    both = eh.DemographicParity(difference=0.05, given=["race"])
+    fair = eh.FairPostprocessor(TabularClassifier(max_iter=10), both, cv=2, aware=["race"])
+    fair.fit(X, y, sensitive_features=S)
+    assert fair.strata_ is None
+    decided = fair.predict(X, sensitive_features=S[["race"]])
+    assert max(m.difference for m in both.measure(eh.cell_rates(y, decided, S))) < 0.1
+
+
+def test_bad_inputs(people):
+    X, y, S = people
+    with pytest.raises(InputError, match="given names 'grade', which is neither a column of X nor a sensi"):
+        eh.FairPostprocessor(None, eh.DemographicParity(difference=0.1, given=["grade"])).fit(
+            X, y, sensitive_features=S
+        )
+    with pytest.raises(InputError, match=r"'sex', which decisions may not use here: set aware=\['sex'\]"):
+        eh.FairPostprocessor(None, eh.DemographicParity(difference=0.1, given=["sex"])).fit(
+            X, y, sensitive_features=S
+        )
+    with pytest.raises(InputError, match="given names the column 'level', but X has no column names"):
+        eh.FairPostprocessor(None, PARITY).fit(X[["u", "v"]].to_numpy(), y, sensitive_features=S)
+    with pytest.raises(GroupError, match="control feature 'level' is missing in 1 of 6,000 rows"):
+        eh.FairPostprocessor(None, PARITY).fit(
+            X.assign(level=[None, *X["level"][1:]]), y, sensitive_features=S
+        )
+    with pytest.raises(GroupError, match="'u' has 6,000 different numbers"):
+        eh.FairPostprocessor(None, eh.DemographicParity(difference=0.1, given=["u"])).fit(
+            X, y, sensitive_features=S
+        )
+    lazy = pl.from_pandas(X.assign(sex=S["sex"], y=y)).lazy()
+    with pytest.raises(InputError, match="control features need a table in memory, so collect X"):
+        eh.FairPostprocessor(None, PARITY, sensitive_features="sex").fit(lazy, "y")
+    with pytest.raises(InputError, match="control features need posteriors in memory"):
+        eh.solve(pl.LazyFrame({"a": [0.5], "b": [0.5]}), PARITY, control_features={"level": ["1"]})
