@@ -13,8 +13,8 @@ from evenhand.fairness.scores import GroupedScores
 from evenhand.inputs.batched_table import is_lazy
 from evenhand.inputs.checks import check_fraction
 from evenhand.optimum.posterior_file import spooled
-from evenhand.optimum.problem import FairnessProblem
 from evenhand.optimum.solution import Solution
+from evenhand.optimum.worst_group import Objective, problem_for
 from evenhand.solver.partitions import Partitions
 
 __all__ = ["solve"]
@@ -29,6 +29,7 @@ def solve(
     tol: float = 1e-6,
     groups: Groups | None = None,
     start: Solution | None = None,
+    objective: Objective = "risk",
 ) -> Solution:
     """Find the classifier of smallest risk that satisfies a fairness requirement, and prove it.
 
@@ -54,6 +55,10 @@ def solve(
         Names of the M groups. Without it they are one feature with values 0 to M - 1.
     start : Solution, default=None
         An earlier solution to start from, of the same problem or a similar one.
+    objective : {"risk", "worst group"}, default="risk"
+        What is minimised. With "worst group" the largest risk of a group, that is the expected cost of an
+        error within it (min-max fairness); and among the classifiers that attain this, the risk. Groups are
+        the M groups, whatever the requirement compares; those without mass are left out.
 
     Returns
     -------
@@ -78,11 +83,23 @@ def solve(
     True
     >>> bool(fair.certificate.gap < 1e-9 and fair.certificate.violation < 1e-9)
     True
+
+    The least possible risk of the group that has the largest, without any further requirement. Accuracy in
+    the other groups is not given away for nothing, but it is given away where that helps the worst group:
+
+    >>> minmax = solve(posteriors, DemographicParity(difference=1.0), objective="worst group")
+    >>> minmax.certificate.minimised
+    'largest risk of a group'
+    >>> bool(minmax.certificate.objective > plain.certificate.objective and minmax.certificate.gap < 1e-6)
+    True
+    >>> round(sum(minmax.group_weights.values()), 9)  # the least favourable mixture of the groups
+    1.0
     """
     check_fraction("tol", tol)
+    kind = problem_for(objective)
     if not isinstance(start, Solution | None):
         raise InputError("start should be an earlier Solution.")
     if is_lazy(posteriors):
         posteriors, sample_weight = spooled(posteriors, sample_weight), None
-    task = FairnessProblem.read(posteriors, constraint, cost=cost, sample_weight=sample_weight, groups=groups)
+    task = kind.read(posteriors, constraint, cost=cost, sample_weight=sample_weight, groups=groups)
     return task.solve(tol=tol, start=start)
