@@ -91,13 +91,17 @@ class FullProgram:
         limit = -self.missed + (0.0 if most is None else most)
         objective = np.concatenate([gain_rows, np.zeros(self.scalars), [gain_t]])
         # In units of one row: the tolerances of HiGHS are absolute, and entries of 1/n have led it astray.
-        found = linprog(
-            self.n * objective,
-            A_ub=self.n * np.vstack([required, -required, groups]),
-            b_ub=self.n * np.concatenate([self.hi, -self.lo, limit]),
-            bounds=[(0, 1)] * (len(objective) - 1) + [(None, None)],
-            method="highs",
-        )
+        for method, presolve in (("highs", True), ("highs", False), ("highs-ipm", True)):
+            found = linprog(
+                self.n * objective,
+                A_ub=self.n * np.vstack([required, -required, groups]),
+                b_ub=self.n * np.concatenate([self.hi, -self.lo, limit]),
+                bounds=[(0, 1)] * (len(objective) - 1) + [(None, None)],
+                method=method,
+                options={"presolve": presolve},
+            )
+            if found.status in (0, 2):  # 4 is a failure of HiGHS
+                break
         assert found.status in (0, 2)
         return None if found.status == 2 else found.fun / self.n
 

@@ -212,9 +212,7 @@ class FairnessProblem:
         rule = _rule(table, optimum)
         return replace(rule, table=self.unit * table, unit=self.unit, reach=self.unit * rule.reach)
 
-    def _shadow_prices(
-        self, optimum: Optimum, multipliers: Mapping[ConstraintName, float]
-    ) -> ByConstraint:
+    def _shadow_prices(self, optimum: Optimum, multipliers: Mapping[ConstraintName, float]) -> ByConstraint:
         scalars = optimum.totals.sums[self.masses.size :]
         return _shadow_prices(
             self.constraint, self._rates(optimum), self.linear_constraints, multipliers, scalars

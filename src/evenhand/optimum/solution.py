@@ -50,7 +50,8 @@ class Solution:
         largest. Multipliers and shadow prices are then those of the largest risk of a group.
     rule_multipliers : dict or None
         With ``objective="worst group"``, the multipliers that the rule's table W follows from: of the
-        requirement, and of "no group has a larger risk than this" for each group. Otherwise the multipliers.
+        requirement, and minus the weight that the risk of each group has in it; the rest up to 1 is the
+        weight of the risk of all. Otherwise None, and W follows from the multipliers.
     """
 
     rule: Rule

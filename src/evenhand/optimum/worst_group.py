@@ -16,7 +16,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.fairness.constraints import ByConstraint, ConstraintName, LinearConstraints
+from evenhand.fairness.constraints import ByConstraint, ByGroup, ConstraintName, LinearConstraints
 from evenhand.fairness.groups import Groups
 from evenhand.inputs.checks import check_choice
 from evenhand.optimum.problem import FairnessProblem, multipliers_of
@@ -35,8 +35,8 @@ WORST_GROUP = "largest risk of a group"
 """What is minimised, in the words of a certificate."""
 
 _LOW, _WIDTH = -0.5, 2.0
-"""t is _LOW + _WIDTH times a scalar from 0 to 1. Risks of groups are from 0 to 1, so that t is never at an end
-of its range, and the weights of the groups sum to 1."""
+"""t is _LOW + _WIDTH times a scalar from 0 to 1. Risks of groups are from 0 to 1, so that t is never at an
+end of its range, and the weights of the groups sum to 1."""
 _SLACKS = (1e-3, 1e-2, 1e-1, 0.5)
 """By how much groups may exceed t in the second stage, in units of the tolerance. With none, the second stage
 is feasible only up to rounding, and its multipliers grow like one over the square root of it."""
@@ -60,8 +60,6 @@ class WorstGroupProblem(FairnessProblem):
         if first is None:
             return None
         attained = float(self._values(risks, first).max())
-        again = None if start is None else start.rule_multipliers
-        both = LinearConstraints.stack([_without_scalars(self.linear_constraints), risks])
         for share in _SLACKS:
             capped = self._capped(risks, attained + share * tol)
             second = optimize(
@@ -69,7 +67,7 @@ class WorstGroupProblem(FairnessProblem):
                 capped,
                 tol=tol,
                 feasibility=feasibility,
-                start=None if again is None else multipliers_of(again, both) / self.unit,
+                start=self._second_start(start, risks),
             )
             if second is not None:
                 return self._of_stages(first, second, capped, risks)
@@ -120,15 +118,28 @@ class WorstGroupProblem(FairnessProblem):
         required = multipliers_of(start.multipliers, self.linear_constraints) / self.unit
         return np.concatenate([required, -np.array(weights)])
 
+    def _second_start(self, start: Solution | None, risks: LinearConstraints) -> Vector | None:
+        if start is None or start.rule_multipliers is None:
+            return None
+        required = multipliers_of(start.rule_multipliers, self.linear_constraints) / self.unit
+        of_groups = multipliers_of(start.rule_multipliers, risks)
+        of_risk = 1.0 + of_groups.sum()
+        return None if of_risk <= _NOTHING else np.concatenate([required, of_groups]) / of_risk
+
     def _of_stages(
         self, first: Optimum, second: Optimum, capped: Problem, risks: LinearConstraints
     ) -> Solution:
         linear = self.linear_constraints
-        names, J = (*linear.names, *risks.names), len(linear)
+        J = len(linear)
         multipliers = _by_name(linear.names, self.unit * first.multipliers[:J])
         weights = np.where(-first.multipliers[J:] > _NOTHING, -first.multipliers[J:], 0.0)
+        # W is that of the risk plus multiples of the risks of groups. They are scaled so that the weights of
+        # these risks sum to 1, because the multiples can be in the thousands, and the rule stays the same.
+        scale = 1.0 / (1.0 - float(second.multipliers[J:].sum()))
+        rule = self._rule(second, capped)
+        rule = replace(rule, table=scale * rule.table, unit=scale * rule.unit, reach=scale * rule.reach)
         return Solution(
-            self._rule(second, capped),
+            rule,
             second.totals.selection,
             multipliers,
             self._shadow_prices(second, multipliers),
@@ -140,8 +151,11 @@ class WorstGroupProblem(FairnessProblem):
                 WORST_GROUP,
             ),
             linear,
-            {name.group: weight for name, weight in zip(risks.names, weights.tolist(), strict=True)},
-            _by_name(names, self.unit * second.multipliers),
+            ByGroup({name.group: weight for name, weight in zip(risks.names, weights.tolist(), strict=True)}),
+            ByConstraint(
+                _by_name(linear.names, scale * self.unit * second.multipliers[:J])
+                | _by_name(risks.names, scale * second.multipliers[J:])
+            ),
         )
 
 
@@ -161,9 +175,7 @@ def problem_for(objective: str) -> type[FairnessProblem]:
     return FairnessProblem if objective == "risk" else WorstGroupProblem
 
 
-def group_risks(
-    masses: NDArray[np.float64], costs: NDArray[np.float64], groups: Groups
-) -> LinearConstraints:
+def group_risks(masses: NDArray[np.float64], costs: NDArray[np.float64], groups: Groups) -> LinearConstraints:
     """The risk of every group as a linear function of the selection rates, bounded by 0.
 
     Groups without mass are left out.
@@ -196,10 +208,6 @@ def group_risks(
     names = tuple(ConstraintName("worst group", "risk", groups.names[m]) for m in held.tolist())
     zero = np.zeros(len(held))
     return LinearConstraints(names, C, costs[held, 1] * share[:, 1], zero, zero)
-
-
-def _without_scalars(linear: LinearConstraints) -> LinearConstraints:
-    return replace(linear, B=None)
 
 
 def _by_name(names: tuple[ConstraintName, ...], values: Vector) -> ByConstraint:

@@ -92,7 +92,12 @@ class Optimum:
 
 
 def optimize(
-    oracle: Oracle, problem: Problem, *, tol: float, feasibility: float = FEASIBILITY, start: Vector | None = None
+    oracle: Oracle,
+    problem: Problem,
+    *,
+    tol: float,
+    feasibility: float = FEASIBILITY,
+    start: Vector | None = None,
 ) -> Optimum | None:
     """Solve a problem to a proven gap.
 
