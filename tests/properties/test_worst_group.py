@@ -110,7 +110,8 @@ class FullProgram:
 
     def risk(self, most):
         gain = self.costs[:, 0] @ self.sums[0::2] - self.costs[:, 1] @ self.sums[1::2]
-        return self.solve(gain, 0.0, most) + self.costs[:, 1] @ self.masses[:, 1]
+        found = self.solve(gain, 0.0, most)
+        return None if found is None else found + self.costs[:, 1] @ self.masses[:, 1]
 
 
 def group_risks(found, costs):
@@ -140,7 +141,11 @@ def test_both_stages_are_those_of_the_full_program(aware, seed):
     assert certificate.objective == pytest.approx(expected, abs=2e-7 * unit)
     assert certificate.bound <= expected + 1e-7 * unit
     assert certificate.violation <= 1e-8
-    assert risk == pytest.approx(program.risk(certificate.objective), abs=1e-6 * unit)
+    for slack in (0.0, 1e-9, 1e-8):  # just feasible, which HiGHS may take for infeasible
+        least = program.risk(certificate.objective + slack * unit)
+        if least is not None:
+            break
+    assert risk == pytest.approx(least, abs=(1e-6 + 1e4 * slack) * unit)
 
     # The least favourable mixture: weights sum to 1, and are on groups with the largest risk only.
     mixture = np.array(list(found.group_weights.values()))
