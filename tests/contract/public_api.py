@@ -95,6 +95,10 @@ def classifiers() -> None:
     proven: bool = proof is not None and proof.confirmed
     fits: int = trained.fit([[1.0], [2.0]], [0, 1], sensitive_features={"sex": ["F", "M"]}).n_fits_
     other = eh.FairPostprocessor(constraint=notion, search=eh.GridSearch(step=0.2))
+    minmax = eh.FairPostprocessor(constraint=notion, objective="worst group")
+    weights = minmax.group_weights_ or {}
+    worst: eh.Solution = eh.solve(np.full((2, 2, 2), 0.25), both, objective="worst group")
+    largest: tuple[str, float] = (worst.certificate.minimised, sum(weights.values()))
 
 
 def on_a_cluster() -> None:

@@ -110,6 +110,15 @@ def test_the_sample_is_that_of_the_same_rows_in_a_file(client, rows):
         assert np.array_equal(sample.data.examples.weights, known.data.examples.weights)
 
 
+@pytest.mark.parametrize("learn_rows", [600, 2000], ids=["sample", "all"])
+def test_the_worst_group_can_be_the_objective(client, rows, learn_rows):
+    ddf = dd.from_pandas(rows[[*FEATURES, "y"]], npartitions=3)
+    fair = make(learn_rows=learn_rows, objective="worst group").fit(ddf, "y")
+    assert fair.certificate_.minimised == "largest risk of a group"
+    assert fair.certificate_.gap <= 1e-6
+    assert fair.to_local().objective == clone(fair).objective == "worst group"
+
+
 def test_given_splits_need_all_rows(client, rows):
     ddf = dd.from_pandas(rows, npartitions=3)
     with pytest.raises(InputError, match=r"cv should be a number or a splitter .* of 2,000 rows"):

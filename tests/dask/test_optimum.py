@@ -59,6 +59,22 @@ def test_posteriors_have_the_same_optimum_in_any_number_of_chunks(client, count,
     assert repr(found).startswith("<Solution for 3,000 rows of data: Certificate(")
 
 
+@pytest.mark.parametrize("known", [False, True], ids=["blind", "aware"])
+def test_the_worst_group_is_that_of_the_same_rows_in_memory(client, known):
+    P, (eta, codes) = posteriors(), scores()
+    here = eh.GroupedScores(eta, codes, 2) if known else P
+    there = (
+        eh.GroupedScores(da.from_array(eta, chunks=700), da.from_array(codes, chunks=700), 2)
+        if known
+        else da.from_array(P, chunks=(700, 2, 2))
+    )
+    one = eh.solve(here, FAIR, objective="worst group")
+    other = evenhand.dask.solve(there, FAIR, objective="worst group")
+    assert other.certificate.objective == pytest.approx(one.certificate.objective, abs=1e-6)
+    assert other.certificate.minimised == "largest risk of a group"
+    assert other.certificate.gap <= 1e-6
+
+
 @pytest.mark.parametrize(("count", "ties", "weighted"), CASES)
 def test_scores_have_the_same_optimum_in_any_number_of_chunks(client, count, ties, weighted):
     eta, codes = scores()

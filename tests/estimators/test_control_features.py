@@ -213,3 +213,21 @@ def test_bad_inputs(people):
         eh.FairPostprocessor(None, PARITY, sensitive_features="sex").fit(lazy, "y")
     with pytest.raises(InputError, match="control features need posteriors in memory"):
         eh.solve(pl.LazyFrame({"a": [0.5], "b": [0.5]}), PARITY, control_features={"level": ["1"]})
+
+
+@pytest.mark.parametrize("aware", [False, True], ids=["blind", "aware"])
+def test_the_worst_group_is_a_group_of_all_strata(people, tmp_path, aware):
+    X, y, S = people
+    fair = eh.FairPostprocessor(
+        TabularClassifier(max_iter=20), PARITY, cv=3, objective="worst group", aware=aware
+    )
+    fair.fit(X, y, sensitive_features=S)
+    assert len(fair.group_weights_) == 4
+    assert sum(fair.group_weights_.values()) == pytest.approx(1.0)
+    errors = fair.rates_.mass[:, 1] - fair.rates_.selected[:, 1] + fair.rates_.selected[:, 0]
+    risks = 0.5 * errors.reshape(3, 4).sum(axis=0) / fair.rates_.mass.sum(axis=1).reshape(3, 4).sum(axis=0)
+    assert fair.certificate_.objective == pytest.approx(risks.max(), abs=1e-9)
+    assert fair.certificate_.gap < 1e-6
+    eh.save(fair, tmp_path / "worst.eh")
+    report = eh.verify(tmp_path / "worst.eh", data=(X, y), sensitive_features=S)
+    assert report.proof.confirmed, report.proof.verdict

@@ -23,7 +23,7 @@ from evenhand.estimators.training_data import draw_seed
 from evenhand.exceptions import InputError
 from evenhand.fairness.requirement import Constraint
 from evenhand.inputs.features import Columns
-from evenhand.optimum.problem import FairnessProblem
+from evenhand.optimum.worst_group import Objective, problem_for
 from evenhand.posteriors.calibration import Calibration
 from evenhand.posteriors.spec import Balance, Form
 
@@ -106,6 +106,7 @@ class DaskFairPostprocessor(FairPostprocessor):
         sensitive_features: Columns | None = None,
         aware: Aware = False,
         cost: ArrayLike = 0.5,
+        objective: Objective = "risk",
         pos_label: Any = None,
         group_estimator: Any = None,
         posterior: Form | Literal["auto"] = "auto",
@@ -134,6 +135,7 @@ class DaskFairPostprocessor(FairPostprocessor):
             sensitive_features=sensitive_features,
             aware=aware,
             cost=cost,
+            objective=objective,
             pos_label=pos_label,
             group_estimator=group_estimator,
             posterior=posterior,
@@ -201,13 +203,13 @@ class DaskFairPostprocessor(FairPostprocessor):
 
         if len(sample.rows) == table.counted.n_rows:
             # Posteriors of all rows are here already: the rest is that of a table in memory.
-            problem = posteriors.problem(self.constraint, self.cost, groups)
+            problem = posteriors.problem(self.constraint, self.cost, groups, self.objective)
             solution, self.history_ = choose_multipliers(self, problem)
             rule = make_rule(solution, posteriors, seed)
         else:
             # All rows are scored where they are, and the optimum is found and proven on all of them.
             rows = score_partitions(self, table, learned)
-            problem = FairnessProblem.read(rows, self.constraint, cost=self.cost, groups=groups)
+            problem = problem_for(self.objective).read(rows, self.constraint, cost=self.cost, groups=groups)
             solution, self.history_ = choose_multipliers(self, problem)
             rule = learned.rule(solution, problem, seed)
 

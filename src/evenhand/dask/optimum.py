@@ -14,6 +14,7 @@ from evenhand.fairness.requirement import Constraint
 from evenhand.fairness.scores import GroupedScores
 from evenhand.optimum import solve as optimum
 from evenhand.optimum.solution import Solution
+from evenhand.optimum.worst_group import Objective
 
 __all__ = ["solve"]
 
@@ -28,6 +29,7 @@ def solve(
     groups: Groups | None = None,
     start: Solution | None = None,
     client: Client | None = None,
+    objective: Objective = "risk",
 ) -> Solution:
     """Find the classifier of smallest risk that satisfies a fairness requirement, for rows on a cluster.
 
@@ -53,6 +55,8 @@ def solve(
         An earlier solution to start from.
     client : distributed.Client, default=None
         By default the current one.
+    objective : {"risk", "worst group"}, default="risk"
+        As for :func:`evenhand.solve`.
 
     Returns
     -------
@@ -87,4 +91,6 @@ def solve(
     >>> client.close()
     """
     rows = DaskPartitions(posteriors, sample_weight, client=client)
-    return optimum.solve(rows, constraint, cost=cost, tol=tol, groups=groups, start=start)
+    return optimum.solve(
+        rows, constraint, cost=cost, tol=tol, groups=groups, start=start, objective=objective
+    )

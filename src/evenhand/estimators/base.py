@@ -135,6 +135,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     verbose: Any
     confidence: Any
     reserve: Any
+    objective: Any = "risk"
+    """What is minimised; a parameter of those that can choose it."""
     classes_: NDArray[Any]
     pos_label_: Any
     groups_: Groups

@@ -69,7 +69,7 @@ class Explanation:
             said.append(
                 f"Without the fairness requirement the decision {other}: the requirement moved the score "
                 f"by {sum(self.moved.values()):+.4f} to {self.margin:+.4f}, mostly through the constraint on "
-                f"{largest[0].group}."
+                f"{str(largest[0].group) or 'everybody'}."
             )
         return " ".join(said)
 

@@ -15,6 +15,7 @@ from evenhand.fairness.groups import Groups
 from evenhand.fairness.requirement import Constraint
 from evenhand.fairness.scores import AnyPosteriors, GroupedScores, in_strata
 from evenhand.optimum.problem import FairnessProblem, error_prices, label_and_group_suffice
+from evenhand.optimum.worst_group import Objective, problem_for
 from evenhand.posteriors.crossfit import Estimated, RunFolds, cross_fit
 from evenhand.posteriors.leakage import warn_if_seen
 from evenhand.posteriors.learner import check_learner, is_frozen
@@ -60,9 +61,11 @@ class LearnedPosteriors:
     model: PosteriorModel
     fits: int
 
-    def problem(self, constraint: Constraint, cost: ArrayLike, groups: Groups) -> FairnessProblem:
+    def problem(
+        self, constraint: Constraint, cost: ArrayLike, groups: Groups, objective: Objective = "risk"
+    ) -> FairnessProblem:
         """The fairness problem on these rows."""
-        return FairnessProblem.read(
+        return problem_for(objective).read(
             self.out_of_fold, constraint, cost=cost, sample_weight=self.weights, groups=groups
         )
 
@@ -203,6 +206,8 @@ def _separate_is_enough(classifier: FairClassifier, data: TrainingData) -> bool:
         return False  # a known feature, or an empty cell, ties label and group together
     if classifier.calibration not in (None, "dirichlet"):
         return False  # a curve for each cell would distort both factors
+    if classifier.objective != "risk":
+        return False  # errors of a group depend on how label and group go together
     cells = data.examples.compared_cells
     counts = np.bincount(cells, weights=data.weights, minlength=2 * len(data.compared))
     masses = (counts / counts.sum()).reshape(-1, 2)

@@ -36,6 +36,7 @@ from evenhand.exceptions import (
     warn_user,
 )
 from evenhand.fairness.constraints import ByConstraint, ConstraintName, LinearConstraints
+from evenhand.fairness.groups import GroupName
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.requirement import Constraint
 from evenhand.fairness.scores import AnyPosteriors, GroupedScores, StratifiedPosteriors, in_strata
@@ -50,6 +51,7 @@ from evenhand.optimum.rows import dense_posteriors
 from evenhand.optimum.rule import SAME_ATOM, SAME_ATOM_IN_FILES, Rule, hashed_uniforms
 from evenhand.optimum.solution import Solution
 from evenhand.optimum.thresholds import group_thresholds
+from evenhand.optimum.worst_group import Objective, group_risks, problem_for
 from evenhand.posteriors.calibration import Calibration
 from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.models import PosteriorModel
@@ -95,6 +97,10 @@ class FairPostprocessor(FairClassifier):
         as they are, if it was fitted to them.
     cost : float, pair, or array of shape (M, 2), default=0.5
         A number c prices a false positive at c and a false negative at 1 - c; see :func:`evenhand.solve`.
+    objective : {"risk", "worst group"}, default="risk"
+        What is minimised: the risk, or the largest risk of a group (min-max fairness), and the risk among the
+        classifiers that attain this. The requirement holds in both cases; ``DemographicParity(difference=1)``
+        requires nothing. Needs ``search="exact"``.
     pos_label : object, default=None
         The positive label. By default the one that sorts last.
     group_estimator : classifier, default=None
@@ -177,7 +183,11 @@ class FairPostprocessor(FairClassifier):
         By the name of each constraint; see :class:`evenhand.Solution`. With `confidence` these, the
         certificate and the linear constraints are of the internal requirement, ``promise_.internal``.
     certificate_ : Certificate
-        Risk attained, bound, gap and violation: the proof, given the posteriors.
+        Risk attained, bound, gap and violation: the proof, given the posteriors. With
+        ``objective="worst group"`` it is the largest risk of a group.
+    group_weights_, rule_multipliers_ : dict or None
+        With ``objective="worst group"``, the least favourable mixture of the groups, and the multipliers that
+        the rule follows from; see :class:`evenhand.Solution`.
     rates_ : CellRates
         Masses and selection rates of the cells, as the posteriors have them.
     linear_constraints_ : LinearConstraints
@@ -216,6 +226,8 @@ class FairPostprocessor(FairClassifier):
     posterior_model_: PosteriorModel
     multipliers_: Mapping[ConstraintName, float]
     shadow_prices_: Mapping[ConstraintName, float]
+    group_weights_: Mapping[GroupName, float] | None
+    rule_multipliers_: Mapping[ConstraintName, float] | None
     rates_: CellRates
     linear_constraints_: LinearConstraints
     history_: tuple[Trial, ...]
@@ -230,6 +242,7 @@ class FairPostprocessor(FairClassifier):
         sensitive_features: Columns | None = None,
         aware: Aware = False,
         cost: ArrayLike = 0.5,
+        objective: Objective = "risk",
         pos_label: Any = None,
         group_estimator: Any = None,
         posterior: Form | Literal["auto"] = "auto",
@@ -256,6 +269,7 @@ class FairPostprocessor(FairClassifier):
         self.sensitive_features = sensitive_features
         self.aware = aware
         self.cost = cost
+        self.objective = objective
         self.pos_label = pos_label
         self.group_estimator = group_estimator
         self.posterior = posterior
@@ -280,7 +294,11 @@ class FairPostprocessor(FairClassifier):
     def check_settings(self) -> None:
         """Raise an InputError if the parameters cannot be used; `fit` does so before it reads any row."""
         super().check_settings()
-        read_search(self.search)
+        problem_for(self.objective)
+        if read_search(self.search) is not None and self.objective != "risk":
+            raise InputError(
+                f"objective={self.objective!r} needs search='exact': the other searches minimise the risk."
+            )
         rows = self.learn_rows
         if rows is not None and (isinstance(rows, bool) or not isinstance(rows, Integral) or rows < 1):
             raise InputError(f"learn_rows should be a positive integer or None, but is {self.learn_rows!r}.")
@@ -338,13 +356,13 @@ class FairPostprocessor(FairClassifier):
 
         # The optimum under the requirement; with a promise, under the loosest one that passes its test.
         if reserved is None:
-            problem = posteriors.problem(self.constraint, self.cost, data.compared)
+            problem = posteriors.problem(self.constraint, self.cost, data.compared, self.objective)
             solution, self.history_ = choose_multipliers(self, problem)
             self.promise_ = None
             if self.history_:
                 warn_if_missed(best_trial(self.history_))
         else:
-            problem = posteriors.problem(self.constraint, self.cost, data.compared)
+            problem = posteriors.problem(self.constraint, self.cost, data.compared, self.objective)
             candidates = self._candidates(data, problem, posteriors, reserved, seed)
             solution, self.promise_ = promised(
                 candidates, self.constraint, self.confidence, resolved=problem.constraint
@@ -376,7 +394,7 @@ class FairPostprocessor(FairClassifier):
 
             # All rows are scored, and the optimum is found and proven on all of them.
             fingerprint = score_rows(self, large, sample, posteriors, file, score=learned.score)
-            problem = FairnessProblem.read(
+            problem = problem_for(self.objective).read(
                 file.partitions(), self.constraint, cost=self.cost, groups=large.groups
             )
             solution, self.history_ = choose_multipliers(self, problem)
@@ -397,6 +415,8 @@ class FairPostprocessor(FairClassifier):
         self.multipliers_ = solution.multipliers
         self.shadow_prices_ = solution.shadow_prices
         self.certificate_ = solution.certificate
+        self.group_weights_ = solution.group_weights
+        self.rule_multipliers_ = solution.rule_multipliers
         self.rates_ = solution.rates
         self.linear_constraints_ = solution.linear_constraints
         self.prices_ = prices_of(self.cost, self.compared_)
@@ -622,10 +642,8 @@ class FairPostprocessor(FairClassifier):
         p = dense_posteriors(posteriors, np.arange(len(posteriors)), len(self.compared_))
         unseen, _ = self._unseen(visible, posteriors)
         p[unseen] = p[unseen].sum(axis=1, keepdims=True) / len(self.compared_)  # of no group in particular
-        A, _, _ = self.linear_constraints_.in_sums(self.rates_.mass)
-        multipliers = np.array([self.multipliers_[name] for name in self.linear_constraints_.names])
-        flat = p.reshape(len(p), -1)
-        moved = flat @ (A[:, : flat.shape[1]] * multipliers[:, None]).T
+        names, shifts = self._shifts()
+        moved = p.reshape(len(p), -1) @ shifts.T
         moved[unseen] = 0.0  # decided by the costs alone
         rows = zip(
             self._decided(visible, posteriors, ids).tolist(),
@@ -645,13 +663,25 @@ class FairPostprocessor(FairClassifier):
                     margin,
                     probability,
                     labels[unconstrained],
-                    ByConstraint(zip(self.linear_constraints_.names, shifts, strict=True)),
+                    ByConstraint(zip(names, own, strict=True)),
                     self.pos_label_,
                 )
-                for decision, risk, margin, probability, unconstrained, shifts in rows
+                for decision, risk, margin, probability, unconstrained, own in rows
             ],
             library_of(X),
         )
+
+    def _shifts(self) -> tuple[tuple[ConstraintName, ...], NDArray[np.float64]]:
+        """What each constraint adds to the table W, shape (J, 2M)."""
+        masses, linear, multipliers = self.rates_.mass, self.linear_constraints_, self.multipliers_
+        A = linear.in_sums(masses)[0][:, : masses.size]
+        names = linear.names
+        if self.objective != "risk" and self.rule_multipliers_ is not None:
+            risks, multipliers = group_risks(masses, self.prices_, self.compared_), self.rule_multipliers_
+            # The weight of a group is taken from that of the risk of all.
+            of_all = (self.prices_ * [-1.0, 1.0]).ravel()
+            A, names = np.vstack([A, risks.in_sums(masses)[0] + of_all]), (*names, *risks.names)
+        return names, A * np.array([multipliers[name] for name in names])[:, None]
 
     @property
     def thresholds_(self) -> Thresholds:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,7 +18,9 @@ Floats = NDArray[np.float64]
 _TERNARY = 90
 """Steps of a ternary search: the interval is then a few units in the last place."""
 
-__all__ = ["ByConstraint", "ConstraintName", "LinearConstraints", "Slopes"]
+__all__ = ["ByConstraint", "ByGroup", "ConstraintName", "LinearConstraints", "Slopes"]
+
+Name = TypeVar("Name")
 
 
 @dataclass(frozen=True)
@@ -39,17 +42,10 @@ class ConstraintName:
         return f"{what}: {who}{where}{f', {self.side}' if self.side else ''}"
 
 
-class ByConstraint(dict[ConstraintName, float]):
-    """A number for each linear constraint, such as its multiplier or its shadow price.
+class _ByName(dict[Name, float]):
+    """A dict whose repr lists the largest numbers first and cuts the list short."""
 
-    A dict whose repr lists the largest numbers first and cuts the list short.
-
-    Examples
-    --------
-    >>> name = ConstraintName("demographic parity", "selection rate", GroupName(("sex",), ("F",)))
-    >>> ByConstraint({name: -0.25})
-    demographic parity, selection rate: sex=F  -0.25
-    """
+    _heading = ""
 
     def _largest(self) -> list[tuple[str, str]]:
         ordered = sorted(self.items(), key=lambda item: -abs(item[1]))
@@ -62,7 +58,35 @@ class ByConstraint(dict[ConstraintName, float]):
         return "\n".join([*lines, *([f"and {more:,} more"] if more else [])]) or "{}"
 
     def _repr_html_(self) -> str:
-        return html_table(["requirement", "value"], self._largest())
+        return html_table([self._heading, "value"], self._largest())
+
+
+class ByConstraint(_ByName[ConstraintName]):
+    """A number for each linear constraint, such as its multiplier or its shadow price.
+
+    A dict whose repr lists the largest numbers first and cuts the list short.
+
+    Examples
+    --------
+    >>> name = ConstraintName("demographic parity", "selection rate", GroupName(("sex",), ("F",)))
+    >>> ByConstraint({name: -0.25})
+    demographic parity, selection rate: sex=F  -0.25
+    """
+
+    _heading = "requirement"
+
+
+class ByGroup(_ByName[GroupName]):
+    """A number for each group, such as its weight; with the repr of :class:`ByConstraint`.
+
+    Examples
+    --------
+    >>> ByGroup({GroupName(("sex",), ("F",)): 0.25, GroupName(("sex",), ("M",)): 0.75})
+    sex=M  0.75
+    sex=F  0.25
+    """
+
+    _heading = "group"
 
 
 @dataclass(frozen=True, eq=False)

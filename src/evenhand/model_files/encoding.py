@@ -22,7 +22,7 @@ from evenhand.estimators.postprocess import FairPostprocessor
 from evenhand.estimators.search import DualAscent, GridSearch, Trial
 from evenhand.exceptions import InputError, UntrustedFileError, reason
 from evenhand.fairness.bounds import BOUNDS, NoWorse
-from evenhand.fairness.constraints import ByConstraint, ConstraintName, LinearConstraints
+from evenhand.fairness.constraints import ByConstraint, ByGroup, ConstraintName, LinearConstraints
 from evenhand.fairness.groups import POOLED, GroupName, Groups
 from evenhand.fairness.measurement import BoundMeasurement, Measurement
 from evenhand.fairness.notions import NOTIONS
@@ -212,9 +212,10 @@ def _decode(value: Any, parts: list[Any]) -> Any:  # noqa: PLR0911
         return simple[tag](_decode(item, parts) for item in content)
     if tag == "dict":
         found = {_decode(key, parts): _decode(item, parts) for key, item in content}
-        return (
-            ByConstraint(found) if found and all(isinstance(key, ConstraintName) for key in found) else found
-        )
+        for kind, key in ((ByConstraint, ConstraintName), (ByGroup, GroupName)):
+            if found and all(isinstance(one, key) for one in found):
+                return kind(found)
+        return found
     if tag == "part":
         return parts[content]
     if tag == "float":

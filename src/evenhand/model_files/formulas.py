@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from evenhand.exceptions import InputError
 from evenhand.fairness.bounds import NoWorse, with_reference
 from evenhand.fairness.constraints import ConstraintName
-from evenhand.fairness.groups import Groups
+from evenhand.fairness.groups import GroupName, Groups
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.requirement import Constraint
 from evenhand.fairness.scores import AnyPosteriors, GroupedScores, StratifiedPosteriors
 from evenhand.inputs.columns import blocks
 from evenhand.optimum.rows import dense_posteriors
 from evenhand.optimum.rule import Rule
+from evenhand.optimum.worst_group import WORST_GROUP
 from evenhand.solver.certificate import Certificate
 
-__all__ = ["Part", "recompute"]
+__all__ = ["Mixture", "Part", "recompute"]
 
 Floats = NDArray[np.float64]
 Posteriors = AnyPosteriors
@@ -31,6 +34,55 @@ _ROUNDING = 1e-9
 _NEGLIGIBLE = 1e-12
 """Mass below which a cell counts as empty, as in `solve`."""
 
+_SUM = 1e-6
+"""By how much weights may miss a sum of 1."""
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """What proves that the largest risk of a group cannot be smaller, besides the multipliers.
+
+    Attributes
+    ----------
+    weights : mapping
+        Of the groups, mu: not negative, with sum 1.
+    rule_multipliers : mapping
+        Those that the rule follows from: of the requirement, and kappa of the risk of each group.
+    """
+
+    weights: Mapping[GroupName, float]
+    rule_multipliers: Mapping[ConstraintName, float]
+
+    def prices(self, prices: Floats, sizes: Floats, groups: Groups) -> tuple[Floats, Floats]:
+        """Prices of errors by which the bound follows, and those by which the rule does.
+
+        Parameters
+        ----------
+        prices : array, shape (M, 2)
+        sizes : array, shape (M,)
+            P(S=m).
+        groups : Groups
+
+        Returns
+        -------
+        of_bound, of_rule : arrays, shape (M, 2)
+        """
+        names = groups.names[: len(groups.combinations)]  # a group is the same in all strata
+        mu = np.array([self.weights.get(name, 0.0) for name in names])
+        if not ((mu >= 0).all() and abs(mu.sum() - 1) <= _SUM):
+            raise InputError("weights of groups should sum to 1.")
+        of_groups = {
+            name.group: value for name, value in self.rule_multipliers.items() if name.notion == "worst group"
+        }
+        kappa = np.array([of_groups.get(name, 0.0) for name in names])
+        sizes = sizes.reshape(-1, len(names)).sum(axis=0)
+        per_size = np.divide(1.0, sizes, out=np.zeros_like(sizes), where=sizes > 0)
+        factors = mu / mu.sum() * per_size, 1 + kappa.sum() - kappa * per_size
+        of_bound, of_rule = (
+            prices * np.tile(factor, len(prices) // len(names))[:, None] for factor in factors
+        )
+        return of_bound, of_rule
+
 
 def recompute(
     parts: Callable[[], Iterable[Part]],
@@ -40,6 +92,7 @@ def recompute(
     prices: Floats,
     multipliers: Mapping[ConstraintName, float],
     rule: Rule | None,
+    mixture: Mixture | None = None,
 ) -> tuple[Certificate, Floats, Certificate]:
     """The certificate of a rule, the table W of the multipliers, and the slack due to ties.
 
@@ -54,6 +107,10 @@ def recompute(
         bound  = <false negative prices, masses[:, 1]> - sum of w max(0, <W, p>) - sum of max(0, B^T lambda)
                  + sum of lambda (lo - k where lambda > 0, hi - k where lambda < 0)
 
+    With weights mu of the groups, the largest risk of a group is at least the mean of their risks under mu.
+    That is the risk if prices are multiplied by mu / P(S=m), so the bound follows with these prices. The rule
+    is that of W with prices multiplied by 1 + sum of kappa - kappa / P(S=m).
+
     Parameters
     ----------
     parts : function
@@ -63,6 +120,8 @@ def recompute(
     prices : array, shape (M, 2)
     multipliers : mapping
     rule : Rule or None
+    mixture : Mixture, default=None
+        If the largest risk of a group was minimised.
 
     Returns
     -------
@@ -83,7 +142,12 @@ def recompute(
     linear = constraint.linear(masses, groups)
     lam = np.array([multipliers[name] for name in linear.names])
     C = np.divide(linear.C, masses, out=np.zeros_like(linear.C), where=masses > 0)
-    W = prices * [-1.0, 1.0] + np.tensordot(lam, C, axes=1)
+    sizes, of_bound, of_rule, ruling = masses.sum(axis=1), prices, prices, lam
+    if mixture is not None:
+        of_bound, of_rule = mixture.prices(prices, sizes, groups)
+        ruling = np.array([mixture.rule_multipliers[name] for name in linear.names])
+    V = of_bound * [-1.0, 1.0] + np.tensordot(lam, C, axes=1)
+    W = of_rule * [-1.0, 1.0] + np.tensordot(ruling, C, axes=1)
 
     s, positive_part, tied = np.zeros((M, 2)), 0.0, 0.0
     for posteriors, p, weights in _blocks(parts(), M):
@@ -91,18 +155,24 @@ def recompute(
         H = np.tensordot(p, W, axes=2)
         f = H > 0 if rule is None else rule.selection(posteriors)
         s += np.tensordot(w * f, p, axes=1)
-        positive_part += float(w @ np.maximum(H, 0.0))
+        positive_part += float(w @ np.maximum(np.tensordot(p, V, axes=2), 0.0))
         tied += float(w @ (np.abs(H) <= _ROUNDING)) if rule is None else 0.0
 
     rho = np.divide(s, masses, out=np.zeros_like(s), where=masses > 0)
-    risk = prices[:, 0] @ s[:, 0] + prices[:, 1] @ (masses[:, 1] - s[:, 1])
+    errors = prices[:, 0] * s[:, 0] + prices[:, 1] * (masses[:, 1] - s[:, 1])
+    objective = errors.sum()
+    if mixture is not None:
+        by_group = (part.reshape(-1, len(groups.combinations)).sum(axis=0) for part in (errors, sizes))
+        costs, people = by_group
+        objective = (costs[people > 0] / people[people > 0]).max()
     held = np.where(lam > 0, linear.lo, linear.hi) - linear.k
-    bound = prices[:, 1] @ masses[:, 1] - positive_part + held @ lam
+    bound = of_bound[:, 1] @ masses[:, 1] - positive_part + held @ lam
     if linear.B is not None:  # a scalar t in [0, 1] gains at most max(0, <lambda, B>)
         bound -= np.maximum(lam @ linear.B, 0.0).sum()
     violation = linear.violation(rho)
     slack = Certificate(tied * float(prices.max()), 0.0, tied * float(np.abs(C).max(initial=0.0)))
-    return Certificate(float(risk), float(bound), float(violation)), W, slack
+    minimised = "risk" if mixture is None else WORST_GROUP
+    return Certificate(float(objective), float(bound), float(violation), minimised), W, slack
 
 
 def _blocks(parts: Iterable[Part], n_groups: int) -> Iterator[tuple[Posteriors, Floats, Floats]]:

@@ -31,6 +31,7 @@ from evenhand.model_files.parts import dump_parts, inspect_parts, load_parts
 from evenhand.model_files.recertify import Proof, prove
 from evenhand.model_files.recertify_batches import prove_in_batches
 from evenhand.optimum.rule import Rule
+from evenhand.solver.certificate import Certificate
 
 __all__ = ["FileReport", "Source", "load", "save", "verify"]
 
@@ -230,10 +231,14 @@ def _described(model: FairClassifier) -> dict[str, Any]:
         "classes": [str(label) for label in model.classes_.tolist()],
         "positive": str(model.classes_[model.classes_.tolist().index(model.pos_label_)]),
         "groups": [str(name) for name in model.groups_.names],
-        "certificate": certificate
-        and {name: repr(float(value)) for name, value in vars(certificate).items()},
+        "certificate": certificate and _numbers(certificate),
         "promise": None if promise is None else str(promise),
     }
+
+
+def _numbers(certificate: Certificate) -> dict[str, str]:
+    found = {name: repr(float(getattr(certificate, name))) for name in ("objective", "bound", "violation")}
+    return found if certificate.minimised == "risk" else {**found, "minimised": certificate.minimised}
 
 
 def _installed() -> dict[str, str]:

@@ -26,7 +26,7 @@ from evenhand.fairness.scores import AnyPosteriors, in_strata
 from evenhand.inference.group_tests import run_tests
 from evenhand.inputs.features import column_names, has_names, ordered_columns
 from evenhand.inputs.row_keys import row_keys
-from evenhand.model_files.formulas import Part, recompute
+from evenhand.model_files.formulas import Mixture, Part, recompute
 from evenhand.optimum.atoms import randomise_atoms
 from evenhand.optimum.problem import prices_of
 from evenhand.optimum.rule import Rule
@@ -76,11 +76,15 @@ class Claim:
         The requirement of the user. With a promise, the rule is made for a tighter one.
     bound : float
         No classifier that satisfies the requirement has a smaller risk under the posteriors.
-    risk, violation : float or None
-        Those of the classifier under the posteriors; None for a trained classifier, which is not the rule of
-        the multipliers.
+    risk : float or None
+        Of the classifier under the posteriors; with ``objective="worst group"`` the largest one of a group.
+    violation : float or None
+        Of the requirement, by the classifier. Both are None for a trained classifier, which is not the rule
+        of the multipliers.
     halved : bool
         Whether the risk is half the error rate, because both errors cost 1/2.
+    minimised : str, default="risk"
+        What the bound is about: the risk, or the largest risk of a group.
     """
 
     requirement: Constraint
@@ -89,6 +93,7 @@ class Claim:
     risk: float | None
     violation: float | None
     halved: bool
+    minimised: str = "risk"
 
     @property
     def tightened(self) -> bool:
@@ -98,7 +103,7 @@ class Claim:
     @property
     def risk_name(self) -> str:
         """Name of the risk in sentences."""
-        return "risk (half the error)" if self.halved else "risk"
+        return f"{self.minimised} (half the error)" if self.halved else self.minimised
 
     def __str__(self) -> str:
         if self.risk is None or self.violation is None:
@@ -139,6 +144,7 @@ def claimed(model: FairClassifier, found: Certificate | None = None) -> Claim:
         None if trained else certificate.objective,
         None if trained else certificate.violation,
         halved=bool(np.all(prices_of(model.cost, model.groups_) == 0.5)),
+        minimised=certificate.minimised,
     )
 
 
@@ -231,11 +237,14 @@ def compare(
             prices=prices,
             multipliers=model.multipliers_,
             rule=rule,
+            mixture=_mixture(model),
         )
     except (KeyError, InputError):
         return None, ["the groups or multipliers do not belong to these rows"]
     problems = []
-    for name, word in (("objective", "risk"), ("bound", "bound"), ("violation", "violation")):
+    if found.minimised != model.certificate_.minimised:
+        problems.append(f"what is minimised is the {found.minimised}, and another one in the model")
+    for name, word in (("objective", found.minimised), ("bound", "bound"), ("violation", "violation")):
         then, now, ties = (getattr(one, name) for one in (model.certificate_, found, slack))
         if not abs(now - then) <= near + ties:
             problems.append(f"the {word} is {now:.7g} here and {then:.7g} in the model")
@@ -272,6 +281,15 @@ def _certified(model: Any) -> Constraint:
     careful = isinstance(model, FairPostprocessor) and model.promise_ is not None
     asked: Constraint = model.promise_.internal if careful else model.constraint
     return asked
+
+
+def _mixture(model: Any) -> Mixture | None:
+    """What the certificate of the worst group rests on besides the multipliers."""
+    if model.objective == "risk":
+        return None
+    if model.group_weights_ is None or model.rule_multipliers_ is None:
+        raise InputError("the model has no weights of groups.")
+    return Mixture(model.group_weights_, model.rule_multipliers_)
 
 
 def _deployed(model: FairPostprocessor, rows: Examples) -> AnyPosteriors:

@@ -24,14 +24,14 @@ from evenhand.optimum.rule import REACH_MARGIN, Rule
 from evenhand.optimum.solution import Solution
 from evenhand.solver.certificate import Certificate
 from evenhand.solver.dense import is_tie, tie_width
-from evenhand.solver.optimize import Optimum
+from evenhand.solver.optimize import FEASIBILITY, Optimum
 from evenhand.solver.oracle import Oracle, Vector
 from evenhand.solver.partitions import Partitions
 from evenhand.solver.problem import Problem
 from evenhand.solver.scalars import RowsWithScalars, without_scalars
 from evenhand.solver.separable import optimize_in_strata
 
-__all__ = ["FairnessProblem", "error_prices", "label_and_group_suffice", "prices_of"]
+__all__ = ["FairnessProblem", "error_prices", "label_and_group_suffice", "multipliers_of", "prices_of"]
 
 _RATIO_PRECISION = 1e-5
 """Shortfall of a ratio that is ignored; ratios are then right to 3e-5 (docs/decisions.md)."""
@@ -142,33 +142,44 @@ class FairnessProblem:
         -------
         Solution
         """
-        linear, program = self.linear_constraints, self.program
         refuse_infeasible(
             self.oracle,
-            program,
+            self.program,
             self.constraint,
-            linear=linear,
+            linear=self.linear_constraints,
             masses=self.masses,
             groups=self.groups,
             advise=advise,
         )
-        first = None if start is None else _multipliers(start, linear) / self.unit
-        optimum = optimize_in_strata(self.oracle, program, tol=tol, start=first)
-        if optimum is None:
+        solution = self._optimal(tol=tol, start=start)
+        if solution is None:
             raise CertificateError(
                 f"no algorithm proved a solution to a gap of {tol:g} on {self.oracle.n_rows:,} rows; pass a "
                 "larger tol."
             )
-        solution = self._solution(optimum)
         for _ in range(_TIGHTENINGS):
             feasibility = _feasibility(self.constraint, solution.rates)
             if feasibility is None:
                 break
-            optimum = optimize_in_strata(self.oracle, program, tol=tol, feasibility=feasibility, start=first)
-            if optimum is None:
+            tightened = self._optimal(tol=tol, start=start, feasibility=feasibility)
+            if tightened is None:
                 break
-            solution = self._solution(optimum)
+            solution = tightened
         return solution
+
+    def _optimal(
+        self, *, tol: float, start: Solution | None, feasibility: float = FEASIBILITY
+    ) -> Solution | None:
+        """The solution to these tolerances; None if no algorithm reached them."""
+        first = None if start is None else multipliers_of(start.multipliers, self.linear_constraints)
+        optimum = optimize_in_strata(
+            self.oracle,
+            self.program,
+            tol=tol,
+            feasibility=feasibility,
+            start=None if first is None else first / self.unit,
+        )
+        return None if optimum is None else self._solution(optimum)
 
     def at(self, multipliers: Vector) -> Solution:
         """The classifier at given multipliers, with the certificate that it has.
@@ -180,17 +191,33 @@ class FairnessProblem:
         return self._solution(Optimum.of(self.program, point, totals))
 
     def _solution(self, optimum: Optimum) -> Solution:
-        sums, cells = optimum.totals.sums, self.masses.size
-        rates = CellRates(self.groups, self.masses, _selected(sums[:cells], self.masses))
-        linear = self.linear_constraints
+        rates, linear = self._rates(optimum), self.linear_constraints
         multipliers = ByConstraint(zip(linear.names, (self.unit * optimum.multipliers).tolist(), strict=True))
-        table = self.program.direction(optimum.multipliers)[:cells].reshape(self.masses.shape)
-        rule = _rule(table, optimum)
-        rule = replace(rule, table=self.unit * table, unit=self.unit, reach=self.unit * rule.reach)
         proof = optimum.certificate
-        certificate = Certificate(self.unit * proof.objective, self.unit * proof.bound, proof.violation)
-        prices = _shadow_prices(self.constraint, rates, linear, multipliers, sums[cells:])
-        return Solution(rule, optimum.totals.selection, multipliers, prices, rates, certificate, linear)
+        return Solution(
+            self._rule(optimum, self.program),
+            optimum.totals.selection,
+            multipliers,
+            self._shadow_prices(optimum, multipliers),
+            rates,
+            Certificate(self.unit * proof.objective, self.unit * proof.bound, proof.violation),
+            linear,
+        )
+
+    def _rates(self, optimum: Optimum) -> CellRates:
+        sums = optimum.totals.sums[: self.masses.size]
+        return CellRates(self.groups, self.masses, _selected(sums, self.masses))
+
+    def _rule(self, optimum: Optimum, program: Problem) -> Rule:
+        table = program.direction(optimum.multipliers)[: self.masses.size].reshape(self.masses.shape)
+        rule = _rule(table, optimum)
+        return replace(rule, table=self.unit * table, unit=self.unit, reach=self.unit * rule.reach)
+
+    def _shadow_prices(self, optimum: Optimum, multipliers: Mapping[ConstraintName, float]) -> ByConstraint:
+        scalars = optimum.totals.sums[self.masses.size :]
+        return _shadow_prices(
+            self.constraint, self._rates(optimum), self.linear_constraints, multipliers, scalars
+        )
 
 
 def label_and_group_suffice(
@@ -315,8 +342,9 @@ def _feasibility(constraint: Constraint, rates: CellRates) -> float | None:
     return 0.5 * _RATIO_PRECISION * min(shares) if shares else None
 
 
-def _multipliers(start: Solution, linear: LinearConstraints) -> Vector:
-    values = np.array([start.multipliers.get(name, 0.0) for name in linear.names])
+def multipliers_of(given: Mapping[ConstraintName, float], linear: LinearConstraints) -> Vector:
+    """Multipliers in the order of linear constraints; 0 where none is given."""
+    values = np.array([given.get(name, 0.0) for name in linear.names])
     return np.where(np.isfinite(values), values, 0.0)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.fairness.constraints import ConstraintName, LinearConstraints
+from evenhand.fairness.groups import GroupName
 from evenhand.fairness.rates import CellRates
 from evenhand.optimum.rule import Rule
 from evenhand.solver.certificate import Certificate
@@ -42,6 +43,15 @@ class Solution:
         Risk attained, the bound that proves it, gap and worst violation.
     linear_constraints : LinearConstraints
         The requirement, with the constraints that were left out as undefined.
+    group_weights : dict or None
+        With ``objective="worst group"``, the weight of each group: they sum to 1, and are 0 for groups whose
+        risk is below the largest one. They are the least favourable mixture of the groups: among all
+        populations with these groups, whatever their sizes, the one in which the smallest possible risk is
+        largest. Multipliers and shadow prices are then those of the largest risk of a group.
+    rule_multipliers : dict or None
+        With ``objective="worst group"``, the multipliers that the rule's table W follows from: of the
+        requirement, and minus the weight that the risk of each group has in it; the rest up to 1 is the
+        weight of the risk of all. Otherwise None, and W follows from the multipliers.
     """
 
     rule: Rule
@@ -51,6 +61,8 @@ class Solution:
     rates: CellRates
     certificate: Certificate
     linear_constraints: LinearConstraints
+    group_weights: Mapping[GroupName, float] | None = None
+    rule_multipliers: Mapping[ConstraintName, float] | None = None
 
     def __repr__(self) -> str:
         return f"<Solution for {len(self.selection):,} rows of data: {self.certificate!r}>"

@@ -15,8 +15,8 @@ from evenhand.fairness.strata import needed_controls, read_strata
 from evenhand.inputs.batched_table import is_lazy
 from evenhand.inputs.checks import check_fraction, check_rows
 from evenhand.optimum.posterior_file import spooled
-from evenhand.optimum.problem import FairnessProblem
 from evenhand.optimum.solution import Solution
+from evenhand.optimum.worst_group import Objective, problem_for
 from evenhand.solver.partitions import Partitions
 
 __all__ = ["solve"]
@@ -32,6 +32,7 @@ def solve(
     groups: Groups | None = None,
     control_features: Any = None,
     start: Solution | None = None,
+    objective: Objective = "risk",
 ) -> Solution:
     """Find the classifier of smallest risk that satisfies a fairness requirement, and prove it.
 
@@ -60,6 +61,10 @@ def solve(
         rule has a table for each stratum.
     start : Solution, default=None
         An earlier solution to start from, of the same problem or a similar one.
+    objective : {"risk", "worst group"}, default="risk"
+        What is minimised. With "worst group" the largest risk of a group, that is the expected cost of an
+        error within it (min-max fairness); and among the classifiers that attain this, the risk. Groups are
+        the M groups, whatever the requirement compares; those without mass are left out.
 
     Returns
     -------
@@ -84,8 +89,20 @@ def solve(
     True
     >>> bool(fair.certificate.gap < 1e-9 and fair.certificate.violation < 1e-9)
     True
+
+    The least possible risk of the group that has the largest, without any further requirement. Accuracy in
+    the other groups is not given away for nothing, but it is given away where that helps the worst group:
+
+    >>> minmax = solve(posteriors, DemographicParity(difference=1.0), objective="worst group")
+    >>> minmax.certificate.minimised
+    'largest risk of a group'
+    >>> bool(minmax.certificate.objective > plain.certificate.objective and minmax.certificate.gap < 1e-6)
+    True
+    >>> round(sum(minmax.group_weights.values()), 9)  # the least favourable mixture of the groups
+    1.0
     """
     check_fraction("tol", tol)
+    kind = problem_for(objective)
     if not isinstance(start, Solution | None):
         raise InputError("start should be an earlier Solution.")
     if is_lazy(posteriors):
@@ -94,7 +111,7 @@ def solve(
         posteriors, sample_weight = spooled(posteriors, sample_weight), None
     if control_features is not None:
         posteriors, groups = _in_strata(posteriors, constraint, groups, control_features)
-    task = FairnessProblem.read(posteriors, constraint, cost=cost, sample_weight=sample_weight, groups=groups)
+    task = kind.read(posteriors, constraint, cost=cost, sample_weight=sample_weight, groups=groups)
     return task.solve(tol=tol, start=start)
 
 

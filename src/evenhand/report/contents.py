@@ -247,7 +247,9 @@ def _model(model: FairClassifier) -> dict[str, Any]:
         "rule": None,
     }
     if isinstance(model, FairPostprocessor):
-        shown["prices"] = _prices(model.shadow_prices_, in_errors=claimed(model).halved)
+        shown["prices"] = _prices(
+            model.shadow_prices_, in_errors=claimed(model).halved, worst=model.objective != "risk"
+        )
         names = [str(name) for name in model.compared_.cell_names]
         shown["rule"] = rule_records(model.rule_, names, aware=model.aware is True)
     return shown
@@ -282,13 +284,14 @@ def _asked(part: Requirement) -> Iterator[dict[str, Any]]:
         }
 
 
-def _prices(prices: Mapping[ConstraintName, float], *, in_errors: bool) -> dict[str, Any]:
+def _prices(prices: Mapping[ConstraintName, float], *, in_errors: bool, worst: bool) -> dict[str, Any]:
     """Shadow prices: of places in words, of everything else as what 0.01 more tolerance would save."""
     unit = 2.0 if in_errors else 1.0  # with both costs 1/2, the risk is half the error
     places = [price for name, price in prices.items() if _is_capacity(name)]
     return {
         "of": "accuracy" if in_errors else "risk",
-        "places": [place_in_words(unit * price, in_errors=in_errors) for price in places],
+        "whose": "of the worst group" if worst else "",
+        "places": [place_in_words(unit * price, in_errors=in_errors, worst=worst) for price in places],
         "rows": [
             {"row": str(name), "price": 0.01 * unit * abs(price)}
             for name, price in prices.items()

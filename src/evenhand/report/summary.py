@@ -97,7 +97,7 @@ def requirement(one: Contents, features: Sequence[str]) -> str:
     return f"{one['notion']}: {text}{groups}"
 
 
-def place_in_words(price: float, *, in_errors: bool) -> str:
+def place_in_words(price: float, *, in_errors: bool, worst: bool = False) -> str:
     """What one more place would save.
 
     Parameters
@@ -107,6 +107,8 @@ def place_in_words(price: float, *, in_errors: bool) -> str:
         more places would help.
     in_errors : bool
         Whether it is the error.
+    worst : bool, default=False
+        Whether it is that of the worst group only.
 
     Returns
     -------
@@ -120,6 +122,11 @@ def place_in_words(price: float, *, in_errors: bool) -> str:
     if abs(price) < _NOTHING:
         return "One more place would save nothing: the number of places does not bind."
     place = "One more place" if price < 0 else "One place less that must be filled"
+    if worst:
+        what = "error" if in_errors else "risk"
+        return (
+            f"{place} among 1,000 people would lower the {what} of the worst group by {abs(price) / 1e3:.2g}."
+        )
     what = f"{abs(price):.2g} errors" if in_errors else f"{abs(price):.2g} of the costs of errors"
     return f"{place} among 1,000 people would save {what} among them."
 

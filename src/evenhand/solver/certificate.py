@@ -26,6 +26,8 @@ class Certificate:
         The dual value at the multipliers: no feasible selection has a smaller objective.
     violation : float
         Largest amount by which a bound is broken.
+    minimised : str, default="risk"
+        What the objective is: the risk, or the largest risk of a group (``objective="worst group"``).
 
     Examples
     --------
@@ -36,6 +38,7 @@ class Certificate:
     objective: float
     bound: float
     violation: float
+    minimised: str = "risk"
 
     @property
     def gap(self) -> float:
@@ -43,13 +46,15 @@ class Certificate:
         return self.objective - self.bound
 
     def __repr__(self) -> str:
+        what = "" if self.minimised == "risk" else f"{self.minimised}: "
         return (
-            f"Certificate(objective={self.objective:.6f}, bound={self.bound:.6f}, "
+            f"Certificate({what}objective={self.objective:.6f}, bound={self.bound:.6f}, "
             f"gap {small(self.gap)}, violation {small(self.violation)})"
         )
 
     def _repr_html_(self) -> str:
         parts = {
+            "minimised": self.minimised,
             "attained": f"{self.objective:.6f}",
             "no fair classifier is below": f"{self.bound:.6f}",
             "gap": small(self.gap),

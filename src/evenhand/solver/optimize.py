@@ -31,7 +31,10 @@ from evenhand.solver.problem import Problem
 from evenhand.solver.threads import one_thread
 from evenhand.solver.thresholds import Steps
 
-__all__ = ["Optimum", "optimize", "without_noise"]
+__all__ = ["FEASIBILITY", "Optimum", "optimize", "without_noise"]
+
+FEASIBILITY = 1e-9
+"""Largest violation of a bound that is accepted by default."""
 
 _SMALL = 2_000  # rows that a linear program takes all at once in a fraction of a second
 _SAMPLE = 20_000  # give the share of rows below a |h| to 0.4 %; widths and starting points need no more
@@ -88,7 +91,12 @@ class Optimum:
 
 
 def optimize(
-    oracle: Oracle, problem: Problem, *, tol: float, feasibility: float = 1e-9, start: Vector | None = None
+    oracle: Oracle,
+    problem: Problem,
+    *,
+    tol: float,
+    feasibility: float = FEASIBILITY,
+    start: Vector | None = None,
 ) -> Optimum | None:
     """Solve a problem to a proven gap.
 

@@ -189,6 +189,11 @@ def _check(named: Mapping[str, Any], tolerances: Any, confidence: Any, over: Any
             raise InputError(
                 f"{name!r} makes a promise, which is for one tolerance: leave out its confidence."
             )
+        if classifier.objective != "risk":
+            raise InputError(
+                f"{name!r} has objective={classifier.objective!r}, but a frontier shows the accuracy of all: "
+                "fit it at each tolerance instead."
+            )
     if not named:
         raise InputError("there are no classifiers: pass at least one.")
     kinds = {repr(Axis.of(classifier.constraint, over).at(0.5)) for classifier in named.values()}

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import evenhand as eh
 from evenhand.cli.exit_codes import exit_code
@@ -48,6 +48,7 @@ def fit(
     compared: Comparison = Comparison(),
     tolerance: Tolerance = Tolerance(),
     bounds: Bounds = Bounds(),
+    objective: Literal["risk", "worst group"] = "risk",
     confidence: float | None = None,
     report: Path | None = None,
     batches: Batches = Batches(),
@@ -69,6 +70,8 @@ def fit(
         File for the model.
     aware
         Let decisions use the sensitive features, or those that are named.
+    objective
+        Minimise the risk; or the largest risk of a group, and then the risk.
     confidence
         Promise that the requirement holds on new data, with this confidence.
     report
@@ -82,13 +85,22 @@ def fit(
         raise InputError(
             "no tolerance: pass --difference or --ratio, or a bound such as --capacity 0.2 or --floor "
             "'true-positive rate=0.6'."
+            + (" --difference 1 requires nothing more." if objective != "risk" else "")
         )
+    if objective != "risk" and learning.method != "post":
+        raise InputError(f"--objective {objective!r} needs --method post.")
     if confidence is not None:
         check_fraction("--confidence", confidence)
     check_paths([table, learning.test], [out, report], force=run.force)
     learning.check(table)
     aware_features = read_aware(aware, column_names(learning.sensitive, columns_in(table)))
-    settings = {"constraint": constraint, "aware": aware_features, "missing": compared.missing_policy}
+    settings: dict[str, Any] = {
+        "constraint": constraint,
+        "aware": aware_features,
+        "missing": compared.missing_policy,
+    }
+    if objective != "risk":
+        settings["objective"] = objective
     with in_options():
         if is_read_in_batches(table, batches):
             if confidence is not None:
@@ -209,6 +221,7 @@ def _as_dict(proof: Claim, promise: Promise | None, found: eh.Audit, *, constant
             "text": str(proof),
             "requirement": repr(proof.requirement),
             "asked": repr(proof.asked),
+            "minimised": proof.minimised,
             "risk": proof.risk,
             "bound": proof.bound,
             "violation": proof.violation,

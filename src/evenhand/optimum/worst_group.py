@@ -1,0 +1,215 @@
+"""Min-max fairness: the smallest possible risk of the group that has the largest.
+
+The risk of group g is what errors cost within it, c_g = (sum of the costs of its errors) / P(S=g). It is
+affine in the sums over rows, as everything else is. The optimum is found in two stages:
+
+1. Minimise t subject to c_g <= t for all groups, and the requirement. t is a free scalar. Its multipliers on
+   c_g <= t are weights of the groups that sum to 1, and prove that no rule has a smaller t.
+2. Many rules may attain it, because groups below t are free: minimise the risk subject to c_g <= t.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.fairness.constraints import ByConstraint, ByGroup, ConstraintName, LinearConstraints
+from evenhand.fairness.groups import Groups
+from evenhand.inputs.checks import check_choice
+from evenhand.optimum.problem import FairnessProblem, multipliers_of
+from evenhand.optimum.solution import Solution
+from evenhand.solver.certificate import Certificate
+from evenhand.solver.optimize import FEASIBILITY, Optimum, optimize
+from evenhand.solver.oracle import Oracle, Vector
+from evenhand.solver.problem import Problem
+from evenhand.solver.scalars import RowsWithScalars
+
+__all__ = ["OBJECTIVES", "WORST_GROUP", "Objective", "WorstGroupProblem", "group_risks", "problem_for"]
+
+Objective = Literal["risk", "worst group"]
+OBJECTIVES: tuple[str, ...] = get_args(Objective)
+WORST_GROUP = "largest risk of a group"
+"""What is minimised, in the words of a certificate."""
+
+_LOW, _WIDTH = -0.5, 2.0
+"""t is _LOW + _WIDTH times a scalar from 0 to 1. Risks of groups are from 0 to 1, so that t is never at an
+end of its range, and the weights of the groups sum to 1."""
+_SLACKS = (1e-3, 1e-2, 1e-1, 0.5)
+"""By how much groups may exceed t in the second stage, in units of the tolerance. With none, the second stage
+is feasible only up to rounding, and its multipliers grow like one over the square root of it."""
+
+_NOTHING = 1e-12
+"""Weight of a group that is rounding error."""
+
+
+@dataclass(frozen=True, eq=False)
+class WorstGroupProblem(FairnessProblem):
+    """A fairness problem in which the largest risk of a group is minimised, and then the risk."""
+
+    def _optimal(
+        self, *, tol: float, start: Solution | None, feasibility: float = FEASIBILITY
+    ) -> Solution | None:
+        risks = group_risks(self.masses, self._costs, self.groups)
+        largest, oracle = self._largest(risks)
+        first = optimize(
+            oracle, largest, tol=0.5 * tol, feasibility=feasibility, start=self._first_start(start, risks)
+        )
+        if first is None:
+            return None
+        attained = float(self._values(risks, first).max())
+        for share in _SLACKS:
+            capped = self._capped(risks, attained + share * tol)
+            second = optimize(
+                self.oracle,
+                capped,
+                tol=tol,
+                feasibility=feasibility,
+                start=self._second_start(start, risks),
+            )
+            if second is not None:
+                return self._of_stages(first, second, capped, risks)
+        return None
+
+    @property
+    def _costs(self) -> NDArray[np.float64]:
+        """Cost of an error in each cell, in units."""
+        return self.program.gain[: self.masses.size].reshape(self.masses.shape) * [-1.0, 1.0]
+
+    def _values(self, risks: LinearConstraints, optimum: Optimum) -> NDArray[np.float64]:
+        """Risk of each group, in units."""
+        return risks.values(np.nan_to_num(self._rates(optimum).rates))
+
+    def _largest(self, risks: LinearConstraints) -> tuple[Problem, Oracle]:
+        """Stage 1: minimise t, with c_g - t <= 0."""
+        program, J, G = self.program, len(self.linear_constraints), len(risks)
+        A, _, hi = risks.in_sums(self.masses)
+        added = np.zeros((J + G, program.A.shape[1] + 1))
+        added[:J, :-1], added[J:, : self.masses.size], added[J:, -1] = program.A, A, -_WIDTH
+        problem = Problem(
+            gain=np.concatenate([np.zeros(program.A.shape[1]), [-_WIDTH]]),
+            A=added,
+            lo=np.concatenate([program.lo, hi + _LOW - 1.0 - _WIDTH]),  # never binds
+            hi=np.concatenate([program.hi, hi + _LOW]),
+            constant=_LOW,
+            scalars=program.scalars + 1,
+        )
+        inner = self.oracle.inner if isinstance(self.oracle, RowsWithScalars) else self.oracle
+        return problem, RowsWithScalars(inner, problem.scalars)
+
+    def _capped(self, risks: LinearConstraints, most: float) -> Problem:
+        """Stage 2: minimise the risk, with c_g <= most."""
+        program = self.program
+        A, lo, hi = risks.in_sums(self.masses)
+        A = np.hstack([A, np.zeros((len(risks), program.scalars))])
+        return replace(
+            program,
+            A=np.vstack([program.A, A]),
+            lo=np.concatenate([program.lo, lo - 1.0]),  # never binds
+            hi=np.concatenate([program.hi, hi + most]),
+        )
+
+    def _first_start(self, start: Solution | None, risks: LinearConstraints) -> Vector | None:
+        if start is None or start.group_weights is None:
+            return None
+        weights = [start.group_weights.get(name.group, 0.0) for name in risks.names]
+        required = multipliers_of(start.multipliers, self.linear_constraints) / self.unit
+        return np.concatenate([required, -np.array(weights)])
+
+    def _second_start(self, start: Solution | None, risks: LinearConstraints) -> Vector | None:
+        if start is None or start.rule_multipliers is None:
+            return None
+        required = multipliers_of(start.rule_multipliers, self.linear_constraints) / self.unit
+        of_groups = multipliers_of(start.rule_multipliers, risks)
+        of_risk = 1.0 + of_groups.sum()
+        return None if of_risk <= _NOTHING else np.concatenate([required, of_groups]) / of_risk
+
+    def _of_stages(
+        self, first: Optimum, second: Optimum, capped: Problem, risks: LinearConstraints
+    ) -> Solution:
+        linear = self.linear_constraints
+        J = len(linear)
+        multipliers = _by_name(linear.names, self.unit * first.multipliers[:J])
+        weights = np.where(-first.multipliers[J:] > _NOTHING, -first.multipliers[J:], 0.0)
+        # W is that of the risk plus multiples of the risks of groups. They are scaled so that the weights of
+        # these risks sum to 1, because the multiples can be in the thousands, and the rule stays the same.
+        scale = 1.0 / (1.0 - float(second.multipliers[J:].sum()))
+        rule = self._rule(second, capped)
+        rule = replace(rule, table=scale * rule.table, unit=scale * rule.unit, reach=scale * rule.reach)
+        return Solution(
+            rule,
+            second.totals.selection,
+            multipliers,
+            self._shadow_prices(second, multipliers),
+            self._rates(second),
+            Certificate(
+                self.unit * float(self._values(risks, second).max()),
+                self.unit * first.certificate.bound,
+                self.program.violation(second.totals.sums),
+                WORST_GROUP,
+            ),
+            linear,
+            ByGroup({name.group: weight for name, weight in zip(risks.names, weights.tolist(), strict=True)}),
+            ByConstraint(
+                _by_name(linear.names, scale * self.unit * second.multipliers[:J])
+                | _by_name(risks.names, scale * second.multipliers[J:])
+            ),
+        )
+
+
+def problem_for(objective: str) -> type[FairnessProblem]:
+    """The kind of fairness problem that has this objective.
+
+    Parameters
+    ----------
+    objective : {"risk", "worst group"}
+
+    Returns
+    -------
+    type
+        FairnessProblem, or a subclass.
+    """
+    check_choice("objective", objective, OBJECTIVES)
+    return FairnessProblem if objective == "risk" else WorstGroupProblem
+
+
+def group_risks(masses: NDArray[np.float64], costs: NDArray[np.float64], groups: Groups) -> LinearConstraints:
+    """The risk of every group as a linear function of the selection rates, bounded by 0.
+
+    Groups without mass are left out.
+
+    Parameters
+    ----------
+    masses : array, shape (M, 2)
+        P(S=m, Y=y).
+    costs : array, shape (M, 2)
+        Cost of an error in each cell.
+    groups : Groups
+
+    Returns
+    -------
+    LinearConstraints
+        ``C rho + k`` is the risk of each group, and both bounds are 0.
+
+    Examples
+    --------
+    >>> masses, costs = np.array([[0.3, 0.2], [0.1, 0.4]]), np.full((2, 2), 0.5)
+    >>> risks = group_risks(masses, costs, Groups.product({"sex": ["F", "M"]}))
+    >>> risks.values([[0.0, 0.0], [0.0, 0.5]])  # half of the error rate
+    array([0.2, 0.2])
+    """
+    M = len(groups.combinations)
+    members = np.tile(np.eye(M), len(groups) // M)  # a group is the same in all strata
+    sizes = members @ masses.sum(axis=1)
+    held = np.flatnonzero(sizes > 0)
+    share = members[held, :, None] * masses / sizes[held, None, None]
+    names = tuple(ConstraintName("worst group", "risk", groups.names[m]) for m in held.tolist())
+    zero = np.zeros(len(held))
+    C = costs * share * [1.0, -1.0]
+    return LinearConstraints(names, C, (costs[:, 1] * share[:, :, 1]).sum(axis=1), zero, zero)
+
+
+def _by_name(names: tuple[ConstraintName, ...], values: Vector) -> ByConstraint:
+    return ByConstraint(zip(names, values.tolist(), strict=True))
