@@ -12,19 +12,20 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from evenhand.auditing.bounds import compare_with_bound
 from evenhand.auditing.comparison import Comparison, compare, four_fifths
+from evenhand.auditing.exclusion import find_excluded
 from evenhand.auditing.group_rates import Terms, absent_groups, find, hide_small, pooled_groups
 from evenhand.auditing.publication import published
 from evenhand.auditing.result import Audit
 from evenhand.auditing.tally import Tally, tally
 from evenhand.exceptions import InputError, VacuousConstraintWarning, warn_user
 from evenhand.fairness.bounds import Bound
-from evenhand.fairness.groups import Mode
+from evenhand.fairness.groups import Missing, Mode
 from evenhand.fairness.notions import NOTIONS, Notion
 from evenhand.fairness.rates import read_rows
 from evenhand.fairness.requirement import Constraint
@@ -44,7 +45,7 @@ def audit(
     sample_weight: Any = None,
     confidence: float = 0.95,
     pos_label: Any = None,
-    missing: Literal["error", "own_group"] = "error",
+    missing: Missing = "error",
     min_size: int = 0,
     min_count: int = 0,
     threshold: float | None = None,
@@ -76,8 +77,9 @@ def audit(
         Of the intervals; strictly between 0 and 1.
     pos_label : object, default=None
         The positive label; None stands for the one that sorts last.
-    missing : {"error", "own_group"}, default="error"
-        How missing sensitive values are treated.
+    missing : {"error", "own_group", "exclude"}, default="error"
+        Whether a missing sensitive value is an error, a value of its own, or leaves the row out of the audit.
+        Excluded rows are counted in the result, which also says how far it depends on them.
     min_size : int, default=0
         Combinations with fewer rows are pooled, and so are values of a single feature that have fewer; the
         groups of single features keep all of their rows. Pooled groups are listed in the result and in a
@@ -191,7 +193,8 @@ def audit_of(
         randomised=counted.randomised,
         threshold=None if threshold is None else float(threshold),
     )
-    return Audit(terms, (*findings, *absent), comparisons, library)
+    excluded = find_excluded(counted, min_count=min_count)
+    return Audit(terms, (*findings, *absent), comparisons, library, excluded)
 
 
 def check_settings(constraint: Any, confidence: Any, min_size: Any, min_count: Any, threshold: Any) -> None:

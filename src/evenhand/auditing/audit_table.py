@@ -8,7 +8,7 @@ read as rows are, by the same functions, and everything after the sums over cell
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from evenhand.auditing.audit import audit_of, check_settings
 from evenhand.auditing.result import Audit
 from evenhand.auditing.tally import Tally, tally_of_sums
 from evenhand.exceptions import GroupError, InputError
-from evenhand.fairness.groups import MAX_LEVELS
+from evenhand.fairness.groups import MAX_LEVELS, Missing
 from evenhand.fairness.rates import ArgumentNames, Decisions, Selection, read_rows
 from evenhand.fairness.requirement import Constraint
 from evenhand.fairness.sensitive import refuse_many
@@ -43,7 +43,7 @@ def audit_table(
     sample_weight: str | None = None,
     confidence: float = 0.95,
     pos_label: Any = None,
-    missing: Literal["error", "own_group"] = "error",
+    missing: Missing = "error",
     min_size: int = 0,
     min_count: int = 0,
     threshold: float | None = None,
@@ -77,8 +77,8 @@ def audit_table(
         Of the intervals; strictly between 0 and 1.
     pos_label : object, default=None
         The positive label; None stands for the one that sorts last.
-    missing : {"error", "own_group"}, default="error"
-        How missing sensitive values are treated.
+    missing : {"error", "own_group", "exclude"}, default="error"
+        How missing sensitive values are treated: refused, as a group, or left out and counted.
     min_size : int, default=0
         Combinations with fewer rows are pooled.
     min_count : int, default=0

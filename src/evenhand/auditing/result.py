@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import math
 import os
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from evenhand.auditing.comparison import FOUR_FIFTHS, Comparison
+from evenhand.auditing.exclusion import Excluded
 from evenhand.auditing.group_rates import Finding, Pooled, Rate, Terms
 from evenhand.auditing.text import asks, estimate, group_name, page
 from evenhand.charts.inline import inline_svg
@@ -41,12 +43,15 @@ class Audit:
         The disparity between groups by each notion, rates and their bounds, and the four-fifths rule.
     library : {"pandas", "polars", "pyarrow"}, default=None
         The library of the tables that were audited.
+    excluded : Excluded or None
+        Rows that lack a sensitive value and were left out, if there are any.
     """
 
     terms: Terms
     groups: tuple[Finding, ...]
     comparisons: tuple[Comparison, ...]
     library: Library | None = None
+    excluded: Excluded | None = None
 
     def __getitem__(self, notion: str) -> Comparison:
         """The first comparison by the notion, or of the bounded rate, of this name."""
@@ -89,8 +94,10 @@ class Audit:
             )
             for group in self.groups
         ]
+        left_out = "" if self.excluded is None else f"<p>{html.escape(str(self.excluded))}</p>"
         return (
-            html_table(["disparity", "value", "worst group", "verdict"], compared)
+            left_out
+            + html_table(["disparity", "value", "worst group", "verdict"], compared)
             + html_table(["group", "rows", *names], rates)
             + inline_svg(self._chart)
         )
@@ -106,7 +113,7 @@ class Audit:
         return rates_chart(records, confidence=self.terms.confidence, max_groups=MOST_ROWS)
 
     def __str__(self) -> str:
-        return page(self.terms, self.groups, self.comparisons)
+        return page(self.terms, self.groups, self.comparisons, self.excluded)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain Python objects, ready for JSON. Undefined or suppressed values are None.
@@ -116,7 +123,7 @@ class Audit:
         dict
             ``features``, ``confidence``, ``labelled``, ``weighted``, ``compared``, ``min_count``,
             ``absent_not_listed``, ``pooled``, ``merged``, ``randomised``,
-            ``threshold``, ``groups`` and ``comparisons``.
+            ``threshold``, ``groups``, ``comparisons`` and ``excluded``.
         """
         return {
             **asdict(self.terms),
@@ -124,6 +131,7 @@ class Audit:
             "pooled": [_pooled_dict(pooled) for pooled in self.terms.pooled],
             "groups": [_finding_dict(group, self.terms) for group in self.groups],
             "comparisons": [_comparison_dict(found) for found in self.comparisons],
+            "excluded": None if self.excluded is None else self.excluded.to_dict(),
         }
 
     def to_html(self, path: str | os.PathLike[str], *, title: str = "Audit") -> Path:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from textwrap import wrap
 
 from evenhand.auditing.comparison import FOUR_FIFTHS, Comparison
+from evenhand.auditing.exclusion import Excluded
 from evenhand.auditing.group_rates import Finding, Rate, Terms
 from evenhand.display.text import show
 from evenhand.fairness.groups import GroupName
@@ -21,9 +22,17 @@ _LEFT_OUT = "left out"
 _MOST_NAMES = 5
 
 
-def page(terms: Terms, groups: Sequence[Finding], comparisons: Sequence[Comparison]) -> str:
+def page(
+    terms: Terms,
+    groups: Sequence[Finding],
+    comparisons: Sequence[Comparison],
+    excluded: Excluded | None = None,
+) -> str:
     """The text of an audit: rates of each group, changes, and disparities."""
-    blocks = [_headline(terms, groups), *_rate_tables(terms, groups)]
+    headline = _headline(terms, groups)
+    if excluded is not None:
+        headline += wrap(str(excluded), _WIDTH)
+    blocks = [headline, *_rate_tables(terms, groups)]
     if terms.compared:
         blocks.append(_change_table(terms, groups))
     blocks.append(_comparison_table(terms, groups, comparisons))

@@ -28,6 +28,8 @@ PARAMETERS = {
     "groups='independent'": "--groups independent",
     "against='groups'": "--against groups",
     "missing='own_group'": "--missing own-group",
+    "missing='exclude'": "--missing exclude",
+    "aware=False": "no --aware",
     "unseen='pooled'": "unseen='pooled' in Python",  # there is no such option
 }
 

@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from functools import reduce
 from operator import and_
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -26,6 +26,9 @@ from evenhand.cli.rows import (
     split_rows,
 )
 from evenhand.exceptions import InfeasibleError, InputError
+
+if TYPE_CHECKING:
+    from evenhand.fairness.groups import Missing
 
 __all__ = [
     "Aware",
@@ -73,13 +76,13 @@ class Comparison:
     against: Literal["population", "groups"] = "population"
     """Compare a group with the population, or the lowest with the highest group: the four-fifths rule."""
 
-    missing: Literal["error", "own-group"] = "error"
-    """Refuse missing sensitive values, or treat them as a group."""
+    missing: Literal["error", "own-group", "exclude"] = "error"
+    """Refuse missing sensitive values, treat them as a group, or leave such rows out and count them."""
 
     @property
-    def missing_policy(self) -> Literal["error", "own_group"]:
+    def missing_policy(self) -> Missing:
         """The library's name of the policy for missing values."""
-        return "error" if self.missing == "error" else "own_group"
+        return "own_group" if self.missing == "own-group" else self.missing
 
 
 @Parameter(name="*")

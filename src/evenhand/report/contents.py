@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from evenhand.auditing.comparison import FOUR_FIFTHS, Distance
+from evenhand.auditing.exclusion import Excluded
 from evenhand.auditing.group_rates import Finding
 from evenhand.auditing.result import Audit
 from evenhand.auditing.text import group_name
@@ -93,6 +94,7 @@ def contents(
         "calibration": _calibration(model, test, audit.terms.confidence),
         "cost": _cost(groups, earlier),
         "changed": groups[0].get("change"),
+        "excluded": None if audit.excluded is None else str(audit.excluded),
         "caveats": list(_caveats(audit, model)),
     }
     return {**shown, "summary": summary(shown)}
@@ -351,6 +353,11 @@ def _caveats(audit: Audit, model: FairClassifier | None) -> Iterator[str]:
         yield f"Pooled: {pooled}"
     if absent:
         yield f"Combinations that do not occur in these rows: {len(absent)}. Nothing is known about them."
+    if audit.excluded is not None:
+        yield str(audit.excluded)
+    learned = None if model is None else Excluded.of_groups(model.groups_)
+    if learned is not None:
+        yield f"Of the rows that the model was fitted to: {learned}"
     everyone = audit.groups[0]
     if everyone.rows and everyone.selected in (0, everyone.rows):
         who = "Everybody" if everyone.selected else "Nobody"
