@@ -28,7 +28,7 @@ from evenhand.fairness.bounds import Bound
 from evenhand.fairness.groups import Missing, Mode
 from evenhand.fairness.notions import NOTIONS, Notion
 from evenhand.fairness.rates import read_rows
-from evenhand.fairness.requirement import Constraint
+from evenhand.fairness.requirement import Constraint, Requirement
 from evenhand.inputs.checks import check_fraction
 from evenhand.inputs.tables import Library, library_of
 
@@ -170,8 +170,10 @@ def audit_of(
     library: Library | None = None,
 ) -> Audit:
     """Audit of decisions that are already counted; see :func:`audit`."""
-    comparisons = _compare(counted, constraint, confidence)
+    required = tuple(_all_notions(counted)) if constraint is None else constraint.requirements
+    comparisons = _compare(counted, required, confidence, judge=constraint is not None)
     findings = find(counted, confidence)
+    excluded = find_excluded(counted, findings, required, comparisons, min_count=min_count)
     absent, left_out = absent_groups(counted, findings)
     if min_count:
         findings, shown = hide_small(counted, findings, min_count)
@@ -193,7 +195,6 @@ def audit_of(
         randomised=counted.randomised,
         threshold=None if threshold is None else float(threshold),
     )
-    excluded = find_excluded(counted, min_count=min_count)
     return Audit(terms, (*findings, *absent), comparisons, library, excluded)
 
 
@@ -230,9 +231,10 @@ def _check_constraint(constraint: Any) -> None:
     constraint.check(None)
 
 
-def _compare(counted: Tally, constraint: Constraint | None, confidence: float) -> tuple[Comparison, ...]:
+def _compare(
+    counted: Tally, required: tuple[Requirement, ...], confidence: float, *, judge: bool
+) -> tuple[Comparison, ...]:
     groups = counted.rates.groups
-    required = tuple(_all_notions(counted)) if constraint is None else constraint.requirements
     if groups.is_one_group("intersectional") and any(isinstance(part, Notion) for part in required):
         warn_user(
             f"there is only one group, {groups.members().names[0]}, so there is nothing to compare.",
@@ -245,7 +247,7 @@ def _compare(counted: Tally, constraint: Constraint | None, confidence: float) -
             if isinstance(part, Bound):
                 found += compare_with_bound(part, counted, confidence)
             elif isinstance(part, Notion):
-                found.append(compare(part, counted, confidence, judge=constraint is not None))
+                found.append(compare(part, counted, confidence, judge=judge))
     return (*found, *four_fifths(counted, confidence))
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from evenhand.auditing.comparison import FOUR_FIFTHS, Comparison
 from evenhand.auditing.exclusion import Excluded
 from evenhand.auditing.group_rates import Finding, Pooled, Rate, Terms
-from evenhand.auditing.text import asks, estimate, group_name, page
+from evenhand.auditing.text import asks, estimate, group_name, page, range_cells
 from evenhand.charts.inline import inline_svg
 from evenhand.display.notebook import MOST_ROWS, html_table
 from evenhand.display.text import show
@@ -25,6 +25,9 @@ __all__ = ["Audit"]
 
 _NUMBERS = ("value", "low", "high", "tolerance")
 _DISTANCE = ("notion", "measure", "groups", "statistic", "group", "value", "low", "high")
+_EXCLUDED = ("quantity", "measure", "groups", "group", "value", "low", "high", "tolerance", "settled")
+_COLUMNS = {"groups": (), "comparisons": (), "distances": _DISTANCE, "excluded": _EXCLUDED}
+"""Columns of tables that may be empty."""
 _TAKEN = ("groups", "group", "quantity", "value", "low", "high", "note")
 
 
@@ -99,8 +102,20 @@ class Audit:
             left_out
             + html_table(["disparity", "value", "worst group", "verdict"], compared)
             + html_table(["group", "rows", *names], rates)
+            + self._excluded_html()
             + inline_svg(self._chart)
         )
+
+    def _excluded_html(self) -> str:
+        """How far requirements depend on excluded rows."""
+        ranges = [] if self.excluded is None else self.excluded.comparisons
+        rows = [
+            (f"{found.notion}, {found.groups}", *range_cells(found))
+            for found in ranges
+            if found.tolerance is not None
+        ]
+        headings = ["disparity", "value", "with excluded rows, best to worst", "tolerance"]
+        return html_table(headings, rows) if rows else ""
 
     def _chart(self) -> Any:
         from evenhand.charts import rates_chart  # noqa: PLC0415  (needs an extra)
@@ -131,7 +146,7 @@ class Audit:
             "pooled": [_pooled_dict(pooled) for pooled in self.terms.pooled],
             "groups": [_finding_dict(group, self.terms) for group in self.groups],
             "comparisons": [_comparison_dict(found) for found in self.comparisons],
-            "excluded": None if self.excluded is None else self.excluded.to_dict(),
+            "excluded": _excluded_dict(self.excluded),
         }
 
     def to_html(self, path: str | os.PathLike[str], *, title: str = "Audit") -> Path:
@@ -152,7 +167,7 @@ class Audit:
 
     def to_frame(
         self,
-        what: Literal["groups", "comparisons", "distances"] = "groups",
+        what: Literal["groups", "comparisons", "distances", "excluded"] = "groups",
         *,
         backend: Library | None = None,
     ) -> Any:
@@ -160,8 +175,9 @@ class Audit:
 
         Parameters
         ----------
-        what : {"groups", "comparisons", "distances"}, default="groups"
-            One row per group and quantity, per comparison, or per comparison and group.
+        what : {"groups", "comparisons", "distances", "excluded"}, default="groups"
+            One row per group and quantity, per comparison, or per comparison and group; or the range of each
+            rate and each comparison if excluded rows are counted in.
         backend : {"pandas", "polars", "pyarrow"}, default=None
             The library of the table. None stands for that of the tables that were audited, or else pandas
             or polars, whichever is installed.
@@ -180,16 +196,16 @@ class Audit:
         1  everyone        selected   3.00
         2  everyone  selection rate   0.75
         """
-        check_choice("what", what, ("groups", "comparisons", "distances"))
+        check_choice("what", what, tuple(_COLUMNS))
         if what == "groups":
             rows = _group_rows(self.terms, self.groups)
         elif what == "comparisons":
             rows = (_comparison_row(found) for found in self.comparisons)
-        else:
+        elif what == "distances":
             rows = _distance_rows(self.comparisons)
-        return make_table(
-            rows, _DISTANCE if what == "distances" else (), numbers=_NUMBERS, library=backend or self.library
-        )
+        else:
+            rows = _excluded_rows(self.excluded)
+        return make_table(rows, _COLUMNS[what], numbers=_NUMBERS, library=backend or self.library)
 
 
 def _quantities(group: Finding, terms: Terms) -> Iterator[tuple[str, Rate | None]]:
@@ -261,6 +277,37 @@ def _distance_rows(comparisons: tuple[Comparison, ...]) -> Iterator[dict[str, An
         for part in found.distances:
             where = (found.notion, found.measure, found.groups, part.statistic, group_name(part.group))
             yield dict(zip(_DISTANCE, (*where, part.value, part.low, part.high), strict=True))
+
+
+def _excluded_rows(excluded: Excluded | None) -> Iterator[dict[str, Any]]:
+    for rate in () if excluded is None else excluded.rates:
+        name, limits = group_name(rate.group), (rate.value, rate.low, rate.high)
+        yield dict(zip(_EXCLUDED, (rate.rate, None, None, name, *limits, math.nan, None), strict=True))
+    for found in () if excluded is None else excluded.comparisons:
+        low, high = sorted((found.best, found.worst))
+        tolerance = math.nan if found.tolerance is None else found.tolerance
+        about = (found.notion, found.measure, found.groups, None)
+        yield dict(zip(_EXCLUDED, (*about, found.value, low, high, tolerance, found.settled), strict=True))
+
+
+def _excluded_dict(excluded: Excluded | None) -> dict[str, Any] | None:
+    if excluded is None:
+        return None
+    return {
+        "rows": excluded.rows,
+        "of_rows": excluded.of_rows,
+        "by_feature": None if excluded.by_feature is None else dict(excluded.by_feature),
+        "rates": [
+            {"group": _group_dict(one.group), "rate": one.rate, **_limits(one)} for one in excluded.rates
+        ],
+        "comparisons": [
+            {
+                **asdict(one),
+                **{name: _number(getattr(one, name)) for name in ("value", "best", "worst")},
+            }
+            for one in excluded.comparisons
+        ],
+    }
 
 
 def _finding_dict(group: Finding, terms: Terms) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from evenhand.auditing.comparison import FOUR_FIFTHS, Distance
 from evenhand.auditing.exclusion import Excluded
 from evenhand.auditing.group_rates import Finding
 from evenhand.auditing.result import Audit
-from evenhand.auditing.text import group_name
+from evenhand.auditing.text import group_name, range_cells
 from evenhand.estimators.base import FairClassifier
 from evenhand.estimators.inprocess import FairInprocessor
 from evenhand.estimators.postprocess import FairPostprocessor
@@ -94,10 +94,32 @@ def contents(
         "calibration": _calibration(model, test, audit.terms.confidence),
         "cost": _cost(groups, earlier),
         "changed": groups[0].get("change"),
-        "excluded": None if audit.excluded is None else str(audit.excluded),
+        "excluded": _excluded(audit),
         "caveats": list(_caveats(audit, model)),
     }
     return {**shown, "summary": summary(shown)}
+
+
+def _excluded(audit: Audit) -> dict[str, Any] | None:
+    """Rows that lack a sensitive value, and how far selection rates and requirements depend on them."""
+    if audit.excluded is None:
+        return None
+    return {
+        "text": str(audit.excluded),
+        "rates": [
+            {"name": group_name(one.group), "value": _known(one.value), "low": one.low, "high": one.high}
+            for one in audit.excluded.rates[: len(audit.terms.rates) * _MOST_GROUPS]
+            if one.rate == SELECTION.name and not np.isnan(one.low)
+        ],
+        "comparisons": [
+            {
+                "name": f"{one.notion}, {one.groups}",
+                "cells": list(range_cells(one)),
+            }
+            for one in audit.excluded.comparisons
+            if one.tolerance is not None
+        ],
+    }
 
 
 def _cost(groups: Sequence[Mapping[str, Any]], earlier: Mapping[str, Any] | None) -> dict[str, Any] | None:
