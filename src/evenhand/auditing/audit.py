@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from evenhand.auditing.bounds import compare_with_bound
 from evenhand.auditing.comparison import Comparison, compare, four_fifths
 from evenhand.auditing.exclusion import find_excluded
 from evenhand.auditing.group_rates import Terms, absent_groups, find, hide_small, pooled_groups
+from evenhand.auditing.impact_ratios import count_categories
 from evenhand.auditing.publication import published
 from evenhand.auditing.result import Audit
 from evenhand.auditing.tally import Tally, tally
@@ -30,6 +31,7 @@ from evenhand.fairness.notions import NOTIONS, Notion
 from evenhand.fairness.rates import read_rows
 from evenhand.fairness.requirement import Constraint, Requirement
 from evenhand.inputs.checks import check_fraction
+from evenhand.inputs.labels import read_median
 from evenhand.inputs.tables import Library, library_of
 
 __all__ = ["Audit", "audit", "audit_of", "check_settings"]
@@ -48,7 +50,7 @@ def audit(
     missing: Missing = "error",
     min_size: int = 0,
     min_count: int = 0,
-    threshold: float | None = None,
+    threshold: float | Literal["median"] | None = None,
 ) -> Audit:
     """Audit decisions: rates of each group, disparities, their uncertainty, and whether a requirement holds.
 
@@ -91,9 +93,10 @@ def audit(
         if there are enough of each kind of right and wrong decision. Disparities are still reported, but a
         group that is not shown is not named, and figures that depend on it are rounded to two digits, limits
         outwards. The figures of a bound are then about the groups that are shown, its verdict about all.
-    threshold : float, default=None
+    threshold : float or "median", default=None
         Turns scores of any range into decisions: rows with at least this score are selected. It is applied
-        to `before` too, unless that holds labels.
+        to `before` too, unless that holds labels. With "median", rows with a score above the median of all
+        rows count as selected, and selection rates are the scoring rates of New York City's Local Law 144.
 
     Returns
     -------
@@ -138,7 +141,11 @@ def audit(
     four-fifths rule: lowest selection rate divided by the highest
     sex  0.500 [0.414, 0.599]  sex=M  violated (tolerance 0.8)
     """
-    check_settings(constraint, confidence, min_size, min_count, threshold)
+    check_settings(constraint, confidence, min_size, min_count, threshold, before=before)
+    library, median = library_of(sensitive_features, y_pred, y_true), None
+    if threshold == "median":
+        y_pred, median = read_median(y_pred)
+        threshold = float(np.nextafter(median, np.inf))
     decisions = read_rows(
         y_true,
         y_pred,
@@ -155,8 +162,9 @@ def audit(
         constraint=constraint,
         confidence=float(confidence),
         min_count=int(min_count),
-        threshold=threshold,
-        library=library_of(sensitive_features, y_pred, y_true),
+        threshold=threshold if median is None else median,
+        above_median=median is not None,
+        library=library,
     )
 
 
@@ -167,6 +175,7 @@ def audit_of(
     confidence: float = 0.95,
     min_count: int = 0,
     threshold: float | None = None,
+    above_median: bool = False,
     library: Library | None = None,
 ) -> Audit:
     """Audit of decisions that are already counted; see :func:`audit`."""
@@ -194,12 +203,20 @@ def audit_of(
         merged=counted.rates.groups.merged,
         randomised=counted.randomised,
         threshold=None if threshold is None else float(threshold),
+        above_median=above_median,
     )
-    return Audit(terms, (*findings, *absent), comparisons, library, excluded)
+    categories = () if min_count else count_categories(counted)
+    return Audit(terms, (*findings, *absent), comparisons, library, excluded, categories)
 
 
-def check_settings(constraint: Any, confidence: Any, min_size: Any, min_count: Any, threshold: Any) -> None:
+def check_settings(
+    constraint: Any, confidence: Any, min_size: Any, min_count: Any, threshold: Any, *, before: Any = None
+) -> None:
     """Raise an InputError unless the settings of an audit are proper."""
+    if isinstance(threshold, str) and threshold == "median":
+        if before is not None:
+            raise InputError("threshold='median' is about one set of scores: omit before.")
+        threshold = None
     check_fraction("confidence", confidence)
     _check_count("min_size", min_size)
     _check_count("min_count", min_count)
@@ -212,7 +229,7 @@ def _check_threshold(threshold: Any) -> None:
         return
     proper = isinstance(threshold, Real) and not isinstance(threshold, bool | np.bool_)
     if not proper or not math.isfinite(threshold):
-        raise InputError(f"threshold should be a finite number, but is {threshold!r}.")
+        raise InputError(f"threshold should be a finite number or 'median', but is {threshold!r}.")
 
 
 def _check_count(name: str, value: Any) -> None:

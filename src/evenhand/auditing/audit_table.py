@@ -8,7 +8,7 @@ read as rows are, by the same functions, and everything after the sums over cell
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,7 +46,7 @@ def audit_table(
     missing: Missing = "error",
     min_size: int = 0,
     min_count: int = 0,
-    threshold: float | None = None,
+    threshold: float | Literal["median"] | None = None,
 ) -> Audit:
     """Audit the decisions in a table that need not fit into memory.
 
@@ -83,8 +83,9 @@ def audit_table(
         Combinations with fewer rows are pooled.
     min_count : int, default=0
         For publication: smaller counts are left out, with everything that would reveal them.
-    threshold : float, default=None
-        Turns scores of any range into decisions: rows with at least this score are selected.
+    threshold : float or "median", default=None
+        Turns scores of any range into decisions: rows with at least this score are selected, or those above
+        the median of all rows, which takes a further pass. Tables of Dask have no exact median.
 
     Returns
     -------
@@ -107,12 +108,16 @@ def audit_table(
     >>> audit_table(table, label="hired", prediction="decision", sensitive_features="sex")
     <Audit of 600 rows by sex: demographic parity, difference 0.167 [0.124, 0.207]>
     """
-    check_settings(constraint, confidence, min_size, min_count, threshold)
+    check_settings(constraint, confidence, min_size, min_count, threshold, before=before)
     roles = _read_roles(label, prediction, sensitive_features, before, sample_weight)
     only_labels = label is None and pos_label is not None
-    rows = TableRows.find(frame, roles, threshold=threshold, only_labels=only_labels)
+    limit, median = 0.0 if threshold == "median" else threshold, None
+    rows = TableRows.find(frame, roles, threshold=limit, only_labels=only_labels)
+    numbers = rows.numbers()
+    if threshold == "median":
+        rows, median = rows.above_median(numbers)
     try:
-        counted = rows.count(rows.numbers())
+        counted = rows.count(numbers)
     except TooManyCombinations:
         _check_levels(roles, rows.distinct())
         raise
@@ -124,7 +129,7 @@ def audit_table(
         pos_label=pos_label,
         missing=missing,
         min_size=min_size,
-        threshold=threshold,
+        threshold=limit,
         counts=counted.counts,
         names=ArgumentNames(*map(roles.describe, ("label", "prediction", "before"))),
     )
@@ -133,7 +138,8 @@ def audit_table(
         constraint=constraint,
         confidence=float(confidence),
         min_count=int(min_count),
-        threshold=threshold,
+        threshold=limit if median is None else median,
+        above_median=median is not None,
         library=library_of(frame),
     )
 

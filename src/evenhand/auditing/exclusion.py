@@ -236,14 +236,24 @@ def excluded_ranges(counted: Tally) -> Ranges:
     within = _by_decision(counted.rates.mass, counted.rates.selected)
     others = _by_decision(excluded.mass, excluded.mass_selected)
 
+    family = groups.members("intersectional")
+    codes = dict(zip(family.names, family.matrix, strict=True))
+    found: dict[GroupName, tuple[Floats, Floats]] = {}
+
+    def masses(name: GroupName) -> tuple[Floats, Floats]:
+        """By label and decision: the mass of rows that are surely in a group, and of those that could be."""
+        if name not in found:
+            sure, perhaps = _membership(groups, excluded, name)
+            own = codes[name] if name in codes else _codes(groups, name)
+            found[name] = within[own].sum(axis=0) + others[sure].sum(axis=0), others[perhaps].sum(axis=0)
+        return found[name]
+
     def ranges(statistic: Statistic | SelectedShare, names: Sequence[GroupName]) -> tuple[Floats, Floats]:
         mask, values = _kinds(statistic)
         low, high = np.empty(len(names)), np.empty(len(names))
         for k, name in enumerate(names):
-            sure, perhaps = _membership(groups, excluded, name)
-            base = mask * (within[_codes(groups, name)].sum(axis=0) + others[sure].sum(axis=0))
-            more = mask * others[perhaps].sum(axis=0)
-            low[k], high[k] = (_extreme(base, more, values, sign) for sign in (-1, 1))
+            base, more = masses(name)
+            low[k], high[k] = (_extreme(mask * base, mask * more, values, sign) for sign in (-1, 1))
         return low, high
 
     return ranges
@@ -274,14 +284,13 @@ def _extreme(base: Floats, more: Floats, values: Floats, sign: int) -> float:
     return part / total if total > 0 else math.nan
 
 
-def _codes(groups: Groups, name: GroupName) -> NDArray[np.intp]:
-    """Codes of a group: those with its values; all codes for all rows."""
-    if len(name.features) == len(groups.features) > 1:
-        family = groups.members("intersectional")
-        return np.flatnonzero(family.matrix[family.names.index(name)])
+def _codes(groups: Groups, name: GroupName) -> NDArray[np.bool_]:
+    """Which codes have the values of a group of one feature; all of them for all rows."""
     places = [groups.features.index(feature) for feature in name.features]
-    same = [all(key[p] == value for p, value in zip(places, name.values, strict=True)) for key in groups.keys]
-    return np.flatnonzero(same)
+    return np.array(
+        [all(key[p] == value for p, value in zip(places, name.values, strict=True)) for key in groups.keys],
+        np.bool_,
+    )
 
 
 def _membership(
@@ -381,21 +390,25 @@ def _between(
 ) -> tuple[float, float]:
     """Between groups of the same features, every one with every other."""
     low, high = ranges(statistic, names)
-    pairs = [
-        (a, b)
-        for a, one in enumerate(names)
-        for b, other in enumerate(names)
-        if a != b and one.features == other.features and not math.isnan(low[a] + low[b])
-    ]
-    if notion.compares_by == "difference":
-        best = max((low[a] - high[b] for a, b in pairs), default=0.0)
-        return max(0.0, best), max((high[a] - low[b] for a, b in pairs), default=0.0)
+    features = [name.features for name in names]
+    best, worst = [], []
+    for own in dict.fromkeys(features):
+        here = np.array([other == own for other in features]) & ~np.isnan(low)
+        lower, higher = low[here], high[here]
+        others = ~np.eye(len(lower), dtype=np.bool_)
+        if notion.compares_by == "difference":  # negative, as smaller is worse for a ratio
+            best.append(np.minimum(0.0, (higher[None] - lower[:, None])[others]).min(initial=0.0))
+            worst.append((lower[None] - higher[:, None])[others].min(initial=0.0))
+        else:
+            best.append(_quotients(higher, lower)[others].min(initial=1.0))
+            worst.append(_quotients(lower, higher)[others].min(initial=1.0))
+    return abs(float(min(best))), abs(float(min(worst)))
 
-    def ratio(lower: float, higher: float) -> float:
-        return min(1.0, lower / higher) if higher > NOBODY else 1.0
 
-    best = min((ratio(high[b], low[a]) for a, b in pairs), default=1.0)
-    return best, min((ratio(low[b], high[a]) for a, b in pairs), default=1.0)
+def _quotients(rates: Floats, highest: Floats) -> Floats:
+    """Each rate (second axis) divided by each of the highest (first axis), at most 1."""
+    known = highest[:, None] > NOBODY
+    return np.where(known, np.minimum(1.0, rates[None] / np.where(known, highest[:, None], 1.0)), 1.0)
 
 
 def _ranged(found: Comparison, best: float, worst: float) -> DisparityRange:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import html
 import math
 import os
@@ -13,6 +14,7 @@ from typing import Any, Literal
 from evenhand.auditing.comparison import FOUR_FIFTHS, Comparison
 from evenhand.auditing.exclusion import Excluded
 from evenhand.auditing.group_rates import Finding, Pooled, Rate, Terms
+from evenhand.auditing.impact_ratios import SMALLEST_SHARE, CategoryCounts, ImpactRatios, impact_ratios
 from evenhand.auditing.text import asks, estimate, group_name, page, range_cells
 from evenhand.charts.inline import inline_svg
 from evenhand.display.notebook import MOST_ROWS, html_table
@@ -48,6 +50,8 @@ class Audit:
         The library of the tables that were audited.
     excluded : Excluded or None
         Rows that lack a sensitive value and were left out, if there are any.
+    categories : tuple of CategoryCounts
+        Numbers of people for `impact_ratios`.
     """
 
     terms: Terms
@@ -55,6 +59,7 @@ class Audit:
     comparisons: tuple[Comparison, ...]
     library: Library | None = None
     excluded: Excluded | None = None
+    categories: tuple[CategoryCounts, ...] = ()
 
     def __getitem__(self, notion: str) -> Comparison:
         """The first comparison by the notion, or of the bounded rate, of this name."""
@@ -138,7 +143,7 @@ class Audit:
         dict
             ``features``, ``confidence``, ``labelled``, ``weighted``, ``compared``, ``min_count``,
             ``absent_not_listed``, ``pooled``, ``merged``, ``randomised``,
-            ``threshold``, ``groups``, ``comparisons`` and ``excluded``.
+            ``threshold``, ``above_median``, ``groups``, ``comparisons`` and ``excluded``.
         """
         return {
             **asdict(self.terms),
@@ -149,13 +154,70 @@ class Audit:
             "excluded": _excluded_dict(self.excluded),
         }
 
-    def to_html(self, path: str | os.PathLike[str], *, title: str = "Audit") -> Path:
+    def impact_ratios(
+        self,
+        *,
+        date: str | datetime.date | None = None,
+        source: str | None = None,
+        min_share: float = SMALLEST_SHARE,
+    ) -> ImpactRatios:
+        """The bias-audit tables of New York City's Local Law 144 (6 RCNY 5-301).
+
+        For each sensitive feature and, if there are several, for their intersections: number of applicants,
+        number selected, selection rate, and impact ratio, which is the rate divided by the highest one. The
+        law asks for sex, race/ethnicity and their intersections, and for an independent auditor. Of scores,
+        audited with ``threshold="median"``, the scoring rate takes the place of the selection rate: the share
+        strictly above the median of all rows.
+
+        People who lack a value (``missing="exclude"`` or ``"own_group"``) are counted as unknown in the
+        tables that need it, and are in the others. Intervals are added that the law does not ask for.
+
+        Parameters
+        ----------
+        date, source : str, default=None
+            Date and source of the data, for the summary. A date may be a ``datetime.date``.
+        min_share : float, default=0.02
+            Categories with a smaller share of the people in a table are left out of its ratios; their numbers
+            and rates are shown. The highest rate is that of a category that is not left out. At most 0.02; 0
+            leaves none out.
+
+        Returns
+        -------
+        ImpactRatios
+
+        Examples
+        --------
+        >>> from evenhand import audit
+        >>> decisions = [1] * 30 + [0] * 30 + [1] * 20 + [0] * 60
+        >>> found = audit(None, decisions, {"sex": ["M"] * 60 + ["F"] * 80})
+        >>> [table] = found.impact_ratios(date="2026", source="applications").tables
+        >>> [(str(one.group), one.applicants, one.selected, one.ratio) for one in table.categories]
+        [('sex=F', 80, 20, 0.5), ('sex=M', 60, 30, 1.0)]
+        """
+        return impact_ratios(
+            self.categories,
+            self.terms,
+            date=date,
+            source=source,
+            min_share=min_share,
+            library=self.library,
+        )
+
+    def to_html(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        title: str = "Audit",
+        impact_ratios: ImpactRatios | None = None,
+    ) -> Path:
         """Write an HTML page that needs no network; see :func:`evenhand.write_report`.
 
         Parameters
         ----------
         path : path
         title : str, default="Audit"
+        impact_ratios : ImpactRatios, default=None
+            For a section with the tables of Local Law 144.
 
         Returns
         -------
@@ -163,7 +225,7 @@ class Audit:
         """
         from evenhand import write_report  # noqa: PLC0415  (the report builds on audits)
 
-        return write_report(path, self, title=title)
+        return write_report(path, self, title=title, impact_ratios=impact_ratios)
 
     def to_frame(
         self,

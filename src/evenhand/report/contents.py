@@ -14,6 +14,7 @@ import numpy as np
 from evenhand.auditing.comparison import FOUR_FIFTHS, Distance
 from evenhand.auditing.exclusion import Excluded
 from evenhand.auditing.group_rates import Finding
+from evenhand.auditing.impact_ratios import ImpactRatios
 from evenhand.auditing.result import Audit
 from evenhand.auditing.text import group_name, range_cells
 from evenhand.estimators.base import FairClassifier
@@ -49,6 +50,7 @@ def contents(
     test: Sequence[Any] | None = None,
     title: str,
     data: str,
+    impact_ratios: ImpactRatios | None = None,
 ) -> dict[str, Any]:
     """The contents of a report.
 
@@ -66,6 +68,8 @@ def contents(
     title : str
     data : str
         A sentence on the data.
+    impact_ratios : ImpactRatios, default=None
+        Tables of Local Law 144.
 
     Returns
     -------
@@ -95,6 +99,7 @@ def contents(
         "cost": _cost(groups, earlier),
         "changed": groups[0].get("change"),
         "excluded": _excluded(audit),
+        "impact_ratios": _impact_ratios(impact_ratios),
         "caveats": list(_caveats(audit, model)),
     }
     return {**shown, "summary": summary(shown)}
@@ -120,6 +125,14 @@ def _excluded(audit: Audit) -> dict[str, Any] | None:
             if one.tolerance is not None
         ],
     }
+
+
+def _impact_ratios(found: ImpactRatios | None) -> dict[str, Any] | None:
+    """Tables of Local Law 144, cell by cell, and their notes."""
+    if found is None:
+        return None
+    tables = [{"headings": found.headings(table), "lines": found.lines(table)} for table in found.tables]
+    return {"tables": tables, "notes": found.notes()}
 
 
 def _cost(groups: Sequence[Mapping[str, Any]], earlier: Mapping[str, Any] | None) -> dict[str, Any] | None:
