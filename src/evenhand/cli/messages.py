@@ -48,6 +48,8 @@ def audit_parameters(*, label: str | None, prediction: str, before: str | None) 
     return {
         **PARAMETERS,
         "threshold": "--threshold",
+        "threshold='median'": "--threshold median",
+        "min_count": "--min-count",
         f"label {label!r}": "--label",
         f"prediction {prediction!r}": "--prediction",
         f"earlier prediction {before!r}": "--before",

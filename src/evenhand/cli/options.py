@@ -16,6 +16,7 @@ from cyclopts import Parameter
 
 import evenhand as eh
 from evenhand.cli.estimators import EstimatorName, estimator_for
+from evenhand.cli.exit_codes import FailOn
 from evenhand.cli.rows import (
     Part,
     as_value,
@@ -33,9 +34,11 @@ if TYPE_CHECKING:
 __all__ = [
     "Aware",
     "Batches",
+    "BiasAudit",
     "Bounds",
     "Comparison",
     "Flag",
+    "Gate",
     "Json",
     "Learning",
     "Names",
@@ -262,6 +265,57 @@ class Batches:
     scratch: Path | None = None
     """Folder for the posteriors of such a file: a fit that was interrupted goes on from there. By default a
     temporary one."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class BiasAudit:
+    """The bias-audit tables of New York City's Local Law 144."""
+
+    format: Literal["text", "ll144"] = "text"
+    """Print the audit, or the tables of Local Law 144: selection or scoring rates, and impact ratios."""
+
+    csv: Path | None = None
+    """CSV file for these tables."""
+
+    data_date: str | None = None
+    """Date of the data, as it should stand below the tables."""
+
+    data_source: str | None = None
+    """Source of the data, as it should stand below the tables."""
+
+    def check(self) -> None:
+        """Raise an InputError for options that only the tables have."""
+        given = {"--csv": self.csv, "--data-date": self.data_date, "--data-source": self.data_source}
+        for option, value in given.items():
+            if value is not None and self.format != "ll144":
+                raise InputError(f"{option} is for the tables of --format ll144.")
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Gate:
+    """What fails, in a pipeline."""
+
+    fail_on: FailOn | None = None
+    """Fail only if a requirement is violated, or also if the evidence is insufficient; by default both."""
+
+    junit: Path | None = None
+    """JUnit XML file with a test case for each requirement and each of its groups."""
+
+    def check(self, constraint: Any) -> None:
+        """Raise an InputError for a gate that nothing can fail."""
+        for option, value in (("--fail-on", self.fail_on), ("--junit", self.junit)):
+            if value is not None and constraint is None:
+                raise InputError(
+                    f"{option} needs something that can fail: pass a tolerance, such as --ratio 0.8 "
+                    "--against groups for the four-fifths rule, or a bound such as --capacity 0.2."
+                )
+
+    @property
+    def fails_on(self) -> FailOn:
+        """What fails."""
+        return self.fail_on or "insufficient"
 
 
 @Parameter(name="*")
