@@ -192,6 +192,35 @@ def test_weights_and_earlier_decisions_are_those_of_the_stratum():
             assert mine.change.rates[rate].high == pytest.approx(theirs.change.rates[rate].high)
 
 
+def test_excluded_rows_are_in_no_stratum():
+    rng = np.random.default_rng(0)
+    n = 300
+    sex = rng.choice(["F", "M"], n).astype(object)
+    level, decided = rng.choice(["1", "2"], n), rng.integers(0, 2, n)
+    sex[:30] = None
+    constraint = eh.DemographicParity(difference=0.2, given=["level"]) & eh.DemographicParity(difference=0.2)
+    found = eh.audit(
+        None,
+        decided,
+        {"sex": sex},
+        control_features={"level": level},
+        constraint=constraint,
+        missing="exclude",
+    )
+    assert found.excluded.rows == 30
+    assert sum(part.groups[0].rows for part in found.strata.values()) == n - 30
+    assert len(found.excluded.comparisons) == 2  # parity of all rows, and the four-fifths rule
+    within = found.comparisons[0]
+    kept = eh.audit(
+        None,
+        decided[30:],
+        {"sex": sex[30:]},
+        control_features={"level": level[30:]},
+        constraint=constraint,
+    ).comparisons[0]
+    assert (within.value, within.low, within.high) == (kept.value, kept.low, kept.high)
+
+
 def test_bad_inputs():
     rows = {"y_true": None, "y_pred": [1, 0], "sensitive_features": {"sex": ["F", "M"]}}
     with pytest.raises(GroupError, match="given names 'level'"):

@@ -56,6 +56,11 @@ of_table: eh.Audit = eh.audit_table(
     min_count=0,
     threshold=0.5,
 )
+scored: eh.Audit = eh.audit(
+    None, [0.2, 0.9, 0.4], {"sex": ["F", "M", None]}, missing="exclude", threshold="median"
+)
+ratio: float = scored.impact_ratios(date="2026", source="a").tables[0].categories[0].ratio
+left_out: int | None = None if scored.excluded is None else scored.excluded.rows
 verdict: str | None = audit["demographic parity"].verdict
 interval: tuple[float, float] = (audit.comparisons[0].low, audit.comparisons[0].high)
 selection: float = audit.groups[0].rates["selection rate"].value

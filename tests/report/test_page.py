@@ -373,3 +373,15 @@ def test_with_unequal_costs_prices_are_risks():
     page = render(contents(eh.audit(TEST.y, decided(model), TEST.sensitive), model=model, title="", data=""))
     assert "of the costs of errors among them" in page
     assert "Risk saved by 0.01 more tolerance" in page
+
+
+def test_rows_that_lack_a_sensitive_value_have_a_section(without_charts, tmp_path):
+    sex = ["F", "M"] * 50 + [None] * 20
+    audit = eh.audit(None, [1, 0, 0, 1] * 30, {"sex": sex}, missing="exclude")
+    page = audit.to_html(tmp_path / "a.html").read_text()
+    assert "Rows that were left out" in page
+    assert page.count("20 of 120 rows lack a sensitive value and are left out: 20 lack sex.") == 3
+    low, high = next((one.low, one.high) for one in audit.excluded.rates if str(one.group) == "sex=F")
+    assert f'<td class="num">{low:.3f}</td><td class="num">{high:.3f}</td>' in page
+    hidden = eh.audit(None, [1, 0, 0, 1] * 30, {"sex": sex}, missing="exclude", min_count=5)
+    assert "Rows that were left out" not in hidden.to_html(tmp_path / "b.html").read_text()

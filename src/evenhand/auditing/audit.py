@@ -19,18 +19,21 @@ import numpy as np
 
 from evenhand.auditing.bounds import compare_with_bound
 from evenhand.auditing.comparison import Comparison, compare, four_fifths
+from evenhand.auditing.exclusion import find_excluded
 from evenhand.auditing.group_rates import Terms, absent_groups, find, hide_small, pooled_groups
+from evenhand.auditing.impact_ratios import count_categories
 from evenhand.auditing.publication import published
 from evenhand.auditing.result import Audit, StratumAudits
 from evenhand.auditing.strata import compare_in_strata
 from evenhand.auditing.tally import Tally, tally
 from evenhand.exceptions import InputError, VacuousConstraintWarning, warn_user
 from evenhand.fairness.bounds import Bound
-from evenhand.fairness.groups import Mode
+from evenhand.fairness.groups import Missing, Mode
 from evenhand.fairness.notions import NOTIONS, Notion
 from evenhand.fairness.rates import read_rows
-from evenhand.fairness.requirement import Constraint
+from evenhand.fairness.requirement import Constraint, Requirement
 from evenhand.inputs.checks import check_fraction
+from evenhand.inputs.labels import read_median
 from evenhand.inputs.tables import Library, library_of
 
 __all__ = ["Audit", "audit", "audit_of", "check_settings"]
@@ -47,10 +50,10 @@ def audit(
     sample_weight: Any = None,
     confidence: float = 0.95,
     pos_label: Any = None,
-    missing: Literal["error", "own_group"] = "error",
+    missing: Missing = "error",
     min_size: int = 0,
     min_count: int = 0,
-    threshold: float | None = None,
+    threshold: float | Literal["median"] | None = None,
 ) -> Audit:
     """Audit decisions: rates of each group, disparities, their uncertainty, and whether a requirement holds.
 
@@ -83,8 +86,9 @@ def audit(
         Of the intervals; strictly between 0 and 1.
     pos_label : object, default=None
         The positive label; None stands for the one that sorts last.
-    missing : {"error", "own_group"}, default="error"
-        How missing sensitive values are treated.
+    missing : {"error", "own_group", "exclude"}, default="error"
+        Whether a missing sensitive value is an error, a value of its own, or leaves the row out of the audit.
+        Excluded rows are counted in the result, which also says how far it depends on them.
     min_size : int, default=0
         Combinations with fewer rows are pooled, and so are values of a single feature that have fewer; the
         groups of single features keep all of their rows. Pooled groups are listed in the result and in a
@@ -96,9 +100,10 @@ def audit(
         if there are enough of each kind of right and wrong decision. Disparities are still reported, but a
         group that is not shown is not named, and figures that depend on it are rounded to two digits, limits
         outwards. The figures of a bound are then about the groups that are shown, its verdict about all.
-    threshold : float, default=None
+    threshold : float or "median", default=None
         Turns scores of any range into decisions: rows with at least this score are selected. It is applied
-        to `before` too, unless that holds labels.
+        to `before` too, unless that holds labels. With "median", rows with a score above the median of all
+        rows count as selected, and selection rates are the scoring rates of New York City's Local Law 144.
 
     Returns
     -------
@@ -143,12 +148,16 @@ def audit(
     four-fifths rule: lowest selection rate divided by the highest
     sex  0.500 [0.414, 0.599]  sex=M  violated (tolerance 0.8)
     """
-    check_settings(constraint, confidence, min_size, min_count, threshold)
+    check_settings(constraint, confidence, min_size, min_count, threshold, before=before)
     if control_features is not None and min_count:
         raise InputError(
             "min_count leaves out small counts of the groups, not those of strata: audit the strata "
             "separately, or leave out control_features."
         )
+    library, median = library_of(sensitive_features, y_pred, y_true), None
+    if threshold == "median":
+        y_pred, median = read_median(y_pred)
+        threshold = float(np.nextafter(median, np.inf))
     decisions = read_rows(
         y_true,
         y_pred,
@@ -166,8 +175,9 @@ def audit(
         constraint=constraint,
         confidence=float(confidence),
         min_count=int(min_count),
-        threshold=threshold,
-        library=library_of(sensitive_features, y_pred, y_true),
+        threshold=threshold if median is None else median,
+        above_median=median is not None,
+        library=library,
     )
 
 
@@ -178,10 +188,12 @@ def audit_of(
     confidence: float = 0.95,
     min_count: int = 0,
     threshold: float | None = None,
+    above_median: bool = False,
     library: Library | None = None,
 ) -> Audit:
     """Audit of decisions that are already counted; see :func:`audit`."""
-    comparisons = _compare(counted, constraint, confidence)
+    required = tuple(_all_notions(counted)) if constraint is None else constraint.requirements
+    comparisons = _compare(counted, required, confidence, judge=constraint is not None)
     strata = None
     if counted.rates.groups.strata is not None:
         strata = StratumAudits(
@@ -191,6 +203,13 @@ def audit_of(
             ),
         )
     findings = find(counted, confidence)
+    excluded = find_excluded(
+        counted,
+        findings,
+        [part for part in required if not part.controls],  # within strata, no range is known
+        [found for found in comparisons if not found.given],
+        min_count=min_count,
+    )
     absent, left_out = absent_groups(counted, findings)
     if min_count:
         findings, shown = hide_small(counted, findings, min_count)
@@ -211,12 +230,20 @@ def audit_of(
         merged=counted.rates.groups.merged,
         randomised=counted.randomised,
         threshold=None if threshold is None else float(threshold),
+        above_median=above_median,
     )
-    return Audit(terms, (*findings, *absent), comparisons, library, strata)
+    categories = () if min_count else count_categories(counted)
+    return Audit(terms, (*findings, *absent), comparisons, library, excluded, categories, strata)
 
 
-def check_settings(constraint: Any, confidence: Any, min_size: Any, min_count: Any, threshold: Any) -> None:
+def check_settings(
+    constraint: Any, confidence: Any, min_size: Any, min_count: Any, threshold: Any, *, before: Any = None
+) -> None:
     """Raise an InputError unless the settings of an audit are proper."""
+    if isinstance(threshold, str) and threshold == "median":
+        if before is not None:
+            raise InputError("threshold='median' is about one set of scores: omit before.")
+        threshold = None
     check_fraction("confidence", confidence)
     _check_count("min_size", min_size)
     _check_count("min_count", min_count)
@@ -229,7 +256,7 @@ def _check_threshold(threshold: Any) -> None:
         return
     proper = isinstance(threshold, Real) and not isinstance(threshold, bool | np.bool_)
     if not proper or not math.isfinite(threshold):
-        raise InputError(f"threshold should be a finite number, but is {threshold!r}.")
+        raise InputError(f"threshold should be a finite number or 'median', but is {threshold!r}.")
 
 
 def _check_count(name: str, value: Any) -> None:
@@ -248,9 +275,10 @@ def _check_constraint(constraint: Any) -> None:
     constraint.check(None)
 
 
-def _compare(counted: Tally, constraint: Constraint | None, confidence: float) -> tuple[Comparison, ...]:
+def _compare(
+    counted: Tally, required: tuple[Requirement, ...], confidence: float, *, judge: bool
+) -> tuple[Comparison, ...]:
     groups = counted.rates.groups
-    required = tuple(_all_notions(counted)) if constraint is None else constraint.requirements
     controls = () if groups.strata is None else groups.strata.features
     if groups.is_one_group("intersectional") and any(isinstance(part, Notion) for part in required):
         warn_user(
@@ -264,7 +292,6 @@ def _compare(counted: Tally, constraint: Constraint | None, confidence: float) -
             if isinstance(part, Bound):
                 found += compare_with_bound(part, counted, confidence)
             elif isinstance(part, Notion):
-                judge = constraint is not None
                 if part.controls:
                     found.append(compare_in_strata(part, counted, confidence, judge=judge))
                     continue

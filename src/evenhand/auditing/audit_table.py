@@ -17,7 +17,7 @@ from evenhand.auditing.audit import audit_of, check_settings
 from evenhand.auditing.result import Audit
 from evenhand.auditing.tally import Tally, tally_of_sums
 from evenhand.exceptions import GroupError, InputError
-from evenhand.fairness.groups import MAX_LEVELS
+from evenhand.fairness.groups import MAX_LEVELS, Missing
 from evenhand.fairness.rates import ArgumentNames, Decisions, Selection, read_rows
 from evenhand.fairness.requirement import Constraint
 from evenhand.fairness.sensitive import refuse_many
@@ -43,10 +43,10 @@ def audit_table(
     sample_weight: str | None = None,
     confidence: float = 0.95,
     pos_label: Any = None,
-    missing: Literal["error", "own_group"] = "error",
+    missing: Missing = "error",
     min_size: int = 0,
     min_count: int = 0,
-    threshold: float | None = None,
+    threshold: float | Literal["median"] | None = None,
 ) -> Audit:
     """Audit the decisions in a table that need not fit into memory.
 
@@ -77,14 +77,15 @@ def audit_table(
         Of the intervals; strictly between 0 and 1.
     pos_label : object, default=None
         The positive label; None stands for the one that sorts last.
-    missing : {"error", "own_group"}, default="error"
-        How missing sensitive values are treated.
+    missing : {"error", "own_group", "exclude"}, default="error"
+        How missing sensitive values are treated: refused, as a group, or left out and counted.
     min_size : int, default=0
         Combinations with fewer rows are pooled.
     min_count : int, default=0
         For publication: smaller counts are left out, with everything that would reveal them.
-    threshold : float, default=None
-        Turns scores of any range into decisions: rows with at least this score are selected.
+    threshold : float or "median", default=None
+        Turns scores of any range into decisions: rows with at least this score are selected, or those above
+        the median of all rows, which takes a further pass. Tables of Dask have no exact median.
 
     Returns
     -------
@@ -107,12 +108,16 @@ def audit_table(
     >>> audit_table(table, label="hired", prediction="decision", sensitive_features="sex")
     <Audit of 600 rows by sex: demographic parity, difference 0.167 [0.124, 0.207]>
     """
-    check_settings(constraint, confidence, min_size, min_count, threshold)
+    check_settings(constraint, confidence, min_size, min_count, threshold, before=before)
     roles = _read_roles(label, prediction, sensitive_features, before, sample_weight)
     only_labels = label is None and pos_label is not None
-    rows = TableRows.find(frame, roles, threshold=threshold, only_labels=only_labels)
+    limit, median = 0.0 if threshold == "median" else threshold, None
+    rows = TableRows.find(frame, roles, threshold=limit, only_labels=only_labels)
+    numbers = rows.numbers()
+    if threshold == "median":
+        rows, median = rows.above_median(numbers)
     try:
-        counted = rows.count(rows.numbers())
+        counted = rows.count(numbers)
     except TooManyCombinations:
         _check_levels(roles, rows.distinct())
         raise
@@ -124,7 +129,7 @@ def audit_table(
         pos_label=pos_label,
         missing=missing,
         min_size=min_size,
-        threshold=threshold,
+        threshold=limit,
         counts=counted.counts,
         names=ArgumentNames(*map(roles.describe, ("label", "prediction", "before"))),
     )
@@ -133,7 +138,8 @@ def audit_table(
         constraint=constraint,
         confidence=float(confidence),
         min_count=int(min_count),
-        threshold=threshold,
+        threshold=limit if median is None else median,
+        above_median=median is not None,
         library=library_of(frame),
     )
 

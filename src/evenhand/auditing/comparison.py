@@ -25,6 +25,7 @@ from evenhand.inference.intervals import Estimate
 
 __all__ = [
     "FOUR_FIFTHS",
+    "FOUR_FIFTHS_RULE",
     "Comparison",
     "Distance",
     "Side",
@@ -33,12 +34,13 @@ __all__ = [
     "four_fifths",
     "judged",
     "listed",
+    "rule_families",
 ]
 
 Side = Literal["at least", "at most"]
 Verdict = Literal["satisfied", "violated", "insufficient evidence"]
 FOUR_FIFTHS = "four-fifths rule"
-_RULE = DemographicParity(ratio=0.8, against="groups")
+FOUR_FIFTHS_RULE = DemographicParity(ratio=0.8, against="groups")
 
 
 @dataclass(frozen=True)
@@ -201,15 +203,16 @@ def four_fifths(counted: Tally, confidence: float) -> tuple[Comparison, ...]:
         All combinations, then each feature; with a single feature, only that.
     """
     found = []
-    for what, family in _families(counted.rates.groups):
-        measured = _RULE.measure_in(family, counted.rates)
+    for what, family in rule_families(counted.rates.groups):
+        measured = FOUR_FIFTHS_RULE.measure_in(family, counted.rates)
         alone = len(family.names) == 1
-        one = _compare(_RULE, measured, counted, family, confidence, alone=alone)
+        one = _compare(FOUR_FIFTHS_RULE, measured, counted, family, confidence, alone=alone)
         found.append(replace(one, notion=FOUR_FIFTHS, groups=what))
     return tuple(found)
 
 
-def _families(groups: Groups) -> Iterator[tuple[str, Members]]:
+def rule_families(groups: Groups) -> Iterator[tuple[str, Members]]:
+    """What the four-fifths rule compares: all combinations, then the values of each feature."""
     if len(groups.features) > 1:
         yield "intersectional", groups.members("intersectional")
     if groups.merged:  # the groups of single features cannot be recovered from these

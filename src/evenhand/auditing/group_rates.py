@@ -148,6 +148,8 @@ class Terms:
         Whether predictions between 0 and 1 were read as probabilities of a randomised decision.
     threshold : float or None
         Smallest score that is selected, if predictions are scores.
+    above_median : bool
+        Whether `threshold` is the median of the scores, and only rows above it count as selected.
     """
 
     features: tuple[str, ...]
@@ -161,6 +163,7 @@ class Terms:
     merged: bool = False
     randomised: bool = False
     threshold: float | None = None
+    above_median: bool = False
 
     @property
     def rates(self) -> tuple[str, ...]:
@@ -170,6 +173,11 @@ class Terms:
     @property
     def reading(self) -> str | None:
         """How predictions were read if they are not decisions."""
+        if self.above_median:
+            return (
+                "Predictions are scores: a row counts as selected if its score is above the median of all "
+                f"rows, {self.threshold:g}."
+            )
         if self.threshold is not None:
             return f"Predictions are scores: a row is selected if its score is at least {self.threshold:g}."
         if self.randomised:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import html
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -10,10 +12,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from evenhand.auditing.comparison import FOUR_FIFTHS, Comparison
+from evenhand.auditing.exclusion import Excluded
 from evenhand.auditing.group_rates import Finding, Pooled, Rate, Terms
+from evenhand.auditing.impact_ratios import SMALLEST_SHARE, CategoryCounts, ImpactRatios, impact_ratios
 from evenhand.auditing.strata import tallies
 from evenhand.auditing.tally import Tally
-from evenhand.auditing.text import asks, estimate, group_name, page
+from evenhand.auditing.text import asks, estimate, group_name, page, range_cells
 from evenhand.charts.inline import inline_svg
 from evenhand.display.notebook import MOST_ROWS, html_table
 from evenhand.display.text import show
@@ -26,6 +30,15 @@ __all__ = ["Audit", "StratumAudits"]
 _NUMBERS = ("value", "low", "high", "tolerance")
 _DISTANCE = ("notion", "measure", "groups", "statistic", "group", "value", "low", "high", "stratum")
 _STRATUM = ("notion", "measure", "groups", "given", "stratum", "value", "low", "high", "statistic", "group")
+_EXCLUDED = ("quantity", "measure", "groups", "group", "value", "low", "high", "tolerance", "settled")
+_COLUMNS = {
+    "groups": (),
+    "comparisons": (),
+    "distances": _DISTANCE,
+    "strata": _STRATUM,
+    "excluded": _EXCLUDED,
+}
+"""Columns of tables that may be empty."""
 _MOST_NAMES = 5
 _TAKEN = ("groups", "group", "quantity", "value", "low", "high", "note")
 
@@ -45,6 +58,10 @@ class Audit:
         The disparity between groups by each notion, rates and their bounds, and the four-fifths rule.
     library : {"pandas", "polars", "pyarrow"}, default=None
         The library of the tables that were audited.
+    excluded : Excluded or None
+        Rows that lack a sensitive value and were left out, if there are any.
+    categories : tuple of CategoryCounts
+        Numbers of people for `impact_ratios`.
     strata : StratumAudits or None
         The audit of each stratum, if control features were given.
     """
@@ -53,6 +70,8 @@ class Audit:
     groups: tuple[Finding, ...]
     comparisons: tuple[Comparison, ...]
     library: Library | None = None
+    excluded: Excluded | None = None
+    categories: tuple[CategoryCounts, ...] = ()
     strata: StratumAudits | None = None
 
     def __getitem__(self, notion: str) -> Comparison:
@@ -96,11 +115,25 @@ class Audit:
             )
             for group in self.groups
         ]
+        left_out = "" if self.excluded is None else f"<p>{html.escape(str(self.excluded))}</p>"
         return (
-            html_table(["disparity", "value", "worst group", "verdict"], compared)
+            left_out
+            + html_table(["disparity", "value", "worst group", "verdict"], compared)
             + html_table(["group", "rows", *names], rates)
+            + self._excluded_html()
             + inline_svg(self._chart)
         )
+
+    def _excluded_html(self) -> str:
+        """How far requirements depend on excluded rows."""
+        ranges = [] if self.excluded is None else self.excluded.comparisons
+        rows = [
+            (f"{found.notion}, {found.groups}", *range_cells(found))
+            for found in ranges
+            if found.tolerance is not None
+        ]
+        headings = ["disparity", "value", "with excluded rows, best to worst", "tolerance"]
+        return html_table(headings, rows) if rows else ""
 
     def _chart(self) -> Any:
         from evenhand.charts import rates_chart  # noqa: PLC0415  (needs an extra)
@@ -113,7 +146,7 @@ class Audit:
         return rates_chart(records, confidence=self.terms.confidence, max_groups=MOST_ROWS)
 
     def __str__(self) -> str:
-        return page(self.terms, self.groups, self.comparisons)
+        return page(self.terms, self.groups, self.comparisons, self.excluded)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain Python objects, ready for JSON. Undefined or suppressed values are None.
@@ -123,8 +156,8 @@ class Audit:
         dict
             ``features``, ``confidence``, ``labelled``, ``weighted``, ``compared``, ``min_count``,
             ``absent_not_listed``, ``pooled``, ``merged``, ``randomised``,
-            ``threshold``, ``groups`` and ``comparisons``; these have their ``strata``, and the ``aggregate``,
-            if control features were given.
+            ``threshold``, ``above_median``, ``groups``, ``comparisons`` and ``excluded``. Comparisons have
+            their ``strata``, and the ``aggregate``, if control features were given.
         """
         return {
             **asdict(self.terms),
@@ -132,15 +165,73 @@ class Audit:
             "pooled": [_pooled_dict(pooled) for pooled in self.terms.pooled],
             "groups": [_finding_dict(group, self.terms) for group in self.groups],
             "comparisons": [_comparison_dict(found) for found in self.comparisons],
+            "excluded": _excluded_dict(self.excluded),
         }
 
-    def to_html(self, path: str | os.PathLike[str], *, title: str = "Audit") -> Path:
+    def impact_ratios(
+        self,
+        *,
+        date: str | datetime.date | None = None,
+        source: str | None = None,
+        min_share: float = SMALLEST_SHARE,
+    ) -> ImpactRatios:
+        """The bias-audit tables of New York City's Local Law 144 (6 RCNY 5-301).
+
+        For each sensitive feature and, if there are several, for their intersections: number of applicants,
+        number selected, selection rate, and impact ratio, which is the rate divided by the highest one. The
+        law asks for sex, race/ethnicity and their intersections, and for an independent auditor. Of scores,
+        audited with ``threshold="median"``, the scoring rate takes the place of the selection rate: the share
+        strictly above the median of all rows.
+
+        People who lack a value (``missing="exclude"`` or ``"own_group"``) are counted as unknown in the
+        tables that need it, and are in the others. Intervals are added that the law does not ask for.
+
+        Parameters
+        ----------
+        date, source : str, default=None
+            Date and source of the data, for the summary. A date may be a ``datetime.date``.
+        min_share : float, default=0.02
+            Categories with a smaller share of the people in a table are left out of its ratios; their numbers
+            and rates are shown. The highest rate is that of a category that is not left out. At most 0.02; 0
+            leaves none out.
+
+        Returns
+        -------
+        ImpactRatios
+
+        Examples
+        --------
+        >>> from evenhand import audit
+        >>> decisions = [1] * 30 + [0] * 30 + [1] * 20 + [0] * 60
+        >>> found = audit(None, decisions, {"sex": ["M"] * 60 + ["F"] * 80})
+        >>> [table] = found.impact_ratios(date="2026", source="applications").tables
+        >>> [(str(one.group), one.applicants, one.selected, one.ratio) for one in table.categories]
+        [('sex=F', 80, 20, 0.5), ('sex=M', 60, 30, 1.0)]
+        """
+        return impact_ratios(
+            self.categories,
+            self.terms,
+            date=date,
+            source=source,
+            min_share=min_share,
+            library=self.library,
+        )
+
+    def to_html(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        title: str = "Audit",
+        impact_ratios: ImpactRatios | None = None,
+    ) -> Path:
         """Write an HTML page that needs no network; see :func:`evenhand.write_report`.
 
         Parameters
         ----------
         path : path
         title : str, default="Audit"
+        impact_ratios : ImpactRatios, default=None
+            For a section with the tables of Local Law 144.
 
         Returns
         -------
@@ -148,11 +239,11 @@ class Audit:
         """
         from evenhand import write_report  # noqa: PLC0415  (the report builds on audits)
 
-        return write_report(path, self, title=title)
+        return write_report(path, self, title=title, impact_ratios=impact_ratios)
 
     def to_frame(
         self,
-        what: Literal["groups", "comparisons", "distances", "strata"] = "groups",
+        what: Literal["groups", "comparisons", "distances", "strata", "excluded"] = "groups",
         *,
         backend: Library | None = None,
     ) -> Any:
@@ -160,9 +251,10 @@ class Audit:
 
         Parameters
         ----------
-        what : {"groups", "comparisons", "distances", "strata"}, default="groups"
+        what : {"groups", "comparisons", "distances", "strata", "excluded"}, default="groups"
             One row per group and quantity; per comparison; per comparison and group; or per comparison and
-            stratum, with that of all rows together.
+            stratum, with that of all rows together. Or the range of each rate and each comparison if excluded
+            rows are counted in.
         backend : {"pandas", "polars", "pyarrow"}, default=None
             The library of the table. None stands for that of the tables that were audited, or else pandas
             or polars, whichever is installed.
@@ -181,17 +273,18 @@ class Audit:
         1  everyone        selected   3.00
         2  everyone  selection rate   0.75
         """
-        check_choice("what", what, ("groups", "comparisons", "distances", "strata"))
+        check_choice("what", what, tuple(_COLUMNS))
         if what == "groups":
             rows = _group_rows(self.terms, self.groups)
         elif what == "comparisons":
             rows = (_comparison_row(found) for found in self.comparisons)
+        elif what == "distances":
+            rows = _distance_rows(self.comparisons)
         elif what == "strata":
             rows = _stratum_rows(self.comparisons)
         else:
-            rows = _distance_rows(self.comparisons)
-        columns = {"distances": _DISTANCE, "strata": _STRATUM}.get(what, ())
-        return make_table(rows, columns, numbers=_NUMBERS, library=backend or self.library)
+            rows = _excluded_rows(self.excluded)
+        return make_table(rows, _COLUMNS[what], numbers=_NUMBERS, library=backend or self.library)
 
 
 class StratumAudits(Mapping[str, Audit]):
@@ -322,6 +415,37 @@ def _distance_rows(comparisons: tuple[Comparison, ...]) -> Iterator[dict[str, An
             where = (found.notion, found.measure, found.groups, part.statistic, group_name(part.group))
             stratum = None if part.stratum is None else str(part.stratum)
             yield dict(zip(_DISTANCE, (*where, part.value, part.low, part.high, stratum), strict=True))
+
+
+def _excluded_rows(excluded: Excluded | None) -> Iterator[dict[str, Any]]:
+    for rate in () if excluded is None else excluded.rates:
+        name, limits = group_name(rate.group), (rate.value, rate.low, rate.high)
+        yield dict(zip(_EXCLUDED, (rate.rate, None, None, name, *limits, math.nan, None), strict=True))
+    for found in () if excluded is None else excluded.comparisons:
+        low, high = sorted((found.best, found.worst))
+        tolerance = math.nan if found.tolerance is None else found.tolerance
+        about = (found.notion, found.measure, found.groups, None)
+        yield dict(zip(_EXCLUDED, (*about, found.value, low, high, tolerance, found.settled), strict=True))
+
+
+def _excluded_dict(excluded: Excluded | None) -> dict[str, Any] | None:
+    if excluded is None:
+        return None
+    return {
+        "rows": excluded.rows,
+        "of_rows": excluded.of_rows,
+        "by_feature": None if excluded.by_feature is None else dict(excluded.by_feature),
+        "rates": [
+            {"group": _group_dict(one.group), "rate": one.rate, **_limits(one)} for one in excluded.rates
+        ],
+        "comparisons": [
+            {
+                **asdict(one),
+                **{name: _number(getattr(one, name)) for name in ("value", "best", "worst")},
+            }
+            for one in excluded.comparisons
+        ],
+    }
 
 
 def _finding_dict(group: Finding, terms: Terms) -> dict[str, Any]:

@@ -155,6 +155,7 @@ def _among(counted: Tally, name: GroupName, cells: NDArray[np.bool_]) -> Tally:
         change_counts=changes(counted.change_counts),
         squares_selected=None if counted.squares_selected is None else of(counted.squares_selected),
         change_squares=changes(counted.change_squares),
+        excluded=None,
     )
 
 
@@ -176,5 +177,6 @@ def _kept_groups(
             for key, count in groups.pooled.items()
             if all(key[k] == value for k, value in own.items())
         },
+        excluded={},
         strata=None,
     )

@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from evenhand.fairness.names import Key
 from evenhand.fairness.rates import CellRates, Decisions, sum_cells
 from evenhand.fairness.statistic import SelectedShare, Statistic
 from evenhand.inference.intervals import Estimate, wilson
 
-__all__ = ["DecisionChanges", "Share", "Tally", "effective_size", "tally", "tally_of_sums"]
+__all__ = ["DecisionChanges", "ExcludedSums", "Share", "Tally", "effective_size", "tally", "tally_of_sums"]
 
 Cells = NDArray[np.float64]
 _CONSTANT = 1e-12  # a share that is 0 or 1 up to rounding has no spread
@@ -48,6 +49,27 @@ class DecisionChanges:
 
 
 @dataclass(frozen=True, eq=False)
+class ExcludedSums:
+    """Sums over rows that lack a sensitive value, each of shape (kinds of such rows, 2).
+
+    Attributes
+    ----------
+    keys : tuple of tuples
+        What is known of each kind of row: its sensitive values, None where one is missing.
+    mass, mass_selected : array
+        Sums of the weights of all and of selected rows, in the unit of ``Tally.rates``.
+    rows, selected : array
+        Numbers of rows and of selected rows, without weights.
+    """
+
+    keys: tuple[Key, ...]
+    mass: Cells
+    mass_selected: Cells
+    rows: Cells
+    selected: Cells
+
+
+@dataclass(frozen=True, eq=False)
 class Tally:
     """Sums over the cells, each of shape (M, 2).
 
@@ -68,6 +90,8 @@ class Tally:
         Changes in squared weights, if there are weights.
     randomised : bool, default=False
         Whether some decision is a probability strictly between 0 and 1.
+    excluded : ExcludedSums, default=None
+        Of rows that lack a sensitive value and are in no group, if there are any.
     """
 
     rates: CellRates
@@ -80,6 +104,7 @@ class Tally:
     squares_selected: Cells | None = None
     change_squares: DecisionChanges | None = None
     randomised: bool = False
+    excluded: ExcludedSums | None = None
 
     @property
     def earlier(self) -> CellRates | None:
@@ -254,7 +279,8 @@ def tally_of_sums(
     -------
     Tally
     """
-    sums = sum_cells(decisions.codes, len(decisions.groups), decisions.positive, columns)
+    every = sum_cells(decisions.codes, decisions.n_codes, decisions.positive, columns)
+    sums, others = np.split(every, [len(decisions.groups)], axis=1)
     plain, by_weight, by_square = np.split(sums, 3) if weighted else (sums, sums, sums)
 
     def changes(part: NDArray[np.float64]) -> DecisionChanges | None:
@@ -272,6 +298,16 @@ def tally_of_sums(
         squares_selected=by_square[1] if weighted else None,
         change_squares=changes(by_square) if weighted else None,
         randomised=decisions.randomised,
+        excluded=_excluded(decisions, others, weighted=weighted),
+    )
+
+
+def _excluded(decisions: Decisions, sums: NDArray[np.float64], *, weighted: bool) -> ExcludedSums | None:
+    if not decisions.groups.excluded:
+        return None
+    plain, by_weight = np.split(sums, 3)[:2] if weighted else (sums, sums)
+    return ExcludedSums(
+        tuple(decisions.groups.excluded), by_weight[0], by_weight[1], rows=plain[0], selected=plain[1]
     )
 
 

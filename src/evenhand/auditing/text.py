@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from textwrap import wrap
 
 from evenhand.auditing.comparison import FOUR_FIFTHS, Comparison
+from evenhand.auditing.exclusion import DisparityRange, Excluded
 from evenhand.auditing.group_rates import Finding, Rate, Terms
 from evenhand.display.text import show
 from evenhand.fairness.groups import GroupName
 from evenhand.fairness.statistic import SELECTION
 
-__all__ = ["aligned", "asks", "estimate", "group_name", "page"]
+__all__ = ["aligned", "asks", "estimate", "group_name", "page", "range_cells"]
 
 _MOST_LINES = 40
 _NAME_WIDTH = 36
@@ -21,12 +22,22 @@ _LEFT_OUT = "left out"
 _MOST_NAMES = 5
 
 
-def page(terms: Terms, groups: Sequence[Finding], comparisons: Sequence[Comparison]) -> str:
+def page(
+    terms: Terms,
+    groups: Sequence[Finding],
+    comparisons: Sequence[Comparison],
+    excluded: Excluded | None = None,
+) -> str:
     """The text of an audit: rates of each group, changes, and disparities."""
-    blocks = [_headline(terms, groups), *_rate_tables(terms, groups)]
+    headline = _headline(terms, groups)
+    if excluded is not None:
+        headline += wrap(str(excluded), _WIDTH)
+    blocks = [headline, *_rate_tables(terms, groups)]
     if terms.compared:
         blocks.append(_change_table(terms, groups))
     blocks.append(_comparison_table(terms, groups, comparisons))
+    if excluded is not None and excluded.rates:
+        blocks.append(_excluded_table(terms, excluded))
     return "\n\n".join("\n".join(lines) for lines in blocks)
 
 
@@ -220,6 +231,41 @@ def _stratum_table(terms: Terms, found: Comparison) -> list[str]:
             more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
             lines += wrap(f"{text}: {listed}{more}", _WIDTH, subsequent_indent="  ", break_on_hyphens=False)
     return lines
+
+
+def range_cells(found: DisparityRange) -> tuple[str, str, str]:
+    """The value of a comparison, its range if excluded rows are counted in, and whether that is settled."""
+    if math.isnan(found.best + found.worst):
+        return _plain(found.value), "undefined", found.settled or ""
+    settled = "" if found.tolerance is None else f"{found.settled} (tolerance {found.tolerance:g})"
+    return _plain(found.value), f"{found.best:.3f} to {found.worst:.3f}", settled
+
+
+def _excluded_table(terms: Terms, excluded: Excluded) -> list[str]:
+    """Selection rates, and disparities with a tolerance, over all groups that excluded rows could be in."""
+    rates = [one for one in excluded.rates if one.rate == SELECTION.name]
+    cells = [
+        [_short(one.group), _plain(one.value), f"{one.low:.3f} to {one.high:.3f}"]
+        for one in rates[:_MOST_LINES]
+    ]
+    lines = aligned([["if excluded rows are counted in", SELECTION.name, "lowest to highest"], *cells])
+    if len(rates) > _MOST_LINES:
+        lines.append(f"and {len(rates) - _MOST_LINES:,} more: see to_frame('excluded')")
+    asked = [one for one in excluded.comparisons if one.tolerance is not None]
+    names = [
+        f"{one.notion}, {_whose(terms, one.groups)}" if one.notion == FOUR_FIFTHS else one.notion
+        for one in asked
+    ]
+    rows = [[name, *range_cells(one)] for name, one in zip(names, asked, strict=True)]
+    return [*lines, "", *aligned([["disparity", "value", "best to worst", ""], *rows], text=4)]
+
+
+def _whose(terms: Terms, groups: str) -> str:
+    return "combinations" if groups == "intersectional" and len(terms.features) > 1 else show(groups)
+
+
+def _plain(value: float) -> str:
+    return "undefined" if math.isnan(value) else f"{value:.3f}"
 
 
 def _part(found: Comparison) -> str | tuple[str, str]:

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
+    from evenhand.auditing.comparison import Comparison
     from evenhand.auditing.result import Audit
     from evenhand.inference.guarantee import Promise
 
-__all__ = ["FAILED", "INTERRUPTED", "PIPE_CLOSED", "UNDECIDED", "VIOLATED", "exit_code"]
+__all__ = [
+    "FAILED",
+    "INTERRUPTED",
+    "PIPE_CLOSED",
+    "UNDECIDED",
+    "VIOLATED",
+    "FailOn",
+    "exit_code",
+    "requested",
+]
 
 FAILED = 2
 """Something is wrong with the call or a file."""
@@ -20,13 +30,22 @@ INTERRUPTED = 130
 PIPE_CLOSED = 141
 
 
-def exit_code(found: Audit, promise: Promise | None = None) -> int:
-    """Exit code of an audit, and of a promise if one was requested.
+FailOn = Literal["violated", "insufficient"]
+"""What fails: a requirement that is violated, or also one for which the evidence is insufficient."""
 
-    The four-fifths rule is always shown and was not requested, so it does not count.
-    """
-    verdicts = [part.verdict for part in found.comparisons if part.notion != "four-fifths rule"]
+
+def requested(found: Audit) -> list[Comparison]:
+    """Comparisons with a verdict. The four-fifths rule is always shown and was not requested."""
+    return [
+        part for part in found.comparisons if part.verdict is not None and part.notion != "four-fifths rule"
+    ]
+
+
+def exit_code(found: Audit, promise: Promise | None = None, *, fail_on: FailOn = "insufficient") -> int:
+    """Exit code of an audit, and of a promise if one was requested."""
+    verdicts = [part.verdict for part in requested(found)]
     if "violated" in verdicts:
         return VIOLATED
     unsupported = promise is not None and not promise.holds
-    return UNDECIDED if unsupported or "insufficient evidence" in verdicts else 0
+    open_ = fail_on == "insufficient" and "insufficient evidence" in verdicts
+    return UNDECIDED if unsupported or open_ else 0

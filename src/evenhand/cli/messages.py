@@ -28,6 +28,8 @@ PARAMETERS = {
     "groups='independent'": "--groups independent",
     "against='groups'": "--against groups",
     "missing='own_group'": "--missing own-group",
+    "missing='exclude'": "--missing exclude",
+    "aware=False": "no --aware",
     "unseen='pooled'": "unseen='pooled' in Python",  # there is no such option
 }
 
@@ -46,6 +48,8 @@ def audit_parameters(*, label: str | None, prediction: str, before: str | None) 
     return {
         **PARAMETERS,
         "threshold": "--threshold",
+        "threshold='median'": "--threshold median",
+        "min_count": "--min-count",
         f"label {label!r}": "--label",
         f"prediction {prediction!r}": "--prediction",
         f"earlier prediction {before!r}": "--before",

@@ -10,12 +10,13 @@ from difflib import get_close_matches
 from functools import reduce
 from operator import and_
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 import evenhand as eh
 from evenhand.cli.estimators import EstimatorName, estimator_for
+from evenhand.cli.exit_codes import FailOn
 from evenhand.cli.rows import (
     Part,
     as_value,
@@ -27,12 +28,17 @@ from evenhand.cli.rows import (
 )
 from evenhand.exceptions import InfeasibleError, InputError
 
+if TYPE_CHECKING:
+    from evenhand.fairness.groups import Missing
+
 __all__ = [
     "Aware",
     "Batches",
+    "BiasAudit",
     "Bounds",
     "Comparison",
     "Flag",
+    "Gate",
     "Json",
     "Learning",
     "Names",
@@ -73,13 +79,13 @@ class Comparison:
     against: Literal["population", "groups"] = "population"
     """Compare a group with the population, or the lowest with the highest group: the four-fifths rule."""
 
-    missing: Literal["error", "own-group"] = "error"
-    """Refuse missing sensitive values, or treat them as a group."""
+    missing: Literal["error", "own-group", "exclude"] = "error"
+    """Refuse missing sensitive values, treat them as a group, or leave such rows out and count them."""
 
     @property
-    def missing_policy(self) -> Literal["error", "own_group"]:
+    def missing_policy(self) -> Missing:
         """The library's name of the policy for missing values."""
-        return "error" if self.missing == "error" else "own_group"
+        return "own_group" if self.missing == "own-group" else self.missing
 
 
 @Parameter(name="*")
@@ -259,6 +265,57 @@ class Batches:
     scratch: Path | None = None
     """Folder for the posteriors of such a file: a fit that was interrupted goes on from there. By default a
     temporary one."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class BiasAudit:
+    """The bias-audit tables of New York City's Local Law 144."""
+
+    format: Literal["text", "ll144"] = "text"
+    """Print the audit, or the tables of Local Law 144: selection or scoring rates, and impact ratios."""
+
+    csv: Path | None = None
+    """CSV file for these tables."""
+
+    data_date: str | None = None
+    """Date of the data, as it should stand below the tables."""
+
+    data_source: str | None = None
+    """Source of the data, as it should stand below the tables."""
+
+    def check(self) -> None:
+        """Raise an InputError for options that only the tables have."""
+        given = {"--csv": self.csv, "--data-date": self.data_date, "--data-source": self.data_source}
+        for option, value in given.items():
+            if value is not None and self.format != "ll144":
+                raise InputError(f"{option} is for the tables of --format ll144.")
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Gate:
+    """What fails, in a pipeline."""
+
+    fail_on: FailOn | None = None
+    """Fail only if a requirement is violated, or also if the evidence is insufficient; by default both."""
+
+    junit: Path | None = None
+    """JUnit XML file with a test case for each requirement and each of its groups."""
+
+    def check(self, constraint: Any) -> None:
+        """Raise an InputError for a gate that nothing can fail."""
+        for option, value in (("--fail-on", self.fail_on), ("--junit", self.junit)):
+            if value is not None and constraint is None:
+                raise InputError(
+                    f"{option} needs something that can fail: pass a tolerance, such as --ratio 0.8 "
+                    "--against groups for the four-fifths rule, or a bound such as --capacity 0.2."
+                )
+
+    @property
+    def fails_on(self) -> FailOn:
+        """What fails."""
+        return self.fail_on or "insufficient"
 
 
 @Parameter(name="*")

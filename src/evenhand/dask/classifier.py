@@ -21,6 +21,7 @@ from evenhand.estimators.postprocess import FairPostprocessor, choose_multiplier
 from evenhand.estimators.search import best_trial, warn_if_missed
 from evenhand.estimators.training_data import draw_seed
 from evenhand.exceptions import InputError
+from evenhand.fairness.groups import Missing
 from evenhand.fairness.requirement import Constraint
 from evenhand.inputs.features import Columns
 from evenhand.optimum.worst_group import Objective, problem_for
@@ -53,7 +54,8 @@ class DaskFairPostprocessor(FairPostprocessor):
     client : distributed.Client, default=None
         By default the current one. It is not pickled.
     **params : object
-        The others are those of :class:`evenhand.FairPostprocessor`. `confidence` needs a table in memory.
+        The others are those of :class:`evenhand.FairPostprocessor`. `confidence` and
+        ``missing="exclude"`` need a table in memory.
     n_jobs : int, default=None
         Not used: the cluster has as many workers as it has.
 
@@ -119,7 +121,7 @@ class DaskFairPostprocessor(FairPostprocessor):
         confidence: float | None = None,
         reserve: float = 0.3,
         weights: Literal["both", "fit", "constraint"] = "both",
-        missing: Literal["error", "own_group"] = "error",
+        missing: Missing = "error",
         unseen: Literal["error", "pooled"] = "error",
         min_group_size: int = 0,
         learn_rows: int | None = 1_000_000,

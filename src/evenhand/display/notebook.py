@@ -13,8 +13,14 @@ MOST_ROWS = 12
 """The most rows that a notebook table shows; the rest are counted."""
 
 
-def html_table(headings: Sequence[str], rows: Iterable[Sequence[object]], *, caption: str = "") -> str:
-    """An HTML table of the first `MOST_ROWS` rows, with the number of those left out.
+def html_table(
+    headings: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    caption: str = "",
+    most: int | None = MOST_ROWS,
+) -> str:
+    """An HTML table of the first rows, with the number of those left out.
 
     Parameters
     ----------
@@ -22,6 +28,8 @@ def html_table(headings: Sequence[str], rows: Iterable[Sequence[object]], *, cap
     rows : iterable of sequences
         The first cell of each is its heading.
     caption : str, default=""
+    most : int or None, default=12
+        Number of rows to show; None shows all.
 
     Returns
     -------
@@ -36,9 +44,9 @@ def html_table(headings: Sequence[str], rows: Iterable[Sequence[object]], *, cap
     head = "".join(f"<th>{html.escape(heading)}</th>" for heading in headings)
     body = "".join(
         f"<tr><th>{first}</th>{''.join(f'<td>{cell}</td>' for cell in rest)}</tr>"
-        for first, *rest in escaped[:MOST_ROWS]
+        for first, *rest in escaped[:most]
     )
     above = f"<caption>{html.escape(caption)}</caption>" if caption else ""
-    left_out = len(escaped) - MOST_ROWS
+    left_out = 0 if most is None else len(escaped) - most
     below = f"<p>and {left_out:,} more</p>" if left_out > 0 else ""
     return f"<table>{above}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{below}"

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from evenhand.exceptions import GroupError, InputError, UnseenGroupWarning, VisibleFeatureWarning, warn_user
 from evenhand.fairness.groups import POOLED, Groups
+from evenhand.fairness.sensitive import read_columns
 from evenhand.fairness.strata import encode_strata
 from evenhand.inputs.checks import check_rows
 from evenhand.inputs.columns import named_columns
@@ -46,7 +47,8 @@ class ModelInput:
     X : table or matrix
         Without hidden columns, with indicators of the known group.
     known : array of int or None
-        Code of the known group of each row, -1 for an unseen group; None if nothing is known.
+        Code of the known group of each row, -1 for an unseen group and, in fit, for one that is excluded;
+        None if nothing is known.
     strata : array of int or None
         Stratum of each row, -1 for an unseen one; None if there are no strata.
     """
@@ -117,6 +119,8 @@ class AttributeAccess:
                 sensitive_features, what="sensitive_features", default_name="sensitive_feature"
             )
         check_rows({"X": X, "sensitive_features": given})
+        if self.known.missing == "exclude":
+            _refuse_unknown_group(self.known, given)
         visible = self.view(X, given)
         unseen = 0 if visible.known is None else int(np.count_nonzero(visible.known < 0))
         if unseen:
@@ -214,6 +218,19 @@ class AttributeAccess:
             dtype=np.bool_,
         )
         return np.asarray(table[known])
+
+
+def _refuse_unknown_group(known: Groups, columns: Mapping[str, Any]) -> None:
+    """Raise a GroupError if a sensitive feature that decisions use is missing in rows to decide."""
+    used = {name: columns[name] for name in known.features if name in columns}
+    for name, (_, codes) in read_columns(used or columns, max_levels=None).items():
+        lacking = int(np.count_nonzero(codes < 0))
+        if lacking:
+            raise GroupError(
+                f"sensitive feature {name!r} is missing in {lacking:,} of {len(codes):,} rows, and decisions "
+                "use it: missing='exclude' left such rows out of fit. Fill them in, fit with "
+                "missing='own_group', or fit a classifier with aware=False, which decides every row."
+            )
 
 
 def check_one_source(sensitive_features: Any, where: Columns | None) -> None:

@@ -21,6 +21,7 @@ from evenhand.estimators.search import (
 from evenhand.estimators.training_data import draw_seed, read_training_data, reserve_rows
 from evenhand.exceptions import InputError
 from evenhand.fairness.constraints import ConstraintName
+from evenhand.fairness.groups import Missing
 from evenhand.fairness.measurement import AnyMeasurement
 from evenhand.fairness.requirement import Constraint
 from evenhand.inference.guarantee import warn_if_unpromised
@@ -98,8 +99,9 @@ class FairInprocessor(FairClassifier):
         Share of the rows that are reserved for the promise.
     weights : {"both", "fit", "constraint"}, default="both"
         As in :class:`FairPostprocessor`.
-    missing : {"error", "own_group"}, default="error"
-        As in :class:`FairPostprocessor`.
+    missing : {"error", "own_group", "exclude"}, default="error"
+        As in :class:`FairPostprocessor`. The default form of the posteriors, "joint", learns nothing from
+        excluded rows, and neither does the classifier that is trained: its costs depend on the groups.
     unseen : {"error", "pooled"}, default="error"
         As in :class:`FairPostprocessor`.
     min_group_size : int, default=0
@@ -181,7 +183,7 @@ class FairInprocessor(FairClassifier):
         confidence: float | None = None,
         reserve: float = 0.3,
         weights: Literal["both", "fit", "constraint"] = "both",
-        missing: Literal["error", "own_group"] = "error",
+        missing: Missing = "error",
         unseen: Literal["error", "pooled"] = "error",
         min_group_size: int = 0,
         tol: float = 1e-6,

@@ -278,6 +278,11 @@ def count_cells(
     -------
     Counted
     """
+    if classifier.missing == "exclude":
+        raise InputError(
+            "missing='exclude' is for tables in memory. Drop the rows that lack a sensitive value from this "
+            "table first, or pass missing='own_group'."
+        )
     found = read_labels(labels, pos_label=classifier.pos_label, what=what, counts=rows)
     policies: dict[str, Any] = {"missing": classifier.missing, "unseen": classifier.unseen}
     groups, codes = Groups.fit(

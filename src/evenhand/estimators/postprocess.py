@@ -36,7 +36,7 @@ from evenhand.exceptions import (
     warn_user,
 )
 from evenhand.fairness.constraints import ByConstraint, ConstraintName, LinearConstraints
-from evenhand.fairness.groups import GroupName
+from evenhand.fairness.groups import GroupName, Missing
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.requirement import Constraint
 from evenhand.fairness.scores import AnyPosteriors, GroupedScores, StratifiedPosteriors, in_strata
@@ -138,8 +138,12 @@ class FairPostprocessor(FairClassifier):
         Share of the rows that are reserved for it, drawn at random regardless of group and label.
     weights : {"both", "fit", "constraint"}, default="both"
         Whether sample weights count in the inner fit, in risk and requirement, or both.
-    missing : {"error", "own_group"}, default="error"
-        Whether a missing sensitive value is refused or a value of its own.
+    missing : {"error", "own_group", "exclude"}, default="error"
+        Whether a missing sensitive value is refused, a value of its own, or leaves the row out of groups and
+        requirement; ``groups_.excluded`` counts such rows. They still teach P(Y|x), in the forms "separate"
+        and "label_then_group" and if they have all features that `aware` names; models of "group_then_label"
+        and "joint" need the group and learn nothing from them. Blind classifiers decide every row; where
+        decisions use a feature, a row that lacks it is an error. Not for lazy tables.
     unseen : {"error", "pooled"}, default="error"
         Whether a known group that was not seen in fit is refused at prediction; or decided like the pooled
         group, if there is one, and otherwise by the costs alone. Likewise a stratum of control features,
@@ -255,7 +259,7 @@ class FairPostprocessor(FairClassifier):
         confidence: float | None = None,
         reserve: float = 0.3,
         weights: Literal["both", "fit", "constraint"] = "both",
-        missing: Literal["error", "own_group"] = "error",
+        missing: Missing = "error",
         unseen: Literal["error", "pooled"] = "error",
         min_group_size: int = 0,
         learn_rows: int | None = 1_000_000,

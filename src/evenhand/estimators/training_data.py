@@ -22,7 +22,7 @@ from evenhand.inputs.columns import named_columns
 from evenhand.inputs.features import column_names, columns_of, has_names, read_features
 from evenhand.inputs.fingerprint import Fingerprint
 from evenhand.inputs.labels import read_labels, read_weights
-from evenhand.posteriors.examples import Examples
+from evenhand.posteriors.examples import Examples, LabelExamples
 from evenhand.posteriors.learner import is_frozen
 
 __all__ = ["TrainingData", "control_columns", "draw_seed", "read_training_data", "reserve_rows"]
@@ -35,7 +35,8 @@ class TrainingData:
     Attributes
     ----------
     examples : Examples
-        Rows as the models see them; their weights are those of the inner fit.
+        Rows as the models see them; their weights are those of the inner fit. Rows that lack a sensitive
+        value, if they are excluded, are there for models of the label alone.
     groups : Groups
     classes : array of two values
         ``[negative, positive]``.
@@ -130,12 +131,18 @@ def read_training_data(
         weights if classifier.weights != "constraint" else None,
         None if stratum_codes is None else stratum_codes.astype(np.intp),
     )
+    in_requirement = weights if classifier.weights != "fit" else None
+    if groups.excluded:
+        check_splits(classifier, "missing='exclude' leaves rows out")
+        in_group = np.flatnonzero(codes >= 0)
+        examples = _without_excluded(examples, in_group, visible.known)
+        in_requirement = None if in_requirement is None else in_requirement[in_group]
     return TrainingData(
         examples,
         groups,
         labels.classes,
         access,
-        weights if classifier.weights != "fit" else None,
+        in_requirement,
         Fingerprint.of(X, labels.positive, codes, weights),
         compared,
     )
@@ -186,6 +193,33 @@ def control_columns(classifier: FairClassifier, groups: Groups) -> tuple[str, ..
     return tuple(name for name in controls if name not in groups.features)
 
 
+def _without_excluded(
+    examples: Examples, in_group: NDArray[np.intp], known: NDArray[np.int32] | None
+) -> Examples:
+    """The rows that are in a group; the others teach the label if decisions use nothing that they lack."""
+    learned = examples.take(in_group)
+    counted = learned.positive if learned.weights is None else learned.positive[learned.weights > 0]
+    if len(np.unique(counted)) < 2:
+        raise InputError(
+            f"y has only one class in the {len(learned):,} of {len(examples):,} rows that have all sensitive "
+            "features, and two are needed: missing='exclude' leaves out the others."
+        )
+    lacking = np.ones(len(examples), np.bool_) if known is None else known >= 0
+    lacking[in_group] = False
+    others = examples.take(np.flatnonzero(lacking))
+    if not len(others):
+        return learned
+    return replace(learned, without_group=LabelExamples(others.X, others.positive, others.weights))
+
+
+def check_splits(classifier: FairClassifier, because: str) -> None:
+    """Raise an InputError if folds are given as row numbers, where not all rows are in them."""
+    if not isinstance(classifier.cv, Integral) and not hasattr(classifier.cv, "split"):
+        raise InputError(
+            f"cv should be a number or a splitter where {because}: given splits are about all rows."
+        )
+
+
 def draw_seed(random_state: Any) -> int:
     """Seed of one fit: for folds, held-out rows, and the key of randomised decisions."""
     return int(check_random_state(random_state).randint(2**31))
@@ -219,11 +253,7 @@ def reserve_rows(
         )
     if classifier.search != "exact":
         raise InputError(f"a promise needs search='exact', but search is {classifier.search!r}.")
-    if not isinstance(classifier.cv, Integral) and not hasattr(classifier.cv, "split"):
-        raise InputError(
-            "cv should be a number or a splitter where rows are reserved for a promise: given splits are "
-            "about all rows."
-        )
+    check_splits(classifier, "rows are reserved for a promise")
     first, second = data.examples.sample(float(classifier.reserve), seed)
     learned, reserved = data.examples.take(first), data.examples.take(second)
     counted = learned.positive if learned.weights is None else learned.positive[learned.weights > 0]

@@ -33,11 +33,13 @@ from evenhand.fairness.unseen import list_groups, type_hint
 from evenhand.inputs.checks import check_choice
 from evenhand.inputs.columns import Level, level_order
 
-__all__ = ["MAX_LEVELS", "POOLED", "GroupName", "Groups", "Members", "Mode"]
+__all__ = ["MAX_LEVELS", "POOLED", "GroupName", "Groups", "Members", "Missing", "Mode"]
 
 Mode = Literal["intersectional", "independent"]
+Missing = Literal["error", "own_group", "exclude"]
 MAX_LEVELS = 200
 """A sensitive feature with more distinct values is refused, unless told otherwise."""
+_MISSING = ("error", "own_group", "exclude")
 _MAX_MEMBERS = 1 << 26
 """Entries of the largest matrix that `Groups.members` makes: 64 MiB."""
 
@@ -73,6 +75,9 @@ class Groups:
         Whether pooled combinations share one code. There are then no groups of single features.
     ordered : dict
         The categories of features that are ordered categoricals; other values are sorted.
+    excluded : dict
+        What is known of rows that lack a sensitive value and are in no group, under ``missing="exclude"``:
+        their values, None where one is missing, with the number of such rows.
     strata : Groups or None
         The strata, if every code stands for a combination in one of them; see :meth:`within`.
 
@@ -91,10 +96,11 @@ class Groups:
     keys: tuple[Key, ...]
     counts: NDArray[np.int64]
     pooled: Mapping[Key, int] = field(default_factory=dict)
-    missing: Literal["error", "own_group"] = "error"
+    missing: Missing = "error"
     unseen: Literal["error", "pooled"] = "error"
     merged: bool = False
     ordered: Mapping[str, tuple[Level, ...]] = field(default_factory=dict)
+    excluded: Mapping[Key, int] = field(default_factory=dict)
     strata: Groups | None = None
 
     @classmethod
@@ -102,7 +108,7 @@ class Groups:
         cls,
         sensitive_features: Any,
         *,
-        missing: Literal["error", "own_group"] = "error",
+        missing: Missing = "error",
         unseen: Literal["error", "pooled"] = "error",
         min_size: int = 0,
         max_levels: int = MAX_LEVELS,
@@ -115,8 +121,9 @@ class Groups:
         ----------
         sensitive_features : table, mapping, array or sequence
             One column per sensitive feature, of any dtype.
-        missing : {"error", "own_group"}, default="error"
-            Whether a missing value is an error or a value of its own.
+        missing : {"error", "own_group", "exclude"}, default="error"
+            Whether a missing value is an error, a value of its own, or leaves the row out of all groups;
+            `excluded` records such rows.
         unseen : {"error", "pooled"}, default="error"
             What :meth:`encode` does with a combination that does not occur here.
         min_size : int, default=0
@@ -135,9 +142,17 @@ class Groups:
         -------
         groups : Groups
         codes : array of int32
-            The group of each row.
+            The group of each row; -1 for excluded rows.
+
+        Examples
+        --------
+        >>> groups, codes = Groups.fit({"sex": ["F", None, "M"]}, missing="exclude")
+        >>> codes
+        array([ 0, -1,  1], dtype=int32)
+        >>> groups.excluded_rows, groups.excluded_by_feature
+        (1, {'sex': 1})
         """
-        check_choice("missing", missing, ("error", "own_group"))
+        check_choice("missing", missing, _MISSING)
         check_choice("unseen", unseen, ("error", "pooled"))
         columns, ordered = in_category_order(sensitive_features, max_levels)
         if missing == "error":
@@ -146,17 +161,22 @@ class Groups:
         if row_counts is not None:
             counts = np.zeros(len(keys), np.int64)
             np.add.at(counts, codes, row_counts)
+        excluded: dict[Key, int] = {}
+        if missing == "exclude":
+            keys, counts, codes, excluded = _without_missing(list(columns), keys, counts, codes)
         pooled = {keys[k]: int(counts[k]) for k in np.flatnonzero(counts < min_size)}
         if len(pooled) < 2:  # a single rare group has none to be pooled with
-            return cls(tuple(columns), tuple(keys), counts, {}, missing, unseen, ordered=ordered), codes
+            groups = cls(tuple(columns), tuple(keys), counts, {}, missing, unseen, False, ordered, excluded)
+            return groups, codes
         merged = not single_features and len(columns) > 1
         if merged:
             into = shared_values(pooled)
             new = [into if key in pooled else key for key in keys]
         else:
             new = pool_rare_values(keys, counts, min_size)
-        keys, counts, codes = merge_keys(new, counts, codes)
-        groups = cls(tuple(columns), tuple(keys), counts, pooled, missing, unseen, merged, ordered)
+        keys, counts, merged_codes = merge_keys(new, counts, np.maximum(codes, 0))
+        codes = np.where(codes < 0, np.int32(-1), merged_codes)
+        groups = cls(tuple(columns), tuple(keys), counts, pooled, missing, unseen, merged, ordered, excluded)
         listed = " ".join(pooling_text(*group) for group in groups.pooled_groups)
         warn_user(f"groups of fewer than {min_size:,} rows are pooled. {listed}", PooledGroupsWarning)
         return groups, codes
@@ -221,6 +241,36 @@ class Groups:
         return tuple(
             GroupName(features, (*stratum, *key)) for stratum in self.strata.keys for key in self.combinations
         )
+
+    @property
+    def excluded_rows(self) -> int:
+        """Number of rows that are in no group because a sensitive value is missing."""
+        return sum(self.excluded.values())
+
+    @property
+    def excluded_by_feature(self) -> dict[str, int]:
+        """How many of these rows lack each feature; a row that lacks several counts in each."""
+        return {
+            name: sum(rows for key, rows in self.excluded.items() if key[place] is None)
+            for place, name in enumerate(self.features)
+        }
+
+    def excluded_places(self, sensitive_features: Any) -> NDArray[np.int32]:
+        """Which entry of `excluded` each row is; -1 for rows that lack nothing.
+
+        Parameters
+        ----------
+        sensitive_features : table, mapping, array or sequence
+            Those that the groups were made from.
+
+        Returns
+        -------
+        array of int32
+        """
+        columns = self._matched(read_columns(sensitive_features, max_levels=None))
+        keys, _, codes = observed_combinations(columns)
+        places = {key: place for place, key in enumerate(self.excluded)}
+        return np.array([places.get(key, -1) for key in keys], np.int32)[codes]
 
     def levels(self, feature: str) -> tuple[Level, ...]:
         """The values of one feature that occur, sorted or in category order; then missing, then pooled."""
@@ -356,17 +406,20 @@ class Groups:
         -------
         array of int32
             Codes; an unseen combination is an error or, under ``unseen="pooled"``, has the code of the
-            pooled group, or -1 if no pooled group fits.
+            pooled group, or -1 if no pooled group fits. Rows that lack a value under ``missing="exclude"``
+            have the code -1.
         """
         columns = self._matched(read_columns(sensitive_features, max_levels=None))
         if self.missing == "error":
             refuse_missing(dict(zip(self.features, columns, strict=True)))
         keys, counts, codes = observed_combinations(columns)
         known = {*self.keys, *self.pooled}
-        unseen = [k for k, key in enumerate(keys) if key not in known]
+        left_out = [self.missing == "exclude" and None in key for key in keys]
+        unseen = [k for k, key in enumerate(keys) if key not in known and not left_out[k]]
         if unseen:
             self._report_unseen([keys[k] for k in unseen], counts[unseen], len(codes))
-        return np.array(self._places(keys), np.int32)[codes]
+        places = np.array(self._places(keys), np.int32)
+        return np.where(left_out, np.int32(-1), places)[codes]
 
     def _report_unseen(self, keys: Sequence[Key], counts: NDArray[np.int64], n_rows: int) -> None:
         """Raise an error or, where unseen groups are pooled, warn if only the type of a value is new."""
@@ -406,3 +459,18 @@ class Groups:
                 f"but the groups were made from {', '.join(map(repr, self.features))}."
             )
         return list(columns.values())
+
+
+def _without_missing(
+    features: list[str], keys: list[Key], counts: NDArray[np.int64], codes: NDArray[np.int32]
+) -> tuple[list[Key], NDArray[np.int64], NDArray[np.int32], dict[Key, int]]:
+    """Combinations without missing values, and the number of rows of the others, whose code is -1."""
+    whole = np.array([None not in key for key in keys], np.bool_)
+    excluded = {key: int(rows) for key, rows, kept in zip(keys, counts, whole, strict=True) if not kept}
+    if not whole.any():
+        raise GroupError(
+            f"every row lacks a value of {' or '.join(map(repr, features))}, so missing='exclude' leaves no "
+            "group. Fill values in, pass fewer sensitive features, or pass missing='own_group'."
+        )
+    renumbered = np.where(whole, np.cumsum(whole) - 1, -1).astype(np.int32)
+    return [key for key in keys if None not in key], counts[whole], renumbered[codes], excluded

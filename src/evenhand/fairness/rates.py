@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.exceptions import InputError
-from evenhand.fairness.groups import Groups
+from evenhand.fairness.groups import Groups, Missing
 from evenhand.fairness.strata import stratify
 from evenhand.inputs.checks import check_rows
 from evenhand.inputs.columns import blocks, factorize, named_columns
@@ -124,7 +124,7 @@ def cell_rates(
     control_features: Any = None,
     sample_weight: Any = None,
     pos_label: Any = None,
-    missing: Literal["error", "own_group"] = "error",
+    missing: Missing = "error",
     min_size: int = 0,
 ) -> CellRates:
     """Count decisions by group and label, in one pass.
@@ -143,8 +143,9 @@ def cell_rates(
         Weight of each row.
     pos_label : object, default=None
         The positive label; None takes the one that sorts last.
-    missing : {"error", "own_group"}, default="error"
-        Whether a missing sensitive value is an error or a value of its own.
+    missing : {"error", "own_group", "exclude"}, default="error"
+        Whether a missing sensitive value is an error, a value of its own, or leaves the row out;
+        ``groups.excluded`` then records how many.
     min_size : int, default=0
         Groups with fewer rows are pooled; see :meth:`Groups.fit`.
 
@@ -172,8 +173,11 @@ def cell_rates(
         min_size=min_size,
     )
     groups, positive = decisions.groups, decisions.positive
-    mass, selected = count_cells(
-        decisions.codes, len(groups), positive, decisions.selection, decisions.weights
+    mass, selected = (
+        part[: len(groups)]
+        for part in count_cells(
+            decisions.codes, decisions.n_codes, positive, decisions.selection, decisions.weights
+        )
     )
     return CellRates(groups, mass, selected, labelled=positive is not None, classes=decisions.classes)
 
@@ -186,7 +190,8 @@ class Decisions:
     ----------
     groups : Groups
     codes : array of int
-        Group of each row.
+        Group of each row. Rows that lack a sensitive value and are excluded have codes from ``len(groups)``
+        on, in the order of ``groups.excluded``.
     positive : array of bool or None
         Label of each row, if labels are known.
     selection : array of bool or float
@@ -206,6 +211,11 @@ class Decisions:
     before: Selection | None = None
     weights: NDArray[np.float64] | None = None
     classes: NDArray[Any] | None = None
+
+    @property
+    def n_codes(self) -> int:
+        """Number of groups and of kinds of excluded rows."""
+        return len(self.groups) + len(self.groups.excluded)
 
     @property
     def randomised(self) -> bool:
@@ -239,7 +249,7 @@ def read_rows(
     before: Any = None,
     sample_weight: Any = None,
     pos_label: Any = None,
-    missing: Literal["error", "own_group"] = "error",
+    missing: Missing = "error",
     min_size: int = 0,
     threshold: float | None = None,
     counts: NDArray[np.int64] | None = None,
@@ -299,8 +309,12 @@ def read_rows(
         earlier_labels = {} if before is None else {names.before: before}
         _check_positive(pos_label, {names.prediction: y_pred} | earlier_labels)
     groups, codes = Groups.fit(columns, missing=missing, min_size=min_size, row_counts=counts)
+    inside, controlled = codes, groups
     if controls is not None:
-        groups, codes = stratify(groups, codes, controls, row_counts=counts)
+        controlled, inside = stratify(groups, codes, controls, row_counts=counts)
+    if groups.excluded:
+        inside = np.where(codes < 0, len(controlled) + groups.excluded_places(columns), inside)
+    groups, codes = controlled, inside
     if labels is None:
         return Decisions(groups, codes, None, selection, earlier, weights)
     return Decisions(groups, codes, labels.positive, selection, earlier, weights, labels.classes)

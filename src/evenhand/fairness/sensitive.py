@@ -104,7 +104,7 @@ def refuse_missing(columns: Mapping[str, Factors], counts: NDArray[np.int64] | N
         if missing:
             raise GroupError(
                 f"sensitive feature {name!r} is missing in {missing:,} of {n_rows:,} rows. "
-                "Fill them in, drop them, or pass missing='own_group'."
+                "Fill them in, or pass missing='exclude' or missing='own_group'."
             )
 
 

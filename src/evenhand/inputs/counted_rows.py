@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any, Literal
 
@@ -20,7 +20,13 @@ from numpy.typing import NDArray
 
 from evenhand.exceptions import GroupError, InputError
 from evenhand.inputs.columns import as_table
-from evenhand.inputs.labels import NOT_NUMBERS, check_weights, refuse_probabilities, refuse_scores
+from evenhand.inputs.labels import (
+    NOT_NUMBERS,
+    check_weights,
+    refuse_median,
+    refuse_probabilities,
+    refuse_scores,
+)
 
 __all__ = ["CountedRows", "Numbers", "Roles", "TableRows", "TooManyCombinations"]
 
@@ -216,6 +222,33 @@ class TableRows:
         for role, way in ways.items():
             self._check(role, way, numbers[role])
         return numbers
+
+    def above_median(self, numbers: Mapping[str, Numbers]) -> tuple[TableRows, float]:
+        """The same rows, of which those with a prediction above the median of all are selected.
+
+        Parameters
+        ----------
+        numbers : dict
+            Found by the first pass; predictions are scores.
+
+        Returns
+        -------
+        rows : TableRows
+        median : float
+        """
+        role, implementation = "prediction", self.table.implementation
+        if self.ways[role] != "score" or numbers[role].binary == numbers[role].rows:
+            refuse_median(self.roles.describe(role))
+        if implementation.is_dask():
+            raise InputError(
+                "a table of Dask has no exact median: compute the column of scores and use evenhand.audit, "
+                "or pass a number as threshold."
+            )
+        if implementation.is_pyarrow():  # its own median is approximate
+            median = float(np.median(_collected(self.table.select(role)).get_column(role).to_numpy()))
+        else:
+            median = self._answers({role: nw.col(role).median()})[role]
+        return replace(self, limits={**self.limits, role: float(np.nextafter(median, np.inf))}), median
 
     def distinct(self) -> dict[str, int]:
         """The number of distinct values, missing ones included, of columns that are read value by value."""

@@ -21,10 +21,12 @@ __all__ = [
     "check_weights",
     "read_decisions",
     "read_labels",
+    "read_median",
     "read_scores",
     "read_selection",
     "read_weights",
     "refuse_continuous",
+    "refuse_median",
     "refuse_probabilities",
     "refuse_scores",
 ]
@@ -228,6 +230,43 @@ def read_scores(predictions: Any, threshold: float, *, what: str = "y_pred") -> 
     if ((values == 0) | (values == 1)).all():
         return np.asarray(values == 1)
     return np.asarray(values >= threshold)
+
+
+def read_median(predictions: Any, *, what: str = "y_pred") -> tuple[NDArray[np.float64], float]:
+    """Scores as numbers, and their median: the mean of the two in the middle of an even number.
+
+    Parameters
+    ----------
+    predictions : array, sequence or series
+        Scores of any range.
+    what : str, default="y_pred"
+        The argument's name, for messages.
+
+    Returns
+    -------
+    scores : array
+    median : float
+
+    Examples
+    --------
+    >>> read_median([0.2, 0.5, 0.7, 0.9])[1]
+    0.6
+    """
+    values = _plain_numbers(as_column(predictions, what=what))
+    if isinstance(values, nw.Series) or values.dtype.kind not in "iuf":
+        refuse_median(what)
+    bad = int(np.count_nonzero(~np.isfinite(values)))
+    if bad:
+        refuse_scores(bad, len(values), what)
+    if ((values == 0) | (values == 1)).all():
+        refuse_median(what)
+    scores = np.asarray(values, dtype=np.float64)
+    return scores, float(np.median(scores))
+
+
+def refuse_median(what: str) -> NoReturn:
+    """Raise an InputError about predictions that have no median, because they are decisions already."""
+    raise InputError(f"threshold='median' is for scores, but {what} holds decisions: omit threshold.")
 
 
 def refuse_scores(bad: int, n_rows: int, what: str) -> NoReturn:

@@ -111,7 +111,7 @@ def cross_fit(
         check_fraction("holdout", holdout)
     encoder = spec.encoder(examples.X)
     if encoder is not None:
-        examples = replace(examples, X=encoder(examples.X))
+        examples = examples.encoded(encoder)
     if run is None:
         run, given = _run_here(examples, n_jobs), None
     else:
@@ -206,7 +206,7 @@ class Fold:
     def __call__(self, examples: Examples) -> Fitted:
         """Fit the model."""
         if self.encoder is not None:
-            examples = replace(examples, X=self.encoder(examples.X))
+            examples = examples.encoded(self.encoder)
         if self.train is None or self.test is None:
             return self.spec.fit(examples), None
         model = self.spec.fit(examples.take(self.train))

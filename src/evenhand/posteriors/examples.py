@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse, vstack
 from sklearn.model_selection import train_test_split
 
-from evenhand.inputs.features import take_rows
+from evenhand.inputs.features import concat_rows, take_rows
 from evenhand.inputs.splits import random_split
+from evenhand.posteriors.table_encoder import EncodedTable
 
-__all__ = ["Examples"]
+__all__ = ["Examples", "LabelExamples"]
 
 Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class LabelExamples:
+    """Rows of which the label is known: what models see of them, the label, and weights or None."""
+
+    X: Any
+    positive: NDArray[np.bool_]
+    weights: Floats | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +45,9 @@ class Examples:
     weights : array or None
     strata : array of int or None
         Stratum of each row, where groups are compared within strata.
+    without_group : LabelExamples, default=None
+        Further rows, without a known group, that models of the label alone learn from. They are in every
+        fold, because no posteriors are needed of them.
     """
 
     X: Any
@@ -42,6 +57,7 @@ class Examples:
     allowed: NDArray[np.bool_] | None = None
     weights: Floats | None = None
     strata: NDArray[np.intp] | None = None
+    without_group: LabelExamples | None = None
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -93,4 +109,33 @@ class Examples:
             None if self.allowed is None else self.allowed[rows],
             None if self.weights is None else self.weights[rows],
             None if self.strata is None else self.strata[rows],
+            self.without_group,
         )
+
+    def encoded(self, encoder: Callable[[Any], Any]) -> Examples:
+        """The same rows, encoded for the learners."""
+        others = self.without_group
+        if others is not None:
+            others = replace(others, X=encoder(others.X))
+        return replace(self, X=encoder(self.X), without_group=others)
+
+    @property
+    def for_label(self) -> LabelExamples:
+        """All rows that a model of the label alone can learn from."""
+        own, others = LabelExamples(self.X, self.positive, self.weights), self.without_group
+        if others is None:
+            return own
+        weights = None
+        if self.weights is not None and others.weights is not None:
+            weights = np.concatenate([self.weights, others.weights])
+        X = _below(self.X, others.X)
+        return LabelExamples(X, np.concatenate([self.positive, others.positive]), weights)
+
+
+def _below(X: Any, other: Any) -> Any:
+    if isinstance(X, EncodedTable):
+        return EncodedTable(np.concatenate([X.matrix, other.matrix]), X.categorical)
+    both: list[Any] = [X, other]
+    if issparse(X):
+        return vstack(both, format="csr")
+    return concat_rows(both)

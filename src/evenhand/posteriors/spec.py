@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from evenhand.inputs.features import take_rows
-from evenhand.posteriors.examples import Examples
+from evenhand.posteriors.examples import Examples, LabelExamples
 from evenhand.posteriors.learner import Learner, fit_learner, is_frozen
 from evenhand.posteriors.models import (
     GroupByFeature,
@@ -102,7 +102,7 @@ class PosteriorSpec:
             label, group = (factor.fit(rows) for factor in self.factors)
             return Product(label, group, rows.seen)
         if self.form == "known":
-            return KnownGroup(self._label(rows.X, rows))
+            return KnownGroup(self._label_alone(rows))
         if self.form == "group":
             return self._by_feature(rows)
         if self.form == "joint":
@@ -118,7 +118,7 @@ class PosteriorSpec:
             which = np.flatnonzero(own if rows.weights is None else own & (rows.weights > 0))
             part = rows.take(which) if len(which) else rows
             given.append(self._group(self.group, part, part.codes, rows.n_groups))
-        return LabelThenGroup(self._label(rows.X, rows), (given[0], given[1]))
+        return LabelThenGroup(self._label_alone(rows), (given[0], given[1]))
 
     def _by_feature(self, rows: Examples) -> GroupByFeature:
         whole = self.levels is None or is_frozen(self.group)
@@ -129,7 +129,12 @@ class PosteriorSpec:
             models.append(self._group(self.group, seen, level[rows.codes], int(level.max()) + 1))
         return GroupByFeature(tuple(models), levels)
 
-    def _label(self, X: Any, rows: Examples) -> Learner:
+    def _label_alone(self, rows: Examples) -> Learner:
+        """P(Y | x), also from rows without a known group."""
+        found = rows.for_label
+        return self._label(found.X, found)
+
+    def _label(self, X: Any, rows: Examples | LabelExamples) -> Learner:
         target = rows.positive.astype(np.intp)
         return fit_learner(self.label, X, target, n_classes=2, weights=rows.weights, names=self.names)
 

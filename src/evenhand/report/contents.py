@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 
 from evenhand.auditing.comparison import FOUR_FIFTHS, Distance
+from evenhand.auditing.exclusion import Excluded
 from evenhand.auditing.group_rates import Finding
+from evenhand.auditing.impact_ratios import ImpactRatios
 from evenhand.auditing.result import Audit
-from evenhand.auditing.text import group_name
+from evenhand.auditing.text import group_name, range_cells
 from evenhand.estimators.base import FairClassifier
 from evenhand.estimators.inprocess import FairInprocessor
 from evenhand.estimators.postprocess import FairPostprocessor
@@ -49,6 +51,7 @@ def contents(
     test: Sequence[Any] | None = None,
     title: str,
     data: str,
+    impact_ratios: ImpactRatios | None = None,
 ) -> dict[str, Any]:
     """The contents of a report.
 
@@ -66,6 +69,8 @@ def contents(
     title : str
     data : str
         A sentence on the data.
+    impact_ratios : ImpactRatios, default=None
+        Tables of Local Law 144.
 
     Returns
     -------
@@ -94,9 +99,41 @@ def contents(
         "calibration": _calibration(model, test, audit.terms.confidence),
         "cost": _cost(groups, earlier),
         "changed": groups[0].get("change"),
+        "excluded": _excluded(audit),
+        "impact_ratios": _impact_ratios(impact_ratios),
         "caveats": list(_caveats(audit, model)),
     }
     return {**shown, "summary": summary(shown)}
+
+
+def _excluded(audit: Audit) -> dict[str, Any] | None:
+    """Rows that lack a sensitive value, and how far selection rates and requirements depend on them."""
+    if audit.excluded is None:
+        return None
+    return {
+        "text": str(audit.excluded),
+        "rates": [
+            {"name": group_name(one.group), "value": _known(one.value), "low": one.low, "high": one.high}
+            for one in audit.excluded.rates[: len(audit.terms.rates) * _MOST_GROUPS]
+            if one.rate == SELECTION.name and not np.isnan(one.low)
+        ],
+        "comparisons": [
+            {
+                "name": f"{one.notion}, {one.groups}",
+                "cells": list(range_cells(one)),
+            }
+            for one in audit.excluded.comparisons
+            if one.tolerance is not None
+        ],
+    }
+
+
+def _impact_ratios(found: ImpactRatios | None) -> dict[str, Any] | None:
+    """Tables of Local Law 144, cell by cell, and their notes."""
+    if found is None:
+        return None
+    tables = [{"headings": found.headings(table), "lines": found.lines(table)} for table in found.tables]
+    return {"tables": tables, "notes": found.notes()}
 
 
 def _cost(groups: Sequence[Mapping[str, Any]], earlier: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -377,6 +414,11 @@ def _caveats(audit: Audit, model: FairClassifier | None) -> Iterator[str]:
         yield f"Pooled: {pooled}"
     if absent:
         yield f"Combinations that do not occur in these rows: {len(absent)}. Nothing is known about them."
+    if audit.excluded is not None:
+        yield str(audit.excluded)
+    learned = None if model is None else Excluded.of_groups(model.groups_)
+    if learned is not None:
+        yield f"Of the rows that the model was fitted to: {learned}"
     everyone = audit.groups[0]
     if everyone.rows and everyone.selected in (0, everyone.rows):
         who = "Everybody" if everyone.selected else "Nobody"

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from evenhand._atomic import written_at_once
+from evenhand.auditing.impact_ratios import ImpactRatios
 from evenhand.auditing.result import Audit
 from evenhand.charts import (
     calibration_chart,
@@ -49,6 +50,7 @@ def write_report(
     test: Sequence[Any] | None = None,
     title: str = "Fairness report",
     data: str = "",
+    impact_ratios: ImpactRatios | None = None,
 ) -> Path:
     """Write one HTML file that opens from disk and needs no network.
 
@@ -69,6 +71,8 @@ def write_report(
     title : str, default="Fairness report"
     data : str, default=""
         A sentence on the data.
+    impact_ratios : ImpactRatios, default=None
+        Tables of Local Law 144, from ``audit.impact_ratios()``, for a section of their own.
 
     Returns
     -------
@@ -83,7 +87,16 @@ def write_report(
     ...     page.stat().st_size > 1000
     True
     """
-    shown = contents(audit, before=before, model=model, frontier=frontier, test=test, title=title, data=data)
+    shown = contents(
+        audit,
+        before=before,
+        model=model,
+        frontier=frontier,
+        test=test,
+        title=title,
+        data=data,
+        impact_ratios=impact_ratios,
+    )
     page = render(shown)
     target = Path(path)
     with written_at_once(target) as unfinished:

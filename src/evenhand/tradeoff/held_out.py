@@ -129,8 +129,13 @@ class HeldOutRows:
         return cls(axis, confidence, groups, codes, positive, classes, visible)
 
     def count(self, selection: NDArray[Any]) -> Tally:
-        """Counts of the decisions by group and label."""
-        return tally(Decisions(self.groups, self.codes, self.positive, selection, classes=self.classes))
+        """Counts of the decisions by group and label; rows that lack a sensitive value are left out."""
+        rows = slice(None) if self.groups.missing != "exclude" else self.codes >= 0
+        return tally(
+            Decisions(
+                self.groups, self.codes[rows], self.positive[rows], selection[rows], classes=self.classes
+            )
+        )
 
     def point(self, curve: str, slack: float | None, counted: Tally, **more: Any) -> Point:
         """The point of a classifier, with intervals and a verdict."""

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any, Literal
 
 import evenhand as eh
-from evenhand.cli.exit_codes import exit_code
+from evenhand.cli.exit_codes import exit_code, requested
+from evenhand.cli.junit import write_junit
 from evenhand.cli.messages import audit_parameters, in_options
 from evenhand.cli.options import (
+    BiasAudit,
     Bounds,
     Comparison,
+    Gate,
     Names,
     RunOptions,
     Tolerance,
@@ -40,14 +44,16 @@ def audit(
     bounds: Bounds = Bounds(),
     confidence: float = 0.95,
     min_count: int = 0,
-    threshold: float | None = None,
+    threshold: float | Literal["median"] | None = None,
+    tables: BiasAudit = BiasAudit(),
+    gate: Gate = Gate(),
     report: Path | None = None,
     run: RunOptions = RunOptions(),
 ) -> int:
     """Show how predictions treat groups, with confidence intervals and verdicts.
 
     Exit code: 0 if every tolerance and bound is satisfied or none is set, 3 if one is violated, 4 if the
-    evidence is insufficient, 2 if something is wrong with the call.
+    evidence is insufficient (0 with --fail-on violated), 2 if something is wrong with the call.
 
     Parameters
     ----------
@@ -70,7 +76,8 @@ def audit(
     min_count
         Suppress smaller counts, and whatever would reveal them.
     threshold
-        Predictions are scores, and the decision is positive from this score on; for example 0.5.
+        Predictions are scores, and the decision is positive from this score on; for example 0.5. With median,
+        people above the median of all count as selected: the scoring rate of Local Law 144.
     report
         HTML file for the report.
     """
@@ -83,7 +90,9 @@ def audit(
     check_fraction("--confidence", confidence)
     if min_count < 0:
         raise InputError(f"--min-count should be 0 or more, but is {min_count}.")
-    check_paths([table], [report], force=run.force)
+    gate.check(constraint)
+    tables.check()
+    check_paths([table], [report, tables.csv, gate.junit], force=run.force)
     features = column_names(sensitive, columns_in(table))
     optional = [name for name in (label, weight, before) if name is not None]
     with reading(table):
@@ -108,8 +117,28 @@ def audit(
                 min_count=min_count,
                 threshold=threshold,
             )
-    print_result(json.dumps(found.to_dict(), indent=1) if run.as_json else found)
+            ratios = None
+            if tables.format == "ll144":
+                ratios = found.impact_ratios(date=tables.data_date, source=tables.data_source)
+    _print(found, ratios, as_json=run.as_json)
+    if ratios is not None and tables.csv is not None:
+        ratios.to_csv(tables.csv)
+        print_note(f"CSV: {tables.csv}")
     if report is not None:
-        found.to_html(report, title=f"Audit of {table.name}")
+        found.to_html(report, title=f"Audit of {table.name}", impact_ratios=ratios)
         print_note(f"Report: {report}")
-    return exit_code(found)
+    if gate.junit is not None:
+        write_junit(gate.junit, found, name=table.name, fail_on=gate.fails_on)
+        print_note(f"JUnit: {gate.junit}")
+    return exit_code(found, fail_on=gate.fails_on)
+
+
+def _print(found: eh.Audit, ratios: Any, *, as_json: bool) -> None:
+    """The audit, or the tables of Local Law 144 with the verdicts beside them."""
+    shown = found if ratios is None else ratios
+    print_result(json.dumps(shown.to_dict(), indent=1) if as_json else shown)
+    if ratios is not None:
+        from evenhand.auditing.text import asks, estimate  # noqa: PLC0415  (start-up time)
+
+        for one in requested(found):
+            print_note(f"{asks(one)}: {estimate(one.value, one.low, one.high)}, {one.verdict}")

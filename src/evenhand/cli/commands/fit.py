@@ -28,7 +28,7 @@ from evenhand.cli.options import (
 )
 from evenhand.cli.output import print_note, print_result, visible
 from evenhand.cli.paths import check_paths
-from evenhand.cli.rows import source_of
+from evenhand.cli.rows import Part, source_of
 from evenhand.exceptions import InfeasibleError, InputError
 
 if TYPE_CHECKING:
@@ -151,7 +151,9 @@ def _fit_in_memory(table: Path, learning: Learning, settings: dict[str, Any]) ->
     train, test = learning.parts(table)
     for note in learning.notes(table, train.X):
         print_note(f"evenhand: {note}")
-    model = learning.classifier(train.X, train.y, **settings).fit(train.X, train.y)
+    model = learning.classifier(train.X, train.y, **settings)
+    test = _decidable(test, model)
+    model.fit(train.X, train.y)
     decisions = model.predict(test.X, ids=test.ids)
     found = eh.audit(
         test.y,
@@ -165,6 +167,27 @@ def _fit_in_memory(table: Path, learning: Learning, settings: dict[str, Any]) ->
     )
     constant = decisions[0] if (decisions == decisions[0]).all() else None
     return _Done(model, found, constant, (test.X, test.y), source)
+
+
+def _decidable(test: Part, model: Any) -> Part:
+    """Test rows without those that lack a sensitive feature which decisions use."""
+    from evenhand.fairness.sensitive import read_columns  # noqa: PLC0415  (start-up time)
+
+    if model.missing != "exclude" or model.aware is False:
+        return test
+    used = model.sensitive_features if model.aware is True else model.aware
+    columns = read_columns(test.X.select(used), max_levels=None).values()
+    there = [all(row) for row in zip(*((codes >= 0).tolist() for _, codes in columns), strict=True)]
+    whole = [k for k, known in enumerate(there) if known]
+    lacking = len(there) - len(whole)
+    if not whole:
+        raise InputError("no test row has the sensitive features that decisions use: choose other test rows.")
+    if lacking:
+        print_note(
+            f"evenhand: {lacking:,} of {len(test.y):,} test rows lack a sensitive feature that decisions "
+            "use, and are not decided."
+        )
+    return Part(test.X[whole], test.y[whole], None if test.ids is None else test.ids[whole])
 
 
 def _without_requirement(model: Any, X: Any) -> Any:
@@ -198,7 +221,8 @@ def _fit_in_batches(table: Path, learning: Learning, batches: Batches, settings:
 
 
 def _print(done: _Done, *, out: Path, as_json: bool) -> None:
-    from evenhand.model_files.recertify import claimed  # noqa: PLC0415  (start-up time)
+    from evenhand.auditing.exclusion import Excluded  # noqa: PLC0415  (start-up time)
+    from evenhand.model_files.recertify import claimed  # noqa: PLC0415
 
     proof, promise = claimed(done.model), done.model.promise_
     if as_json:
@@ -206,6 +230,9 @@ def _print(done: _Done, *, out: Path, as_json: bool) -> None:
         print_result(json.dumps(_as_dict(proof, promise, done.audit, constant=constant), indent=1))
         return
     print_result(f"{done.audit}\n")
+    excluded = Excluded.of_groups(done.model.groups_)
+    if excluded is not None:
+        print_result(visible(f"fit: {excluded}"))
     print_result(visible(f"proof: {proof}."))
     advice = "--confidence 0.95 needs --no-in-batches" if done.source.in_batches else "pass --confidence 0.95"
     print_result(promise or f"No guarantee for new data; {advice}.")

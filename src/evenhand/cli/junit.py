@@ -1,0 +1,133 @@
+"""Verdicts of an audit as JUnit XML, which CI servers show as test results."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree as Xml
+
+from evenhand._atomic import written_at_once
+from evenhand.cli.exit_codes import FailOn, requested
+from evenhand.display.text import show
+
+if TYPE_CHECKING:
+    from evenhand.auditing.comparison import Comparison, Distance, Verdict
+    from evenhand.auditing.result import Audit
+
+__all__ = ["write_junit"]
+
+
+@dataclass(frozen=True)
+class _Case:
+    """One test case: a requirement as a whole, or one group of it."""
+
+    notion: str
+    name: str
+    verdict: Verdict
+    found: str
+
+
+def write_junit(path: Path, found: Audit, *, name: str, fail_on: FailOn) -> None:
+    """Write a test case for each requirement, and one for each group that it is about.
+
+    A violated requirement is a failure. Insufficient evidence is one too or, with ``fail_on="violated"``,
+    a test that was skipped. The attributes are those that the schemas of Ant and of Jenkins ask for.
+
+    Parameters
+    ----------
+    path : Path
+        Written completely or not at all.
+    found : Audit
+        With a requirement.
+    name : str
+        Of the test suite.
+    fail_on : {"violated", "insufficient"}
+    """
+    cases = [case for one in requested(found) for case in _cases(one)]
+    results = [_result(case, fail_on) for case in cases]
+    suite = Xml.Element(
+        "testsuite",
+        {
+            "name": show(f"evenhand audit of {name}"),
+            "package": "evenhand",
+            "id": "0",
+            "timestamp": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S"),
+            "hostname": "localhost",
+            "tests": str(len(cases)),
+            "failures": str(results.count("failure")),
+            "errors": "0",
+            "skipped": str(results.count("skipped")),
+            "time": "0",
+        },
+    )
+    properties = Xml.SubElement(suite, "properties")
+    rows = found.groups[0].rows
+    facts = {
+        "rows": "left out" if rows is None else f"{rows:.0f}",
+        "features": ", ".join(map(show, found.terms.features)),
+        "confidence": f"{found.terms.confidence:g}",
+        "fail_on": fail_on,
+    }
+    if found.excluded is not None:
+        facts["excluded"] = str(found.excluded)
+    for key, value in facts.items():
+        Xml.SubElement(properties, "property", {"name": key, "value": value})
+    for case, result in zip(cases, results, strict=True):
+        about = {"classname": f"evenhand.audit.{case.notion}", "name": case.name, "time": "0"}
+        test = Xml.SubElement(suite, "testcase", about)
+        message = f"{case.verdict}: {case.found}"
+        if result == "failure":
+            Xml.SubElement(test, result, {"type": case.verdict, "message": message}).text = message
+        elif result == "skipped":
+            Xml.SubElement(test, result, {"message": message})
+    for stream in ("system-out", "system-err"):
+        Xml.SubElement(suite, stream)
+    root = Xml.Element("testsuites")
+    root.append(suite)
+    Xml.indent(root)
+    with written_at_once(path) as unfinished:
+        Xml.ElementTree(root).write(unfinished, encoding="utf-8", xml_declaration=True)
+
+
+def _result(case: _Case, fail_on: FailOn) -> str | None:
+    if case.verdict == "satisfied":
+        return None
+    return "failure" if case.verdict == "violated" or fail_on == "insufficient" else "skipped"
+
+
+def _cases(one: Comparison) -> Iterator[_Case]:
+    """The requirement as a whole, then each of its groups."""
+    from evenhand.auditing.text import asks, estimate, group_name  # noqa: PLC0415  (start-up time)
+
+    notion = show(one.notion).replace(".", "_")  # readers take what is before a dot for a package
+    limit = "" if one.against in ("bound", "reference") else f" (tolerance {one.tolerance:g})"
+    asked = f"{show(asks(one))}{limit}"
+    whole = {"population": "everyone", "intersectional": "all groups", "independent": "all features"}
+    worst = "" if one.group is None or one.groups == "population" else f" for {group_name(one.group)}"
+    text = estimate(one.value, one.low, one.high) + worst
+    verdict = one.verdict or "insufficient evidence"
+    yield _Case(notion, f"{asked}: {whole.get(one.groups, one.groups)}", verdict, text)
+    if one.groups == "population":
+        return
+    several = len({part.statistic for part in one.distances}) > 1
+    for part in one.distances:
+        who = f"{group_name(part.group)}, {part.statistic}" if several else group_name(part.group)
+        text = estimate(part.value, part.low, part.high)
+        yield _Case(notion, f"{asked}: {who}", _verdict(one, part), text)
+
+
+def _verdict(one: Comparison, part: Distance) -> Verdict:
+    """The verdict on one group, from its part of the simultaneous limits."""
+    from evenhand.auditing.comparison import judged  # noqa: PLC0415  (start-up time)
+
+    low, high = part.low, part.high
+    if math.isnan(part.value):  # a bound on precision holds where nobody is selected
+        holds = one.against == "bound" and one.verdict == "satisfied"
+        return "satisfied" if holds else "insufficient evidence"
+    if one.measure == "difference":
+        low, high = max(0.0, low, -high), max(-low, high)
+    return judged(one.measure, one.tolerance, low, high) or "insufficient evidence"
