@@ -81,7 +81,8 @@ class DisparityRange:
         No assignment of excluded rows to groups gives less disparity. It need not be attained, because every
         group has the rows that suit it best.
     worst : float
-        The most disparity that an assignment gives.
+        The most disparity that an assignment gives. Of a notion of your own whose rows have more than two
+        values, between groups, a bound as well.
     tolerance : float or None
     settled : {"holds in every case", "fails in every case", "depends on excluded rows"} or None
         Whether the tolerance holds on these rows whatever the groups of the excluded ones are. It is about
