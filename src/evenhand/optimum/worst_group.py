@@ -39,9 +39,9 @@ _RANGE = 3.0
 never at an end of its range, and the weights of the groups sum to 1."""
 _SAMPLE, _ROUGH = 2_000, 1e-2
 """Rows by which t is estimated, and how well: standard errors are of this size."""
-_SLACKS = (1e-3, 1e-2, 1e-1, 0.5)
-"""By how much groups may exceed t in the second stage, in units of the tolerance. With none, the second stage
-is feasible only up to rounding, and its multipliers grow like one over the square root of it."""
+_SLACKS, _OF_MANY = (1e-3, 1e-2, 1e-1, 0.5), 2
+"""By how much groups may exceed t in the second stage, in units of the tolerance; of many rows, from which of
+them on. Multipliers grow like one over its square root, up to the number of rows (docs/decisions.md)."""
 
 _NOTHING = 1e-12
 """Weight of a group that is rounding error."""
@@ -63,7 +63,7 @@ class WorstGroupProblem(FairnessProblem):
         if first is None:
             return None
         attained = float(self._values(risks, first).max())
-        for share in _SLACKS:
+        for share in _SLACKS[_OF_MANY if self.oracle.n_rows > _SAMPLE else 0 :]:
             capped = self._capped(risks, attained + share * tol)
             second = optimize(
                 self.oracle,
