@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 
 import evenhand as eh
@@ -190,6 +191,47 @@ def test_weights_and_earlier_decisions_are_those_of_the_stratum():
             assert mine.rates[rate].value == pytest.approx(theirs.rates[rate].value)
             assert mine.rates[rate].low == pytest.approx(theirs.rates[rate].low)
             assert mine.change.rates[rate].high == pytest.approx(theirs.change.rates[rate].high)
+
+
+def test_a_table_is_audited_where_it_is(berkeley):
+    table = pl.from_pandas(berkeley).lazy()
+    parity = eh.DemographicParity(difference=0.15, given=["department"])
+    found = eh.audit_table(
+        table,
+        label=None,
+        prediction="admitted",
+        sensitive_features="sex",
+        control_features=["department"],
+        constraint=parity,
+    )
+    expected = eh.audit(
+        None,
+        berkeley["admitted"],
+        berkeley[["sex"]],
+        control_features=berkeley[["department"]],
+        constraint=parity,
+    )
+    assert found.to_dict() == expected.to_dict()
+    lacking = table.with_columns(
+        d=pl.when(pl.col("department") == "F").then(None).otherwise(pl.col("department"))
+    )
+    with pytest.raises(GroupError, match=r"missing in 714 of 4,526 rows"):
+        eh.audit_table(
+            lacking,
+            label=None,
+            prediction="admitted",
+            sensitive_features="sex",
+            control_features="d",
+        )
+    with pytest.raises(InputError, match="not those of strata"):
+        eh.audit_table(
+            table,
+            label=None,
+            prediction="admitted",
+            sensitive_features="sex",
+            control_features="department",
+            min_count=5,
+        )
 
 
 def test_excluded_rows_are_in_no_stratum():

@@ -2,6 +2,7 @@
 
 import json
 
+import polars as pl
 import pytest
 from tests.cli.helpers import refused, run
 
@@ -163,3 +164,22 @@ def test_an_audit_needs_earlier_decisions_for_no_worse(folder, capsys):
     call = ["audit", folder / "p.csv", "--prediction", "apart", "--sensitive", "sex"]
     said = refused(capsys, *call, "--no-worse", "selection rate")
     assert "--no-worse compares with earlier decisions: pass their column as --before" in said
+
+
+@pytest.mark.filterwarnings("ignore::evenhand.exceptions.EvenhandWarning")
+def test_groups_are_compared_given_a_column(loans, capsys, tmp_path):
+    table = pl.read_csv(loans / "train.csv")
+    banded = table.with_columns(band=pl.Series(["low", "high"] * table.height)[: table.height])
+    banded.write_csv(tmp_path / "banded.csv")
+    call = ["fit", tmp_path / "banded.csv", *FIT, "--difference", "0.2", "--given", "band"]
+    _, out, _ = run(capsys, *call, "--out", tmp_path / "m.eh")
+    assert eh.load(tmp_path / "m.eh").constraint == eh.DemographicParity(difference=0.2, given=["band"])
+    assert "demographic parity, difference given band" in out
+    assert "all together" in out
+    audit = ["audit", tmp_path / "banded.csv", "--prediction", "paid", "--sensitive", "sex"]
+    _, out, _ = run(capsys, *audit, "--given", "band")
+    assert "compared within strata of band" in out
+    said = refused(capsys, *call[:-1], "bnd", "--out", tmp_path / "n.eh")
+    assert "--given names 'bnd', which is neither a column of X nor a sensitive feature" in said
+    said = refused(capsys, *audit, "--given", "bnd")
+    assert "bnd" in said

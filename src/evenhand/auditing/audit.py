@@ -36,7 +36,14 @@ from evenhand.inputs.checks import check_fraction
 from evenhand.inputs.labels import read_median
 from evenhand.inputs.tables import Library, library_of
 
-__all__ = ["Audit", "audit", "audit_of", "check_settings"]
+__all__ = ["NO_SMALL_STRATA", "Audit", "audit", "audit_of", "check_settings"]
+
+
+NO_SMALL_STRATA = (
+    "min_count leaves out small counts of the groups, not those of strata: audit the strata separately, or "
+    "leave out control_features."
+)
+"""Why small counts and strata do not go together."""
 
 
 def audit(
@@ -150,10 +157,7 @@ def audit(
     """
     check_settings(constraint, confidence, min_size, min_count, threshold, before=before)
     if control_features is not None and min_count:
-        raise InputError(
-            "min_count leaves out small counts of the groups, not those of strata: audit the strata "
-            "separately, or leave out control_features."
-        )
+        raise InputError(NO_SMALL_STRATA)
     library, median = library_of(sensitive_features, y_pred, y_true), None
     if threshold == "median":
         y_pred, median = read_median(y_pred)

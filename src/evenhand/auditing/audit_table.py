@@ -8,12 +8,13 @@ read as rows are, by the same functions, and everything after the sums over cell
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.auditing.audit import audit_of, check_settings
+from evenhand.auditing.audit import NO_SMALL_STRATA, audit_of, check_settings
 from evenhand.auditing.result import Audit
 from evenhand.auditing.tally import Tally, tally_of_sums
 from evenhand.exceptions import GroupError, InputError
@@ -38,6 +39,7 @@ def audit_table(
     label: str | None,
     prediction: str,
     sensitive_features: str | Sequence[str],
+    control_features: str | Sequence[str] | None = None,
     constraint: Constraint | None = None,
     before: str | None = None,
     sample_weight: str | None = None,
@@ -66,6 +68,8 @@ def audit_table(
         `threshold`, of scores.
     sensitive_features : str or list of str
         Names of the sensitive columns.
+    control_features : str or list of str, default=None
+        Names of the columns of control features: groups are then also compared within each stratum.
     constraint : Constraint, default=None
         The requirement, such as ``DemographicParity(difference=0.05)``. None reports every notion by both
         measures, without a verdict.
@@ -110,6 +114,10 @@ def audit_table(
     """
     check_settings(constraint, confidence, min_size, min_count, threshold, before=before)
     roles = _read_roles(label, prediction, sensitive_features, before, sample_weight)
+    if control_features is not None:
+        if min_count:
+            raise InputError(NO_SMALL_STRATA)
+        roles = replace(roles, controls=_feature_names(control_features, "control_features"))
     only_labels = label is None and pos_label is not None
     limit, median = 0.0 if threshold == "median" else threshold, None
     rows = TableRows.find(frame, roles, threshold=limit, only_labels=only_labels)
@@ -125,6 +133,8 @@ def audit_table(
         counted.columns.get("label"),
         counted.columns["prediction"],
         {name: counted.columns[f"sensitive {k}"] for k, name in enumerate(roles.sensitive)},
+        control_features={name: counted.columns[f"control {k}"] for k, name in enumerate(roles.controls)}
+        or None,
         before=counted.columns.get("before"),
         pos_label=pos_label,
         missing=missing,
@@ -147,25 +157,37 @@ def audit_table(
 def _read_roles(
     label: Any, prediction: Any, sensitive_features: Any, before: Any, sample_weight: Any
 ) -> Roles:
-    several = isinstance(sensitive_features, list | tuple)
-    features = tuple(sensitive_features) if several else (sensitive_features,)
-    if not features:
-        raise GroupError("sensitive_features has no columns.")
-    needed = [("prediction", prediction), *(("sensitive_features", name) for name in features)]
-    optional = [("label", label), ("before", before), ("sample_weight", sample_weight)]
-    for what, name in [*needed, *((what, name) for what, name in optional if name is not None)]:
-        if not isinstance(name, str | int):
-            raise InputError(
-                f"{what} should be the name of a column of frame, but is of type {type(name).__name__}. "
-                "evenhand.audit takes the columns themselves."
-            )
-    check_names(features, "sensitive_features")
+    features = _feature_names(sensitive_features, "sensitive_features")
+    _check_name("prediction", prediction)
+    for what, name in (("label", label), ("before", before), ("sample_weight", sample_weight)):
+        if name is not None:
+            _check_name(what, name)
     return Roles(label, prediction, features, before, sample_weight)
+
+
+def _feature_names(names: Any, what: str) -> tuple[str, ...]:
+    features = tuple(names) if isinstance(names, list | tuple) else (names,)
+    if not features:
+        raise GroupError(f"{what} has no columns.")
+    for name in features:
+        _check_name(what, name)
+    check_names(features, what)
+    return features
+
+
+def _check_name(what: str, name: Any) -> None:
+    if not isinstance(name, str | int):
+        raise InputError(
+            f"{what} should be the name of a column of frame, but is of type {type(name).__name__}. "
+            "evenhand.audit takes the columns themselves."
+        )
 
 
 def _check_levels(roles: Roles, distinct: Mapping[str, int]) -> None:
     """Refuse a column with too many distinct values."""
     for role, found in distinct.items():
+        if role.startswith("control"):
+            continue
         sensitive = role.startswith("sensitive")
         limit = MAX_LEVELS if sensitive else MAX_CLASSES
         try:

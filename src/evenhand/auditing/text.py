@@ -209,9 +209,9 @@ def _worst_strata(within: Sequence[Comparison]) -> list[str]:
 def _stratum_table(terms: Terms, found: Comparison) -> list[str]:
     """The disparity in each stratum, below that of all rows together; the worst strata of many."""
     against = "each other" if found.against == "groups" else "everyone in their stratum"
-    heading = (
-        f"{asks(found)}: {'combinations' if len(terms.features) > 1 else 'groups'} compared with {against}"
-    )
+    who = "combinations" if len(terms.features) > 1 else "groups"
+    who = "single features" if found.groups == "independent" else who
+    heading = f"{asks(found)}: {who} compared with {against}"
     worst = sorted(found.strata, key=lambda part: -part.value if part.measure == "difference" else part.value)
     shown = found.strata if len(found.strata) <= _MOST_LINES else tuple(worst[:_MOST_LINES])
     rows = [["stratum", found.measure, "group"]]

@@ -30,6 +30,8 @@ PARAMETERS = {
     "missing='own_group'": "--missing own-group",
     "missing='exclude'": "--missing exclude",
     "aware=False": "no --aware",
+    "control_features": "--given",
+    "given names": "--given names",
     "unseen='pooled'": "unseen='pooled' in Python",  # there is no such option
 }
 

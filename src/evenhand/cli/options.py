@@ -46,6 +46,7 @@ __all__ = [
     "Tolerance",
     "column_names",
     "columns_in",
+    "control_names",
     "read_aware",
     "requirement",
     "with_nearest_options",
@@ -78,6 +79,9 @@ class Comparison:
 
     against: Literal["population", "groups"] = "population"
     """Compare a group with the population, or the lowest with the highest group: the four-fifths rule."""
+
+    given: Names = ()
+    """Columns of control features: groups are compared among people with the same values of these."""
 
     missing: Literal["error", "own-group", "exclude"] = "error"
     """Refuse missing sensitive values, treat them as a group, or leave such rows out and count them."""
@@ -333,13 +337,22 @@ class RunOptions:
     """Overwrite outputs that exist."""
 
 
-def requirement(compared: Comparison, tolerance: Tolerance, bounds: Bounds = Bounds()) -> Any:
+def requirement(
+    compared: Comparison, tolerance: Tolerance, bounds: Bounds = Bounds(), table: Path | None = None
+) -> Any:
     """The constraint that the options describe: notions and bounds together; None if nothing is required."""
-    parts = [*_notions(compared, tolerance), *_bounds(compared, bounds)]
+    parts = [*_notions(compared, tolerance, control_names(compared, table)), *_bounds(compared, bounds)]
     return reduce(and_, parts) if parts else None
 
 
-def _notions(compared: Comparison, tolerance: Tolerance) -> list[Any]:
+def control_names(compared: Comparison, table: Path | None) -> list[str]:
+    """Names of the control features."""
+    if not compared.given:
+        return []
+    return column_names(compared.given, [] if table is None else columns_in(table), "--given")
+
+
+def _notions(compared: Comparison, tolerance: Tolerance, given: Sequence[str]) -> list[Any]:
     if tolerance.difference is not None and tolerance.ratio is not None:
         raise InputError("pass --difference or --ratio, not both.")
     if tolerance.difference is None and tolerance.ratio is None:
@@ -359,6 +372,7 @@ def _notions(compared: Comparison, tolerance: Tolerance) -> list[Any]:
             ratio=tolerance.ratio,
             groups=compared.groups,
             against=compared.against,
+            given=list(given) or None,
         )
         for name in dict.fromkeys(compared.notion)
     ]

@@ -18,7 +18,7 @@ from evenhand.fairness.groups import GroupName, Groups, Members, Mode
 from evenhand.fairness.sensitive import are_numbers, observed_combinations
 from evenhand.fairness.unseen import list_groups, type_hint
 from evenhand.inputs.checks import check_rows
-from evenhand.inputs.columns import factorize, named_columns, ordered_categories
+from evenhand.inputs.columns import count_rows, factorize, named_columns, ordered_categories
 
 __all__ = [
     "Stratum",
@@ -71,7 +71,9 @@ def check_controls(where: str, given: Any) -> None:
         raise InputError(f"{where}: given names a control feature twice: {given!r}.")
 
 
-def read_strata(control_features: Any) -> tuple[Groups, NDArray[np.int32]]:
+def read_strata(
+    control_features: Any, row_counts: NDArray[np.int64] | None = None
+) -> tuple[Groups, NDArray[np.int32]]:
     """Strata of a table of control features, and the stratum of each row.
 
     Parameters
@@ -79,6 +81,8 @@ def read_strata(control_features: Any) -> tuple[Groups, NDArray[np.int32]]:
     control_features : table, mapping, array or sequence
         One column per control feature. Missing values are refused, and so are more than 50 different numbers
         in a column.
+    row_counts : array of int, default=None
+        Rows that each row stands for; None stands for one.
 
     Returns
     -------
@@ -98,7 +102,7 @@ def read_strata(control_features: Any) -> tuple[Groups, NDArray[np.int32]]:
     columns, ordered = {}, {}
     for name, column in given.items():
         levels, codes = factorize(column, what=f"control feature {name!r}", limit=np.iinfo(np.int32).max)
-        _refuse_missing(name, codes)
+        _refuse_missing(name, codes, row_counts)
         _refuse_numbers(name, levels)
         categories = ordered_categories(column)
         if categories is not None:
@@ -107,6 +111,9 @@ def read_strata(control_features: Any) -> tuple[Groups, NDArray[np.int32]]:
             levels = ordered[name] = present
         columns[name] = levels, codes
     keys, counts, codes = observed_combinations(list(columns.values()))
+    if row_counts is not None:
+        counts = np.zeros(len(keys), np.int64)
+        np.add.at(counts, codes, row_counts)
     return Groups(tuple(columns), tuple(keys), counts, ordered=ordered), codes
 
 
@@ -133,7 +140,7 @@ def stratify(
     groups : Groups
     codes : array of int32
     """
-    strata, own = read_strata(control_features)
+    strata, own = read_strata(control_features, row_counts)
     refuse_shared_names(strata.features, groups.features)
     check_rows({"sensitive_features": codes, "control_features": own})
     return groups_in_strata(groups, codes, strata, own, row_counts=row_counts)
@@ -235,11 +242,11 @@ def refuse_shared_names(controls: Sequence[str], features: Sequence[str]) -> Non
             )
 
 
-def _refuse_missing(name: str, codes: NDArray[np.int32]) -> None:
-    missing = int(np.count_nonzero(codes < 0))
+def _refuse_missing(name: str, codes: NDArray[np.int32], row_counts: NDArray[np.int64] | None = None) -> None:
+    missing, n_rows = count_rows(codes < 0, row_counts)
     if missing:
         raise GroupError(
-            f"control feature {name!r} is missing in {missing:,} of {len(codes):,} rows. Drop these rows, or "
+            f"control feature {name!r} is missing in {missing:,} of {n_rows:,} rows. Drop these rows, or "
             "fill in a value that stands for a stratum of its own."
         )
 

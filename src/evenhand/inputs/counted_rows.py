@@ -63,6 +63,7 @@ class Roles:
     sensitive: tuple[str, ...]
     before: str | None = None
     weight: str | None = None
+    controls: tuple[str, ...] = ()
 
     @property
     def columns(self) -> dict[str, str]:
@@ -70,12 +71,15 @@ class Roles:
         given = {"label": self.label, "prediction": self.prediction, "before": self.before}
         given["weight"] = self.weight
         known = {role: name for role, name in given.items() if name is not None}
-        return known | {f"sensitive {k}": name for k, name in enumerate(self.sensitive)}
+        known |= {f"sensitive {k}": name for k, name in enumerate(self.sensitive)}
+        return known | {f"control {k}": name for k, name in enumerate(self.controls)}
 
     def describe(self, role: str) -> str:
         """A column's role and name, for messages."""
         words = {"before": "earlier prediction", "weight": "sample weight"}
-        what = "sensitive feature" if role.startswith("sensitive") else words.get(role, role)
+        what = words.get(role, role)
+        for kind in ("sensitive", "control"):
+            what = f"{kind} feature" if role.startswith(kind) else what
         return f"{what} {self.columns.get(role)!r}"
 
 

@@ -34,12 +34,14 @@ OBJECTIVES: tuple[str, ...] = get_args(Objective)
 WORST_GROUP = "largest risk of a group"
 """What is minimised, in the words of a certificate."""
 
-_LOW, _WIDTH = -0.5, 2.0
-"""t is _LOW + _WIDTH times a scalar from 0 to 1. Risks of groups are from 0 to 1, so that t is never at an
-end of its range, and the weights of the groups sum to 1."""
-_SLACKS = (1e-3, 1e-2, 1e-1, 0.5)
-"""By how much groups may exceed t in the second stage, in units of the tolerance. With none, the second stage
-is feasible only up to rounding, and its multipliers grow like one over the square root of it."""
+_RANGE = 3.0
+"""Width of the range of t around a number from 0 to 1. Risks of groups are from 0 to 1 as well, so that t is
+never at an end of its range, and the weights of the groups sum to 1."""
+_SAMPLE, _ROUGH = 2_000, 1e-2
+"""Rows by which t is estimated, and how well: standard errors are of this size."""
+_SLACKS, _OF_MANY = (1e-3, 1e-2, 1e-1, 0.5), 2
+"""By how much groups may exceed t in the second stage, in units of the tolerance; of many rows, from which of
+them on. Multipliers grow like one over its square root, up to the number of rows (docs/decisions.md)."""
 
 _NOTHING = 1e-12
 """Weight of a group that is rounding error."""
@@ -53,14 +55,15 @@ class WorstGroupProblem(FairnessProblem):
         self, *, tol: float, start: Solution | None, feasibility: float = FEASIBILITY
     ) -> Solution | None:
         risks = group_risks(self.masses, self._costs, self.groups)
-        largest, oracle = self._largest(risks)
+        oracle = RowsWithScalars(self._ordinary, self.program.scalars + 1)
+        largest = self._largest(risks, self._estimated(risks))
         first = optimize(
             oracle, largest, tol=0.5 * tol, feasibility=feasibility, start=self._first_start(start, risks)
         )
         if first is None:
             return None
         attained = float(self._values(risks, first).max())
-        for share in _SLACKS:
+        for share in _SLACKS[_OF_MANY if self.oracle.n_rows > _SAMPLE else 0 :]:
             capped = self._capped(risks, attained + share * tol)
             second = optimize(
                 self.oracle,
@@ -82,22 +85,39 @@ class WorstGroupProblem(FairnessProblem):
         """Risk of each group, in units."""
         return risks.values(np.nan_to_num(self._rates(optimum).rates))
 
-    def _largest(self, risks: LinearConstraints) -> tuple[Problem, Oracle]:
-        """Stage 1: minimise t, with c_g - t <= 0."""
+    @property
+    def _ordinary(self) -> Oracle:
+        """The rows without those that stand for scalars."""
+        return self.oracle.inner if isinstance(self.oracle, RowsWithScalars) else self.oracle
+
+    def _largest(self, risks: LinearConstraints, middle: float) -> Problem:
+        """Stage 1: minimise t, with c_g - t <= 0. t is within a range around `middle`."""
         program, J, G = self.program, len(self.linear_constraints), len(risks)
         A, _, hi = risks.in_sums(self.masses)
+        low = middle - _RANGE / 2
         added = np.zeros((J + G, program.A.shape[1] + 1))
-        added[:J, :-1], added[J:, : self.masses.size], added[J:, -1] = program.A, A, -_WIDTH
-        problem = Problem(
-            gain=np.concatenate([np.zeros(program.A.shape[1]), [-_WIDTH]]),
+        added[:J, :-1], added[J:, : self.masses.size], added[J:, -1] = program.A, A, -_RANGE
+        return Problem(
+            gain=np.concatenate([np.zeros(program.A.shape[1]), [-_RANGE]]),
             A=added,
-            lo=np.concatenate([program.lo, hi + _LOW - 1.0 - _WIDTH]),  # never binds
-            hi=np.concatenate([program.hi, hi + _LOW]),
-            constant=_LOW,
+            lo=np.concatenate([program.lo, hi + low - 2 * _RANGE]),  # never binds
+            hi=np.concatenate([program.hi, hi + low]),
+            constant=low,
             scalars=program.scalars + 1,
         )
-        inner = self.oracle.inner if isinstance(self.oracle, RowsWithScalars) else self.oracle
-        return problem, RowsWithScalars(inner, problem.scalars)
+
+    def _estimated(self, risks: LinearConstraints) -> float:
+        """About the optimal t, from a few rows.
+
+        In the middle of its range, smoothing does not move the multiplier of t, so that Newton's method needs
+        a tenth of the time where rows are many.
+        """
+        rows, middle = self._ordinary, 0.5
+        if rows.fast or rows.n_rows <= _SAMPLE:
+            return middle
+        few = RowsWithScalars(rows.sample(_SAMPLE), self.program.scalars + 1)
+        found = optimize(few, self._largest(risks, middle), tol=_ROUGH, feasibility=_ROUGH)
+        return middle if found is None else min(1.0, max(0.0, found.certificate.objective))
 
     def _capped(self, risks: LinearConstraints, most: float) -> Problem:
         """Stage 2: minimise the risk, with c_g <= most."""

@@ -242,11 +242,11 @@ def _close_in(oracle: Oracle, problem: Problem, point: Vector, *, share: float) 
         if recentred > 2:  # far to go: larger steps
             share = min(1.0, 2 * share)
         count = min(int(share * oracle.n_rows), oracle.most)
-        near = _Surroundings.take(oracle, problem.direction(point), count)
+        near = _Surroundings.take(oracle, problem, point, count)
         point, stopped = near.descend(problem, point, (_MIDDLE, _FINE))
         if stopped:
             continue
-        nearer = _Surroundings.take(near.rows, problem.direction(point), max(_SMALL, near.rows.n_rows // 10))
+        nearer = _Surroundings.take(near.rows, problem, point, max(_SMALL, near.rows.n_rows // 10))
         point, stopped = nearer.descend(problem, point, (_MIDDLE,))
         if not stopped:
             return nearer.rows, point
@@ -266,11 +266,14 @@ class _Surroundings:
     sides: Vector
 
     @classmethod
-    def take(cls, oracle: Oracle, v: Vector, count: int) -> Self:
+    def take(cls, oracle: Oracle, problem: Problem, point: Vector, count: int) -> Self:
+        v = problem.direction(point)
         rows = oracle.near(v, min(count, oracle.n_rows))
-        band = max(_floor(v), float(np.abs(rows.scores(v)).max()))
+        # Rows that stand for scalars are the last ones, and always taken, however far from the boundary.
+        band = max(_floor(v), float(np.abs(rows.scores(v)[: rows.n_rows - problem.scalars]).max()))
         sample = oracle.sample(_few(oracle))
         h = sample.scores(v)
+        h[len(h) - problem.scalars :] = 0.0
         return cls(rows, band, sample, np.where(np.abs(h) > band, np.sign(h), 0.0))
 
     def trusted(self, v: Vector) -> bool:

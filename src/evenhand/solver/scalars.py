@@ -8,11 +8,12 @@ of it.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.solver.dense import DenseRows
+from evenhand.solver.dense import DenseRows, nearest, spread
 from evenhand.solver.oracle import Direct, Distinct, Oracle, Smoothed, Totals, Vector
 from evenhand.solver.problem import Problem
 
@@ -81,11 +82,12 @@ class RowsWithScalars:
         matrix = np.zeros((n + K, self.n_columns))
         matrix[:n, : self.inner.n_columns] = rows.matrix
         matrix[n:, self.inner.n_columns :] = np.eye(K)
-        return DenseRows(
+        return _DenseRowsWithScalars(
             matrix,
             np.concatenate([rows.weights_of(slice(None)), np.ones(K)]),
             base=np.concatenate([rows.base, np.zeros(K)]),
             index=np.concatenate([rows.index, self.inner.n_rows + np.arange(K)]),
+            scalars=K,
         )
 
     def totals(self, v: Vector, given: DenseRows | None = None, values: Vector | None = None) -> Totals:
@@ -124,7 +126,50 @@ class RowsWithScalars:
             return self.joined(found.totals(v[:D], values[:n]), v, values[n:])
 
         every = self._extended(found.rows)
-        return Distinct(DenseRows(every.matrix, every.weights, base=every.base), totals)
+        rows = _DenseRowsWithScalars(every.matrix, every.weights, base=every.base, scalars=self.scalars)
+        return Distinct(rows, totals)
+
+
+class _DenseRowsWithScalars(DenseRows):
+    """Rows of which the last ones stand for scalars, which are never decided by the sign of h.
+
+    A scalar has the weight of all rows together, so that a wrong one is far from the optimum, however small
+    its |h| was.
+    """
+
+    def __init__(
+        self,
+        rows: NDArray[Any],
+        weights: Vector | None,
+        *,
+        base: Vector | None,
+        index: NDArray[np.intp] | None = None,
+        scalars: int,
+    ) -> None:
+        super().__init__(rows, weights, base=base, index=index)
+        self.scalars = scalars
+
+    def sample(self, count: int) -> DenseRows:
+        """Take about `count` rows, and the scalars."""
+        ordinary = self.n_rows - self.scalars
+        if count >= ordinary:
+            return self
+        chosen = np.concatenate([spread(ordinary, count), np.arange(ordinary, self.n_rows)])
+        weights = self.weights_of(chosen) * np.where(np.arange(len(chosen)) < count, ordinary / count, 1.0)
+        return _DenseRowsWithScalars(self.take(chosen), weights, base=self.base, scalars=self.scalars)
+
+    def near(self, v: Vector, count: int) -> DenseRows:
+        """Take the `count` rows with the smallest |h|, and the scalars."""
+        h, ordinary = self.scores(v), self.n_rows - self.scalars
+        chosen = np.concatenate([nearest(h[:ordinary], min(count, ordinary)), np.arange(ordinary, len(h))])
+        h[chosen] = 0.0
+        return _DenseRowsWithScalars(
+            self.take(chosen),
+            self.weights_of(chosen),
+            base=self.selected((h > 0).astype(np.float64)),
+            index=self.index[chosen],
+            scalars=self.scalars,
+        )
 
 
 def without_scalars(rows: DenseRows, n_columns: int) -> tuple[DenseRows, NDArray[np.bool_]]:

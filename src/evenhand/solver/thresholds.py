@@ -94,7 +94,7 @@ def mix_thresholds(scores: SortedScores, problem: Problem) -> tuple[Vector, Step
         solved = _master(problem, corners)
         if solved is None:
             return None
-        shares, multipliers, worth, scalars = solved
+        shares, multipliers, worth, scalars, broken = solved
         v = problem.direction(multipliers)
         wanted = np.zeros(scores.n_groups, np.bool_)
         for m, known in enumerate(corners):
@@ -102,6 +102,8 @@ def mix_thresholds(scores: SortedScores, problem: Problem) -> tuple[Vector, Step
             gain = float(v[2 * m : 2 * m + 2] @ scores.sums_between(m, corner))
             wanted[m] = corner not in known and gain > worth[m] + _WORTH
         if not wanted.any():
+            if broken:
+                return None
             return multipliers, _steps(scores, corners, shares, v), scalars
         for m in np.flatnonzero(wanted).tolist():
             further = _around(scores, m, scores.best_threshold(m, v), corners[m])
@@ -142,8 +144,13 @@ def _around(scores: SortedScores, m: int, corner: Corner, known: Corners) -> lis
     return [corner, *((scores.before_ties(m, int(position)), end) for position in between)]
 
 
-def _master(problem: Problem, corners: list[Corners]) -> tuple[list[Vector], Vector, Vector, Vector] | None:
-    """Best mixture of the given corners: shares, multipliers, the worth of each group, and scalars."""
+def _master(
+    problem: Problem, corners: list[Corners]
+) -> tuple[list[Vector], Vector, Vector, Vector, bool] | None:
+    """Best mixture of the given corners: shares, multipliers, the worth of each group, and scalars.
+
+    Also whether it breaks bounds: the first corners may not meet them, and multipliers then say which do.
+    """
     J, M, D = len(problem.lo), len(corners), problem.A.shape[1]
     owner = np.repeat(np.arange(M), [len(each) for each in corners])
     sums = np.zeros((len(owner) + D - 2 * M, D))
@@ -162,11 +169,12 @@ def _master(problem: Problem, corners: list[Corners]) -> tuple[list[Vector], Vec
         elastic=J,
         price=_PRICE,
     ).solve()
-    if answer is None or answer.slack.any():
+    if answer is None:
         return None
     shares = [answer.values[: len(owner)][owner == m] for m in range(M)]
     scalars = answer.values[len(owner) :]
-    return shares, answer.duals[:J] * scale * unit, -answer.duals[J:] * unit, scalars
+    multipliers, worth = answer.duals[:J] * scale * unit, -answer.duals[J:] * unit
+    return shares, multipliers, worth, scalars, bool(answer.slack.any())
 
 
 def _steps(scores: SortedScores, corners: list[Corners], shares: list[Vector], v: Vector) -> Steps:

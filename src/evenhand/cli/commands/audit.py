@@ -20,6 +20,7 @@ from evenhand.cli.options import (
     Tolerance,
     column_names,
     columns_in,
+    control_names,
     requirement,
 )
 from evenhand.cli.output import print_note, print_result
@@ -84,7 +85,7 @@ def audit(
     from evenhand.cli.files import reading  # noqa: PLC0415  (start-up time)
     from evenhand.inputs.checks import check_fraction  # noqa: PLC0415
 
-    constraint = requirement(compared, tolerance, bounds)
+    constraint = requirement(compared, tolerance, bounds, table)
     if bounds.no_worse and before is None:
         raise InputError("--no-worse compares with earlier decisions: pass their column as --before.")
     check_fraction("--confidence", confidence)
@@ -94,7 +95,8 @@ def audit(
     tables.check()
     check_paths([table], [report, tables.csv, gate.junit], force=run.force)
     features = column_names(sensitive, columns_in(table))
-    optional = [name for name in (label, weight, before) if name is not None]
+    controls = [name for name in control_names(compared, table) if name not in features]
+    optional = [name for name in (label, weight, before, *controls) if name is not None]
     with reading(table):
         rows = scan_rows(table, [prediction, *optional, *features])
         pos_label = None
@@ -108,6 +110,7 @@ def audit(
                 label=label,
                 prediction=prediction,
                 sensitive_features=features,
+                control_features=controls or None,
                 constraint=constraint,
                 before=before,
                 sample_weight=weight,

@@ -80,7 +80,7 @@ def fit(
     from evenhand.cli.large_files import is_read_in_batches  # noqa: PLC0415  (start-up time)
     from evenhand.inputs.checks import check_fraction  # noqa: PLC0415
 
-    constraint = requirement(compared, tolerance, bounds)
+    constraint = requirement(compared, tolerance, bounds, table)
     if constraint is None:
         raise InputError(
             "no tolerance: pass --difference or --ratio, or a bound such as --capacity 0.2 or --floor "
@@ -159,6 +159,7 @@ def _fit_in_memory(table: Path, learning: Learning, settings: dict[str, Any]) ->
         test.y,
         decisions,
         test.X.select(model.sensitive_features),
+        control_features=test.X.select(model.strata_.features) if model.strata_ else None,
         constraint=model.constraint,
         pos_label=model.pos_label_,
         before=_without_requirement(model, test.X),

@@ -70,7 +70,7 @@ def frontier(
         raise InputError("--by-ratio is about tolerances, which do not vary with --over: pass --ratio.")
     elif out is not None:
         raise InputError("the page of --out has a slider over the tolerance: leave out --out, or --over.")
-    constraint = requirement(compared, tolerance, bounds)
+    constraint = requirement(compared, tolerance, bounds, table)
     if constraint is None:
         raise InputError(f"--over {over} needs that bound: pass --capacity, --floor or --ceiling too.")
     if tolerances is not None and tolerances < 2:
