@@ -738,7 +738,7 @@ def test_earlier_labels_need_no_threshold(labels):
 
 @pytest.mark.parametrize("threshold", ["0.5", True, np.nan, np.inf, [0.5], 1j])
 def test_invalid_thresholds_are_refused(threshold):
-    with pytest.raises(InputError, match="threshold should be a finite number or .median., but is"):
+    with pytest.raises(InputError, match="threshold should be a finite number or 'median', but is"):
         eh.audit(None, SCORES, list("aaabbb"), threshold=threshold)
 
 
