@@ -153,6 +153,16 @@ def test_figures_by_hand():
     assert "1.000 to 0.462  depends on excluded rows (tolerance 0.8)" in text
 
 
+def test_a_ratio_to_everyone_can_be_worst_where_the_rate_is_highest():
+    """Of 15 of 22 selected, 10 of 11 men could be: one man is not selected where 7 of 22 people are not."""
+    sex = ["F"] * 10 + ["M"] * 10 + [None] * 2
+    d = [1] * 5 + [0] * 5 + [1] * 9 + [0] + [1, 0]
+    audit = eh.audit(None, d, {"sex": sex}, constraint=eh.DemographicParity(ratio=0.5), missing="exclude")
+    parity = audit.excluded.comparisons[0]
+    assert parity.worst == pytest.approx((1 / 11) / (7 / 22))
+    assert parity.settled == "depends on excluded rows"
+
+
 def test_rows_that_have_a_value_are_in_its_group_for_sure():
     people = {"sex": ["F", "F", "M", "M", "F"], "race": ["A", "B", "A", "B", None]}
     audit = eh.audit(None, [1, 0, 1, 0, 0], people, missing="exclude")

@@ -372,6 +372,7 @@ BAD = {
     ),
     "no label": ({}, {"y": None}, "requires y to be passed"),
     "a promise": ({"confidence": 0.9}, {}, "confidence= needs a table in memory"),
+    "excluded rows": ({"missing": "exclude"}, {}, "missing='exclude' is for tables in memory"),
     "too few rows": ({"learn_rows": 5}, {}, "learn_rows=5 is too few for 12 combinations"),
     "a bad setting": ({"learn_rows": 0}, {}, "learn_rows should be a positive integer or None"),
     "words as weights": ({}, {"sample_weight": "race_name"}, "sample_weight should be numbers"),

@@ -145,7 +145,7 @@ def test_a_frontier_measures_the_rows_that_have_groups():
         test=(X[half[1]], Y[half[1]], PARTLY.iloc[half[1]]),
         tolerances=[0.05, 0.2],
     )
-    assert curve.points[0].counted.rows.sum() == WHOLE[half[1]].sum()
+    assert curve.points[0].counted.rows.sum() == WHOLE[half[1]].sum() == curve.n_rows
 
 
 def test_what_cannot_be_excluded_is_refused():

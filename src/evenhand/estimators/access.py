@@ -228,7 +228,7 @@ def _refuse_unknown_group(known: Groups, columns: Mapping[str, Any]) -> None:
         if lacking:
             raise GroupError(
                 f"sensitive feature {name!r} is missing in {lacking:,} of {len(codes):,} rows, and decisions "
-                "use it: missing='exclude' left such rows out of fit. Fill them in, fit with "
+                "use it: missing='exclude' left such rows out of fit. Fill them in or drop them, fit with "
                 "missing='own_group', or fit a classifier with aware=False, which decides every row."
             )
 

@@ -149,7 +149,7 @@ def frontier(
         tuple(points),
         compared,
         confidence,
-        len(rows.codes),
+        rows.n_counted,
         solved,
         complete,
         library_of(X, y, sensitive_features),

@@ -128,9 +128,19 @@ class HeldOutRows:
             groups, codes = groups_in_strata(groups, codes, strata, visible.strata)
         return cls(axis, confidence, groups, codes, positive, classes, visible)
 
+    @property
+    def _counted(self) -> slice | NDArray[np.bool_]:
+        """Rows that are in a group; those that lack a sensitive value may be excluded."""
+        return slice(None) if self.groups.missing != "exclude" else self.codes >= 0
+
+    @property
+    def n_counted(self) -> int:
+        """Number of rows that are counted."""
+        return len(self.codes[self._counted])
+
     def count(self, selection: NDArray[Any]) -> Tally:
-        """Counts of the decisions by group and label; rows that lack a sensitive value are left out."""
-        rows = slice(None) if self.groups.missing != "exclude" else self.codes >= 0
+        """Counts of the decisions by group and label."""
+        rows = self._counted
         return tally(
             Decisions(
                 self.groups, self.codes[rows], self.positive[rows], selection[rows], classes=self.classes
