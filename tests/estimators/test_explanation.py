@@ -111,3 +111,17 @@ def test_rows_of_unseen_groups_are_explained_by_the_costs():
     assert [one.decision for one in found] == fair.predict(TEST.X[:5], sensitive_features=new).tolist()
     assert all(one.unconstrained == one.decision for one in found)
     assert all("did not affect it" in str(one) for one in found)
+
+
+def test_groups_that_are_compared_with_each_other_are_explained():
+    """The scalar of the requirement moves no score."""
+    fair = fitted(eh.DemographicParity(ratio=0.9, against="groups"))
+    found, _ = explained(fair)
+    moved = np.array([sum(one.moved.values()) for one in found])
+    margins = fair.decision_function(TEST.X)
+    np.testing.assert_allclose(margins - moved, fair.predict_risk(TEST.X) - 0.5, atol=1e-9)
+
+
+def test_a_capacity_is_a_constraint_on_everybody():
+    found, _ = explained(fitted(eh.SelectionRate(at_most=0.1)))
+    assert str(found[0]).endswith("mostly through the constraint on everybody.")

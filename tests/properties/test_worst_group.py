@@ -145,7 +145,10 @@ def test_both_stages_are_those_of_the_full_program(aware, seed):
         least = program.risk(certificate.objective + slack * unit)
         if least is not None:
             break
-    assert risk == pytest.approx(least, abs=(1e-6 + 1e4 * slack) * unit)
+    # How much the least risk changes with t: rounding errors of t count as often.
+    of_groups = sum(value for name, value in found.rule_multipliers.items() if name.notion == "worst group")
+    slope = -of_groups / (1 + of_groups)
+    assert risk == pytest.approx(least, abs=(1e-6 + (1e-10 + slack) * slope) * unit)
 
     # The least favourable mixture: weights sum to 1, and are on groups with the largest risk only.
     mixture = np.array(list(found.group_weights.values()))

@@ -114,3 +114,19 @@ def test_bounds_with_scalars_that_nothing_meets_are_proven_impossible(rows):
     masses = rows.weights @ rows.matrix
     assert find_conflict(RowsWithScalars(rows, 1), impossible, masses).proven
     assert find_conflict(RowsWithScalars(rows, 1), problem, masses).possible
+
+
+@pytest.mark.parametrize("value", [0.3, 1e-6], ids=["far", "near"])
+def test_scalars_stay_open_however_few_rows_are_taken(rows, value):
+    """A scalar has the weight of all rows together, so the sign of its h must not decide it."""
+    extended, v = RowsWithScalars(rows, 2), np.concatenate([V[:4], [value, -value]])
+    taken = extended.near(v, 500).near(v, 20)
+    assert taken.n_rows == 22
+    assert np.array_equal(taken.matrix[-2:], np.eye(6)[-2:])
+    assert taken.weights[-2:].tolist() == [1.0, 1.0]
+    assert taken.base[-2:].tolist() == [0.0, 0.0]
+    drawn = extended.near(v, 500).sample(100)
+    assert drawn.n_rows == 102
+    assert np.array_equal(drawn.matrix[-2:], np.eye(6)[-2:])
+    assert drawn.weights[-2:].tolist() == [1.0, 1.0]
+    assert extended.near(v, 50).sample(50).n_rows == 52

@@ -33,3 +33,15 @@ def test_bounds_that_cannot_be_met_have_no_solution():
     scores = SortedScores(np.random.default_rng(0).random(50), np.zeros(50, int), 1, None)
     problem = Problem(np.array([-0.5, 0.5]), np.eye(2), np.array([0.9, 0.9]), np.array([1.0, 1.0]))
     assert mix_thresholds(scores, problem) is None
+
+
+def test_bounds_that_the_first_thresholds_do_not_meet_are_met_by_others():
+    """The error of the group may be no larger than that of the best threshold, which is not among them."""
+    eta = np.random.default_rng(1).random(5000)
+    scores = SortedScores(eta, np.zeros(5000, int), 1, None)
+    best = np.minimum(eta, 1 - eta).mean()
+    error, missed = np.array([[1.0, -1.0]]), eta.mean()
+    problem = Problem(np.array([0.3, 0.1]), error, np.array([-2.0]), np.array([best + 1e-5 - missed]))
+    _, steps, _ = mix_thresholds(scores, problem)
+    f = steps.selection(eta, np.zeros(5000, int))
+    assert ((1 - eta) * f + eta * (1 - f)).mean() == pytest.approx(best, abs=1.1e-5)

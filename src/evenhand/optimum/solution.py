@@ -40,7 +40,7 @@ class Solution:
     rates : CellRates
         Masses and selection rates according to the posteriors.
     certificate : Certificate
-        Risk attained, the bound that proves it, gap and worst violation.
+        Risk attained, or the largest risk of a group; the bound that proves it, gap and worst violation.
     linear_constraints : LinearConstraints
         The requirement, with the constraints that were left out as undefined.
     group_weights : dict or None

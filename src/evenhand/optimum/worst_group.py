@@ -109,8 +109,8 @@ class WorstGroupProblem(FairnessProblem):
     def _estimated(self, risks: LinearConstraints) -> float:
         """About the optimal t, from a few rows.
 
-        In the middle of its range, smoothing does not move the multiplier of t, so that Newton's method needs
-        a tenth of the time where rows are many.
+        If t is in the middle of its range, the width of smoothing does not move its multiplier, and Newton's
+        method goes from one width to the next in a few steps (docs/decisions.md).
         """
         rows, middle = self._ordinary, 0.5
         if rows.fast or rows.n_rows <= _SAMPLE:
