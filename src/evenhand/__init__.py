@@ -39,6 +39,7 @@ _HOMES = {
     "audit": "auditing.audit",
     "audit_table": "auditing.audit_table",
     "cell_rates": "fairness.rates",
+    "compare_missing": "estimators.missingness",
     "datasets": "",
     "exceptions": "",
     "fair_scorer": "estimators.scorer",
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from evenhand.auditing.audit_table import audit_table
     from evenhand.auditing.result import Audit
     from evenhand.estimators.inprocess import FairInprocessor
+    from evenhand.estimators.missingness import compare_missing
     from evenhand.estimators.postprocess import FairPostprocessor
     from evenhand.estimators.scorer import accuracy_within, fair_scorer
     from evenhand.estimators.search import DualAscent, GridSearch
@@ -120,6 +122,7 @@ __all__ = [
     "audit",
     "audit_table",
     "cell_rates",
+    "compare_missing",
     "datasets",
     "exceptions",
     "fair_scorer",

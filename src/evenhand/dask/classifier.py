@@ -118,7 +118,7 @@ class DaskFairPostprocessor(FairPostprocessor):
         confidence: float | None = None,
         reserve: float = 0.3,
         weights: Literal["both", "fit", "constraint"] = "both",
-        missing: Literal["error", "own_group"] = "error",
+        missing: Literal["error", "own_group", "infer"] = "error",
         unseen: Literal["error", "pooled"] = "error",
         min_group_size: int = 0,
         learn_rows: int | None = 1_000_000,
@@ -190,6 +190,9 @@ class DaskFairPostprocessor(FairPostprocessor):
             If the cluster cannot compute; see :func:`evenhand.dask.solve`.
         """
         self.__dict__.pop("rule_", None)  # an interrupted fit leaves an unfitted estimator
+
+        if self.missing == "infer":
+            raise InputError("missing='infer' needs a table in memory: use FairPostprocessor with a sample.")
 
         # Count labels and groups, partition by partition.
         table = read_dask_table(self, X, y, sensitive_features, sample_weight, client=self.client_)

@@ -233,6 +233,11 @@ class FairInprocessor(FairClassifier):
         trained = TabularClassifier() if self.estimator is None else self.estimator
         check_learner(trained, weighted=True, role="estimator", probabilities=False)
         super().check_settings()
+        if self.missing == "infer":
+            raise InputError(
+                "missing='infer' is for FairPostprocessor: trained classifiers are measured on held-out rows "
+                "by their group, which must be known."
+            )
         if not isinstance(self.max_refits, Integral) or self.max_refits < 1:
             raise InputError(f"max_refits should be a whole number from 1 on, but is {self.max_refits!r}.")
         check_fraction("holdout", self.holdout)

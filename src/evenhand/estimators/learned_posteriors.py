@@ -152,6 +152,14 @@ def posterior_spec(classifier: FairClassifier, data: TrainingData, seed: int) ->
     form: Any = "known" if data.access.knows(data.groups) else classifier.posterior
     label, group = classifier.posterior_learners
     trees = type(group) is TabularClassifier
+    known = data.examples.known
+    if known is not None:
+        if form not in ("auto", "label_then_group"):
+            raise InputError(
+                f"posterior={form!r} cannot be learned from rows with missing sensitive values: use "
+                "posterior='label_then_group' with missing='infer'."
+            )
+        form = "label_then_group"
     if form == "auto":
         form = "separate" if trees and _separate_is_enough(classifier, data) else "label_then_group"
     if form == "group_then_label" and is_frozen(label):
@@ -175,7 +183,11 @@ def posterior_spec(classifier: FairClassifier, data: TrainingData, seed: int) ->
     if form not in ("known", "joint"):
         check_learner(group, weighted=reweighs, role="group_estimator", balanced=not weighted)
     levels = _feature_levels(data.groups) if trees else None
-    return PosteriorSpec(form, label, group, classifier.balance, data.classes, seed, levels)
+    if known is not None:
+        levels = known.levels
+    return PosteriorSpec(
+        form, label, group, classifier.balance, data.classes, seed, levels, inferred=known is not None
+    )
 
 
 def _feature_levels(groups: Groups) -> NDArray[np.intp]:

@@ -132,8 +132,17 @@ class FairPostprocessor(FairClassifier):
         Share of the rows that are reserved for it, drawn at random regardless of group and label.
     weights : {"both", "fit", "constraint"}, default="both"
         Whether sample weights count in the inner fit, in risk and requirement, or both.
-    missing : {"error", "own_group"}, default="error"
-        Whether a missing sensitive value is refused or a value of its own.
+    missing : {"error", "own_group", "infer"}, default="error"
+        Whether a missing sensitive value is refused, a value of its own, or inferred. "infer" learns P(Y|x)
+        from all rows and P(S|x,y) from the rows that have sensitive values: one feature after the other,
+        those that most rows have first, each from the rows that have it and those before. Rows that lack
+        values count in the requirement by their posteriors. **This assumes that values are missing at random
+        given x, y and the features that are learned before**: among people with the same x and y, those who
+        do not tell their race are of the same races as those who do. :func:`evenhand.compare_missing` shows
+        whether rows without a value differ in x and y, which does no harm; whether they differ in the value
+        itself cannot be seen. Features of `aware` rule out groups after a model that does not see them, a row
+        that lacks one at prediction is decided by what is known of it, and the requirement holds where values
+        are missing as they are in fit. ``inferred_`` has the numbers of rows.
     unseen : {"error", "pooled"}, default="error"
         Whether a known group that was not seen in fit is refused at prediction; or decided like the pooled
         group, if there is one, and otherwise by the costs alone.
@@ -183,6 +192,8 @@ class FairPostprocessor(FairClassifier):
         The threshold of each group on ``predict_risk``, where the group is known.
     promise_ : Promise or None
         What holds on new rows, if `confidence` is given.
+    inferred_ : InferredRows or None
+        With ``missing="infer"``, how many rows lack sensitive values, by feature.
     in_batches_ : bool
         Whether the table was read in batches, and models learned from a sample of its rows.
     history_ : tuple of Trial
@@ -237,7 +248,7 @@ class FairPostprocessor(FairClassifier):
         confidence: float | None = None,
         reserve: float = 0.3,
         weights: Literal["both", "fit", "constraint"] = "both",
-        missing: Literal["error", "own_group"] = "error",
+        missing: Literal["error", "own_group", "infer"] = "error",
         unseen: Literal["error", "pooled"] = "error",
         min_group_size: int = 0,
         learn_rows: int | None = 1_000_000,
@@ -358,6 +369,10 @@ class FairPostprocessor(FairClassifier):
         self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any, scratch: str | PathLike[str] | None
     ) -> Self:
         """The same stages for a table that is read in batches."""
+        if self.missing == "infer":
+            raise InputError(
+                "missing='infer' needs a table in memory, and X is read in batches: collect it, or a sample."
+            )
         check_all_rows(self)
         large = read_large_table(self, X, y, sensitive_features, sample_weight)
         seed = draw_seed(self.random_state)

@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 
 from evenhand.estimators.access import AttributeAccess, find_access, find_groups, usable_features
 from evenhand.estimators.base import FairClassifier
+from evenhand.estimators.inferred import InferredRows, find_known_features, known_codes
 from evenhand.exceptions import InputError, warn_user
 from evenhand.fairness.groups import Groups
 from evenhand.inference.guarantee import check_promise
@@ -44,6 +45,8 @@ class TrainingData:
         How much each row counts in risk and requirement.
     fingerprint : Fingerprint
         Digests by which `verify` recognises the rows.
+    inferred : InferredRows or None
+        Where missing sensitive values are inferred: how many.
     """
 
     examples: Examples
@@ -52,6 +55,7 @@ class TrainingData:
     access: AttributeAccess
     weights: NDArray[np.float64] | None
     fingerprint: Fingerprint
+    inferred: InferredRows | None = None
 
 
 def read_training_data(
@@ -112,6 +116,9 @@ def read_training_data(
         known=known,
     )
     visible = access.view(X, columns)
+    known_features, inferred = None, None
+    if groups.missing == "infer":
+        known_features, inferred = find_known_features(groups, codes, columns, tells=access.patterns)
     examples = Examples(
         visible.X,
         codes.astype(np.intp),
@@ -119,6 +126,7 @@ def read_training_data(
         len(groups),
         access.allowed(groups, visible.known),
         weights if classifier.weights != "constraint" else None,
+        known_features,
     )
     return TrainingData(
         examples,
@@ -126,7 +134,13 @@ def read_training_data(
         labels.classes,
         access,
         weights if classifier.weights != "fit" else None,
-        Fingerprint.of(X, labels.positive, codes, weights),
+        Fingerprint.of(
+            X,
+            labels.positive,
+            codes if known_features is None else known_codes(codes, known_features),
+            weights,
+        ),
+        inferred,
     )
 
 
@@ -155,6 +169,11 @@ def reserve_rows(
     """
     if classifier.confidence is None:
         return data, None
+    if data.inferred is not None:
+        raise InputError(
+            "a promise is tested on rows whose groups are known, so that it cannot be made with "
+            "missing='infer': leave confidence out, or fit to the rows that have all sensitive values."
+        )
     check_promise(classifier.constraint, classifier.confidence, classifier.reserve)
     if data.weights is not None:
         raise InputError(

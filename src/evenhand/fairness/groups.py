@@ -24,10 +24,12 @@ from evenhand.fairness.names import POOLED, GroupName, Key
 from evenhand.fairness.pooling import merge_keys, pool_rare_values, pooling_text, shared_values
 from evenhand.fairness.sensitive import (
     Factors,
+    complete_rows,
     in_category_order,
     observed_combinations,
     read_columns,
     refuse_missing,
+    spread,
 )
 from evenhand.fairness.unseen import list_groups, type_hint
 from evenhand.inputs.checks import check_choice
@@ -89,7 +91,7 @@ class Groups:
     keys: tuple[Key, ...]
     counts: NDArray[np.int64]
     pooled: Mapping[Key, int] = field(default_factory=dict)
-    missing: Literal["error", "own_group"] = "error"
+    missing: Literal["error", "own_group", "infer"] = "error"
     unseen: Literal["error", "pooled"] = "error"
     merged: bool = False
     ordered: Mapping[str, tuple[Level, ...]] = field(default_factory=dict)
@@ -99,7 +101,7 @@ class Groups:
         cls,
         sensitive_features: Any,
         *,
-        missing: Literal["error", "own_group"] = "error",
+        missing: Literal["error", "own_group", "infer"] = "error",
         unseen: Literal["error", "pooled"] = "error",
         min_size: int = 0,
         max_levels: int = MAX_LEVELS,
@@ -112,8 +114,9 @@ class Groups:
         ----------
         sensitive_features : table, mapping, array or sequence
             One column per sensitive feature, of any dtype.
-        missing : {"error", "own_group"}, default="error"
-            Whether a missing value is an error or a value of its own.
+        missing : {"error", "own_group", "infer"}, default="error"
+            Whether a missing value is an error, a value of its own, or left to be inferred: then groups are
+            those of the rows that have all values, and the others have the code -1.
         unseen : {"error", "pooled"}, default="error"
             What :meth:`encode` does with a combination that does not occur here.
         min_size : int, default=0
@@ -134,18 +137,23 @@ class Groups:
         codes : array of int32
             The group of each row.
         """
-        check_choice("missing", missing, ("error", "own_group"))
+        check_choice("missing", missing, ("error", "own_group", "infer"))
         check_choice("unseen", unseen, ("error", "pooled"))
         columns, ordered = in_category_order(sensitive_features, max_levels)
         if missing == "error":
             refuse_missing(columns, row_counts)
+        n_rows = len(next(iter(columns.values()))[1])
+        rows = complete_rows(columns) if missing == "infer" else None
+        if rows is not None:
+            columns = {name: (levels, own[rows]) for name, (levels, own) in columns.items()}
         keys, counts, codes = observed_combinations(list(columns.values()))
         if row_counts is not None:
             counts = np.zeros(len(keys), np.int64)
             np.add.at(counts, codes, row_counts)
         pooled = {keys[k]: int(counts[k]) for k in np.flatnonzero(counts < min_size)}
         if len(pooled) < 2:  # a single rare group has none to be pooled with
-            return cls(tuple(columns), tuple(keys), counts, {}, missing, unseen, ordered=ordered), codes
+            groups = cls(tuple(columns), tuple(keys), counts, {}, missing, unseen, ordered=ordered)
+            return groups, spread(codes, rows, n_rows)
         merged = not single_features and len(columns) > 1
         if merged:
             into = shared_values(pooled)
@@ -156,7 +164,7 @@ class Groups:
         groups = cls(tuple(columns), tuple(keys), counts, pooled, missing, unseen, merged, ordered)
         listed = " ".join(pooling_text(*group) for group in groups.pooled_groups)
         warn_user(f"groups of fewer than {min_size:,} rows are pooled. {listed}", PooledGroupsWarning)
-        return groups, codes
+        return groups, spread(codes, rows, n_rows)
 
     @classmethod
     def product(cls, levels: Mapping[str, Iterable[Level]]) -> Groups:
@@ -313,7 +321,7 @@ class Groups:
             pooled group, or -1 if no pooled group fits.
         """
         columns = self._matched(read_columns(sensitive_features, max_levels=None))
-        if self.missing == "error":
+        if self.missing in ("error", "infer"):
             refuse_missing(dict(zip(self.features, columns, strict=True)))
         keys, counts, codes = observed_combinations(columns)
         known = {*self.keys, *self.pooled}

@@ -228,7 +228,7 @@ def read_rows(
     before: Any = None,
     sample_weight: Any = None,
     pos_label: Any = None,
-    missing: Literal["error", "own_group"] = "error",
+    missing: Literal["error", "own_group", "infer"] = "error",
     min_size: int = 0,
     threshold: float | None = None,
     counts: NDArray[np.int64] | None = None,
@@ -253,6 +253,11 @@ def read_rows(
     -------
     Decisions
     """
+    if missing == "infer":  # a policy of fit
+        raise InputError(
+            "missing='infer' is for fit: decisions alone tell nothing about groups. Count the rows that have "
+            "all sensitive values, or treat missing ones as a group."
+        )
     columns = named_columns(sensitive_features, what="sensitive_features", default_name="sensitive_feature")
     given = {
         names.label: y_true,

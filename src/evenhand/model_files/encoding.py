@@ -17,6 +17,7 @@ import numpy as np
 
 from evenhand.estimators.access import AttributeAccess
 from evenhand.estimators.base import FairClassifier
+from evenhand.estimators.inferred import InferredRows
 from evenhand.estimators.inprocess import FairInprocessor
 from evenhand.estimators.postprocess import FairPostprocessor
 from evenhand.estimators.search import DualAscent, GridSearch, Trial
@@ -34,6 +35,7 @@ from evenhand.inference.guarantee import Promise
 from evenhand.inputs.fingerprint import Fingerprint
 from evenhand.optimum.rule import Rule
 from evenhand.posteriors.calibration import Bins, Curves, Dirichlet, GroupCalibrator, Isotonic, Sigmoid
+from evenhand.posteriors.chain import ChainCalibrator, FeatureChain
 from evenhand.posteriors.learner import Learner
 from evenhand.posteriors.models import (
     Averaged,
@@ -45,6 +47,7 @@ from evenhand.posteriors.models import (
     KnownGroup,
     LabelThenGroup,
     Product,
+    Restricted,
     Reweighted,
 )
 from evenhand.posteriors.table_encoder import TableEncoder
@@ -67,10 +70,12 @@ _CLASSES: tuple[type[Any], ...] = (
         KnownGroup,
         LabelThenGroup,
         Product,
+        Restricted,
         Reweighted,
+        FeatureChain,
         Learner,
     ),
-    *(Bins, Curves, Dirichlet, GroupCalibrator, Isotonic, Sigmoid),
+    *(Bins, ChainCalibrator, Curves, Dirichlet, GroupCalibrator, Isotonic, Sigmoid),
     *(*NOTIONS, *BOUNDS, NoWorse, AllOf),
     *(DualAscent, GridSearch),
     *(
@@ -85,7 +90,7 @@ _CLASSES: tuple[type[Any], ...] = (
         Promise,
         ConstraintName,
     ),
-    *(LinearConstraints, AttributeAccess, Trial),
+    *(LinearConstraints, AttributeAccess, InferredRows, Trial),
 )
 _OURS = {kind.__name__: kind for kind in _CLASSES}
 _ELSEWHERE = {"rule_", "_file", "_source"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,33 @@ from sklearn.model_selection import train_test_split
 from evenhand.inputs.features import take_rows
 from evenhand.inputs.splits import random_split
 
-__all__ = ["Examples"]
+__all__ = ["Examples", "KnownFeatures"]
 
 Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class KnownFeatures:
+    """What is known of each sensitive feature, where not every row has all of them.
+
+    Attributes
+    ----------
+    levels : array of int, shape (M, features)
+        Which value of each feature a group has, in the order in which features are learned.
+    values : tuple of arrays of shape (n, values)
+        For each feature the probabilities of its values: 1 for a known one, all 0 where nothing is known.
+    tells : int, default=0
+        Number of columns at the right end of X that tell which features are known. They may say something of
+        the label, but not of the features, so that models of these do not see them.
+    """
+
+    levels: NDArray[np.intp]
+    values: tuple[Floats, ...]
+    tells: int = 0
+
+    def take(self, rows: NDArray[np.intp]) -> KnownFeatures:
+        """Some of the rows."""
+        return replace(self, values=tuple(values[rows] for values in self.values))
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,11 +50,13 @@ class Examples:
     X : table or matrix
         Without the columns that may not be used, with indicators of the known group.
     codes, positive : array
-        Group and label of each row.
+        Group and label of each row; a group of -1 is not known.
     n_groups : int
     allowed : array of bool, shape (n, M), or None
         Groups that are possible given the known attributes of each row.
     weights : array or None
+    known : KnownFeatures or None
+        What is known of the sensitive features where groups are inferred; None if all groups are known.
     """
 
     X: Any
@@ -39,14 +65,20 @@ class Examples:
     n_groups: int
     allowed: NDArray[np.bool_] | None = None
     weights: Floats | None = None
+    known: KnownFeatures | None = None
 
     def __len__(self) -> int:
         return len(self.codes)
 
     @property
     def cells(self) -> NDArray[np.intp]:
-        """2 m + y of each row."""
+        """2 m + y of each row; negative where the group is not known."""
         return 2 * self.codes + self.positive
+
+    @property
+    def strata(self) -> NDArray[np.intp]:
+        """What splits are stratified by: the cell, or the label alone where the group is not known."""
+        return np.where(self.codes < 0, 2 * self.n_groups + self.positive, self.cells)
 
     @property
     def seen(self) -> NDArray[np.bool_]:
@@ -60,7 +92,7 @@ class Examples:
         Both parts have the same share of each label in every group, so neither shows the sampling error of
         the other: tests and intervals on the second part are not valid for what was learned from the first.
         """
-        cells = self.cells
+        cells = self.strata
         counts = np.bincount(cells, minlength=2 * self.n_groups)
         strata = np.where(counts[cells] > 1, cells, counts.argmax())  # single rows join the largest cell
         try:
@@ -84,4 +116,5 @@ class Examples:
             self.n_groups,
             None if self.allowed is None else self.allowed[rows],
             None if self.weights is None else self.weights[rows],
+            None if self.known is None else self.known.take(rows),
         )

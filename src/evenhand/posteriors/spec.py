@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from evenhand.inputs.features import take_rows
+from evenhand.posteriors.chain import FeatureChain, fit_chain, fits_of_chain
 from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.learner import Learner, fit_learner, is_frozen
 from evenhand.posteriors.models import (
@@ -53,6 +55,8 @@ class PosteriorSpec:
     levels : array of int, shape (M, features), default=None
         Which value each group has of each sensitive feature, in the order in which they are to be learned. By
         default, and by a frozen group model, the groups are taken for the values of one feature.
+    inferred : bool, default=False
+        Whether "label_then_group" learns the groups by a chain of the features, from rows that know some.
     """
 
     form: Form | Literal["known", "group"]
@@ -62,6 +66,7 @@ class PosteriorSpec:
     names: NDArray[Any] | None = None
     seed: int = 0
     levels: NDArray[np.intp] | None = None
+    inferred: bool = False
 
     @property
     def fits(self) -> int:
@@ -70,6 +75,8 @@ class PosteriorSpec:
             return sum(factor.fits for factor in self.factors)
         label = self.form != "group" and not is_frozen(self.label)
         groups = {"label_then_group": 2, "group_then_label": 1, "group": self._n_features}.get(self.form, 0)
+        if self.inferred and self.levels is not None:
+            groups = 2 * fits_of_chain(self.levels)
         return label + (0 if is_frozen(self.group) else groups)
 
     @property
@@ -112,12 +119,15 @@ class PosteriorSpec:
                 self._group(self.group, rows, rows.codes, rows.n_groups),
                 self._label(with_group(rows.X, rows.codes, rows.n_groups), rows),
             )
-        given = []
+        given: list[Learner | FeatureChain] = []
         for value in (False, True):
             own = rows.positive == value
             which = np.flatnonzero(own if rows.weights is None else own & (rows.weights > 0))
             part = rows.take(which) if len(which) else rows
-            given.append(self._group(self.group, part, part.codes, rows.n_groups))
+            if rows.known is None or is_frozen(self.group):
+                given.append(self._group(self.group, part, part.codes, rows.n_groups))
+            else:
+                given.append(fit_chain(partial(self._group, self.group), part))
         return LabelThenGroup(self._label(rows.X, rows), (given[0], given[1]))
 
     def _by_feature(self, rows: Examples) -> GroupByFeature:
