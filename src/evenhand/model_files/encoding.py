@@ -34,7 +34,15 @@ from evenhand.inference.group_tests import GroupTest
 from evenhand.inference.guarantee import Promise
 from evenhand.inputs.fingerprint import Fingerprint
 from evenhand.optimum.rule import Rule
-from evenhand.posteriors.calibration import Bins, Curves, Dirichlet, GroupCalibrator, Isotonic, Sigmoid
+from evenhand.posteriors.calibration import (
+    Bins,
+    Curves,
+    Dirichlet,
+    GroupCalibrator,
+    InContext,
+    Isotonic,
+    Sigmoid,
+)
 from evenhand.posteriors.chain import ChainCalibrator, FeatureChain
 from evenhand.posteriors.learner import Learner
 from evenhand.posteriors.models import (
@@ -75,7 +83,7 @@ _CLASSES: tuple[type[Any], ...] = (
         FeatureChain,
         Learner,
     ),
-    *(Bins, ChainCalibrator, Curves, Dirichlet, GroupCalibrator, Isotonic, Sigmoid),
+    *(Bins, ChainCalibrator, Curves, Dirichlet, GroupCalibrator, InContext, Isotonic, Sigmoid),
     *(*NOTIONS, *BOUNDS, NoWorse, AllOf),
     *(DualAscent, GridSearch),
     *(

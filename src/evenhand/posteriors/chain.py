@@ -15,7 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.inputs.features import column_names, drop_columns
-from evenhand.posteriors.calibration import Calibration, Calibrator, Curves, fit_calibrator
+from evenhand.posteriors.calibration import (
+    Calibration,
+    Calibrator,
+    Curves,
+    InContext,
+    fit_calibrator,
+    fit_in_context,
+)
 from evenhand.posteriors.examples import Examples, KnownFeatures
 from evenhand.posteriors.learner import Learner
 from evenhand.posteriors.table_encoder import EncodedTable
@@ -135,21 +142,21 @@ class ChainCalibrator:
 
     Attributes
     ----------
-    label : Calibrator
+    label : Calibrator or InContext
         Of P(Y | x), from all rows.
-    features : pair of tuples of tuples of Calibrator
+    features : pair of tuples of tuples of Calibrator or InContext
         For each label and feature, one per combination of values of the features before.
     levels : array of int, shape (M, features)
     """
 
-    label: Calibrator
-    features: tuple[tuple[tuple[Calibrator, ...], ...], ...]
+    label: Calibrator | InContext
+    features: tuple[tuple[tuple[Calibrator | InContext, ...], ...], ...]
     levels: NDArray[np.intp]
 
     def __call__(self, p: Floats) -> Floats:
         """Calibrated posteriors of the cells, shape (n, 2 M)."""
         cells = p.reshape(len(p), -1, 2)
-        labels = self.label(_shares(cells.sum(axis=1)))
+        labels = _corrected(self.label, _shares(cells.sum(axis=1)), p)
         new = np.empty_like(cells)
         for y, chain in enumerate(self.features):
             q = np.ones(cells.shape[:2])
@@ -157,7 +164,7 @@ class ChainCalibrator:
                 for curve, own in zip(curves, _branches(self.levels, place), strict=True):
                     values, which = np.unique(self.levels[own, place], return_inverse=True)
                     if len(values) > 1:
-                        q[:, own] *= curve(_branch_shares(cells[:, own, y], which))[:, which]
+                        q[:, own] *= _corrected(curve, _branch_shares(cells[:, own, y], which), p)[:, which]
             new[:, :, y] = labels[:, [y]] * q
         return new.reshape(p.shape)
 
@@ -181,7 +188,11 @@ def fit_chain_calibrator(how: Calibration, p: Floats, rows: Examples) -> ChainCa
     """
     known = _known(rows)
     cells = p.reshape(len(p), -1, 2)
-    label = fit_calibrator(how, _shares(cells.sum(axis=1)), rows.positive.astype(np.intp), rows.weights)
+    everybody = np.arange(len(p)), rows.positive.astype(np.intp), np.ones(len(p))
+    both = np.array([0, 1])
+    label = _curve(
+        how, _shares(cells.sum(axis=1)), everybody, both, row_weights=rows.weights, p=p, levels=known.levels
+    )
     features = []
     for y in (False, True):
         part = np.flatnonzero(rows.positive == y)
@@ -193,7 +204,9 @@ def fit_chain_calibrator(how: Calibration, p: Floats, rows: Examples) -> ChainCa
                 values, which = np.unique(known.levels[own, place], return_inverse=True)
                 q = _branch_shares(cells[part][:, own, int(y)], which)
                 given = _targets(known.take(part), known.levels[own[0], :place], place, values)
-                curves.append(_curve(how, q, given, values, weights))
+                curves.append(
+                    _curve(how, q, given, values, row_weights=weights, p=p[part], levels=known.levels)
+                )
             chain.append(tuple(curves))
         features.append(tuple(chain))
     return ChainCalibrator(label, tuple(features), known.levels)
@@ -204,23 +217,35 @@ def _curve(
     q: Floats,
     given: tuple[NDArray[np.intp], NDArray[np.intp], Floats],
     values: NDArray[np.intp],
+    *,
     row_weights: Floats | None,
-) -> Calibrator:
-    """The correction of one feature in one branch, with some rows on which there is nothing to correct."""
+    p: Floats,
+    levels: NDArray[np.intp],
+) -> Calibrator | InContext:
+    """The correction of one feature in one branch, or of the label."""
     which, target, weights = given
     if row_weights is not None:
         weights = weights * row_weights[which]
+    counted = weights > 0
+    which, target, weights = which[counted], np.searchsorted(values, target[counted]), weights[counted]
     K, total = len(values), weights.sum()
     if K == 1 or not total > 0:
         return Curves((None,) * K)
     rows = q[which]
+    if how == "dirichlet":
+        weights = weights * max(1.0, len(weights) / total) if row_weights is not None else weights
+        return fit_in_context(rows, p[which], target, weights, levels=levels)
     prior = _SHARED * rows * (weights / total)[:, None]
     return fit_calibrator(
         how,
         np.concatenate([rows] * (K + 1)),
-        np.concatenate([np.searchsorted(values, target), *(np.full(len(rows), k) for k in range(K))]),
+        np.concatenate([target, *(np.full(len(rows), k) for k in range(K))]),
         np.concatenate([weights, *prior.T]),
     )
+
+
+def _corrected(curve: Calibrator | InContext, q: Floats, p: Floats) -> Floats:
+    return curve(q, p) if isinstance(curve, InContext) else curve(q)
 
 
 def _without_last(X: Any, columns: int) -> Any:
