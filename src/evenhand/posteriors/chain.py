@@ -147,16 +147,20 @@ class ChainCalibrator:
     features : pair of tuples of tuples of Calibrator or InContext
         For each label and feature, one per combination of values of the features before.
     levels : array of int, shape (M, features)
+    tells : int, default=0
+        Number of columns that tell which features are known; see :class:`KnownFeatures`.
     """
 
     label: Calibrator | InContext
     features: tuple[tuple[tuple[Calibrator | InContext, ...], ...], ...]
     levels: NDArray[np.intp]
+    tells: int = 0
 
     def __call__(self, p: Floats) -> Floats:
         """Calibrated posteriors of the cells, shape (n, 2 M)."""
         cells = p.reshape(len(p), -1, 2)
         labels = _corrected(self.label, _shares(cells.sum(axis=1)), p)
+        context = _context(cells, self.tells)
         new = np.empty_like(cells)
         for y, chain in enumerate(self.features):
             q = np.ones(cells.shape[:2])
@@ -164,7 +168,9 @@ class ChainCalibrator:
                 for curve, own in zip(curves, _branches(self.levels, place), strict=True):
                     values, which = np.unique(self.levels[own, place], return_inverse=True)
                     if len(values) > 1:
-                        q[:, own] *= _corrected(curve, _branch_shares(cells[:, own, y], which), p)[:, which]
+                        q[:, own] *= _corrected(curve, _branch_shares(cells[:, own, y], which), context)[
+                            :, which
+                        ]
             new[:, :, y] = labels[:, [y]] * q
         return new.reshape(p.shape)
 
@@ -193,7 +199,7 @@ def fit_chain_calibrator(how: Calibration, p: Floats, rows: Examples) -> ChainCa
     label = _curve(
         how, _shares(cells.sum(axis=1)), everybody, both, row_weights=rows.weights, p=p, levels=known.levels
     )
-    features = []
+    context, features = _context(cells, known.tells), []
     for y in (False, True):
         part = np.flatnonzero(rows.positive == y)
         weights = None if rows.weights is None else rows.weights[part]
@@ -205,11 +211,11 @@ def fit_chain_calibrator(how: Calibration, p: Floats, rows: Examples) -> ChainCa
                 q = _branch_shares(cells[part][:, own, int(y)], which)
                 given = _targets(known.take(part), known.levels[own[0], :place], place, values)
                 curves.append(
-                    _curve(how, q, given, values, row_weights=weights, p=p[part], levels=known.levels)
+                    _curve(how, q, given, values, row_weights=weights, p=context[part], levels=known.levels)
                 )
             chain.append(tuple(curves))
         features.append(tuple(chain))
-    return ChainCalibrator(label, tuple(features), known.levels)
+    return ChainCalibrator(label, tuple(features), known.levels, known.tells)
 
 
 def _curve(
@@ -242,6 +248,19 @@ def _curve(
         np.concatenate([target, *(np.full(len(rows), k) for k in range(K))]),
         np.concatenate([weights, *prior.T]),
     )
+
+
+def _context(cells: Floats, tells: int) -> Floats:
+    """What corrections of sensitive features may depend on, shape (n, 2 M): the posteriors of the cells.
+
+    Without P(Y | x) where that depends on which features are known: corrections are learned where one is
+    known, and hold where it is not only if they do not depend on that.
+    """
+    if tells:
+        total = cells.sum(axis=1, keepdims=True)
+        even = np.full_like(cells, 0.5 / cells.shape[1])
+        cells = np.where(total > 0, 0.5 * cells / np.where(total > 0, total, 1.0), even)
+    return cells.reshape(len(cells), -1)
 
 
 def _corrected(curve: Calibrator | InContext, q: Floats, p: Floats) -> Floats:
