@@ -28,6 +28,7 @@ _HOMES = {
     "Notion": "fairness.notions",
     "Precision": "fairness.bounds",
     "PredictiveEquality": "fairness.notions",
+    "Proxy": "fairness.proxy",
     "RateBound": "fairness.bounds",
     "Rule": "optimum.rule",
     "SelectionRate": "fairness.bounds",
@@ -79,6 +80,7 @@ if TYPE_CHECKING:
         Notion,
         PredictiveEquality,
     )
+    from evenhand.fairness.proxy import Proxy
     from evenhand.fairness.rates import CellRates, cell_rates
     from evenhand.fairness.scores import GroupedScores
     from evenhand.fairness.statistic import Statistic
@@ -111,6 +113,7 @@ __all__ = [
     "Notion",
     "Precision",
     "PredictiveEquality",
+    "Proxy",
     "RateBound",
     "Rule",
     "SelectionRate",

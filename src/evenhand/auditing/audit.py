@@ -17,6 +17,7 @@ from typing import Any, Literal
 import numpy as np
 
 from evenhand.auditing.bounds import compare_with_bound
+from evenhand.auditing.by_proxy import audit_by_proxy
 from evenhand.auditing.comparison import Comparison, compare, four_fifths
 from evenhand.auditing.group_rates import Terms, absent_groups, find, hide_small, pooled_groups
 from evenhand.auditing.publication import published
@@ -26,6 +27,7 @@ from evenhand.exceptions import InputError, VacuousConstraintWarning, warn_user
 from evenhand.fairness.bounds import Bound
 from evenhand.fairness.groups import Mode
 from evenhand.fairness.notions import NOTIONS, Notion
+from evenhand.fairness.proxy import Proxy
 from evenhand.fairness.rates import read_rows
 from evenhand.fairness.requirement import Constraint
 from evenhand.inputs.checks import check_fraction
@@ -59,8 +61,11 @@ def audit(
         Predicted labels, or numbers from 0 to 1: the probability that a randomised decision is positive.
         Scores, such as those of ``predict_proba``, need a `threshold` to become decisions; the result says
         how predictions were read.
-    sensitive_features : table, mapping, array or sequence
-        One column per sensitive feature.
+    sensitive_features : table, mapping, array, sequence or Proxy
+        One column per sensitive feature. With a :class:`Proxy` one of them is known by probabilities: each
+        rate then is the probability-weighted estimate, with an interval that holds whatever the true groups
+        are within the probabilities, widened for sampling. Verdicts use that interval, so that evidence is
+        insufficient where proxies cannot tell.
     constraint : Constraint, default=None
         The requirement, such as ``DemographicParity(difference=0.05)`` or ``SelectionRate(at_most=0.2)``;
         several are joined by ``&``, and each gets a verdict. None reports every notion by both measures,
@@ -137,6 +142,19 @@ def audit(
     sex  0.500 [0.414, 0.599]  sex=M  violated (tolerance 0.8)
     """
     check_settings(constraint, confidence, min_size, min_count, threshold)
+    if isinstance(sensitive_features, Proxy):
+        if before is not None or min_size or min_count or missing != "error":
+            raise InputError("an audit by proxies takes neither before, missing, min_size nor min_count.")
+        return audit_by_proxy(
+            y_true,
+            y_pred,
+            sensitive_features,
+            constraint=constraint,
+            sample_weight=sample_weight,
+            confidence=float(confidence),
+            pos_label=pos_label,
+            threshold=None if threshold is None else float(threshold),
+        )
     decisions = read_rows(
         y_true,
         y_pred,

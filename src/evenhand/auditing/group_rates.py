@@ -148,6 +148,8 @@ class Terms:
         Whether predictions between 0 and 1 were read as probabilities of a randomised decision.
     threshold : float or None
         Smallest score that is selected, if predictions are scores.
+    proxy : str or None
+        The feature that is known by probabilities only, if there is one.
     """
 
     features: tuple[str, ...]
@@ -161,6 +163,18 @@ class Terms:
     merged: bool = False
     randomised: bool = False
     threshold: float | None = None
+    proxy: str | None = None
+
+    @property
+    def by_proxy(self) -> str | None:
+        """What rates and intervals are where a feature is known by probabilities."""
+        if self.proxy is None:
+            return None
+        return (
+            f"{self.proxy} is known by probabilities: numbers of rows are expected ones, rates are weighted "
+            "by probabilities, and intervals hold whatever the true groups are, if the probabilities are "
+            "calibrated."
+        )
 
     @property
     def rates(self) -> tuple[str, ...]:

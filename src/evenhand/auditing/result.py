@@ -116,7 +116,7 @@ class Audit:
         dict
             ``features``, ``confidence``, ``labelled``, ``weighted``, ``compared``, ``min_count``,
             ``absent_not_listed``, ``pooled``, ``merged``, ``randomised``,
-            ``threshold``, ``groups`` and ``comparisons``.
+            ``threshold``, ``proxy``, ``groups`` and ``comparisons``.
         """
         return {
             **asdict(self.terms),
