@@ -22,6 +22,7 @@ from evenhand.estimators.training_data import draw_seed, read_training_data, res
 from evenhand.exceptions import InputError
 from evenhand.fairness.constraints import ConstraintName
 from evenhand.fairness.measurement import AnyMeasurement
+from evenhand.fairness.proxy import Proxy
 from evenhand.fairness.requirement import Constraint
 from evenhand.inference.guarantee import warn_if_unpromised
 from evenhand.inputs.checks import check_fraction
@@ -233,6 +234,8 @@ class FairInprocessor(FairClassifier):
         trained = TabularClassifier() if self.estimator is None else self.estimator
         check_learner(trained, weighted=True, role="estimator", probabilities=False)
         super().check_settings()
+        if isinstance(self.sensitive_features, Proxy):
+            raise InputError("proxies are for FairPostprocessor: trained classifiers need known groups.")
         if self.missing == "infer":
             raise InputError(
                 "missing='infer' is for FairPostprocessor: trained classifiers are measured on held-out rows "
@@ -267,6 +270,9 @@ class FairInprocessor(FairClassifier):
         self
         """
         self.__dict__.pop("learner_", None)  # an interrupted fit leaves an unfitted estimator
+
+        if isinstance(sensitive_features, Proxy):
+            raise InputError("proxies are for FairPostprocessor: trained classifiers need known groups.")
 
         # Read the table, the labels, the groups, and who may see what.
         data = read_training_data(self, X, y, sensitive_features, sample_weight)

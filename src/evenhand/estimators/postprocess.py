@@ -36,6 +36,7 @@ from evenhand.exceptions import (
     warn_user,
 )
 from evenhand.fairness.constraints import ByConstraint, ConstraintName, LinearConstraints
+from evenhand.fairness.proxy import Proxy
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.requirement import Constraint
 from evenhand.fairness.scores import GroupedScores
@@ -86,7 +87,8 @@ class FairPostprocessor(FairClassifier):
     sensitive_features : str, int, list of these, or function, default=None
         Columns of X that hold the sensitive features: names in a table, positions in an array, or a function
         of X that returns them. Otherwise they are passed to `fit`. Scorers and cross-validation need them
-        here.
+        here. A :class:`Proxy` names columns of probabilities: they are P(S), models do not see them, and only
+        P(Y|x) is learned.
     aware : bool or list of str, default=False
         Whether decisions may use the sensitive features; or the names of those that may be used. Models see
         the same wherever these come from: columns of X that `sensitive_features` names are hidden, and what
@@ -315,7 +317,9 @@ class FairPostprocessor(FairClassifier):
         y : array
             Any two labels. The name of a column where X is read in batches.
         sensitive_features : table, mapping, array or sequence, default=None
-            One column per sensitive feature, unless the constructor names columns of X.
+            One column per sensitive feature, unless the constructor names columns of X. A :class:`Proxy` has
+            probabilities of one of them: P(S|x,y) is learned from these, each row counting for every value in
+            part, and decisions do not need them.
         sample_weight : array, default=None
             The name of a column where X is read in batches.
         scratch : path, default=None
@@ -369,6 +373,10 @@ class FairPostprocessor(FairClassifier):
         self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any, scratch: str | PathLike[str] | None
     ) -> Self:
         """The same stages for a table that is read in batches."""
+        if isinstance(self.sensitive_features, Proxy) or isinstance(sensitive_features, Proxy):
+            raise InputError(
+                "proxies need a table in memory, and X is read in batches: collect it, or a sample."
+            )
         if self.missing == "infer":
             raise InputError(
                 "missing='infer' needs a table in memory, and X is read in batches: collect it, or a sample."

@@ -13,15 +13,17 @@ from sklearn.utils import check_random_state
 
 from evenhand.estimators.access import AttributeAccess, find_access, find_groups, usable_features
 from evenhand.estimators.base import FairClassifier
+from evenhand.estimators.by_proxy import ProxyGroups, find_proxy
 from evenhand.estimators.inferred import InferredRows, find_known_features, known_codes
 from evenhand.exceptions import InputError, warn_user
 from evenhand.fairness.groups import Groups
+from evenhand.fairness.proxy import Proxy
 from evenhand.inference.guarantee import check_promise
 from evenhand.inputs.checks import check_rows
 from evenhand.inputs.columns import named_columns
 from evenhand.inputs.features import read_features
 from evenhand.inputs.fingerprint import Fingerprint
-from evenhand.inputs.labels import read_labels, read_weights
+from evenhand.inputs.labels import Labels, read_labels, read_weights
 from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.learner import is_frozen
 
@@ -88,13 +90,25 @@ def read_training_data(
     classifier.check_settings()
     X = read_features(classifier, X, reset=True)
     y = _label_column(y)
-    if sensitive_features is not None:  # refuses lazy tables and duplicate names
+    if sensitive_features is not None and not isinstance(
+        sensitive_features, Proxy
+    ):  # refuses lazy tables and duplicate names
         named_columns(sensitive_features, what="sensitive_features", default_name="sensitive_feature")
-    check_rows({"X": X, "y": y, "sensitive_features": sensitive_features, "sample_weight": sample_weight})
+    given = None if isinstance(sensitive_features, Proxy) else sensitive_features
+    check_rows({"X": X, "y": y, "sensitive_features": given, "sample_weight": sample_weight})
     labels = read_labels(y, pos_label=classifier.pos_label)
     weights = read_weights(sample_weight, X.shape[0])
     if weights is not None and len(np.unique(labels.positive[weights > 0])) < 2:
         raise InputError("y has only one class where sample_weight is not 0, and two are needed.")
+    by_proxy = find_proxy(
+        X,
+        sensitive_features,
+        classifier.sensitive_features,
+        aware=classifier.aware,
+        frozen_to=_frozen_to(classifier, None),
+    )
+    if by_proxy is not None:
+        return _by_proxy(classifier, X, labels, weights, by_proxy)
     groups, codes, columns = find_groups(
         X,
         sensitive_features,
@@ -144,6 +158,37 @@ def read_training_data(
     )
 
 
+def _by_proxy(
+    classifier: FairClassifier,
+    X: Any,
+    labels: Labels,
+    weights: NDArray[np.float64] | None,
+    found: ProxyGroups,
+) -> TrainingData:
+    """Training data whose groups are known by probabilities only."""
+    if classifier.min_group_size:
+        raise InputError("min_group_size counts rows of groups, which a Proxy does not tell: leave it out.")
+    classifier.constraint.check(found.groups)
+    visible = found.access.view(X, found.columns)
+    examples = Examples(
+        visible.X,
+        np.full(X.shape[0], -1, np.intp),
+        labels.positive,
+        len(found.groups),
+        found.access.allowed(found.groups, visible.known),
+        weights if classifier.weights != "constraint" else None,
+        found.known,
+    )
+    return TrainingData(
+        examples,
+        found.groups,
+        labels.classes,
+        found.access,
+        weights if classifier.weights != "fit" else None,
+        Fingerprint.of(X, labels.positive, found.digests, weights),
+    )
+
+
 def draw_seed(random_state: Any) -> int:
     """Seed of one fit: for folds, held-out rows, and the key of randomised decisions."""
     return int(check_random_state(random_state).randint(2**31))
@@ -169,10 +214,11 @@ def reserve_rows(
     """
     if classifier.confidence is None:
         return data, None
-    if data.inferred is not None:
+    if data.groups.missing == "infer":
         raise InputError(
             "a promise is tested on rows whose groups are known, so that it cannot be made with "
-            "missing='infer': leave confidence out, or fit to the rows that have all sensitive values."
+            "missing='infer' or a Proxy: leave confidence out, or fit to the rows that have all sensitive "
+            "values."
         )
     check_promise(classifier.constraint, classifier.confidence, classifier.reserve)
     if data.weights is not None:
@@ -198,11 +244,11 @@ def reserve_rows(
     return replace(data, examples=learned), reserved
 
 
-def _frozen_to(classifier: FairClassifier, groups: Groups) -> int | None:
+def _frozen_to(classifier: FairClassifier, groups: Groups | None) -> int | None:
     """How many columns a frozen model that will be asked was fitted to; -1 if it does not tell."""
     label, group = classifier.posterior_learners
     models = [label]
-    if usable_features(classifier.aware, groups.features) != groups.features:  # groups are learned as well
+    if groups is None or usable_features(classifier.aware, groups.features) != groups.features:  # learned too
         models.append(group)
     frozen = [model for model in models if is_frozen(model)]
     return int(getattr(frozen[0], "n_features_in_", -1)) if frozen else None

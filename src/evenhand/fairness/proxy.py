@@ -17,7 +17,7 @@ from evenhand.fairness.sensitive import observed_combinations, read_columns
 from evenhand.inputs.checks import check_rows
 from evenhand.inputs.columns import Level, named_columns
 
-__all__ = ["Proxy", "ProxyRows", "read_proxy"]
+__all__ = ["Proxy", "ProxyRows", "group_probabilities", "read_proxy"]
 
 Floats = NDArray[np.float64]
 
@@ -123,20 +123,53 @@ class ProxyRows:
         return p
 
 
-def read_proxy(proxy: Proxy, order: Groups | None = None) -> ProxyRows:
+def group_probabilities(proxy: Proxy, groups: Groups) -> Floats:
+    """P(S=m) of new rows, shape (n, M), in the order of known groups.
+
+    Parameters
+    ----------
+    proxy : Proxy
+        With data. Columns of probabilities may be in another order.
+    groups : Groups
+        As :func:`read_proxy` found them.
+
+    Returns
+    -------
+    array
+    """
+    p = np.ones((check_rows(_columns_by_name(proxy)), len(groups)))
+    for name, level in zip(groups.features, groups.level_codes(groups.features).T, strict=True):
+        value = proxy.features[name]
+        if _is_table(value):
+            _, own = _in_order(name, *_probabilities(name, value), groups)
+        else:
+            known = groups.levels(name)
+            [(found, codes)] = read_columns({name: value}, max_levels=None).values()
+            _refuse_missing_beside(name, codes)
+            strange = [one for one in found if one not in known]
+            if strange:
+                raise GroupError(f"{name}={strange[0]!r} was not seen in fit; there are {known}.")
+            own = np.eye(len(known))[np.array([known.index(one) for one in found])[codes]]
+        p *= own[:, level]
+    return p
+
+
+def _columns_by_name(proxy: Proxy) -> dict[str, Any]:
+    return {f"Proxy({name})": value for name, value in proxy.features.items()}
+
+
+def read_proxy(proxy: Proxy) -> ProxyRows:
     """Read and check a proxy with its data.
 
     Parameters
     ----------
     proxy : Proxy
-    order : Groups, default=None
-        Groups whose values the probabilities must have; columns in another order are put into theirs.
 
     Returns
     -------
     ProxyRows
     """
-    check_rows({f"Proxy({name})": value for name, value in proxy.features.items()})
+    check_rows(_columns_by_name(proxy))
     by_proxy = [name for name, value in proxy.features.items() if _is_table(value)]
     if not by_proxy:
         raise GroupError(
@@ -150,8 +183,12 @@ def read_proxy(proxy: Proxy, order: Groups | None = None) -> ProxyRows:
         )
     [name] = by_proxy
     levels, p = _probabilities(name, proxy.features[name])
-    if order is not None:
-        levels, p = _in_order(name, levels, p, order)
+    if ((p == 0) | (p == 1)).all():
+        raise GroupError(
+            f"every row of {name!r} in this Proxy is certain. If the values are known, pass them as a "
+            f"column: sensitive_features={{{name!r}: column}}. If they are the most probable ones, pass the "
+            "probabilities: taking the most probable group for granted misstates differences between groups."
+        )
     own_levels: dict[str, Sequence[Level]] = {name: levels}
     values = {name: p}
     found: set[tuple[Level, ...]] = {()}
@@ -232,14 +269,7 @@ def _probabilities(name: str, table: Any) -> tuple[list[Level], Floats]:
     )
     for bad, what, remedy in checks:
         _refuse_rows(name, p, bad, f"{what} in", remedy)
-    p /= total[:, None]
-    if ((p == 0) | (p == 1)).all():
-        raise GroupError(
-            f"every row of {name!r} in this Proxy is certain. If the values are known, pass them as a "
-            f"column: sensitive_features={{{name!r}: column}}. If they are the most probable ones, pass the "
-            "probabilities: taking the most probable group for granted misstates differences between groups."
-        )
-    return levels, p
+    return levels, p / total[:, None]
 
 
 def _refuse_rows(name: str, p: Floats, bad: Any, what: str, remedy: str) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 
 from evenhand.estimators.access import AttributeAccess
 from evenhand.estimators.base import FairClassifier
+from evenhand.estimators.by_proxy import ProxyAccess
 from evenhand.estimators.inferred import InferredRows
 from evenhand.estimators.inprocess import FairInprocessor
 from evenhand.estimators.postprocess import FairPostprocessor
@@ -28,6 +29,7 @@ from evenhand.fairness.groups import POOLED, GroupName, Groups
 from evenhand.fairness.measurement import BoundMeasurement, Measurement
 from evenhand.fairness.notions import NOTIONS
 from evenhand.fairness.parameters import Parameters
+from evenhand.fairness.proxy import Proxy
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.requirement import AllOf
 from evenhand.inference.group_tests import GroupTest
@@ -41,6 +43,7 @@ from evenhand.posteriors.calibration import (
     GroupCalibrator,
     InContext,
     Isotonic,
+    LabelCalibrator,
     Sigmoid,
 )
 from evenhand.posteriors.chain import ChainCalibrator, FeatureChain
@@ -53,6 +56,7 @@ from evenhand.posteriors.models import (
     GroupThenLabel,
     Joint,
     KnownGroup,
+    LabelAndProxy,
     LabelThenGroup,
     Product,
     Restricted,
@@ -76,6 +80,7 @@ _CLASSES: tuple[type[Any], ...] = (
         GroupThenLabel,
         Joint,
         KnownGroup,
+        LabelAndProxy,
         LabelThenGroup,
         Product,
         Restricted,
@@ -83,7 +88,17 @@ _CLASSES: tuple[type[Any], ...] = (
         FeatureChain,
         Learner,
     ),
-    *(Bins, ChainCalibrator, Curves, Dirichlet, GroupCalibrator, InContext, Isotonic, Sigmoid),
+    *(
+        Bins,
+        ChainCalibrator,
+        Curves,
+        Dirichlet,
+        GroupCalibrator,
+        InContext,
+        Isotonic,
+        LabelCalibrator,
+        Sigmoid,
+    ),
     *(*NOTIONS, *BOUNDS, NoWorse, AllOf),
     *(DualAscent, GridSearch),
     *(
@@ -98,7 +113,7 @@ _CLASSES: tuple[type[Any], ...] = (
         Promise,
         ConstraintName,
     ),
-    *(LinearConstraints, AttributeAccess, InferredRows, Trial),
+    *(LinearConstraints, AttributeAccess, InferredRows, Proxy, ProxyAccess, Trial),
 )
 _OURS = {kind.__name__: kind for kind in _CLASSES}
 _ELSEWHERE = {"rule_", "_file", "_source"}

@@ -21,6 +21,7 @@ __all__ = [
     "Dirichlet",
     "GroupCalibrator",
     "InContext",
+    "LabelCalibrator",
     "fit_calibrator",
     "fit_group_calibrator",
     "fit_in_context",
@@ -155,6 +156,20 @@ class InContext:
         """Calibrated q, given the posteriors of the cells, shape (n, 2 M)."""
         z = (_features(p, _logs(p), self.levels) - self.center) / self.scale
         return np.asarray(softmax((1 + self.slope) * _logs(q) + z @ self.B[:-1] + self.B[-1], axis=1))
+
+
+@dataclass(frozen=True, eq=False)
+class LabelCalibrator:
+    """Corrects P(Y | x) and leaves the groups as they are; shape (n, 2 M) as cells 2 m + y."""
+
+    label: Calibrator
+
+    def __call__(self, p: Floats) -> Floats:
+        """Calibrated posteriors of the cells."""
+        cells = p.reshape(len(p), -1, 2)
+        labels = cells.sum(axis=1)
+        factor = self.label(labels) / np.where(labels > 0, labels, 1.0)
+        return np.asarray((cells * factor[:, None, :]).reshape(p.shape))
 
 
 def fit_in_context(

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.inputs.features import column_names, drop_columns
 from evenhand.posteriors.calibration import (
     Calibration,
     Calibrator,
@@ -25,7 +24,7 @@ from evenhand.posteriors.calibration import (
 )
 from evenhand.posteriors.examples import Examples, KnownFeatures
 from evenhand.posteriors.learner import Learner
-from evenhand.posteriors.table_encoder import EncodedTable
+from evenhand.posteriors.table_encoder import without_last
 
 __all__ = ["ChainCalibrator", "FeatureChain", "fit_chain", "fit_chain_calibrator", "fits_of_chain"]
 
@@ -57,7 +56,7 @@ class FeatureChain:
 
     def proba(self, X: Any) -> Floats:
         """P(S=m | x), shape (n, M)."""
-        X = _without_last(X, self.tells)
+        X = without_last(X, self.tells)
         p = np.ones((X.shape[0], len(self.levels)))
         for place, models in enumerate(self.models):
             for model, own in zip(models, _branches(self.levels, place), strict=True):
@@ -87,7 +86,7 @@ def fit_chain(fit: Fit, rows: Examples) -> FeatureChain:
     FeatureChain
     """
     known = _known(rows)
-    rows = replace(rows, X=_without_last(rows.X, known.tells))
+    rows = replace(rows, X=without_last(rows.X, known.tells))
     models = []
     for place in range(known.levels.shape[1]):
         branches = _branches(known.levels, place)
@@ -265,18 +264,6 @@ def _context(cells: Floats, tells: int) -> Floats:
 
 def _corrected(curve: Calibrator | InContext, q: Floats, p: Floats) -> Floats:
     return curve(q, p) if isinstance(curve, InContext) else curve(q)
-
-
-def _without_last(X: Any, columns: int) -> Any:
-    """X without its last columns."""
-    if not columns:
-        return X
-    if not isinstance(X, EncodedTable):
-        return drop_columns(X, column_names(X)[-columns:])
-    kept = slice(0, X.shape[1] - columns)
-    return X.derived(
-        ("first", kept.stop), lambda: EncodedTable(X.matrix[:, kept], X.categorical[kept], X.stacks)
-    )
 
 
 def _branches(levels: NDArray[np.intp], place: int) -> list[NDArray[np.intp]]:

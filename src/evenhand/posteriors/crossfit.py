@@ -19,6 +19,7 @@ from evenhand.posteriors.calibration import (
     Calibration,
     Calibrator,
     GroupCalibrator,
+    LabelCalibrator,
     fit_calibrator,
     fit_group_calibrator,
 )
@@ -183,6 +184,10 @@ def calibrate(
     curves: Calibrator | GroupCalibrator | ChainCalibrator
     if used.known is not None:
         curves = fit_chain_calibrator(calibration, p, used)
+    elif spec.form == "proxy":
+        positive = used.positive.astype(np.intp)
+        label = found.cells.sum(axis=1)
+        curves = LabelCalibrator(fit_calibrator(calibration, label, positive, used.weights))
     elif spec.form == "known":
         positive, codes, M = used.positive.astype(np.intp), used.codes, used.n_groups
         curves = fit_group_calibrator(calibration, p, positive, used.weights, codes=codes, M=M)

@@ -7,6 +7,7 @@ Four factorisations into probabilistic classifiers, and one for a known group:
 * group_then_label:  P(S | x) P(Y | x, s)
 * joint:             one model of the cell (S, Y)
 * known group:       P(Y | x, s) alone
+* proxy:             P(Y | x) P(S), where the group's probabilities are given
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from evenhand.posteriors.calibration import Calibrator, GroupCalibrator
 from evenhand.posteriors.chain import ChainCalibrator, FeatureChain
 from evenhand.posteriors.learner import Learner
 from evenhand.posteriors.stacked_trees import StackedTrees
-from evenhand.posteriors.table_encoder import EncodedTable, TableEncoder
+from evenhand.posteriors.table_encoder import EncodedTable, TableEncoder, last_columns, without_last
 
 __all__ = ["Encoded", "PosteriorModel", "averaged", "calibrated", "within"]
 
@@ -81,6 +82,25 @@ class LabelThenGroup:
         p = np.stack([labels[:, [y]] * self.groups[y].proba(X) for y in (0, 1)], axis=2)
         # Jointly, because the known attributes are also evidence about the label.
         return p if allowed is None else within(p, allowed[:, :, None])
+
+
+@dataclass(frozen=True, eq=False)
+class LabelAndProxy:
+    """P(Y | x) P(S), where P(S) of each row is given by the last columns of X, which the label does not see.
+
+    Attributes
+    ----------
+    label : Learner
+    n_groups : int
+        Number of these columns.
+    """
+
+    label: Learner
+    n_groups: int
+
+    def cells(self, X: Any, allowed: NDArray[np.bool_] | None) -> Floats:  # noqa: ARG002
+        labels = self.label.proba(without_last(X, self.n_groups))
+        return labels[:, None, :] * last_columns(X, self.n_groups)[:, :, None]
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,6 +19,7 @@ from evenhand.posteriors.models import (
     GroupThenLabel,
     Joint,
     KnownGroup,
+    LabelAndProxy,
     LabelThenGroup,
     PosteriorModel,
     Product,
@@ -26,7 +27,7 @@ from evenhand.posteriors.models import (
     with_features,
     with_group,
 )
-from evenhand.posteriors.table_encoder import TableEncoder
+from evenhand.posteriors.table_encoder import TableEncoder, without_last
 from evenhand.posteriors.tabular import TabularClassifier
 
 __all__ = ["Balance", "Form", "PosteriorSpec", "balancing_factors"]
@@ -42,8 +43,9 @@ class PosteriorSpec:
 
     Attributes
     ----------
-    form : {"separate", "label_then_group", "group_then_label", "joint", "known", "group"}
-        "known" and "group" are the two factors of "separate": P(Y | x) and P(S | x).
+    form : {"separate", "label_then_group", "group_then_label", "joint", "known", "group", "proxy"}
+        "known" and "group" are the two factors of "separate": P(Y | x) and P(S | x). "proxy" is P(Y | x) with
+        probabilities of the groups that are given.
     label, group : classifier
         `label` is the model of the label, or of the cells if `form` is "joint".
     balance : {"weight", "upsample"}, default=None
@@ -59,7 +61,7 @@ class PosteriorSpec:
         Whether "label_then_group" learns the groups by a chain of the features, from rows that know some.
     """
 
-    form: Form | Literal["known", "group"]
+    form: Form | Literal["known", "group", "proxy"]
     label: Any
     group: Any
     balance: Balance | None = None
@@ -90,7 +92,7 @@ class PosteriorSpec:
     def frozen(self) -> bool:
         """Whether nothing is fitted."""
         label = self.form == "group" or is_frozen(self.label)
-        return label and (self.form in ("known", "joint") or is_frozen(self.group))
+        return label and (self.form in ("known", "joint", "proxy") or is_frozen(self.group))
 
     @property
     def _n_features(self) -> int:
@@ -98,18 +100,20 @@ class PosteriorSpec:
 
     def encoder(self, X: Any) -> TableEncoder | None:
         """An encoder of the table that all learners can share; None if they are not our own trees."""
-        used = [self.label] if self.form in ("known", "joint") else [self.label, self.group]
+        used = [self.label] if self.form in ("known", "joint", "proxy") else [self.label, self.group]
         if issparse(X) or any(type(learner) is not TabularClassifier for learner in used):
             return None
         return TableEncoder.fit(X)
 
-    def fit(self, rows: Examples) -> PosteriorModel:
+    def fit(self, rows: Examples) -> PosteriorModel:  # noqa: PLR0911  (one per form)
         """Posterior model learned from examples."""
         if self.form == "separate":
             label, group = (factor.fit(rows) for factor in self.factors)
             return Product(label, group, rows.seen)
         if self.form == "known":
             return KnownGroup(self._label(rows.X, rows))
+        if self.form == "proxy":
+            return LabelAndProxy(self._label(without_last(rows.X, rows.n_groups), rows), rows.n_groups)
         if self.form == "group":
             return self._by_feature(rows)
         if self.form == "joint":
