@@ -1,7 +1,8 @@
 """Missing race: what does inferring it cost against knowing it, and what does dropping rows without it cost.
 
-Run: ``python -m benchmarks.missing`` (about twenty minutes; ``--splits 2 --tree-splits 2`` for a first look). An interrupted run
-goes on where it was; ``--fresh`` starts anew. The ACS data are read from ``../shared/data`` or EVENHAND_DATA.
+Run: ``python -m benchmarks.missing`` (about twenty minutes; ``--splits 2 --tree-splits 2`` for a first look).
+An interrupted run goes on where it was; ``--fresh`` starts anew. The ACS data are read from
+``../shared/data`` or EVENHAND_DATA.
 
 Rows are split in halves. In the training half, race is hidden in 50 or 90 % of the rows: at random, or by one
 feature (education, or the number of earlier offences), so that the rows that keep it are of another

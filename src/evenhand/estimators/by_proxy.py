@@ -161,18 +161,20 @@ def _with_columns(proxy: Proxy, X: Any) -> Proxy:
     """The proxy with columns of X in place of their names."""
     given: dict[str, Any] = {}
     for name, value in proxy.features.items():
+        listed = value.values() if isinstance(value, Mapping) else value
+        several = isinstance(value, Mapping | list | tuple)
+        if not all(isinstance(one, str | int | np.integer) for one in (listed if several else [value])):
+            raise GroupError(
+                f"in a constructor, Proxy({name}=...) names columns of X: pass tables with probabilities to "
+                "fit."
+            )
         if isinstance(value, Mapping):
             found = columns_of(X, list(value.values()))
             given[name] = dict(zip(value, found.values(), strict=True))
         elif isinstance(value, list | tuple):
             given[name] = columns_of(X, list(value))
-        elif isinstance(value, str | int | np.integer):
-            [given[name]] = columns_of(X, value if isinstance(value, str) else int(value)).values()
         else:
-            raise GroupError(
-                f"in a constructor, Proxy({name}=...) names columns of X: pass tables with probabilities to "
-                "fit."
-            )
+            [given[name]] = columns_of(X, value if isinstance(value, str) else int(value)).values()
     return Proxy(**given)
 
 
