@@ -56,6 +56,12 @@ of_table: eh.Audit = eh.audit_table(
     min_count=0,
     threshold=0.5,
 )
+by_proxy: eh.Audit = eh.audit(
+    [0, 1], [0, 1], eh.Proxy(race={"A": [0.2, 0.7], "B": [0.8, 0.3]}, sex=["F", "M"])
+)
+lacking: float = eh.compare_missing([[0.0], [1.0]], [0, 1], {"race": ["A", None]})[0].auc[0]
+inferring = eh.FairPostprocessor(constraint=notion, missing="infer")
+columns = eh.FairPostprocessor(constraint=notion, sensitive_features=eh.Proxy(race=["p_white", "p_black"]))
 verdict: str | None = audit["demographic parity"].verdict
 interval: tuple[float, float] = (audit.comparisons[0].low, audit.comparisons[0].high)
 selection: float = audit.groups[0].rates["selection rate"].value

@@ -84,7 +84,7 @@ class FairPostprocessor(FairClassifier):
         fitted to.
     constraint : Constraint
         What must hold, such as ``DemographicParity(difference=0.02)``.
-    sensitive_features : str, int, list of these, or function, default=None
+    sensitive_features : str, int, list of these, function or Proxy, default=None
         Columns of X that hold the sensitive features: names in a table, positions in an array, or a function
         of X that returns them. Otherwise they are passed to `fit`. Scorers and cross-validation need them
         here. A :class:`Proxy` names columns of probabilities: they are P(S), models do not see them, and only
@@ -140,8 +140,8 @@ class FairPostprocessor(FairClassifier):
         those that most rows have first, each from the rows that have it and those before. Rows that lack
         values count in the requirement by their posteriors. **This assumes that values are missing at random
         given x, y and the features that are learned before**: among people with the same x and y, those who
-        do not tell their race are of the same races as those who do. :func:`evenhand.compare_missing` shows
-        whether rows without a value differ in x and y, which does no harm; whether they differ in the value
+        do not tell their race are of the same races as those who do; and some people of every kind tell it.
+        :func:`evenhand.compare_missing` shows whether rows without a value differ in x and y, which does no harm; whether they differ in the value
         itself cannot be seen. Features of `aware` rule out groups after a model that does not see them, a row
         that lacks one at prediction is decided by what is known of it, and the requirement holds where values
         are missing as they are in fit. ``inferred_`` has the numbers of rows.
@@ -235,7 +235,7 @@ class FairPostprocessor(FairClassifier):
         estimator: Any = None,
         constraint: Constraint | None = None,
         *,
-        sensitive_features: Columns | None = None,
+        sensitive_features: Columns | Proxy | None = None,
         aware: Aware = False,
         cost: ArrayLike = 0.5,
         pos_label: Any = None,
@@ -316,7 +316,7 @@ class FairPostprocessor(FairClassifier):
             memory as a whole. Models learn from `learn_rows` of its rows, and the rule is found on all.
         y : array
             Any two labels. The name of a column where X is read in batches.
-        sensitive_features : table, mapping, array or sequence, default=None
+        sensitive_features : table, mapping, array, sequence or Proxy, default=None
             One column per sensitive feature, unless the constructor names columns of X. A :class:`Proxy` has
             probabilities of one of them: P(S|x,y) is learned from these, each row counting for every value in
             part, and decisions do not need them.
