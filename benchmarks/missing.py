@@ -167,7 +167,7 @@ def summary(cells: list[dict[str, Any]]) -> dict[str, Any]:
 def main() -> None:
     """Run what is not kept yet, and write the results."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--splits", type=int, default=6, help="with logistic regression")
+    parser.add_argument("--splits", type=int, default=8, help="with logistic regression")
     parser.add_argument("--tree-splits", type=int, default=5, help="with the default trees")
     parser.add_argument("--fresh", action="store_true")
     options = parser.parse_args()

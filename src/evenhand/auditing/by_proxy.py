@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -49,6 +49,7 @@ class _Counted:
     weights: Floats
     weighted: bool
     randomised: bool
+    _found: dict[tuple[Statistic, bytes], ProxyRate] = field(default_factory=dict)
 
     def parts(self, statistic: Statistic) -> tuple[Floats, Floats]:
         """Whether each row counts as a hit and as a miss of a rate, after scaling it to [0, 1]."""
@@ -72,11 +73,15 @@ class _Counted:
 
     def rates(self, statistic: Statistic, members: NDArray[np.bool_]) -> list[ProxyRate]:
         """The rate of each group."""
-        hit, miss = self.parts(statistic)
-        return [
-            proxy_rate(hit, miss, np.minimum(1.0, self.probabilities @ own.astype(np.float64)), self.weights)
-            for own in members
-        ]
+        found, parts = [], None
+        for own in members:
+            key = (statistic, own.tobytes())  # several notions and measures ask for the same rates
+            if key not in self._found:
+                parts = parts or self.parts(statistic)
+                p = np.minimum(1.0, self.probabilities @ own.astype(np.float64))
+                self._found[key] = proxy_rate(*parts, p, self.weights)
+            found.append(self._found[key])
+        return found
 
 
 def audit_by_proxy(

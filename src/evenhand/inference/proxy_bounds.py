@@ -28,7 +28,8 @@ __all__ = ["ProxyRate", "proxy_rate"]
 
 Floats = NDArray[np.float64]
 
-_ROWS_PER_BIN = 200
+_ROWS_PER_BIN = 50
+"""Bounds are valid for bins of any size, but wide in small ones, where the wrong choice is often made."""
 _MOST_BINS = 40
 
 
@@ -122,8 +123,10 @@ def _bins(p: Floats) -> NDArray[np.intp]:
     between = np.flatnonzero((p > 0) & (p < 1))
     found[p >= 1] = 1
     if len(between):
-        count = int(np.clip(len(between) // _ROWS_PER_BIN, 1, _MOST_BINS))
-        edges = np.unique(np.quantile(p[between], np.linspace(0, 1, count + 1)[1:-1]))
+        edges = np.unique(p[between])
+        if len(edges) > _MOST_BINS:
+            count = int(np.clip(len(between) // _ROWS_PER_BIN, 1, _MOST_BINS))
+            edges = np.unique(np.quantile(p[between], np.linspace(0, 1, count + 1)[1:-1]))
         found[between] = 2 + np.searchsorted(edges, p[between], side="right")
     return found
 
