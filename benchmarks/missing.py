@@ -147,6 +147,7 @@ def summary(cells: list[dict[str, Any]]) -> dict[str, Any]:
                 continue
             base = {c["split"]: c for c in own if c["method"] == "complete"}
             label = f"{name}, {learner}, {notion}"
+            results[f"{label}: splits"] = len(splits)
             results[f"{label}: complete, MD"] = round(float(np.mean([c["MD"] for c in base.values()])), 4)
             results[f"{label}: complete, accuracy"] = round(
                 float(np.mean([c["accuracy"] for c in base.values()])), 4
@@ -168,7 +169,7 @@ def main() -> None:
     """Run what is not kept yet, and write the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--splits", type=int, default=8, help="with logistic regression")
-    parser.add_argument("--tree-splits", type=int, default=5, help="with the default trees")
+    parser.add_argument("--tree-splits", type=int, default=2, help="with the default trees")
     parser.add_argument("--fresh", action="store_true")
     options = parser.parse_args()
     if options.fresh:
