@@ -14,6 +14,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import evenhand as eh
 from evenhand.exceptions import GroupError, InputError, ProxyCalibrationWarning
+from evenhand.fairness.proxy import group_probabilities
 
 PARITY = eh.DemographicParity(difference=0.03)
 LEARNER = make_pipeline(StandardScaler(), LogisticRegression())
@@ -94,6 +95,26 @@ def test_columns_are_found_by_name_whatever_their_order():
     matrix = X[[*SEEN, "p_a", "p_b"]].to_numpy()
     at = eh.FairPostprocessor(LEARNER, PARITY, sensitive_features=eh.Proxy(race=[2, 3])).fit(matrix, Y)
     assert (at.predict(matrix) == fair.predict(X[[*SEEN, "p_a", "p_b"]])).mean() > 0.999
+
+
+def test_probabilities_in_another_order_are_the_same_groups(tmp_path):
+    few, labels = X[:3_000], Y[:3_000]
+    given, turned = table(few), dict(reversed(table(few).items()))
+    one, other = (
+        eh.FairPostprocessor(LEARNER, PARITY).fit(few[SEEN], labels, sensitive_features=eh.Proxy(race=race))
+        for race in (given, turned)
+    )
+    assert one.groups_.keys == other.groups_.keys == (("A",), ("B",))
+    assert (one.decision_function(TEST[SEEN]) == other.decision_function(TEST[SEEN])).all()
+    path = tmp_path / "model.eh"
+    eh.save(one, path)
+    assert eh.verify(path, data=(few[SEEN], labels), sensitive_features=eh.Proxy(race=turned)).proof.confirmed
+
+
+def test_other_values_than_in_fit_are_told():
+    groups = eh.Groups.product({"race": ["A", "B"]})
+    with pytest.raises(GroupError, match="has the values 'A', 'C', where 'A', 'B' were expected"):
+        group_probabilities(eh.Proxy(race={"A": [0.5], "C": [0.5]}), groups)
 
 
 def test_one_certain_row_is_decided():

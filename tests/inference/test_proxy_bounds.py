@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from evenhand.inference.proxy_bounds import proxy_rate
@@ -88,3 +90,23 @@ def test_a_group_without_hits_and_misses_is_undefined():
     assert np.isnan(found.value)
     nobody = proxy_rate(np.ones(10), np.zeros(10), np.zeros(10), np.ones(10))
     assert np.isnan(nobody.value)
+
+
+@given(
+    st.lists(
+        st.tuples(st.floats(0, 1), st.sampled_from([(1.0, 0.0), (0.0, 1.0), (0.0, 0.0), (0.3, 0.7)])),
+        min_size=1,
+        max_size=60,
+    )
+)
+def test_the_estimate_is_within_the_bounds_and_misses_mirror_hits(rows):
+    p = np.array([one for one, _ in rows])
+    hit, miss = np.array([pair for _, pair in rows]).T
+    found, mirrored = (proxy_rate(*pair, p, np.ones(len(p))) for pair in ((hit, miss), (miss, hit)))
+    if np.isnan(found.value):
+        assert np.isnan(mirrored.value)
+        return
+    assert 0 <= found.low <= found.value <= found.high <= 1
+    assert found.value == pytest.approx(1 - mirrored.value)
+    assert found.low == pytest.approx(1 - mirrored.high)
+    assert found.high == pytest.approx(1 - mirrored.low)

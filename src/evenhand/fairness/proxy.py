@@ -15,7 +15,7 @@ from evenhand.exceptions import GroupError
 from evenhand.fairness.groups import MAX_LEVELS, Groups
 from evenhand.fairness.sensitive import observed_combinations, read_columns
 from evenhand.inputs.checks import check_rows
-from evenhand.inputs.columns import Level, named_columns
+from evenhand.inputs.columns import Level, level_order, named_columns
 
 __all__ = ["Proxy", "ProxyRows", "group_probabilities", "read_proxy"]
 
@@ -51,7 +51,7 @@ class Proxy:
     >>> race = {"White": [0.9, 0.2, 0.6, 0.1], "Black": [0.1, 0.8, 0.4, 0.9]}
     >>> found = eh.audit(None, [1, 0, 1, 0], eh.Proxy(race=race, sex=["F", "F", "M", "M"]))
     >>> found.groups[1].group
-    GroupName(features=('race',), values=('White',))
+    GroupName(features=('race',), values=('Black',))
     >>> eh.Proxy(race=["p_white", "p_black"], sex="sex")
     Proxy(race=['p_white', 'p_black'], sex='sex')
     """
@@ -141,7 +141,13 @@ def group_probabilities(proxy: Proxy, groups: Groups) -> Floats:
     for name, level in zip(groups.features, groups.level_codes(groups.features).T, strict=True):
         value = proxy.features[name]
         if _is_table(value):
-            _, own = _in_order(name, *_probabilities(name, value), groups)
+            levels, own = _probabilities(name, value)
+            if levels != list(groups.levels(name)):
+                wanted = ", ".join(map(repr, groups.levels(name)))
+                raise GroupError(
+                    f"the table of {name!r} in a Proxy has the values {', '.join(map(repr, levels))}, where "
+                    f"{wanted} were expected."
+                )
         else:
             known = groups.levels(name)
             [(found, codes)] = read_columns({name: value}, max_levels=None).values()
@@ -269,7 +275,8 @@ def _probabilities(name: str, table: Any) -> tuple[list[Level], Floats]:
     )
     for bad, what, remedy in checks:
         _refuse_rows(name, p, bad, f"{what} in", remedy)
-    return levels, p / total[:, None]
+    order = level_order(levels)  # whatever the order of the columns
+    return [levels[k] for k in order], (p / total[:, None])[:, order]
 
 
 def _refuse_rows(name: str, p: Floats, bad: Any, what: str, remedy: str) -> None:
@@ -280,16 +287,3 @@ def _refuse_rows(name: str, p: Floats, bad: Any, what: str, remedy: str) -> None
             f"probabilities of {name!r} in a Proxy {what} {len(rows):,} of {len(p):,} rows, the first at row "
             f"{rows[0]:,}: {first}. {remedy}"
         )
-
-
-def _in_order(name: str, levels: list[Level], p: Floats, order: Groups) -> tuple[list[Level], Floats]:
-    """The columns in the order of other groups, by name."""
-    wanted = list(order.levels(name))
-    if levels == wanted:
-        return levels, p
-    if set(levels) == set(wanted):
-        return wanted, p[:, [levels.index(level) for level in wanted]]
-    raise GroupError(
-        f"the table of {name!r} in a Proxy has the values {', '.join(map(repr, levels))}, where "
-        f"{', '.join(map(repr, wanted))} were expected."
-    )

@@ -97,7 +97,8 @@ def proxy_rate(hit: Floats, miss: Floats, p: Floats, weights: Floats, seed: int 
     fewest_misses = np.where(a_miss + b > 1, p + miss - 1, 0.0)
     most_misses = np.where(a_miss <= b, miss, p)
     fewest_hits = np.where(a_hit + b > 1, p + hit - 1, 0.0)
-    size = float((w @ p) ** 2 / ((w * p) @ (w * p))) if w @ p > 0 else 0.0
+    own = w * p / max(float((w * p).max()), np.finfo(np.float64).tiny)  # squares would underflow
+    size = float(own.sum() ** 2 / (own @ own)) if own.any() else 0.0
     high, high_size = _bound(most_hits, fewest_misses, w, size, unknown=1.0)
     low, low_size = _bound(fewest_hits, most_misses, w, size, unknown=0.0)
     # Halves disagree by chance on what is smaller; the estimate itself is always possible.
