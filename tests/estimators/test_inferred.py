@@ -5,6 +5,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
@@ -252,6 +253,23 @@ def test_what_does_not_go_with_it_is_told(problem, settings, message):
     train = problem.sample(200, seed=10)
     with pytest.raises(InputError, match=message):
         postprocessor(**settings).fit(train.X, train.y, sensitive_features=columns(train, hide(train)))
+
+
+def test_a_frozen_model_of_the_label_is_used_unless_it_sees_sensitive_features(problem):
+    train = problem.sample(3_000, seed=13)
+    given = columns(train, hide(train))
+    other = problem.sample(3_000, seed=14)
+    blind = FrozenEstimator(LogisticRegression().fit(other.X, other.y))
+    fair = eh.FairPostprocessor(blind, PARITY, group_estimator=LEARNER, missing="infer", aware=["A1"])
+    fair.fit(train.X, train.y, sensitive_features=given)
+    assert set(fair.predict(train.X, sensitive_features={"A1": given["A1"]})) <= {0, 1}
+    table = pd.DataFrame({"x": train.X[:, 0], "A1": train.sensitive["A1"], "A2": given["A2"]})
+    sees = FrozenEstimator(LogisticRegression().fit(table[["x", "A1"]], train.y))
+    fair = eh.FairPostprocessor(
+        sees, PARITY, missing="infer", sensitive_features=["A1", "A2"], aware=["A1"], group_estimator=LEARNER
+    )
+    with pytest.raises(InputError, match="the frozen model was fitted to the sensitive feature 'A1'"):
+        fair.fit(table, train.y)
 
 
 def test_other_estimators_and_audits_refuse_it(problem):

@@ -318,6 +318,11 @@ def find_access(
     places = [where] if isinstance(where, str | int | np.integer) else list(where)
     named: dict[str, Any] = dict(zip(columns, places, strict=True))
     seen = usable if frozen_to is not None and frozen_to != X.shape[1] - len(named) else ()
+    if seen and groups.missing == "infer":
+        raise InputError(
+            f"the frozen model was fitted to the sensitive feature {seen[0]!r}, and missing='infer' needs "
+            "models that do not see sensitive features: use one that was fitted without it."
+        )
     hidden = tuple(place for name, place in named.items() if name not in seen)
     if hidden and frozen_to == X.shape[1]:
         raise InputError(

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.estimators.access import AttributeAccess, Aware, ModelInput, find_access, usable_features
+from evenhand.estimators.inferred import row_codes
 from evenhand.exceptions import GroupError
 from evenhand.fairness.groups import Groups
 from evenhand.fairness.proxy import Proxy, ProxyRows, group_probabilities, read_proxy
@@ -23,7 +24,7 @@ from evenhand.inputs.checks import check_rows
 from evenhand.inputs.features import columns_of, join_columns
 from evenhand.posteriors.examples import KnownFeatures
 
-__all__ = ["ProxyAccess", "ProxyGroups", "find_proxy", "row_codes"]
+__all__ = ["ProxyAccess", "ProxyGroups", "find_proxy"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,14 +177,3 @@ def _with_columns(proxy: Proxy, X: Any) -> Proxy:
         else:
             [given[name]] = columns_of(X, value if isinstance(value, str) else int(value)).values()
     return Proxy(**given)
-
-
-def row_codes(values: tuple[NDArray[np.float64], ...]) -> NDArray[np.int64]:
-    """A number for the values of each row, by their bits; the same values have the same number."""
-    total = np.zeros(len(values[0]), np.uint64)
-    columns = np.hstack(values) + 0.0  # no negative zeros
-    for k, column in enumerate(columns.T):
-        word = np.ascontiguousarray(column).view(np.uint64)
-        total = (total ^ word ^ np.uint64(k + 1)) * np.uint64(0x9E3779B97F4A7C15)
-        total ^= total >> np.uint64(29)
-    return (total >> np.uint64(12)).astype(np.int64)  # exact as a float

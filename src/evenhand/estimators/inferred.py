@@ -15,7 +15,7 @@ from evenhand.fairness.groups import POOLED, Groups
 from evenhand.fairness.sensitive import observed_combinations, read_columns
 from evenhand.posteriors.examples import KnownFeatures
 
-__all__ = ["InferredRows", "find_known_features", "groups_of_patterns", "known_codes"]
+__all__ = ["InferredRows", "find_known_features", "groups_of_patterns", "row_codes"]
 
 
 @dataclass(frozen=True)
@@ -126,14 +126,15 @@ def _refuse_unknown_combinations(known: KnownFeatures, order: Sequence[str]) -> 
         )
 
 
-def known_codes(codes: NDArray[Any], known: KnownFeatures) -> NDArray[np.intp]:
-    """A code for everything that is known of a row: that of its group, or one from M on for what it lacks."""
-    whole = np.hstack(known.values)
-    incomplete = np.flatnonzero(codes < 0)
-    found = np.array(codes, dtype=np.intp)
-    _, which = np.unique(whole[incomplete], axis=0, return_inverse=True)
-    found[incomplete] = len(known.levels) + which.ravel()
-    return found
+def row_codes(values: tuple[NDArray[np.float64], ...]) -> NDArray[np.int64]:
+    """A number for the values of each row, by their bits; the same values have the same number."""
+    total = np.zeros(len(values[0]), np.uint64)
+    columns = np.hstack(values) + 0.0  # no negative zeros
+    for k, column in enumerate(columns.T):
+        word = np.ascontiguousarray(column).view(np.uint64)
+        total = (total ^ word ^ np.uint64(k + 1)) * np.uint64(0x9E3779B97F4A7C15)
+        total ^= total >> np.uint64(29)
+    return (total >> np.uint64(12)).astype(np.int64)  # exact as a float
 
 
 def groups_of_patterns(groups: Groups, columns: Mapping[str, Any], usable: Sequence[str]) -> Groups:

@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from evenhand.estimators.access import AttributeAccess, find_access, find_groups, usable_features
 from evenhand.estimators.base import FairClassifier
 from evenhand.estimators.by_proxy import ProxyGroups, find_proxy
-from evenhand.estimators.inferred import InferredRows, find_known_features, known_codes
+from evenhand.estimators.inferred import InferredRows, find_known_features, row_codes
 from evenhand.exceptions import InputError, warn_user
 from evenhand.fairness.groups import Groups
 from evenhand.fairness.proxy import Proxy
@@ -90,11 +90,9 @@ def read_training_data(
     classifier.check_settings()
     X = read_features(classifier, X, reset=True)
     y = _label_column(y)
-    if sensitive_features is not None and not isinstance(
-        sensitive_features, Proxy
-    ):  # refuses lazy tables and duplicate names
-        named_columns(sensitive_features, what="sensitive_features", default_name="sensitive_feature")
     given = None if isinstance(sensitive_features, Proxy) else sensitive_features
+    if given is not None:  # refuses lazy tables and duplicate names
+        named_columns(given, what="sensitive_features", default_name="sensitive_feature")
     check_rows({"X": X, "y": y, "sensitive_features": given, "sample_weight": sample_weight})
     labels = read_labels(y, pos_label=classifier.pos_label)
     weights = read_weights(sample_weight, X.shape[0])
@@ -151,7 +149,7 @@ def read_training_data(
         Fingerprint.of(
             X,
             labels.positive,
-            codes if known_features is None else known_codes(codes, known_features),
+            codes if known_features is None else row_codes(known_features.values),
             weights,
         ),
         inferred,
