@@ -28,6 +28,7 @@ _HOMES = {
     "Notion": "fairness.notions",
     "Precision": "fairness.bounds",
     "PredictiveEquality": "fairness.notions",
+    "Proxy": "fairness.proxy",
     "RateBound": "fairness.bounds",
     "Rule": "optimum.rule",
     "SelectionRate": "fairness.bounds",
@@ -39,6 +40,7 @@ _HOMES = {
     "audit": "auditing.audit",
     "audit_table": "auditing.audit_table",
     "cell_rates": "fairness.rates",
+    "compare_missing": "estimators.missingness",
     "datasets": "",
     "exceptions": "",
     "fair_scorer": "estimators.scorer",
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
     from evenhand.auditing.audit_table import audit_table
     from evenhand.auditing.result import Audit
     from evenhand.estimators.inprocess import FairInprocessor
+    from evenhand.estimators.missingness import compare_missing
     from evenhand.estimators.postprocess import FairPostprocessor
     from evenhand.estimators.scorer import accuracy_within, fair_scorer
     from evenhand.estimators.search import DualAscent, GridSearch
@@ -77,6 +80,7 @@ if TYPE_CHECKING:
         Notion,
         PredictiveEquality,
     )
+    from evenhand.fairness.proxy import Proxy
     from evenhand.fairness.rates import CellRates, cell_rates
     from evenhand.fairness.scores import GroupedScores
     from evenhand.fairness.statistic import Statistic
@@ -109,6 +113,7 @@ __all__ = [
     "Notion",
     "Precision",
     "PredictiveEquality",
+    "Proxy",
     "RateBound",
     "Rule",
     "SelectionRate",
@@ -120,6 +125,7 @@ __all__ = [
     "audit",
     "audit_table",
     "cell_rates",
+    "compare_missing",
     "datasets",
     "exceptions",
     "fair_scorer",

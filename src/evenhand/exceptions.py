@@ -21,6 +21,7 @@ __all__ = [
     "MissingExtraError",
     "PooledGroupsWarning",
     "PromiseWarning",
+    "ProxyCalibrationWarning",
     "ToleranceWarning",
     "TrainingRowsWarning",
     "UnseenGroupWarning",
@@ -128,6 +129,10 @@ class ToleranceWarning(EvenhandWarning):
 
 class PromiseWarning(EvenhandWarning):
     """The reserved rows do not support the requested promise."""
+
+
+class ProxyCalibrationWarning(EvenhandWarning):
+    """Rows whose group is known contradict the probabilities of a Proxy."""
 
 
 class LimitWarning(EvenhandWarning):

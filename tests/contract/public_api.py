@@ -61,6 +61,12 @@ scored: eh.Audit = eh.audit(
 )
 ratio: float = scored.impact_ratios(date="2026", source="a").tables[0].categories[0].ratio
 left_out: int | None = None if scored.excluded is None else scored.excluded.rows
+by_proxy: eh.Audit = eh.audit(
+    [0, 1], [0, 1], eh.Proxy(race={"A": [0.2, 0.7], "B": [0.8, 0.3]}, sex=["F", "M"])
+)
+lacking: float = eh.compare_missing([[0.0], [1.0]], [0, 1], {"race": ["A", None]})[0].auc[0]
+inferring = eh.FairPostprocessor(constraint=notion, missing="infer")
+columns = eh.FairPostprocessor(constraint=notion, sensitive_features=eh.Proxy(race=["p_white", "p_black"]))
 verdict: str | None = audit["demographic parity"].verdict
 interval: tuple[float, float] = (audit.comparisons[0].low, audit.comparisons[0].high)
 selection: float = audit.groups[0].rates["selection rate"].value

@@ -18,6 +18,7 @@ from typing import Any, Literal
 import numpy as np
 
 from evenhand.auditing.bounds import compare_with_bound
+from evenhand.auditing.by_proxy import audit_by_proxy
 from evenhand.auditing.comparison import Comparison, compare, four_fifths
 from evenhand.auditing.exclusion import find_excluded
 from evenhand.auditing.group_rates import Terms, absent_groups, find, hide_small, pooled_groups
@@ -30,6 +31,7 @@ from evenhand.exceptions import InputError, VacuousConstraintWarning, warn_user
 from evenhand.fairness.bounds import Bound
 from evenhand.fairness.groups import Missing, Mode
 from evenhand.fairness.notions import NOTIONS, Notion
+from evenhand.fairness.proxy import Proxy
 from evenhand.fairness.rates import read_rows
 from evenhand.fairness.requirement import Constraint, Requirement
 from evenhand.inputs.checks import check_fraction
@@ -72,8 +74,11 @@ def audit(
         Predicted labels, or numbers from 0 to 1: the probability that a randomised decision is positive.
         Scores, such as those of ``predict_proba``, need a `threshold` to become decisions; the result says
         how predictions were read.
-    sensitive_features : table, mapping, array or sequence
-        One column per sensitive feature.
+    sensitive_features : table, mapping, array, sequence or Proxy
+        One column per sensitive feature. With a :class:`Proxy` one of them is known by probabilities: each
+        rate then is the probability-weighted estimate, with an interval that holds whatever the true groups
+        are within the probabilities, widened for sampling. Verdicts use that interval, so that evidence is
+        insufficient where proxies cannot tell.
     control_features : table, mapping, array or sequence, default=None
         One column per control feature. Groups are then also compared within each stratum, the people with the
         same values of these, by every notion; ``strata`` of the result has the audit of each. A notion of
@@ -156,6 +161,23 @@ def audit(
     sex  0.500 [0.414, 0.599]  sex=M  violated (tolerance 0.8)
     """
     check_settings(constraint, confidence, min_size, min_count, threshold, before=before)
+    if isinstance(sensitive_features, Proxy):
+        if before is not None or min_size or min_count or missing != "error" or control_features is not None:
+            raise InputError(
+                "an audit by proxies takes neither before, missing, min_size, min_count nor control_features."
+            )
+        if threshold == "median":
+            raise InputError("an audit by proxies takes a number as threshold.")
+        return audit_by_proxy(
+            y_true,
+            y_pred,
+            sensitive_features,
+            constraint=constraint,
+            sample_weight=sample_weight,
+            confidence=float(confidence),
+            pos_label=pos_label,
+            threshold=None if threshold is None else float(threshold),
+        )
     if control_features is not None and min_count:
         raise InputError(NO_SMALL_STRATA)
     library, median = library_of(sensitive_features, y_pred, y_true), None

@@ -150,6 +150,8 @@ class Terms:
         Smallest score that is selected, if predictions are scores.
     above_median : bool
         Whether `threshold` is the median of the scores, and only rows above it count as selected.
+    proxy : str or None
+        The feature that is known by probabilities only, if there is one.
     """
 
     features: tuple[str, ...]
@@ -164,6 +166,18 @@ class Terms:
     randomised: bool = False
     threshold: float | None = None
     above_median: bool = False
+    proxy: str | None = None
+
+    @property
+    def by_proxy(self) -> str | None:
+        """What rates and intervals are where a feature is known by probabilities."""
+        if self.proxy is None:
+            return None
+        return (
+            f"{self.proxy} is known by probabilities: numbers of rows are expected ones, rates are weighted "
+            "by probabilities, and intervals hold whatever the true groups are, if the probabilities are "
+            "calibrated."
+        )
 
     @property
     def rates(self) -> tuple[str, ...]:

@@ -156,8 +156,8 @@ class Audit:
         dict
             ``features``, ``confidence``, ``labelled``, ``weighted``, ``compared``, ``min_count``,
             ``absent_not_listed``, ``pooled``, ``merged``, ``randomised``,
-            ``threshold``, ``above_median``, ``groups``, ``comparisons`` and ``excluded``. Comparisons have
-            their ``strata``, and the ``aggregate``, if control features were given.
+            ``threshold``, ``above_median``, ``proxy``, ``groups``, ``comparisons`` and ``excluded``.
+            Comparisons have their ``strata``, and the ``aggregate``, if control features were given.
         """
         return {
             **asdict(self.terms),

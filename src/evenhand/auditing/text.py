@@ -106,6 +106,8 @@ def _headline(terms: Terms, groups: Sequence[Finding]) -> list[str]:
     lines = [f"Audit{size} by {by}. Intervals: {100 * terms.confidence:g}%."]
     if terms.reading:
         lines += wrap(terms.reading, _WIDTH)
+    if terms.by_proxy:
+        lines += wrap(terms.by_proxy, _WIDTH)
     if terms.weighted:
         lines.append("Rates are weighted; numbers of rows are not.")
     if terms.min_count:

@@ -29,6 +29,7 @@ PARAMETERS = {
     "against='groups'": "--against groups",
     "missing='own_group'": "--missing own-group",
     "missing='exclude'": "--missing exclude",
+    "missing='infer'": "--missing infer",
     "aware=False": "no --aware",
     "control_features": "--given",
     "given names": "--given names",

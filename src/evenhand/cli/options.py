@@ -83,8 +83,9 @@ class Comparison:
     given: Names = ()
     """Columns of control features: groups are compared among people with the same values of these."""
 
-    missing: Literal["error", "own-group", "exclude"] = "error"
-    """Refuse missing sensitive values, treat them as a group, or leave such rows out and count them."""
+    missing: Literal["error", "own-group", "exclude", "infer"] = "error"
+    """Refuse missing sensitive values, treat them as a group, leave such rows out and count them, or (fit
+    only) learn to infer them from the rows that have them."""
 
     @property
     def missing_policy(self) -> Missing:

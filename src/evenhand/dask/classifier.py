@@ -22,6 +22,7 @@ from evenhand.estimators.search import best_trial, warn_if_missed
 from evenhand.estimators.training_data import draw_seed
 from evenhand.exceptions import InputError
 from evenhand.fairness.groups import Missing
+from evenhand.fairness.proxy import Proxy
 from evenhand.fairness.requirement import Constraint
 from evenhand.inputs.features import Columns
 from evenhand.optimum.worst_group import Objective, problem_for
@@ -194,6 +195,11 @@ class DaskFairPostprocessor(FairPostprocessor):
             If the cluster cannot compute; see :func:`evenhand.dask.solve`.
         """
         self.__dict__.pop("rule_", None)  # an interrupted fit leaves an unfitted estimator
+
+        if self.missing == "infer":
+            raise InputError("missing='infer' needs a table in memory: use FairPostprocessor with a sample.")
+        if isinstance(self.sensitive_features, Proxy) or isinstance(sensitive_features, Proxy):
+            raise InputError("proxies need a table in memory: use FairPostprocessor with a sample.")
 
         # Count labels and groups, partition by partition.
         table = read_dask_table(self, X, y, sensitive_features, sample_weight, client=self.client_)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from evenhand.estimators.inferred import groups_of_patterns
 from evenhand.exceptions import GroupError, InputError, UnseenGroupWarning, VisibleFeatureWarning, warn_user
 from evenhand.fairness.groups import POOLED, Groups
 from evenhand.fairness.sensitive import read_columns
@@ -72,7 +73,10 @@ class AttributeAccess:
         The combinations of the usable sensitive features; None if there are none.
     group_indicators : bool
         Whether the known group is added to X as 0/1 columns: always, except for a frozen model, which accepts
-        only the columns that it was fitted to.
+        only the columns that it was fitted to, and where missing values are inferred.
+    patterns : int, default=0
+        Where missing values are inferred, number of usable features for which a 0/1 column is added that
+        tells whether it is known: that may say something of the label.
     strata : Groups or None
         The strata of control features, which are columns of X; None if there are none.
     """
@@ -81,6 +85,7 @@ class AttributeAccess:
     hidden: tuple[Any, ...]
     known: Groups | None
     group_indicators: bool
+    patterns: int = 0
     strata: Groups | None = None
 
     def read(self, estimator: Any, X: Any, sensitive_features: Any) -> ModelInput:
@@ -149,6 +154,13 @@ class AttributeAccess:
             return ModelInput(self._visible(X), None)
         named = all(name in columns for name in self.known.features)
         codes = self.known.encode({name: columns[name] for name in self.known.features} if named else columns)
+        if self.patterns:
+            told = np.array(
+                [*([value is not None for value in key] for key in self.known.keys), [False] * self.patterns]
+            )
+            return ModelInput(
+                join_columns(self._visible(X), list(told[codes].T.astype(np.float64)), "known"), codes
+            )
         if not self.group_indicators:
             return ModelInput(self._visible(X), codes)
         indicators = [(codes == k).astype(np.float64) for k in range(len(self.known))]
@@ -187,8 +199,9 @@ class AttributeAccess:
         return drop_columns(X, hidden, allow_empty=self.group_indicators)
 
     def knows(self, groups: Groups) -> bool:
-        """Whether the group is known in full."""
-        return self.known is not None and self.known.features == groups.features
+        """Whether the group is known in full, of every row."""
+        inferred = groups.missing == "infer"
+        return self.known is not None and self.known.features == groups.features and not inferred
 
     def allowed(self, groups: Groups, known: NDArray[np.int32] | None) -> NDArray[np.bool_] | None:
         """Groups that are possible given the known group, shape (n, M); None if nothing is known."""
@@ -202,6 +215,8 @@ class AttributeAccess:
 
         def possible(own: Any, value: Any, place: int) -> bool:
             """Whether a row with a known value can be in a group; a pooled group has all other values."""
+            if value is None and groups.missing == "infer":
+                return True
             if own is POOLED:
                 return groups.merged or value not in whole[place]
             return bool(own == value)
@@ -319,18 +334,25 @@ def find_access(
     AttributeAccess
     """
     usable = usable_features(aware, groups.features)
+    indicators, patterns = bool(usable) and frozen_to is None, 0
     known = groups if usable == groups.features else known
+    if usable and groups.missing == "infer":
+        known, indicators = groups_of_patterns(groups, columns, usable), False
+        patterns = len(usable) if frozen_to is None else 0
     if usable and known is None:
         part = {name: columns[name] for name in usable}
         known, _ = Groups.fit(part, missing=groups.missing, unseen=groups.unseen)
     if where is None or callable(where):
         _warn_of_leak(X, [name for name in columns if name not in usable], frozen=frozen_to is not None)
-        return AttributeAccess(
-            where if usable else None, (), known, bool(usable) and frozen_to is None, strata
-        )
+        return AttributeAccess(where if usable else None, (), known, indicators, patterns, strata)
     places = [where] if isinstance(where, str | int | np.integer) else list(where)
     named: dict[str, Any] = dict(zip(columns, places, strict=True))
     seen = usable if frozen_to is not None and frozen_to != X.shape[1] - len(named) else ()
+    if seen and groups.missing == "infer":
+        raise InputError(
+            f"the frozen model was fitted to the sensitive feature {seen[0]!r}, and missing='infer' needs "
+            "models that do not see sensitive features: use one that was fitted without it."
+        )
     hidden = tuple(place for name, place in named.items() if name not in seen)
     if hidden and frozen_to == X.shape[1]:
         raise InputError(
@@ -339,7 +361,7 @@ def find_access(
             "separately: fit(X, y, sensitive_features=...)."
         )
     chosen = [named[name] for name in usable] if usable else None
-    return AttributeAccess(chosen, hidden, known, bool(usable) and frozen_to is None, strata)
+    return AttributeAccess(chosen, hidden, known, indicators, patterns, strata)
 
 
 def usable_features(aware: Aware, features: tuple[str, ...]) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from evenhand.estimators.access import AttributeAccess
+from evenhand.estimators.inferred import InferredRows
 from evenhand.exceptions import ConstantClassifierWarning, EvenhandError, InputError, reason, warn_user
 from evenhand.fairness.groups import Groups
 from evenhand.fairness.requirement import Constraint
@@ -144,6 +145,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     access_: AttributeAccess
     certificate_: Certificate
     fitted_to_: Fingerprint
+    inferred_: InferredRows | None
     promise_: Promise | None
     seed_: int
     input_tags_: tuple[bool, bool]
@@ -205,6 +207,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         self.compared_ = data.compared
         self.access_ = data.access
         self.fitted_to_ = data.fingerprint
+        self.inferred_ = data.inferred
         self.seed_ = seed
         self.input_tags_ = self._find_input_tags()  # validation asks for them at every prediction
 

@@ -23,6 +23,7 @@ from evenhand.exceptions import InputError
 from evenhand.fairness.constraints import ConstraintName
 from evenhand.fairness.groups import Missing
 from evenhand.fairness.measurement import AnyMeasurement
+from evenhand.fairness.proxy import Proxy
 from evenhand.fairness.requirement import Constraint
 from evenhand.inference.guarantee import warn_if_unpromised
 from evenhand.inputs.checks import check_fraction
@@ -235,6 +236,13 @@ class FairInprocessor(FairClassifier):
         trained = TabularClassifier() if self.estimator is None else self.estimator
         check_learner(trained, weighted=True, role="estimator", probabilities=False)
         super().check_settings()
+        if isinstance(self.sensitive_features, Proxy):
+            raise InputError("proxies are for FairPostprocessor: trained classifiers need known groups.")
+        if self.missing == "infer":
+            raise InputError(
+                "missing='infer' is for FairPostprocessor: trained classifiers are measured on held-out rows "
+                "by their group, which must be known."
+            )
         if not isinstance(self.max_refits, Integral) or self.max_refits < 1:
             raise InputError(f"max_refits should be a whole number from 1 on, but is {self.max_refits!r}.")
         check_fraction("holdout", self.holdout)
@@ -264,6 +272,9 @@ class FairInprocessor(FairClassifier):
         self
         """
         self.__dict__.pop("learner_", None)  # an interrupted fit leaves an unfitted estimator
+
+        if isinstance(sensitive_features, Proxy):
+            raise InputError("proxies are for FairPostprocessor: trained classifiers need known groups.")
 
         # Read the table, the labels, the groups, and who may see what.
         data = read_training_data(self, X, y, sensitive_features, sample_weight)

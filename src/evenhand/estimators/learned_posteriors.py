@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenhand.estimators.base import FairClassifier
+from evenhand.estimators.by_proxy import ProxyAccess
 from evenhand.estimators.training_data import TrainingData
 from evenhand.exceptions import ConstantScoreWarning, InputError, warn_user
 from evenhand.fairness.groups import Groups
@@ -164,6 +165,21 @@ def posterior_spec(classifier: FairClassifier, data: TrainingData, seed: int) ->
     form: Any = "known" if data.access.knows(data.groups) else classifier.posterior
     label, group = classifier.posterior_learners
     trees = type(group) is TabularClassifier
+    known = data.examples.known
+    if isinstance(data.access, ProxyAccess):
+        if form not in ("auto", "separate"):
+            raise InputError(
+                f"posterior={form!r} learns groups, which are given by proxies here: use "
+                "posterior='separate'."
+            )
+        form = "proxy"
+    if known is not None:
+        if form not in ("auto", "label_then_group"):
+            raise InputError(
+                f"posterior={form!r} cannot be learned from rows with missing sensitive values, or from "
+                "probabilities: use posterior='label_then_group'."
+            )
+        form = "label_then_group"
     if form == "auto":
         form = "separate" if trees and _separate_is_enough(classifier, data) else "label_then_group"
     if form == "group_then_label" and is_frozen(label):
@@ -184,10 +200,16 @@ def posterior_spec(classifier: FairClassifier, data: TrainingData, seed: int) ->
         role="estimator",
         balanced=not weighted,
     )
-    if form not in ("known", "joint"):
+    if form not in ("known", "joint", "proxy"):
+        if known is not None and any(((p > 0) & (p < 1)).any() for p in known.values):
+            reweighs = True  # a row counts in part for each value that it may have
         check_learner(group, weighted=reweighs, role="group_estimator", balanced=not weighted)
     levels = _feature_levels(data.groups) if trees else None
-    return PosteriorSpec(form, label, group, classifier.balance, data.classes, seed, levels)
+    if known is not None:
+        levels = known.levels
+    return PosteriorSpec(
+        form, label, group, classifier.balance, data.classes, seed, levels, inferred=known is not None
+    )
 
 
 def _feature_levels(groups: Groups) -> NDArray[np.intp]:

@@ -37,6 +37,7 @@ from evenhand.exceptions import (
 )
 from evenhand.fairness.constraints import ByConstraint, ConstraintName, LinearConstraints
 from evenhand.fairness.groups import GroupName, Missing
+from evenhand.fairness.proxy import Proxy
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.requirement import Constraint
 from evenhand.fairness.scores import AnyPosteriors, GroupedScores, StratifiedPosteriors, in_strata
@@ -85,10 +86,11 @@ class FairPostprocessor(FairClassifier):
         fitted to.
     constraint : Constraint
         What must hold, such as ``DemographicParity(difference=0.02)``.
-    sensitive_features : str, int, list of these, or function, default=None
+    sensitive_features : str, int, list of these, function or Proxy, default=None
         Columns of X that hold the sensitive features: names in a table, positions in an array, or a function
         of X that returns them. Otherwise they are passed to `fit`. Scorers and cross-validation need them
-        here.
+        here. A :class:`Proxy` names columns of probabilities: they are P(S), models do not see them, and only
+        P(Y|x) is learned.
     aware : bool or list of str, default=False
         Whether decisions may use the sensitive features; or the names of those that may be used. Models see
         the same wherever these come from: columns of X that `sensitive_features` names are hidden, and what
@@ -138,12 +140,25 @@ class FairPostprocessor(FairClassifier):
         Share of the rows that are reserved for it, drawn at random regardless of group and label.
     weights : {"both", "fit", "constraint"}, default="both"
         Whether sample weights count in the inner fit, in risk and requirement, or both.
-    missing : {"error", "own_group", "exclude"}, default="error"
-        Whether a missing sensitive value is refused, a value of its own, or leaves the row out of groups and
-        requirement; ``groups_.excluded`` counts such rows. They still teach P(Y|x), in the forms "separate"
-        and "label_then_group" and if they have all features that `aware` names; models of "group_then_label"
-        and "joint" need the group and learn nothing from them. Blind classifiers decide every row; where
-        decisions use a feature, a row that lacks it is an error. Not for lazy tables.
+    missing : {"error", "own_group", "exclude", "infer"}, default="error"
+        Whether a missing sensitive value is refused, a value of its own, leaves the row out of groups and
+        requirement, or is inferred.
+
+        With "exclude", ``groups_.excluded`` counts the rows that are left out. They still teach P(Y|x), in
+        the forms "separate" and "label_then_group" and if they have all features that `aware` names; models
+        of "group_then_label" and "joint" need the group and learn nothing from them. Blind classifiers decide
+        every row; where decisions use a feature, a row that lacks it is an error. Not for lazy tables.
+
+        "infer" learns P(Y|x) from all rows and P(S|x,y) from the rows that have sensitive values: one feature
+        after the other, those that most rows have first, each from the rows that have it and those before.
+        Rows that lack values count in the requirement by their posteriors. **This assumes that values are
+        missing at random given x, y and the features that are learned before**: among people with the same x
+        and y, those who do not tell their race are of the same races as those who do; and some people of
+        every kind tell it. :func:`evenhand.compare_missing` shows whether rows without a value differ in x
+        and y, which does no harm; whether they differ in the value itself cannot be seen. Features of `aware`
+        rule out groups after a model that does not see them, a row that lacks one at prediction is decided by
+        what is known of it, and the requirement holds where values are missing as they are in fit.
+        ``inferred_`` has the numbers of rows.
     unseen : {"error", "pooled"}, default="error"
         Whether a known group that was not seen in fit is refused at prediction; or decided like the pooled
         group, if there is one, and otherwise by the costs alone. Likewise a stratum of control features,
@@ -202,6 +217,8 @@ class FairPostprocessor(FairClassifier):
         The threshold of each group on ``predict_risk``, where the group is known.
     promise_ : Promise or None
         What holds on new rows, if `confidence` is given.
+    inferred_ : InferredRows or None
+        With ``missing="infer"``, how many rows lack sensitive values, by feature.
     in_batches_ : bool
         Whether the table was read in batches, and models learned from a sample of its rows.
     history_ : tuple of Trial
@@ -243,7 +260,7 @@ class FairPostprocessor(FairClassifier):
         estimator: Any = None,
         constraint: Constraint | None = None,
         *,
-        sensitive_features: Columns | None = None,
+        sensitive_features: Columns | Proxy | None = None,
         aware: Aware = False,
         cost: ArrayLike = 0.5,
         objective: Objective = "risk",
@@ -330,8 +347,10 @@ class FairPostprocessor(FairClassifier):
             memory as a whole. Models learn from `learn_rows` of its rows, and the rule is found on all.
         y : array
             Any two labels. The name of a column where X is read in batches.
-        sensitive_features : table, mapping, array or sequence, default=None
-            One column per sensitive feature, unless the constructor names columns of X.
+        sensitive_features : table, mapping, array, sequence or Proxy, default=None
+            One column per sensitive feature, unless the constructor names columns of X. A :class:`Proxy` has
+            probabilities of one of them: P(S|x,y) is learned from these, each row counting for every value in
+            part, and decisions do not need them.
         sample_weight : array, default=None
             The name of a column where X is read in batches.
         scratch : path, default=None
@@ -385,6 +404,14 @@ class FairPostprocessor(FairClassifier):
         self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any, scratch: str | PathLike[str] | None
     ) -> Self:
         """The same stages for a table that is read in batches."""
+        if isinstance(self.sensitive_features, Proxy) or isinstance(sensitive_features, Proxy):
+            raise InputError(
+                "proxies need a table in memory, and X is read in batches: collect it, or a sample."
+            )
+        if self.missing == "infer":
+            raise InputError(
+                "missing='infer' needs a table in memory, and X is read in batches: collect it, or a sample."
+            )
         check_all_rows(self)
         large = read_large_table(self, X, y, sensitive_features, sample_weight)
         seed = draw_seed(self.random_state)

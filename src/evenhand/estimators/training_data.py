@@ -13,15 +13,18 @@ from sklearn.utils import check_random_state
 
 from evenhand.estimators.access import AttributeAccess, find_access, find_groups, usable_features
 from evenhand.estimators.base import FairClassifier
+from evenhand.estimators.by_proxy import ProxyGroups, find_proxy
+from evenhand.estimators.inferred import InferredRows, find_known_features, row_codes
 from evenhand.exceptions import InputError, warn_user
 from evenhand.fairness.groups import Groups
+from evenhand.fairness.proxy import Proxy
 from evenhand.fairness.strata import groups_in_strata, read_strata
 from evenhand.inference.guarantee import check_promise
 from evenhand.inputs.checks import check_rows
 from evenhand.inputs.columns import named_columns
 from evenhand.inputs.features import column_names, columns_of, has_names, read_features
 from evenhand.inputs.fingerprint import Fingerprint
-from evenhand.inputs.labels import read_labels, read_weights
+from evenhand.inputs.labels import Labels, read_labels, read_weights
 from evenhand.posteriors.examples import Examples, LabelExamples
 from evenhand.posteriors.learner import is_frozen
 
@@ -48,6 +51,8 @@ class TrainingData:
         Digests by which `verify` recognises the rows.
     compared : Groups
         The groups that the requirement compares: those within strata, if it names control features.
+    inferred : InferredRows or None
+        Where missing sensitive values are inferred: how many.
     """
 
     examples: Examples
@@ -57,6 +62,7 @@ class TrainingData:
     weights: NDArray[np.float64] | None
     fingerprint: Fingerprint
     compared: Groups
+    inferred: InferredRows | None = None
 
 
 def read_training_data(
@@ -89,13 +95,23 @@ def read_training_data(
     classifier.check_settings()
     X = read_features(classifier, X, reset=True)
     y = _label_column(y)
-    if sensitive_features is not None:  # refuses lazy tables and duplicate names
-        named_columns(sensitive_features, what="sensitive_features", default_name="sensitive_feature")
-    check_rows({"X": X, "y": y, "sensitive_features": sensitive_features, "sample_weight": sample_weight})
+    given = None if isinstance(sensitive_features, Proxy) else sensitive_features
+    if given is not None:  # refuses lazy tables and duplicate names
+        named_columns(given, what="sensitive_features", default_name="sensitive_feature")
+    check_rows({"X": X, "y": y, "sensitive_features": given, "sample_weight": sample_weight})
     labels = read_labels(y, pos_label=classifier.pos_label)
     weights = read_weights(sample_weight, X.shape[0])
     if weights is not None and len(np.unique(labels.positive[weights > 0])) < 2:
         raise InputError("y has only one class where sample_weight is not 0, and two are needed.")
+    by_proxy = find_proxy(
+        X,
+        sensitive_features,
+        classifier.sensitive_features,
+        aware=classifier.aware,
+        frozen_to=_frozen_to(classifier, None),
+    )
+    if by_proxy is not None:
+        return _by_proxy(classifier, X, labels, weights, by_proxy)
     groups, codes, columns = find_groups(
         X,
         sensitive_features,
@@ -122,6 +138,9 @@ def read_training_data(
         strata=strata,
     )
     visible = access.view(X, columns)
+    known_features, inferred = None, None
+    if groups.missing == "infer":
+        known_features, inferred = find_known_features(groups, codes, columns, tells=access.patterns)
     examples = Examples(
         visible.X,
         codes.astype(np.intp),
@@ -129,6 +148,7 @@ def read_training_data(
         len(groups),
         access.allowed(groups, visible.known),
         weights if classifier.weights != "constraint" else None,
+        known_features,
         None if stratum_codes is None else stratum_codes.astype(np.intp),
     )
     in_requirement = weights if classifier.weights != "fit" else None
@@ -143,7 +163,49 @@ def read_training_data(
         labels.classes,
         access,
         in_requirement,
-        Fingerprint.of(X, labels.positive, codes, weights),
+        Fingerprint.of(
+            X,
+            labels.positive,
+            codes if known_features is None else row_codes(known_features.values),
+            weights,
+        ),
+        compared,
+        inferred,
+    )
+
+
+def _by_proxy(
+    classifier: FairClassifier,
+    X: Any,
+    labels: Labels,
+    weights: NDArray[np.float64] | None,
+    found: ProxyGroups,
+) -> TrainingData:
+    """Training data whose groups are known by probabilities only."""
+    if classifier.min_group_size:
+        raise InputError("min_group_size counts rows of groups, which a Proxy does not tell: leave it out.")
+    strata, stratum_codes = find_strata_of(classifier, X, found.groups)
+    compared = found.groups if strata is None else found.groups.within(strata)
+    classifier.constraint.check(compared)
+    access = replace(found.access, strata=strata)
+    visible = access.view(X, found.columns)
+    examples = Examples(
+        visible.X,
+        np.full(X.shape[0], -1, np.intp),
+        labels.positive,
+        len(found.groups),
+        access.allowed(found.groups, visible.known),
+        weights if classifier.weights != "constraint" else None,
+        found.known,
+        None if stratum_codes is None else stratum_codes.astype(np.intp),
+    )
+    return TrainingData(
+        examples,
+        found.groups,
+        labels.classes,
+        access,
+        weights if classifier.weights != "fit" else None,
+        Fingerprint.of(X, labels.positive, found.digests, weights),
         compared,
     )
 
@@ -245,6 +307,12 @@ def reserve_rows(
     """
     if classifier.confidence is None:
         return data, None
+    if data.groups.missing == "infer":
+        raise InputError(
+            "a promise is tested on rows whose groups are known, so that it cannot be made with "
+            "missing='infer' or a Proxy: leave confidence out, or fit to the rows that have all sensitive "
+            "values."
+        )
     check_promise(classifier.constraint, classifier.confidence, classifier.reserve)
     if data.weights is not None:
         raise InputError(
@@ -265,11 +333,11 @@ def reserve_rows(
     return replace(data, examples=learned), reserved
 
 
-def _frozen_to(classifier: FairClassifier, groups: Groups) -> int | None:
+def _frozen_to(classifier: FairClassifier, groups: Groups | None) -> int | None:
     """How many columns a frozen model that will be asked was fitted to; -1 if it does not tell."""
     label, group = classifier.posterior_learners
     models = [label]
-    if usable_features(classifier.aware, groups.features) != groups.features:  # groups are learned as well
+    if groups is None or usable_features(classifier.aware, groups.features) != groups.features:  # learned too
         models.append(group)
     frozen = [model for model in models if is_frozen(model)]
     return int(getattr(frozen[0], "n_features_in_", -1)) if frozen else None

@@ -24,10 +24,12 @@ from evenhand.fairness.names import POOLED, GroupName, Key
 from evenhand.fairness.pooling import merge_keys, pool_rare_values, pooling_text, shared_values
 from evenhand.fairness.sensitive import (
     Factors,
+    complete_rows,
     in_category_order,
     observed_combinations,
     read_columns,
     refuse_missing,
+    spread,
 )
 from evenhand.fairness.unseen import list_groups, type_hint
 from evenhand.inputs.checks import check_choice
@@ -36,10 +38,10 @@ from evenhand.inputs.columns import Level, level_order
 __all__ = ["MAX_LEVELS", "POOLED", "GroupName", "Groups", "Members", "Missing", "Mode"]
 
 Mode = Literal["intersectional", "independent"]
-Missing = Literal["error", "own_group", "exclude"]
+Missing = Literal["error", "own_group", "exclude", "infer"]
 MAX_LEVELS = 200
 """A sensitive feature with more distinct values is refused, unless told otherwise."""
-_MISSING = ("error", "own_group", "exclude")
+_MISSING = ("error", "own_group", "exclude", "infer")
 _MAX_MEMBERS = 1 << 26
 """Entries of the largest matrix that `Groups.members` makes: 64 MiB."""
 
@@ -121,9 +123,10 @@ class Groups:
         ----------
         sensitive_features : table, mapping, array or sequence
             One column per sensitive feature, of any dtype.
-        missing : {"error", "own_group", "exclude"}, default="error"
-            Whether a missing value is an error, a value of its own, or leaves the row out of all groups;
-            `excluded` records such rows.
+        missing : {"error", "own_group", "exclude", "infer"}, default="error"
+            Whether a missing value is an error, a value of its own, leaves the row out of all groups, or is
+            left to be inferred. `excluded` records rows that are left out. Groups to be inferred are those of
+            the rows that have all values.
         unseen : {"error", "pooled"}, default="error"
             What :meth:`encode` does with a combination that does not occur here.
         min_size : int, default=0
@@ -157,6 +160,10 @@ class Groups:
         columns, ordered = in_category_order(sensitive_features, max_levels)
         if missing == "error":
             refuse_missing(columns, row_counts)
+        n_rows = len(next(iter(columns.values()))[1])
+        rows = complete_rows(columns) if missing == "infer" else None
+        if rows is not None:
+            columns = {name: (levels, own[rows]) for name, (levels, own) in columns.items()}
         keys, counts, codes = observed_combinations(list(columns.values()))
         if row_counts is not None:
             counts = np.zeros(len(keys), np.int64)
@@ -167,7 +174,7 @@ class Groups:
         pooled = {keys[k]: int(counts[k]) for k in np.flatnonzero(counts < min_size)}
         if len(pooled) < 2:  # a single rare group has none to be pooled with
             groups = cls(tuple(columns), tuple(keys), counts, {}, missing, unseen, False, ordered, excluded)
-            return groups, codes
+            return groups, spread(codes, rows, n_rows)
         merged = not single_features and len(columns) > 1
         if merged:
             into = shared_values(pooled)
@@ -179,7 +186,7 @@ class Groups:
         groups = cls(tuple(columns), tuple(keys), counts, pooled, missing, unseen, merged, ordered, excluded)
         listed = " ".join(pooling_text(*group) for group in groups.pooled_groups)
         warn_user(f"groups of fewer than {min_size:,} rows are pooled. {listed}", PooledGroupsWarning)
-        return groups, codes
+        return groups, spread(codes, rows, n_rows)
 
     @classmethod
     def product(cls, levels: Mapping[str, Iterable[Level]]) -> Groups:
@@ -410,7 +417,7 @@ class Groups:
             have the code -1.
         """
         columns = self._matched(read_columns(sensitive_features, max_levels=None))
-        if self.missing == "error":
+        if self.missing in ("error", "infer"):
             refuse_missing(dict(zip(self.features, columns, strict=True)))
         keys, counts, codes = observed_combinations(columns)
         known = {*self.keys, *self.pooled}

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from evenhand.exceptions import InputError
 from evenhand.fairness.groups import Groups, Missing
+from evenhand.fairness.proxy import Proxy
 from evenhand.fairness.strata import stratify
 from evenhand.inputs.checks import check_rows
 from evenhand.inputs.columns import blocks, factorize, named_columns
@@ -274,6 +275,15 @@ def read_rows(
     -------
     Decisions
     """
+    if missing == "infer":  # a policy of fit
+        raise InputError(
+            "missing='infer' is for fit: decisions alone tell nothing about groups. Count the rows that have "
+            "all sensitive values, or treat missing ones as a group."
+        )
+    if isinstance(sensitive_features, Proxy):
+        raise InputError(
+            "a Proxy has probabilities of groups, which cannot be counted: pass it to audit or fit."
+        )
     columns = named_columns(sensitive_features, what="sensitive_features", default_name="sensitive_feature")
     controls = None
     if control_features is not None:

@@ -24,11 +24,13 @@ from evenhand.inputs.columns import (
 __all__ = [
     "Factors",
     "are_numbers",
+    "complete_rows",
     "in_category_order",
     "observed_combinations",
     "read_columns",
     "refuse_many",
     "refuse_missing",
+    "spread",
 ]
 
 Factors = tuple[tuple[Level, ...], NDArray[np.int32]]
@@ -145,3 +147,24 @@ def _with_missing_level(column: Factors) -> Factors:
     if not (codes < 0).any():
         return column
     return (*levels, None), np.where(codes < 0, np.int32(len(levels)), codes)
+
+
+def complete_rows(columns: Mapping[str, Factors]) -> NDArray[np.intp]:
+    """Numbers of the rows that have all values; it is an error if there are none."""
+    known = np.logical_and.reduce([codes >= 0 for _, codes in columns.values()])
+    found = np.flatnonzero(known)
+    if not len(found):
+        names = ", ".join(map(repr, columns))
+        raise GroupError(
+            f"no row has all of the sensitive features {names}, so that their groups cannot be inferred."
+        )
+    return found
+
+
+def spread(codes: NDArray[np.int32], rows: NDArray[np.intp] | None, n_rows: int) -> NDArray[np.int32]:
+    """Codes of some rows as codes of all, -1 for the others; `rows` is None if they are all."""
+    if rows is None:
+        return codes
+    whole = np.full(n_rows, -1, np.int32)
+    whole[rows] = codes
+    return whole

@@ -17,6 +17,8 @@ import numpy as np
 
 from evenhand.estimators.access import AttributeAccess
 from evenhand.estimators.base import FairClassifier
+from evenhand.estimators.by_proxy import ProxyAccess
+from evenhand.estimators.inferred import InferredRows
 from evenhand.estimators.inprocess import FairInprocessor
 from evenhand.estimators.postprocess import FairPostprocessor
 from evenhand.estimators.search import DualAscent, GridSearch, Trial
@@ -27,13 +29,24 @@ from evenhand.fairness.groups import POOLED, GroupName, Groups
 from evenhand.fairness.measurement import BoundMeasurement, Measurement
 from evenhand.fairness.notions import NOTIONS
 from evenhand.fairness.parameters import Parameters
+from evenhand.fairness.proxy import Proxy
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.requirement import AllOf
 from evenhand.inference.group_tests import GroupTest
 from evenhand.inference.guarantee import Promise
 from evenhand.inputs.fingerprint import Fingerprint
 from evenhand.optimum.rule import Rule
-from evenhand.posteriors.calibration import Bins, Curves, Dirichlet, GroupCalibrator, Isotonic, Sigmoid
+from evenhand.posteriors.calibration import (
+    Bins,
+    Curves,
+    Dirichlet,
+    GroupCalibrator,
+    InContext,
+    Isotonic,
+    LabelCalibrator,
+    Sigmoid,
+)
+from evenhand.posteriors.chain import ChainCalibrator, FeatureChain
 from evenhand.posteriors.learner import Learner
 from evenhand.posteriors.models import (
     Averaged,
@@ -43,8 +56,10 @@ from evenhand.posteriors.models import (
     GroupThenLabel,
     Joint,
     KnownGroup,
+    LabelAndProxy,
     LabelThenGroup,
     Product,
+    Restricted,
     Reweighted,
 )
 from evenhand.posteriors.table_encoder import TableEncoder
@@ -65,12 +80,25 @@ _CLASSES: tuple[type[Any], ...] = (
         GroupThenLabel,
         Joint,
         KnownGroup,
+        LabelAndProxy,
         LabelThenGroup,
         Product,
+        Restricted,
         Reweighted,
+        FeatureChain,
         Learner,
     ),
-    *(Bins, Curves, Dirichlet, GroupCalibrator, Isotonic, Sigmoid),
+    *(
+        Bins,
+        ChainCalibrator,
+        Curves,
+        Dirichlet,
+        GroupCalibrator,
+        InContext,
+        Isotonic,
+        LabelCalibrator,
+        Sigmoid,
+    ),
     *(*NOTIONS, *BOUNDS, NoWorse, AllOf),
     *(DualAscent, GridSearch),
     *(
@@ -85,7 +113,7 @@ _CLASSES: tuple[type[Any], ...] = (
         Promise,
         ConstraintName,
     ),
-    *(LinearConstraints, AttributeAccess, Trial),
+    *(LinearConstraints, AttributeAccess, InferredRows, Proxy, ProxyAccess, Trial),
 )
 _OURS = {kind.__name__: kind for kind in _CLASSES}
 _ELSEWHERE = {"rule_", "_file", "_source"}

@@ -20,8 +20,11 @@ __all__ = [
     "Curves",
     "Dirichlet",
     "GroupCalibrator",
+    "InContext",
+    "LabelCalibrator",
     "fit_calibrator",
     "fit_group_calibrator",
+    "fit_in_context",
 ]
 
 Calibration = Literal["dirichlet", "sigmoid", "isotonic", "binning"]
@@ -133,6 +136,75 @@ class Curves:
         new = np.column_stack([p[:, k] if f is None else f(p[:, k]) for k, f in enumerate(self.curves)])
         total = new.sum(axis=1, keepdims=True)
         return np.where(total > _TINY, new / np.maximum(total, _TINY), p)
+
+
+@dataclass(frozen=True, eq=False)
+class InContext:
+    """The softmax of (1 + slope) log q_k + sum over features of B[j, k] z_j + c_k, for parts q of a whole.
+
+    As :class:`Dirichlet`, but q are probabilities of some of the things that the posteriors p of the cells
+    tell of, such as the values of one sensitive feature, and the features z are of all cells.
+    """
+
+    slope: float
+    B: Floats
+    center: Floats
+    scale: Floats
+    levels: NDArray[np.intp] | None = None
+
+    def __call__(self, q: Floats, p: Floats) -> Floats:
+        """Calibrated q, given the posteriors of the cells, shape (n, 2 M)."""
+        z = (_features(p, _logs(p), self.levels) - self.center) / self.scale
+        return np.asarray(softmax((1 + self.slope) * _logs(q) + z @ self.B[:-1] + self.B[-1], axis=1))
+
+
+@dataclass(frozen=True, eq=False)
+class LabelCalibrator:
+    """Corrects P(Y | x) and leaves the groups as they are; shape (n, 2 M) as cells 2 m + y."""
+
+    label: Calibrator
+
+    def __call__(self, p: Floats) -> Floats:
+        """Calibrated posteriors of the cells."""
+        cells = p.reshape(len(p), -1, 2)
+        labels = cells.sum(axis=1)
+        factor = self.label(labels) / np.where(labels > 0, labels, 1.0)
+        return np.asarray((cells * factor[:, None, :]).reshape(p.shape))
+
+
+def fit_in_context(
+    q: Floats, p: Floats, target: NDArray[Any], weights: Floats, *, levels: NDArray[np.intp] | None = None
+) -> InContext:
+    """Fit a correction of q to rows whose value is known, shrunk towards no change.
+
+    Parameters
+    ----------
+    q : array, shape (n, values)
+    p : array, shape (n, 2 M)
+        Posteriors of the cells.
+    target : array of int, shape (n,)
+        The value of each row.
+    weights : array
+        Number of rows that each row counts as.
+    levels : array of int, shape (M, features), default=None
+
+    Returns
+    -------
+    InContext
+    """
+    features, total = _features(p, _logs(p), levels), weights.sum()
+    w = weights / total
+    center = w @ features
+    scale = np.sqrt(w @ (features - center) ** 2)
+    scale = np.where(scale > 0, scale, 1.0)
+    F, K = features.shape[1], q.shape[1]
+    # Unlike for all cells together, rows can be so few here that even the intercepts must be held.
+    ridge = np.concatenate([[1.0], np.full(F * K, _SHRINK), np.ones(K)]) / total
+    parts = Regression(
+        _logs(q), features, center, scale, np.asarray(target, np.intp), w, np.maximum(ridge, _LEAST_RIDGE)
+    )
+    found = fit(parts)
+    return InContext(float(found[0]), found[1:].reshape(F + 1, K), center, scale, levels)
 
 
 def fit_calibrator(

@@ -19,11 +19,22 @@ from evenhand.posteriors.calibration import (
     Calibration,
     Calibrator,
     GroupCalibrator,
+    LabelCalibrator,
     fit_calibrator,
     fit_group_calibrator,
 )
+from evenhand.posteriors.chain import ChainCalibrator, fit_chain_calibrator
 from evenhand.posteriors.examples import Examples
-from evenhand.posteriors.models import Calibrated, Encoded, PosteriorModel, Product, averaged, calibrated
+from evenhand.posteriors.models import (
+    Calibrated,
+    Encoded,
+    PosteriorModel,
+    Product,
+    Restricted,
+    averaged,
+    calibrated,
+    within,
+)
 from evenhand.posteriors.spec import PosteriorSpec
 from evenhand.posteriors.table_encoder import TableEncoder
 
@@ -109,6 +120,9 @@ def cross_fit(
     """
     if holdout is not None:
         check_fraction("holdout", holdout)
+    allowed = None
+    if examples.known is not None:  # what a row knows is applied to posteriors that are calibrated without it
+        examples, allowed = replace(examples, allowed=None), examples.allowed
     encoder = spec.encoder(examples.X)
     if encoder is not None:
         examples = examples.encoded(encoder)
@@ -132,7 +146,15 @@ def cross_fit(
     found = factors[0] if len(factors) == 1 else _product(examples, *factors)
     if calibration is not None:
         found = calibrate(found, spec, examples, calibration)
+    if allowed is not None:
+        found = _restricted(found, allowed[found.rows])
     return found if encoder is None else replace(found, model=Encoded(encoder, found.model))
+
+
+def _restricted(found: Estimated, allowed: NDArray[np.bool_]) -> Estimated:
+    """Posteriors given what is known of each row, from those that do not see it."""
+    cells, final = (within(p, allowed[:, :, None]) for p in (found.cells, found.final))
+    return replace(found, cells=cells, final=final, model=Restricted(found.model))
 
 
 def _product(examples: Examples, label: Estimated, group: Estimated) -> Estimated:
@@ -159,8 +181,14 @@ def calibrate(
     """Posteriors and model, corrected on the rows that posteriors were found for."""
     used = replace(examples, X=None).take(found.rows)
     p = found.cells.reshape(len(used), -1)
-    curves: Calibrator | GroupCalibrator
-    if spec.form == "known":
+    curves: Calibrator | GroupCalibrator | ChainCalibrator
+    if used.known is not None:
+        curves = fit_chain_calibrator(calibration, p, used)
+    elif spec.form == "proxy":
+        positive = used.positive.astype(np.intp)
+        label = found.cells.sum(axis=1)
+        curves = LabelCalibrator(fit_calibrator(calibration, label, positive, used.weights))
+    elif spec.form == "known":
         positive, codes, M = used.positive.astype(np.intp), used.codes, used.n_groups
         curves = fit_group_calibrator(calibration, p, positive, used.weights, codes=codes, M=M)
     else:
@@ -250,7 +278,7 @@ def _joined(
 def _splits(cv: Any, examples: Examples, seed: int) -> list[Split]:
     """Folds, stratified by cell."""
     if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
-        largest = int(np.bincount(examples.cells).max())
+        largest = int(np.bincount(examples.split_by).max())
         if cv < 2 or len(examples) < 2:
             raise InputError(f"cv should be at least 2 and at most the number of rows, but is {cv}.")
         if largest >= 2:
@@ -258,10 +286,10 @@ def _splits(cv: Any, examples: Examples, seed: int) -> list[Split]:
         else:
             cv = KFold(min(int(cv), len(examples)), shuffle=True, random_state=seed)
     try:
-        splitter = check_cv(cv, examples.cells, classifier=True)
+        splitter = check_cv(cv, examples.split_by, classifier=True)
         with warnings.catch_warnings():  # cells with fewer rows than folds are expected
             warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
-            splits = list(splitter.split(np.zeros(len(examples)), examples.cells))
+            splits = list(splitter.split(np.zeros(len(examples)), examples.split_by))
     except (TypeError, ValueError) as error:
         raise InputError(f"cv={cv!r} does not split the rows: {error}") from error
     if not splits or any(not len(train) or not len(test) for train, test in splits):

@@ -15,7 +15,7 @@ from evenhand.inputs.features import concat_rows, take_rows
 from evenhand.inputs.splits import random_split
 from evenhand.posteriors.table_encoder import EncodedTable
 
-__all__ = ["Examples", "LabelExamples"]
+__all__ = ["Examples", "KnownFeatures", "LabelExamples"]
 
 Floats = NDArray[np.float64]
 
@@ -30,6 +30,30 @@ class LabelExamples:
 
 
 @dataclass(frozen=True, eq=False)
+class KnownFeatures:
+    """What is known of each sensitive feature, where not every row has all of them.
+
+    Attributes
+    ----------
+    levels : array of int, shape (M, features)
+        Which value of each feature a group has, in the order in which features are learned.
+    values : tuple of arrays of shape (n, values)
+        For each feature the probabilities of its values: 1 for a known one, all 0 where nothing is known.
+    tells : int, default=0
+        Number of columns at the right end of X that tell which features are known. They may say something of
+        the label, but not of the features, so that models of these do not see them.
+    """
+
+    levels: NDArray[np.intp]
+    values: tuple[Floats, ...]
+    tells: int = 0
+
+    def take(self, rows: NDArray[np.intp]) -> KnownFeatures:
+        """Some of the rows."""
+        return replace(self, values=tuple(values[rows] for values in self.values))
+
+
+@dataclass(frozen=True, eq=False)
 class Examples:
     """Rows to learn from, as the models see them.
 
@@ -38,11 +62,13 @@ class Examples:
     X : table or matrix
         Without the columns that may not be used, with indicators of the known group.
     codes, positive : array
-        Group and label of each row.
+        Group and label of each row; a group of -1 is not known.
     n_groups : int
     allowed : array of bool, shape (n, M), or None
         Groups that are possible given the known attributes of each row.
     weights : array or None
+    known : KnownFeatures or None
+        What is known of the sensitive features where groups are inferred; None if all groups are known.
     strata : array of int or None
         Stratum of each row, where groups are compared within strata.
     without_group : LabelExamples, default=None
@@ -56,6 +82,7 @@ class Examples:
     n_groups: int
     allowed: NDArray[np.bool_] | None = None
     weights: Floats | None = None
+    known: KnownFeatures | None = None
     strata: NDArray[np.intp] | None = None
     without_group: LabelExamples | None = None
 
@@ -64,13 +91,18 @@ class Examples:
 
     @property
     def cells(self) -> NDArray[np.intp]:
-        """2 m + y of each row."""
+        """2 m + y of each row; negative where the group is not known."""
         return 2 * self.codes + self.positive
 
     @property
     def compared_cells(self) -> NDArray[np.intp]:
         """The same with groups numbered within strata: those that a requirement compares."""
         return self.cells if self.strata is None else 2 * self.n_groups * self.strata + self.cells
+
+    @property
+    def split_by(self) -> NDArray[np.intp]:
+        """What splits are stratified by: the cell, or the label alone where the group is not known."""
+        return np.where(self.codes < 0, 2 * self.n_groups + self.positive, self.cells)
 
     @property
     def seen(self) -> NDArray[np.bool_]:
@@ -84,7 +116,7 @@ class Examples:
         Both parts have the same share of each label in every group, so neither shows the sampling error of
         the other: tests and intervals on the second part are not valid for what was learned from the first.
         """
-        cells = self.cells
+        cells = self.split_by
         counts = np.bincount(cells, minlength=2 * self.n_groups)
         strata = np.where(counts[cells] > 1, cells, counts.argmax())  # single rows join the largest cell
         try:
@@ -108,6 +140,7 @@ class Examples:
             self.n_groups,
             None if self.allowed is None else self.allowed[rows],
             None if self.weights is None else self.weights[rows],
+            None if self.known is None else self.known.take(rows),
             None if self.strata is None else self.strata[rows],
             self.without_group,
         )

@@ -7,6 +7,7 @@ Four factorisations into probabilistic classifiers, and one for a known group:
 * group_then_label:  P(S | x) P(Y | x, s)
 * joint:             one model of the cell (S, Y)
 * known group:       P(Y | x, s) alone
+* proxy:             P(Y | x) P(S), where the group's probabilities are given
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ from numpy.typing import NDArray
 from evenhand.exceptions import InputError
 from evenhand.inputs.features import join_columns, take_rows
 from evenhand.posteriors.calibration import Calibrator, GroupCalibrator
+from evenhand.posteriors.chain import ChainCalibrator, FeatureChain
 from evenhand.posteriors.learner import Learner
 from evenhand.posteriors.stacked_trees import StackedTrees
-from evenhand.posteriors.table_encoder import EncodedTable, TableEncoder
+from evenhand.posteriors.table_encoder import EncodedTable, TableEncoder, last_columns, without_last
 
-__all__ = ["Encoded", "PosteriorModel", "averaged", "calibrated"]
+__all__ = ["Encoded", "PosteriorModel", "averaged", "calibrated", "within"]
 
 Floats = NDArray[np.float64]
 
@@ -50,7 +52,7 @@ class Joint:
 
     def cells(self, X: Any, allowed: NDArray[np.bool_] | None) -> Floats:
         p = self.model.proba(X).reshape(X.shape[0], -1, 2)
-        return p if allowed is None else _within(p, allowed[:, :, None])
+        return p if allowed is None else within(p, allowed[:, :, None])
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +63,7 @@ class GroupThenLabel:
     label: Learner
 
     def cells(self, X: Any, allowed: NDArray[np.bool_] | None) -> Floats:
-        groups = _within(self.group.proba(X), allowed)
+        groups = within(self.group.proba(X), allowed)
         p = np.empty((*groups.shape, 2))
         for m in range(groups.shape[1]):
             p[:, m] = self.label.proba(with_group(X, np.full(len(groups), m), groups.shape[1]))
@@ -73,13 +75,32 @@ class LabelThenGroup:
     """P(Y | x) P(S | x, y)."""
 
     label: Learner
-    groups: tuple[Learner, Learner]
+    groups: tuple[Learner | FeatureChain, Learner | FeatureChain]
 
     def cells(self, X: Any, allowed: NDArray[np.bool_] | None) -> Floats:
         labels = self.label.proba(X)
         p = np.stack([labels[:, [y]] * self.groups[y].proba(X) for y in (0, 1)], axis=2)
         # Jointly, because the known attributes are also evidence about the label.
-        return p if allowed is None else _within(p, allowed[:, :, None])
+        return p if allowed is None else within(p, allowed[:, :, None])
+
+
+@dataclass(frozen=True, eq=False)
+class LabelAndProxy:
+    """P(Y | x) P(S), where P(S) of each row is given by the last columns of X, which the label does not see.
+
+    Attributes
+    ----------
+    label : Learner
+    n_groups : int
+        Number of these columns.
+    """
+
+    label: Learner
+    n_groups: int
+
+    def cells(self, X: Any, allowed: NDArray[np.bool_] | None) -> Floats:  # noqa: ARG002
+        labels = self.label.proba(without_last(X, self.n_groups))
+        return labels[:, None, :] * last_columns(X, self.n_groups)[:, :, None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +143,7 @@ class GroupByFeature:
                 for k in range(len(part)):
                     own = np.flatnonzero(which.ravel() == start + k)
                     p[:, own] *= given[k * n : (k + 1) * n, self.levels[own, place]]
-        return _within(p, np.ones(p.shape, np.bool_) if allowed is None else allowed)[:, :, None]
+        return within(p, np.ones(p.shape, np.bool_) if allowed is None else allowed)[:, :, None]
 
     def _with_values(self, X: Any, values: NDArray[np.intp]) -> Any:
         """All rows with the first of some values of the features before, then with the second, and so on."""
@@ -161,8 +182,8 @@ class Product:
         """Posteriors of the cells from those of the factors."""
         p = label * group
         if allowed is None:
-            return p if self.seen.all() else _within(p, self.seen[None])
-        return _within(p * self.seen, allowed[:, :, None])
+            return p if self.seen.all() else within(p, self.seen[None])
+        return within(p * self.seen, allowed[:, :, None])
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,10 +204,24 @@ class Calibrated:
     """A model followed by a calibrator."""
 
     model: PosteriorModel
-    calibrator: Calibrator | GroupCalibrator
+    calibrator: Calibrator | GroupCalibrator | ChainCalibrator
 
     def cells(self, X: Any, allowed: NDArray[np.bool_] | None) -> Floats:
         return calibrated(self.calibrator, self.model.cells(X, allowed), allowed)
+
+
+@dataclass(frozen=True, eq=False)
+class Restricted:
+    """A model that does not see the known attributes; they rule out groups afterwards.
+
+    P(S, Y | x, known) is P(S, Y | x) without the groups that contradict what is known, scaled to sum to 1.
+    """
+
+    model: PosteriorModel
+
+    def cells(self, X: Any, allowed: NDArray[np.bool_] | None) -> Floats:
+        p = self.model.cells(X, None)
+        return p if allowed is None else within(p, allowed[:, :, None])
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,13 +271,13 @@ def averaged(models: Iterable[PosteriorModel]) -> PosteriorModel:
 
 
 def calibrated(
-    calibrator: Calibrator | GroupCalibrator, p: Floats, allowed: NDArray[np.bool_] | None
+    calibrator: Calibrator | GroupCalibrator | ChainCalibrator, p: Floats, allowed: NDArray[np.bool_] | None
 ) -> Floats:
     """Calibrated posteriors of the cells; impossible groups keep probability 0."""
     if isinstance(calibrator, GroupCalibrator):
         return calibrator(p[:, 0], _known_codes(allowed, len(p)))[:, None]
     new = calibrator(p.reshape(len(p), -1)).reshape(p.shape)
-    return new if allowed is None else _within(new, allowed[:, :, None])
+    return new if allowed is None else within(new, allowed[:, :, None])
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,7 +292,7 @@ class Reweighted(Learner):
         return np.asarray(p / p.sum(axis=1, keepdims=True))
 
 
-def _within(p: Floats, allowed: NDArray[np.bool_] | None) -> Floats:
+def within(p: Floats, allowed: NDArray[np.bool_] | None) -> Floats:
     """Probabilities restricted to what is allowed and rescaled to sum to 1; uniform if nothing is left."""
     if allowed is None:
         return p

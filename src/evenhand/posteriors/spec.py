@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from evenhand.inputs.features import take_rows
+from evenhand.posteriors.chain import FeatureChain, fit_chain, fits_of_chain
 from evenhand.posteriors.examples import Examples, LabelExamples
 from evenhand.posteriors.learner import Learner, fit_learner, is_frozen
 from evenhand.posteriors.models import (
@@ -17,6 +19,7 @@ from evenhand.posteriors.models import (
     GroupThenLabel,
     Joint,
     KnownGroup,
+    LabelAndProxy,
     LabelThenGroup,
     PosteriorModel,
     Product,
@@ -24,7 +27,7 @@ from evenhand.posteriors.models import (
     with_features,
     with_group,
 )
-from evenhand.posteriors.table_encoder import TableEncoder
+from evenhand.posteriors.table_encoder import TableEncoder, without_last
 from evenhand.posteriors.tabular import TabularClassifier
 
 __all__ = ["Balance", "Form", "PosteriorSpec", "balancing_factors"]
@@ -40,8 +43,9 @@ class PosteriorSpec:
 
     Attributes
     ----------
-    form : {"separate", "label_then_group", "group_then_label", "joint", "known", "group"}
-        "known" and "group" are the two factors of "separate": P(Y | x) and P(S | x).
+    form : {"separate", "label_then_group", "group_then_label", "joint", "known", "group", "proxy"}
+        "known" and "group" are the two factors of "separate": P(Y | x) and P(S | x). "proxy" is P(Y | x) with
+        probabilities of the groups that are given.
     label, group : classifier
         `label` is the model of the label, or of the cells if `form` is "joint".
     balance : {"weight", "upsample"}, default=None
@@ -53,15 +57,18 @@ class PosteriorSpec:
     levels : array of int, shape (M, features), default=None
         Which value each group has of each sensitive feature, in the order in which they are to be learned. By
         default, and by a frozen group model, the groups are taken for the values of one feature.
+    inferred : bool, default=False
+        Whether "label_then_group" learns the groups by a chain of the features, from rows that know some.
     """
 
-    form: Form | Literal["known", "group"]
+    form: Form | Literal["known", "group", "proxy"]
     label: Any
     group: Any
     balance: Balance | None = None
     names: NDArray[Any] | None = None
     seed: int = 0
     levels: NDArray[np.intp] | None = None
+    inferred: bool = False
 
     @property
     def fits(self) -> int:
@@ -70,6 +77,8 @@ class PosteriorSpec:
             return sum(factor.fits for factor in self.factors)
         label = self.form != "group" and not is_frozen(self.label)
         groups = {"label_then_group": 2, "group_then_label": 1, "group": self._n_features}.get(self.form, 0)
+        if self.inferred and self.levels is not None:
+            groups = 2 * fits_of_chain(self.levels)
         return label + (0 if is_frozen(self.group) else groups)
 
     @property
@@ -83,7 +92,7 @@ class PosteriorSpec:
     def frozen(self) -> bool:
         """Whether nothing is fitted."""
         label = self.form == "group" or is_frozen(self.label)
-        return label and (self.form in ("known", "joint") or is_frozen(self.group))
+        return label and (self.form in ("known", "joint", "proxy") or is_frozen(self.group))
 
     @property
     def _n_features(self) -> int:
@@ -91,18 +100,20 @@ class PosteriorSpec:
 
     def encoder(self, X: Any) -> TableEncoder | None:
         """An encoder of the table that all learners can share; None if they are not our own trees."""
-        used = [self.label] if self.form in ("known", "joint") else [self.label, self.group]
+        used = [self.label] if self.form in ("known", "joint", "proxy") else [self.label, self.group]
         if issparse(X) or any(type(learner) is not TabularClassifier for learner in used):
             return None
         return TableEncoder.fit(X)
 
-    def fit(self, rows: Examples) -> PosteriorModel:
+    def fit(self, rows: Examples) -> PosteriorModel:  # noqa: PLR0911  (one per form)
         """Posterior model learned from examples."""
         if self.form == "separate":
             label, group = (factor.fit(rows) for factor in self.factors)
             return Product(label, group, rows.seen)
         if self.form == "known":
             return KnownGroup(self._label_alone(rows))
+        if self.form == "proxy":
+            return LabelAndProxy(self._label(without_last(rows.X, rows.n_groups), rows), rows.n_groups)
         if self.form == "group":
             return self._by_feature(rows)
         if self.form == "joint":
@@ -112,12 +123,15 @@ class PosteriorSpec:
                 self._group(self.group, rows, rows.codes, rows.n_groups),
                 self._label(with_group(rows.X, rows.codes, rows.n_groups), rows),
             )
-        given = []
+        given: list[Learner | FeatureChain] = []
         for value in (False, True):
             own = rows.positive == value
             which = np.flatnonzero(own if rows.weights is None else own & (rows.weights > 0))
             part = rows.take(which) if len(which) else rows
-            given.append(self._group(self.group, part, part.codes, rows.n_groups))
+            if rows.known is None or is_frozen(self.group):
+                given.append(self._group(self.group, part, part.codes, rows.n_groups))
+            else:
+                given.append(fit_chain(partial(self._group, self.group), part))
         return LabelThenGroup(self._label_alone(rows), (given[0], given[1]))
 
     def _by_feature(self, rows: Examples) -> GroupByFeature:

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from evenhand.exceptions import InputError
 from evenhand.inputs.columns import Level, factorize, is_missing
-from evenhand.inputs.features import column_names, has_names
+from evenhand.inputs.features import column_names, columns_of, dense, drop_columns, has_names
 from evenhand.posteriors.stacked_trees import StackedTrees
 
-__all__ = ["EncodedTable", "TableEncoder"]
+__all__ = ["EncodedTable", "TableEncoder", "last_columns", "without_last"]
 
 Levels = dict[Level, int] | None
 """Codes of the categories of a column; None for a column of numbers."""
@@ -207,3 +207,25 @@ def _numbers(column: Any) -> NDArray[np.float64] | None:
 def _are_dates(column: NDArray[Any]) -> bool:
     known = [value for value in column if not is_missing(value)]
     return bool(known) and all(isinstance(value, datetime.date) for value in known)
+
+
+def without_last(X: Any, columns: int) -> Any:
+    """A table, matrix or encoded table without its last columns."""
+    if not columns:
+        return X
+    if not isinstance(X, EncodedTable):
+        return drop_columns(X, column_names(X)[-columns:])
+    kept = slice(0, X.shape[1] - columns)
+    return X.derived(
+        ("first", kept.stop), lambda: EncodedTable(X.matrix[:, kept], X.categorical[kept], X.stacks)
+    )
+
+
+def last_columns(X: Any, columns: int) -> NDArray[np.float64]:
+    """The last columns of a table, matrix or encoded table, as numbers."""
+    if isinstance(X, EncodedTable):
+        return X.matrix[:, X.shape[1] - columns :]
+    if has_names(X):
+        found = columns_of(X, column_names(X)[-columns:])
+        return np.column_stack([np.asarray(column, dtype=np.float64) for column in found.values()])
+    return np.asarray(dense(X[:, X.shape[1] - columns :]), dtype=np.float64)

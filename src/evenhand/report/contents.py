@@ -423,9 +423,17 @@ def _caveats(audit: Audit, model: FairClassifier | None) -> Iterator[str]:
     if everyone.rows and everyone.selected in (0, everyone.rows):
         who = "Everybody" if everyone.selected else "Nobody"
         yield f"{who} is selected: these decisions are constant."
+    if audit.terms.by_proxy:
+        yield f"{audit.terms.by_proxy[0].upper()}{audit.terms.by_proxy[1:]}"
     yield "Intervals account for chance in these rows. They do not cover data from another population."
     if audit.terms.labelled:
         yield "Error rates assume that the labels are correct. Labels can be unfair themselves."
+    inferred = getattr(model, "inferred_", None)
+    if inferred is not None and inferred.inferred:
+        yield (
+            f"In the fit, {inferred}. This is right if they are missing at random given features and label, "
+            "which data cannot show."
+        )
     if model is not None:
         yield (
             "The proof is about the best classifier for the learned probabilities. If these are wrong, "

@@ -26,6 +26,7 @@ from evenhand.estimators.postprocess import FairPostprocessor, choose_multiplier
 from evenhand.estimators.search import read_search
 from evenhand.estimators.training_data import TrainingData, draw_seed, read_training_data
 from evenhand.exceptions import InfeasibleError, InputError
+from evenhand.fairness.proxy import Proxy
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.requirement import Constraint
 from evenhand.fairness.scores import in_strata
@@ -113,6 +114,9 @@ def frontier(
     given = dict(classifiers) if isinstance(classifiers, Mapping) else {"fair": classifiers}
     constraint = _check(given, tolerances, confidence, over)
     axis = Axis.of(constraint, over)
+    sources = [sensitive_features, *(getattr(one, "sensitive_features", None) for one in given.values())]
+    if any(isinstance(source, Proxy) for source in sources):
+        raise InputError("a frontier is measured on known groups, not on a Proxy: fit and audit instead.")
     named: dict[str, FairClassifier] = {name: clone(classifier) for name, classifier in given.items()}
     dense = _is_dense(tolerances)
     mixed = dense and not any(isinstance(classifier, FairInprocessor) for classifier in named.values())

@@ -163,7 +163,7 @@ def _fit_in_memory(table: Path, learning: Learning, settings: dict[str, Any]) ->
         constraint=model.constraint,
         pos_label=model.pos_label_,
         before=_without_requirement(model, test.X),
-        missing=model.missing,
+        missing="exclude" if model.missing == "infer" else model.missing,
         min_size=math.ceil(learning.min_group_size * len(test.y) / len(train.y)),
     )
     constant = decisions[0] if (decisions == decisions[0]).all() else None

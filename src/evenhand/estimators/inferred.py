@@ -1,0 +1,167 @@
+"""Missing sensitive values that are inferred: what each row knows, and how many rows lack what."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.exceptions import GroupError
+from evenhand.fairness.groups import POOLED, Groups
+from evenhand.fairness.sensitive import observed_combinations, read_columns
+from evenhand.posteriors.examples import KnownFeatures
+
+__all__ = ["InferredRows", "find_known_features", "groups_of_patterns", "row_codes"]
+
+
+@dataclass(frozen=True)
+class InferredRows:
+    """How many rows of a fit lack sensitive values, which were inferred.
+
+    Attributes
+    ----------
+    rows : int
+        Rows of the fit.
+    inferred : int
+        Rows that lack at least one sensitive feature.
+    by_feature : dict
+        Rows that lack each of them.
+
+    Examples
+    --------
+    >>> print(InferredRows(1000, 420, {"sex": 0, "race": 420}))
+    420 of 1,000 rows lack sensitive values, which were inferred: race in 420
+    """
+
+    rows: int
+    inferred: int
+    by_feature: Mapping[str, int]
+
+    def __str__(self) -> str:
+        if not self.inferred:
+            return f"all of {self.rows:,} rows have all sensitive values"
+        lacking = ", ".join(f"{name} in {rows:,}" for name, rows in self.by_feature.items() if rows)
+        lack = "lacks" if self.inferred == 1 else "lack"
+        return (
+            f"{self.inferred:,} of {self.rows:,} rows {lack} sensitive values, which were inferred: {lacking}"
+        )
+
+
+def find_known_features(
+    groups: Groups, codes: NDArray[Any], columns: Mapping[str, Any], *, tells: int = 0
+) -> tuple[KnownFeatures, InferredRows]:
+    """What each row knows of its sensitive features.
+
+    Parameters
+    ----------
+    groups : Groups
+        Of the rows that have all of them.
+    codes : array of int
+        Group of each row; -1 where a value is missing.
+    columns : mapping
+        The sensitive features by name.
+    tells : int, default=0
+        Number of columns of X that tell which of them are known.
+
+    Returns
+    -------
+    known : KnownFeatures
+        The features in the order in which they are learned: those that most rows have come first, and of
+        these the ones with the fewest values.
+    inferred : InferredRows
+    """
+    factors = dict(zip(groups.features, read_columns(columns, max_levels=None).values(), strict=True))
+    values = {name: _values(groups, name, codes, *factors[name]) for name in groups.features}
+    lacking = {name: int(np.count_nonzero(factors[name][1] < 0)) for name in groups.features}
+    order = sorted(groups.features, key=lambda name: (lacking[name], len(groups.levels(name))))
+    known = KnownFeatures(groups.level_codes(order), tuple(values[name] for name in order), tells)
+    _refuse_unknown_combinations(known, order)
+    return known, InferredRows(len(codes), int(np.count_nonzero(codes < 0)), lacking)
+
+
+def _values(
+    groups: Groups, feature: str, codes: NDArray[Any], levels: Sequence[Any], own: NDArray[np.int32]
+) -> NDArray[np.float64]:
+    """Values of one feature as 0/1 columns; rows without it are all 0."""
+    known, place = groups.levels(feature), groups.features.index(feature)
+    pooled = {key[place] for key in groups.pooled}
+    table = np.zeros(
+        (len(levels) + 1, len(known))
+    )  # the last line is that of a missing value, whose code is -1
+    unknown = []
+    for k, value in enumerate(levels):
+        if value in known and not (groups.merged and value in pooled):
+            table[k, known.index(value)] = 1
+        elif value in pooled and value not in known:
+            table[k, known.index(POOLED)] = 1
+        elif value not in pooled:
+            unknown.append(k)
+    found = table[own]
+    complete = codes >= 0
+    found[complete] = np.eye(len(known))[groups.level_codes([feature])[codes[complete], 0]]
+    if unknown:
+        rows = int(np.isin(own, unknown).sum())
+        raise GroupError(
+            f"{feature}={levels[unknown[0]]!r} occurs only in rows that lack another sensitive feature "
+            f"({rows:,} rows), so that its groups are not known. Merge it with another value, or drop these "
+            "rows."
+        )
+    return found
+
+
+def _refuse_unknown_combinations(known: KnownFeatures, order: Sequence[str]) -> None:
+    possible = np.ones((len(known.values[0]), len(known.levels)), np.bool_)
+    for values, level in zip(known.values, known.levels.T, strict=True):
+        possible &= (values[:, level] > 0) | ~values.any(axis=1, keepdims=True)
+    lost = np.flatnonzero(~possible.any(axis=1))
+    if len(lost):
+        raise GroupError(
+            f"{len(lost):,} rows that lack a sensitive feature have a combination of the others "
+            f"({', '.join(order)}) that no complete row has, the first at row {lost[0]:,}. Merge rare "
+            "values, or drop these rows."
+        )
+
+
+def row_codes(values: tuple[NDArray[np.float64], ...]) -> NDArray[np.int64]:
+    """A number for the values of each row, by their bits; the same values have the same number."""
+    total = np.zeros(len(values[0]), np.uint64)
+    columns = np.hstack(values) + 0.0  # no negative zeros
+    for k, column in enumerate(columns.T):
+        word = np.ascontiguousarray(column).view(np.uint64)
+        total = (total ^ word ^ np.uint64(k + 1)) * np.uint64(0x9E3779B97F4A7C15)
+        total ^= total >> np.uint64(29)
+    return (total >> np.uint64(12)).astype(np.int64)  # exact as a float
+
+
+def groups_of_patterns(groups: Groups, columns: Mapping[str, Any], usable: Sequence[str]) -> Groups:
+    """The combinations of usable features that occur, each also with any of its values missing.
+
+    Parameters
+    ----------
+    groups : Groups
+    columns : mapping
+        The sensitive features by name.
+    usable : sequence of str
+
+    Returns
+    -------
+    Groups
+        None in a key is a value that is not known.
+    """
+    factors = read_columns({name: columns[name] for name in usable}, max_levels=None)
+    found, counts, _ = observed_combinations(list(factors.values()))
+    rows = dict(zip(found, counts.tolist(), strict=True))
+    for key in found:
+        for kept in itertools.product((True, False), repeat=len(key)):
+            rows.setdefault(tuple(value if keep else None for value, keep in zip(key, kept, strict=True)), 0)
+    return Groups(
+        tuple(usable),
+        tuple(rows),
+        np.array(list(rows.values()), np.int64),
+        missing="own_group",
+        unseen=groups.unseen,
+    )
