@@ -142,7 +142,7 @@ def test_empty_combinations_and_strata_with_one_group_are_listed():
     assert [str(name) for name in compared.empty] == ["level=3, sex=F"]
     assert compared.undefined == ()
     assert compared.verdict == "satisfied"
-    assert "strata with one group only: level=3" in str(found)
+    assert "strata without two groups to compare: level=3" in str(found)
     assert "without any row: level=3, sex=F" in str(found)
 
 
@@ -223,7 +223,7 @@ def test_a_table_is_audited_where_it_is(berkeley):
             sensitive_features="sex",
             control_features="d",
         )
-    with pytest.raises(InputError, match="not those of strata"):
+    with pytest.raises(InputError, match="small counts within strata"):
         eh.audit_table(
             table,
             label=None,
@@ -267,7 +267,7 @@ def test_bad_inputs():
     rows = {"y_true": None, "y_pred": [1, 0], "sensitive_features": {"sex": ["F", "M"]}}
     with pytest.raises(GroupError, match="given names 'level'"):
         eh.audit(**rows, constraint=eh.DemographicParity(difference=0.1, given=["level"]))
-    with pytest.raises(InputError, match="min_count leaves out small counts of the groups, not those of"):
+    with pytest.raises(InputError, match="min_count cannot suppress small counts within strata"):
         eh.audit(**rows, control_features={"level": ["1", "1"]}, min_count=5)
 
 
@@ -298,3 +298,28 @@ def test_many_strata_are_cut_to_the_worst():
         constraint=eh.DemographicParity(difference=0.1, given=["level"]),
     )
     assert "and 20 more strata: see to_frame('strata')" in str(found)
+
+
+def test_a_stratum_of_excluded_rows_only_is_no_stratum():
+    found = eh.audit(
+        None,
+        [1, 0, 1, 0, 1],
+        {"sex": ["F", "M", "F", "M", None]},
+        control_features={"level": ["1", "1", "2", "2", "3"]},
+        missing="exclude",
+        constraint=eh.DemographicParity(difference=0.1, given=["level"]),
+    )
+    assert list(found.strata) == ["level=1", "level=2"]
+    assert [str(part.stratum) for part in found["demographic parity"].strata] == ["level=1", "level=2"]
+
+
+def test_rates_that_are_undefined_in_a_stratum_are_named():
+    y, decided = [1, 0, 1, 0, 0, 0] * 20, [1, 0, 0, 1, 0, 0] * 20
+    found = eh.audit(
+        y,
+        decided,
+        {"sex": ["F", "F", "M", "M", "F", "M"] * 20},
+        control_features={"level": ["1", "1", "1", "1", "2", "2"] * 20},
+        constraint=eh.EqualOpportunity(difference=0.1, given=["level"]),
+    )
+    assert "equal opportunity: undefined for level=2, sex=F; level=2, sex=M" in str(found)

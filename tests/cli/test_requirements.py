@@ -110,7 +110,7 @@ def test_the_worst_group_can_be_the_objective(loans, capsys, tmp_path, where):
     _, out, _ = run(capsys, *options)
     proof = json.loads(out)["proof"]
     assert proof["minimised"] == "largest risk of a group"
-    assert "has a largest risk of a group (half the error) below" in proof["text"]
+    assert "brings the largest risk of a group (half the error) below" in proof["text"]
     assert eh.load(tmp_path / "m.eh").objective == "worst group"
 
 

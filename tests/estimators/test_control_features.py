@@ -115,16 +115,18 @@ def test_unseen_strata_are_refused_or_decided_by_costs(people):
     X, y, S = people
     new = X[:4].assign(level=["l1", "l9", "l2", "l9"])
     fair = eh.FairPostprocessor(TabularClassifier(max_iter=20), PARITY, cv=3).fit(X, y, sensitive_features=S)
-    with pytest.raises(GroupError, match=r"2 of 4 rows are in strata not seen in fit: level=l9 .*Check the"):
+    with pytest.raises(
+        GroupError, match=r"2 of 4 rows belong to strata not seen in fit: level=l9 .*Check the"
+    ):
         fair.predict(new)
     for aware in (False, True):
         fair = eh.FairPostprocessor(
             TabularClassifier(max_iter=20), PARITY, cv=3, unseen="pooled", aware=aware
         ).fit(X, y, sensitive_features=S)
         shown = {"sensitive_features": S[:4]} if aware else {}
-        with pytest.warns(UnseenGroupWarning, match="decided by the costs alone"):
+        with pytest.warns(UnseenGroupWarning, match="No requirement was fitted for them"):
             decided = fair.predict(new, **shown)
-        with pytest.warns(UnseenGroupWarning, match="decided by the costs alone"):
+        with pytest.warns(UnseenGroupWarning, match="No requirement was fitted for them"):
             risk = fair.predict_risk(new, **shown)
         assert (decided[[1, 3]] == (risk[[1, 3]] > 0.5)).all()
 
@@ -194,7 +196,7 @@ def test_bad_inputs(people):
         eh.FairPostprocessor(None, eh.DemographicParity(difference=0.1, given=["grade"])).fit(
             X, y, sensitive_features=S
         )
-    with pytest.raises(InputError, match=r"'sex', which decisions may not use here: set aware=\['sex'\]"):
+    with pytest.raises(InputError, match=r"'sex', which decisions may not use here: add it to aware"):
         eh.FairPostprocessor(None, eh.DemographicParity(difference=0.1, given=["sex"])).fit(
             X, y, sensitive_features=S
         )
@@ -231,3 +233,83 @@ def test_the_worst_group_is_a_group_of_all_strata(people, tmp_path, aware):
     eh.save(fair, tmp_path / "worst.eh")
     report = eh.verify(tmp_path / "worst.eh", data=(X, y), sensitive_features=S)
     assert report.proof.confirmed, report.proof.verdict
+
+
+def test_a_stratum_without_reserved_rows_is_not_promised():
+    """Six people of a level that reserved rows may lack: nothing is known of them."""
+    rng = np.random.default_rng(13)
+    sex, level = rng.choice(["F", "M"], 6000), rng.integers(0, 2, 6000).astype(str)
+    level[:6], sex[:6] = "5", ["F", "M"] * 3
+    x = rng.normal(size=6000) + 2.0 * (sex == "M") * (level == "5")
+    y = (x + rng.normal(size=6000) > 0).astype(int)
+    X = pd.DataFrame({"x": x, "level": level})
+    wide = eh.DemographicParity(difference=0.1, given=["level"])
+    fair = eh.FairPostprocessor(TabularClassifier(max_iter=10), wide, cv=2, confidence=0.9, random_state=13)
+    with pytest.warns(eh.exceptions.PromiseWarning):
+        fair.fit(X, y, sensitive_features={"sex": sex})
+    rare = [test for test in fair.promise_.tests if str(test.name.stratum) == "level=5"]
+    assert len(rare) == 2
+    assert not any(test.passed for test in rare)
+
+
+@pytest.mark.parametrize("settings", [{}, {"holdout": 0.3}], ids=["absent", "held out"])
+def test_known_groups_without_rows_in_a_stratum_are_decided_by_costs(people, settings):
+    X, y, S = people
+    absent = ((X["level"] == "l1") & (S["sex"] == "F")).to_numpy()
+    kept = ~absent
+    if settings:  # two rows are there, but they may both be learned from
+        kept[np.flatnonzero(absent)[:2]] = True
+    X, y, S = X[kept].reset_index(drop=True), y[kept], S[kept].reset_index(drop=True)
+    fair = eh.FairPostprocessor(TabularClassifier(max_iter=10), PARITY, cv=2, aware=True, **settings)
+    if settings:
+        fair.fit(X, y, sensitive_features=S[["sex"]])
+    else:
+        with pytest.warns(eh.exceptions.VacuousConstraintWarning) as caught:
+            fair.fit(X, y, sensitive_features=S[["sex"]])
+        said = " ".join(str(one.message) for one in caught)
+        assert "no row is in 1 of 6 combinations of stratum and group (level=l1, sex=F)" in said
+    new = pd.DataFrame({"u": [5.0, -5.0], "v": [5.0, -5.0], "level": ["l1", "l1"]})
+    shown = {"sensitive_features": {"sex": ["F", "F"]}}
+    if fair.rates_.mass[0].sum() == 0:
+        assert (fair.decision_function(new, **shown) > 0).tolist() == [True, False]
+        assert fair.predict(new, **shown).tolist() == [1, 0]
+
+
+@pytest.mark.filterwarnings("ignore::evenhand.exceptions.VacuousConstraintWarning")
+@pytest.mark.parametrize("over", [None, "capacity"])
+def test_a_frontier_bears_groups_that_are_absent_from_strata(people, over):
+    X, y, S = people
+    sex = S["sex"].where(X["level"] != "l3", "M").to_numpy()
+    sex[np.flatnonzero(X["level"] == "l3")[:1]] = "F"
+    constraint = PARITY if over is None else PARITY & eh.SelectionRate(at_most=0.4)
+    found = eh.frontier(
+        eh.FairPostprocessor(TabularClassifier(max_iter=10), constraint, cv=2),
+        X,
+        y,
+        sensitive_features={"sex": sex},
+        tolerances=[0.1, 0.4],
+        **({} if over is None else {"over": over}),
+    )
+    assert len(found.points) == 2
+
+
+def test_messages_name_strata_and_control_features(people):
+    X, y, S = people
+    numbers = X.assign(level=X["level"].str[1:].astype(int))
+    fair = eh.FairPostprocessor(TabularClassifier(max_iter=10), PARITY, cv=2)
+    fair.fit(numbers, y, sensitive_features=S)
+    with pytest.raises(InputError, match="the control feature 'level' is a column of X: pass a table"):
+        fair.predict(numbers.to_numpy())
+    moved = [str(one) for one in fair.explain(numbers[:50]) if "mostly through" in str(one)]
+    assert moved
+    assert all(" given level=" in one for one in moved)
+
+
+def test_no_group_is_worse_off_than_under_decisions_counted_without_strata(people):
+    X, y, S = people
+    today = eh.cell_rates(y, (X["u"] > 1).astype(int), S)
+    both = PARITY & eh.NoWorse("selection rate", than=today)
+    fair = eh.FairPostprocessor(TabularClassifier(max_iter=10), both, cv=2).fit(X, y, sensitive_features=S)
+    assert fair.certificate_.violation < 1e-6
+    unconstrained = eh.NoWorse("error rate").against(fair.rates_)
+    assert repr(unconstrained) == "NoWorse('error rate')"

@@ -79,7 +79,7 @@ def test_the_proof_is_confirmed(aware, cost, tmp_path):
     model = fitted(aware=aware, cost=cost)
     proof = proof_of(model, tmp_path)
     assert proof.confirmed, proof.verdict
-    assert "has a largest risk of a group" in proof.verdict
+    assert "brings the largest risk of a group" in proof.verdict
     assert proof.found.minimised == "largest risk of a group"
     for name in ("objective", "bound", "violation"):
         assert getattr(proof.found, name) == pytest.approx(getattr(model.certificate_, name), abs=1e-9)

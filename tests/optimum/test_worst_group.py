@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 import evenhand as eh
 from evenhand.exceptions import CertificateError, InfeasibleError, InputError
@@ -182,3 +183,26 @@ def test_a_second_stage_that_cannot_be_proven_is_not_returned(rows, monkeypatch)
     with pytest.raises(CertificateError, match="no algorithm proved a solution"):
         worst(rows)
     assert len(calls) == 5  # with ever more slack
+
+
+@pytest.mark.filterwarnings("ignore::evenhand.exceptions.PooledGroupsWarning")
+@pytest.mark.parametrize("mode", ["intersectional", "independent"])
+def test_rare_groups_that_are_pooled_are_one_group(mode, tmp_path):
+    rng = np.random.default_rng(0)
+    n = 400
+    sensitive = {"sex": rng.choice(["F", "M"], n), "race": rng.choice(["a", "b", "c"], n, p=[0.6, 0.3, 0.1])}
+    X = rng.normal(size=(n, 2))
+    y = (X.sum(axis=1) + rng.normal(size=n) > 0.5).astype(int)
+    fair = eh.FairPostprocessor(
+        LogisticRegression(),
+        eh.DemographicParity(difference=1.0, groups=mode),
+        objective="worst group",
+        min_group_size=60,
+        cv=2,
+    ).fit(X, y, sensitive_features=sensitive)
+    names = [str(name) for name in fair.group_weights_]
+    assert len(names) == fair.groups_.size("intersectional") < 6
+    assert sum("(pooled)" in name for name in names) == 1
+    eh.save(fair, tmp_path / "pooled.eh")
+    report = eh.verify(tmp_path / "pooled.eh", data=(X, y), sensitive_features=sensitive)
+    assert report.proof.confirmed, report.proof.verdict

@@ -42,8 +42,8 @@ __all__ = ["NO_SMALL_STRATA", "Audit", "audit", "audit_of", "check_settings"]
 
 
 NO_SMALL_STRATA = (
-    "min_count leaves out small counts of the groups, not those of strata: audit the strata separately, or "
-    "leave out control_features."
+    "min_count cannot suppress small counts within strata: omit control_features, or audit each stratum "
+    "separately."
 )
 """Why small counts and strata do not go together."""
 

@@ -19,7 +19,7 @@ from evenhand.auditing.comparison import Comparison, compare, judged
 from evenhand.auditing.tally import DecisionChanges, Tally
 from evenhand.fairness.groups import GroupName, Groups
 from evenhand.fairness.notions import Notion
-from evenhand.fairness.strata import find_strata
+from evenhand.fairness.strata import find_strata, nothing_to_compare
 
 __all__ = ["StratumTally", "compare_in_strata", "tallies"]
 
@@ -57,6 +57,8 @@ def tallies(counted: Tally, controls: Sequence[str]) -> Iterator[StratumTally]:
     StratumTally
     """
     for stratum in find_strata(counted.rates.groups, controls, "intersectional"):
+        if not counted.rows[stratum.cells].any():
+            continue  # all of its rows are excluded
         yield StratumTally(stratum.name, _among(counted, stratum.name, stratum.cells), stratum.empty)
 
 
@@ -82,7 +84,11 @@ def compare_in_strata(notion: Notion, counted: Tally, confidence: float, *, judg
     plain = copy(notion)
     plain.given = None
     every = list(tallies(counted, notion.controls))
-    several = [part for part in every if not part.counted.rates.groups.is_one_group(notion.groups)]
+    several = [
+        part
+        for part in every
+        if not nothing_to_compare(part.counted.rates.groups.members(notion.groups).names)
+    ]
     parts = several or every[:1]
     each = 1 - (1 - confidence) / len(parts)
     strata = tuple(

@@ -227,7 +227,11 @@ def _stratum_table(terms: Terms, found: Comparison) -> list[str]:
         lines.append(f"and {len(found.strata) - len(shown):,} more strata: see to_frame('strata')")
     if found.tolerance is not None:
         lines.append(f"{found.verdict} (tolerance {found.tolerance:g})")
-    for names, text in ((found.vacuous, "strata with one group only"), (found.empty, "without any row")):
+    lines += _undefined(found)
+    for names, text in (
+        (found.vacuous, "strata without two groups to compare"),
+        (found.empty, "without any row"),
+    ):
         if names:
             listed = "; ".join(_short(name) for name in names[:_MOST_NAMES])
             more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
@@ -299,6 +303,11 @@ def _notes(groups: Sequence[Finding], found: Comparison) -> Iterator[str]:
             f"{_count(selected)} of {_count(rows)} rows are selected; a share of {share:g} would be "
             f"{_count(round(share * rows, 1))}"
         )
+    yield from _undefined(found)
+
+
+def _undefined(found: Comparison) -> Iterator[str]:
+    """The groups in which a rate is undefined, so that an interval is open."""
     if found.undefined:
         names = "; ".join(_short(group) for group in found.undefined[:_MOST_NAMES])
         more = len(found.undefined) - _MOST_NAMES

@@ -103,6 +103,9 @@ class AttributeAccess:
         -------
         ModelInput
         """
+        if self.strata is not None and not has_names(X):
+            name = self.strata.features[0]
+            raise InputError(f"the control feature {name!r} is a column of X: pass a table, as to fit.")
         X = self._validated(estimator, X)
         strata = None
         if self.strata is not None:

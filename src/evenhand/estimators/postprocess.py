@@ -161,8 +161,8 @@ class FairPostprocessor(FairClassifier):
         ``inferred_`` has the numbers of rows.
     unseen : {"error", "pooled"}, default="error"
         Whether a known group that was not seen in fit is refused at prediction; or decided like the pooled
-        group, if there is one, and otherwise by the costs alone. Likewise a stratum of control features,
-        which no other is pooled with.
+        group, if there is one, and otherwise by the costs alone. The same holds for a stratum not seen in
+        fit; strata are never pooled.
     min_group_size : int, default=0
         Smaller groups are pooled, with a warning; ``groups_.pooled`` records them. A requirement on single
         features is about all rows of each value, whatever its combinations are pooled into.

@@ -15,7 +15,7 @@ from evenhand.estimators.access import AttributeAccess, find_access, find_groups
 from evenhand.estimators.base import FairClassifier
 from evenhand.estimators.by_proxy import ProxyGroups, find_proxy
 from evenhand.estimators.inferred import InferredRows, find_known_features, row_codes
-from evenhand.exceptions import InputError, warn_user
+from evenhand.exceptions import InputError, VacuousConstraintWarning, warn_user
 from evenhand.fairness.groups import Groups
 from evenhand.fairness.proxy import Proxy
 from evenhand.fairness.strata import groups_in_strata, read_strata
@@ -27,6 +27,9 @@ from evenhand.inputs.fingerprint import Fingerprint
 from evenhand.inputs.labels import Labels, read_labels, read_weights
 from evenhand.posteriors.examples import Examples, LabelExamples
 from evenhand.posteriors.learner import is_frozen
+
+_SHOWN = 5
+"""Combinations that a warning lists."""
 
 __all__ = ["TrainingData", "control_columns", "draw_seed", "read_training_data", "reserve_rows"]
 
@@ -126,6 +129,7 @@ def read_training_data(
     compared = groups
     if strata is not None and stratum_codes is not None:
         compared, _ = groups_in_strata(groups, codes, strata, stratum_codes)
+        _warn_of_empty(compared)
     classifier.constraint.check(compared)
     access = find_access(
         X,
@@ -242,6 +246,20 @@ def find_strata_of(
     return replace(strata, unseen=classifier.unseen), codes
 
 
+def _warn_of_empty(compared: Groups) -> None:
+    """Say which groups have no rows in a stratum: nothing is required of them, and costs alone decide."""
+    empty = np.flatnonzero(compared.counts == 0)
+    if not len(empty):
+        return
+    names = compared.cell_names
+    shown = "; ".join(str(names[k]) for k in empty[:_SHOWN]) + ("; ..." if len(empty) > _SHOWN else "")
+    warn_user(
+        f"no row is in {len(empty):,} of {len(names):,} combinations of stratum and group ({shown}), so "
+        "nothing is required of them.",
+        VacuousConstraintWarning,
+    )
+
+
 def control_columns(classifier: FairClassifier, groups: Groups) -> tuple[str, ...]:
     """Control features that are columns of X; sensitive ones that may not be used are refused."""
     usable = usable_features(classifier.aware, groups.features)
@@ -249,8 +267,8 @@ def control_columns(classifier: FairClassifier, groups: Groups) -> tuple[str, ..
     for name in controls:
         if name in groups.features and name not in usable:
             raise InputError(
-                f"given names the sensitive feature {name!r}, which decisions may not use here: set "
-                f"aware=[{name!r}], or leave it out of given."
+                f"given names the sensitive feature {name!r}, which decisions may not use here: add it to "
+                "aware, or leave it out of given."
             )
     return tuple(name for name in controls if name not in groups.features)
 

@@ -378,6 +378,8 @@ class NoWorse(Bound):
     NoWorse('selection rate')
     """
 
+    _asked: str | None = None
+
     def __init__(
         self,
         rate: str = "selection rate",
@@ -393,7 +395,7 @@ class NoWorse(Bound):
         self._check()
 
     def __repr__(self) -> str:
-        than = "" if isinstance(self.than, str) else ", than=<CellRates>"
+        than = "" if isinstance(self._asked or self.than, str) else ", than=<CellRates>"
         groups = "" if self.groups == "intersectional" else f", groups={self.groups!r}"
         margin = f", margin={self.margin:g}" if self.margin else ""
         return f"NoWorse({self.rate!r}{than}{groups}{margin})"
@@ -436,7 +438,9 @@ class NoWorse(Bound):
         """The same requirement with the rates of the unconstrained optimum, if it is about these."""
         if not isinstance(self.than, str):
             return self
-        return NoWorse(self.rate, than=rates, groups=self.groups, margin=self.margin)
+        resolved = NoWorse(self.rate, than=rates, groups=self.groups, margin=self.margin)
+        resolved._asked = self.than  # for messages
+        return resolved
 
     def limits(self, groups: Groups) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """At least and at most, for each group; NaN where there is no bound."""
@@ -446,9 +450,9 @@ class NoWorse(Bound):
                 "are solved for: pass than=evenhand.cell_rates(...) of the decisions to compare with or, to "
                 "an audit, those decisions as before=."
             )
-        if self.than.groups.keys != groups.keys:
+        if self.than.groups.combinations != groups.combinations:
             raise InputError(f"{self!r}: the reference was counted for other groups than these.")
-        family = bounded_groups(groups, self.groups)
+        family = bounded_groups(self.than.groups, self.groups)
         reference = self.rate_statistic.values(self.than, family.matrix)
         nothing = np.full(len(family.names), np.nan)
         if self.more_is_better:

@@ -67,9 +67,10 @@ class Notion(Requirement):
         Whether a group is compared with the population or with the other groups; the values of a feature with
         each other.
     given : list of str, default=None
-        Control features: groups are compared among the people with the same values of these, so that a
-        difference that they account for is none. They are columns of X, or sensitive features that decisions
-        may use. With ``given=["job_level"]``, women of a level are compared with everybody of that level.
+        Control features: groups are compared among the people with the same values of these, so that
+        differences that these features explain do not count. They are columns of X, or sensitive features
+        that decisions may use. With ``given=["job_level"]``, women of a level are compared with everybody of
+        that level.
     """
 
     label: ClassVar[str]
@@ -190,9 +191,8 @@ class Notion(Requirement):
         start, width = statistic.range
         features = [name.group.features for name in names]
         kinds = list(dict.fromkeys(features))
-        one = np.array([[own == kind for kind in kinds] for own in features], np.float64).reshape(
-            -1, len(kinds)
-        )
+        one = np.array([[own == kind for kind in kinds] for own in features], np.float64)
+        one = one.reshape(len(features), len(kinds))
         wide = np.full(len(names), width)
         if self.difference is not None:  # 0 <= q_g - l <= delta
             return LinearConstraints(

@@ -6,6 +6,7 @@ control features, or of a sensitive feature, are unions of cells.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +29,7 @@ __all__ = [
     "find_strata",
     "groups_in_strata",
     "needed_controls",
+    "nothing_to_compare",
     "read_strata",
     "refuse_shared_names",
     "stratify",
@@ -60,6 +62,16 @@ class Stratum:
     cells: NDArray[np.bool_]
     family: Members
     empty: tuple[GroupName, ...]
+
+    @property
+    def vacuous(self) -> bool:
+        """Whether there is nothing to compare: of no feature, or combination, are there two groups."""
+        return nothing_to_compare(self.family.names)
+
+
+def nothing_to_compare(names: Sequence[GroupName]) -> bool:
+    """Whether no two of these groups are of the same features."""
+    return max(Counter(name.features for name in names).values(), default=0) < 2
 
 
 def check_controls(where: str, given: Any) -> None:
@@ -172,14 +184,14 @@ def encode_strata(strata: Groups, control_features: Any) -> NDArray[np.int32]:
     if new:
         unseen = [keys[k] for k in new]
         where = (
-            f"{int(counts[new].sum()):,} of {len(codes):,} rows are in strata not seen in fit: "
+            f"{int(counts[new].sum()):,} of {len(codes):,} rows belong to strata not seen in fit: "
             f"{list_groups(strata.features, unseen, counts[new])}"
         )
         hint = type_hint(strata.features, strata.keys, unseen)
         if strata.unseen == "error":
-            remedy = hint or "Check the spelling, or fit with unseen='pooled' to decide them by costs alone."
+            remedy = hint or "Check the spelling, or fit with unseen='pooled' to decide them all the same."
             raise GroupError(f"{where}. {remedy}")
-        warn_user(f"{where}. They are decided by the costs alone. {hint}".rstrip(), UnseenGroupWarning)
+        warn_user(f"{where}. No requirement was fitted for them. {hint}".rstrip(), UnseenGroupWarning)
     return np.array([places.get(key, -1) for key in keys], np.int32)[codes]
 
 
@@ -237,7 +249,7 @@ def refuse_shared_names(controls: Sequence[str], features: Sequence[str]) -> Non
     for name in controls:
         if name in features:
             raise GroupError(
-                f"{name!r} is a sensitive feature, which given= may name as it is: leave it out of "
+                f"{name!r} is already a sensitive feature: name it in given=, and drop it from "
                 "control_features."
             )
 
@@ -317,13 +329,13 @@ def count_strata(groups: Groups, controls: Sequence[str]) -> int:
 
 def vacuous_strata(groups: Groups, controls: Sequence[str], mode: Mode) -> str:
     """What to say of strata in which there is nothing to compare; empty if there are none."""
-    alone = [part.name for part in find_strata(groups, controls, mode) if len(part.family.names) < 2]
+    alone = [part.name for part in find_strata(groups, controls, mode) if part.vacuous]
     if not alone:
         return ""
     total = count_strata(groups, controls)
     shown = "; ".join(map(str, alone[:_SHOWN])) + ("; ..." if len(alone) > _SHOWN else "")
     where = f"{len(alone):,} of {total:,} strata ({shown})"
-    return f"there is only one group in {where}, so nothing is compared there."
+    return f"there are no two groups to compare in {where}, so nothing is required there."
 
 
 def _strata_of_cells(

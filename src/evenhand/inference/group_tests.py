@@ -110,7 +110,7 @@ def _against_population(
 ) -> Iterator[GroupTest]:
     inside, outside = (_counts(statistic, rates, who) for who in (family.matrix, ~family.matrix))
     for name, own, others in zip(family.names, inside, outside, strict=True):
-        p = _p_value(own, others, notion, level)
+        p = _p_value(own, others, notion, level) if own[1] else 1.0  # of no rows, nothing is known
         constraint = ConstraintName(notion.label, statistic.name, name)
         yield _compared(notion, constraint, own, others, p=p, level=level)
 

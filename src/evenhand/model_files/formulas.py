@@ -67,7 +67,7 @@ class Mixture:
         -------
         of_bound, of_rule : arrays, shape (M, 2)
         """
-        names = groups.names[: len(groups.combinations)]  # a group is the same in all strata
+        names, members = (family := groups.members()).names, family.matrix.astype(np.float64)
         mu = np.array([self.weights.get(name, 0.0) for name in names])
         if not ((mu >= 0).all() and abs(mu.sum() - 1) <= _SUM):
             raise InputError("weights of groups should sum to 1.")
@@ -75,13 +75,10 @@ class Mixture:
             name.group: value for name, value in self.rule_multipliers.items() if name.notion == "worst group"
         }
         kappa = np.array([of_groups.get(name, 0.0) for name in names])
-        sizes = sizes.reshape(-1, len(names)).sum(axis=0)
+        sizes = members @ sizes
         per_size = np.divide(1.0, sizes, out=np.zeros_like(sizes), where=sizes > 0)
-        factors = mu / mu.sum() * per_size, 1 + kappa.sum() - kappa * per_size
-        of_bound, of_rule = (
-            prices * np.tile(factor, len(prices) // len(names))[:, None] for factor in factors
-        )
-        return of_bound, of_rule
+        of_cells = members.T @ np.column_stack([mu / mu.sum() * per_size, kappa * per_size])
+        return prices * of_cells[:, :1], prices * (1 + kappa.sum() - of_cells[:, 1:])
 
 
 def recompute(
@@ -162,8 +159,7 @@ def recompute(
     errors = prices[:, 0] * s[:, 0] + prices[:, 1] * (masses[:, 1] - s[:, 1])
     objective = errors.sum()
     if mixture is not None:
-        by_group = (part.reshape(-1, len(groups.combinations)).sum(axis=0) for part in (errors, sizes))
-        costs, people = by_group
+        costs, people = (groups.members().matrix @ part for part in (errors, sizes))
         objective = (costs[people > 0] / people[people > 0]).max()
     held = np.where(lam > 0, linear.lo, linear.hi) - linear.k
     bound = of_bound[:, 1] @ masses[:, 1] - positive_part + held @ lam

@@ -105,17 +105,22 @@ class Claim:
         """Name of the risk in sentences."""
         return f"{self.minimised} (half the error)" if self.halved else self.minimised
 
+    @property
+    def _has(self) -> str:
+        """What a classifier would do to have a smaller one."""
+        return f"has a {self.risk_name}" if self.minimised == "risk" else f"brings the {self.risk_name}"
+
     def __str__(self) -> str:
         if self.risk is None or self.violation is None:
             text = (
                 "under the posteriors that trained this classifier, none that satisfies "
-                f"{self.requirement!r} has a {self.risk_name} below {self.bound:.6f}; an audit shows how "
+                f"{self.requirement!r} {self._has} below {self.bound:.6f}; an audit shows how "
                 "this one performs"
             )
         else:
             text = (
-                f"no classifier that satisfies {self.requirement!r} under these posteriors has a "
-                f"{self.risk_name} below {self.bound:.6f}; this one has {self.risk:.6f}, a gap of "
+                f"no classifier that satisfies {self.requirement!r} under these posteriors {self._has} below "
+                f"{self.bound:.6f}; this one has {self.risk:.6f}, a gap of "
                 f"{small(self.risk - self.bound)}, and violates the requirement by {small(self.violation)}"
             )
         tighter = f". This is tighter than what was asked for, {self.asked!r}, to make a promise possible"

@@ -30,6 +30,7 @@ from evenhand.solver.partitions import Partitions
 from evenhand.solver.problem import Problem
 from evenhand.solver.scalars import RowsWithScalars, without_scalars
 from evenhand.solver.separable import optimize_in_strata
+from evenhand.solver.thresholds import Steps
 
 __all__ = ["FairnessProblem", "error_prices", "label_and_group_suffice", "multipliers_of", "prices_of"]
 
@@ -211,6 +212,9 @@ class FairnessProblem:
     def _rule(self, optimum: Optimum, program: Problem) -> Rule:
         table = program.direction(optimum.multipliers)[: self.masses.size].reshape(self.masses.shape)
         rule = _rule(table, optimum)
+        if rule.steps is not None:
+            empty = np.flatnonzero(self.masses.sum(axis=1) == 0)
+            rule = replace(rule, steps=_steps_of_costs(rule.steps, table, empty))
         return replace(rule, table=self.unit * table, unit=self.unit, reach=self.unit * rule.reach)
 
     def _shadow_prices(self, optimum: Optimum, multipliers: Mapping[ConstraintName, float]) -> ByConstraint:
@@ -365,6 +369,17 @@ def _shadow_prices(
     lam = np.array([multipliers[name] for name in linear.names])
     held = np.where(lam > 0, slopes.lo, slopes.hi)
     return ByConstraint(zip(linear.names, (-lam * (slopes.value - held) + 0.0).tolist(), strict=True))
+
+
+def _steps_of_costs(steps: Steps, table: NDArray[np.float64], groups: NDArray[np.intp]) -> Steps:
+    """Step functions that follow the sign of H in some groups: no rows say anything else of them."""
+    edges, chances = list(steps.edges), list(steps.chances)
+    for m in groups.tolist():
+        at_zero, slope = table[m, 0], table[m, 1] - table[m, 0]
+        edges[m] = np.array([-at_zero / slope]) if slope else np.empty(0)
+        ends = [float(slope < 0), float(slope > 0)] if slope else [float(at_zero > 0)]
+        chances[m] = np.array(ends)
+    return Steps(tuple(edges), tuple(chances))
 
 
 def _rule(table: NDArray[np.float64], optimum: Optimum) -> Rule:

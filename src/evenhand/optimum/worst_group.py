@@ -220,12 +220,11 @@ def group_risks(masses: NDArray[np.float64], costs: NDArray[np.float64], groups:
     >>> risks.values([[0.0, 0.0], [0.0, 0.5]])  # half of the error rate
     array([0.2, 0.2])
     """
-    M = len(groups.combinations)
-    members = np.tile(np.eye(M), len(groups) // M)  # a group is the same in all strata
-    sizes = members @ masses.sum(axis=1)
+    family = groups.members()  # rare groups may be pooled, and strata do not matter
+    sizes = family.matrix @ masses.sum(axis=1)
     held = np.flatnonzero(sizes > 0)
-    share = members[held, :, None] * masses / sizes[held, None, None]
-    names = tuple(ConstraintName("worst group", "risk", groups.names[m]) for m in held.tolist())
+    share = family.matrix[held, :, None] * masses / sizes[held, None, None]
+    names = tuple(ConstraintName("worst group", "risk", family.names[m]) for m in held.tolist())
     zero = np.zeros(len(held))
     C = costs * share * [1.0, -1.0]
     return LinearConstraints(names, C, (costs[:, 1] * share[:, :, 1]).sum(axis=1), zero, zero)

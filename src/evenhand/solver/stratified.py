@@ -35,6 +35,8 @@ class StratifiedRows(DenseRows):
         Rows ``ends[k]`` to ``ends[k + 1]`` are those of stratum k, with columns k d to (k + 1) d.
     base, index
         See :class:`DenseRows`.
+    order : array of int, shape (n,), optional
+        Where each row was before rows were sorted; selections are then returned in that order.
 
     Examples
     --------

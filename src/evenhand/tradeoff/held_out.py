@@ -124,7 +124,10 @@ class HeldOutRows:
         strata = learned_from.access.strata
         if strata is not None and visible.strata is not None:
             if (visible.strata < 0).any():
-                raise InputError("held-out rows are in strata of control features that were not learned.")
+                raise InputError(
+                    "some test rows are in strata of control features that no learned row is in: leave them "
+                    "out, or put values into fewer bands."
+                )
             groups, codes = groups_in_strata(groups, codes, strata, visible.strata)
         return cls(axis, confidence, groups, codes, positive, classes, visible)
 
