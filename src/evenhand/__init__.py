@@ -34,6 +34,7 @@ _HOMES = {
     "SelectionRate": "fairness.bounds",
     "Solution": "optimum.solution",
     "Statistic": "fairness.statistic",
+    "StratifiedPosteriors": "fairness.scores",
     "TabularClassifier": "posteriors.tabular",
     "TruePositiveRate": "fairness.bounds",
     "accuracy_within": "estimators.scorer",
@@ -82,7 +83,7 @@ if TYPE_CHECKING:
     )
     from evenhand.fairness.proxy import Proxy
     from evenhand.fairness.rates import CellRates, cell_rates
-    from evenhand.fairness.scores import GroupedScores
+    from evenhand.fairness.scores import GroupedScores, StratifiedPosteriors
     from evenhand.fairness.statistic import Statistic
     from evenhand.model_files.persistence import load, save, verify
     from evenhand.optimum.rule import Rule
@@ -119,6 +120,7 @@ __all__ = [
     "SelectionRate",
     "Solution",
     "Statistic",
+    "StratifiedPosteriors",
     "TabularClassifier",
     "TruePositiveRate",
     "accuracy_within",

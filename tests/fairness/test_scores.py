@@ -47,3 +47,25 @@ def test_dask_arrays_are_taken_as_they_are():
         eh.GroupedScores(eta, eta, 2)
     with pytest.raises(InputError, match=r"dask arrays: call evenhand\.dask\.solve"):
         eh.solve(scores, eh.DemographicParity(difference=0.1))
+
+
+def test_stratified_posteriors_are_those_of_their_own_stratum():
+    values = np.random.default_rng(0).dirichlet(np.ones(4), 5).reshape(-1, 2, 2)
+    strata = np.array([2, 0, 0, 1, 2])
+    rows = eh.StratifiedPosteriors(values, strata, 3)
+    dense = rows.dense(np.arange(5))
+    assert dense.shape == (5, 6, 2)
+    assert (dense.reshape(5, 3, 2, 2)[np.arange(5), strata] == values).all()
+    assert dense.sum() == pytest.approx(values.sum())
+    table = np.random.default_rng(1).normal(size=(6, 2))
+    assert rows.weighted(table) == pytest.approx(np.tensordot(dense, table, axes=2))
+    weights = np.arange(5.0)
+    assert rows.summed(weights) == pytest.approx(np.tensordot(weights, dense, axes=1))
+    rule = eh.solve(
+        values, eh.DemographicParity(difference=0.1, given=["level"]), control_features={"level": strata}
+    ).rule
+    assert rule.selection(rows) == pytest.approx(rule.selection(dense))
+    with pytest.raises(InputError, match="6 groups in strata"):
+        rule.selection(eh.StratifiedPosteriors(values, strata, 4))
+    with pytest.raises(InputError, match="shape"):
+        eh.StratifiedPosteriors(values[0], strata, 3)

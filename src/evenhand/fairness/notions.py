@@ -157,11 +157,16 @@ class Notion(Requirement):
         if not self.controls:
             family = groups.members(self.groups)
             return LinearConstraints.stack(write(part, masses, family) for part in self.statistics)
-        return LinearConstraints.stack(
-            write(part, masses * stratum.cells[:, None], stratum.family).given(stratum.name)
-            for stratum in find_strata(groups, self.controls, self.groups)
-            for part in self.statistics
-        )
+        found = []
+        for stratum in find_strata(groups, self.controls, self.groups):
+            inside = np.flatnonzero(stratum.cells)
+            family = Members(stratum.family.names, stratum.family.matrix[:, inside])
+            for part in self.statistics:
+                own = write(part, masses[inside], family)
+                C = np.zeros((len(own), *masses.shape))
+                C[:, inside] = own.C
+                found.append(replace(own, C=C).given(stratum.name))
+        return LinearConstraints.stack(found)
 
     def _against_population(
         self, statistic: Statistic, masses: NDArray[np.float64], family: Members
