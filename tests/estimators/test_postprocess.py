@@ -290,7 +290,7 @@ def test_an_interrupted_fit_leaves_an_unfitted_estimator(monkeypatch):
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("evenhand.optimum.solve.FairnessProblem.solve", interrupted)
+    monkeypatch.setattr("evenhand.optimum.problem.FairnessProblem.solve", interrupted)
     with pytest.raises(KeyboardInterrupt):
         fair.fit(TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive)
     with pytest.raises(AttributeError, match="not fitted yet"):
