@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from evenhand.auditing.comparison import FOUR_FIFTHS, Comparison
-from evenhand.auditing.exclusion import Excluded
+from evenhand.auditing.exclusion import Excluded, range_notes
 from evenhand.auditing.group_rates import Finding, Pooled, Rate, Terms
 from evenhand.auditing.impact_ratios import SMALLEST_SHARE, CategoryCounts, ImpactRatios, impact_ratios
 from evenhand.auditing.strata import tallies
@@ -132,8 +132,11 @@ class Audit:
             for found in ranges
             if found.tolerance is not None
         ]
-        headings = ["disparity", "value", "with excluded rows, best to worst", "tolerance"]
-        return html_table(headings, rows) if rows else ""
+        headings = ["disparity", "without excluded rows", "with them, best to worst", "tolerance"]
+        notes = "".join(
+            f"<p>{html.escape(note)}</p>" for note in range_notes(self.comparisons, self.excluded)
+        )
+        return (html_table(headings, rows) if rows else "") + notes
 
     def _chart(self) -> Any:
         from evenhand.charts import rates_chart  # noqa: PLC0415  (needs an extra)
@@ -165,7 +168,7 @@ class Audit:
             "pooled": [_pooled_dict(pooled) for pooled in self.terms.pooled],
             "groups": [_finding_dict(group, self.terms) for group in self.groups],
             "comparisons": [_comparison_dict(found) for found in self.comparisons],
-            "excluded": _excluded_dict(self.excluded),
+            "excluded": _excluded_dict(self.excluded, self.comparisons),
         }
 
     def impact_ratios(
@@ -179,9 +182,9 @@ class Audit:
 
         For each sensitive feature and, if there are several, for their intersections: number of applicants,
         number selected, selection rate, and impact ratio, which is the rate divided by the highest one. The
-        law asks for sex, race/ethnicity and their intersections, and for an independent auditor. Of scores,
-        audited with ``threshold="median"``, the scoring rate takes the place of the selection rate: the share
-        strictly above the median of all rows.
+        law asks for sex, race/ethnicity and their intersections, and for an independent auditor. For
+        scores, audited with ``threshold="median"``, the scoring rate replaces the selection rate: it is the
+        share strictly above the median of all rows.
 
         People who lack a value (``missing="exclude"`` or ``"own_group"``) are counted as unknown in the
         tables that need it, and are in the others. Intervals are added that the law does not ask for.
@@ -192,8 +195,8 @@ class Audit:
             Date and source of the data, for the summary. A date may be a ``datetime.date``.
         min_share : float, default=0.02
             Categories with a smaller share of the people in a table are left out of its ratios; their numbers
-            and rates are shown. The highest rate is that of a category that is not left out. At most 0.02; 0
-            leaves none out.
+            and rates are shown. The highest rate is that among the categories that are not left out. At most
+            0.02; 0 leaves none out.
 
         Returns
         -------
@@ -428,7 +431,7 @@ def _excluded_rows(excluded: Excluded | None) -> Iterator[dict[str, Any]]:
         yield dict(zip(_EXCLUDED, (*about, found.value, low, high, tolerance, found.settled), strict=True))
 
 
-def _excluded_dict(excluded: Excluded | None) -> dict[str, Any] | None:
+def _excluded_dict(excluded: Excluded | None, comparisons: tuple[Comparison, ...]) -> dict[str, Any] | None:
     if excluded is None:
         return None
     return {
@@ -445,6 +448,8 @@ def _excluded_dict(excluded: Excluded | None) -> dict[str, Any] | None:
             }
             for one in excluded.comparisons
         ],
+        "new_groups": excluded.new_groups,
+        "notes": range_notes(comparisons, excluded),
     }
 
 
