@@ -2,7 +2,7 @@
 
 The rule is 6 RCNY 5-300 and 5-301. A table for each sensitive feature, and one for their intersections, has
 the number of applicants, the number selected, the selection rate, and the impact ratio: the rate divided by
-that of the category with the highest. Of scores, the scoring rate takes the place of the selection rate: the
+that of the category with the highest. For scores, the scoring rate replaces the selection rate: it is the
 share of people with a score above the median of all. People whose category is unknown are counted and left
 out, and so may be categories of less than 2 % of the data, whose counts and rates are still shown.
 """
@@ -54,8 +54,8 @@ __all__ = [
 SMALLEST_SHARE = 0.02
 """Categories below this share of the data may be left out: 6 RCNY 5-301 (d)."""
 INDEPENDENCE = (
-    "Local Law 144 asks for a bias audit by an independent auditor. These tables are the arithmetic of one, "
-    "and do not replace it."
+    "Local Law 144 asks for a bias audit by an independent auditor. These tables contain the calculations of "
+    "such an audit and do not replace it."
 )
 ADDITION = "intervals are an addition that the law does not ask for"
 _ADDED = "not required by the law"
@@ -194,7 +194,7 @@ class ImpactRatios:
         found = [
             f"Date of the data: {self.date or 'not given'}. Source: {self.source or 'not given'}.",
             f"{self.people:,} people. The impact ratio is the {self.rate_name} of a category divided by the "
-            "highest one of a category that is not left out.",
+            "highest rate among the categories that are not left out.",
         ]
         if self.median is not None:
             found.append(
@@ -281,7 +281,7 @@ class ImpactRatios:
                             "left_out": one.left_out,
                             **{
                                 name: None if math.isnan(getattr(one, name)) else getattr(one, name)
-                                for name in ("rate", "share", "ratio", *_INTERVALS)
+                                for name in ("rate", "share", "ratio", *_INTERVALS.values())
                             },
                         }
                         for one in table.categories
@@ -295,6 +295,9 @@ class ImpactRatios:
     def to_frame(self, *, backend: Library | None = None) -> Any:
         """All tables as one, with a line for people whose category is unknown.
 
+        Numbers of people are integers; how many of unknown category were selected is missing. Names of the
+        columns of intervals say that the law does not require them.
+
         Parameters
         ----------
         backend : {"pandas", "polars", "pyarrow"}, default=None
@@ -305,8 +308,12 @@ class ImpactRatios:
         -------
         table
         """
-        numbers = ("applicants", self.count_name, self.rate_name, "impact ratio", *_INTERVALS)
-        return make_table(self._records(), numbers=numbers, library=backend or self.library)
+        return make_table(
+            self._records(),
+            numbers=(self.rate_name, "impact ratio", *_INTERVALS),
+            counts=("applicants", self.count_name),
+            library=backend or self.library,
+        )
 
     def to_csv(self, path: str | os.PathLike[str] | None = None) -> str:
         """All tables as CSV, with date and source of the data in every line.
@@ -328,8 +335,7 @@ class ImpactRatios:
         for k, record in enumerate(self._records()):
             dated = {**record, "date": self.date, "source": self.source}
             if k == 0:
-                names = [f"{name} ({_ADDED})" if name in _INTERVALS else name for name in dated]
-                writer.writerow(map(_cell, names))
+                writer.writerow(map(_cell, dated))
             writer.writerow(map(_cell, dated.values()))
         if path is not None:
             with written_at_once(Path(path)) as unfinished:
@@ -347,15 +353,16 @@ class ImpactRatios:
                     self.rate_name: one.rate,
                     "impact ratio": one.ratio,
                     "note": f"left out: below {100 * self.min_share:g} %" if one.left_out else None,
-                    **{name: getattr(one, name) for name in _INTERVALS},
+                    **{column: getattr(one, name) for column, name in _INTERVALS.items()},
                 }
-            undefined = dict.fromkeys((self.count_name, self.rate_name, "impact ratio"), math.nan)
             unknown = {"table": table.title, "category": "(unknown)", "applicants": table.unknown}
+            undefined = {self.count_name: None, self.rate_name: math.nan, "impact ratio": math.nan}
             limits = dict.fromkeys(_INTERVALS, math.nan)
             yield {**unknown, **undefined, "note": "not in the calculations", **limits}
 
 
-_INTERVALS = ("rate_low", "rate_high", "ratio_low", "ratio_high")
+_INTERVALS = {f"{name} ({_ADDED})": name for name in ("rate_low", "rate_high", "ratio_low", "ratio_high")}
+"""Columns of intervals, and the attributes that they hold."""
 
 
 def count_categories(counted: Tally) -> tuple[CategoryCounts, ...]:
