@@ -369,6 +369,36 @@ def test_pooled_groups_hold_what_was_pooled_into_them():
     assert rates["race=(pooled)"] == pytest.approx((2 / 4, 3 / 4))
 
 
+@pytest.mark.parametrize("mode", ["intersectional", "independent"])
+@pytest.mark.parametrize("seed", range(12))
+def test_new_combinations_are_in_the_pooled_group(seed, mode):
+    """Against every assignment, with the groups of the audit: whatever is in none of them is pooled."""
+    rng = np.random.default_rng(seed)
+    race = ["A"] * 8 + ["B"] * 2 + ["C"] + list(rng.choice(["A", "C", "D"], 1))
+    sex = list(rng.choice(["F", "M"], 12))
+    sex[:8] = ["F"] * 4 + ["M"] * 4
+    columns = {"sex": [*sex, "F", None, None], "race": [*race, None, "D", None]}
+    d = rng.integers(0, 2, 15)
+    asked = eh.DemographicParity(difference=0.3, groups=mode)
+    with pytest.warns(PooledGroupsWarning):
+        audit = eh.audit(None, d, columns, constraint=asked, missing="exclude", min_size=4)
+    found = audit.excluded.comparisons[0]
+    names = {(part.group.features, part.group.values) for part in audit.comparisons[0].distances}
+    families_ = [("sex", "race")] if mode == "intersectional" else [("sex",), ("race",)]
+    values = []
+    for filled in assignments(list(columns.values())):
+        by_group = {}
+        for i, key in enumerate(filled):
+            for features in families_:
+                own = tuple(value for name, value in zip(columns, key, strict=True) if name in features)
+                group = (features, own) if (features, own) in names else (features, "pooled")
+                by_group.setdefault(group, []).append(d[i])
+        values.append(max(abs(np.mean(rows) - d.mean()) for rows in by_group.values()))
+    assert not audit.excluded.new_groups
+    assert found.worst == pytest.approx(max(values))
+    assert found.best <= min(values) + 1e-12
+
+
 def test_one_group_and_suppressed_counts():
     with pytest.warns(VacuousConstraintWarning):
         one = eh.audit(None, [1, 0, 1], {"sex": ["F", "F", None]}, missing="exclude")
