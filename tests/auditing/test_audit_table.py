@@ -392,6 +392,17 @@ def test_columns_are_given_by_name(name):
         eh.audit_table(ROWS, **ROLES | {name: ROWS["y"]})
 
 
+def test_decisions_are_no_control_features():
+    table = pl.DataFrame({"y": [0, 1] * 20, "p": [0, 0, 1, 1] * 10, "s": ["F", "M"] * 20, "old": [1, 0] * 20})
+    roles = {"label": "y", "prediction": "p", "before": "old", "sensitive_features": "s"}
+    for name, what in (("p", "predictions"), ("old", "earlier predictions")):
+        with pytest.raises(
+            InputError, match=f"control_features has '{name}', which is the column of {what}:"
+        ):
+            eh.audit_table(table, **roles, control_features=[name])
+    assert len(eh.audit_table(table, **roles, control_features=["y"]).strata) == 2  # the label may be one
+
+
 def test_a_prediction_and_a_sensitive_feature_are_needed():
     for name in ("prediction", "sensitive_features"):
         with pytest.raises(InputError, match=f"{name} should be the name of a column"):

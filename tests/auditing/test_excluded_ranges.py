@@ -2,29 +2,37 @@
 
 import itertools
 import math
+import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 import evenhand as eh
 from evenhand.auditing.comparison import FOUR_FIFTHS
 from evenhand.exceptions import PooledGroupsWarning, VacuousConstraintWarning
 
-NEW = "(new)"
-"""A value that no complete row has."""
+STATISTICS = {
+    "demographic parity": ("selection rate",),
+    "equal opportunity": ("true-positive rate",),
+    "predictive equality": ("false-positive rate",),
+    "equalised odds": ("true-positive rate", "false-positive rate"),
+}
+NOTIONS = {
+    "demographic parity": eh.DemographicParity,
+    "equal opportunity": eh.EqualOpportunity,
+    "predictive equality": eh.PredictiveEquality,
+    "equalised odds": eh.EqualizedOdds,
+}
 
 
-def assignments(sex, race):
-    """Every way to fill in what is missing."""
+def assignments(columns):
+    """Every way to fill in what is missing, by values that the feature has in the data."""
+    levels = [sorted({value for value in column if value is not None}) for column in columns]
     options = [
-        [
-            (a, b)
-            for a in (["F", "M", NEW] if s is None else [s])
-            for b in (["A", "B", NEW] if r is None else [r])
-        ]
-        for s, r in zip(sex, race, strict=True)
+        list(itertools.product(*([v] if v is not None else own for v, own in zip(key, levels, strict=True))))
+        for key in zip(*columns, strict=True)
     ]
     return itertools.product(*options)
 
@@ -42,8 +50,16 @@ def rate(rows, y, d, name):
     return sum(value * weight for value, weight in counted) / total if total else math.nan
 
 
-def groups_of(key, mode):
-    return [key] if mode == "intersectional" else [("sex", key[0]), ("race", key[1])]
+def families(filled, mode):
+    """The groups that are compared with each other: rows by combination, or by value of each feature."""
+    parts = [(k,) for k in range(len(filled[0]))] if mode == "independent" else [range(len(filled[0]))]
+    found = []
+    for places in parts:
+        by_key = {}
+        for i, key in enumerate(filled):
+            by_key.setdefault(tuple(key[p] for p in places), []).append(i)
+        found.append(by_key)
+    return found
 
 
 def disparity(rates, overall, measure, against):
@@ -60,6 +76,8 @@ def disparity(rates, overall, measure, against):
             else:
                 up = q / overall if overall else 1.0
                 values.append(min(up, (1 - q) / (1 - overall) if overall < 1 else 1.0))
+    if not values:
+        return math.nan
     return max(values) if measure == "difference" else min(values)
 
 
@@ -70,7 +88,7 @@ TABLES = st.lists(
 )
 LACKING = st.lists(
     st.tuples(
-        st.sampled_from([("F", None), (None, "B"), (None, None), ("M", None)]),
+        st.sampled_from([("F", None), (None, "B"), (None, None), ("M", None), (None, "C")]),
         st.integers(0, 1),
         st.integers(0, 1),
     ),
@@ -79,54 +97,192 @@ LACKING = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
-@given(
-    TABLES,
-    LACKING,
-    st.sampled_from(["intersectional", "independent"]),
-    st.sampled_from(["difference", "ratio"]),
-    st.sampled_from(["population", "groups"]),
-)
-def test_ranges_are_those_of_all_assignments(table, lacking, mode, measure, against):
-    """Rates of groups and the worst disparity are exact; the best is never above what is attained."""
-    table = [*table, ("F", "A", 1, 0), ("M", "B", 0, 1)]
+def tables(table, lacking, features):
+    """Columns of the features, labels and decisions."""
     rows = [*table, *((*key, y, d) for key, y, d in lacking)]
     sex, race, y, d = (list(column) for column in zip(*rows, strict=True))
-    notion = eh.DemographicParity(**{measure: 0.5}, groups=mode, against=against)
-    found = eh.audit(y, d, {"sex": sex, "race": race}, constraint=notion, missing="exclude").excluded
-    complete = {(a, b) for a, b, _, _ in table}
-    compared = sorted({group for key in complete for group in groups_of(key, mode)})
-    features = [[g for g in compared if g[0] == name] for name in ("sex", "race")]
-    families = [compared] if mode == "intersectional" else features
-    everyone = range(len(rows))
-    limits, disparities = {}, []
-    for filled in assignments(sex, race):
-        by_group = {g: [] for key in complete for g in (key, *groups_of(key, "independent"))}
-        for i, key in enumerate(filled):
-            for group in (key, *groups_of(key, "independent")):
-                if group in by_group:
-                    by_group[group].append(i)
-        for group, members in by_group.items():
+    columns = {"sex": sex, "race": race}
+    return {name: columns[name] for name in features}, y, d
+
+
+def check_settled(found, values, tolerance, *, larger_is_worse):
+    """The verdict over all assignments, from the value of each."""
+    holds = [value <= tolerance if larger_is_worse else value >= tolerance for value in values]
+    if found.settled == "holds in every case":
+        assert all(holds)
+    elif found.settled == "fails in every case":
+        assert not any(holds)
+    else:
+        assert not all(holds)  # the worst case is attained, so that what always holds is known
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    table=TABLES,
+    lacking=LACKING,
+    features=st.sampled_from([("sex", "race"), ("sex",), ("race",)]),
+    label=st.sampled_from(list(NOTIONS)),
+    mode=st.sampled_from(["intersectional", "independent"]),
+    measure=st.sampled_from(["difference", "ratio"]),
+    against=st.sampled_from(["population", "groups"]),
+    tolerance=st.sampled_from([0.123, 0.345, 0.678, 0.891]),
+)
+@example(  # one woman of unknown race: if she is B, she is a group of her own
+    table=[("F", "A", 1, 1), ("F", "A", 0, 0), ("M", "A", 0, 1), ("M", "A", 0, 0), ("M", "B", 0, 1)],
+    lacking=[(("F", None), 0, 1)],
+    features=("sex", "race"),
+    label="demographic parity",
+    mode="intersectional",
+    measure="difference",
+    against="population",
+    tolerance=0.123,
+)
+@example(  # only the excluded row can give men a true-positive rate
+    table=[("F", "A", 1, 1), ("M", "A", 0, 0)],
+    lacking=[((None, "A"), 1, 0)],
+    features=("sex",),
+    label="equal opportunity",
+    mode="intersectional",
+    measure="difference",
+    against="population",
+    tolerance=0.123,
+)
+def test_disparities_are_those_of_all_assignments(
+    *, table, lacking, features, label, mode, measure, against, tolerance
+):
+    """The worst disparity is attained, the best never exceeded, and what holds in every case does."""
+    columns, y, d = tables(table, lacking, features)
+    assume(len(set(y)) == 2 and any(None in column for column in columns.values()))
+    notion = NOTIONS[label](**{measure: tolerance}, groups=mode, against=against)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", VacuousConstraintWarning)
+        found = eh.audit(y, d, columns, constraint=notion, missing="exclude").excluded.comparisons[0]
+    everyone, values = range(len(y)), []
+    for filled in assignments(list(columns.values())):
+        there = families(filled, mode)
+        by_statistic = [
+            disparity(
+                [[rate(rows, y, d, name) for rows in family.values()] for family in there],
+                rate(everyone, y, d, name),
+                measure,
+                against,
+            )
+            for name in STATISTICS[label]
+        ]
+        known = [value for value in by_statistic if not math.isnan(value)]
+        values += [max(known) if measure == "difference" else min(known)] if known else []
+    if not values:
+        assert math.isnan(found.worst)
+        assert math.isnan(found.best)
+        assert found.settled is None
+        return
+    larger = measure == "difference"
+    assert found.worst == pytest.approx(max(values) if larger else min(values))
+    assert (found.best <= min(values) + 1e-12) if larger else (found.best >= max(values) - 1e-12)
+    check_settled(found, values, tolerance, larger_is_worse=larger)
+
+
+BOUNDS = {
+    "selection rate": eh.SelectionRate,
+    "true-positive rate": eh.TruePositiveRate,
+    "precision": eh.Precision,
+}
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    table=TABLES,
+    lacking=LACKING,
+    features=st.sampled_from([("sex", "race"), ("sex",)]),
+    label=st.sampled_from(list(BOUNDS)),
+    mode=st.sampled_from(["intersectional", "independent", "population"]),
+    bound=st.sampled_from([0.123, 0.345, 0.678, 0.891]),
+)
+def test_bounded_rates_are_those_of_all_assignments(*, table, lacking, features, label, mode, bound):
+    columns, y, d = tables(table, lacking, features)
+    assume(len(set(y)) == 2 and any(None in column for column in columns.values()))
+    wanted = BOUNDS[label](at_least=bound, groups=mode) & BOUNDS[label](at_most=bound, groups=mode)
+    least, most = eh.audit(y, d, columns, constraint=wanted, missing="exclude").excluded.comparisons[:2]
+    lowest, highest = [], []
+    for filled in assignments(list(columns.values())):
+        rows = [part for family in families(filled, mode) for part in family.values()]
+        rates = [rate(part, y, d, label) for part in ([range(len(y))] if mode == "population" else rows)]
+        known = [q for q in rates if not math.isnan(q)]
+        lowest += [min(known)] if known else []
+        highest += [max(known)] if known else []
+    if not lowest:
+        assert math.isnan(least.worst + most.worst)
+        return
+    assert least.worst == pytest.approx(min(lowest))
+    assert least.best >= max(lowest) - 1e-12
+    assert most.worst == pytest.approx(max(highest))
+    assert most.best <= min(highest) + 1e-12
+    check_settled(least, lowest, bound, larger_is_worse=False)
+    check_settled(most, highest, bound, larger_is_worse=True)
+
+
+@settings(max_examples=40, deadline=None)
+@given(TABLES, LACKING)
+def test_rates_are_those_of_all_assignments(table, lacking):
+    columns, y, d = tables(table, lacking, ("sex", "race"))
+    assume(len(set(y)) == 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", VacuousConstraintWarning)
+        found = eh.audit(y, d, columns, missing="exclude").excluded.rates
+    limits = {}
+    for filled in assignments(list(columns.values())):
+        combined, [by_sex, by_race] = families(filled, "intersectional"), families(filled, "independent")
+        named = {("sex", *key): rows for key, rows in by_sex.items()}
+        named |= {("race", *key): rows for key, rows in by_race.items()}
+        for group, rows in {**combined[0], **named, (): range(len(y))}.items():
             for name in ("selection rate", "error rate", "true-positive rate", "false-positive rate"):
-                q = rate(members, y, d, name)
+                q = rate(rows, y, d, name)
                 if not math.isnan(q):
                     low, high = limits.get((group, name), (q, q))
                     limits[group, name] = min(low, q), max(high, q)
-        rates = [[rate(by_group[g], y, d, "selection rate") for g in family] for family in families]
-        disparities.append(disparity(rates, rate(everyone, y, d, "selection rate"), measure, against))
-    for one in found.rates:
+    for one in found:
         values = one.group.values
-        if not one.group.features:
-            expected = (rate(everyone, y, d, one.rate),) * 2
-        else:
-            group = values if len(values) == 2 else (one.group.features[0], values[0])
-            expected = limits.get((group, one.rate), (math.nan, math.nan))
+        group = (one.group.features[0], values[0]) if len(values) == 1 else values
+        expected = limits.get((group, one.rate), (math.nan, math.nan))
         assert (one.low, one.high) == pytest.approx(expected, nan_ok=True), one
-    [asked] = [one for one in found.comparisons if one.notion == "demographic parity"]
-    larger = measure == "difference"
-    assert asked.worst == pytest.approx(max(disparities) if larger else min(disparities))
-    least = min(disparities) if larger else max(disparities)
-    assert (asked.best <= least + 1e-12) if larger else (asked.best >= least - 1e-12)
+
+
+def test_a_group_of_excluded_rows_only_counts_in_the_worst_case():
+    sex, race = ["F"] * 10 + ["M"] * 20 + ["F"], ["w"] * 20 + ["b"] * 10 + [None]
+    d = [1, 0] * 15 + [1]
+    for settings_, worst in (({"difference": 0.1}, 15 / 31), ({"ratio": 0.8, "against": "groups"}, 0.5)):
+        audit = eh.audit(
+            None,
+            d,
+            {"sex": sex, "race": race},
+            constraint=eh.DemographicParity(**settings_),
+            missing="exclude",
+        )
+        assert audit.excluded.comparisons[0].worst == pytest.approx(worst)
+        assert audit.excluded.comparisons[0].settled == "depends on excluded rows"
+        assert audit.excluded.new_groups
+        assert "groups that no complete row is in" in str(audit).replace("\n", " ")
+
+
+def test_a_rate_that_only_excluded_rows_give_is_not_counted_in_the_best_case():
+    y, d = [1] * 10 + [0] * 5 + [1], [1] * 10 + [0] * 6
+    asked = eh.EqualOpportunity(difference=0.2)
+    audit = eh.audit(y, d, {"g": ["a"] * 10 + ["b"] * 5 + [None]}, constraint=asked, missing="exclude")
+    found = audit.excluded.comparisons[0]
+    assert (found.best, found.worst) == pytest.approx((0.0, 10 / 11))
+    assert found.settled == "depends on excluded rows"
+    assert not audit.excluded.new_groups
+
+
+def test_many_features_need_no_list_of_all_combinations():
+    """Twenty features of three values have 3.5 billion combinations."""
+    rng = np.random.default_rng(0)
+    table = rng.choice(["a", "b", "c"], (60, 20)).astype(object)
+    table[rng.random((60, 20)) < 0.02] = None
+    columns = {f"s{k}": list(table[:, k]) for k in range(20)}
+    asked = eh.DemographicParity(difference=0.1)
+    audit = eh.audit(None, rng.integers(0, 2, 60), columns, constraint=asked, missing="exclude")
+    assert audit.excluded.comparisons[0].worst > 0.3
 
 
 def test_figures_by_hand():
@@ -213,6 +369,36 @@ def test_pooled_groups_hold_what_was_pooled_into_them():
     assert rates["race=(pooled)"] == pytest.approx((2 / 4, 3 / 4))
 
 
+@pytest.mark.parametrize("mode", ["intersectional", "independent"])
+@pytest.mark.parametrize("seed", range(12))
+def test_new_combinations_are_in_the_pooled_group(seed, mode):
+    """Against every assignment, with the groups of the audit: whatever is in none of them is pooled."""
+    rng = np.random.default_rng(seed)
+    race = ["A"] * 8 + ["B"] * 2 + ["C"] + list(rng.choice(["A", "C", "D"], 1))
+    sex = list(rng.choice(["F", "M"], 12))
+    sex[:8] = ["F"] * 4 + ["M"] * 4
+    columns = {"sex": [*sex, "F", None, None], "race": [*race, None, "D", None]}
+    d = rng.integers(0, 2, 15)
+    asked = eh.DemographicParity(difference=0.3, groups=mode)
+    with pytest.warns(PooledGroupsWarning):
+        audit = eh.audit(None, d, columns, constraint=asked, missing="exclude", min_size=4)
+    found = audit.excluded.comparisons[0]
+    names = {(part.group.features, part.group.values) for part in audit.comparisons[0].distances}
+    families_ = [("sex", "race")] if mode == "intersectional" else [("sex",), ("race",)]
+    values = []
+    for filled in assignments(list(columns.values())):
+        by_group = {}
+        for i, key in enumerate(filled):
+            for features in families_:
+                own = tuple(value for name, value in zip(columns, key, strict=True) if name in features)
+                group = (features, own) if (features, own) in names else (features, "pooled")
+                by_group.setdefault(group, []).append(d[i])
+        values.append(max(abs(np.mean(rows) - d.mean()) for rows in by_group.values()))
+    assert not audit.excluded.new_groups
+    assert found.worst == pytest.approx(max(values))
+    assert found.best <= min(values) + 1e-12
+
+
 def test_one_group_and_suppressed_counts():
     with pytest.warns(VacuousConstraintWarning):
         one = eh.audit(None, [1, 0, 1], {"sex": ["F", "F", None]}, missing="exclude")
@@ -241,3 +427,22 @@ def test_tables_and_json():
     assert nothing.excluded is None
     assert nothing.to_dict()["excluded"] is None
     assert len(nothing.to_frame("excluded", backend="pandas")) == 0
+
+
+def test_what_has_no_range_is_said():
+    sex, level = ["F", "M"] * 50 + [None] * 20, [1, 1, 2, 2] * 30
+    asked = eh.DemographicParity(difference=0.1, given=["level"]) & eh.DemographicParity(difference=0.2)
+    settings_ = {"control_features": {"level": level}, "constraint": asked, "missing": "exclude"}
+    within = eh.audit(None, [1, 0, 0, 1] * 30, {"sex": sex}, **settings_)
+    note = "Comparisons within strata, and those with a reference, have no range."
+    for text in (str(within), within._repr_html_(), *within.to_dict()["excluded"]["notes"]):
+        assert note in text
+    plain = eh.audit(None, [1, 0, 0, 1] * 30, {"sex": sex}, missing="exclude")
+    assert note not in str(plain)
+    assert "without them" in str(plain)
+    assert plain.to_dict()["excluded"]["notes"] == []
+    worse = eh.NoWorse("selection rate")
+    earlier = eh.audit(
+        None, [1, 0, 0, 1] * 30, {"sex": sex}, before=[1] * 120, constraint=worse, missing="exclude"
+    )
+    assert note in str(earlier)

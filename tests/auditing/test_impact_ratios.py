@@ -7,6 +7,7 @@ import json
 import math
 
 import duckdb
+import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -246,11 +247,21 @@ def test_csv_and_tables(tmp_path):
     asian = next(row for row in rows if row["category"] == "Asian")
     assert (asian["impact ratio"], asian["note"]) == ("", "left out: below 2 %")
     assert "rate_low (not required by the law)" in line
-    frame = found.to_frame(backend="polars")
-    assert frame["applicants"].to_list()[:3] == [193.0, 314.0, 7.0]
     assert isinstance(found.to_frame(), pd.DataFrame)
     stored = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert stored["tables"][1]["categories"][0]["category"] == {"race": "Asian"}
+
+
+@pytest.mark.parametrize("backend", ["pandas", "polars", "pyarrow"])
+def test_tables_have_whole_numbers_and_mark_what_is_added(backend):
+    frame = audited().impact_ratios().to_frame(backend=backend)
+    columns = {name: nw.from_native(frame)[name] for name in nw.from_native(frame).columns}
+    assert columns["applicants"].dtype == columns["selected"].dtype == nw.Int64
+    assert columns["applicants"].to_list()[:3] == [193, 314, 7]
+    chosen = columns["selected"]
+    assert chosen.is_null().to_list() == [name == "(unknown)" for name in columns["category"].to_list()]
+    added = ["rate_low", "rate_high", "ratio_low", "ratio_high"]
+    assert list(columns)[-4:] == [f"{name} (not required by the law)" for name in added]
 
 
 def test_intervals_contain_the_figures_and_are_those_of_the_four_fifths_rule():

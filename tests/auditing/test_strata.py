@@ -323,3 +323,14 @@ def test_rates_that_are_undefined_in_a_stratum_are_named():
         constraint=eh.EqualOpportunity(difference=0.1, given=["level"]),
     )
     assert "equal opportunity: undefined for level=2, sex=F; level=2, sex=M" in str(found)
+
+
+def test_strata_of_the_same_text_are_two():
+    level = [1, "1", 2, 2] * 10
+    found = eh.audit(
+        None, [0, 1, 1, 0] * 10, {"sex": ["F", "F", "M", "M"] * 10}, control_features={"level": level}
+    )
+    assert sorted(found.strata) == ["level='1'", "level=1", "level=2"]
+    with pytest.warns(VacuousConstraintWarning):
+        one, other = found.strata["level=1"], found.strata["level='1'"]
+    assert (one.groups[0].selected, other.groups[0].selected) == (0.0, 10.0)

@@ -83,6 +83,21 @@ def test_junit_has_a_case_for_each_requirement_and_group(folder, capsys, tmp_pat
     assert run(capsys, *call, "--force")[0] == VIOLATED
 
 
+def test_cases_of_strata_say_which(folder, capsys, tmp_path):
+    table = pl.read_csv(folder / "p.csv").with_columns(level=pl.Series([1, 2, 3] * 1000))
+    table.write_csv(tmp_path / "levels.csv")
+    call = ["audit", tmp_path / "levels.csv", "--prediction", "apart", "--sensitive", "sex"]
+    call += ["--given", "level", "--difference", "0.05", "--junit", tmp_path / "j.xml"]
+    assert run(capsys, *call)[0] == VIOLATED
+    whole, *groups = junit(tmp_path / "j.xml").findall("testcase")
+    asked = "demographic parity, difference given level (tolerance 0.05)"
+    assert [case.attrib["name"] for case in groups] == [
+        f"{asked}: sex={sex} given level={level}" for level in (1, 2, 3) for sex in ("F", "M")
+    ]
+    for case in (whole, *groups):
+        assert re.search(r" given level=[123]$", case[0].attrib["message"])
+
+
 @pytest.mark.parametrize(("fail_on", "tag"), [("violated", "skipped"), ("insufficient", "failure")])
 def test_insufficient_evidence_is_skipped_or_a_failure(folder, capsys, tmp_path, fail_on, tag):
     path = tmp_path / "j.xml"
@@ -114,6 +129,15 @@ def test_names_of_groups_cannot_break_the_xml(tmp_path, capsys):
     run(capsys, *call, "--junit", tmp_path / "j.xml")
     names = [case.attrib["name"] for case in junit(tmp_path / "j.xml").findall("testcase")]
     assert any("s=<&\\x1b" in name for name in names)
+
+
+@pytest.mark.parametrize(
+    ("column", "what"), [("apart", "predictions"), ("alike", "earlier predictions")], ids=["now", "before"]
+)
+def test_a_gate_cannot_be_passed_by_conditioning_on_the_decision(folder, capsys, column, what):
+    call = [*base(folder), "--before", "alike", "--difference", "0.1"]
+    said = refused(capsys, *call, "--given", column)
+    assert f"--given has '{column}', which is the column of {what}" in said
 
 
 def test_a_gate_that_nothing_can_fail_is_refused(folder, capsys, tmp_path):

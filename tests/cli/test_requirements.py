@@ -183,3 +183,9 @@ def test_groups_are_compared_given_a_column(loans, capsys, tmp_path):
     assert "--given names 'bnd', which is neither a column of X nor a sensitive feature" in said
     said = refused(capsys, *audit, "--given", "bnd")
     assert "bnd" in said
+
+
+def test_a_fit_refuses_control_features_that_nothing_uses(loans, capsys, tmp_path):
+    call = ["fit", loans / "train.csv", *FIT, "--given", "job", "--capacity", "0.5"]
+    said = refused(capsys, *call, "--out", tmp_path / "m.eh")
+    assert "--given is about --difference and --ratio: pass one of them, or leave it out" in said

@@ -69,7 +69,8 @@ def audit_table(
     sensitive_features : str or list of str
         Names of the sensitive columns.
     control_features : str or list of str, default=None
-        Names of the columns of control features: groups are then also compared within each stratum.
+        Names of the columns of control features: groups are then also compared within each stratum. The
+        columns of predictions are refused.
     constraint : Constraint, default=None
         The requirement, such as ``DemographicParity(difference=0.05)``. None reports every notion by both
         measures, without a verdict.
@@ -117,7 +118,7 @@ def audit_table(
     if control_features is not None:
         if min_count:
             raise InputError(NO_SMALL_STRATA)
-        roles = replace(roles, controls=_feature_names(control_features, "control_features"))
+        roles = replace(roles, controls=_control_names(control_features, prediction, before))
     only_labels = label is None and pos_label is not None
     limit, median = 0.0 if threshold == "median" else threshold, None
     rows = TableRows.find(frame, roles, threshold=limit, only_labels=only_labels)
@@ -163,6 +164,18 @@ def _read_roles(
         if name is not None:
             _check_name(what, name)
     return Roles(label, prediction, features, before, sample_weight)
+
+
+def _control_names(names: Any, prediction: str, before: str | None) -> tuple[str, ...]:
+    """Names of the control features, which decisions are not: people with the same one are always equal."""
+    controls = _feature_names(names, "control_features")
+    for what, name in (("predictions", prediction), ("earlier predictions", before)):
+        if name in controls:
+            raise InputError(
+                f"control_features has {name!r}, which is the column of {what}: among people with the same "
+                "decision no disparity can be seen. Leave it out."
+            )
+    return controls
 
 
 def _feature_names(names: Any, what: str) -> tuple[str, ...]:

@@ -1,13 +1,13 @@
 """Rows that are left out because a sensitive value is missing, and how far a result depends on them.
 
 The decisions on these rows, and their labels, are known; only their groups are not. So the rates of groups
-are bounded over all groups that the rows could belong to: any that agree with the values that they do have.
+are bounded over all groups that the rows could belong to (`possible_groups`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -23,17 +23,17 @@ from evenhand.auditing.comparison import (
     rule_families,
 )
 from evenhand.auditing.group_rates import RATES, Finding
-from evenhand.auditing.tally import ExcludedSums, Tally
+from evenhand.auditing.possible_groups import PossibleGroups, RateLimits
+from evenhand.auditing.tally import Tally
 from evenhand.display.text import show
 from evenhand.fairness.bounds import RateBound, bounded_groups
-from evenhand.fairness.groups import POOLED, GroupName, Groups
+from evenhand.fairness.groups import GroupName, Groups
 from evenhand.fairness.measurement import NOBODY, Measure
-from evenhand.fairness.names import Key
 from evenhand.fairness.notions import Notion
 from evenhand.fairness.requirement import Requirement
-from evenhand.fairness.statistic import SelectedShare, Statistic
+from evenhand.fairness.statistic import Statistic
 
-__all__ = ["DisparityRange", "Excluded", "RateRange", "excluded_ranges", "find_excluded"]
+__all__ = ["DisparityRange", "Excluded", "RateRange", "find_excluded", "range_notes"]
 
 Floats = NDArray[np.float64]
 Settled = Literal["holds in every case", "fails in every case", "depends on excluded rows"]
@@ -57,7 +57,7 @@ class RateRange:
     low, high : float
         With the excluded rows that surely belong to the group and, of those that could, the ones that lower
         the rate, or the ones that raise it: of a selection rate, all that were not selected, or all that
-        were. Both are attained by some assignment of the rows to groups.
+        were. Both are attained by some assignment of the rows to groups; NaN if the rate is never defined.
     """
 
     group: GroupName
@@ -79,14 +79,15 @@ class DisparityRange:
         Without the excluded rows, as the audit has it.
     best : float
         No assignment of excluded rows to groups gives less disparity. It need not be attained, because every
-        group has the rows that suit it best.
+        group has the rows that suit it best, and groups that might have no rate are not counted.
     worst : float
-        The most disparity that an assignment gives. Of a notion of your own whose rows have more than two
-        values, between groups, a bound as well.
+        The most disparity that an assignment gives, also in groups that only excluded rows are in. It is a
+        bound, which need not be attained, if decisions are randomised and, between groups, for a notion of
+        your own whose rows have more than two values.
     tolerance : float or None
     settled : {"holds in every case", "fails in every case", "depends on excluded rows"} or None
         Whether the tolerance holds on these rows whatever the groups of the excluded ones are. It is about
-        these rows, and says nothing of chance; None without a tolerance.
+        these rows, and says nothing of chance, nor of groups that have no rate; None without a tolerance.
     """
 
     notion: str
@@ -105,9 +106,11 @@ class Excluded:
     """Rows that lack a sensitive value, under ``missing="exclude"``.
 
     The ranges tell how far the audit depends on these rows. Their decisions and labels are as they are; what
-    varies is the group: each row can be in any that agrees with the values that it has, or in one that no
-    other row is in. A row that has the value of a feature is in its group of that feature for sure. Ranges
-    do not include sampling error, and randomised decisions are taken as drawn.
+    varies is the group. A missing value can be any that the feature has in the data, in any combination with
+    the values that the row has: also in one that no complete row has, which then is a group like others or,
+    if there are pooled groups, one of those pooled. A row that has the value of a feature is in its group of
+    that feature for sure. Ranges do not include sampling error. Requirements within strata (``given=``), and
+    those with a reference (``NoWorse``), have none.
 
     Attributes
     ----------
@@ -118,9 +121,13 @@ class Excluded:
     by_feature : dict or None
         How many of them lack each feature; a row that lacks several counts in each. None if suppressed.
     rates : tuple of RateRange
-        Of each group and rate; empty where counts are suppressed.
+        Of each rate, and each group that complete rows are in; empty where counts are suppressed.
     comparisons : tuple of DisparityRange
-        Of each comparison, except those with a reference (``NoWorse``); empty where counts are suppressed.
+        Of each comparison, except those within strata and those with a reference; empty where counts are
+        suppressed.
+    new_groups : bool
+        Whether excluded rows could form groups that no complete row is in. Worst cases include them, and
+        few rows in such a group can be as far from the others as can be.
     """
 
     rows: int | None
@@ -128,6 +135,7 @@ class Excluded:
     by_feature: Mapping[str, int] | None
     rates: tuple[RateRange, ...] = field(default=())
     comparisons: tuple[DisparityRange, ...] = field(default=())
+    new_groups: bool = False
 
     @classmethod
     def of_groups(cls, groups: Groups) -> Excluded | None:
@@ -155,6 +163,32 @@ class Excluded:
             return f"{text}."
         listed = ", ".join(f"{n:,} {'lacks' if n == 1 else 'lack'} {show(name)}" for n, name in lacking)
         return f"{text}: {listed}."
+
+
+def range_notes(comparisons: Iterable[Comparison], excluded: Excluded | None) -> list[str]:
+    """Sentences that belong to the ranges: which groups they include, and which comparisons have none.
+
+    Parameters
+    ----------
+    comparisons : iterable of Comparison
+        All comparisons of the audit.
+    excluded : Excluded or None
+
+    Returns
+    -------
+    list of str
+        Empty if there are no ranges.
+    """
+    if excluded is None or not excluded.comparisons:
+        return []
+    notes = []
+    if excluded.new_groups:
+        notes.append(
+            "Excluded rows could form groups that no complete row is in; the worst case includes these."
+        )
+    if any(found.given or found.against == "reference" for found in comparisons):
+        notes.append("Comparisons within strata, and those with a reference, have no range.")
+    return notes
 
 
 def find_excluded(
@@ -195,13 +229,14 @@ def find_excluded(
             None if min(rows, of_rows - rows) < min_count else of_rows,
             _by_feature(groups, min_count),
         )
-    ranges = excluded_ranges(counted)
+    possible = PossibleGroups(counted)
     return Excluded(
         rows,
         of_rows,
         groups.excluded_by_feature,
-        tuple(_rate_ranges(findings, ranges)),
-        tuple(_disparity_ranges(required, comparisons, counted, ranges)),
+        tuple(_rate_ranges(findings, possible)),
+        tuple(_disparity_ranges(required, comparisons, counted, possible)),
+        any(map(possible.new, dict.fromkeys(found.group.features for found in findings))),
     )
 
 
@@ -214,196 +249,109 @@ def _by_feature(groups: Groups, min_count: int) -> Mapping[str, int] | None:
     return groups.excluded_by_feature if min(by_lack.values()) >= min_count else None
 
 
-Ranges = Callable[[Statistic | SelectedShare, Sequence[GroupName]], tuple[Floats, Floats]]
-"""The lowest and the highest rate of each of several groups, over the groups of excluded rows."""
-
-
-def excluded_ranges(counted: Tally) -> Ranges:
-    """Rates of groups, as low and as high as the excluded rows could make them.
-
-    Parameters
-    ----------
-    counted : Tally
-        With excluded rows.
-
-    Returns
-    -------
-    function
-        Of a statistic and the names of groups; NaN where a rate is undefined in any case.
-    """
-    groups, excluded = counted.rates.groups, counted.excluded
-    if excluded is None:
-        raise ValueError("no rows are excluded")
-    within = _by_decision(counted.rates.mass, counted.rates.selected)
-    others = _by_decision(excluded.mass, excluded.mass_selected)
-
-    family = groups.members("intersectional")
-    codes = dict(zip(family.names, family.matrix, strict=True))
-    found: dict[GroupName, tuple[Floats, Floats]] = {}
-
-    def masses(name: GroupName) -> tuple[Floats, Floats]:
-        """By label and decision: the mass of rows that are surely in a group, and of those that could be."""
-        if name not in found:
-            sure, perhaps = _membership(groups, excluded, name)
-            own = codes[name] if name in codes else _codes(groups, name)
-            found[name] = within[own].sum(axis=0) + others[sure].sum(axis=0), others[perhaps].sum(axis=0)
-        return found[name]
-
-    def ranges(statistic: Statistic | SelectedShare, names: Sequence[GroupName]) -> tuple[Floats, Floats]:
-        mask, values = _kinds(statistic)
-        low, high = np.empty(len(names)), np.empty(len(names))
-        for k, name in enumerate(names):
-            base, more = masses(name)
-            low[k], high[k] = (_extreme(mask * base, mask * more, values, sign) for sign in (-1, 1))
-        return low, high
-
-    return ranges
-
-
-def _by_decision(mass: Floats, selected: Floats) -> Floats:
-    """Masses by label and decision, shape (n, 2, 2)."""
-    return np.stack([np.maximum(mass - selected, 0.0), selected], axis=2)
-
-
-def _kinds(statistic: Statistic | SelectedShare) -> tuple[Floats, Floats]:
-    """How much a row of each label and decision counts, and its value, shape (2, 2) each."""
-    if isinstance(statistic, SelectedShare):
-        hits = np.array(statistic.hits, np.float64)
-        return np.array([[0.0, 1.0], [0.0, 1.0]]), np.stack([hits, hits], axis=1)
-    intercept, slope = np.array(statistic.intercept, np.float64), np.array(statistic.slope, np.float64)
-    mask = np.array(statistic.mask, np.float64)
-    return np.stack([mask, mask], axis=1), np.stack([intercept, intercept + slope], axis=1)
-
-
-def _extreme(base: Floats, more: Floats, values: Floats, sign: int) -> float:
-    """The largest mean (sign 1) or the smallest (-1) of `base` and any part of `more`."""
-    total, part = float(base.sum()), float((base * values).sum())
-    for k in np.argsort(-sign * values, axis=None, kind="stable"):
-        weight, value = float(more.flat[k]), float(values.flat[k])
-        if weight > 0 and (total == 0 or sign * (value - part / total) > 0):
-            total, part = total + weight, part + weight * value
-    return part / total if total > 0 else math.nan
-
-
-def _codes(groups: Groups, name: GroupName) -> NDArray[np.bool_]:
-    """Which codes have the values of a group of one feature; all of them for all rows."""
-    places = [groups.features.index(feature) for feature in name.features]
-    return np.array(
-        [all(key[p] == value for p, value in zip(places, name.values, strict=True)) for key in groups.keys],
-        np.bool_,
-    )
-
-
-def _membership(
-    groups: Groups, excluded: ExcludedSums, name: GroupName
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Which kinds of excluded rows are surely in a group, and which others could be."""
-    if not name.features:
-        every = np.ones(len(excluded.keys), np.bool_)
-        return every, ~every
-    raw = _raw_keys(groups, name)
-    places = [groups.features.index(feature) for feature in name.features]
-    known = [tuple(key[place] for place in places) for key in excluded.keys]
-    sure = np.array([None not in key and key in raw for key in known], np.bool_)
-    could = np.array([any(map(_agrees, [key] * len(raw), raw)) for key in known], np.bool_)
-    return sure, could & ~sure
-
-
-def _raw_keys(groups: Groups, name: GroupName) -> list[Key]:
-    """The values of a group's features: one combination or, of a pooled group, those in it."""
-    if POOLED not in name.values:
-        return [name.values]
-    places = [groups.features.index(feature) for feature in name.features]
-    rare = dict.fromkeys(tuple(key[place] for place in places) for key in groups.pooled)
-    if len(places) == len(groups.features) > 1:
-        return list(rare)
-    kept = set(groups.levels(name.features[0]))
-    return [key for key in rare if key[0] not in kept]
-
-
-def _agrees(partial: Key, key: Key) -> bool:
-    return all(value is None or value == own for value, own in zip(partial, key, strict=True))
-
-
-def _rate_ranges(findings: Sequence[Finding], ranges: Ranges) -> Iterator[RateRange]:
+def _rate_ranges(findings: Sequence[Finding], possible: PossibleGroups) -> Iterator[RateRange]:
     names = [found.group for found in findings]
-    limits = {part.name: ranges(part, names) for part in RATES if part.name in findings[0].rates}
+    limits = {part.name: possible.limits(part, names) for part in RATES if part.name in findings[0].rates}
     for k, found in enumerate(findings):
-        for rate, (low, high) in limits.items():
-            yield RateRange(found.group, rate, found.rates[rate].value, float(low[k]), float(high[k]))
+        for rate, of in limits.items():
+            yield RateRange(found.group, rate, found.rates[rate].value, float(of.low[k]), float(of.high[k]))
 
 
 def _disparity_ranges(
-    required: Iterable[Requirement], comparisons: Sequence[Comparison], counted: Tally, ranges: Ranges
+    required: Iterable[Requirement],
+    comparisons: Sequence[Comparison],
+    counted: Tally,
+    possible: PossibleGroups,
 ) -> Iterator[DisparityRange]:
     """The range of each comparison, in their order."""
     rest = iter(comparisons)
     for part in required:
         if isinstance(part, Notion):
-            names = counted.rates.groups.members(part.groups).names
-            yield _ranged(next(rest), *_notion_range(part, names, ranges))
+            names = possible.among(counted.rates.groups.members(part.groups).names)
+            yield _ranged(next(rest), *_notion_range(part, names, possible))
         elif isinstance(part, RateBound):
-            names = bounded_groups(counted.rates.groups, part.groups).names
-            low, high = ranges(part.rate_statistic, names)
-            for side, bound in (("at least", part.at_least), ("at most", part.at_most)):
-                if bound is None:
-                    continue
-                least = side == "at least"
-                worst = _least(low) if least else -_least(-high)
-                best = _least(high) if least else -_least(-low)
-                yield _ranged(next(rest), best, worst)
+            names = possible.among(bounded_groups(counted.rates.groups, part.groups).names)
+            limits = possible.limits(part.rate_statistic, names)
+            if part.at_least is not None:
+                yield _ranged(next(rest), *_lowest(limits.low, limits.high, limits.certain))
+            if part.at_most is not None:
+                best, worst = _lowest(-limits.high, -limits.low, limits.certain)
+                yield _ranged(next(rest), -best, -worst)
         else:
             next(rest)
     for found, (_, family) in zip(rest, rule_families(counted.rates.groups), strict=True):
-        yield _ranged(found, *_notion_range(FOUR_FIFTHS_RULE, family.names, ranges))
+        names = possible.among(family.names)
+        yield _ranged(found, *_notion_range(FOUR_FIFTHS_RULE, names, possible))
 
 
-def _notion_range(notion: Notion, names: Sequence[GroupName], ranges: Ranges) -> tuple[float, float]:
+def _lowest(low: Floats, high: Floats, certain: NDArray[np.bool_]) -> tuple[float, float]:
+    """The lowest rate of all groups, in the best case and in the worst.
+
+    If no group has a rate in any case, some group has one, and that is at most the highest of all.
+    """
+    return (_least(high[certain]) if certain.any() else -_least(-high)), _least(low)
+
+
+def _notion_range(
+    notion: Notion, names: Sequence[GroupName], possible: PossibleGroups
+) -> tuple[float, float]:
     """The least and the most disparity."""
-    one = _between if notion.against == "groups" else _from_everyone
-    found = np.array([one(notion, part, names, ranges) for part in notion.statistics])
+    found = np.array([_statistic_range(notion, part, names, possible) for part in notion.statistics])
     if np.isnan(found).all():
         return math.nan, math.nan
     best, worst = (np.nanmax if notion.compares_by == "difference" else np.nanmin)(found, axis=0)
     return float(best), float(worst)
 
 
-def _from_everyone(
-    notion: Notion, statistic: Statistic, names: Sequence[GroupName], ranges: Ranges
+def _statistic_range(
+    notion: Notion, statistic: Statistic, names: Sequence[GroupName], possible: PossibleGroups
 ) -> tuple[float, float]:
-    """Against all rows, whose rate does not depend on the groups of excluded ones."""
-    low, high = ranges(statistic, names)
-    q = float(ranges(statistic, [GroupName((), ())])[0][0])
-    nearest = np.clip(q, low, high)
+    limits = possible.limits(statistic, names)
+    if np.isnan(limits.low).all():
+        return math.nan, math.nan
+    if notion.against == "groups":
+        return _between(notion, limits, [name.features for name in names])
+    q = float(possible.limits(statistic, [GroupName((), ())]).low[0])
+    return _from_everyone(notion, limits, q)
+
+
+def _from_everyone(notion: Notion, limits: RateLimits, q: float) -> tuple[float, float]:
+    """Against the rate of all rows, which does not depend on the groups of excluded ones."""
+    low, high = limits.low, limits.high
+    nearest = np.clip(q, low, high)[limits.certain]
     if notion.compares_by == "difference":
-        return -_least(-np.abs(q - nearest)), -_least(-np.fmax(np.abs(q - low), np.abs(q - high)))
+        worst = np.fmax(np.abs(q - low), np.abs(q - high))
+        return float(np.abs(q - nearest).max(initial=0.0)), -_least(-worst)
 
     def ratio(rates: Floats) -> Floats:
         up = rates / q if q > NOBODY else 1.0 + 0 * rates
         down = (1 - rates) / (1 - q) if 1 - q > NOBODY else 1.0 + 0 * rates
         return np.minimum(up, down)
 
-    return _least(ratio(nearest)), _least(np.fmin(ratio(low), ratio(high)))
+    return float(ratio(nearest).min(initial=1.0)), _least(np.fmin(ratio(low), ratio(high)))
 
 
-def _between(
-    notion: Notion, statistic: Statistic, names: Sequence[GroupName], ranges: Ranges
-) -> tuple[float, float]:
+def _between(notion: Notion, limits: RateLimits, features: Sequence[tuple[str, ...]]) -> tuple[float, float]:
     """Between groups of the same features, every one with every other."""
-    low, high = ranges(statistic, names)
-    features = [name.features for name in names]
+    apart = _below if notion.compares_by == "difference" else _quotients
+    alike = 0.0 if notion.compares_by == "difference" else 1.0
     best, worst = [], []
     for own in dict.fromkeys(features):
-        here = np.array([other == own for other in features]) & ~np.isnan(low)
-        lower, higher = low[here], high[here]
-        others = ~np.eye(len(lower), dtype=np.bool_)
-        if notion.compares_by == "difference":  # negative, as smaller is worse for a ratio
-            best.append(np.minimum(0.0, (higher[None] - lower[:, None])[others]).min(initial=0.0))
-            worst.append((lower[None] - higher[:, None])[others].min(initial=0.0))
-        else:
-            best.append(_quotients(higher, lower)[others].min(initial=1.0))
-            worst.append(_quotients(lower, higher)[others].min(initial=1.0))
+        here = np.array([other == own for other in features]) & ~np.isnan(limits.low)
+        certain = here & limits.certain
+        best.append(_pairs(apart(limits.high[certain], limits.low[certain])).min(initial=alike))
+        worst.append(_pairs(apart(limits.low[here], limits.high[here])).min(initial=alike))
     return abs(float(min(best))), abs(float(min(worst)))
+
+
+def _pairs(values: Floats) -> Floats:
+    """Those of two different groups."""
+    return values[~np.eye(len(values), dtype=np.bool_)]
+
+
+def _below(rates: Floats, highest: Floats) -> Floats:
+    """Each rate (second axis) minus each of the highest (first axis); smaller is worse, as for a quotient."""
+    return rates[None] - highest[:, None]
 
 
 def _quotients(rates: Floats, highest: Floats) -> Floats:

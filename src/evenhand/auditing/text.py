@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from textwrap import wrap
 
 from evenhand.auditing.comparison import FOUR_FIFTHS, Comparison
-from evenhand.auditing.exclusion import DisparityRange, Excluded
+from evenhand.auditing.exclusion import DisparityRange, Excluded, range_notes
 from evenhand.auditing.group_rates import Finding, Rate, Terms
 from evenhand.display.text import show
 from evenhand.fairness.groups import GroupName
@@ -37,7 +37,7 @@ def page(
         blocks.append(_change_table(terms, groups))
     blocks.append(_comparison_table(terms, groups, comparisons))
     if excluded is not None and excluded.rates:
-        blocks.append(_excluded_table(terms, excluded))
+        blocks.append(_excluded_table(terms, comparisons, excluded))
     return "\n\n".join("\n".join(lines) for lines in blocks)
 
 
@@ -247,14 +247,16 @@ def range_cells(found: DisparityRange) -> tuple[str, str, str]:
     return _plain(found.value), f"{found.best:.3f} to {found.worst:.3f}", settled
 
 
-def _excluded_table(terms: Terms, excluded: Excluded) -> list[str]:
+def _excluded_table(terms: Terms, comparisons: Sequence[Comparison], excluded: Excluded) -> list[str]:
     """Selection rates, and disparities with a tolerance, over all groups that excluded rows could be in."""
     rates = [one for one in excluded.rates if one.rate == SELECTION.name]
     cells = [
         [_short(one.group), _plain(one.value), f"{one.low:.3f} to {one.high:.3f}"]
         for one in rates[:_MOST_LINES]
     ]
-    lines = aligned([["if excluded rows are counted in", SELECTION.name, "lowest to highest"], *cells])
+    lines = aligned(
+        [[f"{SELECTION.name} if excluded rows are counted in", "without them", "lowest to highest"], *cells]
+    )
     if len(rates) > _MOST_LINES:
         lines.append(f"and {len(rates) - _MOST_LINES:,} more: see to_frame('excluded')")
     asked = [one for one in excluded.comparisons if one.tolerance is not None]
@@ -263,7 +265,9 @@ def _excluded_table(terms: Terms, excluded: Excluded) -> list[str]:
         for one in asked
     ]
     rows = [[name, *range_cells(one)] for name, one in zip(names, asked, strict=True)]
-    return [*lines, "", *aligned([["disparity", "value", "best to worst", ""], *rows], text=4)]
+    table = aligned([["disparity", "without them", "best to worst", ""], *rows], text=4)
+    notes = [line for note in range_notes(comparisons, excluded) for line in wrap(note, _WIDTH)]
+    return [*lines, "", *table, *notes]
 
 
 def _whose(terms: Terms, groups: str) -> str:

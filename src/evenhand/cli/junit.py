@@ -17,6 +17,7 @@ from evenhand.display.text import show
 if TYPE_CHECKING:
     from evenhand.auditing.comparison import Comparison, Distance, Verdict
     from evenhand.auditing.result import Audit
+    from evenhand.fairness.groups import GroupName
 
 __all__ = ["write_junit"]
 
@@ -108,6 +109,7 @@ def _cases(one: Comparison) -> Iterator[_Case]:
     asked = f"{show(asks(one))}{limit}"
     whole = {"population": "everyone", "intersectional": "all groups", "independent": "all features"}
     worst = "" if one.group is None or one.groups == "population" else f" for {group_name(one.group)}"
+    worst += _given(one.stratum)
     text = estimate(one.value, one.low, one.high) + worst
     verdict = one.verdict or "insufficient evidence"
     yield _Case(notion, f"{asked}: {whole.get(one.groups, one.groups)}", verdict, text)
@@ -115,9 +117,14 @@ def _cases(one: Comparison) -> Iterator[_Case]:
         return
     several = len({part.statistic for part in one.distances}) > 1
     for part in one.distances:
-        who = f"{group_name(part.group)}, {part.statistic}" if several else group_name(part.group)
-        text = estimate(part.value, part.low, part.high)
+        where = _given(part.stratum)
+        who = f"{group_name(part.group)}{where}" + (f", {part.statistic}" if several else "")
+        text = estimate(part.value, part.low, part.high) + where
         yield _Case(notion, f"{asked}: {who}", _verdict(one, part), text)
+
+
+def _given(stratum: GroupName | None) -> str:
+    return "" if stratum is None else f" given {stratum}"
 
 
 def _verdict(one: Comparison, part: Distance) -> Verdict:

@@ -34,6 +34,7 @@ def make_table(
     names: Iterable[str] = (),
     *,
     numbers: Collection[str],
+    counts: Collection[str] = (),
     library: Library | None,
 ) -> Any:
     """A table of records.
@@ -46,6 +47,8 @@ def make_table(
         The columns, needed if there are no rows.
     numbers : collection of str
         Columns of numbers; the others are text.
+    counts : collection of str, default=()
+        Columns of whole numbers, or None.
     library : {"pandas", "polars", "pyarrow"} or None
         None takes pandas if it is installed, else polars.
 
@@ -63,8 +66,16 @@ def make_table(
     for row in rows:
         for name, value in row.items():
             columns.setdefault(name, []).append(value)
-    schema = {name: nw.Float64() if name in numbers else nw.String() for name in columns}
-    return nw.from_dict(columns, schema, backend=library or _any_library()).to_native()
+    schema: dict[str, Any] = {name: nw.Float64() if name in numbers else nw.String() for name in columns}
+    whole = dict.fromkeys(name for name in columns if name in counts)
+    backend = library or _any_library()
+    if backend != "pandas":
+        schema |= dict.fromkeys(whole, nw.Int64())
+        return nw.from_dict(columns, schema, backend=backend).to_native()
+    # The integers of pandas hold no missing value, but those that it calls Int64 do.
+    schema |= dict.fromkeys(whole, nw.Float64())
+    table = nw.from_dict(columns, schema, backend=backend).to_native()
+    return table.astype({name: "Int64" if None in columns[name] else "int64" for name in whole})
 
 
 def _any_library() -> Library:

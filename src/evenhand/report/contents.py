@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from evenhand.auditing.category_tables import ImpactRatios
 from evenhand.auditing.comparison import FOUR_FIFTHS, Distance
-from evenhand.auditing.exclusion import Excluded
+from evenhand.auditing.exclusion import Excluded, range_notes
 from evenhand.auditing.group_rates import Finding
-from evenhand.auditing.impact_ratios import ImpactRatios
 from evenhand.auditing.result import Audit
 from evenhand.auditing.text import group_name, range_cells
 from evenhand.estimators.base import FairClassifier
@@ -125,6 +125,7 @@ def _excluded(audit: Audit) -> dict[str, Any] | None:
             for one in audit.excluded.comparisons
             if one.tolerance is not None
         ],
+        "notes": range_notes(audit.comparisons, audit.excluded),
     }
 
 

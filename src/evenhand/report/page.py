@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from evenhand._atomic import written_at_once
-from evenhand.auditing.impact_ratios import ImpactRatios
+from evenhand.auditing.category_tables import ImpactRatios
 from evenhand.auditing.result import Audit
 from evenhand.charts import (
     calibration_chart,

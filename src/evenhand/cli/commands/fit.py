@@ -87,6 +87,8 @@ def fit(
             "'true-positive rate=0.6'."
             + (" --difference 1 requires nothing more." if objective != "risk" else "")
         )
+    if compared.given and not constraint.controls:
+        raise InputError("--given is about --difference and --ratio: pass one of them, or leave it out.")
     if objective != "risk" and learning.method != "post":
         raise InputError(f"--objective {objective!r} needs --method post.")
     if confidence is not None:
