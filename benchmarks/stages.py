@@ -8,7 +8,7 @@ from typing import Any
 import evenhand as eh
 from evenhand.estimators.base import FairClassifier
 from evenhand.estimators.learned_posteriors import LearnedPosteriors, as_posteriors, learn_posteriors
-from evenhand.estimators.postprocess import choose_multipliers, make_rule
+from evenhand.estimators.rule_making import choose_multipliers, make_rule
 from evenhand.estimators.training_data import TrainingData, draw_seed, read_training_data
 from evenhand.fairness.requirement import Constraint
 

@@ -17,7 +17,8 @@ from evenhand.dask.learning import draw_and_learn, score_partitions
 from evenhand.dask.table import alongside, as_pieces, read_dask_table
 from evenhand.estimators.access import Aware
 from evenhand.estimators.all_rows import FoldScore
-from evenhand.estimators.postprocess import FairPostprocessor, choose_multipliers, make_rule
+from evenhand.estimators.postprocess import FairPostprocessor
+from evenhand.estimators.rule_making import choose_multipliers, make_rule
 from evenhand.estimators.search import best_trial, warn_if_missed
 from evenhand.estimators.training_data import draw_seed
 from evenhand.exceptions import InputError

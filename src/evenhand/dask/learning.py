@@ -32,7 +32,7 @@ from evenhand.estimators.large_table import (
     plan_draw,
 )
 from evenhand.estimators.learned_posteriors import LearnedPosteriors, learn_posteriors
-from evenhand.estimators.postprocess import further_rows, make_rule_of_batches
+from evenhand.estimators.rule_making import further_rows, make_rule_of_batches
 from evenhand.fairness.scores import GroupedScores
 from evenhand.inputs.features import naming_bad_rows
 from evenhand.optimum.problem import FairnessProblem

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from evenhand.display.progress import track
 from evenhand.estimators.access import Aware, ModelInput
 from evenhand.estimators.all_rows import check_all_rows, learn_in_batches
 from evenhand.estimators.base import FairClassifier, by_batches, names_its_file
@@ -26,7 +25,13 @@ from evenhand.estimators.large_table import (
     score_rows,
 )
 from evenhand.estimators.learned_posteriors import LearnedPosteriors, as_posteriors, learn_posteriors
-from evenhand.estimators.search import PlugIn, Trial, best_trial, read_search, warn_if_missed
+from evenhand.estimators.rule_making import (
+    choose_multipliers,
+    further_rows,
+    make_rule,
+    make_rule_of_batches,
+)
+from evenhand.estimators.search import Trial, best_trial, read_search, warn_if_missed
 from evenhand.estimators.training_data import TrainingData, draw_seed, read_training_data, reserve_rows
 from evenhand.exceptions import (
     InfeasibleError,
@@ -46,10 +51,9 @@ from evenhand.inputs.batched_table import is_lazy
 from evenhand.inputs.features import Columns
 from evenhand.inputs.row_keys import id_column, row_keys
 from evenhand.inputs.tables import library_of
-from evenhand.optimum.atoms import FurtherRows, randomise_atoms
 from evenhand.optimum.problem import FairnessProblem, prices_of
 from evenhand.optimum.rows import dense_posteriors
-from evenhand.optimum.rule import SAME_ATOM, SAME_ATOM_IN_FILES, Rule, hashed_uniforms
+from evenhand.optimum.rule import Rule, hashed_uniforms
 from evenhand.optimum.solution import Solution
 from evenhand.optimum.thresholds import group_thresholds
 from evenhand.optimum.worst_group import Objective, group_risks, problem_for
@@ -58,13 +62,7 @@ from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.models import PosteriorModel
 from evenhand.posteriors.spec import Balance, Form
 
-__all__ = [
-    "FairPostprocessor",
-    "choose_multipliers",
-    "further_rows",
-    "make_rule",
-    "make_rule_of_batches",
-]
+__all__ = ["FairPostprocessor"]
 
 _SHARES = np.linspace(1.0, 0.0, 11).tolist()
 """By how much tolerances are tightened for a promise, the tightest first."""
@@ -778,105 +776,3 @@ def _risk(posteriors: AnyPosteriors) -> NDArray[np.float64]:
         return np.asarray(posteriors.eta, dtype=np.float64)
     cells = posteriors.values if isinstance(posteriors, StratifiedPosteriors) else posteriors
     return np.asarray(cells[:, :, 1].sum(axis=1))
-
-
-def choose_multipliers(
-    classifier: FairPostprocessor, problem: FairnessProblem, *, start: Solution | None = None
-) -> tuple[Solution, tuple[Trial, ...]]:
-    """Solution of a fairness problem, by the solver or by the search that the classifier names.
-
-    Parameters
-    ----------
-    classifier : FairPostprocessor
-    problem : FairnessProblem
-    start : Solution, default=None
-        For the solver to start from.
-
-    Returns
-    -------
-    solution : Solution
-    trials : tuple of Trial
-        What a search tried; empty for the solver.
-    """
-    search = read_search(classifier.search)
-    if search is None:
-        return problem.solve(tol=classifier.tol, start=start), ()
-    trials = search.run(
-        PlugIn(problem, classifier.n_jobs),
-        watch=lambda steps, total: track(steps, what="searching", total=total, verbose=classifier.verbose),
-    )
-    return problem.at(best_trial(trials).multipliers), tuple(trials)
-
-
-def make_rule(solution: Solution, posteriors: LearnedPosteriors, seed: int) -> Rule:
-    """The rule for new rows: the solution's table, with the atoms of the deployed model randomised."""
-    rule = randomise_atoms(solution.rule, posteriors.deployed, solution.selection, posteriors.weights)
-    return rule.with_key(f"{seed:08x}")
-
-
-def make_rule_of_batches(
-    rule: Rule,
-    posteriors: LearnedPosteriors,
-    further: FurtherRows | None,
-    seed: int,
-    *,
-    kind: type[np.floating[Any]] = np.float32,
-) -> Rule:
-    """The rule for new rows, where it was found on more rows than those with posteriors at hand.
-
-    The others have posteriors of the model for new rows already; or all rows were learned from, and those at
-    hand stand for them.
-
-    Parameters
-    ----------
-    rule : Rule
-        Of the solution on all rows.
-    posteriors : LearnedPosteriors
-        Of the rows at hand.
-    further : FurtherRows or None
-        The others, if they have posteriors of the model for new rows.
-    seed : int
-    kind : type, default=numpy.float32
-        Of the numbers in which posteriors of all rows are kept; scores of known groups are float64 always.
-
-    Returns
-    -------
-    Rule
-    """
-    learned, known = posteriors.out_of_fold, isinstance(posteriors.out_of_fold, GroupedScores)
-    as_stored = learned if known else np.asarray(learned, dtype=kind).astype(np.float64)
-    short = not known and kind is np.float32
-    randomised = randomise_atoms(
-        rule,
-        posteriors.deployed,
-        rule.selection(as_stored),
-        posteriors.weights,
-        resolution=SAME_ATOM_IN_FILES if short else SAME_ATOM,
-        further=further,
-    )
-    return randomised.with_key(f"{seed:08x}")
-
-
-def further_rows(
-    oracle: Any, posteriors: LearnedPosteriors, *, kind: type[np.floating[Any]] = np.float32
-) -> FurtherRows:
-    """All rows besides those that were learned from.
-
-    Parameters
-    ----------
-    oracle : PartitionedRows
-        All rows.
-    posteriors : LearnedPosteriors
-    kind : type, default=numpy.float32
-        As for :func:`make_rule_of_batches`.
-
-    Returns
-    -------
-    FurtherRows
-    """
-
-    def weight(atoms: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.asarray(oracle.weight_of(atoms.reshape(len(atoms), -1)) * oracle.sizes.weight)
-
-    known = isinstance(posteriors.out_of_fold, GroupedScores)
-    return FurtherRows(oracle.n_rows - len(posteriors.rows), weight, np.float64 if known else kind)

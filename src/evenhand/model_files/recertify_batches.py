@@ -14,7 +14,8 @@ from evenhand.estimators.large_table import (
     read_large_table,
     score_rows,
 )
-from evenhand.estimators.postprocess import FairPostprocessor, further_rows, make_rule_of_batches
+from evenhand.estimators.postprocess import FairPostprocessor
+from evenhand.estimators.rule_making import further_rows, make_rule_of_batches
 from evenhand.exceptions import EvenhandWarning
 from evenhand.inputs.batched_table import BatchedTable
 from evenhand.model_files.recertify import Proof, compare, conclude, other_columns

@@ -22,7 +22,8 @@ from evenhand.estimators.base import FairClassifier
 from evenhand.estimators.fair_training import train_fair
 from evenhand.estimators.inprocess import FairInprocessor
 from evenhand.estimators.learned_posteriors import LearnedPosteriors, as_posteriors, learn_posteriors
-from evenhand.estimators.postprocess import FairPostprocessor, choose_multipliers, make_rule
+from evenhand.estimators.postprocess import FairPostprocessor
+from evenhand.estimators.rule_making import choose_multipliers, make_rule
 from evenhand.estimators.search import read_search
 from evenhand.estimators.training_data import TrainingData, draw_seed, read_training_data
 from evenhand.exceptions import InfeasibleError, InputError
