@@ -167,13 +167,13 @@ def _read_roles(
 
 
 def _control_names(names: Any, prediction: str, before: str | None) -> tuple[str, ...]:
-    """Names of the control features, which decisions are not: people with the same one are always equal."""
+    """Names of the control features; decisions are none, as those with the same one cannot differ in it."""
     controls = _feature_names(names, "control_features")
     for what, name in (("predictions", prediction), ("earlier predictions", before)):
         if name in controls:
             raise InputError(
-                f"control_features has {name!r}, which is the column of {what}: among people with the same "
-                "decision no disparity can be seen. Leave it out."
+                f"control_features has {name!r}, which is the column of {what}: decisions are compared "
+                "between groups, not among people who had the same one. Leave it out."
             )
     return controls
 
