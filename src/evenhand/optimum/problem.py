@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -143,17 +143,22 @@ class FairnessProblem:
         -------
         Solution
         """
-        refuse_infeasible(
-            self.oracle,
-            self.program,
-            self.constraint,
-            linear=self.linear_constraints,
-            masses=self.masses,
-            groups=self.groups,
-            advise=advise,
-        )
-        solution = self._optimal(tol=tol, start=start)
+
+        def refuse() -> None:
+            # Only now, because to look for a conflict can take longer than to solve.
+            refuse_infeasible(
+                self.oracle,
+                self.program,
+                self.constraint,
+                linear=self.linear_constraints,
+                masses=self.masses,
+                groups=self.groups,
+                advise=advise,
+            )
+
+        solution = self._optimal(tol=tol, start=start, on_failure=refuse)
         if solution is None:
+            refuse()
             raise CertificateError(
                 f"no algorithm proved a solution to a gap of {tol:g} on {self.oracle.n_rows:,} rows; pass a "
                 "larger tol."
@@ -169,7 +174,12 @@ class FairnessProblem:
         return solution
 
     def _optimal(
-        self, *, tol: float, start: Solution | None, feasibility: float = FEASIBILITY
+        self,
+        *,
+        tol: float,
+        start: Solution | None,
+        feasibility: float = FEASIBILITY,
+        on_failure: Callable[[], None] | None = None,
     ) -> Solution | None:
         """The solution to these tolerances; None if no algorithm reached them."""
         first = None if start is None else multipliers_of(start.multipliers, self.linear_constraints)
@@ -179,6 +189,7 @@ class FairnessProblem:
             tol=tol,
             feasibility=feasibility,
             start=None if first is None else first / self.unit,
+            on_failure=on_failure,
         )
         return None if optimum is None else self._solution(optimum)
 

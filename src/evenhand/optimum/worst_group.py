@@ -10,6 +10,7 @@ affine in the sums over rows, as everything else is. The optimum is found in two
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
@@ -52,13 +53,23 @@ class WorstGroupProblem(FairnessProblem):
     """A fairness problem in which the largest risk of a group is minimised, and then the risk."""
 
     def _optimal(
-        self, *, tol: float, start: Solution | None, feasibility: float = FEASIBILITY
+        self,
+        *,
+        tol: float,
+        start: Solution | None,
+        feasibility: float = FEASIBILITY,
+        on_failure: Callable[[], None] | None = None,
     ) -> Solution | None:
         risks = group_risks(self.masses, self._costs, self.groups)
         oracle = RowsWithScalars(self._ordinary, self.program.scalars + 1)
         largest = self._largest(risks, self._estimated(risks))
         first = optimize(
-            oracle, largest, tol=0.5 * tol, feasibility=feasibility, start=self._first_start(start, risks)
+            oracle,
+            largest,
+            tol=0.5 * tol,
+            feasibility=feasibility,
+            start=self._first_start(start, risks),
+            on_failure=on_failure,
         )
         if first is None:
             return None

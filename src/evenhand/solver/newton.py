@@ -27,10 +27,19 @@ _NO_PULL = 1e-13  # rounding error of a slope
 
 @dataclass(frozen=True, eq=False)
 class Descent:
-    """Where a descent ended, and whether it stopped because its rows no longer represent all."""
+    """Where a descent ended, and whether it stopped because its rows no longer represent all.
+
+    Attributes
+    ----------
+    point : array, shape (J,)
+    stopped : bool
+    sums : array, shape (D,)
+        Smoothed sums there.
+    """
 
     point: Vector
     stopped: bool
+    sums: Vector
 
 
 def descend(
@@ -84,7 +93,7 @@ def descend(
             cut = True
             share *= 0.5
             if share < _SMALLEST_SHARE:
-                return Descent(point, stopped=True)
+                return Descent(point, stopped=True, sums=here.sums)
         while True:
             trial = point + share * step
             there = oracle.smooth(problem.direction(trial), width)
@@ -100,8 +109,8 @@ def descend(
         damping = max(1e-9, damping * (0.1 if share == 1.0 else 10))
         point, here, value = trial, there, found
         if cut:
-            return Descent(point, stopped=True)
-    return Descent(point, stopped=False)
+            return Descent(point, stopped=True, sums=here.sums)
+    return Descent(point, stopped=False, sums=here.sums)
 
 
 def _minimise(H: NDArray[np.float64], g: Vector, problem: Problem, start: Vector) -> Vector:

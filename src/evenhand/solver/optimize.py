@@ -13,7 +13,7 @@ If the structure of the rows yields the solution (known groups: ``thresholds.py`
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -25,7 +25,7 @@ from evenhand.solver.certificate import Certificate, certify
 from evenhand.solver.dense import DenseRows
 from evenhand.solver.finish import Finish, finish, finish_refined
 from evenhand.solver.linear import METHODS, Method
-from evenhand.solver.newton import descend
+from evenhand.solver.newton import Descent, descend
 from evenhand.solver.oracle import Distinct, Oracle, Totals, Vector
 from evenhand.solver.problem import Problem
 from evenhand.solver.threads import one_thread
@@ -59,6 +59,7 @@ _NARROWEST = 1e-6  # width of smoothing: well above the rounding of h, 1e-10
 # In widths. The rows of the linear program can make up only for what they weigh, so Newton must end well.
 _PRECISION = 1e-7
 _CLOSE = 1e-5  # gap at which the multipliers of the linear program are a better start than those before it
+_SLIGHT = 1e-4  # a violation that too few rows explain, where a conflict would break bounds by more
 _NOISE = 1e-13  # some hundred units in the last place: what is left of terms that cancel
 _WIDENED = 1e-14  # by how much sums over rows depend on the order of summation
 
@@ -97,6 +98,7 @@ def optimize(
     tol: float,
     feasibility: float = FEASIBILITY,
     start: Vector | None = None,
+    on_failure: Callable[[], None] | None = None,
 ) -> Optimum | None:
     """Solve a problem to a proven gap.
 
@@ -110,6 +112,8 @@ def optimize(
         Largest violation of a bound that is accepted.
     start : array, shape (J,), default=None
         Multipliers to start from.
+    on_failure : function, default=None
+        Called once if the first attempts are not proven, before further ones that take longer. It may raise.
 
     Returns
     -------
@@ -120,11 +124,14 @@ def optimize(
         return Optimum.of(problem, np.empty(0), oracle.totals(problem.gain))
     with one_thread("blas"):  # blocks are small, and threads wait for one another on a busy machine
         sound = without_noise(oracle, problem)
-        for found in _attempts(oracle, sound, start):
+        for number, found in enumerate(_attempts(oracle, sound, start)):
             # A gap below zero would be no proof either.
             exact = abs(found.certificate.gap) <= tol and found.certificate.violation <= feasibility
             if exact and (found.steps is not None or not found.totals.ties):
                 return replace(found, multipliers=np.where(sound.A.any(axis=1), found.multipliers, 0.0))
+            if on_failure is not None and (number == 1 or found.certificate.violation > _SLIGHT):
+                on_failure()
+                on_failure = None
     return None
 
 
@@ -175,7 +182,7 @@ class _Search:
             yield Optimum.of(self.problem, multipliers, totals, finish=done)
 
     def rounds(self, point: Vector, *, warm: bool) -> Iterator[Optimum]:
-        oracle, scaled = self.oracle, self.scaled
+        oracle, scaled = self.oracle, _Smoothed(self.scaled)
         if not warm:
             point = _from_samples(oracle, scaled, point)
         count, share = max(_FEWEST_ROWS, _ROWS_PER_BOUND * len(point)), _TENTH
@@ -184,11 +191,11 @@ class _Search:
                 break
             rows, point = _close_in(oracle, scaled, point, share=share)
             gap = np.inf
-            for found in self.attempt(rows.near(scaled.direction(point), count), _PRICES[0]):
+            for found in self.attempt(rows.near(self.scaled.direction(point), count), _PRICES[0]):
                 gap, reached = found.certificate.gap, found.multipliers / self.scale
                 if found.totals.ties:
                     # Rows that tie must all be in the linear program, or rounding errors decide them.
-                    tied = oracle.near(scaled.direction(reached), count + found.totals.ties)
+                    tied = oracle.near(self.scaled.direction(reached), count + found.totals.ties)
                     yield from self.attempt(tied, _PRICES[0])
                 yield found
             if gap <= _CLOSE:
@@ -213,41 +220,65 @@ def _on_distinct(distinct: Distinct, problem: Problem, start: Vector | None) -> 
         yield Optimum.of(problem, found.multipliers, totals, finish=found.finish)
 
 
-def _from_samples(oracle: Oracle, problem: Problem, point: Vector) -> Vector:
+class _Smoothed:
+    """A problem for Newton's method, whose smoothing does not move the scalars.
+
+    A scalar that is c at the optimum has h = 0 there, but smoothed within a width it is c at
+    h = (2 c - 1) width, and the multipliers follow. With as much more gain from it, that is at h = 0 too. c
+    is what the last descent found that was not stopped.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.scalars = np.full(problem.scalars, 0.5)
+
+    def descend(self, oracle: Oracle, point: Vector, *, width: float, **more: Any) -> Descent:
+        """Minimise the smoothed dual from a starting point."""
+        problem = self.problem
+        if not problem.scalars:
+            return descend(oracle, problem, point, width=width, **more)
+        found = descend(oracle, problem.tilted((2 * self.scalars - 1) * width), point, width=width, **more)
+        if not found.stopped:
+            self.scalars = found.sums[len(found.sums) - problem.scalars :]
+        return found
+
+
+def _from_samples(oracle: Oracle, smoothed: _Smoothed, point: Vector) -> Vector:
     """Newton without a start: on a small sample with ever narrower smoothing, then on a larger one."""
     sample = oracle if oracle.fast else oracle.sample(max(_few(oracle), 400 * len(point)))
     width = 0.1
     while True:
-        point = descend(sample, problem, point, width=width, precision=1e-2 * width).point
-        goal = _COARSE * _band(oracle, problem.direction(point))
+        point = smoothed.descend(sample, point, width=width, precision=1e-2 * width).point
+        goal = _COARSE * _band(oracle, smoothed.problem.direction(point))
         if width <= goal:
             break
         width = max(width / 3, goal)
     larger = _larger(oracle)
     if larger > 2 * sample.n_rows:
-        point = descend(oracle.sample(larger), problem, point, width=width, precision=1e-3 * width).point
+        point = smoothed.descend(oracle.sample(larger), point, width=width, precision=1e-3 * width).point
     return point
 
 
-def _close_in(oracle: Oracle, problem: Problem, point: Vector, *, share: float) -> tuple[Oracle, Vector]:
+def _close_in(oracle: Oracle, smoothed: _Smoothed, point: Vector, *, share: float) -> tuple[Oracle, Vector]:
     """Newton on the rows near the boundary; returns them and the multipliers."""
+    problem = smoothed.problem
     count = min(int(share * oracle.n_rows), oracle.most)
     few = count < _ERRORS * oracle.n_rows / math.sqrt(_larger(oracle))
     if oracle.fast or oracle.n_rows <= 3 * _SAMPLE or (few and count < int(share * oracle.n_rows)):
         band = _band(oracle, problem.direction(point))
         for width in (_MIDDLE * band, _FINE * band, _FINE * band / 3):
-            point = descend(oracle, problem, point, width=width, precision=_PRECISION * width).point
+            point = smoothed.descend(oracle, point, width=width, precision=_PRECISION * width).point
         return oracle, point
     for recentred in range(_RECENTRE):
         if recentred > 2:  # far to go: larger steps
             share = min(1.0, 2 * share)
         count = min(int(share * oracle.n_rows), oracle.most)
         near = _Surroundings.take(oracle, problem, point, count)
-        point, stopped = near.descend(problem, point, (_MIDDLE, _FINE))
+        point, stopped = near.descend(smoothed, point, (_MIDDLE, _FINE))
         if stopped:
             continue
         nearer = _Surroundings.take(near.rows, problem, point, max(_SMALL, near.rows.n_rows // 10))
-        point, stopped = nearer.descend(problem, point, (_MIDDLE,))
+        point, stopped = nearer.descend(smoothed, point, (_MIDDLE,))
         if not stopped:
             return nearer.rows, point
     return near.rows, point
@@ -280,12 +311,12 @@ class _Surroundings:
         apart = self.sides * self.sample.scores(v)
         return bool((apart[self.sides != 0] > _MARGIN * self.band).all())
 
-    def descend(self, problem: Problem, point: Vector, widths: Sequence[float]) -> tuple[Vector, bool]:
+    def descend(self, smoothed: _Smoothed, point: Vector, widths: Sequence[float]) -> tuple[Vector, bool]:
         """Newton as far as the rows represent all; also whether that stopped it."""
         for share in widths:
             width = share * self.band
-            descent = descend(
-                self.rows, problem, point, width=width, precision=_PRECISION * width, trusted=self.trusted
+            descent = smoothed.descend(
+                self.rows, point, width=width, precision=_PRECISION * width, trusted=self.trusted
             )
             point = descent.point
             if descent.stopped:

@@ -59,6 +59,12 @@ class Problem:
         values = self.A @ sums
         return float(np.maximum(self.lo - values, values - self.hi).max(initial=0.0))
 
+    def tilted(self, amounts: Vector) -> Problem:
+        """The same with more gain from each scalar."""
+        gain = self.gain.copy()
+        gain[len(gain) - self.scalars :] += amounts
+        return replace(self, gain=gain)
+
     def scaled(self, factors: Vector) -> Problem:
         """Multiply each bound; its multiplier is divided by the same factor."""
         return replace(self, A=factors[:, None] * self.A, lo=factors * self.lo, hi=factors * self.hi)

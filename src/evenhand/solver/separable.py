@@ -5,7 +5,7 @@ What they find is put together and proven on all rows, as any other solution is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,13 +26,19 @@ __all__ = ["optimize_in_strata"]
 
 
 def optimize_in_strata(
-    oracle: Oracle, problem: Problem, *, tol: float, feasibility: float = 1e-9, start: Vector | None = None
+    oracle: Oracle,
+    problem: Problem,
+    *,
+    tol: float,
+    feasibility: float = 1e-9,
+    start: Vector | None = None,
+    on_failure: Callable[[], None] | None = None,
 ) -> Optimum | None:
     """Solve a problem to a proven gap: stratum by stratum where rows are in strata that no bound joins.
 
     Parameters
     ----------
-    oracle, problem, tol, feasibility, start
+    oracle, problem, tol, feasibility, start, on_failure
         See :func:`evenhand.solver.optimize.optimize`.
 
     Returns
@@ -41,14 +47,14 @@ def optimize_in_strata(
     """
     inner = oracle.inner if isinstance(oracle, RowsWithScalars) else oracle
     if isinstance(inner, StratifiedRows):
-        task = _Task(oracle, inner, problem, tol, feasibility)
+        task = _Task(oracle, inner, problem, tol, feasibility, on_failure)
         parts = list(task.parts())
         if len(parts) > 1:
             with one_thread("blas"):
                 found = task.optimize(parts, start)
             if found is not None:
                 return found
-    return optimize(oracle, problem, tol=tol, feasibility=feasibility, start=start)
+    return optimize(oracle, problem, tol=tol, feasibility=feasibility, start=start, on_failure=on_failure)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +75,7 @@ class _Task:
     problem: Problem
     tol: float
     feasibility: float
+    on_failure: Callable[[], None] | None
 
     def parts(self) -> Iterator[_Part]:
         """The smallest sets of strata that no bound joins with others."""
@@ -111,6 +118,7 @@ class _Task:
                 tol=self.tol,
                 feasibility=self.feasibility,
                 start=None if start is None else start[part.bounds] / share,
+                on_failure=self.on_failure,
             )
             if found is None:
                 return None
