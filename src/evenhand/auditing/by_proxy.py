@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.auditing.comparison import FOUR_FIFTHS, Comparison, Distance, judged
+from evenhand.auditing.comparison import FOUR_FIFTHS, Comparison, Distance, concluded
 from evenhand.auditing.group_rates import RATES, Finding, Kind, Rate, Terms
 from evenhand.auditing.result import Audit
 from evenhand.exceptions import InputError
@@ -257,27 +257,9 @@ def _compare(
                 own.names, estimate.value, estimate.low, estimate.high, strict=True
             )
         ]
-    undefined = tuple(dict.fromkeys(name for found in measured for name in found.undefined))
-    low, high = _limits(notion, limits, blind=bool(undefined))
-    known = [found for found in measured if not math.isnan(found.value)]
-    pick = max if notion.compares_by == "difference" else min
-    worst = pick(known, key=lambda found: found.value) if known else None
-    return Comparison(
-        notion=notion.label,
-        measure=notion.compares_by,
-        groups=notion.groups,
-        value=math.nan if worst is None else worst.value,
-        low=low,
-        high=high,
-        statistic=None if worst is None else worst.statistic,
-        group=None if worst is None else worst.worst,
-        reference=None if worst is None else worst.reference,
-        tolerance=notion.tolerance if judge else None,
-        verdict=judged(notion.compares_by, notion.tolerance if judge else None, low, high),
-        undefined=undefined,
-        distances=tuple(distances),
-        against=notion.against,
-    )
+    low, high = _limits(notion, limits, blind=any(part.undefined for part in measured))
+    compared = concluded(notion, measured, low, high, tuple(distances))
+    return compared if judge else replace(compared, tolerance=None, verdict=None)
 
 
 def _limits(notion: Notion, limits: Sequence[Estimate], *, blind: bool) -> tuple[float, float]:

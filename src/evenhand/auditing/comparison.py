@@ -31,6 +31,7 @@ __all__ = [
     "Side",
     "Verdict",
     "compare",
+    "concluded",
     "four_fifths",
     "judged",
     "listed",
@@ -240,7 +241,6 @@ def _compare(
         against=notion.against,
         confidence=confidence,
     )
-    worst = _worst(measured)
     blind = alone or any(part.undefined for part in measured)
     if notion.compares_by == "difference":
         reach = max(counted.share(part, family.matrix).width for part in notion.statistics)
@@ -250,6 +250,37 @@ def _compare(
     else:
         low = 0.0 if blind else min(_smallest(part.low) for part in found)
         high = min(1.0, *(_smallest(part.high) for part in found))
+    distances_of = tuple(
+        distance
+        for statistic, part in zip(notion.statistics, found, strict=True)
+        for distance in listed(statistic.name, family.names, part)
+    )
+    return concluded(notion, measured, low, high, distances_of)
+
+
+def concluded(
+    notion: Notion,
+    measured: Sequence[Measurement],
+    low: float,
+    high: float,
+    distances_of: tuple[Distance, ...],
+) -> Comparison:
+    """The comparison by a notion, from its measurements and the interval of the worst.
+
+    Parameters
+    ----------
+    notion : Notion
+    measured : sequence of Measurement
+        One per statistic.
+    low, high : float
+    distances_of : tuple of Distance
+        Of each group and statistic.
+
+    Returns
+    -------
+    Comparison
+    """
+    worst = _worst(measured)
     return Comparison(
         notion=notion.label,
         measure=notion.compares_by,
@@ -263,11 +294,7 @@ def _compare(
         tolerance=notion.tolerance,
         verdict=judged(notion.compares_by, notion.tolerance, low, high),
         undefined=tuple(dict.fromkeys(name for part in measured for name in part.undefined)),
-        distances=tuple(
-            distance
-            for statistic, part in zip(notion.statistics, found, strict=True)
-            for distance in listed(statistic.name, family.names, part)
-        ),
+        distances=distances_of,
         against=notion.against,
     )
 

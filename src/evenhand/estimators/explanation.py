@@ -69,14 +69,9 @@ class Explanation:
             said.append(
                 f"Without the fairness requirement the decision {other}: the requirement moved the score "
                 f"by {sum(self.moved.values()):+.4f} to {self.margin:+.4f}, mostly through the constraint on "
-                f"{_who(largest[0])}."
+                f"{largest[0].who}."
             )
         return " ".join(said)
-
-
-def _who(name: ConstraintName) -> str:
-    who = str(name.group) or "everybody"
-    return who if name.stratum is None else f"{who} given {name.stratum}"
 
 
 class Explanations(Sequence[Explanation]):

@@ -35,11 +35,15 @@ class ConstraintName:
     stratum: GroupName | None = None
     """The stratum that the group is compared in."""
 
+    @property
+    def who(self) -> str:
+        """The group, and the stratum that it is compared in."""
+        group = str(self.group) or "everybody"
+        return group if self.stratum is None else f"{group} given {self.stratum}"
+
     def __str__(self) -> str:
         what = self.statistic if self.notion == self.statistic else f"{self.notion}, {self.statistic}"
-        who = str(self.group) if self.group.features else "everybody"
-        where = "" if self.stratum is None else f" given {self.stratum}"
-        return f"{what}: {who}{where}{f', {self.side}' if self.side else ''}"
+        return f"{what}: {self.who}{f', {self.side}' if self.side else ''}"
 
 
 class _ByName(dict[Name, float]):

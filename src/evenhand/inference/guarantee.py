@@ -126,7 +126,7 @@ class Promise:
         several = len({test.name.statistic for test in self.tests}) > 1
         failed = sorted((test for test in self.tests if not test.passed), key=lambda test: test.n)
         short = [
-            f"{_who(test.name)}{f' ({test.name.statistic})' if several else ''} " + _rows_needed(test)
+            f"{test.name.who}{f' ({test.name.statistic})' if several else ''} " + _rows_needed(test)
             for test in failed[:_SHOWN]
         ]
         more = [f"and {len(failed) - _SHOWN} more have too few"] if len(failed) > _SHOWN else []
@@ -135,11 +135,6 @@ class Promise:
             f"reserved rows are not enough. Of these, {', '.join(short + more)}. The classifier returned is "
             f"the strictest one, fitted for {self.internal!r}.{constant}"
         )
-
-
-def _who(name: ConstraintName) -> str:
-    who = str(name.group) or "everybody"
-    return who if name.stratum is None else f"{who} given {name.stratum}"
 
 
 def _rows_needed(test: GroupTest) -> str:
