@@ -16,9 +16,10 @@ from evenhand.fairness.notions import NOTIONS
 ROOT = Path(__file__).parents[1]
 
 # The same examples every time, so that a change is judged by what it does. EVENHAND_EXPLORE=1 finds new ones.
-settings.register_profile("steady", derandomize=True)
-if not os.environ.get("EVENHAND_EXPLORE"):
-    settings.load_profile("steady")
+# No deadline, because a busy machine would decide.
+settings.register_profile("steady", derandomize=True, deadline=None)
+settings.register_profile("exploring", deadline=None)
+settings.load_profile("exploring" if os.environ.get("EVENHAND_EXPLORE") else "steady")
 
 
 def absent(what: str) -> None:

@@ -260,7 +260,7 @@ def outcome(audit, *args, **asked):
             return type(error), str(error)[-20:]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     rows=TABLES,
     before=st.sampled_from([None, "earlier", "earlier_score"]),

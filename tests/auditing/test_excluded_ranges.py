@@ -116,7 +116,7 @@ def check_settled(found, values, tolerance, *, larger_is_worse):
         assert not all(holds)  # the worst case is attained, so that what always holds is known
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     table=TABLES,
     lacking=LACKING,
@@ -189,7 +189,7 @@ BOUNDS = {
 }
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     table=TABLES,
     lacking=LACKING,
@@ -221,7 +221,7 @@ def test_bounded_rates_are_those_of_all_assignments(*, table, lacking, features,
     check_settled(most, highest, bound, larger_is_worse=True)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(TABLES, LACKING)
 def test_rates_are_those_of_all_assignments(table, lacking):
     columns, y, d = tables(table, lacking, ("sex", "race"))

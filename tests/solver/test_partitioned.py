@@ -202,7 +202,7 @@ def test_the_optimum_does_not_depend_on_the_partitions(n, kind, weighted):
         assert [decided[bytes(row)] for row in P] == np.asarray(found.selection).tolist()  # copies alike
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.data())
 def test_small_problems_have_the_same_optimum_in_any_partitions(data):
     n, M = data.draw(st.integers(1, 30)), data.draw(st.integers(1, 3))
