@@ -17,6 +17,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from evenhand.exceptions import CertificateError
 from evenhand.fairness.constraints import ByConstraint, ByGroup, ConstraintName, LinearConstraints
 from evenhand.fairness.groups import Groups
 from evenhand.inputs.checks import check_choice
@@ -40,6 +41,8 @@ _RANGE = 3.0
 never at an end of its range, and the weights of the groups sum to 1."""
 _SAMPLE, _ROUGH = 2_000, 1e-2
 """Rows by which t is estimated, and how well: standard errors are of this size."""
+_MANY = 50_000
+"""Rows of which a program of all of them takes too long."""
 _SLACKS, _OF_MANY = (1e-3, 1e-2, 1e-1, 0.5), 2
 """By how much groups may exceed t in the second stage, in units of the tolerance; of many rows, from which of
 them on. Multipliers grow like one over its square root, up to the number of rows (docs/decisions.md)."""
@@ -76,13 +79,17 @@ class WorstGroupProblem(FairnessProblem):
         attained = float(self._values(risks, first).max())
         for share in _SLACKS[_OF_MANY if self.oracle.n_rows > _SAMPLE else 0 :]:
             capped = self._capped(risks, attained + share * tol)
-            second = optimize(
-                self.oracle,
-                capped,
-                tol=tol,
-                feasibility=feasibility,
-                start=self._second_start(start, risks),
-            )
+            try:
+                second = optimize(
+                    self.oracle,
+                    capped,
+                    tol=tol,
+                    feasibility=feasibility,
+                    start=self._second_start(start, risks),
+                    on_failure=_give_up if self.oracle.n_rows > _MANY else None,
+                )
+            except CertificateError:
+                second = None
             if second is not None:
                 return self._of_stages(first, second, capped, risks)
         return None
@@ -239,6 +246,11 @@ def group_risks(masses: NDArray[np.float64], costs: NDArray[np.float64], groups:
     zero = np.zeros(len(held))
     C = costs * share * [1.0, -1.0]
     return LinearConstraints(names, C, (costs[:, 1] * share[:, :, 1]).sum(axis=1), zero, zero)
+
+
+def _give_up() -> None:
+    """Of many rows, a larger slack is tried before programs of all rows, which take hours."""
+    raise CertificateError("the second stage is not proven.")
 
 
 def _by_name(names: tuple[ConstraintName, ...], values: Vector) -> ByConstraint:
