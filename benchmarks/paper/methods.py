@@ -23,7 +23,8 @@ from benchmarks.paper import bias_score, linear_post
 from benchmarks.paper.asked import DIFFERENCES, Asked, Point, judged
 from benchmarks.paper.tables import Half, Logistic, Table
 from benchmarks.stages import Learned, learn
-from evenhand.estimators.fair_training import train_fair
+from evenhand.estimators.column_generation import choose_mixture, choose_single
+from evenhand.estimators.fair_training import generate_pool
 from evenhand.posteriors.tabular import TabularClassifier
 
 __all__ = ["METHODS", "OURS", "Curve", "Method", "Task", "half_posteriors", "our_curves"]
@@ -50,6 +51,8 @@ REDUCED_SURVEY = {"difference": [0.02]}
 REDUCED_SMALL = {"difference": [0.005, 0.02, 0.04, 0.07, 0.11], "ratio": [0.95, 0.85, 0.7, 0.5]}
 """With logistic regression, which is quick."""
 ROUNDS = {"trees": 15, "logistic": 50}
+UNLIMITED = 100
+"""Twice the default of fairlearn: nearly always it stops by its own rule before."""
 THRESHOLD_TOLERANCES = [0.0, 0.02, 0.05, 0.1, 0.15]
 
 
@@ -76,6 +79,8 @@ class Curve:
     points: list[Point] = field(default_factory=list)
     fits: float = 0.0
     seconds: float = 0.0
+    also: dict[str, Curve] = field(default_factory=dict)
+    """Of other methods, found on the way."""
 
 
 Curves = Iterator[tuple[Asked, Curve]]
@@ -111,7 +116,22 @@ def _learned(
 
 
 def trained(task: Task, asked: list[Asked]) -> Curves:
-    """In-processing: a few models are trained for each tolerance."""
+    """In-processing: a few models are trained for each tolerance, and the best single one is judged."""
+    for one, curve in _trained(task, asked):
+        curve.also = {"in, mixture": curve.also["in, mixture"]}
+        yield one, curve
+
+
+def trained_mixture(task: Task, asked: list[Asked]) -> Curves:
+    """In-processing: the best mixture of the models that are trained for each tolerance."""
+    for one, curve in _trained(task, asked):
+        mixture = curve.also.pop("in, mixture")
+        mixture.also = {"in": curve}
+        yield one, mixture
+
+
+def _trained(task: Task, asked: list[Asked]) -> Curves:
+    """The single classifier, and beside it the mixture of the same pool."""
     start = time.process_time()
     fair = eh.FairInprocessor(task.table.model(), eh.DemographicParity(difference=0.5), aware=task.aware)
     learned = learn(fair, task.train.X, task.train.y, task.train.sensitive)
@@ -119,14 +139,21 @@ def trained(task: Task, asked: list[Asked]) -> Curves:
     shared = time.process_time() - start
     for one in asked:
         start = time.process_time()
-        curve, fits = Curve(), []
+        single, mixture, fits = Curve(), Curve(), []
         for tolerance in one.tolerances(few=True):
-            found = train_fair(fair, one.at(tolerance), learned.data, learned.posteriors, seed=learned.seed)
-            curve.points.append(one.point(judged(task.test, found.learner.choose(new.X).astype(float))))
-            fits.append(learned.posteriors.fits + found.fits)
-        curve.fits = float(np.mean(fits))
-        curve.seconds = shared + time.process_time() - start
-        yield one, curve
+            pool, generated = generate_pool(
+                fair, one.at(tolerance), learned.data, learned.posteriors, seed=learned.seed
+            )
+            for curve, chosen in (
+                (single, choose_single(pool, generated.problem, generated.price)),
+                (mixture, choose_mixture(pool, generated.problem, generated.mixed.weights, "")),
+            ):
+                curve.points.append(one.point(judged(task.test, chosen.model.selection(new.X))))
+            fits.append(learned.posteriors.fits + pool.trainer.fits)
+        single.seconds = mixture.seconds = shared + time.process_time() - start
+        single.fits = mixture.fits = float(np.mean(fits))
+        single.also = {"in, mixture": mixture}
+        yield one, single
 
 
 def plain_trees(task: Task, asked: list[Asked]) -> Curves:
@@ -149,6 +176,15 @@ def plain_logistic(task: Task, asked: list[Asked]) -> Curves:
 
 def reduction(task: Task, asked: list[Asked]) -> Curves:
     """Fairlearn's ExponentiatedGradient."""
+    yield from _reduced(task, asked, ROUNDS[task.table.learner])
+
+
+def reduction_unlimited(task: Task, asked: list[Asked]) -> Curves:
+    """The same, with as many rounds as it wants."""
+    yield from _reduced(task, asked, UNLIMITED)
+
+
+def _reduced(task: Task, asked: list[Asked], rounds: int) -> Curves:
     X, new = _seen(task)
     some = reduced(task.table)
     for one in asked:
@@ -160,7 +196,7 @@ def reduction(task: Task, asked: list[Asked]) -> Curves:
                 task.table.model(),
                 REDUCTIONS[one.notion](**bound),
                 eps=tolerance if one.measure == "difference" else 0.01,
-                max_iter=ROUNDS[task.table.learner],
+                max_iter=rounds,
             )
             peer.fit(X, task.train.y, sensitive_features=task.train.codes)
             curve.points.append(one.point(judged(task.test, peer._pmf_predict(new)[:, 1])))
@@ -305,6 +341,7 @@ _RATES = ("DP", "EO", "PE", "odds")
 METHODS = {
     "post": Method(our_curves),
     "in": Method(trained),
+    "in, mixture": Method(trained_mixture),
     "plain trees": Method(plain_trees),
     "plain logistic": Method(plain_logistic),
     "ThresholdOptimizer": Method(thresholds, ("aware",), notions=_RATES),
@@ -312,5 +349,6 @@ METHODS = {
     "LinearPost, our posteriors": Method(linear_alike, notions=_RATES),
     "bias score": Method(biased, notions=_RATES),
     "ExponentiatedGradient": Method(reduction, splits=5),
+    "ExponentiatedGradient, unlimited": Method(reduction_unlimited, splits=5),
 }
-OURS = ("post", "in")
+OURS = ("post", "in", "in, mixture")

@@ -6,7 +6,7 @@ import multiprocessing
 import warnings
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -58,8 +58,9 @@ class Unit:
         """All settings that the result depends on; not the code, for which there is ``--fresh``."""
         table = TABLES[self.table]
         shared = [astuple(table)[:-2], fingerprint(table)]
-        if self.method == "ExponentiatedGradient":
-            return fingerprint_of(*shared, doing.reduced(table), doing.ROUNDS)
+        if self.method.startswith("ExponentiatedGradient"):
+            rounds = doing.UNLIMITED if self.method.endswith("unlimited") else doing.ROUNDS
+            return fingerprint_of(*shared, doing.reduced(table), rounds)
         if self.method == "ThresholdOptimizer":
             return fingerprint_of(*shared, doing.THRESHOLD_TOLERANCES)
         if self.method == "bias score":
@@ -68,7 +69,7 @@ class Unit:
             )
         if self.method == "as printed":
             return fingerprint_of(*shared, *as_printed.SETTINGS)
-        if self.method == "in":
+        if self.method in ("in", "in, mixture"):
             return fingerprint_of(*shared, asking.FEW_DIFFERENCES, asking.FEW_RATIOS)
         return fingerprint_of(*shared, asking.DIFFERENCES, asking.RATIOS)
 
@@ -147,8 +148,9 @@ def measure(unit: Unit) -> list[tuple[Key, dict[str, Any]]]:
             found.append((unit.key("done"), {"points": []}))
         else:
             for one, curve in METHODS[unit.method].run(task, list(unit.asked)):
-                cell = {"points": curve.points, "fits": curve.fits, "cpu": round(curve.seconds, 3)}
-                found.append((unit.key(str(one)), cell))
+                for method, other in {unit.method: curve, **curve.also}.items():
+                    cell = {"points": other.points, "fits": other.fits, "cpu": round(other.seconds, 3)}
+                    found.append((replace(unit, method=method).key(str(one)), cell))
     return [(key, {**_rounded(cell), "of": unit.fingerprint}) for key, cell in found]
 
 

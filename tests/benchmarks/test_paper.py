@@ -219,7 +219,7 @@ def test_our_curve_is_above_the_line_from_no_constraint_to_no_model(reduced, met
 def test_the_page_shows_what_was_measured(reduced):
     page = (reduced / "reproduction.md").read_text()
     assert "0.5936 @ 0.1096" in page
-    assert page.count(f"| {TABLE} | DP by difference |") == 4
+    assert page.count(f"| {TABLE} | DP by difference |") == 6
     assert page.count("0.5369 @ 0.0890") == 2
     assert "e=0.1, tolerance 0.05" in page
     assert "It is not the price of fairness" in page

@@ -141,6 +141,7 @@ def test_a_promise_is_tested_in_every_stratum(people):
     assert {str(test.name.stratum) for test in fair.promise_.tests} == {"level=l1", "level=l2", "level=l3"}
 
 
+@pytest.mark.filterwarnings("ignore::evenhand.exceptions.ToleranceWarning")
 def test_in_processing_takes_control_features(people, others):
     X, y, S = people
     wide = eh.DemographicParity(difference=0.1, given=["level"])

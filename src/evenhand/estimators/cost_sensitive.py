@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from evenhand.estimators.estimated_rates import RateEstimator, measured, standard_errors
 from evenhand.estimators.search import Trial
 from evenhand.exceptions import VacuousConstraintWarning
 from evenhand.fairness.measurement import AnyMeasurement
@@ -57,19 +59,13 @@ class TrainedClassifier(Trial):
         Measures rather than linear constraints, because by ratio a classifier that selects almost nobody
         nearly satisfies the constraints but not the ratio.
         """
-        found = _measured(self.constraint, self.expected)
+        found = measured(self.constraint, self.expected)
         return float(np.nanmax([self.clear, *(one.excess for one in found)]))
 
     @property
     def measured(self) -> tuple[AnyMeasurement, ...]:
         """The requirement's measures on the held-out rows."""
-        return _measured(self.constraint, self.rates)
-
-
-def _measured(constraint: Constraint, rates: CellRates) -> tuple[AnyMeasurement, ...]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", VacuousConstraintWarning)
-        return tuple(constraint.measure(rates))
+        return measured(self.constraint, self.rates)
 
 
 @dataclass(eq=False)
@@ -129,14 +125,10 @@ class CostSensitiveTrainer:
         prices = prices_of(cost, problem.groups)
         return cls(problem, examples, estimator, prices, distillation, weights, train, held_out, reserved)
 
-    @property
-    def explained(self) -> float:
-        """Share of the variance of the labels that the posteriors explain."""
-        y, weights = self.examples.positive.astype(np.float64), self.examples.weights
-        eta = self._summed(np.ones_like(self.prices), np.arange(len(y)))[:, 1]
-        mean = np.average(y, weights=weights)
-        left, total = (np.average((y - by) ** 2, weights=weights) for by in (eta, mean))
-        return float(1 - left / total) if total > 0 else 0.0
+    @cached_property
+    def rate_estimator(self) -> RateEstimator:
+        """Estimates rates on all rows."""
+        return RateEstimator(self.problem, self.examples, self.weights)
 
     def many(self, points: NDArray[np.float64]) -> list[TrainedClassifier]:
         """Train and evaluate at several multipliers."""
@@ -144,9 +136,9 @@ class CostSensitiveTrainer:
 
     def attempt(self, point: Floats, distillation: float) -> TrainedClassifier:
         """Train and evaluate at given multipliers."""
-        learner = self.train(point, distillation, self.train_rows)
+        learner = self.train(self.table(point), distillation, self.train_rows)
         decided = learner.choose(self.examples.X) == 1
-        expected, linear = self._expected(decided), self.problem.linear_constraints
+        expected, linear = self.rate_estimator.rates(decided), self.problem.linear_constraints
         values = linear.values(expected.rates)
         over = np.fmax(linear.lo - values, values - linear.hi)
         rates, counts = self._held_out(learner, decided)
@@ -163,27 +155,6 @@ class CostSensitiveTrainer:
             clear=clear,
             constraint=self.problem.constraint,
         )
-
-    def _expected(self, decided: NDArray[np.bool_]) -> CellRates:
-        """Rates of decisions by the posteriors of all rows, which the optimum is defined by too.
-
-        A small group has few held-out labels, while all rows that may belong to it contribute posteriors; and
-        posteriors do not reward a classifier for having memorised labels.
-        """
-        chosen = decided.astype(np.float64)
-        if self.weights is not None:
-            chosen *= self.weights / self.weights.mean()
-        posteriors: Any = self.problem.posteriors
-        shape = self.problem.masses.shape
-        if isinstance(posteriors, GroupedScores):
-            eta, codes = posteriors.eta, posteriors.codes
-            sums = [np.bincount(codes, chosen * by, shape[0]) for by in (1 - eta, eta)]
-            selected = np.column_stack(sums) / len(chosen)
-        elif isinstance(posteriors, StratifiedPosteriors):
-            selected = posteriors.summed(chosen) / len(chosen)
-        else:
-            selected = np.tensordot(chosen, posteriors, axes=1) / len(chosen)
-        return CellRates(self.problem.groups, self.problem.masses, np.minimum(selected, self.problem.masses))
 
     def _held_out(self, learner: Learner, decided: NDArray[np.bool_]) -> tuple[CellRates, NDArray[np.intp]]:
         """Rates on the held-out or reserved rows, and the number of rows in each cell."""
@@ -207,15 +178,17 @@ class CostSensitiveTrainer:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", VacuousConstraintWarning)
             linear = self.problem.constraint.linear(rates.masses, rates.groups)
-        share = np.nan_to_num((rates.rates * counts + 1) / (counts + 2), nan=0.5)
-        variance = share * (1 - share) / np.maximum(counts, 1)
-        errors = np.sqrt((linear.C**2 * variance).reshape(len(linear), -1).sum(axis=1))
+        errors = standard_errors(linear, rates.rates, counts)
         values = linear.values(rates.rates)
         over = np.fmax(linear.lo - values, values - linear.hi)
         return float(np.nanmax(over - 2 * errors, initial=0.0))
 
-    def train(self, multipliers: Floats, distillation: float, rows: NDArray[np.intp] | slice) -> Learner:
-        """Train a copy of the classifier with the costs that the multipliers imply.
+    def table(self, multipliers: Floats) -> Floats:
+        """A^T lambda, by which multipliers change what selecting a row of each cell gains, shape (M, 2)."""
+        return np.asarray((multipliers @ self.problem.program.A)[: self.prices.size].reshape(-1, 2))
+
+    def train(self, table: Floats, distillation: float, rows: NDArray[np.intp] | slice) -> Learner:
+        """Train a copy of the classifier with the costs that multipliers imply, given as A^T lambda.
 
         Selecting a row gains y - c - Q(x); the sign of the gain is the label to learn, its size the weight.
         With the label for y, a false positive costs c + Q(x) and a false negative 1 - c - Q(x); with the
@@ -227,17 +200,12 @@ class CostSensitiveTrainer:
         part = self.examples.take(index)
         prices, eta = self._prices(index), self._summed(np.ones_like(self.prices), index)[:, 1]
         y = part.positive + distillation * (eta - part.positive)
-        gain = y * prices[:, 1] - (1 - y) * prices[:, 0] - self._correction(multipliers, index)
+        gain = y * prices[:, 1] - (1 - y) * prices[:, 0] + self._summed(table, index).sum(axis=1)
         given = np.ones(len(part)) if part.weights is None else part.weights
         costs = np.abs(gain) if distillation < 1 else (gain != 0).astype(np.float64)
         size = float(given @ costs) / float(given.sum())  # regularisation assumes weights of about 1
         weights = given * costs / (size if size > 0 else 1.0)
         return fit_learner(self.estimator, part.X, (gain > 0).astype(np.intp), n_classes=2, weights=weights)
-
-    def _correction(self, multipliers: Floats, index: NDArray[np.intp]) -> Floats:
-        """Q(x) = -sum over cells of (A^T lambda)[m,y] p[m,y](x)."""
-        table = (multipliers @ self.problem.program.A).reshape(-1, 2)
-        return np.asarray(-self._summed(table, index).sum(axis=1))
 
     def _prices(self, index: NDArray[np.intp]) -> Floats:
         """Costs of the two errors for each row, averaged over the groups that it may belong to."""

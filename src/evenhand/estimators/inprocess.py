@@ -1,4 +1,4 @@
-"""In-processing, the paper's Algorithm 1: read, posteriors, multipliers, cost-sensitive training."""
+"""In-processing: read, posteriors, and cost-sensitive training by column generation."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from evenhand.estimators.access import Aware
 from evenhand.estimators.base import FairClassifier, by_batches, names_its_file
-from evenhand.estimators.fair_training import NEAR, search_of, train_fair
+from evenhand.estimators.fair_training import search_of, train_fair
 from evenhand.estimators.learned_posteriors import learn_posteriors
-from evenhand.estimators.search import (
-    Trial,
-    warn_if_missed,
-)
+from evenhand.estimators.search import Trial
+from evenhand.estimators.trained_models import ClassifierMixture, TrainedModel
+from evenhand.estimators.training_certificate import TrainingCertificate
 from evenhand.estimators.training_data import draw_seed, read_training_data, reserve_rows
-from evenhand.exceptions import InputError
+from evenhand.exceptions import InputError, ToleranceWarning, warn_user
 from evenhand.fairness.constraints import ConstraintName
 from evenhand.fairness.groups import Missing
 from evenhand.fairness.measurement import AnyMeasurement
@@ -29,7 +28,7 @@ from evenhand.inference.guarantee import warn_if_unpromised
 from evenhand.inputs.checks import check_fraction
 from evenhand.inputs.features import Columns
 from evenhand.posteriors.calibration import Calibration
-from evenhand.posteriors.learner import Learner, check_learner, is_frozen
+from evenhand.posteriors.learner import check_learner, is_frozen
 from evenhand.posteriors.spec import Balance, Form
 from evenhand.posteriors.tabular import TabularClassifier
 
@@ -44,8 +43,10 @@ class FairInprocessor(FairClassifier):
     The fair optimum is 1 where eta(x) - c - Q(x) is positive, eta being P(Y=1 | x) and Q a correction that
     the requirement's multipliers give. So any classifier that takes weights is trained with the cost c + Q(x)
     for a false positive and 1 - c - Q(x) for a false negative; where a cost is negative, the label is
-    flipped. Labels are noisy, and a part of each may be replaced by its posterior. No posteriors are needed
-    to decide, and no sensitive features in the blind setting: ``model_`` can be shipped alone.
+    flipped. Training changes what a learner can reach, so that the multipliers are found by column
+    generation: the best mixture of the classifiers trained so far is computed, and its multipliers give the
+    costs for the next one, until no new one gains more than chance. No posteriors are needed to decide, and
+    no sensitive features in the blind setting: ``model_`` can be shipped alone.
 
     Parameters
     ----------
@@ -76,26 +77,29 @@ class FairInprocessor(FairClassifier):
         As in :class:`FairPostprocessor`.
     balance : {"weight", "upsample"}, default=None
         As in :class:`FairPostprocessor`.
-    distillation : float, default=0.6
+    randomize : bool, default=False
+        False gives one classifier: of those trained that cannot be told from fair, the one of least risk; if
+        there are none, the one nearest to the requirement. True gives the mixture itself, a
+        ``ClassifierMixture`` of at most one classifier more than the requirement has constraints. It
+        reaches requirements that no single classifier does, such as exact parity, and each person is decided
+        by one of them for good.
+    distillation : float, default=0.5
         How far labels are replaced by their posteriors in training: 0 for the costs of the labels as they
-        are, 1 for what the optimum decides itself, each row alike. search="exact" uses 1 where exact parity
-        is asked for, and the group is known or posteriors explain a fifth of the labels' variance.
+        are, which are noisy, 1 for what the optimum decides itself, each row alike, which is as wrong as the
+        posteriors are. Halfway trusts neither more. One classifier is always trained with 1.
     search : {"exact", "dual", "grid"}, DualAscent or GridSearch, default="exact"
-        How multipliers are chosen. "exact" starts from the solver's, trains, and measures the trained
-        classifier by the posteriors of all rows. While it is more than 0.01 outside the requirement, or
-        held-out rows object by more than two standard errors, the solver's multipliers for a tighter
-        requirement are used, and where exact parity still misses by more than 0.05, a distillation of 1.
-        "grid" by name has a budget of 500 trainings.
-    max_refits : int, default=10
-        Most classifiers that "exact" trains on the way, and default number of steps of "dual".
+        How multipliers are chosen: "exact" by column generation, starting from the solver's; the others are
+        the paper's. "grid" by name has a budget of 500 trainings.
+    max_refits : int, default=8
+        Most classifiers that "exact" trains, and default number of steps of "dual". With `confidence`, half
+        as many for each of three tolerances.
     holdout : float, default=0.3
-        Share of the rows that classifiers do not see on the way, for ``achieved_`` and their risk, by which
-        "dual" and "grid" choose.
+        Share of the rows that "dual" and "grid" do not train on, to choose by. "exact" needs none: see
+        ``achieved_``.
     refit : bool, default=True
-        Whether the classifier is trained once more on all rows when the multipliers are chosen.
+        Whether "dual" and "grid" train once more on all rows.
     confidence : float, default=None
-        As in :class:`FairPostprocessor`; the classifiers tested are trained on all rows that are not
-        reserved, and `holdout`, `max_refits` and `refit` are not used.
+        As in :class:`FairPostprocessor`; classifiers or mixtures for ever looser tolerances are tested.
     reserve : float, default=0.3
         Share of the rows that are reserved for the promise.
     weights : {"both", "fit", "constraint"}, default="both"
@@ -118,9 +122,10 @@ class FairInprocessor(FairClassifier):
 
     Attributes
     ----------
-    model_ : classifier
-        The trained classifier. It takes X without its sensitive columns, with the 0/1 columns that `aware`
-        appends, and answers 1 for the positive label; None if all rows had to be decided alike, with a
+    model_ : classifier, GroupThresholds, ClassifierMixture or None
+        What was trained. It takes X without its sensitive columns, with the 0/1 columns that `aware`
+        appends, and answers 1 for the positive label. Where the group is known it may be a classifier with a
+        threshold for each group. None if all rows had to be decided alike, with a
         :class:`~evenhand.exceptions.ConstantClassifierWarning`.
     classes_ : array
         The two labels, sorted.
@@ -128,19 +133,21 @@ class FairInprocessor(FairClassifier):
         The positive one of them.
     groups_ : Groups
     multipliers_ : dict
-        By the name of each constraint.
+        Of the optimum for the posteriors, by the name of each constraint; those of a search by its name.
     achieved_ : tuple of Measurement and BoundMeasurement
-        What was attained on the held-out rows, before the last refit, or on those reserved for a promise:
-        this, not the tolerance asked for, is what is known of the classifier. Point estimates: multipliers
-        come from all rows, and held-out rows are stratified, so no test or interval goes with them.
-    certificate_ : Certificate
-        Of the optimum for the learned posteriors at these multipliers; `bound` is a risk that no fair
-        classifier goes below if the posteriors are right.
+        What the classifier attains. It has learned from all rows, so that their labels would flatter it:
+        P(Y | x) is by out-of-fold posteriors, and groups, which it was not told, are counted where they
+        differ from what the posteriors say by more than chance. With a promise, on the reserved rows; of
+        "dual" and "grid", on those held out. Point estimates: no test or interval goes with them.
+    certificate_ : TrainingCertificate
+        `objective` is the estimated risk of this classifier, `bound` a risk that no fair classifier goes
+        below if the posteriors are right; printed, it says how much of the gap is the learner's.
     promise_ : Promise or None
         What holds on new rows, if `confidence` is given.
-    history_ : tuple of Trial
-        Multipliers, risk on held-out rows, and violation by the posteriors of all rows or clearly by held-out
-        ones, of every classifier that was trained on the way; of a grid, the best.
+    history_ : tuple of Column
+        Every classifier of the pool: its multipliers, estimated rates, risk and violation, what was learned,
+        by how much it could improve the mixture before it, and its weight in the last mixture. Of "dual" a
+        tuple of Trial, of a grid the best.
     n_fits_ : int
         Models fitted in all, those of the posteriors included.
 
@@ -155,7 +162,8 @@ class FairInprocessor(FairClassifier):
     True
     """
 
-    learner_: Learner
+    learner_: TrainedModel
+    certificate_: TrainingCertificate
     multipliers_: Mapping[ConstraintName, float]
     achieved_: tuple[AnyMeasurement, ...]
     history_: tuple[Trial, ...]
@@ -176,9 +184,10 @@ class FairInprocessor(FairClassifier):
         cv: Any = 2,
         calibration: Calibration | None = "dirichlet",
         balance: Balance | None = None,
-        distillation: float = 0.6,
+        randomize: bool = False,
+        distillation: float = 0.5,
         search: Any = "exact",
-        max_refits: int = 10,
+        max_refits: int = 8,
         holdout: float = 0.3,
         refit: bool = True,
         confidence: float | None = None,
@@ -204,6 +213,7 @@ class FairInprocessor(FairClassifier):
         self.cv = cv
         self.calibration = calibration
         self.balance = balance
+        self.randomize = randomize
         self.distillation = distillation
         self.search = search
         self.max_refits = max_refits
@@ -248,7 +258,10 @@ class FairInprocessor(FairClassifier):
         check_fraction("holdout", self.holdout)
         if not isinstance(self.distillation, Real) or not 0 <= float(self.distillation) <= 1:
             raise InputError(f"distillation should be from 0 to 1, but is {self.distillation!r}.")
-        search_of(self)
+        if not isinstance(self.randomize, bool | np.bool_):
+            raise InputError(f"randomize should be True or False, but is {self.randomize!r}.")
+        if search_of(self) is not None and self.randomize:
+            raise InputError("randomize=True is for search='exact': the other searches give one classifier.")
         if is_frozen(self.posterior_estimator) and self.aware:
             raise InputError("posterior_estimator may be frozen only where aware=False.")
         if is_frozen(self.group_estimator) and self.aware and self.aware is not True:
@@ -284,22 +297,22 @@ class FairInprocessor(FairClassifier):
         # Out-of-fold posteriors P(S, Y | x), calibrated.
         posteriors = learn_posteriors(self, data, seed=seed, reserved=reserved is not None)
 
-        # Multipliers, the costs that they give, and classifiers trained with those costs.
+        # Classifiers trained with the costs of multipliers, and the best of them or of their mixtures.
         trained = train_fair(self, self.constraint, data, posteriors, seed=seed, reserved=reserved)
-        if trained.promise is None:
-            warn_if_missed(trained.best, allowed=NEAR)
-        else:
+        if trained.promise is not None:
             warn_if_unpromised(trained.promise)
+        elif trained.missed:
+            warn_user(_missed(self, trained.missed), ToleranceWarning)
 
         self._remember(data, seed)
         self.multipliers_ = trained.multipliers
         self.certificate_ = trained.certificate
-        self.achieved_ = trained.best.measured
+        self.achieved_ = trained.achieved
         self.promise_ = trained.promise
         self.history_ = trained.history
         self.n_fits_ = posteriors.fits + trained.fits
-        self.learner_ = trained.learner
-        self._warn_if_constant(trained.learner.choose(data.examples.take(posteriors.rows).X))
+        self.learner_ = trained.model
+        self._warn_if_constant(trained.model.selection(data.examples.take(posteriors.rows).X))
         return self
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -311,14 +324,16 @@ class FairInprocessor(FairClassifier):
         check_is_fitted(self)
         return self.learner_.model
 
-    def _decide(self, X: Any, sensitive_features: Any, ids: Any) -> NDArray[np.bool_]:  # noqa: ARG002
+    def _decide(self, X: Any, sensitive_features: Any, ids: Any) -> NDArray[np.bool_]:
         visible = self.access_.read(self, X, sensitive_features)
+        if isinstance(self.learner_, ClassifierMixture):
+            return np.asarray(self.learner_.choose(visible.X, ids) == 1)
         return np.asarray(self.learner_.choose(visible.X) == 1)
 
     @by_batches
     @names_its_file
     def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> Floats:
-        """Probability of each decision, in the order of ``classes_``: 0 or 1, nothing is randomised.
+        """Probability of each decision, in the order of ``classes_``: 0 or 1, unless ``randomize=True``.
 
         Parameters
         ----------
@@ -331,13 +346,14 @@ class FairInprocessor(FairClassifier):
         array, shape (n, 2)
         """
         check_is_fitted(self)
-        decided = self._decide(X, sensitive_features, None).astype(np.float64)
-        return self._by_class(decided)
+        return self._by_class(self.learner_.selection(self.access_.read(self, X, sensitive_features).X))
 
     @by_batches
     @names_its_file
     def decision_function(self, X: Any, *, sensitive_features: Any = None) -> Floats:
         """Score of each row, positive where the decision is for ``classes_[1]``.
+
+        Of a mixture, the probability of that decision minus a half.
 
         Parameters
         ----------
@@ -351,3 +367,18 @@ class FairInprocessor(FairClassifier):
         """
         check_is_fitted(self)
         return self._for_last(self.learner_.score(self.access_.read(self, X, sensitive_features).X))
+
+
+def _missed(classifier: FairInprocessor, by: float) -> str:
+    """What to say of a requirement that training has not reached."""
+    known = classifier.aware is True
+    ways = [
+        *([] if classifier.randomize or search_of(classifier) is not None else ["randomize=True"]),
+        *([] if known else ["aware=True"]),
+        "another estimator",
+        "a wider tolerance",
+    ]
+    return (
+        "no classifier that was trained satisfies the requirement on the rows of fit: the nearest misses it "
+        f"by {by:.4f}, more than chance explains. {', '.join(ways[:-1])} or {ways[-1]} may reach it."
+    )

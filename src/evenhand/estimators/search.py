@@ -271,9 +271,9 @@ def ascended(trial: Trial, evaluator: Evaluator[Any], step: float) -> Vector:
     return np.where(low > 0, low, np.where(high < 0, high, 0.0))
 
 
-def warn_if_missed(best: Trial, *, allowed: float = _FEASIBLE) -> None:
-    """Warn if even the best trial violates the requirement by more than `allowed`."""
-    if best.violation > allowed:
+def warn_if_missed(best: Trial) -> None:
+    """Warn if even the best trial violates the requirement."""
+    if best.violation > _FEASIBLE:
         warn_user(
             "none of the multipliers tried satisfies the requirement on the rows of fit: the nearest violate "
             f"it by {best.violation:.4f}.",

@@ -32,6 +32,7 @@ __all__ = [
     "finite_rows",
     "has_names",
     "join_columns",
+    "last_columns",
     "naming_bad_rows",
     "ordered_columns",
     "read_features",
@@ -267,6 +268,20 @@ def _fits_float(value: Any) -> bool:
 def ordered_columns(X: Any, names: Sequence[Any]) -> Any:
     """The columns of a table in the order of `names`."""
     return X.loc[:, list(names)] if hasattr(X, "iloc") else _frame(X).select(list(names)).to_native()
+
+
+def last_columns(X: Any, count: int) -> NDArray[Any]:
+    """The last columns of X, as an array.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> last_columns(np.array([[1, 2, 3]]), 2)
+    array([[2, 3]])
+    """
+    if has_names(X):
+        return _frame(X).select(column_names(X)[-count:]).to_numpy()
+    return dense(X[:, -count:])
 
 
 def join_columns(X: Any, added: Sequence[NDArray[np.float64]], name: str) -> Any:

@@ -18,10 +18,13 @@ import numpy as np
 from evenhand.estimators.access import AttributeAccess
 from evenhand.estimators.base import FairClassifier
 from evenhand.estimators.by_proxy import ProxyAccess
+from evenhand.estimators.column_generation import Column
 from evenhand.estimators.inferred import InferredRows
 from evenhand.estimators.inprocess import FairInprocessor
 from evenhand.estimators.postprocess import FairPostprocessor
 from evenhand.estimators.search import DualAscent, GridSearch, Trial
+from evenhand.estimators.trained_models import ClassifierMixture, GroupThresholds
+from evenhand.estimators.training_certificate import TrainingCertificate
 from evenhand.exceptions import InputError, UntrustedFileError, reason
 from evenhand.fairness.bounds import BOUNDS, NoWorse
 from evenhand.fairness.constraints import ByConstraint, ByGroup, ConstraintName, LinearConstraints
@@ -114,6 +117,7 @@ _CLASSES: tuple[type[Any], ...] = (
         ConstraintName,
     ),
     *(LinearConstraints, AttributeAccess, InferredRows, Proxy, ProxyAccess, Trial),
+    *(ClassifierMixture, Column, GroupThresholds, TrainingCertificate),
 )
 _OURS = {kind.__name__: kind for kind in _CLASSES}
 _ELSEWHERE = {"rule_", "_file", "_source"}

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
 from evenhand.estimators.base import FairClassifier
+from evenhand.estimators.estimated_rates import RateEstimator
 from evenhand.estimators.inprocess import FairInprocessor
 from evenhand.estimators.learned_posteriors import LearnedPosteriors, as_posteriors, learn_posteriors
 from evenhand.estimators.postprocess import FairPostprocessor
+from evenhand.estimators.training_certificate import TrainingCertificate
 from evenhand.estimators.training_data import read_training_data, reserve_rows
 from evenhand.exceptions import EvenhandWarning, InputError
 from evenhand.fairness.rates import CellRates
@@ -37,6 +39,9 @@ __all__ = ["TOLERANCE", "Claim", "Proof", "claimed", "compare", "conclude", "oth
 
 TOLERANCE = 1e-6
 """Largest difference from the stored certificate, for costs of up to 1."""
+
+_BORDERLINE = 1e-3
+"""Share of the rows that a trained classifier may decide differently on another processor, at its border."""
 
 
 @dataclass(frozen=True)
@@ -76,24 +81,26 @@ class Claim:
         The requirement of the user. With a promise, the rule is made for a tighter one.
     bound : float
         No classifier that satisfies the requirement has a smaller risk under the posteriors.
-    risk : float or None
+    risk : float
         Of the classifier under the posteriors; with ``objective="worst group"`` the largest one of a group.
-    violation : float or None
-        Of the requirement, by the classifier. Both are None for a trained classifier, which is not the rule
-        of the multipliers.
+    violation : float
+        Of the requirement, by the classifier.
     halved : bool
         Whether the risk is half the error rate, because both errors cost 1/2.
     minimised : str, default="risk"
         What the bound is about: the risk, or the largest risk of a group.
+    trained : bool, default=False
+        Whether the classifier was trained, so that its risk and violation are estimates.
     """
 
     requirement: Constraint
     asked: Constraint
     bound: float
-    risk: float | None
-    violation: float | None
+    risk: float
+    violation: float
     halved: bool
     minimised: str = "risk"
+    trained: bool = False
 
     @property
     def tightened(self) -> bool:
@@ -111,11 +118,12 @@ class Claim:
         return f"has a {self.risk_name}" if self.minimised == "risk" else f"brings the {self.risk_name}"
 
     def __str__(self) -> str:
-        if self.risk is None or self.violation is None:
+        if self.trained:
             text = (
                 "under the posteriors that trained this classifier, none that satisfies "
-                f"{self.requirement!r} {self._has} below {self.bound:.6f}; an audit shows how "
-                "this one performs"
+                f"{self.requirement!r} {self._has} below {self.bound:.6f}; this one is estimated to have "
+                f"{self.risk:.6f} and to violate the requirement by {small(self.violation)}, and an audit "
+                "shows how it performs"
             )
         else:
             text = (
@@ -141,15 +149,15 @@ def claimed(model: FairClassifier, found: Certificate | None = None) -> Claim:
     Claim
     """
     certificate = model.certificate_ if found is None else found
-    trained = isinstance(model, FairInprocessor)  # the certificate is for the rule that it imitates
     return Claim(
         _certified(model),
         model.constraint,
         certificate.bound,
-        None if trained else certificate.objective,
-        None if trained else certificate.violation,
+        certificate.objective,
+        certificate.violation,
         halved=bool(np.all(prices_of(model.cost, model.groups_) == 0.5)),
         minimised=certificate.minimised,
+        trained=isinstance(model, FairInprocessor),
     )
 
 
@@ -246,6 +254,13 @@ def compare(
         )
     except (KeyError, InputError):
         return None, ["the groups or multipliers do not belong to these rows"]
+    if isinstance(model, FairInprocessor):  # its multipliers give the bound, its decisions the rest
+        problem = posteriors.problem(model.constraint, model.cost, model.compared_)
+        estimator = RateEstimator(problem, examples, posteriors.weights)
+        rates = estimator.rates(model.learner_.selection(examples.X))
+        found = TrainingCertificate.of(problem, rates, bound=found.bound)
+        flipped = _BORDERLINE * max(1.0, float(np.abs(problem.linear_constraints.C).max(initial=0.0)))
+        slack = replace(slack, objective=_BORDERLINE * float(prices.max()), violation=flipped)
     problems = []
     if found.minimised != model.certificate_.minimised:
         problems.append(f"what is minimised is the {found.minimised}, and another one in the model")

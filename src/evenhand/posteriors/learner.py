@@ -66,6 +66,10 @@ class Learner:
             return np.full(X.shape[0], self.places[0])
         return self.places[np.asarray(self.model.predict(X), dtype=np.intp)]
 
+    def selection(self, X: Any) -> NDArray[np.float64]:
+        """Of two classes, 1 where the second is predicted, and 0 elsewhere."""
+        return np.asarray(self.choose(X) == 1, dtype=np.float64)
+
     def score(self, X: Any) -> NDArray[np.float64]:
         """A score that is positive where the second of two classes is predicted."""
         if self.model is None:

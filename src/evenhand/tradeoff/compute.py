@@ -363,5 +363,5 @@ def _trained_curve(
     for slack in track(iter(slacks), what=f"training, {name}", total=len(slacks), verbose=verbose):
         asked = rows.axis.at(slack)
         trained = train_fair(classifier, asked, learned.data, learned.posteriors, seed=learned.seed)
-        decided = trained.learner.choose(rows.visible.X) == 1
+        decided = trained.model.choose(rows.visible.X) == 1
         yield rows.point(name, slack, rows.count(decided), bound=trained.certificate.bound)

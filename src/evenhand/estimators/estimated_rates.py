@@ -1,0 +1,154 @@
+"""Rates of a classifier on rows that it has learned from.
+
+Labels of such rows flatter a classifier that has learned them by heart, so P(Y | x) comes from posteriors
+that have not seen the row. Groups are another matter: an attribute-blind classifier has not been told them,
+so that given the label they can be counted. With f the decision, p the posterior and g[m] = p[m,y] / p[y]
+the probability of the group given features and label,
+
+    mass selected of cell (m, y) = E[p[m,y] f] + k E[1(Y=y) (1(S=m) - g[m]) f].
+
+The second term is what the posteriors get wrong about groups. It is noisy, so it counts by
+k = max(0, 1 - variance / square), the positive-part estimate of Stein: not at all where it could be chance,
+nearly in full where it could not.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.exceptions import VacuousConstraintWarning
+from evenhand.fairness.constraints import LinearConstraints
+from evenhand.fairness.measurement import AnyMeasurement
+from evenhand.fairness.rates import CellRates
+from evenhand.fairness.requirement import Constraint
+from evenhand.fairness.scores import GroupedScores, StratifiedPosteriors
+from evenhand.optimum.problem import FairnessProblem
+from evenhand.posteriors.examples import Examples
+
+__all__ = ["RateEstimator", "measured", "standard_errors"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class RateEstimator:
+    """Estimates the rates of decisions on the rows of a fairness problem.
+
+    Attributes
+    ----------
+    problem : FairnessProblem
+        With out-of-fold posteriors.
+    examples : Examples
+        The same rows; their features are not used.
+    weights : array or None
+        Of the rows, in the requirement.
+    """
+
+    problem: FairnessProblem
+    examples: Examples
+    weights: Floats | None
+
+    def rates(self, selection: NDArray[Any]) -> CellRates:
+        """Estimated rates of decisions.
+
+        Parameters
+        ----------
+        selection : array, shape (n,)
+            Probability of deciding 1 for each row.
+
+        Returns
+        -------
+        CellRates
+        """
+        masses = self.problem.masses
+        selected = self.by_posteriors(selection) + self._about_groups(selection)
+        return CellRates(self.problem.groups, masses, np.clip(selected, 0.0, masses))
+
+    def by_posteriors(self, selection: NDArray[Any]) -> Floats:
+        """Mass selected of each cell, E[p f]."""
+        chosen, posteriors = selection * self._shares, self.problem.posteriors
+        if isinstance(posteriors, GroupedScores):
+            eta, codes, n_groups = posteriors.eta, posteriors.codes, len(self.problem.masses)
+            return np.column_stack([np.bincount(codes, chosen * by, n_groups) for by in (1 - eta, eta)])
+        if isinstance(posteriors, StratifiedPosteriors):
+            return posteriors.summed(chosen)
+        return np.asarray(np.tensordot(chosen, np.asarray(posteriors), axes=1))
+
+    @cached_property
+    def counts(self) -> NDArray[np.intp]:
+        """Number of rows in each cell."""
+        cells = self.examples.compared_cells
+        shape = self.problem.masses.shape
+        return np.bincount(cells[cells >= 0], minlength=self.problem.masses.size).reshape(shape)
+
+    @cached_property
+    def _shares(self) -> Floats:
+        """Weight of each row; they sum to 1."""
+        n = len(self.examples)
+        return np.full(n, 1 / n) if self.weights is None else self.weights / self.weights.sum()
+
+    def _about_groups(self, selection: NDArray[Any]) -> Floats | float:
+        """What counting groups adds to the estimate by posteriors."""
+        if self._surprise is None:
+            return 0.0
+        places, surprise = self._surprise
+        size = self.problem.masses.size
+        chosen = selection[:, None] * surprise
+        total = np.bincount(places.ravel(), chosen.ravel(), size)
+        squares = np.bincount(places.ravel(), (chosen**2).ravel(), size)
+        variance = squares - total**2 / len(selection)
+        kept = np.zeros(size)
+        np.divide(variance, total**2, out=kept, where=total != 0)
+        kept = np.where(total != 0, np.maximum(0.0, 1.0 - kept), 0.0)
+        return np.asarray((kept * total).reshape(self.problem.masses.shape))
+
+    @cached_property
+    def _surprise(self) -> tuple[NDArray[np.intp], Floats] | None:
+        """For each row and group, the cell of its label and 1(S=m) - g[m], weighted; None if all are 0."""
+        posteriors: Any = self.problem.posteriors
+        if isinstance(posteriors, GroupedScores):
+            return None
+        strata: Any = 0
+        if isinstance(posteriors, StratifiedPosteriors):
+            posteriors, strata = posteriors.values, posteriors.strata[:, None].astype(np.intp)
+        n, n_groups = posteriors.shape[:2]
+        y = self.examples.positive.astype(np.intp)
+        own = np.asarray(posteriors, dtype=np.float64)[np.arange(n), :, y]
+        total = own.sum(axis=1, keepdims=True)
+        given = np.divide(own, total, out=np.full_like(own, 1 / n_groups), where=total > 0)
+        surprise = (self.examples.codes[:, None] == np.arange(n_groups)) - given
+        surprise[self.examples.codes < 0] = 0.0
+        places = 2 * (strata * n_groups + np.arange(n_groups)) + y[:, None]
+        return places, surprise * self._shares[:, None]
+
+
+def measured(constraint: Constraint, rates: CellRates) -> tuple[AnyMeasurement, ...]:
+    """The requirement's measures of some rates."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", VacuousConstraintWarning)
+        return tuple(constraint.measure(rates))
+
+
+def standard_errors(linear: LinearConstraints, rates: Floats, counts: NDArray[np.intp]) -> Floats:
+    """Standard error of the value of each constraint, if each rate were counted on so many rows.
+
+    Parameters
+    ----------
+    linear : LinearConstraints
+    rates : array, shape (M, 2)
+        NaN where undefined.
+    counts : array of int, shape (M, 2)
+
+    Returns
+    -------
+    array, shape (J,)
+    """
+    share = np.nan_to_num((rates * counts + 1) / (counts + 2), nan=0.5)  # no rate is certainly 0 or 1
+    variance = share * (1 - share) / np.maximum(counts, 1)
+    return np.asarray(np.sqrt((linear.C**2 * variance).reshape(len(linear), -1).sum(axis=1)))
