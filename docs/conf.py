@@ -30,6 +30,8 @@ exclude_patterns = ["_build", "_ext", "gallery_src", "guide.md", "**/GALLERY_HEA
 templates_path = ["_templates"]
 smartquotes_action = "qe"  # no dashes, because options begin with two
 
+linkcheck_ignore = ["https?://"]  # nothing here needs a network
+
 # Markdown
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3

@@ -1,14 +1,18 @@
 """Charts of Altair on the site: live in the page, a picture as the thumbnail, and nothing from a network."""
 
+from __future__ import annotations
+
 import html
 import itertools
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import altair as alt
 import vl_convert
-from sphinx.application import Sphinx
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
 
 BUNDLE = "vega.js"
 _VERSION = ".".join(alt.SCHEMA_VERSION.split(".")[:2])
@@ -25,9 +29,6 @@ def chart_html(chart: alt.TopLevelMixin) -> str:
         f'<div class="evenhand-chart" id="chart-{next(_numbers)}" role="figure" aria-label="{words}">'
         f'<script type="application/json">{text}</script></div>'
     )
-
-
-alt.TopLevelMixin._repr_html_ = chart_html  # sphinx-gallery shows what the last line of a block returns
 
 
 def save_picture(block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any]) -> str:
@@ -64,7 +65,8 @@ def load_bundle(app: Sphinx, page: str, template: str, context: dict[str, Any], 
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Register with Sphinx."""
+    """Register with Sphinx, and have sphinx-gallery show charts that the last line of a block returns."""
+    alt.TopLevelMixin._repr_html_ = chart_html
     app.connect("builder-inited", write_bundle)
     app.connect("html-page-context", load_bundle)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

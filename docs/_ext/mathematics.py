@@ -1,12 +1,15 @@
 """Mathematics without a network: one script of MathJax, which draws SVG and needs no fonts."""
 
+from __future__ import annotations
+
 import shutil
 from importlib.metadata import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sphinx.application import Sphinx
-from sphinx.config import Config
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+    from sphinx.config import Config
 
 SCRIPT = "tex-svg.js"
 

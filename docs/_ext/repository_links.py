@@ -4,11 +4,15 @@ Pages are read on the site and in the repository, so they link to files: ``../SE
 ``docs/promise.md`` from a file of the root that a page includes. On the site, both are pages.
 """
 
-import re
-from pathlib import Path
-from typing import Any
+from __future__ import annotations
 
-from sphinx.application import Sphinx
+import re
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sphinx.application import Sphinx
 
 PAGES = {
     "README.md": "/index.md",
