@@ -108,26 +108,24 @@ def keywords(text, start):
 
 
 @cache
-def accepted(name):
+def accepted(name, *, methods):
     """Parameters of public functions, classes and methods of this name; None if there are none, or any go."""
     public = [value for values in PUBLIC.values() for value in values.values()]
-    methods = [getattr(kind, name, None) for kind in public if inspect.isclass(kind)]
-    found = [value for value in public if value.__name__ == name] + [
-        part for part in methods if callable(part)
-    ]
+    among = [getattr(kind, name, None) for kind in public if methods and inspect.isclass(kind)]
+    found = [value for value in public if value.__name__ == name] + [part for part in among if callable(part)]
     parameters = [part for one in found for part in inspect.signature(one).parameters.values()]
     if not found or any(part.kind is part.VAR_KEYWORD for part in parameters):
         return None
     return {part.name for part in parameters}
 
 
-def unknown_parameters(page):
+def unknown_parameters(page, *, methods=True):
     """Calls of what evenhand has, with parameters that it does not have; blocks of code are run elsewhere."""
     text = re.sub(r"^```.*?^```", "", page, flags=re.MULTILINE | re.DOTALL)
     return [
         f"{call[1]}({name}=)"
         for call in re.finditer(r"\b([A-Za-z_]+)\(", text)
-        if (known := accepted(call[1])) is not None
+        if (known := accepted(call[1], methods=methods)) is not None
         for name in keywords(text, call.start() + len(call[1]))
         if name not in known
     ]
@@ -147,7 +145,8 @@ def test_an_unknown_parameter_is_found_in_complete_and_incomplete_calls():
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_no_page_names_a_parameter_that_does_not_exist(page):
-    assert unknown_parameters(page.read_text("utf-8")) == []
+    ours = "migrating" not in page.parts  # the other libraries there have methods of the same names
+    assert unknown_parameters(page.read_text("utf-8"), methods=ours) == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

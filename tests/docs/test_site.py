@@ -89,12 +89,21 @@ def test_the_front_page_is_whole(open_page, address):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_narrow_window_does_not_scroll_sideways(open_page, address, scheme):
+@pytest.mark.parametrize(
+    "page", ["gallery/plot_audit", "start/words", "reference/generated/evenhand.FairPostprocessor"]
+)
+def test_text_fits_into_a_narrow_window(open_page, address, page, scheme):
     seen = open_page(
-        f"{address}/gallery/plot_audit.html", viewport={"width": 400, "height": 800}, color_scheme=scheme
+        f"{address}/{page}.html", viewport={"width": 400, "height": 800}, color_scheme=scheme
+    ).page
+    assert seen.evaluate("document.documentElement.dataset.theme") == scheme
+    assert seen.evaluate("document.documentElement.scrollWidth") <= 400
+    ends = seen.evaluate(
+        "[...document.querySelectorAll('article :is(h1, p, dt):not(table *, .evenhand-chart *)')]"
+        ".map(part => part.getBoundingClientRect().right)"
     )
-    assert seen.page.evaluate("document.documentElement.scrollWidth") <= 400
-    assert seen.page.evaluate("document.documentElement.dataset.theme") == scheme
+    assert len(ends) > 5
+    assert max(ends) <= 401
 
 
 @pytest.mark.parametrize("opened_from", ["server", "disk"])
