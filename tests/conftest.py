@@ -1,6 +1,7 @@
 """What several tests share."""
 
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +36,20 @@ def acs_folder() -> Path:
     if not (folder / "acs_income_14states_2018.parquet").exists():
         absent(f"the ACS data in {folder.name}/")
     return folder
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Chromium, through playwright."""
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if path is None:
+        absent("Chromium")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield running
+        running.close()
 
 
 @pytest.fixture(params=NOTIONS, ids=lambda kind: kind.__name__)

@@ -2,13 +2,11 @@
 
 import json
 import re
-import shutil
 from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
-from tests.conftest import absent
 
 import evenhand as eh
 from evenhand.datasets import GaussianProblem
@@ -32,19 +30,6 @@ class Visit:
 
     def text(self, where):
         return self.page.inner_text(where)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if path is None:
-        absent("Chromium")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield running
-        running.close()
 
 
 def named(data):

@@ -93,7 +93,7 @@ def audit(
     sample_weight : array, default=None
         Weight of each row. Intervals then use an effective number of rows, from a linearised variance that
         is valid even if weights and decisions are correlated; see
-        :func:`evenhand.auditing.tally.effective_size`.
+        ``evenhand.auditing.tally.effective_size``.
     confidence : float, default=0.95
         Of the intervals; strictly between 0 and 1.
     pos_label : object, default=None
@@ -125,8 +125,8 @@ def audit(
     -----
     Rates have Wilson intervals and changes of rates Newcombe's for paired data, each with the stated
     confidence on its own. A disparity has an interval that holds simultaneously for all groups of a notion;
-    see :mod:`evenhand.auditing.comparison`. So has a rate that is bounded: an exact one among the rows that
-    it looks at, for precision among the selected; see :mod:`evenhand.auditing.bounds`. A requirement is
+    see ``evenhand.auditing.comparison``. So has a rate that is bounded: an exact one among the rows that
+    it looks at, for precision among the selected; see ``evenhand.auditing.bounds``. A requirement is
     satisfied, or violated, if its whole interval is on that side of the tolerance; otherwise the evidence is
     insufficient. Probabilities are treated as if each decision had been drawn.
 

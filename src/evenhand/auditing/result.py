@@ -52,6 +52,15 @@ class Audit:
         Numbers of people for `impact_ratios`.
     strata : StratumAudits or None
         The audit of each stratum, if control features were given.
+
+    Examples
+    --------
+    >>> from evenhand import audit
+    >>> found = audit(None, [1, 1, 0, 1, 0, 0], {"sex": ["F", "F", "F", "M", "M", "M"]})
+    >>> [(str(part.group), part.selected) for part in found.groups][1:]
+    [('sex=F', 2.0), ('sex=M', 1.0)]
+    >>> round(found["demographic parity"].value, 3)
+    0.167
     """
 
     terms: Terms

@@ -41,6 +41,13 @@ class Dataset:
         Survey weights, if the source has them.
     description : str
         Source, licence and how the rows were filtered.
+
+    Examples
+    --------
+    >>> from evenhand.datasets import load_compas
+    >>> compas = load_compas()
+    >>> compas.sensitive.columns
+    ['sex', 'race']
     """
 
     name: str

@@ -169,7 +169,7 @@ def compare_missing(
     Returns
     -------
     MissingComparisons
-        One :class:`MissingComparison` per sensitive feature.
+        One ``MissingComparison`` per sensitive feature.
 
     Examples
     --------

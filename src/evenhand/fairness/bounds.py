@@ -137,6 +137,16 @@ class RateBound(Bound):
     groups : {"population", "intersectional", "independent"}, default="population"
         Whether the rate of the population is bounded, or that of every combination of sensitive values, or of
         every value of each feature.
+
+    Examples
+    --------
+    A bound of your own needs a rate:
+
+    >>> from evenhand import Statistic
+    >>> class MissRate(RateBound):
+    ...     statistic = Statistic("false-negative rate", mask=(0, 1), slope=(0, -1), intercept=(0, 1))
+    >>> MissRate(at_most=0.3)
+    MissRate(at_most=0.3)
     """
 
     statistic: ClassVar[Statistic | SelectedShare]

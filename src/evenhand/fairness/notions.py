@@ -71,6 +71,17 @@ class Notion(Requirement):
         differences that these features explain do not count. They are columns of X, or sensitive features
         that decisions may use. With ``given=["job_level"]``, women of a level are compared with everybody of
         that level.
+
+    Examples
+    --------
+    A notion of your own needs a label and the rates that should be alike:
+
+    >>> from evenhand import Statistic
+    >>> class MissParity(Notion):
+    ...     label = "miss parity"
+    ...     statistics = (Statistic("false-negative rate", mask=(0, 1), slope=(0, -1), intercept=(0, 1)),)
+    >>> MissParity(difference=0.05)
+    MissParity(difference=0.05)
     """
 
     label: ClassVar[str]

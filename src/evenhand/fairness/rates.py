@@ -50,6 +50,12 @@ class CellRates:
         label can be measured.
     classes : array or None
         The negative and the positive label, if labels were read.
+
+    Examples
+    --------
+    >>> counted = cell_rates([0, 1, 0, 1], [0, 1, 1, 1], {"sex": ["F", "F", "M", "M"]})
+    >>> counted.rates.tolist()
+    [[0.0, 1.0], [1.0, 1.0]]
     """
 
     groups: Groups

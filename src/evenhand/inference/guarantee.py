@@ -88,7 +88,7 @@ class Promise:
 
     @property
     def needed(self) -> dict[ConstraintName, int]:
-        """Reserved rows needed in each group that did not pass; see :class:`GroupTest`."""
+        """Reserved rows needed in each group that did not pass; see ``GroupTest``."""
         return {test.name: test.needed for test in self.tests if test.needed is not None}
 
     def __repr__(self) -> str:

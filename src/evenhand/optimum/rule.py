@@ -56,7 +56,7 @@ class Rule:
     unit : float
         Size of costs. A row is on the boundary if H is 0 up to rounding, relative to its terms and to this.
     reach : float
-        Largest |H| of an atom.
+        Largest ``|H|`` of an atom.
     resolution : float
         Distance within which a posterior is taken for an atom: 0 compares exactly; larger where posteriors
         are rounded, because another processor may round them differently.

@@ -52,6 +52,16 @@ class Solution:
         With ``objective="worst group"``, the multipliers that the rule's table W follows from: of the
         requirement, and minus the weight that the risk of each group has in it; the rest up to 1 is the
         weight of the risk of all. Otherwise None, and W follows from the multipliers.
+
+    Examples
+    --------
+    >>> from evenhand import DemographicParity, GroupedScores, solve
+    >>> scores = GroupedScores([0.9, 0.55, 0.4, 0.3], [0, 0, 1, 1], n_groups=2)
+    >>> solution = solve(scores, DemographicParity(difference=0.1))
+    >>> solution.selection.round(3).tolist()
+    [1.0, 0.0, 0.6, 0.0]
+    >>> solution.certificate.gap < 1e-9
+    True
     """
 
     rule: Rule

@@ -1,0 +1,72 @@
+"""Charts of Altair on the site: live in the page, a picture as the thumbnail, and nothing from a network."""
+
+from __future__ import annotations
+
+import html
+import itertools
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import altair as alt
+import vl_convert
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+BUNDLE = "vega.js"
+_VERSION = ".".join(alt.SCHEMA_VERSION.split(".")[:2])
+_numbers = itertools.count()
+
+
+def chart_html(chart: alt.TopLevelMixin) -> str:
+    """A chart as HTML that ``charts.js`` draws with the one bundle of Vega on the site."""
+    definition = chart.to_dict()
+    words = html.escape(str(definition.get("description", "Chart")), quote=True)
+    # "</" would end the script element.
+    text = json.dumps(definition, ensure_ascii=False).replace("</", "<\\/")
+    return (
+        f'<div class="evenhand-chart" id="chart-{next(_numbers)}" role="figure" aria-label="{words}">'
+        f'<script type="application/json">{text}</script></div>'
+    )
+
+
+def save_picture(block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any]) -> str:
+    """Save the chart that the last line of a block returns as PNG, for the thumbnail of the example.
+
+    The page shows it live, so nothing is added to it.
+    """
+    names = block_vars["example_globals"]
+    shown = names.get("___")  # where sphinx-gallery keeps it, until another block returns something
+    if isinstance(shown, alt.TopLevelMixin) and shown is not names.get("_saved_chart"):
+        names["_saved_chart"] = shown
+        picture = vl_convert.vegalite_to_png(
+            shown.to_dict(), vl_version=_VERSION, scale=2, allowed_base_urls=[]
+        )
+        Path(next(block_vars["image_path_iterator"])).write_bytes(picture)
+    return ""
+
+
+def write_bundle(app: Sphinx) -> None:
+    """Put Vega, Vega-Lite and Vega-Embed beside the other static files, as one script."""
+    if app.builder.format == "html":
+        static = Path(app.outdir, "_static")
+        static.mkdir(parents=True, exist_ok=True)
+        # A page opened from disk may not load modules; in a function, names stay apart from other scripts.
+        script = f"(() => {{{vl_convert.javascript_bundle(vl_version=_VERSION)}}})();"
+        (static / BUNDLE).write_text(script, encoding="utf-8")
+
+
+def load_bundle(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+    """Have only pages with charts load the bundle."""
+    if 'class="evenhand-chart"' in context.get("body", ""):
+        app.add_js_file(BUNDLE, loading_method="defer")
+        app.add_js_file("charts.js", loading_method="defer")
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Register with Sphinx, and have sphinx-gallery show charts that the last line of a block returns."""
+    alt.TopLevelMixin._repr_html_ = chart_html
+    app.connect("builder-inited", write_bundle)
+    app.connect("html-page-context", load_bundle)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,9 @@
+// Draw the charts of a page, whose definitions stand in it as JSON.
+for (const place of document.querySelectorAll(".evenhand-chart")) {
+  const definition = JSON.parse(place.querySelector("script").textContent);
+  const drawing = document.createElement("div");
+  place.append(drawing);
+  vegaEmbed(drawing, definition, { actions: false, renderer: "svg" }).catch((error) => {
+    place.append(`This chart could not be drawn: ${error.message}`);
+  });
+}
