@@ -11,12 +11,15 @@ from sybil.parsers.markdown import PythonCodeBlockParser
 
 pytest_collect_file = Sybil(parsers=[PythonCodeBlockParser()], patterns=["*.md"]).pytest()
 
+_SLOW = {"large_tables.md"}
+"""Pages that start a cluster and fit to files."""
+
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
-    """Mark the guide as slow, and keep the examples of a page in order where tests are shuffled."""
+    """Mark pages that take longest, and keep the examples of a page in order where tests are shuffled."""
     for item in items:
-        if item.path.name == "guide.md":
+        if item.path.suffix == ".md" and item.path.name in _SLOW:
             item.add_marker(pytest.mark.slow)
     yield
     places = [k for k, item in enumerate(items) if item.path.suffix == ".md"]  # they build on each other
