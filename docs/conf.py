@@ -26,7 +26,7 @@ extensions = [
     "repository_links",
 ]
 source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
-exclude_patterns = ["_build", "_ext", "gallery_src", "guide.md", "**/GALLERY_HEADER.rst"]
+exclude_patterns = ["_build", "_ext", "gallery_src", "**/GALLERY_HEADER.rst"]
 templates_path = ["_templates"]
 smartquotes_action = "qe"  # no dashes, because options begin with two
 

@@ -20,7 +20,6 @@ PAGES = {
     "CHANGELOG.md": "/development/changelog.md",
     "SECURITY.md": "/development/security.md",
     "benchmarks/TUNING.md": "/evidence/tuning.md",
-    "docs/guide.md": "/start/five_minutes.md",  # until docs/guide/ takes its place
 }
 _FROM_PAGES = re.compile(rf"\]\((?:\.\./)+({'|'.join(map(re.escape, PAGES))})")
 _FROM_ROOT = re.compile(rf"\]\(({'|'.join(map(re.escape, PAGES))})")
@@ -35,7 +34,6 @@ def in_pages(text: str) -> str:
     >>> in_pages("See [security](../SECURITY.md#limits).")
     'See [security](/development/security.md#limits).'
     """
-    text = text.replace("](guide.md", "](../docs/guide.md")
     return _FROM_PAGES.sub(lambda link: f"]({PAGES[link[1]]}", text)
 
 
