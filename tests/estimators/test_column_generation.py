@@ -148,7 +148,7 @@ def test_the_certificate_tells_the_shares_of_the_gap():
     assert parts >= proof.gap - 1e-9
     text = str(TrainingCertificate(0.3, 0.2, 0.01, mixture=0.28, remaining=0.03))
     assert "violated by 1.0e-02" in text
-    assert "a mixture would save 0.020000 and more training at most 0.030000" in text
+    assert "a mixture would save 0.020000 and more training would save at most 0.030000" in text
     assert "the remaining 0.050000 are the learner's" in text
     assert "all of it is the learner's" in str(TrainingCertificate(0.3, 0.2, 0.0))
     assert str(TrainingCertificate(0.2, 0.3, 0.0)).endswith("if the posteriors are right.")

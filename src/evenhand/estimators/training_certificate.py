@@ -38,8 +38,8 @@ class TrainingCertificate(Certificate):
     --------
     >>> print(TrainingCertificate(0.12, 0.10, 0.0, mixture=0.112, remaining=0.003))
     risk 0.120000, and no fair classifier is below 0.100000 if the posteriors are right. Of the gap of
-    0.020000, a mixture would save 0.008000 and more training at most 0.003000; the remaining 0.009000 are
-    the learner's.
+    0.020000, a mixture would save 0.008000 and more training would save at most 0.003000; the remaining
+    0.009000 are the learner's.
     """
 
     mixture: float | None = None
@@ -85,7 +85,7 @@ class TrainingCertificate(Certificate):
             parts.append(f"a mixture would save {min(single, self.gap):.6f}")
         more = min(self.remaining, self.gap - min(single, self.gap))
         if more > 0:
-            parts.append(f"more training at most {more:.6f}")
+            parts.append(f"more training would save at most {more:.6f}")
         told = (
             f" {' and '.join(parts)}; the remaining {self.learner_share:.6f} are"
             if parts
