@@ -132,8 +132,9 @@ class FairPostprocessor(FairClassifier):
         grid, whose shortfall the certificate then shows.
     confidence : float, default=None
         Strictly between 0 and 1: promise that the requirement holds on new rows, with this probability over
-        the draw of the data. Rows are reserved, and the loosest internal tolerance that passes an exact test
-        on them is used; ``promise_`` has the result. With too few rows a warning says how many are needed.
+        the draw of the data. Rows are reserved, and the smallest margins within the tolerance that pass an
+        exact test on them are used; ``promise_`` has the result. With too few rows a warning says how many
+        are needed.
     reserve : float, default=0.5
         Share of the rows that are reserved for it, drawn at random regardless of group and label.
     weights : {"both", "fit", "constraint"}, default="both"

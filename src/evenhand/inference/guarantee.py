@@ -8,7 +8,7 @@ compared in the same way, and a bound is a question about one share.
 
 A requirement is promised only if every group passes at the same level, so the number of groups needs no
 correction. Classifiers are tested from the strictest on until the first failure, so their number needs none
-either.
+either. Where they come from is in ``margins``.
 """
 
 from __future__ import annotations

@@ -6,12 +6,14 @@ that is tighter by the same share for all groups makes the large groups pay for 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from evenhand.exceptions import VacuousConstraintWarning
 from evenhand.fairness.bounds import Bound, bounded_groups
 from evenhand.fairness.constraints import ConstraintName
 from evenhand.fairness.groups import GroupName, Members
@@ -142,7 +144,9 @@ class _Margins:
 def _margins(
     constraint: Constraint, rates: CellRates, n_rows: int
 ) -> tuple[tuple[ConstraintName, ...], list[_Margin]]:
-    names = constraint.linear(rates.masses, rates.groups).names
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", VacuousConstraintWarning)  # the problem that was solved has warned
+        names = constraint.linear(rates.masses, rates.groups).names
     owners = constraint.owners(rates.masses, rates.groups)
     tables = [
         _of_requirement(part, rates, n_rows / float(rates.mass.sum())) for part in constraint.requirements
