@@ -55,7 +55,8 @@ class WithMargins(Constraint):
 
     def __repr__(self) -> str:
         margins = [*self.lower.values(), *self.upper.values()]
-        return f"{self.constraint!r} with margins of {min(margins):.2g} to {max(margins):.2g}"
+        ends = dict.fromkeys(f"{size:.2g}" for size in (min(margins), max(margins)))
+        return f"{self.constraint!r} with margins of {' to '.join(ends)}"
 
     def _check(self) -> None:
         if not isinstance(self.constraint, Constraint):
