@@ -190,7 +190,7 @@ def main() -> None:
     chosen = parser.parse_args()
     told: dict[str, Any] = {}
     for uneven in (False, True):
-        enough: dict[str, int | None] = {}
+        enough: dict[str, int] = {}
         for n in ROWS:
             done = Parallel(n_jobs=chosen.jobs)(
                 delayed(draw)(n, seed, uneven=uneven) for seed in range(chosen.draws)
@@ -201,7 +201,7 @@ def main() -> None:
                 found = [outcomes[method] for outcomes in done]
                 columns = [[getattr(one, key) for one in found] for key in ("promised", "broken", "accuracy")]
                 told[name][method] = summary(*columns)
-                if enough.get(method) is None and np.mean(columns[0]) >= ENOUGH:
+                if method != "not promised" and method not in enough and np.mean(columns[0]) >= ENOUGH:
                     enough[method] = n
             print(name, *(f"  {what}: {found}" for what, found in told[name].items()), sep="\n", flush=True)
         told[f"{'uneven' if uneven else 'even'}, rows at which {ENOUGH:.0%} are promised"] = enough
