@@ -57,7 +57,7 @@ class Promise:
     n_selected : int
         Number of reserved rows that the classifier selects.
     tests : tuple of GroupTest
-        One for each group and statistic.
+        One for each group and statistic; those of the strictest classifier if the promise does not hold.
     n_tested : int
         Number of classifiers tested, up to and including the first that failed.
 
