@@ -19,12 +19,12 @@ import evenhand as eh
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.requirement import Constraint
 from evenhand.inference.guarantee import promised
+from evenhand.inference.margins import internal_requirements
 from evenhand.posteriors.examples import Examples
 
 Divide = Callable[[Examples, float, int], tuple[NDArray[np.intp], NDArray[np.intp]]]
 
 WAYS: dict[str, Divide] = {"by group and label": Examples.split, "at random": Examples.sample}
-SHARES = np.linspace(1.0, 0.0, 11).tolist()
 
 
 @dataclass(frozen=True)
@@ -81,13 +81,17 @@ def draw(setting: Setting, divide: Divide, seed: int) -> tuple[bool, bool]:
     scores = eh.GroupedScores(np.tile([0.02, 0.98], M), np.repeat(np.arange(M), 2), M)
     counts = np.bincount(learned.cells, minlength=2 * M)
 
+    def solution(internal: Constraint) -> eh.Solution:
+        return eh.solve(scores, internal, sample_weight=counts, groups=groups)
+
     def candidates() -> Iterator[tuple[Constraint, NDArray[Any], list[CellRates]]]:
-        for share in SHARES:
-            internal = setting.constraint.tightened(share)
-            chosen = eh.solve(scores, internal, sample_weight=counts, groups=groups).selection
+        loosest = solution(setting.constraint)
+        for internal in internal_requirements(setting.constraint, loosest.rates, len(reserved)):
+            chosen = solution(internal).selection
             yield internal, chosen, [CellRates.count(groups, reserved.cells, drawn < chosen[reserved.cells])]
 
-    selection, promise = promised(candidates(), setting.constraint, setting.confidence)
+    everyone = CellRates.count(groups, sample.cells, sample.positive)
+    selection, promise = promised(candidates(), setting.constraint, setting.confidence, all_rows=everyone)
     mass = np.column_stack([1 - base, base]) / M
     rates = CellRates(groups, mass, mass * selection.reshape(M, 2))
     return promise.holds, max(found.excess for found in setting.constraint.measure(rates)) > 0

@@ -252,7 +252,7 @@ def summary(cells: list[dict[str, Any]]) -> dict[str, str]:
                 half = 1.96 * gain.std(ddof=1) / np.sqrt(len(gain)) if len(gain) > 1 else np.nan
                 found[f"{learner}, {'aware' if aware else 'blind'}, {name}"] = (
                     f"regret {regret.mean():.2f}, over {over.mean():+.4f}, fits {fits.mean():.1f}, "
-                    f"{len(some)} cells; regret of ExponentiatedGradient minus this {gain.mean():+.2f} ± {half:.2f}"
+                    f"{len(some)} cells; less than ExponentiatedGradient by {gain.mean():+.2f} ± {half:.2f}"
                 )
     return found
 

@@ -245,7 +245,8 @@ def test_a_stratum_without_reserved_rows_is_not_promised():
     y = (x + rng.normal(size=6000) > 0).astype(int)
     X = pd.DataFrame({"x": x, "level": level})
     wide = eh.DemographicParity(difference=0.1, given=["level"])
-    fair = eh.FairPostprocessor(TabularClassifier(max_iter=10), wide, cv=2, confidence=0.9, random_state=13)
+    tabular = TabularClassifier(max_iter=10)
+    fair = eh.FairPostprocessor(tabular, wide, cv=2, confidence=0.9, reserve=0.3, random_state=13)
     with pytest.warns(eh.exceptions.PromiseWarning):
         fair.fit(X, y, sensitive_features={"sex": sex})
     rare = [test for test in fair.promise_.tests if str(test.name.stratum) == "level=5"]

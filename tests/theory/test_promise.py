@@ -8,6 +8,7 @@ from sklearn.linear_model import LogisticRegression
 import evenhand as eh
 from evenhand.datasets import GaussianProblem
 from evenhand.inference.guarantee import promised
+from evenhand.inference.noninferiority import p_value
 
 LEVEL = 0.05
 DRAWS = 120
@@ -162,3 +163,30 @@ def test_promises_of_fitted_classifiers_are_kept(constraint, draws):
     ).T
     assert given.mean() > 0.2  # otherwise nothing is tested here
     assert wrong.mean() <= LEVEL + 3 * np.sqrt(LEVEL * (1 - LEVEL) / draws)
+
+
+@pytest.mark.parametrize(("measure", "tolerance"), [("difference", 0.1), ("ratio", 0.8)])
+def test_limits_of_a_part_from_all_rows_keep_the_level(measure, tolerance):
+    """Shares at the border of the tolerance, with the group's part known from ten times as many rows."""
+    rng, draws, level, part, rest = np.random.default_rng(0), 400, 0.2, 0.4, 0.5
+    if measure == "difference":
+        share = rest - tolerance / (1 - part)
+    else:
+        share = rest * tolerance * (1 - part) / (1 - tolerance * part)
+    wrong = {"reserved": 0, "all": 0}
+    for _ in range(draws):
+        n, elsewhere = rng.binomial(600, part), rng.binomial(5400, part)
+        counts = (rng.binomial(n, share), n), (rng.binomial(600 - n, rest), 600 - n)
+        for which, sizes in (("reserved", None), ("all", (n + elsewhere, 6000 - n - elsewhere))):
+            p = p_value(*counts, tolerance=tolerance, measure=measure, level=level, sizes=sizes)
+            wrong[which] += p <= level
+    assert wrong["reserved"] < wrong["all"] <= draws * level + 3 * np.sqrt(draws * level * (1 - level))
+
+
+@pytest.mark.slow
+def test_promises_by_margins_are_kept_where_groups_are_at_the_tolerance():
+    """Four groups, half of the rows reserved, and a level at which wrong promises would show."""
+    setting = Setting(4, 500, eh.DemographicParity(difference=0.06), confidence=0.6, reserve=0.5, apart=0.08)
+    promised, broken = np.array([draw(setting, WAYS["at random"], seed) for seed in range(60)]).T
+    assert (promised & broken).mean() <= 0.4 + 3 * np.sqrt(0.24 / 60)
+    assert promised.mean() > 0.5  # otherwise nothing is tested here

@@ -121,7 +121,7 @@ class DaskFairPostprocessor(FairPostprocessor):
         balance: Balance | None = None,
         search: Any = "exact",
         confidence: float | None = None,
-        reserve: float = 0.3,
+        reserve: float = 0.5,
         weights: Literal["both", "fit", "constraint"] = "both",
         missing: Missing = "error",
         unseen: Literal["error", "pooled"] = "error",

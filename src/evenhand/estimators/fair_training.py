@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evenhand.display.progress import track
 from evenhand.estimators.column_generation import (
@@ -25,13 +27,14 @@ from evenhand.estimators.learned_posteriors import LearnedPosteriors
 from evenhand.estimators.search import DualAscent, GridSearch, Trial, best_trial, read_search
 from evenhand.estimators.trained_models import ClassifierMixture, TrainedModel
 from evenhand.estimators.training_certificate import TrainingCertificate
-from evenhand.estimators.training_data import TrainingData
+from evenhand.estimators.training_data import TrainingData, count_all_rows
 from evenhand.exceptions import InfeasibleError
 from evenhand.fairness.constraints import ByConstraint, ConstraintName
 from evenhand.fairness.measurement import AnyMeasurement
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.requirement import Constraint
-from evenhand.inference.guarantee import Promise, promised
+from evenhand.inference.guarantee import Candidate, Promise, promised
+from evenhand.inference.margins import internal_requirements, unpromised_requirement
 from evenhand.optimum.problem import FairnessProblem
 from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.tabular import TabularClassifier
@@ -42,10 +45,8 @@ if TYPE_CHECKING:
 
 __all__ = ["FairTraining", "generate_pool", "search_of", "train_fair"]
 
-_SHARES = (1.0, 0.75, 0.5, 0.25, 0.0)
-"""By how much tolerances are tightened for a promise, the tightest first."""
-_GENERATED = (1.0, 0.5, 0.0)
-"""Those of them that classifiers are trained for; the pool then serves all."""
+_TIGHTENED = (1.0, 0.5)
+"""By how much tolerances are tightened to train for a promise: exact parity, and halfway."""
 _MOST_REFITS = 500
 """Points of a grid that is asked for by name: each of them is a training."""
 
@@ -118,9 +119,14 @@ def train_fair(
         generated = _generate(classifier, pool, problem)
         return _trained(pool, generated, _choose(classifier, pool, generated, key))
     generated = _generate_for_promise(classifier, constraint, pool, problem)
-    candidates = _candidates(classifier, constraint, pool, generated, reserved=reserved, key=key)
+    candidates = _PromiseCandidates(classifier, constraint, pool, generated, reserved, key)
     (chosen, counted), promise = promised(
-        candidates, constraint, classifier.confidence, resolved=problem.constraint
+        candidates.from_strictest(),
+        constraint,
+        classifier.confidence,
+        resolved=problem.constraint,
+        all_rows=count_all_rows(data.compared, data.examples, reserved),
+        otherwise=candidates.unpromised,
     )
     trained = _trained(pool, generated, chosen)
     return replace(trained, achieved=measured(problem.constraint, counted), promise=promise, missed=0.0)
@@ -214,45 +220,67 @@ def _generate_for_promise(
     classifier: FairInprocessor, constraint: Constraint, pool: ColumnPool, problem: FairnessProblem
 ) -> Generated:
     """A pool for tightened requirements too, so that the requested one is generated last."""
-    for share in _GENERATED[:-1]:
+    refits = max(2, int(classifier.max_refits) // 2)
+    for share in _TIGHTENED:
         try:
-            tightened = problem.under(constraint.tightened(share))
-            _generate(classifier, pool, tightened, max(2, int(classifier.max_refits) // 2))
+            _generate(classifier, pool, problem.under(constraint.tightened(share)), refits)
         except InfeasibleError:
             continue  # bounds can contradict each other where they are tightened
-    return _generate(classifier, pool, problem, max(2, int(classifier.max_refits) // 2))
+    return _generate(classifier, pool, problem, refits)
 
 
-def _candidates(
-    classifier: FairInprocessor,
-    constraint: Constraint,
-    pool: ColumnPool,
-    generated: Generated,
-    *,
-    reserved: Examples,
-    key: str,
-) -> Iterator[tuple[Constraint, tuple[Chosen, CellRates], list[CellRates]]]:
-    """Classifiers or mixtures of the pool for ever looser tolerances, with counts on the reserved rows."""
-    price = generated.price
-    for share in _SHARES:
-        internal = constraint.tightened(share)
-        problem = generated.problem.under(internal)
-        if classifier.randomize:
-            weights = mix_columns(problem.program, pool.sums, price).weights
-            chosen = choose_mixture(pool, problem, weights, key)
-        else:
-            chosen = choose_single(pool, problem, price)
-        counts = _counted(chosen.model, reserved, generated.problem)
-        yield internal, (chosen, counts[0]), counts
+@dataclass(frozen=True, eq=False)
+class _PromiseCandidates:
+    """Classifiers or mixtures of a pool for ever looser requirements, with counts on the reserved rows."""
 
+    classifier: FairInprocessor
+    constraint: Constraint
+    pool: ColumnPool
+    generated: Generated
+    reserved: Examples
+    key: str
 
-def _counted(model: TrainedModel, reserved: Examples, problem: FairnessProblem) -> list[CellRates]:
-    """Counts of decisions on the reserved rows, by features and by ids if these differ."""
-    ways = [model.choose(reserved.X) == 1]
-    if isinstance(model, ClassifierMixture):
-        by_id = model.choose(reserved.X, np.arange(len(reserved))) == 1
-        ways += [by_id] if (by_id != ways[0]).any() else []
-    return [CellRates.count(problem.groups, reserved.compared_cells, one) for one in ways]
+    def from_strictest(self) -> Iterator[Candidate[tuple[Chosen, CellRates]]]:
+        """Those for the internal requirements; of several that choose the same, the strictest."""
+        last = None
+        for internal in internal_requirements(*self._about, resolved=self._resolved):
+            found = self._under(internal)
+            weights = found[1][0].weights
+            if last is None or not np.array_equal(weights, last):
+                yield found
+            last = weights
+
+    def unpromised(self) -> Candidate[tuple[Chosen, CellRates]]:
+        """What is returned if nothing can be promised."""
+        return self._under(unpromised_requirement(*self._about, resolved=self._resolved))
+
+    @property
+    def _about(self) -> tuple[Constraint, CellRates, int]:
+        return self.constraint, self.generated.optimum.rates, len(self.reserved)
+
+    @property
+    def _resolved(self) -> Constraint:
+        return self.generated.problem.constraint
+
+    @cached_property
+    def _decisions(self) -> NDArray[np.float64]:
+        """Decisions of every classifier of the pool for the reserved rows."""
+        return np.array([model.selection(self.reserved.X) for model in self.pool.models])
+
+    def _under(self, internal: Constraint) -> Candidate[tuple[Chosen, CellRates]]:
+        problem = self.generated.problem.under(internal)
+        mixed = mix_columns(problem.program, self.pool.sums, self.generated.price)
+        chosen = _choose(
+            self.classifier, self.pool, replace(self.generated, problem=problem, mixed=mixed), self.key
+        )
+        decisions = self._decisions[chosen.weights > 0]
+        ways = [decisions[0] == 1]
+        if isinstance(chosen.model, ClassifierMixture):  # drawn by features, or by ids
+            number = np.arange(len(self.reserved))[:, None]
+            ways = [chosen.model.drawn(decisions, by) == 1 for by in (self.reserved.X, number)]
+        groups, cells = problem.groups, self.reserved.compared_cells
+        counts = [CellRates.count(groups, cells, one) for one in ways]
+        return internal, (chosen, counts[0]), counts
 
 
 def _by_search(

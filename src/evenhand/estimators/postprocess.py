@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from numbers import Integral
 from os import PathLike
@@ -25,6 +24,7 @@ from evenhand.estimators.large_table import (
     score_rows,
 )
 from evenhand.estimators.learned_posteriors import LearnedPosteriors, as_posteriors, learn_posteriors
+from evenhand.estimators.promise_candidates import PromiseCandidates
 from evenhand.estimators.rule_making import (
     choose_multipliers,
     further_rows,
@@ -32,12 +32,15 @@ from evenhand.estimators.rule_making import (
     make_rule_of_batches,
 )
 from evenhand.estimators.search import Trial, best_trial, read_search, warn_if_missed
-from evenhand.estimators.training_data import TrainingData, draw_seed, read_training_data, reserve_rows
+from evenhand.estimators.training_data import (
+    count_all_rows,
+    draw_seed,
+    read_training_data,
+    reserve_rows,
+)
 from evenhand.exceptions import (
-    InfeasibleError,
     InputError,
     LimitWarning,
-    VacuousConstraintWarning,
     warn_user,
 )
 from evenhand.fairness.constraints import ByConstraint, ConstraintName, LinearConstraints
@@ -51,21 +54,18 @@ from evenhand.inputs.batched_table import is_lazy
 from evenhand.inputs.features import Columns
 from evenhand.inputs.row_keys import id_column, row_keys
 from evenhand.inputs.tables import library_of
-from evenhand.optimum.problem import FairnessProblem, prices_of
+from evenhand.optimum.problem import prices_of
 from evenhand.optimum.rows import dense_posteriors
 from evenhand.optimum.rule import Rule, hashed_uniforms
 from evenhand.optimum.solution import Solution
 from evenhand.optimum.thresholds import group_thresholds
 from evenhand.optimum.worst_group import Objective, group_risks, problem_for
 from evenhand.posteriors.calibration import Calibration
-from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.models import PosteriorModel
 from evenhand.posteriors.spec import Balance, Form
 
 __all__ = ["FairPostprocessor"]
 
-_SHARES = np.linspace(1.0, 0.0, 11).tolist()
-"""By how much tolerances are tightened for a promise, the tightest first."""
 _MARGIN_DIGITS = 9
 
 
@@ -132,9 +132,10 @@ class FairPostprocessor(FairClassifier):
         grid, whose shortfall the certificate then shows.
     confidence : float, default=None
         Strictly between 0 and 1: promise that the requirement holds on new rows, with this probability over
-        the draw of the data. Rows are reserved, and the loosest internal tolerance that passes an exact test
-        on them is used; ``promise_`` has the result. With too few rows a warning says how many are needed.
-    reserve : float, default=0.3
+        the draw of the data. Rows are reserved, and the smallest margins within the tolerance that pass an
+        exact test on them are used; ``promise_`` has the result. With too few rows a warning says how many
+        are needed.
+    reserve : float, default=0.5
         Share of the rows that are reserved for it, drawn at random regardless of group and label.
     weights : {"both", "fit", "constraint"}, default="both"
         Whether sample weights count in the inner fit, in risk and requirement, or both.
@@ -272,7 +273,7 @@ class FairPostprocessor(FairClassifier):
         balance: Balance | None = None,
         search: Any = "exact",
         confidence: float | None = None,
-        reserve: float = 0.3,
+        reserve: float = 0.5,
         weights: Literal["both", "fit", "constraint"] = "both",
         missing: Missing = "error",
         unseen: Literal["error", "pooled"] = "error",
@@ -384,9 +385,16 @@ class FairPostprocessor(FairClassifier):
                 warn_if_missed(best_trial(self.history_))
         else:
             problem = posteriors.problem(self.constraint, self.cost, data.compared, self.objective)
-            candidates = self._candidates(data, problem, posteriors, reserved, seed)
+            candidates = PromiseCandidates(
+                self.constraint, problem, posteriors, data, reserved=reserved, tol=self.tol, seed=seed
+            )
             solution, self.promise_ = promised(
-                candidates, self.constraint, self.confidence, resolved=problem.constraint
+                candidates.from_strictest(),
+                self.constraint,
+                self.confidence,
+                resolved=problem.constraint,
+                all_rows=count_all_rows(data.compared, data.examples, reserved),
+                otherwise=candidates.unpromised,
             )
             self.history_ = ()
             warn_if_unpromised(self.promise_)
@@ -453,47 +461,6 @@ class FairPostprocessor(FairClassifier):
         self.rule_ = rule
         self._warn_if_constant(rule.selection(posteriors.deployed))
         return self
-
-    def _candidates(
-        self,
-        data: TrainingData,
-        problem: FairnessProblem,
-        posteriors: LearnedPosteriors,
-        reserved: Examples,
-        seed: int,
-    ) -> Iterator[tuple[Constraint, Solution, list[CellRates]]]:
-        """Optima at ever looser tolerances, with what they decide for the reserved rows.
-
-        Tolerances that nothing satisfies are left out, which the reserved rows have no part in. A randomised
-        decision depends on the features of a row or on an id: both are counted.
-        """
-        groups, known = data.groups, data.access.knows(data.groups)
-        cells = posteriors.model.cells(reserved.X, reserved.allowed)
-        scores = in_strata(
-            as_posteriors(cells, reserved.codes, groups, known=known),
-            reserved.strata,
-            len(data.compared) // len(groups),
-        )
-        solution = None
-        for share in _SHARES:
-            internal = self.constraint.tightened(share)
-            try:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", VacuousConstraintWarning)  # `problem` has warned
-                    solution = problem.under(internal).solve(tol=self.tol, start=solution, advise=share == 0)
-            except InfeasibleError:
-                if share == 0:
-                    raise
-                continue
-            rule = make_rule(solution, posteriors, seed)
-            by_features = rule.decide(scores, lambda rows: row_keys(reserved.X, rows))
-            by_id = rule.decide(scores, lambda rows: [b"%d" % number for number in rows])
-            ways = [by_features, by_id] if (by_features != by_id).any() else [by_features]
-            yield (
-                internal,
-                solution,
-                [CellRates.count(data.compared, reserved.compared_cells, one) for one in ways],
-            )
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "rule_")

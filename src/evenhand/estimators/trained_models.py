@@ -143,13 +143,15 @@ class ClassifierMixture:
         array of int, shape (n,)
         """
         decisions = self.decisions(X)
+        return self.drawn(decisions, X if ids is None else id_column(ids, decisions.shape[1]))
+
+    def drawn(self, decisions: Floats, identity: Any) -> NDArray[np.intp]:
+        """The decision for each row, given those of each classifier and what identifies the rows."""
         chosen = decisions[0] == 1
         open_rows = np.flatnonzero((decisions != decisions[0]).any(axis=0))
         if len(open_rows):
-            identity = X if ids is None else id_column(ids, decisions.shape[1])
-            drawn = hashed_uniforms(row_keys(identity, open_rows), self.key)
-            ends = np.cumsum(self.weights)[:-1]
-            member = np.searchsorted(ends, drawn, side="right")
+            uniforms = hashed_uniforms(row_keys(identity, open_rows), self.key)
+            member = np.searchsorted(np.cumsum(self.weights)[:-1], uniforms, side="right")
             chosen[open_rows] = decisions[member, open_rows] == 1
         return np.asarray(chosen, dtype=np.intp)
 

@@ -18,6 +18,7 @@ from evenhand.estimators.inferred import InferredRows, find_known_features, row_
 from evenhand.exceptions import InputError, VacuousConstraintWarning, warn_user
 from evenhand.fairness.groups import Groups
 from evenhand.fairness.proxy import Proxy
+from evenhand.fairness.rates import CellRates
 from evenhand.fairness.strata import groups_in_strata, read_strata
 from evenhand.inference.guarantee import check_promise
 from evenhand.inputs.checks import check_rows
@@ -31,7 +32,14 @@ from evenhand.posteriors.learner import is_frozen
 _SHOWN = 5
 """Combinations that a warning lists."""
 
-__all__ = ["TrainingData", "control_columns", "draw_seed", "read_training_data", "reserve_rows"]
+__all__ = [
+    "TrainingData",
+    "control_columns",
+    "count_all_rows",
+    "draw_seed",
+    "read_training_data",
+    "reserve_rows",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -349,6 +357,24 @@ def reserve_rows(
             "from, and y has only one class there: reserve fewer rows, or fit with more."
         )
     return replace(data, examples=learned), reserved
+
+
+def count_all_rows(groups: Groups, learned: Examples, reserved: Examples) -> CellRates:
+    """Rows of each cell, reserved or not, by which a promise estimates the groups' parts of the population.
+
+    Parameters
+    ----------
+    groups : Groups
+        Those that the requirement compares.
+    learned, reserved : Examples
+
+    Returns
+    -------
+    CellRates
+        Without any decisions.
+    """
+    cells = np.concatenate([learned.compared_cells, reserved.compared_cells])
+    return CellRates.count(groups, cells, np.zeros(len(cells), np.bool_))
 
 
 def _frozen_to(classifier: FairClassifier, groups: Groups | None) -> int | None:

@@ -6,6 +6,8 @@ off" are linear in the selection rates of the cells, like parity, and join with 
 
 from __future__ import annotations
 
+import math
+from copy import deepcopy
 from numbers import Real
 from typing import Any, ClassVar, Literal
 
@@ -15,6 +17,7 @@ from numpy.typing import NDArray
 from evenhand.exceptions import InputError
 from evenhand.fairness.constraints import ConstraintName, LinearConstraints, Slopes
 from evenhand.fairness.groups import Groups, Members
+from evenhand.fairness.margins import WithMargins
 from evenhand.fairness.measurement import BoundMeasurement
 from evenhand.fairness.names import GroupName
 from evenhand.fairness.rates import CellRates
@@ -77,6 +80,10 @@ class Bound(Requirement):
 
     def limits(self, groups: Groups) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """At least and at most, for each group; NaN where there is no bound."""
+        raise NotImplementedError
+
+    def rooms(self) -> tuple[float, float]:
+        """How far at least and at most move to where they are strictest; NaN where there is no bound."""
         raise NotImplementedError
 
     def _size(self, groups: Groups) -> int:
@@ -213,6 +220,15 @@ class RateBound(Bound):
                 self.at_least = round(self.at_least * (1 + share), 12)
             if self.at_most is not None:
                 self.at_most = round(self.at_most - share * (1 - self.at_most), 12)
+
+    def rooms(self) -> tuple[float, float]:
+        """How far at least and at most move to where they are strictest; NaN where there is no bound."""
+        strictest = deepcopy(self)
+        strictest._move(1.0)
+        return (
+            math.nan if self.at_least is None else float(strictest.at_least) - float(self.at_least),  # type: ignore[arg-type]
+            math.nan if self.at_most is None else float(self.at_most) - float(strictest.at_most),  # type: ignore[arg-type]
+        )
 
     def _among_selected(
         self,
@@ -469,6 +485,11 @@ class NoWorse(Bound):
             return np.clip(reference + self.margin, 0.0, 1.0), nothing
         return nothing, np.clip(reference - self.margin, 0.0, 1.0)
 
+    def rooms(self) -> tuple[float, float]:
+        """How far at least and at most move to where they are strictest; NaN where there is no bound."""
+        room = _MARGIN * (1 - self.margin)
+        return (room, math.nan) if self.more_is_better else (math.nan, room)
+
     def _move(self, share: float) -> None:
         """A reference is what it is, but a rate can be better or worse than that."""
         step = _MARGIN * share * (1 - self.margin) if share >= 0 else share * (1 + self.margin)
@@ -487,6 +508,8 @@ def with_reference(constraint: Constraint, unconstrained: CellRates) -> Constrai
     -------
     Constraint
     """
+    if isinstance(constraint, WithMargins):
+        return constraint.of(with_reference(constraint.constraint, unconstrained))
     parts = [
         part.against(unconstrained) if isinstance(part, NoWorse) else part for part in constraint.requirements
     ]

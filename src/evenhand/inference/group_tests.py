@@ -71,7 +71,9 @@ class GroupTest:
     against: str = "all others"
 
 
-def run_tests(constraint: Constraint, rates: CellRates, level: float) -> tuple[GroupTest, ...]:
+def run_tests(
+    constraint: Constraint, rates: CellRates, level: float, *, all_rows: CellRates | None = None
+) -> tuple[GroupTest, ...]:
     """Tests of a requirement, one for each group and statistic.
 
     Parameters
@@ -82,6 +84,9 @@ def run_tests(constraint: Constraint, rates: CellRates, level: float) -> tuple[G
         Counts of deterministic decisions, without weights.
     level : float
         Largest accepted probability of a wrong pass.
+    all_rows : CellRates, default=None
+        Counts of all independent rows, those that the classifier was fitted to included. Its masses alone are
+        used, for each group's part of the population, which no classifier changes. By default `rates`.
 
     Returns
     -------
@@ -89,28 +94,58 @@ def run_tests(constraint: Constraint, rates: CellRates, level: float) -> tuple[G
         The requirement is passed if every `p_value` is at most `level`.
     """
     found: list[GroupTest] = []
+    everyone = rates if all_rows is None else all_rows
     for part in constraint.requirements:
         if isinstance(part, Bound):
             found += _against_numbers(part, rates, level)
         elif isinstance(part, Notion):
-            test = _against_groups if part.against == "groups" else _against_population
             for statistic in part.statistics:
                 if part.controls:
                     for stratum in find_strata(rates.groups, part.controls, part.groups):
-                        inside = rates.among(stratum.cells)
-                        for one in test(part, statistic, inside, stratum.family, level):
+                        inside, all_inside = (counts.among(stratum.cells) for counts in (rates, everyone))
+                        family = stratum.family
+                        for one in _of_groups(
+                            part, statistic, inside, all_rows=all_inside, family=family, level=level
+                        ):
                             found.append(replace(one, name=replace(one.name, stratum=stratum.name)))
                 else:
-                    found += test(part, statistic, rates, rates.groups.members(part.groups), level)
+                    family = rates.groups.members(part.groups)
+                    found += _of_groups(part, statistic, rates, all_rows=everyone, family=family, level=level)
     return tuple(found)
 
 
+def _of_groups(
+    notion: Notion,
+    statistic: Statistic,
+    rates: CellRates,
+    *,
+    all_rows: CellRates,
+    family: Members,
+    level: float,
+) -> Iterator[GroupTest]:
+    if notion.against == "groups":
+        return _against_groups(notion, statistic, rates, family, level)
+    return _against_population(notion, statistic, rates, all_rows=all_rows, family=family, level=level)
+
+
 def _against_population(
-    notion: Notion, statistic: Statistic, rates: CellRates, family: Members, level: float
+    notion: Notion,
+    statistic: Statistic,
+    rates: CellRates,
+    *,
+    all_rows: CellRates,
+    family: Members,
+    level: float,
 ) -> Iterator[GroupTest]:
     inside, outside = (_counts(statistic, rates, who) for who in (family.matrix, ~family.matrix))
-    for name, own, others in zip(family.names, inside, outside, strict=True):
-        p = _p_value(own, others, notion, level) if own[1] else 1.0  # of no rows, nothing is known
+    sizes = [
+        (own[1], others[1])
+        for own, others in zip(
+            *(_counts(statistic, all_rows, who) for who in (family.matrix, ~family.matrix)), strict=True
+        )
+    ]
+    for name, own, others, size in zip(family.names, inside, outside, sizes, strict=True):
+        p = _p_value(own, others, notion, level, size) if own[1] else 1.0  # of no rows, nothing is known
         constraint = ConstraintName(notion.label, statistic.name, name)
         yield _compared(notion, constraint, own, others, p=p, level=level)
 
@@ -207,9 +242,13 @@ def _share(count: Count) -> float:
     return count[0] / count[1] if count[1] else math.nan
 
 
-def _p_value(own: Count, others: Count, notion: Notion, level: float) -> float:
-    test = pair_p_value if notion.against == "groups" else p_value
-    return test(own, others, tolerance=notion.tolerance, measure=notion.compares_by, level=level)
+def _p_value(
+    own: Count, others: Count, notion: Notion, level: float, sizes: tuple[int, int] | None = None
+) -> float:
+    tolerance, measure = notion.tolerance, notion.compares_by
+    if notion.against == "groups":
+        return pair_p_value(own, others, tolerance=tolerance, measure=measure, level=level)
+    return p_value(own, others, tolerance=tolerance, measure=measure, level=level, sizes=sizes)
 
 
 def _needed(own: Count, others: Count, notion: Notion, level: float) -> int | None:

@@ -8,16 +8,16 @@ compared in the same way, and a bound is a question about one share.
 
 A requirement is promised only if every group passes at the same level, so the number of groups needs no
 correction. Classifiers are tested from the strictest on until the first failure, so their number needs none
-either.
+either. Where they come from is in ``margins``.
 """
 
 from __future__ import annotations
 
 import html
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from evenhand.display.notebook import html_table
 from evenhand.exceptions import InputError, PromiseWarning, warn_user
@@ -32,6 +32,8 @@ from evenhand.inputs.checks import check_fraction
 __all__ = ["Promise", "check_promise", "promised", "warn_if_unpromised"]
 
 T = TypeVar("T")
+Candidate: TypeAlias = tuple[Constraint, T, Sequence[CellRates]]
+"""The requirement that a classifier was fitted for, the classifier, and counts of its decisions."""
 
 _SHOWN = 5
 
@@ -55,7 +57,7 @@ class Promise:
     n_selected : int
         Number of reserved rows that the classifier selects.
     tests : tuple of GroupTest
-        One for each group and statistic.
+        One for each group and statistic; those of the strictest classifier if the promise does not hold.
     n_tested : int
         Number of classifiers tested, up to and including the first that failed.
 
@@ -132,8 +134,8 @@ class Promise:
         more = [f"and {len(failed) - _SHOWN} more have too few"] if len(failed) > _SHOWN else []
         return (
             f"{self.constraint!r} cannot be promised with confidence {self.confidence:g}: {self.n_rows:,} "
-            f"reserved rows are not enough. Of these, {', '.join(short + more)}. The classifier returned is "
-            f"the strictest one, fitted for {self.internal!r}.{constant}"
+            f"reserved rows are not enough. Of these, {', '.join(short + more)}. The classifier returned "
+            f"was fitted for {self.internal!r}.{constant}"
         )
 
 
@@ -189,11 +191,13 @@ def _is_share(statistic: Statistic | SelectedShare) -> bool:
 
 
 def promised(
-    candidates: Iterable[tuple[Constraint, T, Sequence[CellRates]]],
+    candidates: Iterable[Candidate[T]],
     constraint: Constraint,
     confidence: float,
     *,
     resolved: Constraint | None = None,
+    all_rows: CellRates | None = None,
+    otherwise: Callable[[], Candidate[T] | None] | None = None,
 ) -> tuple[T, Promise]:
     """Test classifiers in order until one fails, and return the last that passed.
 
@@ -209,19 +213,24 @@ def promised(
     resolved : Constraint, default=None
         The same requirement with the rates that its references had in the fit, if it has any
         (``FairnessProblem.constraint``). These are numbers here.
+    all_rows : CellRates, default=None
+        Counts of the reserved rows and of those that classifiers are fitted to, of any decisions; see
+        :func:`evenhand.inference.group_tests.run_tests`.
+    otherwise : function, default=None
+        Makes the classifier that is returned, without a promise, if even the first one fails; by default, and
+        if there is none, that is the first one. The tests of the promise are those of the first one.
 
     Returns
     -------
     classifier, Promise
-        The first classifier if even that fails.
     """
     level, asked = 1 - float(confidence), constraint if resolved is None else resolved
     best: tuple[Constraint, T, CellRates, tuple[GroupTest, ...]] | None = None
     holds, tested = False, 0
     for internal, classifier, (rates, *again) in candidates:
-        tests = run_tests(asked, rates, level)
+        tests = run_tests(asked, rates, level, all_rows=all_rows)
         for other in again:
-            pairs = zip(tests, run_tests(asked, other, level), strict=True)
+            pairs = zip(tests, run_tests(asked, other, level, all_rows=all_rows), strict=True)
             tests = tuple(max(pair, key=lambda test: test.p_value) for pair in pairs)
         passed = all(test.passed for test in tests)
         tested += 1
@@ -232,6 +241,9 @@ def promised(
     if best is None:
         raise ValueError("there are no classifiers to test.")
     internal, classifier, rates, tests = best
+    instead = otherwise() if otherwise is not None and not holds else None
+    if instead is not None:
+        internal, classifier, (rates, *_) = instead
     n_rows, selected = (round(float(counts.sum())) for counts in (rates.mass, rates.selected))
     return classifier, Promise(holds, confidence, constraint, internal, n_rows, selected, tests, tested)
 

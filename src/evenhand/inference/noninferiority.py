@@ -31,7 +31,15 @@ _CELLS = 64
 _TAIL = 1e-12
 
 
-def p_value(own: Count, others: Count, *, tolerance: float, measure: Measure, level: float) -> float:
+def p_value(
+    own: Count,
+    others: Count,
+    *,
+    tolerance: float,
+    measure: Measure,
+    level: float,
+    sizes: tuple[int, int] | None = None,
+) -> float:
     """Largest probability of counts at least as good as these if a group is not within tolerance.
 
     Parameters
@@ -43,6 +51,9 @@ def p_value(own: Count, others: Count, *, tolerance: float, measure: Measure, le
         Of the group to the whole population.
     level : float
         Level of the test; a fiftieth of it is spent on each of two bounds.
+    sizes : pair of int, default=None
+        Rows of the group and of all others by which the group's part of the population is bounded. They may
+        include rows without counts of hits; by default those of `own` and `others`.
 
     Returns
     -------
@@ -61,7 +72,8 @@ def p_value(own: Count, others: Count, *, tolerance: float, measure: Measure, le
     if not n:
         return 1.0
     spent = _SPENT * level
-    part = float(betaincinv(n, others_n + 1, spent))  # lower confidence bound of the group's part
+    inside, outside = (n, others_n) if sizes is None else sizes
+    part = float(betaincinv(inside, outside + 1, spent))  # lower confidence bound of the group's part
     if measure == "difference":
         wide = tolerance / (1 - part)
         sides = [

@@ -29,6 +29,7 @@ from evenhand.exceptions import InputError, UntrustedFileError, reason
 from evenhand.fairness.bounds import BOUNDS, NoWorse
 from evenhand.fairness.constraints import ByConstraint, ByGroup, ConstraintName, LinearConstraints
 from evenhand.fairness.groups import POOLED, GroupName, Groups
+from evenhand.fairness.margins import WithMargins
 from evenhand.fairness.measurement import BoundMeasurement, Measurement
 from evenhand.fairness.notions import NOTIONS
 from evenhand.fairness.parameters import Parameters
@@ -102,7 +103,7 @@ _CLASSES: tuple[type[Any], ...] = (
         LabelCalibrator,
         Sigmoid,
     ),
-    *(*NOTIONS, *BOUNDS, NoWorse, AllOf),
+    *(*NOTIONS, *BOUNDS, NoWorse, AllOf, WithMargins),
     *(DualAscent, GridSearch),
     *(
         CellRates,

@@ -20,7 +20,7 @@ from evenhand.estimators.inprocess import FairInprocessor
 from evenhand.estimators.learned_posteriors import LearnedPosteriors, as_posteriors, learn_posteriors
 from evenhand.estimators.postprocess import FairPostprocessor
 from evenhand.estimators.training_certificate import TrainingCertificate
-from evenhand.estimators.training_data import read_training_data, reserve_rows
+from evenhand.estimators.training_data import count_all_rows, read_training_data, reserve_rows
 from evenhand.exceptions import EvenhandWarning, InputError
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.requirement import Constraint
@@ -200,7 +200,7 @@ def prove(model: FairClassifier, X: Any, y: Any, sensitive_features: Any, sample
             ),
         )
         if found is not None and reserved is not None:
-            problems += _compare_promise(model, posteriors, reserved)
+            problems += _compare_promise(model, posteriors, data.examples, reserved)
     return conclude(model, found, problems, len(posteriors.rows))
 
 
@@ -319,16 +319,21 @@ def _deployed(model: FairPostprocessor, rows: Examples) -> AnyPosteriors:
     return in_strata(posteriors, rows.strata, len(model.compared_) // len(model.groups_))
 
 
-def _compare_promise(model: Any, learned: LearnedPosteriors, reserved: Examples) -> list[str]:
+def _compare_promise(
+    model: Any, posteriors: LearnedPosteriors, learned: Examples, reserved: Examples
+) -> list[str]:
     """Test the promise again on the reserved rows."""
     if isinstance(model, FairInprocessor):
         decisions = model.learner_.choose(reserved.X) == 1
     else:
-        posteriors = _deployed(model, reserved)
-        decisions = model.rule_.decide(posteriors, lambda rows: row_keys(reserved.X, rows))
+        scores = _deployed(model, reserved)
+        decisions = model.rule_.decide(scores, lambda rows: row_keys(reserved.X, rows))
+    all_rows = count_all_rows(model.compared_, learned, reserved)
     rates = CellRates.count(model.compared_, reserved.compared_cells, decisions)
-    asked = learned.problem(model.constraint, model.cost, model.compared_).constraint  # with its references
-    tests = run_tests(asked, rates, 1 - model.confidence)
+    asked = posteriors.problem(
+        model.constraint, model.cost, model.compared_
+    ).constraint  # with its references
+    tests = run_tests(asked, rates, 1 - model.confidence, all_rows=all_rows)
     if model.promise_.holds and not all(test.passed for test in tests):
         return ["the promise does not hold on the reserved rows"]
     return []
