@@ -40,6 +40,11 @@ DOCS = Path(__file__).parents[2] / "docs"
 NOTES = Path(__file__).parent / "notes.md"
 PACKAGES = ("evenhand", "scikit-learn", "fairlearn", "numpy", "scipy")
 SETTINGS = ("blind", "aware")
+HEADINGS = {
+    "post": "Post-processing",
+    "in": "In-processing, one classifier",
+    "in, mixture": "In-processing, a mixture",
+}
 SIGNS = {"ahead": "**ahead**", "level": "level", "behind": "**BEHIND**", "too few": "(too few splits)"}
 
 
@@ -113,7 +118,7 @@ def _verdicts(found: list[Verdict]) -> Iterable[str]:
     ]
     yield markdown_table(["ahead / level / behind", *heads], total)
     for ours in OURS:
-        yield f"### {'Post-processing' if ours == 'post' else 'In-processing'}\n"
+        yield f"### {HEADINGS[ours]}\n"
         rows = []
         for table in TABLES.values():
             for asked in asked_of(table):

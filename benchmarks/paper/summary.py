@@ -25,7 +25,7 @@ OTHERS = ("ThresholdOptimizer", *HALVES, "ExponentiatedGradient")
 def summary(found: list[Verdict], kept: Kept) -> Iterable[str]:
     """The first section."""
     yield "## In short\n"
-    yield "\n".join([_rows(kept), *_accuracy(found), *_fairest(found), _limits(found)]) + "\n"
+    yield "\n".join([_rows(kept), *_accuracy(found), *_fairest(found), *_fits(kept), _limits(found)]) + "\n"
     behind = [one for one in found if "behind" in (one.word, one.reach)]
     other = sum(one.peer == "plain trees" and TABLES[one.table].learner == "logistic" for one in behind)
     yield (
@@ -77,12 +77,35 @@ def _accuracy(found: list[Verdict]) -> Iterable[str]:
             "a proof of optimality, requirements that the linear program does not know (ratios, accuracy "
             "parity), and the time of its solver."
         )
-    trained = [one for one in found if one.ours == "in" and one.peer in OTHERS]
+    single, mixture = (
+        told(one.word for one in found if one.ours == ours and one.peer in OTHERS)
+        for ours in ("in", "in, mixture")
+    )
     plain = [one for one in found if one.peer == "plain trees"]
     yield (
-        f"- In-processing against the same four: {told(one.word for one in trained)}. Both against plain "
-        f"trees, at the disparity that these have: {told(one.word for one in plain)}."
+        f"- In-processing against the same four: one classifier {single}; the mixture {mixture}. All against "
+        f"plain trees, at the disparity that these have: {told(one.word for one in plain)}."
     )
+
+
+def _fits(kept: Kept) -> Iterable[str]:
+    """What training takes, where both were measured."""
+    peers = {
+        (table, *rest): cell["fits"]
+        for (table, method, *rest), cell in kept.cells.items()
+        if method == "ExponentiatedGradient"
+    }
+    both = [
+        (cell["fits"], peers[table, *rest])
+        for (table, method, *rest), cell in kept.cells.items()
+        if method == "in" and (table, *rest) in peers
+    ]
+    if both:
+        ours, theirs = np.mean(both, axis=0)
+        yield (
+            f"- Fits: in-processing takes {ours:.1f} on average, those of the posteriors included, and "
+            f"ExponentiatedGradient {theirs:.1f} ({len(both)} cells that both have)."
+        )
 
 
 def _fairest(found: list[Verdict]) -> Iterable[str]:
