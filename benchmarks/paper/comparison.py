@@ -64,7 +64,7 @@ class Verdict:
     @property
     def reach(self) -> str:
         """Ahead, level or behind in how fair it can get; nothing for a peer that was not asked for parity."""
-        asked = not self.peer.startswith("plain") and self.peer != "ExponentiatedGradient"
+        asked = not self.peer.startswith(("plain", "ExponentiatedGradient"))
         return _word(self.lower, self.lower_half, self.splits) if asked else ""
 
 

@@ -36,8 +36,8 @@ def draw(kept: Kept, folder: Path) -> Iterable[str]:
     yield "## Curves\n"
     yield (
         "Mean accuracy and mean disparity over splits on test rows, MD or 1 - MR: up and to the left is "
-        "better. Ours are `post`, `in` and `in, mixture`. Plain logistic regression is not shown where it is so far below "
-        "all others that they could not be told apart; its figures are under the verdicts.\n"
+        "better. Ours are `post`, `in` and `in, mixture`. Plain logistic regression is not shown where it is "
+        "so far below all others that they could not be told apart; its figures are under the verdicts.\n"
     )
     (folder / "reproduction").mkdir(exist_ok=True)
     for table in TABLES.values():
