@@ -114,7 +114,7 @@ class FairInprocessor(FairClassifier):
     tol : float, default=1e-6
         Largest proven distance from the optimum that is accepted.
     random_state : int, RandomState or None, default=0
-        For folds and held-out rows.
+        For folds and held-out rows, and the hash key of a mixture.
     n_jobs : int, default=None
         Folds fitted in parallel.
     verbose : bool, default=False
@@ -250,8 +250,8 @@ class FairInprocessor(FairClassifier):
             raise InputError("proxies are for FairPostprocessor: trained classifiers need known groups.")
         if self.missing == "infer":
             raise InputError(
-                "missing='infer' is for FairPostprocessor: trained classifiers are measured on held-out rows "
-                "by their group, which must be known."
+                "missing='infer' is for FairPostprocessor: trained classifiers are judged by counting groups, "
+                "which must be known."
             )
         if not isinstance(self.max_refits, Integral) or self.max_refits < 1:
             raise InputError(f"max_refits should be a whole number from 1 on, but is {self.max_refits!r}.")
