@@ -267,7 +267,7 @@ def changed_chart(
     x = alt.X(
         "at:Q",
         title="← no longer selected · share of the group · newly selected →",
-        **round_axis([-widest, widest], space=0.25, percent=True),
+        **round_axis([-widest, widest], space=0.2, percent=True),
     )
     y = group_axis(labels.values(), grid=False)
     colour = alt.Color(
