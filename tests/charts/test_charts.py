@@ -286,6 +286,14 @@ def test_test_points_of_a_curve_have_intervals_and_do_not_overlap():
     assert min(math.dist(a, b) for a, b in itertools.combinations(pixels, 2)) >= 40
 
 
+def test_an_interval_that_says_nothing_does_not_squeeze_the_curve():
+    records = frontier([])
+    records[3] |= {"disparity_low": 0.0, "disparity_high": 1.0, "accuracy_low": 0.0, "accuracy_high": 1.0}
+    definition = charts.frontier_chart(records).to_dict()["layer"][-1]["encoding"]
+    assert definition["x"]["scale"]["domain"] == [0, 0.2]
+    assert definition["y"]["scale"]["domain"] == [0.79, 0.85]
+
+
 def test_all_points_of_a_curve_without_expected_values_are_drawn():
     chart = charts.frontier_chart(frontier([]))
     assert [row["tolerance"] for row in layers(chart, "point")] == [t / 50 for t in range(9)]

@@ -100,10 +100,10 @@ def frontier_chart(
     curves = [name for name in names if any(row["curve"] == name for row in lines)]
     line = [row for row in lines if known(row, *_EXPECTED)]
     measured = [row for row in lines if known(row, *_MEASURED) and row["origin"] != "mixture"]
+    drawn = [*measured, *points]
     up, across = (
-        [row[key] for row in (*measured, *points) for key in keys if known(row, key)]
-        + [row[expected] for row in line]
-        for keys, expected in zip((("accuracy", *_UP), ("disparity", *_ACROSS)), _EXPECTED, strict=True)
+        _reach([row[key] for row in drawn] + [row[expected] for row in line], drawn, limits)
+        for key, expected, limits in zip(_MEASURED, _EXPECTED, (_UP, _ACROSS), strict=True)
     )
     x, y = round_axis([0.0, *across], most=10), round_axis(up, most=7)
     place = {"x": alt.X("disparity:Q", title=x_title, **x), "y": alt.Y("accuracy:Q", title=y_title, **y)}
@@ -167,7 +167,7 @@ def _bars(rows: list[Row], place: dict[str, Any]) -> list[alt.Chart]:
     across = {**place, "x": alt.X(f"{_ACROSS[0]}:Q"), "x2": f"{_ACROSS[1]}:Q"}
     return [
         alt.Chart(table(row for row in rows if known(row, other, *limits)))
-        .mark_rule(opacity=0.4)
+        .mark_rule(opacity=0.4, clip=True)
         .encode(stroke=own("ink"), **encoding)
         for limits, other, encoding in ((_UP, "disparity", up), (_ACROSS, "accuracy", across))
     ]
@@ -198,6 +198,19 @@ def _expected(row: Row) -> Row:
     """The row at its expected accuracy and disparity."""
     expected = dict(zip(_MEASURED, (row[key] for key in _EXPECTED), strict=True))
     return {key: row[key] for key in ("curve", "order", "ink", "dash")} | expected
+
+
+def _reach(values: list[float], rows: list[Row], limits: tuple[str, str]) -> list[float]:
+    """What an axis should reach: all values, and intervals up to a quarter of their range beyond.
+
+    An interval from 0 to 1, of a group with few rows, would leave no room for the curve.
+    """
+    if not values:
+        return []
+    low, high = min(values), max(values)
+    ends = [row[key] for row in rows for key in limits if known(row, key)]
+    room = max((high - low) / 4, 0.01)
+    return [*values, *(min(max(end, low - room), high + room) for end in ends)]
 
 
 def _level(rows: list[Row], confidence: float | None) -> str:

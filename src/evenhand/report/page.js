@@ -24,11 +24,16 @@
   const has = (p) => p.expected_accuracy !== null && p.expected_disparity !== null;
   const measured = (p) => p.disparity !== null && p.accuracy !== null;
   const tested = (points) => points.filter((p) => measured(p) && p.origin !== "mixture");
-  const every = (...keys) => keys.flatMap((key) => [...tested(data.points), ...data.points.filter(has)].map((p) => p[key])).filter((value) => value !== null);
-  const parity = data.measure === "difference" ? 0 : 1;
-  const wide = [parity, ...every("disparity", "disparity_low", "disparity_high", "expected_disparity")];
-  const high = every("accuracy", "accuracy_low", "accuracy_high", "expected_accuracy");
   const within = (value, low, high) => Math.min(high, Math.max(low, value));
+  // All values, and intervals up to a quarter of their range beyond: one from 0 to 1 would leave no room for the curve.
+  const reach = (name, ...more) => {
+    const all = (key) => [...tested(data.points), ...data.points.filter(has)].map((p) => p[key]).filter((value) => value !== null);
+    const values = [...all(name), ...all(`expected_${name}`), ...more], low = Math.min(...values), high = Math.max(...values);
+    const room = Math.max((high - low) / 4, 0.01);
+    return [...values, ...[...all(`${name}_low`), ...all(`${name}_high`)].map((value) => within(value, low - room, high + room))];
+  };
+  const wide = reach("disparity", ...(data.measure === "difference" ? [0] : data.measure === "ratio" ? [1] : []));
+  const high = reach("accuracy");
 
   // Marks at round numbers that enclose all values, and the position of a value between the first and the last.
   const axis = (values, most, start, end) => {
@@ -106,8 +111,9 @@
     make("text", { x: 8, y: 16 }, "accuracy");
     const bars = (p, kind) => {
       const [cx, cy] = at(p);
-      if (p.disparity_low !== null) make("line", { class: kind, x1: x.at(p.disparity_low), x2: x.at(p.disparity_high), y1: cy, y2: cy });
-      if (p.accuracy_low !== null) make("line", { class: kind, x1: cx, x2: cx, y1: y.at(p.accuracy_low), y2: y.at(p.accuracy_high) });
+      const across = (value) => within(x.at(value), box.left, box.right), up = (value) => within(y.at(value), box.top, box.bottom);
+      if (p.disparity_low !== null) make("line", { class: kind, x1: across(p.disparity_low), x2: across(p.disparity_high), y1: cy, y2: cy });
+      if (p.accuracy_low !== null) make("line", { class: kind, x1: cx, x2: cx, y1: up(p.accuracy_low), y2: up(p.accuracy_high) });
     };
     const near = (p, place) => place !== null && Math.hypot(at(p)[0] - place[0], at(p)[1] - place[1]) < APART / 2;
     const found = measured(point) ? at(point) : null;
