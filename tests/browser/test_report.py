@@ -120,13 +120,8 @@ def test_names_are_shown_as_text_and_nothing_runs(opened):
 def test_the_slider_shows_the_numbers_of_the_library(opened, curve):
     page = opened.page
     for name in ("aware", "blind"):
-        page.select_option("#curve", name)
         for k in (0, 3, 10):
-            page.evaluate(
-                "k => { const s = document.getElementById('tolerance'); s.value = k;"
-                " s.dispatchEvent(new Event('input')); }",
-                k,
-            )
+            move(page, name, k)
             point = curve.curve(name)[k]
             state = opened.text("#state")
             assert opened.text("#chosen") == f"{point.tolerance:.4f}"
@@ -152,11 +147,103 @@ def test_the_slider_shows_the_numbers_of_the_library(opened, curve):
                 assert numbers(last) == pytest.approx(expected, abs=5.1e-5)
 
 
-def test_solved_points_are_drawn_on_the_curves_and_mixtures_explained(opened, curve):
-    chosen = curve.points[0].curve
-    solved = sum(point.origin == "solved" for point in curve.curve(chosen))
-    assert opened.page.locator("#plot .counted").count() == solved < len(curve.curve(chosen))
-    assert "the solved tolerances of the chosen curve" in opened.text("#explore")
+def move(page, name, k):
+    """Choose a curve and a place of the slider."""
+    page.select_option("#curve", name)
+    page.evaluate(
+        "k => { const s = document.getElementById('tolerance'); s.value = k;"
+        " s.dispatchEvent(new Event('input')); }",
+        k,
+    )
+
+
+def centres(page, where):
+    """Centres of circles of the plot, in pixels."""
+    found = [[node.get_attribute(key) for key in ("cx", "cy")] for node in page.locator(where).all()]
+    return np.array(found, float).reshape(-1, 2)
+
+
+def line(page, where):
+    """Corners of a curve of the plot, in pixels."""
+    return np.array([pair.split(",") for pair in page.locator(where).get_attribute("points").split()], float)
+
+
+def test_the_marker_moves_along_the_curve_and_the_test_point_beside_it(opened, curve):
+    page = opened.page
+    for name in ("blind", "aware"):
+        for k, point in enumerate(curve.curve(name)):
+            move(page, name, k)
+            corners = line(page, "#plot .curve.on")
+            assert len(corners) == len(curve.curve(name))
+            [marker], chosen = centres(page, "#plot .dot"), centres(page, "#plot .counted:not(.few)")
+            assert marker == pytest.approx(corners[k], abs=1e-3)
+            # the same scale for what is expected and what was measured
+            (x0, y0), (x1, y1) = corners[0], corners[-1]
+            first, last = curve.curve(name)[0], curve.curve(name)[-1]
+            across = (point.comparison.value - first.expected_disparity) / (
+                last.expected_disparity - first.expected_disparity
+            )
+            up = (point.accuracy.value - first.expected_accuracy) / (
+                last.expected_accuracy - first.expected_accuracy
+            )
+            assert chosen[0] == pytest.approx([x0 + across * (x1 - x0), y0 + up * (y1 - y0)], abs=0.01)
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_test_points_have_intervals_and_do_not_overlap(browser, report, curve, width):
+    seen = visit(browser, report, viewport={"width": width, "height": 900})
+    page, drawn = seen.page, 0
+    for name in ("blind", "aware"):
+        for k in range(0, 21, 4):
+            move(page, name, k)
+            few = centres(page, "#plot .counted.few")
+            drawn = max(drawn, len(few))
+            assert page.locator("#plot .bar.few").count() == 2 * len(few)
+            assert page.locator("#plot .bar:not(.few):not(.off)").count() == 2
+            places = [*few, *centres(page, "#plot .dot"), *centres(page, "#plot .counted:not(.few)")]
+            gaps = [np.hypot(*(a - b)) for i, a in enumerate(few) for b in places[i + 1 :]]
+            assert min(gaps) >= 48
+    solved = sum(point.origin == "solved" for point in curve.curve("blind"))
+    assert drawn == solved if width == 1280 else 2 <= drawn < solved  # fewer where there is less room
+    assert "random choice between the two solved classifiers" in seen.text("#explore figcaption")
+    page.context.close()
+
+
+def test_the_legend_says_what_is_expected_and_what_was_measured(opened):
+    opened.page.select_option("#curve", "aware")
+    keys = opened.page.locator("#legend li").all_inner_texts()
+    assert keys[:4] == [
+        "blind: optimum by the posteriors",
+        "aware: optimum by the posteriors",
+        "aware on test rows, 95 % intervals",
+        "chosen",
+    ]
+    assert keys[4:] == ["other models"]
+
+
+def test_a_trained_classifier_has_test_points_and_no_curve(browser, tmp_path):
+    trained = eh.FairInprocessor(LogisticRegression(), PARITY, cv=2)
+    solved = eh.FairPostprocessor(LogisticRegression(), PARITY, cv=2)
+    curve = eh.frontier(
+        {"trained": trained, "solved": solved},
+        TRAIN.X,
+        TRAIN.y,
+        sensitive_features=named(TRAIN),
+        tolerances=[0.02, 0.1, 0.2],
+    )
+    audit = eh.audit(None, TEST.y, named(TEST))
+    seen = visit(browser, eh.write_report(tmp_path / "trained.html", audit, frontier=curve))
+    page = seen.page
+    assert seen.messages == []
+    move(page, "trained", 1)
+    assert page.locator("#plot .curve.on").count() == 0
+    assert page.locator("#plot .curve").count() == 1
+    assert centres(page, "#plot .dot") == pytest.approx(centres(page, "#plot .counted:not(.few)"))
+    assert page.locator("#legend li").all_inner_texts()[:2] == [
+        "solved: optimum by the posteriors",
+        "trained on test rows, 95 % intervals",
+    ]
+    page.context.close()
 
 
 def numbers(text):
@@ -301,17 +388,38 @@ def test_measures_without_a_tolerance_have_no_verdict(opened):
 
 
 def test_the_line_of_the_plot_is_monotone(opened):
-    for line in opened.page.locator("#plot polyline").all():
-        x, y = np.array([pair.split(",") for pair in line.get_attribute("points").split()], float).T
+    for name in ("blind", "aware"):
+        opened.page.select_option("#curve", name)
+        x, y = line(opened.page, "#plot .curve.on").T
         assert (np.diff(x) >= -1e-6).all()
         assert (np.diff(y) <= 1e-6).all()
-    ticks = [
-        float(text)
-        for text in opened.page.locator("#plot text").all_text_contents()
-        if re.match(r"-?0?\.?\d", text)
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_axes_of_the_plot_begin_end_and_are_marked_at_round_numbers(browser, report, width):
+    seen = visit(browser, report, viewport={"width": width, "height": 900})
+    marks = [
+        (node.text_content(), *(float(node.get_attribute(key)) for key in "xy"))
+        for node in seen.page.locator("#plot .mark").all()
     ]
-    assert len(ticks) >= 6
-    assert all(len(f"{tick:g}") <= 5 for tick in ticks)
+    lines = [
+        [float(node.get_attribute(key)) for key in ("x1", "x2", "y1", "y2")]
+        for node in seen.page.locator("#plot .axis").all()
+    ]
+    across = [(text, x) for text, x, y in marks if y == marks[0][2]]
+    up = [(text, -y) for text, x, y in marks[len(across) :]]
+    for axis, extent in (
+        (across, np.ptp([one[:2] for one in lines])),
+        (up, np.ptp([one[2:] for one in lines])),
+    ):
+        values, places = np.array(axis, float).T
+        [step] = set(np.round(np.diff(values), 9))
+        assert f"{step:e}".startswith(("1.0", "2.0", "5.0"))
+        assert len({len(text) for text, _ in axis}) == 1
+        assert len(axis) >= 3
+        assert np.ptp(places) == pytest.approx(extent)
+    assert float(across[0][0]) == 0
+    seen.page.context.close()
 
 
 def test_a_page_about_a_curve_begins_with_the_curve(browser, curve, tmp_path):

@@ -1,5 +1,6 @@
 """Charts: what they show, what they refuse, and that pictures are self-contained."""
 
+import itertools
 import json
 import math
 import re
@@ -11,6 +12,7 @@ import pytest
 
 import evenhand as eh
 from evenhand import charts
+from evenhand.charts.axes import round_marks
 from evenhand.charts.colours import _LOOKS, contrast, legible, mixed
 from evenhand.charts.lettering import width
 from evenhand.charts.placement import placed
@@ -224,10 +226,11 @@ def test_rates_are_sorted_by_the_current_first_quantity():
 def test_subtitles_name_the_confidence():
     for chart in (
         charts.rates_chart(rates(["F"]), confidence=0.95),
-        charts.frontier_chart(frontier([]), confidence=0.95),
         charts.calibration_chart(calibration(["F"]), confidence=0.95),
     ):
         assert "Bars: 95 % intervals." in " ".join(chart.title.subtitle)
+    curve = charts.frontier_chart(frontier([]), confidence=0.95)
+    assert "Points: test rows, 95 % intervals." in " ".join(curve.title.subtitle)
 
 
 def test_everyone_alone_is_drawn_as_a_group():
@@ -235,7 +238,12 @@ def test_everyone_alone_is_drawn_as_a_group():
     assert "0.200 (everyone)" in chart.description
 
 
-def test_lines_show_expected_values_and_test_points_are_not_joined():
+def layers(chart, kind):
+    """The rows of every layer with such a mark."""
+    return [row for layer in chart.layer if layer.mark.type == kind for row in layer.data.values]
+
+
+def test_curves_show_expected_values_and_test_points_are_not_joined():
     counted = [(0.0, 0.80, 0.02), (0.1, 0.83, 0.09), (0.2, 0.82, 0.07)]  # zigzags
     records = [
         {"curve": "blind", "tolerance": t, "accuracy": accuracy, "disparity": disparity}
@@ -244,23 +252,108 @@ def test_lines_show_expected_values_and_test_points_are_not_joined():
     ]
     trained = [{"curve": "trained", "tolerance": 0.1, "accuracy": 0.81, "disparity": 0.1}]
     chart = charts.frontier_chart([*records, *trained])
-    lines, dots = (
-        [row for layer in chart.layer if layer.mark.type == kind for row in layer.data.values]
-        for kind in ("line", "point")
-    )
+    lines, dots = layers(chart, "line"), layers(chart, "point")
     assert [row["disparity"] for row in lines] == [0, 0.1, 0.2]
     assert [row["accuracy"] for row in lines] == pytest.approx([0.8, 0.82, 0.84])
     assert {row["curve"] for row in dots} == {"blind", "trained"}
     assert [row["disparity"] for row in dots if row["curve"] == "blind"] == [0.02, 0.09, 0.07]
-    assert "Lines: the best for each tolerance" in " ".join(chart.title.subtitle)
-    assert "Lines:" not in " ".join(charts.frontier_chart(trained).title.subtitle)
+    words = " ".join(chart.title.subtitle)
+    assert "Curves: optimum by the posteriors. Points: test rows." in words
+    assert "Curves:" not in " ".join(charts.frontier_chart(trained).title.subtitle)
 
 
-def test_long_curves_have_few_bars_including_both_ends():
+def test_test_points_of_a_curve_have_intervals_and_do_not_overlap():
+    """Both curves are dense and lie on top of each other; the second takes the places that are left."""
+    records = [
+        {"curve": name, "tolerance": t / 500, "accuracy": 0.8 + t / 1000, "disparity": t / 500}
+        | {"accuracy_low": 0.79, "accuracy_high": 0.86, "disparity_low": t / 600, "disparity_high": t / 400}
+        | {"expected_accuracy": 0.8 + t / 1000, "expected_disparity": t / 500}
+        for name in ("blind", "aware")
+        for t in range(50)
+    ]
+    chart = charts.frontier_chart(records)
+    dots, bars = layers(chart, "point"), layers(chart, "rule")
+    own = {name: [row["tolerance"] for row in dots if row["curve"] == name] for name in ("blind", "aware")}
+    assert own["blind"][0] == 0
+    assert own["blind"][-1] == 49 / 500
+    assert all(3 <= len(places) <= 7 for places in own.values())
+    assert len(bars) == 2 * len(dots)  # of accuracy and of disparity
+    definition = chart.to_dict()["layer"][-1]["encoding"]
+    (x0, x1), (y0, y1) = (definition[axis]["scale"]["domain"] for axis in "xy")
+    pixels = [
+        (560 * (row["disparity"] - x0) / (x1 - x0), 380 * (row["accuracy"] - y0) / (y1 - y0)) for row in dots
+    ]
+    assert min(math.dist(a, b) for a, b in itertools.combinations(pixels, 2)) >= 40
+
+
+def test_an_interval_that_says_nothing_does_not_squeeze_the_curve():
+    records = frontier([])
+    records[3] |= {"disparity_low": 0.0, "disparity_high": 1.0, "accuracy_low": 0.0, "accuracy_high": 1.0}
+    definition = charts.frontier_chart(records).to_dict()["layer"][-1]["encoding"]
+    assert definition["x"]["scale"]["domain"] == [0, 0.2]
+    assert definition["y"]["scale"]["domain"] == [0.79, 0.85]
+
+
+def test_all_points_of_a_curve_without_expected_values_are_drawn():
     chart = charts.frontier_chart(frontier([]))
-    bars = next(iter(chart.to_dict()["datasets"].values()))
-    assert [row["tolerance"] for row in bars][:: len(bars) - 1] == [0, 8 / 50]
-    assert len(bars) == 6
+    assert [row["tolerance"] for row in layers(chart, "point")] == [t / 50 for t in range(9)]
+    assert layers(chart, "line") == []
+
+
+NOT_ROUND = [0.0007, 0.0491, 0.1503, 0.3337, 0.8999, 0.9513]
+AXES = {"accuracy", "disparity", "tolerance", "price", "value", "low", "high", "threshold"}
+
+
+@pytest.mark.parametrize("top", [1, 0.1, 0.017])
+@pytest.mark.parametrize("make", [frontier, rates, thresholds, prices, calibration, changed])
+def test_axes_are_marked_at_round_numbers(make, top):
+    """Marks are 1, 2 or 5 times a power of ten apart, and all of an axis have as many decimals."""
+    numbers = itertools.cycle(number * top for number in NOT_ROUND)
+    records = make([f"group {k}" for k in range(6)])
+    chart = draw(make, [{**one, **{key: next(numbers) for key in AXES & one.keys()}} for one in records])
+    axes = list(axis_labels(charts.to_svg(chart)))
+    assert axes
+    for labels in axes:
+        values = [float(text.strip("%")) for text in labels]
+        steps = {float(f"{abs(b - a):.6g}") for a, b in itertools.pairwise(values)}
+        assert len(steps) == 1
+        assert f"{steps.pop():e}".startswith(("1.0", "2.0", "5.0"))
+        assert len({len(text.partition(".")[2]) for text in labels}) == 1
+        assert 3 <= len(labels) <= 11
+    if make not in (thresholds, changed):  # which have space for numbers at both ends
+        assert all(ends == [marks[0], marks[-1]] for ends, marks in round_scales(chart.to_dict()))
+
+
+def axis_labels(picture):
+    """The texts along each axis of numbers."""
+    for part in ET.fromstring(picture).iter():  # noqa: S314
+        if "role-axis-label" in part.get("class", ""):
+            found = [text.text.replace("\u2212", "-") for text in part]
+            if not any("group" in text for text in found):
+                yield found
+
+
+def round_scales(definition):
+    """Ends and marks of every axis that has both."""
+    if isinstance(definition, dict):
+        if "values" in (definition.get("axis") or {}):
+            yield definition["scale"]["domain"], definition["axis"]["values"]
+        definition = list(definition.values())
+    for part in definition if isinstance(definition, list) else ():
+        yield from round_scales(part)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "values"),
+    [
+        ([0.3, 0.6], [0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6]),  # 0.3 / 0.05 is not 6 in floating point
+        ([0.5], [0.49, 0.495, 0.5, 0.505, 0.51]),
+        ([], [0, 0.2, 0.4, 0.6, 0.8, 1]),
+        ([-3, 1234], [-200, 0, 200, 400, 600, 800, 1000, 1200, 1400]),
+    ],
+)
+def test_marks_enclose_all_numbers(numbers, values):
+    assert round_marks(numbers).values == values
 
 
 def test_curves_without_tolerance_are_ordered_by_disparity():
@@ -279,6 +372,13 @@ def test_a_sum_of_prices_with_a_missing_part_is_missing():
     records[0]["price"] = None
     together = [row for row in rows_of(charts.prices_chart(records)) if row["group"].startswith("4 other")]
     assert [row["price"] for row in together if row["tolerance"] == 0.0] == [None]
+
+
+def test_lines_of_prices_have_few_shapes():
+    records = [{"tolerance": t / 100, "group": g, "price": 0.01} for g in "FM" for t in range(50)]
+    chart = charts.prices_chart(records)
+    assert len(layers(chart, "line")) == 100
+    assert [row["group"] for row in layers(chart, "point")] == ["F"] * 10 + ["M"] * 10
 
 
 def test_prices_of_a_group_at_one_tolerance_are_added():

@@ -2,6 +2,7 @@ import itertools
 import json
 import math
 import pickle
+from collections import Counter
 
 import numpy as np
 import pandas as pd
@@ -63,6 +64,33 @@ def test_expected_accuracy_and_disparity_grow_with_the_tolerance():
     chart = BLIND.plot()
     [line] = [layer.data.values for layer in chart.layer if layer.mark.type == "line"]
     assert [row["disparity"] for row in line] == expected[:, 0].tolist()
+    words = " ".join(chart.title.subtitle)
+    assert "Curves: optimum by the posteriors. Points: test rows, 95 % intervals." in words
+
+
+def test_test_points_on_the_chart_have_intervals_and_stand_apart():
+    chart = drawn({"blind": post(), "aware": post(aware=True)}, tolerances=50).plot()
+    dots, bars = (
+        [(row["curve"], row["tolerance"]) for layer in chart.layer for row in rows_with(layer, kind)]
+        for kind in ("point", "rule")
+    )
+    assert {name for name, _ in dots} == {"blind", "aware"}
+    assert len(dots) <= 14
+    assert Counter(bars) == dict.fromkeys(dots, 2)  # of accuracy and of disparity
+
+
+def rows_with(layer, kind):
+    return layer.data.values if layer.mark.type == kind else []
+
+
+def test_a_trained_curve_has_points_and_no_line():
+    trained = eh.FairInprocessor(LogisticRegression(), PARITY, cv=2)
+    chart = drawn({"ours": post(), "trained": trained}, tolerances=[0.02, 0.1, 0.2]).plot()
+    lines, dots = (
+        [row["curve"] for one in chart.layer for row in rows_with(one, k)] for k in ("line", "point")
+    )
+    assert lines == ["ours"] * 3
+    assert dots.count("trained") == 3
 
 
 def test_nothing_is_expected_if_the_measures_differ():

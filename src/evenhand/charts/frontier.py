@@ -7,20 +7,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from evenhand.charts.axes import round_axis
 from evenhand.charts.colours import Look, Theme, look_of
 from evenhand.charts.look import (
     NO_VALUE,
     alt,
-    domain,
     finished,
-    intervals_note,
     line_styles,
     own,
     point_marks,
     table,
     text_over,
 )
-from evenhand.charts.placement import Pixel, placed
+from evenhand.charts.placement import Pixel, placed, spaced
 from evenhand.charts.records import Row, known, read_records, shortened
 
 if TYPE_CHECKING:
@@ -30,9 +29,8 @@ __all__ = ["frontier_chart"]
 
 _WIDTH, _HEIGHT = 560, 380
 _UP, _ACROSS = ("accuracy_low", "accuracy_high"), ("disparity_low", "disparity_high")
+_MEASURED = ("accuracy", "disparity")
 _EXPECTED = ("expected_accuracy", "expected_disparity")
-_MOST_BARS = 6
-"""Points with error bars per curve; more would overlap."""
 
 
 def frontier_chart(
@@ -47,9 +45,10 @@ def frontier_chart(
 ) -> ChartType:
     """Accuracy against disparity: a curve over the tolerances, and other classifiers as points.
 
-    The line of a curve shows what the posteriors predict. A few points with intervals show what was measured
-    on test rows. They are not joined: neighbours differ more by chance than by tolerance, and a line through
-    them would zigzag. A curve without expected values has no line and shows all its points.
+    A curve is the optimum by the posteriors. A few points with intervals, far enough apart to be told from
+    each other, show what was measured on test rows. They are not joined: neighbours differ more by chance
+    than by tolerance, and a line through them would zigzag. Where nothing is expected, as of trained
+    classifiers, all points are drawn, without a line.
 
     Parameters
     ----------
@@ -95,35 +94,24 @@ def frontier_chart(
     for row in rows:
         order = row["disparity"] if row["tolerance"] is None else row["tolerance"]
         row.update(style[row["curve"]], order=order)
-    complete = [row for row in rows if known(row, "accuracy", "disparity")]
+    complete = [row for row in rows if known(row, *_MEASURED)]
     points = [row for row in complete if row["kind"] == "point"]
     lines = sorted((row for row in rows if row["kind"] == "curve"), key=_along)
-    curves = {name: found for name in names if (found := [row for row in lines if row["curve"] == name])}
+    curves = [name for name in names if any(row["curve"] == name for row in lines)]
     line = [row for row in lines if known(row, *_EXPECTED)]
-    smooth = {row["curve"] for row in line}
-    counted = [row for name, curve in curves.items() for row in (_spread(curve) if name in smooth else curve)]
-    barred = [*points, *(row for curve in curves.values() for row in _spread(curve))]
-    drawn = [row for row in (*counted, *points) if known(row, "accuracy", "disparity")]
+    measured = [row for row in lines if known(row, *_MEASURED) and row["origin"] != "mixture"]
+    drawn = [*measured, *points]
     up, across = (
-        [row[key] for row in drawn for key in keys if known(row, key)] + [row[expected] for row in line]
-        for keys, expected in zip((("accuracy", *_UP), ("disparity", *_ACROSS)), _EXPECTED, strict=True)
+        _reach([row[key] for row in drawn] + [row[expected] for row in line], drawn, limits)
+        for key, expected, limits in zip(_MEASURED, _EXPECTED, (_UP, _ACROSS), strict=True)
     )
-    plane = _Plane(x=domain(across, include=[0.0]), y=domain(up, margin=0.08))
-    place = {
-        "x": alt.X(
-            "disparity:Q",
-            scale=alt.Scale(domain=plane.x, nice=False),
-            axis=alt.Axis(tickCount=8, format="~g"),
-            title=x_title,
-        ),
-        "y": alt.Y(
-            "accuracy:Q",
-            scale=alt.Scale(domain=plane.y, nice=False, zero=False),
-            axis=alt.Axis(tickCount=8, format="~g"),
-            title=y_title,
-        ),
-    }
-    legend = alt.Legend(title=None, values=list(curves)) if curves else None
+    x, y = round_axis([0.0, *across], most=10), round_axis(up, most=7)
+    place = {"x": alt.X("disparity:Q", title=x_title, **x), "y": alt.Y("accuracy:Q", title=y_title, **y)}
+    plane = _Plane(x=x["scale"].domain, y=y["scale"].domain)
+    barred = plane.spaced([[row for row in measured if row["curve"] == name] for name in curves], points)
+    smooth = {row["curve"] for row in line}
+    counted = [row for row in measured if row in barred or row["curve"] not in smooth]
+    legend = alt.Legend(title=None, values=curves) if curves else None
     numbers = ("tolerance", "accuracy", "disparity", *_UP, *_ACROSS)
     marks = {
         **place,
@@ -131,15 +119,13 @@ def frontier_chart(
         "tooltip": ["curve:N", "origin:N", *(alt.Tooltip(f"{number}:Q", format=".4f") for number in numbers)],
     }
     layers = [
-        *_bars(barred, place),
+        *_bars([*points, *barred], place),
         alt.Chart(table(_expected(row) for row in line))
         .mark_line(strokeWidth=2)
         .encode(
             detail="curve:N", stroke=own("ink"), strokeDash=own("dash", of="dash"), order="order:Q", **place
         ),
-        alt.Chart(table(row for row in counted if known(row, "accuracy", "disparity")))
-        .mark_point(size=46, filled=True, opacity=1)
-        .encode(**marks),
+        alt.Chart(table(counted)).mark_point(size=46, filled=True, opacity=1).encode(**marks),
         alt.Chart(table(points)).mark_point(size=110, filled=True, opacity=1).encode(**marks),
         *_names(points, _paths(line, counted, plane), plane, place, look),
     ]
@@ -149,11 +135,8 @@ def frontier_chart(
         title=title,
         subtitle=(
             note,
-            "Lines: the best for each tolerance, as predicted by the learned probabilities." if line else "",
-            "Points: measured on test rows." if line and counted else "",
-            intervals_note(
-                confidence, there=any(known(row, *_UP) or known(row, *_ACROSS) for row in complete)
-            ),
+            "Curves: optimum by the posteriors." if line else "",
+            f"Points: test rows{_level(complete, confidence)}." if complete else "",
         ),
         description=_sentence(names, complete, x_title, y_title),
     )
@@ -171,6 +154,12 @@ class _Plane:
         across = (row["disparity"] - self.x[0]) / (self.x[1] - self.x[0])
         return across * _WIDTH, (self.y[1] - row["accuracy"]) / (self.y[1] - self.y[0]) * _HEIGHT
 
+    def spaced(self, curves: list[list[Row]], taken: list[Row]) -> list[Row]:
+        """Rows of curves that are far enough from each other, and from those that are drawn anyway."""
+        pixels = [[self.pixel(row) for row in curve] for curve in curves]
+        chosen = spaced(pixels, [self.pixel(row) for row in taken])
+        return [curve[k] for curve, places in zip(curves, chosen, strict=True) for k in places]
+
 
 def _bars(rows: list[Row], place: dict[str, Any]) -> list[alt.Chart]:
     """Intervals of both coordinates."""
@@ -178,7 +167,7 @@ def _bars(rows: list[Row], place: dict[str, Any]) -> list[alt.Chart]:
     across = {**place, "x": alt.X(f"{_ACROSS[0]}:Q"), "x2": f"{_ACROSS[1]}:Q"}
     return [
         alt.Chart(table(row for row in rows if known(row, other, *limits)))
-        .mark_rule(opacity=0.4)
+        .mark_rule(opacity=0.4, clip=True)
         .encode(stroke=own("ink"), **encoding)
         for limits, other, encoding in ((_UP, "disparity", up), (_ACROSS, "accuracy", across))
     ]
@@ -202,22 +191,33 @@ def _paths(line: list[Row], counted: list[Row], plane: _Plane) -> list[list[Pixe
     by_curve: dict[str, list[Pixel]] = {}
     for row in line:
         by_curve.setdefault(row["curve"], []).append(plane.pixel(_expected(row)))
-    dots = [[plane.pixel(row)] * 2 for row in counted if known(row, "accuracy", "disparity")]
-    return [*by_curve.values(), *dots]
+    return [*by_curve.values(), *([plane.pixel(row)] * 2 for row in counted)]
 
 
 def _expected(row: Row) -> Row:
     """The row at its expected accuracy and disparity."""
-    expected = dict(zip(("accuracy", "disparity"), (row[key] for key in _EXPECTED), strict=True))
+    expected = dict(zip(_MEASURED, (row[key] for key in _EXPECTED), strict=True))
     return {key: row[key] for key in ("curve", "order", "ink", "dash")} | expected
 
 
-def _spread(curve: list[Row]) -> list[Row]:
-    """A few evenly spaced rows of a curve without mixtures, including both ends."""
-    curve = [row for row in curve if row["origin"] != "mixture"]
-    if len(curve) <= _MOST_BARS:
-        return curve
-    return [curve[round(k * (len(curve) - 1) / (_MOST_BARS - 1))] for k in range(_MOST_BARS)]
+def _reach(values: list[float], rows: list[Row], limits: tuple[str, str]) -> list[float]:
+    """What an axis should reach: all values, and intervals up to a quarter of their range beyond.
+
+    An interval from 0 to 1, of a group with few rows, would leave no room for the curve.
+    """
+    if not values:
+        return []
+    low, high = min(values), max(values)
+    ends = [row[key] for row in rows for key in limits if known(row, key)]
+    room = max((high - low) / 4, 0.01)
+    return [*values, *(min(max(end, low - room), high + room) for end in ends)]
+
+
+def _level(rows: list[Row], confidence: float | None) -> str:
+    """What the bars of points are, if there are any."""
+    if not any(known(row, *_UP) or known(row, *_ACROSS) for row in rows):
+        return ""
+    return ", with intervals" if confidence is None else f", {100 * confidence:g} % intervals"
 
 
 def _along(row: Row) -> float:

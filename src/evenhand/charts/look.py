@@ -21,7 +21,6 @@ __all__ = [
     "NO_VALUE",
     "SIDES",
     "alt",
-    "domain",
     "finished",
     "group_axis",
     "intervals_note",
@@ -76,21 +75,6 @@ def point_marks(field: str, names: list[str], look: Look, legend: alt.Legend | N
 def table(rows: Iterable[Row]) -> Any:
     """Rows as data inside the chart."""
     return alt.InlineData(values=list(rows))
-
-
-def domain(numbers: Iterable[float], *, include: Sequence[float] = (), margin: float = 0.04) -> list[float]:
-    """Range of an axis: all numbers, with a margin at each end that is not one of `include`.
-
-    Examples
-    --------
-    >>> domain([0.2, 0.7], include=[0.0], margin=0.1)
-    [0.0, 0.77]
-    """
-    values = [*numbers, *include]
-    low, high = (min(values), max(values)) if values else (0.0, 1.0)
-    space = margin * (high - low) or 0.01
-    ends = (low if low in include else low - space, high if high in include else high + space)
-    return [round(end, 6) for end in ends]
 
 
 def text_beside(rows: Iterable[Row], side: Literal["left", "right"], *, gap: int) -> alt.Chart:

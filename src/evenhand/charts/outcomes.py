@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from evenhand.charts.axes import round_axis
 from evenhand.charts.colours import Look, Theme, look_of
 from evenhand.charts.look import (
     DASHES,
     NO_VALUE,
     SIDES,
     alt,
-    domain,
     finished,
     group_axis,
     intervals_note,
@@ -169,8 +169,8 @@ def _rates_panel(
         for key in ("value", "low", "high")
         if known(row, key)
     ]
-    scale = alt.Scale(domain=domain(ends, include=[0.0]), nice=True)
-    x = alt.X("value:Q", scale=scale, title=quantity, axis=alt.Axis(tickCount=3, format="~g"))
+    axis = round_axis([0.0, *ends], most=min(8, width // 45))
+    x = alt.X("value:Q", title=quantity, **axis)
     y = group_axis(labels, labelled=labelled)
     across = {"yOffset": alt.YOffset("when:N", scale=alt.Scale(domain=list(_WHEN)), sort=None)}
     place: dict[str, Any] = {"y": y, **(across if paired else {})}
@@ -182,7 +182,7 @@ def _rates_panel(
         .encode(x=x, stroke=own("ink"), strokeDash=own("dash", of="dash"), tooltip=words),
         alt.Chart(table(row for row in there if known(row, "low", "high")))
         .mark_rule(strokeWidth=2, opacity=0.55)
-        .encode(x=alt.X("low:Q", scale=scale), x2="high:Q", stroke=own("ink"), **place),
+        .encode(x=alt.X("low:Q", scale=axis["scale"]), x2="high:Q", stroke=own("ink"), **place),
         alt.Chart(table(there))
         .mark_point(size=60, strokeWidth=2, opacity=1)
         .encode(x=x, tooltip=words, **place, **paired_marks("when", _WHEN, look, compared=paired)),
@@ -264,12 +264,10 @@ def changed_chart(
             label = f"{share[place]:.1%} ({people:,.0f})" if people or not any(share) else ""
             parts.append({**name, **part, "people": people, "label": label})
     widest = max((abs(part["at"]) for part in parts), default=0.0) or 0.01
-    # A third of the axis on either side leaves space for the numbers beside the bars.
     x = alt.X(
         "at:Q",
-        scale=alt.Scale(domain=[-1.5 * widest, 1.5 * widest], nice=False),
-        axis=alt.Axis(labelExpr="format(abs(datum.value), '~%')", tickCount=7),
         title="← no longer selected · share of the group · newly selected →",
+        **round_axis([-widest, widest], space=0.2, percent=True),
     )
     y = group_axis(labels.values(), grid=False)
     colour = alt.Color(

@@ -1,11 +1,12 @@
-"""Positions of names beside points, without overlaps."""
+"""Which points of curves are drawn, and where names beside points stand, without overlaps."""
 
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
-__all__ = ["Pixel", "placed"]
+__all__ = ["Pixel", "placed", "spaced"]
 
 Pixel = tuple[float, float]
 """Right and down."""
@@ -29,6 +30,41 @@ _POSITIONS: tuple[tuple[str, int, int], ...] = (
 
 _LETTER = 6.6
 """Average width of a letter of 12 pixels."""
+
+_ALONG, _BESIDE = 96.0, 40.0
+"""Pixels between two points of one curve, and to any other point."""
+
+
+def spaced(curves: list[list[Pixel]], taken: list[Pixel]) -> list[list[int]]:
+    """Points of curves that are far enough from each other: the ends of a curve first, then along it.
+
+    Parameters
+    ----------
+    curves : list of lists of (right, down)
+        In pixels.
+    taken : list of (right, down)
+        Other points that are drawn.
+
+    Returns
+    -------
+    list of lists of int
+        Their places in each curve, in order.
+
+    Examples
+    --------
+    >>> spaced([[(0, 50), (60, 40), (120, 30), (300, 0)], [(0, 55), (200, 0)]], [])
+    [[0, 2, 3], [1]]
+    """
+    taken, chosen = [*taken], []
+    for curve in curves:
+        mine: list[int] = []
+        for k in dict.fromkeys([0, len(curve) - 1, *range(1, len(curve) - 1)] if curve else []):
+            along = all(math.dist(curve[k], curve[other]) >= _ALONG for other in mine)
+            if along and all(math.dist(curve[k], other) >= _BESIDE for other in taken):
+                mine.append(k)
+        taken += [curve[k] for k in mine]
+        chosen.append(sorted(mine))
+    return chosen
 
 
 def placed(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from evenhand.charts.axes import round_axis
 from evenhand.charts.colours import Theme, look_of
 from evenhand.charts.look import (
     NO_VALUE,
@@ -22,8 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["prices_chart"]
 
-_LINES = 6
-"""Most lines in a chart; further groups are added up."""
+_LINES, _SHAPES = 6, 10
+"""Most lines in a chart, further groups are added up; shapes that tell a line from others."""
 
 
 def prices_chart(
@@ -82,15 +84,9 @@ def prices_chart(
     style = line_styles(names, look)
     for row in drawn:
         row.update(style[row["group"]])
-    x = alt.X(
-        "tolerance:Q", scale=alt.Scale(zero=True, nice=False), axis=alt.Axis(tickCount=8), title=x_title
-    )
-    y = alt.Y(
-        "price:Q",
-        scale=alt.Scale(zero=True),
-        axis=alt.Axis(tickCount=6),
-        title="accuracy gained per 0.01 of tolerance",
-    )
+    across, up = ([0.0, *(row[key] for row in drawn if known(row, key))] for key in ("tolerance", "price"))
+    x = alt.X("tolerance:Q", title=x_title, **round_axis(across))
+    y = alt.Y("price:Q", title="accuracy gained per 0.01 of tolerance", **round_axis(up, most=6))
     words = ["name:N", alt.Tooltip("tolerance:Q", format=".4f"), alt.Tooltip("price:Q", format=".5f")]
     lines = (
         alt.Chart(table(drawn))
@@ -98,7 +94,7 @@ def prices_chart(
         .encode(x=x, y=y, detail="group:N", stroke=own("ink"), strokeDash=own("dash", of="dash"))
     )
     dots = (
-        alt.Chart(table(row for row in drawn if known(row, "tolerance", "price")))
+        alt.Chart(table(_some(drawn, names)))
         .mark_point(size=40, filled=True, opacity=1)
         .encode(
             x=x,
@@ -124,6 +120,13 @@ def prices_chart(
         ),
         description=sentence,
     )
+
+
+def _some(rows: list[Row], names: list[str]) -> Iterator[Row]:
+    """Evenly spaced rows of each line, for its shapes."""
+    for name in names:
+        mine = [row for row in rows if row["group"] == name and known(row, "tolerance", "price")]
+        yield from mine[:: math.ceil(len(mine) / _SHAPES) or 1]
 
 
 def _added(rows: list[Row]) -> list[Row]:

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from evenhand.charts.axes import round_axis
 from evenhand.charts.colours import Look, Theme, look_of
 from evenhand.charts.look import NO_VALUE, alt, finished, intervals_note, notes, table
 from evenhand.charts.records import Row, known, read_records, shown_groups
@@ -111,10 +112,9 @@ def calibration_chart(
 def _panel(
     rows: list[Row], heading: alt.TitleParams, look: Look, *, side: int, most: float, left: bool, below: bool
 ) -> Any:
-    scale = alt.Scale(domain=[0, 1], nice=False)
-    axis = alt.Axis(values=[0, 0.25, 0.5, 0.75, 1], format=".2~f")
-    x = alt.X("predicted:Q", scale=scale, axis=axis, title="predicted probability" if below else None)
-    y = alt.Y("observed:Q", scale=scale, axis=axis, title="observed share" if left else None)
+    axis = round_axis([0, 1], most=5)
+    x = alt.X("predicted:Q", title="predicted probability" if below else None, **axis)
+    y = alt.Y("observed:Q", title="observed share" if left else None, **axis)
     words = [
         "name:N",
         *(alt.Tooltip(f"{key}:Q", format=".4f") for key in ("predicted", "observed", "low", "high")),
@@ -126,7 +126,7 @@ def _panel(
         .encode(x=x, y=y),
         alt.Chart(table(row for row in rows if known(row, "low", "high")))
         .mark_rule(color=look.colours[0], strokeWidth=1.5, opacity=0.55)
-        .encode(x=x, y=alt.Y("low:Q", scale=scale), y2="high:Q"),
+        .encode(x=x, y=alt.Y("low:Q", scale=axis["scale"]), y2="high:Q"),
         alt.Chart(table({**row, "n": row["n"] or 0} for row in rows))
         .mark_circle(color=look.colours[0], opacity=1)
         .encode(x=x, y=y, size=area, tooltip=[*words, alt.Tooltip("n:Q", format=",.0f")]),

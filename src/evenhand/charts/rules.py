@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from evenhand.charts.axes import round_axis
 from evenhand.charts.colours import Theme, legible, look_of, mixed
 from evenhand.charts.look import (
     NO_VALUE,
     SIDES,
     alt,
-    domain,
     finished,
     group_axis,
     notes,
@@ -91,16 +91,11 @@ def thresholds_chart(
     there = [row for row in drawn if known(row, "threshold")]
     both = [row for row in there if known(row, "unconstrained")]
     numbers = [row[key] for row in there for key in ("threshold", "unconstrained") if known(row, key)]
-    inside = all(0 <= number <= 1 for number in numbers)
-    # Leave space beyond 0 and 1 for the numbers beside the points.
-    scale = alt.Scale(domain=domain(numbers, include=[-0.08, 1.08]), nice=False)
-    axis = alt.Axis(values=[k / 10 for k in range(11)]) if inside else alt.Axis()
     y = group_axis(labels.values())
     x = alt.X(
         "threshold:Q",
-        scale=scale,
-        axis=axis,
         title="threshold on the score P(Y = 1 given the person and the group)",
+        **round_axis([0, 1, *numbers], most=10, space=0.08),
     )
     words = ["name:N", *(alt.Tooltip(f"{part}:Q", format=".4f") for part in ("threshold", "unconstrained"))]
     dots = [

@@ -10,35 +10,42 @@
   const interval = (rate) => (rate.value === null ? "–" : show(rate.value) + (rate.low === null ? "" : ` [${show(rate.low)}, ${show(rate.high)}]`));
 
   const SPACE = "http://www.w3.org/2000/svg";
+  const DASHES = ["none", "6 3", "2 3", "8 3 2 3", "12 3"];
+  const APART = 96; // pixels between two test points of a curve
   const plot = byId("plot");
-  const box = { left: 60, right: 620, top: 26, bottom: 292 };
-  const make = (name, attributes, text) => {
+  const box = { left: 60, right: 620, top: 34, bottom: 292 };
+  const make = (name, attributes, text, parent = plot) => {
     const node = document.createElementNS(SPACE, name);
     for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
     if (text !== undefined) node.textContent = text;
-    plot.append(node);
+    parent.append(node);
     return node;
   };
-  const known = data.points.filter((p) => p.disparity !== null && p.accuracy !== null);
   const has = (p) => p.expected_accuracy !== null && p.expected_disparity !== null;
-  const range = (values) => {
-    const low = Math.min(...values), high = Math.max(...values), pad = (high - low || 0.02) * 0.08;
-    return [low - pad, high + pad];
-  };
-  const expected = data.points.filter(has);
-  const [x0, x1] = range([...known.map((p) => p.disparity), ...expected.map((p) => p.expected_disparity)]);
-  const [y0, y1] = range([...known.map((p) => p.accuracy), ...expected.map((p) => p.expected_accuracy)]);
-  const x = (value) => box.left + ((value - x0) / (x1 - x0)) * (box.right - box.left);
-  const y = (value) => box.bottom - ((value - y0) / (y1 - y0)) * (box.bottom - box.top);
-  const ticks = (low, high, most) => {
-    const power = 10 ** Math.floor(Math.log10((high - low) / most));
-    const step = [1, 2, 5, 10, 20].map((k) => k * power).find((size) => (high - low) / size <= most);
-    const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
-    const found = [];
-    for (let k = Math.ceil(low / step); k * step <= high; k += 1) found.push([k * step, (k * step).toFixed(digits)]);
-    return found;
-  };
+  const measured = (p) => p.disparity !== null && p.accuracy !== null;
+  const tested = (points) => points.filter((p) => measured(p) && p.origin !== "mixture");
   const within = (value, low, high) => Math.min(high, Math.max(low, value));
+  // All values, and intervals up to a quarter of their range beyond: one from 0 to 1 would leave no room for the curve.
+  const reach = (name, ...more) => {
+    const all = (key) => [...tested(data.points), ...data.points.filter(has)].map((p) => p[key]).filter((value) => value !== null);
+    const values = [...all(name), ...all(`expected_${name}`), ...more], low = Math.min(...values), high = Math.max(...values);
+    const room = Math.max((high - low) / 4, 0.01);
+    return [...values, ...[...all(`${name}_low`), ...all(`${name}_high`)].map((value) => within(value, low - room, high + room))];
+  };
+  const wide = reach("disparity", ...(data.measure === "difference" ? [0] : data.measure === "ratio" ? [1] : []));
+  const high = reach("accuracy");
+
+  // Marks at round numbers that enclose all values, and the position of a value between the first and the last.
+  const axis = (values, most, start, end) => {
+    let low = Math.min(...values), high = Math.max(...values);
+    if (high - low < 1e-9) [low, high] = [low - 0.01, high + 0.01];
+    const power = 10 ** Math.floor(Math.log10((high - low) / most));
+    const ends = (step) => [Math.floor(low / step + 1e-9), Math.ceil(high / step - 1e-9)];
+    const step = [1, 2, 5, 10, 20, 50].map((size) => size * power).find((size) => ends(size)[1] - ends(size)[0] <= most);
+    const [first, last] = ends(step), digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
+    const at = (value) => start + ((value / step - first) / (last - first)) * (end - start);
+    return { at, marks: Array.from({ length: last - first + 1 }, (_, k) => [at((first + k) * step), ((first + k) * step).toFixed(digits)]) };
+  };
 
   // One unit per pixel, so that letters have the same size on a phone as on a desktop.
   const fit = () => {
@@ -49,71 +56,102 @@
     box.bottom = Math.round(height) - 48;
   };
 
+  // The ends of a curve first, then along it, so that points do not overlap.
+  const spaced = (points, at) => {
+    const chosen = [];
+    for (const p of [points[0], points.at(-1), ...points.slice(1, -1)]) {
+      if (p && chosen.every((other) => Math.hypot(at(p)[0] - at(other)[0], at(p)[1] - at(other)[1]) >= APART)) chosen.push(p);
+    }
+    return chosen;
+  };
+
+  const styles = (chosen) => new Map([...curves.keys()].map((name, k) => [name, { class: name === chosen ? "curve on" : "curve", "stroke-dasharray": DASHES[k % DASHES.length] }]));
+
+  const legend = (chosen) => {
+    const key = (text, ...parts) => {
+      const item = document.createElement("li");
+      const icon = make("svg", { width: 30, height: 16, viewBox: "0 0 30 16", "aria-hidden": "true" }, undefined, item);
+      for (const [name, attributes] of parts) make(name, attributes, undefined, icon);
+      item.append(text);
+      return item;
+    };
+    const cross = (kind) => ["path", { class: kind, d: "M3 8H27M15 1V15" }];
+    const smooth = [...styles(chosen)].filter(([name]) => curves.get(name).some(has));
+    const items = smooth.map(([name, style]) => key(`${name}: optimum by the posteriors`, ["path", { ...style, d: "M0 8H30" }]));
+    items.push(key(`${chosen} on test rows, ${show(data.confidence * 100, 2).replace(/\.?0+$/, "")} % intervals`, cross("bar"), ["circle", { class: "counted", cx: 15, cy: 8, r: 4 }]));
+    items.push(key("chosen", ["circle", { class: "dot", cx: 15, cy: 8, r: 6 }]));
+    if (others.some(measured)) items.push(key("other models", cross("bar off"), ["rect", { class: "other", x: 11, y: 4, width: 8, height: 8 }]));
+    byId("legend").replaceChildren(...items);
+  };
+
   const draw = (point) => {
     fit();
+    legend(point.curve);
     plot.replaceChildren();
-    for (const [value, text] of ticks(x0, x1, (box.right - box.left) / 64)) {
-      make("line", { class: "axis", x1: x(value), x2: x(value), y1: box.top, y2: box.bottom });
-      make("text", { x: x(value), y: box.bottom + 18, "text-anchor": "middle" }, text);
+    const x = axis(wide, (box.right - box.left) / 64, box.left, box.right);
+    const y = axis(high, 6, box.bottom, box.top);
+    const at = (p) => [x.at(p.disparity), y.at(p.accuracy)];
+    const expected = (p) => [x.at(p.expected_disparity), y.at(p.expected_accuracy)];
+    for (const [place, text] of x.marks) {
+      make("line", { class: "axis", x1: place, x2: place, y1: box.top, y2: box.bottom });
+      make("text", { class: "mark", x: place, y: box.bottom + 18, "text-anchor": "middle" }, text);
     }
-    for (const [value, text] of ticks(y0, y1, 6)) {
-      make("line", { class: "axis", x1: box.left, x2: box.right, y1: y(value), y2: y(value) });
-      make("text", { x: box.left - 6, y: y(value) + 4, "text-anchor": "end" }, text);
+    for (const [place, text] of y.marks) {
+      make("line", { class: "axis", x1: box.left, x2: box.right, y1: place, y2: place });
+      make("text", { class: "mark", x: box.left - 6, y: place + 4, "text-anchor": "end" }, text);
     }
     const measure = data.measure === "difference" ? "mean difference" : "mean ratio";
     const title = make("text", { x: (box.left + box.right) / 2, y: box.bottom + 38, "text-anchor": "middle" }, `${measure}, ${data.notion}`);
-    const space = box.right + 12 - 6, wide = title.getComputedTextLength();
-    if (wide > space) {
+    const space = box.right + 12 - 6, long = title.getComputedTextLength();
+    if (long > space) {
       title.setAttribute("x", 6 + space / 2);
       title.setAttribute("textLength", space);
       title.setAttribute("lengthAdjust", "spacingAndGlyphs");
-    } else title.setAttribute("x", within((box.left + box.right) / 2, 6 + wide / 2, 6 + space - wide / 2));
+    } else title.setAttribute("x", within((box.left + box.right) / 2, 6 + long / 2, 6 + space - long / 2));
     make("text", { x: 8, y: 16 }, "accuracy");
-    for (const [name, points] of curves) {
-      const path = points.filter(has).map((p) => [x(p.expected_disparity), y(p.expected_accuracy)]);
-      make("polyline", { class: name === point.curve ? "curve on" : "curve", points: path.map((at) => at.join(",")).join(" ") });
-      if (name !== point.curve && path.length) continue;
-      for (const p of points) {
-        if (p.disparity !== null && p.origin !== "mixture") make("circle", { class: name === point.curve ? "counted" : "counted off", cx: x(p.disparity), cy: y(p.accuracy), r: 2.5 });
+    const bars = (p, kind) => {
+      const [cx, cy] = at(p);
+      const across = (value) => within(x.at(value), box.left, box.right), up = (value) => within(y.at(value), box.top, box.bottom);
+      if (p.disparity_low !== null) make("line", { class: kind, x1: across(p.disparity_low), x2: across(p.disparity_high), y1: cy, y2: cy });
+      if (p.accuracy_low !== null) make("line", { class: kind, x1: cx, x2: cx, y1: up(p.accuracy_low), y2: up(p.accuracy_high) });
+    };
+    const near = (p, place) => place !== null && Math.hypot(at(p)[0] - place[0], at(p)[1] - place[1]) < APART / 2;
+    const found = measured(point) ? at(point) : null;
+    const marker = has(point) ? expected(point) : found;
+    for (const [name, style] of styles(point.curve)) {
+      const on = name === point.curve ? "" : " off", all = tested(curves.get(name));
+      const path = curves.get(name).filter(has).map(expected);
+      if (path.length) make("polyline", { ...style, points: path.map((place) => place.join(",")).join(" ") });
+      const few = on ? [] : spaced(all, at);
+      for (const p of path.length ? few : all) {
+        if (near(p, found) || near(p, marker)) continue; // the chosen one stands there
+        if (few.includes(p)) bars(p, "bar few");
+        make("circle", { class: `counted few${on}`, cx: at(p)[0], cy: at(p)[1], r: 3.5 });
       }
     }
     const taken = [];
-    const label = (text, [cx, cy], shift) => {
-      const node = make("text", { x: cx, y: cy - shift, "text-anchor": "middle" }, text);
-      const half = node.getComputedTextLength() / 2;
-      const at = within(cx, box.left + half, box.right - half);
-      let down = cy - shift < box.top + 12 ? cy + shift + 10 : cy - shift;
-      while (taken.some(([a, b, w]) => Math.abs(a - at) < w + half && Math.abs(b - down) < 14)) down += 14;
-      taken.push([at, down, half]);
-      node.setAttribute("x", at);
+    const label = (text, [cx, cy]) => {
+      const node = make("text", { class: "name", "text-anchor": "middle" }, text);
+      const half = node.getComputedTextLength() / 2, right = cx + 9 + half;
+      const place = within(right + half > box.right ? cx - 9 - half : right, box.left + half, box.right - half);
+      let down = cy - 9 < box.top + 12 ? cy + 19 : cy - 9;
+      while (taken.some(([a, b, w]) => Math.abs(a - place) < w + half && Math.abs(b - down) < 14)) down += 14;
+      taken.push([place, down, half]);
+      node.setAttribute("x", place);
       node.setAttribute("y", down);
     };
-    for (const other of others) {
-      if (other.disparity === null) continue;
-      const cx = x(other.disparity), cy = y(other.accuracy);
+    for (const other of others.filter(measured)) {
+      const [cx, cy] = at(other);
+      bars(other, "bar off");
       make("rect", { class: "other", x: cx - 4, y: cy - 4, width: 8, height: 8 });
-      label(other.curve, [cx, cy], 10);
+      label(other.curve, [cx, cy]);
     }
-    let edge = box.right;
-    for (const name of curves.size > 1 ? [...curves.keys()].reverse() : []) {
-      const text = make("text", { x: edge, y: 16, "text-anchor": "end" }, name);
-      const start = edge - text.getComputedTextLength() - 6;
-      make("polyline", { class: name === point.curve ? "curve on" : "curve", points: `${start - 26},12 ${start},12` });
-      edge = start - 40;
+    if (found) {
+      make("line", { class: "offset", x1: marker[0], y1: marker[1], x2: found[0], y2: found[1] });
+      bars(point, "bar");
+      make("circle", { class: "counted", cx: found[0], cy: found[1], r: 5 });
     }
-    if (has(point)) {
-      const ring = { cx: x(point.expected_disparity), cy: y(point.expected_accuracy) };
-      if (point.disparity !== null) make("line", { class: "offset", x1: ring.cx, y1: ring.cy, x2: x(point.disparity), y2: y(point.accuracy) });
-      make("circle", { class: "ring", ...ring, r: 5 });
-    }
-    if (point.disparity === null) return;
-    const cx = x(point.disparity), cy = y(point.accuracy);
-    const span = (a, b, low, high) => [within(a, low, high), within(b, low, high)];
-    const [bx, by] = span(x(point.disparity_low), x(point.disparity_high), box.left, box.right);
-    const [ty, uy] = span(y(point.accuracy_high), y(point.accuracy_low), box.top, box.bottom);
-    make("line", { class: "bar", x1: bx, x2: by, y1: cy, y2: cy });
-    make("line", { class: "bar", x1: cx, x2: cx, y1: ty, y2: uy });
-    make("circle", { class: point.origin === "mixture" ? "dot mixture" : "dot", cx, cy, r: 7 });
+    if (marker) make("circle", { class: point.origin === "mixture" ? "dot mixture" : "dot", cx: marker[0], cy: marker[1], r: 7 });
   };
 
   const cell = (row, text, kind = "td", cls = "num") => {
@@ -159,10 +197,10 @@
     slider.setAttribute("aria-valuetext", `tolerance ${show(point.tolerance, 4)}`);
     const accuracy = interval({ value: point.accuracy, low: point.accuracy_low, high: point.accuracy_high });
     const disparity = interval({ value: point.disparity, low: point.disparity_low, high: point.disparity_high });
-    const line = has(point) ? ` Predicted by the learned probabilities: accuracy ${show(point.expected_accuracy)}, ${data.measure} ${show(point.expected_disparity)}.` : "";
+    const line = has(point) ? ` By the posteriors: accuracy ${show(point.expected_accuracy)}, ${data.measure} ${show(point.expected_disparity)}.` : "";
     const mixed = point.origin === "mixture" ? " This is a mixture: a random choice between the two solved classifiers beside it." : "";
     const price = point.risk === null || point.price === null ? "" : ` 0.01 more tolerance would gain ${show(point.price, 4)} accuracy.`;
-    byId("state").textContent = `Accuracy ${accuracy}; ${data.measure} ${disparity}${point.group ? `, for ${point.group}` : ""}: ${point.verdict}.${line}${price}${mixed}`;
+    byId("state").textContent = `On test rows: accuracy ${accuracy}; ${data.measure} ${disparity}${point.group ? `, for ${point.group}` : ""}: ${point.verdict}.${line}${price}${mixed}`;
     table(point);
     draw(point);
   };
