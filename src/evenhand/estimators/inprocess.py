@@ -250,8 +250,8 @@ class FairInprocessor(FairClassifier):
             raise InputError("proxies are for FairPostprocessor: trained classifiers need known groups.")
         if self.missing == "infer":
             raise InputError(
-                "missing='infer' is for FairPostprocessor: trained classifiers are judged by counting groups, "
-                "which must be known."
+                "missing='infer' is for FairPostprocessor: trained classifiers are judged by counts of "
+                "groups, which must be known."
             )
         if not isinstance(self.max_refits, Integral) or self.max_refits < 1:
             raise InputError(f"max_refits should be a whole number from 1 on, but is {self.max_refits!r}.")
