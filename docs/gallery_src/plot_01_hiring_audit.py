@@ -15,7 +15,9 @@ import evenhand as eh
 rng = np.random.default_rng(7)
 n = 8000
 sex = rng.choice(["women", "men"], n, p=[0.45, 0.55])
-race = rng.choice(["Asian", "Black", "Hispanic", "White"], n, p=[0.12, 0.10, 0.18, 0.60])
+race = rng.choice(
+    ["Asian", "Black", "Hispanic", "White"], n, p=[0.12, 0.10, 0.18, 0.60]
+)
 chance = 0.30 * np.where(sex == "women", 0.8, 1) * np.where(race == "Black", 0.65, 1)
 file = pl.DataFrame(
     {"sex": sex, "race": race, "invited": (rng.random(n) < chance).astype(int)}
@@ -38,9 +40,9 @@ ratios
 # --------------------------------------
 #
 # A ratio below 0.8 is a sign of adverse impact, but that of a small group can be below
-# 0.8 by chance. The intervals hold for all categories of a table at once. By sex and by
-# race alone they reach from below 0.8 to above it, which settles nothing. Of the
-# combinations, Black women are below 0.8 for certain.
+# 0.8 by chance. The intervals hold for all categories of a table at once. Those of women
+# and of Black applicants reach from below 0.8 to above it, which settles nothing. Of
+# the combinations, Black women are below 0.8 with confidence.
 
 from evenhand.charts import rates_chart
 

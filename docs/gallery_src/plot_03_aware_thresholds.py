@@ -26,7 +26,7 @@ fair = eh.FairPostprocessor(
 # --------------
 #
 # Equal opportunity: of the people who do earn more than 50,000 dollars, similar shares
-# of each group should be selected. Black women need a score of 0.30, White men 0.53.
+# of each group should be selected. Black women need a score of 0.296, White men 0.525.
 
 fair.thresholds_
 

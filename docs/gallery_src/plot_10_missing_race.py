@@ -60,7 +60,9 @@ ways = {
 found = [
     {"way": way, "value": one.value, "low": one.low, "high": one.high}
     for way, fair in ways.items()
-    for one in [eh.audit(y[test], fair.predict(X[test]), truth[test])["demographic parity"]]
+    for one in [
+        eh.audit(y[test], fair.predict(X[test]), truth[test])["demographic parity"]
+    ]
 ]
 base = alt.Chart(alt.InlineData(found)).encode(y=alt.Y("way:N", title=None, sort=None))
 x = alt.X("low:Q", title="largest difference on test rows, with 95 % intervals")
@@ -72,7 +74,7 @@ x = x.axis(tickCount=6)
     width=440,
     height=alt.Step(30),
     title="Selection rates by sex and race, tolerance 0.02",
-    description="Largest difference of selection rates, by what is done about missing race.",
+    description="Largest difference of selection rates: race known, inferred, dropped.",
 )
 
 # %%
@@ -88,8 +90,9 @@ seen = [k for k, name in enumerate(names) if name.startswith(("native", "relatio
 tool = logistic.fit(X[train][:, seen], truth["race"][train] == "Black")
 black = tool.predict_proba(X[test][:, seen])[:, 1]
 decisions = ways["half missing, inferred"].predict(X[test])
-for race in (truth["race"][test], eh.Proxy(race={"White": 1 - black, "Black": black})):
-    features = race if isinstance(race, eh.Proxy) else {"race": race}
-    for group in eh.audit(None, decisions, features).groups[1:]:
+known = truth[test].select("race")
+estimated = eh.Proxy(race={"White": 1 - black, "Black": black})
+for race in (known, estimated):
+    for group in eh.audit(None, decisions, race).groups[1:]:
         rate = group.rates["selection rate"]
         print(f"{group.group}  {rate.value:.3f} [{rate.low:.3f}, {rate.high:.3f}]")

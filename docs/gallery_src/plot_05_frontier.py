@@ -19,7 +19,9 @@ y, groups = adult.label, adult.sensitive
 train, test = slice(0, 8000), slice(8000, None)
 
 model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
-parity = eh.DemographicParity(difference=0.1)  # the frontier goes through all tolerances
+parity = eh.DemographicParity(
+    difference=0.1
+)  # the frontier goes through all tolerances
 curve = eh.frontier(
     {
         "blind": eh.FairPostprocessor(model, parity),
@@ -60,10 +62,10 @@ prices_chart(blind, title="What more tolerance would buy, blind")
 
 points = curve.curve("blind")
 for point in points[4 :: len(points) // 6]:
-    accuracy, disparity = point.accuracy, point.comparison
+    accuracy, gap = point.accuracy, point.comparison
     print(
         f"tolerance {point.tolerance:.3f}  "
         f"accuracy {accuracy.value:.3f} [{accuracy.low:.3f}, {accuracy.high:.3f}]  "
-        f"difference {disparity.value:.3f} [{disparity.low:.3f}, {disparity.high:.3f}]  "
+        f"difference {gap.value:.3f} [{gap.low:.3f}, {gap.high:.3f}]  "
         f"0.01 more buys {point.price:.4f}"
     )

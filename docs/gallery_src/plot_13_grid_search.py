@@ -34,10 +34,11 @@ fair = eh.FairPostprocessor(
     eh.DemographicParity(difference=0.1),
     sensitive_features=["sex", "race"],
     aware=True,
+    cv=3,
 )
 search = GridSearchCV(
     fair,
-    {"constraint__difference": [0.0, 0.02, 0.04, 0.06, 0.08, 0.1, 0.12]},
+    {"constraint__difference": [0.0, 0.02, 0.04, 0.06, 0.08, 0.1]},
     scoring={
         "accuracy": "accuracy",
         "fair": eh.fair_scorer(eh.DemographicParity(difference=0.1)),
@@ -51,6 +52,11 @@ print(search.best_params_)
 # %%
 # Every fold
 # ----------
+#
+# On average the difference on held-out rows is three points above the tolerance in fit.
+# Up to 0.02 all folds stay within 0.1, and 0.02 is the more accurate of the two; at 0.04
+# one fold is beyond it. Folds vary, so take the choice as an estimate. For a guarantee,
+# fit with ``confidence=0.95``.
 
 import altair as alt
 import polars as pl
@@ -58,7 +64,9 @@ import polars as pl
 found = pl.concat(
     pl.DataFrame(
         {
-            "tolerance": search.cv_results_["param_constraint__difference"].astype(float),
+            "tolerance": search.cv_results_["param_constraint__difference"].astype(
+                float
+            ),
             "difference": -search.cv_results_[f"split{k}_test_difference"],
             "accuracy": search.cv_results_[f"split{k}_test_accuracy"],
         }
@@ -68,11 +76,12 @@ found = pl.concat(
 
 
 def panel(name):
-    y = alt.Y(name).scale(zero=False).axis(tickCount=5)
     base = alt.Chart(found, width=280, height=240).encode(
-        x=alt.X("tolerance", title="tolerance in fit").axis(tickCount=6), y=y
+        x=alt.X("tolerance", title="tolerance in fit").scale(padding=12, nice=False)
     )
-    return base.mark_point(size=50) + base.mark_line().encode(y=f"mean({name})")
+    y = alt.Y(name, title=name).scale(zero=False).axis(tickCount=5)
+    mean = alt.Y(f"mean({name})", title=name)
+    return base.mark_point(size=50).encode(y=y) + base.mark_line().encode(y=mean)
 
 
 needed = alt.Chart().mark_rule(strokeDash=[4, 3]).encode(y=alt.datum(0.1))
