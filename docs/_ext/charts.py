@@ -56,7 +56,12 @@ def site_theme() -> alt.theme.ThemeConfig:
             },
             "axisY": {"domain": False, "ticks": False},
             "legend": {**letters, "titleFontWeight": "normal", "labelLimit": 340, "symbolSize": 90},
-            "header": {"labelFontSize": 12, "labelColor": look.ink, "titleColor": look.ink},
+            "header": {
+                "labelFontSize": 12,
+                "titleFontWeight": "normal",
+                "labelColor": look.ink,
+                "titleColor": look.ink,
+            },
         }
     }
 

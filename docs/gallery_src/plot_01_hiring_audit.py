@@ -40,9 +40,9 @@ ratios
 # --------------------------------------
 #
 # A ratio below 0.8 is a sign of adverse impact, but that of a small group can be below
-# 0.8 by chance. The intervals hold for all categories of a table at once. Those of women
-# and of Black applicants reach from below 0.8 to above it, which settles nothing. Of
-# the combinations, Black women are below 0.8 with confidence.
+# 0.8 by chance. The intervals hold for all categories of a table at once. Those of
+# women and of Black applicants reach from below 0.8 to above it, which settles nothing.
+# Of the combinations, Black women are below 0.8, interval and all.
 
 from evenhand.charts import rates_chart
 

@@ -39,7 +39,8 @@ for name, model in fair.items():
     risk = model.predict_risk(X[test])
     for rows in np.array_split(np.argsort(risk), 10):
         predicted, observed = risk[rows].mean(), y[test][rows].mean()
-        records.append({"group": name, "predicted": predicted, "observed": observed})
+        share = {"predicted": predicted, "observed": observed, "n": len(rows)}
+        records.append({"group": name, **share})
 calibration_chart(records, title="Naive Bayes on the Adult data")
 
 # %%

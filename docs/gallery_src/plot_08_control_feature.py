@@ -61,11 +61,11 @@ tables = [
 # Women and men, together and by department
 # -----------------------------------------
 #
-# Without a requirement women are admitted half as often as men. In physics they are not
-# behind; in law they are, and parity given the department corrects just that. Parity of
-# all together means that women are favoured in both departments. Which one is right is
-# not for an algorithm to say: if women were kept from applying to physics, parity given
-# the department keeps that.
+# Without a requirement women are admitted little more than half as often as men. In
+# physics they are not behind; in law they are, and parity given the department corrects
+# just that. Parity of all together favours women in both departments. Which one is
+# right is not for an algorithm to say: if women were kept from applying to physics,
+# parity given the department keeps that.
 
 import altair as alt
 
