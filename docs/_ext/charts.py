@@ -12,6 +12,7 @@ import altair as alt
 import vl_convert
 
 from evenhand.charts.colours import look_of
+from evenhand.charts.drawing import rendered
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -87,9 +88,8 @@ def save_picture(block: Any, block_vars: dict[str, Any], gallery_conf: dict[str,
     shown = names.get("___")  # where sphinx-gallery keeps it, until another block returns something
     if isinstance(shown, alt.TopLevelMixin) and shown is not names.get("_saved_chart"):
         names["_saved_chart"] = shown
-        picture = vl_convert.vegalite_to_png(
-            shown.to_dict(), vl_version=_VERSION, scale=2, allowed_base_urls=[]
-        )
+        # On white also where the page is dark, as charts in pages are.
+        picture = rendered(shown.to_dict(), ".png", scale=2.0)
         Path(next(block_vars["image_path_iterator"])).write_bytes(picture)
     return ""
 
