@@ -7,6 +7,8 @@ on the score for each group. It can be read, shown to a supervisor, and explaine
 the person concerned.
 """
 
+import textwrap
+
 import evenhand as eh
 from evenhand.charts import thresholds_chart
 
@@ -48,7 +50,8 @@ thresholds_chart(
 people = fair.explain(X[test][:500])
 changed = [k for k, one in enumerate(people) if one.decision != one.unconstrained]
 for k in changed[:2]:
-    print(X[test][k, "sex"], X[test][k, "race"], "-", people[k])
+    group = f"{X[test][k, 'sex']}, {X[test][k, 'race']}"
+    print(textwrap.fill(f"{group}: {people[k]}", 88), end="\n\n")
 print(f"changed: {len(changed)} of {len(people)} decisions")
 
 # %%

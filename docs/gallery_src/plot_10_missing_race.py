@@ -7,6 +7,8 @@ less often. Leaving them out learns from another population; ``missing="infer"``
 learns race from those who told it. The truth is known here, so we can compare.
 """
 
+import textwrap
+
 import altair as alt
 import numpy as np
 import polars as pl
@@ -33,7 +35,8 @@ told = truth.with_columns(race=pl.when(~pl.Series(silent)).then("race"))
 # cannot be seen in data: that people with the same features and label do not keep their
 # race to themselves *because of* their race.
 
-print(eh.compare_missing(X[train], y[train], told[train].select("race")))
+compared = eh.compare_missing(X[train], y[train], told[train].select("race"))
+print(textwrap.fill(repr(compared), 88))
 
 # %%
 # Known, inferred, left out

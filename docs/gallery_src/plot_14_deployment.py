@@ -9,6 +9,7 @@ where evenhand is not installed.
 
 import json
 import tempfile
+import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -38,8 +39,9 @@ fair = eh.FairPostprocessor(model, eh.DemographicParity(difference=0.05)).fit(
 path = Path(tempfile.mkdtemp()) / "fair.evenhand"
 eh.save(fair, path)
 report = eh.verify(path, data=(X[train], y[train]), sensitive_features=groups[train])
-print(report.proof.verdict)
-print((eh.load(path).predict(X[new]) == fair.predict(X[new])).all())
+print(textwrap.fill(report.proof.verdict, 88))
+same = eh.load(path).predict(X[new]) == fair.predict(X[new])
+print("Decisions of the loaded model alike:", same.all())
 
 # %%
 # The rule in plain NumPy
