@@ -55,6 +55,7 @@ default_role = "literal"  # a name in single backquotes is a parameter
 sphinx_gallery_conf = {
     "examples_dirs": "gallery_src",
     "gallery_dirs": "gallery",
+    "within_subsection_order": "FileNameSortKey",
     "image_scrapers": ("charts.save_picture",),
     "reset_modules": (),
     "capture_repr": ("_repr_html_", "__repr__"),

@@ -11,12 +11,60 @@ from typing import TYPE_CHECKING, Any
 import altair as alt
 import vl_convert
 
+from evenhand.charts.colours import look_of
+from evenhand.charts.drawing import rendered
+
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 BUNDLE = "vega.js"
 _VERSION = ".".join(alt.SCHEMA_VERSION.split(".")[:2])
 _numbers = itertools.count()
+
+
+@alt.theme.register("site", enable=False)
+def site_theme() -> alt.theme.ThemeConfig:
+    """Plain charts of Altair in the fonts and colours of evenhand's own."""
+    look = look_of("light")
+    letters = {"labelColor": look.ink, "titleColor": look.ink, "labelFontSize": 12, "titleFontSize": 12}
+    return {
+        "config": {
+            "background": look.paper,
+            "mark": {"color": look.colours[0]},
+            "padding": 12,
+            "font": "Arial, Liberation Sans, Helvetica, DejaVu Sans, sans-serif",
+            "view": {"stroke": None},
+            "range": {"category": list(look.colours)},
+            "title": {
+                "anchor": "start",
+                "frame": "bounds",
+                "color": look.ink,
+                "fontSize": 16,
+                "offset": 14,
+                "subtitleColor": look.faint,
+                "subtitleFontSize": 12,
+                "subtitlePadding": 5,
+            },
+            "axis": {
+                **letters,
+                "titleFontWeight": "normal",
+                "titlePadding": 8,
+                "labelLimit": 250,
+                "labelFlush": False,
+                "gridColor": look.grid,
+                "domainColor": look.faint,
+                "tickColor": look.faint,
+            },
+            "axisY": {"domain": False, "ticks": False},
+            "legend": {**letters, "titleFontWeight": "normal", "labelLimit": 340, "symbolSize": 90},
+            "header": {
+                "labelFontSize": 12,
+                "titleFontWeight": "normal",
+                "labelColor": look.ink,
+                "titleColor": look.ink,
+            },
+        }
+    }
 
 
 def chart_html(chart: alt.TopLevelMixin) -> str:
@@ -40,9 +88,8 @@ def save_picture(block: Any, block_vars: dict[str, Any], gallery_conf: dict[str,
     shown = names.get("___")  # where sphinx-gallery keeps it, until another block returns something
     if isinstance(shown, alt.TopLevelMixin) and shown is not names.get("_saved_chart"):
         names["_saved_chart"] = shown
-        picture = vl_convert.vegalite_to_png(
-            shown.to_dict(), vl_version=_VERSION, scale=2, allowed_base_urls=[]
-        )
+        # On white also where the page is dark, as charts in pages are.
+        picture = rendered(shown.to_dict(), ".png", scale=2.0)
         Path(next(block_vars["image_path_iterator"])).write_bytes(picture)
     return ""
 
@@ -67,6 +114,7 @@ def load_bundle(app: Sphinx, page: str, template: str, context: dict[str, Any], 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register with Sphinx, and have sphinx-gallery show charts that the last line of a block returns."""
     alt.TopLevelMixin._repr_html_ = chart_html
+    alt.theme.enable("site")
     app.connect("builder-inited", write_bundle)
     app.connect("html-page-context", load_bundle)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,92 @@
+"""
+A table that is never held in memory
+====================================
+
+A lazy table is read in batches: models learn from ``learn_rows`` of its rows, and the
+rule is found and proven on all of them. This problem has a known optimum, so that we
+see how many rows are enough to learn from.
+"""
+
+import tempfile
+from pathlib import Path
+
+import polars as pl
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import SplineTransformer
+
+import evenhand as eh
+
+problem = eh.datasets.GaussianProblem.random(levels=(2, 2), seed=3)
+data = problem.sample(40_000, seed=0)
+file = Path(tempfile.mkdtemp()) / "people.parquet"
+table = pl.DataFrame({"x": data.X[:, 0], "label": data.y, **data.sensitive})
+table.write_parquet(file)
+people = pl.scan_parquet(file)
+
+# %%
+# Learn from some, solve on all
+# -----------------------------
+#
+# The rows to learn from are drawn so that small groups are kept, and weighted
+# accordingly. Every fit is proven on all 40,000 rows, given what was learned.
+
+parity = eh.DemographicParity(difference=0.05)
+model = make_pipeline(SplineTransformer(), LogisticRegression())
+names = list(data.sensitive)
+
+
+def in_population(fair):
+    """Error and difference, by the formulas of the problem."""
+    rates = problem.rates_of(lambda x, _: fair.predict(pl.DataFrame({"x": x.ravel()})))
+    [measured] = parity.measure(rates)
+    return {"error": 2 * rates.risk(), "difference": measured.difference}
+
+
+found = []
+for rows in (250, 1000, 4000):
+    for seed in range(4):
+        settings = {"learn_rows": rows, "random_state": seed}
+        fair = eh.FairPostprocessor(model, parity, sensitive_features=names, **settings)
+        fair.fit(people, "label")
+        found.append({"rows": f"{rows:,}", **in_population(fair)})
+
+# %%
+# Decisions come batch by batch, in the order of the rows. There is one batch here.
+
+for batch in fair.predict(people):
+    print(f"{len(batch):,} rows, of which {batch.mean():.1%} are selected")
+
+# %%
+# Against the optimum of the population
+# -------------------------------------
+#
+# The line is the smallest possible error at each difference. Learned from 250 rows,
+# three of four rules are further from parity than was asked, and two far above the
+# line. With 4,000 rows all are at the line, within 0.01 of the tolerance of 0.05.
+
+import altair as alt
+
+line = [
+    {"difference": one / 100, "error": 2 * problem.optimum(tolerance).risk}
+    for one in range(2, 11)
+    for tolerance in [eh.DemographicParity(difference=one / 100)]
+]
+x = alt.X("difference:Q").scale(zero=False, nice=False).axis(tickCount=5)
+y = alt.Y("error:Q").scale(zero=False).axis(tickCount=5)
+(
+    alt.Chart(alt.InlineData(line)).mark_line(color="#555555").encode(x=x, y=y)
+    + alt.Chart(alt.InlineData(found))
+    .mark_point(size=90, strokeWidth=2, opacity=1)
+    .encode(
+        x=x,
+        y=y,
+        color=alt.Color("rows:N", title="rows learned from", sort=None),
+        shape=alt.Shape("rows:N", sort=None),
+    )
+).properties(
+    width=480,
+    height=280,
+    title="Twelve fits, and the optimum of the population",
+    description="Error and difference by the number of rows that models learn from.",
+)
