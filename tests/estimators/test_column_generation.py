@@ -154,6 +154,27 @@ def test_the_certificate_tells_the_shares_of_the_gap():
     assert str(TrainingCertificate(0.2, 0.3, 0.0)).endswith("if the posteriors are right.")
 
 
+def test_rows_and_groups_of_weight_0_have_no_part_in_thresholds():
+    weights = np.random.default_rng(0).integers(0, 3, len(TRAIN.y)).astype(float)
+    asked = {"constraint": eh.DemographicParity(difference=0.02), "aware": True, "max_refits": 1}
+    first = TRAIN.sensitive["A1"] * 2 + TRAIN.sensitive["A2"] == 0
+    for given in (weights, np.where(first, 0.0, weights)):
+        fair = eh.FairInprocessor(LogisticRegression(), **asked)
+        fair.fit(TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive, sample_weight=given)
+        assert isinstance(fair.model_, GroupThresholds)
+        counted = given > 0
+        alone = eh.FairInprocessor(LogisticRegression(), **asked)
+        alone.fit(
+            TRAIN.X[counted],
+            TRAIN.y[counted],
+            sensitive_features={name: values[counted] for name, values in TRAIN.sensitive.items()},
+            sample_weight=given[counted],
+        )
+        assert abs(fair.achieved_[0].difference - alone.achieved_[0].difference) < 0.02
+    own = [name.values for name in fair.groups_.cell_names].index((0, 0))
+    assert fair.model_.thresholds[own] == 0
+
+
 @pytest.mark.parametrize("randomize", [False, True])
 def test_bounds_and_rates_between_groups_can_be_trained_for(randomize):
     asked = eh.SelectionRate(at_most=0.3) & eh.DemographicParity(difference=0.08, against="groups")

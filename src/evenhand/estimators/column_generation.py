@@ -301,12 +301,13 @@ def _add_thresholds(
         return
     scores, codes = plain.score(pool.trainer.examples.X), np.asarray(posteriors.codes)
     weights = pool.trainer.weights
-    eta = np.empty(len(scores))
-    members = [np.flatnonzero(codes == m) for m in range(posteriors.n_groups)]
+    given = np.ones(len(scores)) if weights is None else weights
+    # A row of weight 0 is no example: a group of such rows keeps the classifier's own threshold.
+    members = [np.flatnonzero((codes == m) & (given > 0)) for m in range(posteriors.n_groups)]
+    eta = np.array(posteriors.eta, dtype=np.float64)
     for rows in members:
-        own = None if weights is None else weights[rows]
         if len(rows):
-            monotone = IsotonicRegression().fit(scores[rows], posteriors.eta[rows], own)
+            monotone = IsotonicRegression().fit(scores[rows], eta[rows], given[rows])
             eta[rows] = monotone.predict(scores[rows])
     try:
         solution = FairnessProblem.read(
@@ -321,7 +322,7 @@ def _add_thresholds(
     thresholds = np.zeros(len(members))
     for m, rows in enumerate(members):
         if len(rows):
-            own = np.ones(len(rows)) if weights is None else weights[rows]
+            own = given[rows]
             thresholds[m] = _threshold(scores[rows], own, float(own @ solution.selection[rows]))
     pool.add(GroupThresholds(plain, thresholds), "thresholds", multipliers)
 
