@@ -154,6 +154,21 @@ def test_the_certificate_tells_the_shares_of_the_gap():
     assert str(TrainingCertificate(0.2, 0.3, 0.0)).endswith("if the posteriors are right.")
 
 
+@pytest.mark.parametrize("settings", [{"max_refits": 1}, {"search": "dual", "max_refits": 2}], ids=str)
+def test_what_further_training_would_gain_is_not_known_if_there_was_none_for_the_requirement(settings):
+    proof = fitted(PARITY, **settings).certificate_
+    assert proof.remaining == np.inf
+    assert proof.learner_share == 0
+    single = TrainingCertificate(0.3, 0.2, 0.0, mixture=0.28, remaining=np.inf)
+    assert "a mixture would save 0.020000, and it is not known how much is the learner's." in str(single)
+    assert "0.100000, it is not known" in str(TrainingCertificate(0.3, 0.2, 0.0, remaining=np.inf))
+
+
+def test_if_training_ends_with_the_first_columns_the_last_of_them_tells_what_more_may_gain():
+    tree = DecisionTreeClassifier(max_depth=3, random_state=0)
+    assert 0.001 < fitted(PARITY, tree, max_refits=2).certificate_.remaining < 0.1
+
+
 def test_rows_and_groups_of_weight_0_have_no_part_in_thresholds():
     weights = np.random.default_rng(0).integers(0, 3, len(TRAIN.y)).astype(float)
     asked = {"constraint": eh.DemographicParity(difference=0.02), "aware": True, "max_refits": 1}
@@ -191,6 +206,9 @@ def test_a_promise_can_be_made_for_a_classifier_and_for_a_mixture(randomize):
     fair = fitted(wide, sample=sample, confidence=0.9, randomize=randomize)
     assert fair.promise_.holds
     assert isinstance(fair.model_, ClassifierMixture) == randomize
+    # The gap is mostly what the promise costs.
+    assert fair.certificate_.mixture is None
+    assert "it is not known how much is the learner's" in str(fair.certificate_)
     assert measure(fair, wide, PROBLEM.sample(20_000, seed=3))[0] <= 0.15
     assert fair.n_fits_ <= 2 + 1 + 3 * 4
 

@@ -188,7 +188,8 @@ class Generated:
     price : float
         Of a violation, in the last master program.
     remaining : float
-        By how much one more classifier of this learner could have improved it, by the last that was trained.
+        By how much one more classifier of this learner could have improved it, by the last that was trained;
+        infinite if there is none.
     """
 
     problem: FairnessProblem
@@ -232,7 +233,7 @@ def generate(
     multipliers = np.array(list(optimum.multipliers.values()))
     largest = float(np.abs(multipliers).max(initial=0.0)) / problem.unit
     price = _ABOVE_OPTIMUM * largest if largest > 0 else 1.0
-    mixed, gain = mix_columns(problem.program, pool.sums, price), 0.0
+    mixed, gain = mix_columns(problem.program, pool.sums, price), np.inf
     if largest == 0 and mixed.violation <= _errors(pool, problem, mixed):
         return Generated(
             problem, optimum, mixed, price, 0.0
@@ -246,7 +247,7 @@ def generate(
     centre, smoothing = multipliers / problem.unit, _SMOOTHING
     for _ in steps:
         if first:
-            pool.train(problem, multipliers, first.pop())
+            gain = mixed.gain(problem.program, pool.train(problem, multipliers, first.pop()))
             mixed = mix_columns(problem.program, pool.sums, price)
             continue
         point = smoothing * centre + (1 - smoothing) * mixed.multipliers
