@@ -129,6 +129,17 @@ def test_a_single_classifier_is_not_a_constant_if_another_one_was_trained():
     assert chosen.weights[:2].tolist() == [0, 0]
 
 
+def test_a_small_group_excuses_no_violation_in_a_large_one():
+    rng = np.random.default_rng(0)
+    group = rng.integers(0, 2, 4000)
+    group[:8] = 2
+    X = rng.normal(size=(4000, 3)) + np.where(group == 1, 1.0, 0.0)[:, None] * [1, 0, 0]
+    y = (X[:, 0] + X[:, 1] + rng.normal(size=4000) > 0.8).astype(int)
+    fair = eh.FairInprocessor(LogisticRegression(), eh.DemographicParity(difference=0.03), aware=True)
+    [achieved] = fair.fit(X, y, sensitive_features={"group": group}).achieved_
+    assert achieved.differences[:2].max() < 0.05
+
+
 def test_a_dearer_violation_gives_a_fairer_classifier():
     pool, generated = pool_of(eh.DemographicParity(difference=0.01))
     problem = generated.problem

@@ -40,7 +40,6 @@ __all__ = [
     "choose_single",
     "excess",
     "generate",
-    "standard_error",
 ]
 
 Floats = NDArray[np.float64]
@@ -234,7 +233,7 @@ def generate(
     largest = float(np.abs(multipliers).max(initial=0.0)) / problem.unit
     price = _ABOVE_OPTIMUM * largest if largest > 0 else 1.0
     mixed, gain = mix_columns(problem.program, pool.sums, price), np.inf
-    if largest == 0 and mixed.violation <= _errors(pool, problem, mixed):
+    if largest == 0 and not _missed(pool, problem, mixed):
         return Generated(
             problem, optimum, mixed, price, 0.0
         )  # nothing is asked that the plain one does not do
@@ -254,7 +253,7 @@ def generate(
         sums = pool.train(problem, problem.unit * point, distillation)
         gain = mixed.gain(problem.program, sums)
         pool.origins[-1] = (*pool.origins[-1][:2], problem.unit * gain)
-        missed = mixed.violation > _errors(pool, problem, mixed)
+        missed = _missed(pool, problem, mixed)
         mixed = mix_columns(problem.program, pool.sums, price)
         if gain <= _precision(problem, mixed, len(pool.trainer.examples)):
             if smoothing > 0:
@@ -276,16 +275,10 @@ def _precision(problem: FairnessProblem, mixed: Mixed, n_rows: int) -> float:
     return float(np.sqrt(risk * (largest - risk) / n_rows))
 
 
-def _errors(pool: ColumnPool, problem: FairnessProblem, mixed: Mixed) -> float:
-    """Standard error of the constraint that is known least: smaller violations cannot be told from none."""
-    rates = CellRates(problem.groups, problem.masses, mixed.sums.reshape(-1, 2)).rates
-    return standard_error(pool, problem, rates)
-
-
-def standard_error(pool: ColumnPool, problem: FairnessProblem, rates: Floats) -> float:
-    """Standard error of the constraint that is known least, at some rates."""
-    errors = standard_errors(problem.linear_constraints, rates, pool.trainer.rate_estimator.counts)
-    return float(errors.max(initial=0.0))
+def _missed(pool: ColumnPool, problem: FairnessProblem, mixed: Mixed) -> bool:
+    """Whether a mixture violates a constraint by more than the standard error of that constraint."""
+    rates = CellRates(problem.groups, problem.masses, mixed.sums.reshape(-1, 2))
+    return beyond_chance(pool, problem, rates) > 0
 
 
 def _add_thresholds(
@@ -414,8 +407,15 @@ def choose_single(pool: ColumnPool, problem: FairnessProblem, price: float) -> C
 
 
 def beyond_chance(pool: ColumnPool, problem: FairnessProblem, rates: CellRates) -> float:
-    """How far a requirement is missed beyond the standard error; 0 if that could explain it."""
-    return max(0.0, excess(problem, rates) - standard_error(pool, problem, rates.rates))
+    """How far a requirement is missed beyond standard errors; 0 if these could explain it.
+
+    Each constraint is judged by its own: that of a group with few rows excuses no violation in a large one.
+    """
+    linear, counts = problem.linear_constraints, pool.trainer.rate_estimator.counts
+    values, errors = linear.values(rates.rates), standard_errors(linear, rates.rates, counts)
+    over = np.fmax(linear.lo - values, values - linear.hi) - errors
+    measures = excess(problem, rates) - float(errors.max(initial=0.0))
+    return max(measures, float(np.nanmax(over, initial=0.0)))
 
 
 def excess(problem: FairnessProblem, rates: CellRates) -> float:
