@@ -129,6 +129,17 @@ def test_a_single_classifier_is_not_a_constant_if_another_one_was_trained():
     assert chosen.weights[:2].tolist() == [0, 0]
 
 
+def test_a_small_group_excuses_no_violation_in_a_large_one():
+    rng = np.random.default_rng(0)
+    group = rng.integers(0, 2, 4000)
+    group[:8] = 2
+    X = rng.normal(size=(4000, 3)) + np.where(group == 1, 1.0, 0.0)[:, None] * [1, 0, 0]
+    y = (X[:, 0] + X[:, 1] + rng.normal(size=4000) > 0.8).astype(int)
+    fair = eh.FairInprocessor(LogisticRegression(), eh.DemographicParity(difference=0.03), aware=True)
+    [achieved] = fair.fit(X, y, sensitive_features={"group": group}).achieved_
+    assert achieved.differences[:2].max() < 0.05
+
+
 def test_a_dearer_violation_gives_a_fairer_classifier():
     pool, generated = pool_of(eh.DemographicParity(difference=0.01))
     problem = generated.problem
@@ -154,6 +165,42 @@ def test_the_certificate_tells_the_shares_of_the_gap():
     assert str(TrainingCertificate(0.2, 0.3, 0.0)).endswith("if the posteriors are right.")
 
 
+@pytest.mark.parametrize("settings", [{"max_refits": 1}, {"search": "dual", "max_refits": 2}], ids=str)
+def test_what_further_training_would_gain_is_not_known_if_there_was_none_for_the_requirement(settings):
+    proof = fitted(PARITY, **settings).certificate_
+    assert proof.remaining == np.inf
+    assert proof.learner_share == 0
+    single = TrainingCertificate(0.3, 0.2, 0.0, mixture=0.28, remaining=np.inf)
+    assert "a mixture would save 0.020000, and it is not known how much is the learner's." in str(single)
+    assert "0.100000, it is not known" in str(TrainingCertificate(0.3, 0.2, 0.0, remaining=np.inf))
+
+
+def test_if_training_ends_with_the_first_columns_the_last_of_them_tells_what_more_may_gain():
+    tree = DecisionTreeClassifier(max_depth=3, random_state=0)
+    assert 0.001 < fitted(PARITY, tree, max_refits=2).certificate_.remaining < 0.1
+
+
+def test_rows_and_groups_of_weight_0_have_no_part_in_thresholds():
+    weights = np.random.default_rng(0).integers(0, 3, len(TRAIN.y)).astype(float)
+    asked = {"constraint": eh.DemographicParity(difference=0.02), "aware": True, "max_refits": 1}
+    first = TRAIN.sensitive["A1"] * 2 + TRAIN.sensitive["A2"] == 0
+    for given in (weights, np.where(first, 0.0, weights)):
+        fair = eh.FairInprocessor(LogisticRegression(), **asked)
+        fair.fit(TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive, sample_weight=given)
+        assert isinstance(fair.model_, GroupThresholds)
+        counted = given > 0
+        alone = eh.FairInprocessor(LogisticRegression(), **asked)
+        alone.fit(
+            TRAIN.X[counted],
+            TRAIN.y[counted],
+            sensitive_features={name: values[counted] for name, values in TRAIN.sensitive.items()},
+            sample_weight=given[counted],
+        )
+        assert abs(fair.achieved_[0].difference - alone.achieved_[0].difference) < 0.02
+    own = [name.values for name in fair.groups_.cell_names].index((0, 0))
+    assert fair.model_.thresholds[own] == 0
+
+
 @pytest.mark.parametrize("randomize", [False, True])
 def test_bounds_and_rates_between_groups_can_be_trained_for(randomize):
     asked = eh.SelectionRate(at_most=0.3) & eh.DemographicParity(difference=0.08, against="groups")
@@ -170,6 +217,9 @@ def test_a_promise_can_be_made_for_a_classifier_and_for_a_mixture(randomize):
     fair = fitted(wide, sample=sample, confidence=0.9, randomize=randomize)
     assert fair.promise_.holds
     assert isinstance(fair.model_, ClassifierMixture) == randomize
+    # The gap is mostly what the promise costs.
+    assert fair.certificate_.mixture is None
+    assert "it is not known how much is the learner's" in str(fair.certificate_)
     assert measure(fair, wide, PROBLEM.sample(20_000, seed=3))[0] <= 0.15
     assert fair.n_fits_ <= 2 + 1 + 3 * 4
 

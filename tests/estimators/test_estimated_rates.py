@@ -107,6 +107,27 @@ def test_weights_and_strata_count():
     assert stratified.rates[:3] == pytest.approx(alone.rates, abs=2e-3)
 
 
+def test_posteriors_that_are_wrong_about_the_size_of_groups_are_corrected_in_both_parts_of_a_rate():
+    """As they are if learned with other weights; a decision for everybody has a rate of 1."""
+    sample = UNLIKE.sample(4000, seed=0)
+    p = UNLIKE.posteriors(sample.X) * np.array([5.0, 1.0, 1.0])[:, None]
+    estimator = estimator_for(sample, p / p.sum(axis=(1, 2), keepdims=True))
+    assert estimator.rates(np.ones(4000)).rates == pytest.approx(1.0)
+    assert estimator.rates(np.zeros(4000)).rates == pytest.approx(0.0)
+    decided = sample.X[:, 0] > 0
+    counted = eh.cell_rates(sample.y, decided, sample.sensitive).rates
+    assert estimator.rates(decided).rates == pytest.approx(counted, abs=0.1)
+
+
+def test_estimated_rates_of_a_mixture_are_the_mixture_of_rates():
+    sample = UNLIKE.sample(400, seed=0)
+    estimator = estimator_for(sample, UNLIKE.posteriors(sample.X))
+    decisions = np.array([sample.X[:, 0] > 0, sample.X[:, 0] > 1], dtype=float)
+    one, two = (estimator.rates(own).selected for own in decisions)
+    mixed = estimator.mixture_rates(decisions, np.array([0.3, 0.7]))
+    assert mixed.selected == pytest.approx(0.3 * one + 0.7 * two)
+
+
 def test_the_standard_error_of_a_difference_is_that_of_counts():
     groups = eh.Groups.product({"A1": range(2)})
     masses = np.full((2, 2), 0.25)

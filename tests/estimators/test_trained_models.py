@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 from scipy.sparse import csr_array
 from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
 
 import evenhand as eh
 from evenhand.datasets import GaussianProblem
@@ -119,6 +120,21 @@ def test_a_fair_mixture_can_be_saved_verified_and_audited(mixed, tmp_path):
     assert proof.confirmed, proof.verdict
     audit = eh.audit(np.where(TEST.y, "yes", "no"), again.predict(TEST.X), TEST.sensitive, pos_label="yes")
     assert audit["demographic parity"].value < 0.12
+
+
+def test_the_certificate_of_a_mixture_is_confirmed_where_counted_groups_correct_its_rates(tmp_path):
+    """Corrections are shrunk for each classifier, so that they are not those of the mixed decisions."""
+    rows = PROBLEM.sample(300, seed=0)
+    similar = eh.EqualOpportunity(difference=0.05)
+    fair = eh.FairInprocessor(GaussianNB(), similar, randomize=True, max_refits=5)
+    fair.fit(rows.X, rows.y, sensitive_features=rows.sensitive)
+    decided = fair.model_.decisions(rows.X)
+    assert (decided != decided[0]).any()
+    eh.save(fair, tmp_path / "mixed.evenhand")
+    proof = eh.verify(
+        tmp_path / "mixed.evenhand", data=(rows.X, rows.y), sensitive_features=rows.sensitive
+    ).proof
+    assert proof.confirmed, proof.verdict
 
 
 def test_ids_decide_who_is_drawn(mixed):

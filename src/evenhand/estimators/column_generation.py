@@ -40,7 +40,6 @@ __all__ = [
     "choose_single",
     "excess",
     "generate",
-    "standard_error",
 ]
 
 Floats = NDArray[np.float64]
@@ -188,7 +187,8 @@ class Generated:
     price : float
         Of a violation, in the last master program.
     remaining : float
-        By how much one more classifier of this learner could have improved it, by the last that was trained.
+        By how much one more classifier of this learner could have improved it, by the last that was trained;
+        infinite if there is none.
     """
 
     problem: FairnessProblem
@@ -232,11 +232,9 @@ def generate(
     multipliers = np.array(list(optimum.multipliers.values()))
     largest = float(np.abs(multipliers).max(initial=0.0)) / problem.unit
     price = _ABOVE_OPTIMUM * largest if largest > 0 else 1.0
-    mixed, gain = mix_columns(problem.program, pool.sums, price), 0.0
-    if largest == 0 and mixed.violation <= _errors(pool, problem, mixed):
-        return Generated(
-            problem, optimum, mixed, price, 0.0
-        )  # nothing is asked that the plain one does not do
+    mixed, gain = mix_columns(problem.program, pool.sums, price), np.inf
+    if largest == 0 and not _missed(pool, problem, mixed):  # nothing is asked that the plain one does not do
+        return Generated(problem, optimum, mixed, price, 0.0)
     first = [1.0, distillation] if distillation < 1 else [1.0]
     if largest == 0:
         first = []
@@ -246,14 +244,14 @@ def generate(
     centre, smoothing = multipliers / problem.unit, _SMOOTHING
     for _ in steps:
         if first:
-            pool.train(problem, multipliers, first.pop())
+            gain = mixed.gain(problem.program, pool.train(problem, multipliers, first.pop()))
             mixed = mix_columns(problem.program, pool.sums, price)
             continue
         point = smoothing * centre + (1 - smoothing) * mixed.multipliers
         sums = pool.train(problem, problem.unit * point, distillation)
         gain = mixed.gain(problem.program, sums)
         pool.origins[-1] = (*pool.origins[-1][:2], problem.unit * gain)
-        missed = mixed.violation > _errors(pool, problem, mixed)
+        missed = _missed(pool, problem, mixed)
         mixed = mix_columns(problem.program, pool.sums, price)
         if gain <= _precision(problem, mixed, len(pool.trainer.examples)):
             if smoothing > 0:
@@ -275,16 +273,10 @@ def _precision(problem: FairnessProblem, mixed: Mixed, n_rows: int) -> float:
     return float(np.sqrt(risk * (largest - risk) / n_rows))
 
 
-def _errors(pool: ColumnPool, problem: FairnessProblem, mixed: Mixed) -> float:
-    """Standard error of the constraint that is known least: smaller violations cannot be told from none."""
-    rates = CellRates(problem.groups, problem.masses, mixed.sums.reshape(-1, 2)).rates
-    return standard_error(pool, problem, rates)
-
-
-def standard_error(pool: ColumnPool, problem: FairnessProblem, rates: Floats) -> float:
-    """Standard error of the constraint that is known least, at some rates."""
-    errors = standard_errors(problem.linear_constraints, rates, pool.trainer.rate_estimator.counts)
-    return float(errors.max(initial=0.0))
+def _missed(pool: ColumnPool, problem: FairnessProblem, mixed: Mixed) -> bool:
+    """Whether a mixture violates a constraint by more than the standard error of that constraint."""
+    rates = CellRates(problem.groups, problem.masses, mixed.sums.reshape(-1, 2))
+    return beyond_chance(pool, problem, rates) > 0
 
 
 def _add_thresholds(
@@ -301,12 +293,13 @@ def _add_thresholds(
         return
     scores, codes = plain.score(pool.trainer.examples.X), np.asarray(posteriors.codes)
     weights = pool.trainer.weights
-    eta = np.empty(len(scores))
-    members = [np.flatnonzero(codes == m) for m in range(posteriors.n_groups)]
+    given = np.ones(len(scores)) if weights is None else weights
+    # A row of weight 0 is no example: a group of such rows keeps the classifier's own threshold.
+    members = [np.flatnonzero((codes == m) & (given > 0)) for m in range(posteriors.n_groups)]
+    eta = np.array(posteriors.eta, dtype=np.float64)
     for rows in members:
-        own = None if weights is None else weights[rows]
         if len(rows):
-            monotone = IsotonicRegression().fit(scores[rows], posteriors.eta[rows], own)
+            monotone = IsotonicRegression().fit(scores[rows], eta[rows], given[rows])
             eta[rows] = monotone.predict(scores[rows])
     try:
         solution = FairnessProblem.read(
@@ -321,7 +314,7 @@ def _add_thresholds(
     thresholds = np.zeros(len(members))
     for m, rows in enumerate(members):
         if len(rows):
-            own = np.ones(len(rows)) if weights is None else weights[rows]
+            own = given[rows]
             thresholds[m] = _threshold(scores[rows], own, float(own @ solution.selection[rows]))
     pool.add(GroupThresholds(plain, thresholds), "thresholds", multipliers)
 
@@ -412,8 +405,15 @@ def choose_single(pool: ColumnPool, problem: FairnessProblem, price: float) -> C
 
 
 def beyond_chance(pool: ColumnPool, problem: FairnessProblem, rates: CellRates) -> float:
-    """How far a requirement is missed beyond the standard error; 0 if that could explain it."""
-    return max(0.0, excess(problem, rates) - standard_error(pool, problem, rates.rates))
+    """How far a requirement is missed beyond standard errors; 0 if these could explain it.
+
+    Each constraint is judged by its own: that of a group with few rows excuses no violation in a large one.
+    """
+    linear, counts = problem.linear_constraints, pool.trainer.rate_estimator.counts
+    values, errors = linear.values(rates.rates), standard_errors(linear, rates.rates, counts)
+    over = np.fmax(linear.lo - values, values - linear.hi) - errors
+    measures = excess(problem, rates) - float(errors.max(initial=0.0))
+    return max(measures, float(np.nanmax(over, initial=0.0)))
 
 
 def excess(problem: FairnessProblem, rates: CellRates) -> float:

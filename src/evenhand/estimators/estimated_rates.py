@@ -37,6 +37,14 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
+class _Correction:
+    """Mass of each cell that counting adds in `total`, and the share of it that is `kept`."""
+
+    total: Floats
+    kept: Floats
+
+
+@dataclass(frozen=True, eq=False)
 class RateEstimator:
     """Estimates the rates of decisions on the rows of a fairness problem.
 
@@ -67,8 +75,31 @@ class RateEstimator:
         CellRates
         """
         masses = self.problem.masses
-        selected = self.by_posteriors(selection) + self._about_groups(selection)
+        chosen, everybody = self._about_groups(selection), self._about_everybody
+        selected = self.by_posteriors(selection) + chosen.kept * chosen.total
+        if everybody.kept.any():
+            # The posteriors are wrong about how large groups are, so both parts of a rate are counted.
+            counted = masses + np.where(everybody.kept > 0, chosen.kept * everybody.total, 0.0)
+            selected = np.divide(selected * masses, counted, out=selected, where=counted > 0)
         return CellRates(self.problem.groups, masses, np.clip(selected, 0.0, masses))
+
+    def mixture_rates(self, decisions: Floats, weights: Floats) -> CellRates:
+        """Estimated rates of a mixture, which are the mixture of its classifiers' estimated rates.
+
+        Those of the mixed decisions would be others, because the correction is shrunk for each classifier.
+
+        Parameters
+        ----------
+        decisions : array, shape (classifiers, n)
+        weights : array
+            Share of the people that each classifier decides.
+
+        Returns
+        -------
+        CellRates
+        """
+        selected = [weight * self.rates(own).selected for weight, own in zip(weights, decisions, strict=True)]
+        return CellRates(self.problem.groups, self.problem.masses, np.sum(selected, axis=0))
 
     def by_posteriors(self, selection: NDArray[Any]) -> Floats:
         """Mass selected of each cell, E[p f]."""
@@ -93,20 +124,25 @@ class RateEstimator:
         n = len(self.examples)
         return np.full(n, 1 / n) if self.weights is None else self.weights / self.weights.sum()
 
-    def _about_groups(self, selection: NDArray[Any]) -> Floats | float:
+    def _about_groups(self, selection: NDArray[Any]) -> _Correction:
         """What counting groups adds to the estimate by posteriors."""
+        shape, size = self.problem.masses.shape, self.problem.masses.size
         if self._surprise is None:
-            return 0.0
+            return _Correction(np.zeros(shape), np.zeros(shape))
         places, surprise = self._surprise
-        size = self.problem.masses.size
         chosen = selection[:, None] * surprise
-        total = np.bincount(places.ravel(), chosen.ravel(), size)
+        total = np.bincount(places.ravel(), chosen.ravel(), size).astype(np.float64)
         squares = np.bincount(places.ravel(), (chosen**2).ravel(), size)
         variance = squares - total**2 / len(selection)
         kept = np.zeros(size)
         np.divide(variance, total**2, out=kept, where=total != 0)
         kept = np.where(total != 0, np.maximum(0.0, 1.0 - kept), 0.0)
-        return np.asarray((kept * total).reshape(self.problem.masses.shape))
+        return _Correction(total.reshape(shape), kept.reshape(shape))
+
+    @cached_property
+    def _about_everybody(self) -> _Correction:
+        """The same for the decision to select everybody, by which posteriors are wrong about masses."""
+        return self._about_groups(np.ones(len(self.examples)))
 
     @cached_property
     def _surprise(self) -> tuple[NDArray[np.intp], Floats] | None:

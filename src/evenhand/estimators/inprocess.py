@@ -78,11 +78,10 @@ class FairInprocessor(FairClassifier):
     balance : {"weight", "upsample"}, default=None
         As in :class:`FairPostprocessor`.
     randomize : bool, default=False
-        False gives one classifier: of those trained that cannot be told from fair, the one of least risk; if
-        there are none, the one nearest to the requirement. True gives the mixture itself, a
-        ``ClassifierMixture`` of at most one classifier more than the requirement has constraints. It
-        reaches requirements that no single classifier does, such as exact parity, and each person is decided
-        by one of them for good.
+        False gives one classifier: of those trained, the one of least risk, where a violation that cannot be
+        chance counts as risk at a price. True gives the mixture itself, a ``ClassifierMixture`` of at most
+        one classifier more than the requirement has constraints. It reaches requirements that no single
+        classifier does, such as exact parity, and each person is decided by one of them for good.
     distillation : float, default=0.5
         How far labels are replaced by their posteriors in training: 0 for the costs of the labels as they
         are, which are noisy, 1 for what the optimum decides itself, each row alike, which is as wrong as the
@@ -92,7 +91,7 @@ class FairInprocessor(FairClassifier):
         the paper's. "grid" by name has a budget of 500 trainings.
     max_refits : int, default=8
         Most classifiers that "exact" trains, and default number of steps of "dual". With `confidence`, half
-        as many for each of three tolerances.
+        as many, but at least 2, for each of three tolerances.
     holdout : float, default=0.3
         Share of the rows that "dual" and "grid" do not train on, to choose by. "exact" needs none: see
         ``achieved_``.
@@ -250,8 +249,8 @@ class FairInprocessor(FairClassifier):
             raise InputError("proxies are for FairPostprocessor: trained classifiers need known groups.")
         if self.missing == "infer":
             raise InputError(
-                "missing='infer' is for FairPostprocessor: trained classifiers are judged by counts of "
-                "groups, which must be known."
+                "missing='infer' is for FairPostprocessor: rates of trained classifiers are estimated by "
+                "counting groups, which must be known."
             )
         if not isinstance(self.max_refits, Integral) or self.max_refits < 1:
             raise InputError(f"max_refits should be a whole number from 1 on, but is {self.max_refits!r}.")
@@ -379,6 +378,6 @@ def _missed(classifier: FairInprocessor, by: float) -> str:
         "a wider tolerance",
     ]
     return (
-        "no classifier that was trained satisfies the requirement on the rows of fit: the nearest misses it "
-        f"by {by:.4f}, more than chance explains. {', '.join(ways[:-1])} or {ways[-1]} may reach it."
+        "the trained classifier misses the requirement on the rows of fit by "
+        f"{by:.4f}, more than chance explains. {', '.join(ways[:-1])} or {ways[-1]} may reach it."
     )

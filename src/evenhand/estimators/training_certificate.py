@@ -30,9 +30,11 @@ class TrainingCertificate(Certificate):
     violation : float
         How far the worst constraint is broken, by estimated rates.
     mixture : float or None
-        Estimated risk of the best mixture of the classifiers that were trained; None if there is none.
+        Estimated risk of the best mixture of the classifiers that were trained; None if there is none, and
+        with a promise, for which the classifier is stricter than was asked.
     remaining : float
-        By how much one more classifier could have improved that mixture, judged by the last one trained.
+        By how much one more classifier could have improved that mixture, judged by the last one trained;
+        infinite if that is not known.
 
     Examples
     --------
@@ -66,7 +68,7 @@ class TrainingCertificate(Certificate):
 
     @property
     def learner_share(self) -> float:
-        """The part of the gap that neither a mixture nor more training would close; 0 if there is none."""
+        """The part of the gap that neither a mixture nor more training would close; 0 if none is known."""
         best = self.objective if self.mixture is None else min(self.objective, self.mixture)
         return max(0.0, best - self.remaining - self.bound)
 
@@ -83,9 +85,13 @@ class TrainingCertificate(Certificate):
         single = 0.0 if self.mixture is None else max(0.0, self.objective - self.mixture)
         if single > 0:
             parts.append(f"a mixture would save {min(single, self.gap):.6f}")
-        more = min(self.remaining, self.gap - min(single, self.gap))
+        rest = self.gap - min(single, self.gap)
+        more = 0.0 if np.isinf(self.remaining) else min(self.remaining, rest)
         if more > 0:
             parts.append(f"more training would save at most {more:.6f}")
+        if rest > 0 and np.isinf(self.remaining):
+            saved = f" {parts[0]}, and" if parts else ""
+            return f"{text} Of the gap of {self.gap:.6f},{saved} it is not known how much is the learner's."
         told = (
             f" {' and '.join(parts)}; the remaining {self.learner_share:.6f} are"
             if parts

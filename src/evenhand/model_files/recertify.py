@@ -19,6 +19,7 @@ from evenhand.estimators.estimated_rates import RateEstimator
 from evenhand.estimators.inprocess import FairInprocessor
 from evenhand.estimators.learned_posteriors import LearnedPosteriors, as_posteriors, learn_posteriors
 from evenhand.estimators.postprocess import FairPostprocessor
+from evenhand.estimators.trained_models import ClassifierMixture
 from evenhand.estimators.training_certificate import TrainingCertificate
 from evenhand.estimators.training_data import count_all_rows, read_training_data, reserve_rows
 from evenhand.exceptions import EvenhandWarning, InputError
@@ -257,7 +258,11 @@ def compare(
     if isinstance(model, FairInprocessor):  # its multipliers give the bound, its decisions the rest
         problem = posteriors.problem(model.constraint, model.cost, model.compared_)
         estimator = RateEstimator(problem, examples, posteriors.weights)
-        rates = estimator.rates(model.learner_.selection(examples.X))
+        trained = model.learner_
+        if isinstance(trained, ClassifierMixture):
+            rates = estimator.mixture_rates(trained.decisions(examples.X), trained.weights)
+        else:
+            rates = estimator.rates(trained.selection(examples.X))
         found = TrainingCertificate.of(problem, rates, bound=found.bound)
         flipped = _BORDERLINE * max(1.0, float(np.abs(problem.linear_constraints.C).max(initial=0.0)))
         slack = replace(slack, objective=_BORDERLINE * float(prices.max()), violation=flipped)

@@ -318,7 +318,10 @@ def _counts(weights: Floats | None, n: int) -> Floats:
     """Weights as numbers of rows, at least 1 on average, so that penalties and priors stay small."""
     if weights is None:
         return np.ones(n)
-    return np.asarray(weights * max(1.0, np.count_nonzero(weights) / weights.sum()))
+    total = float(weights.sum())
+    if total == 0:  # a group none of whose rows count
+        return weights
+    return np.asarray(weights * max(1.0, np.count_nonzero(weights) / total))
 
 
 def _dirichlet(p: Floats, target: NDArray[Any], w: Floats, levels: NDArray[np.intp] | None) -> Dirichlet:
