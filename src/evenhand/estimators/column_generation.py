@@ -57,8 +57,6 @@ _PLAIN = 2
 """Place of the plain classifier in a pool, behind the two constants."""
 _ALIKE = 1e-9
 """Share of people decided differently from which on a classifier tells them apart; less is rounding."""
-_SINGLE = 2.0
-"""How much dearer a violation is for a single classifier than in a mixture, where others make up for it."""
 _SMOOTHING = 0.5
 """How far the multipliers to train with are drawn from those of the master program to the optimum's.
 
@@ -371,19 +369,17 @@ def choose_mixture(pool: ColumnPool, problem: FairnessProblem, weights: Floats, 
     return Chosen(mixture, CellRates(problem.groups, problem.masses, selected), weights)
 
 
-def choose_single(pool: ColumnPool, problem: FairnessProblem, price: float) -> Chosen:
-    """The single classifier of a pool with the least risk and violation together.
+def choose_single(pool: ColumnPool, problem: FairnessProblem) -> Chosen:
+    """The single classifier of a pool that is nearest to what is asked, and of these the one of least risk.
 
-    What counts as violation is beyond the standard error of the measure, because less cannot be told from
-    fair. It is dearer than in a mixture, where other classifiers make up for it. Those that decide everybody
-    alike are left out, unless the plain classifier does.
+    If some cannot be told from fair, because they miss no constraint by more than its standard error, it is
+    one of these; otherwise one of those that cannot be told from the nearest in the same way. Those that
+    decide everybody alike are left out, unless the plain classifier does.
 
     Parameters
     ----------
     pool : ColumnPool
     problem : FairnessProblem
-    price : float
-        Of a violation in the master program.
 
     Returns
     -------
@@ -393,26 +389,26 @@ def choose_single(pool: ColumnPool, problem: FairnessProblem, price: float) -> C
     candidates = np.flatnonzero((shares > _ALIKE) & (shares < 1 - _ALIKE)).tolist()
     if _PLAIN not in candidates:
         candidates.append(_PLAIN)  # then costs, not fairness, make it decide everybody alike
-    scale = _SINGLE * price * problem.unit
-
-    def penalised(t: int) -> float:
-        return risk_of(problem, pool.rates[t]) + scale * beyond_chance(pool, problem, pool.rates[t])
-
-    best = min(candidates, key=penalised)
+    missed = {t: beyond_chance(pool, problem, pool.rates[t]) for t in candidates}
+    nearest = min(missed.values())
+    near = [t for t in candidates if missed[t] == 0]
+    if nearest > 0:
+        near = [t for t in candidates if beyond_chance(pool, problem, pool.rates[t], errors=2) <= nearest]
+    best = min(near, key=lambda t: risk_of(problem, pool.rates[t]))
     weights = np.zeros(len(pool.models))
     weights[best] = 1.0
     return Chosen(pool.models[best], pool.rates[best], weights)
 
 
-def beyond_chance(pool: ColumnPool, problem: FairnessProblem, rates: CellRates) -> float:
-    """How far a requirement is missed beyond standard errors; 0 if these could explain it.
+def beyond_chance(pool: ColumnPool, problem: FairnessProblem, rates: CellRates, *, errors: int = 1) -> float:
+    """How far a requirement is missed beyond so many standard errors; 0 if these could explain it.
 
     Each constraint is judged by its own: that of a group with few rows excuses no violation in a large one.
     """
     linear, counts = problem.linear_constraints, pool.trainer.rate_estimator.counts
-    values, errors = linear.values(rates.rates), standard_errors(linear, rates.rates, counts)
-    over = np.fmax(linear.lo - values, values - linear.hi) - errors
-    measures = excess(problem, rates) - float(errors.max(initial=0.0))
+    values, allowed = linear.values(rates.rates), errors * standard_errors(linear, rates.rates, counts)
+    over = np.fmax(linear.lo - values, values - linear.hi) - allowed
+    measures = excess(problem, rates) - float(allowed.max(initial=0.0))
     return max(measures, float(np.nanmax(over, initial=0.0)))
 
 

@@ -80,7 +80,7 @@ def internal_requirements(
     >>> steps[0], steps[-1]
     (DemographicParity(difference=0.0), DemographicParity(difference=0.1))
     >>> steps[20]
-    DemographicParity(difference=0.1) with margins of 0.014 to 0.1
+    DemographicParity(difference=0.1) with margins of 0.011 to 0.095
     """
     margins = _Margins.of(constraint if resolved is None else resolved, rates, n_rows)
     yield constraint.tightened(1.0)
