@@ -150,8 +150,8 @@ def test_in_processing_takes_control_features(people, others):
     plain = TabularClassifier(max_iter=20).fit(X, y)
     X, y, S = others
     before, after = (worst(wide, X, y, S[["sex"]], model.predict(X)) for model in (plain, fair))
-    assert after < before - 0.1
-    assert after < 0.2
+    assert before > 0.17
+    assert after < 0.14  # the tolerance, and sampling error of six groups on other rows
 
 
 def test_a_frontier_compares_within_strata(people):
