@@ -79,8 +79,8 @@ class FairInprocessor(FairClassifier):
         As in :class:`FairPostprocessor`.
     randomize : bool, default=False
         False gives one classifier: of those trained that cannot be told from fair, the one of least risk; if
-        there are none, of those nearest to it. True gives the mixture itself, a ``ClassifierMixture`` of at most
-        one classifier more than the requirement has constraints. It reaches requirements that no single
+        there are none, of those nearest to it. True gives the mixture itself, a ``ClassifierMixture`` of at
+        most one classifier more than the requirement has constraints. It reaches requirements that no single
         classifier does, such as exact parity, and each person is decided by one of them for good.
     distillation : float, default=0.5
         How far labels are replaced by their posteriors in training: 0 for the costs of the labels as they
