@@ -145,7 +145,7 @@ def _trained(task: Task, asked: list[Asked]) -> Curves:
                 fair, one.at(tolerance), learned.data, learned.posteriors, seed=learned.seed
             )
             for curve, chosen in (
-                (single, choose_single(pool, generated.problem)),
+                (single, choose_single(pool, generated.problem, generated.mixed)),
                 (mixture, choose_mixture(pool, generated.problem, generated.mixed.weights, "")),
             ):
                 curve.points.append(one.point(judged(task.test, chosen.model.selection(new.X))))

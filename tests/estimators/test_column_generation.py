@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
@@ -123,7 +125,7 @@ def test_a_threshold_has_the_weight_above_it_that_is_asked_for():
 
 def test_a_single_classifier_is_not_a_constant_if_another_one_was_trained():
     pool, generated = pool_of(eh.DemographicParity(difference=0.0))
-    chosen = choose_single(pool, generated.problem)
+    chosen = choose_single(pool, generated.problem, generated.mixed)
     share = chosen.rates.selected.sum() / chosen.rates.mass.sum()
     assert 0 < share < 1
     assert chosen.weights[:2].tolist() == [0, 0]
@@ -140,21 +142,24 @@ def test_a_small_group_excuses_no_violation_in_a_large_one():
     assert achieved.differences[:2].max() < 0.05
 
 
-def test_of_the_nearest_classifiers_the_one_of_least_risk_is_taken():
-    """The smallest violation alone would not do: a little less of it may cost much accuracy."""
-    several = 0
-    for tolerance in (0.0, 0.05, 0.1, 0.2):
-        pool, generated = pool_of(eh.DemographicParity(difference=tolerance), aware=True)
-        problem = generated.problem
-        shares = [rates.selected.sum() / rates.mass.sum() for rates in pool.rates]
-        apart = [rates for rates, share in zip(pool.rates, shares, strict=True) if 1e-6 < share < 1 - 1e-6]
-        nearest = min(beyond_chance(pool, problem, rates) for rates in apart)
-        errors = 2 if nearest else 1
-        near = [one for one in apart if beyond_chance(pool, problem, one, errors=errors) <= nearest]
-        chosen = choose_single(pool, problem)
-        assert risk_of(problem, chosen.rates) == pytest.approx(min(risk_of(problem, one) for one in near))
-        several += len(near) > 1
-    assert several
+def test_a_dearer_violation_gives_a_fairer_classifier():
+    pool, generated = pool_of(eh.DemographicParity(difference=0.01), aware=True)
+    problem, mixed = generated.problem, generated.mixed
+    cheap, dear = (
+        choose_single(pool, problem, replace(mixed, multipliers=size * mixed.multipliers))
+        for size in (1e-9, 1e6)
+    )
+    before, after = (beyond_chance(pool, problem, chosen.rates) for chosen in (cheap, dear))
+    assert after < before
+    assert risk_of(problem, cheap.rates) < risk_of(problem, dear.rates)
+
+
+def test_a_tolerance_is_not_missed_by_far_for_the_sake_of_accuracy():
+    """With one feature and a linear classifier only a constant is fair, and hardly less accurate here."""
+    asked = eh.DemographicParity(difference=0.1)
+    fair = fitted(asked, sample=GaussianProblem.random(levels=(2,), seed=3).sample(600, seed=0), max_refits=4)
+    assert fair.achieved_[0].difference == 0
+    assert fair.model_ is None
 
 
 def test_the_certificate_tells_the_shares_of_the_gap():

@@ -46,10 +46,10 @@ Floats = NDArray[np.float64]
 Target = Literal["constant", "labels", "decisions", "thresholds"]
 
 _ABOVE_OPTIMUM = 2.0
-"""Price of a violation, in multiples of the optimum's largest multiplier.
+"""Price of a violation, in multiples of what the optimum pays, its largest multiplier.
 
-At any price above that multiplier the optimum violates nothing; a pool of few classifiers may have to pay
-more, so that the price is also raised where it does not suffice.
+At any price above that the optimum violates nothing; a pool of few classifiers may have to pay more, so that
+the price is also raised where it does not suffice.
 """
 _RAISE = 4.0
 """By how much the price of a violation is raised; a few steps cover any price."""
@@ -369,17 +369,20 @@ def choose_mixture(pool: ColumnPool, problem: FairnessProblem, weights: Floats, 
     return Chosen(mixture, CellRates(problem.groups, problem.masses, selected), weights)
 
 
-def choose_single(pool: ColumnPool, problem: FairnessProblem) -> Chosen:
-    """The single classifier of a pool that is nearest to what is asked, and of these the one of least risk.
+def choose_single(pool: ColumnPool, problem: FairnessProblem, mixed: Mixed) -> Chosen:
+    """The single classifier of a pool with the least risk and violation together.
 
-    If some cannot be told from fair, because they miss no constraint by more than its standard error, it is
-    one of these; otherwise one of those that cannot be told from the nearest in the same way. Those that
-    decide everybody alike are left out, unless the plain classifier does.
+    What counts as violation is beyond standard errors, because less cannot be told from fair. Its price is
+    above what the mixture pays: the worst violation of all constraints is what is bought, so that the price
+    of it is the sum of their multipliers. Those that decide everybody alike are left out, unless the plain
+    classifier does, or the one that would be taken is unfair and not more accurate than chance explains.
 
     Parameters
     ----------
     pool : ColumnPool
     problem : FairnessProblem
+    mixed : Mixed
+        The best mixture of the pool.
 
     Returns
     -------
@@ -389,24 +392,32 @@ def choose_single(pool: ColumnPool, problem: FairnessProblem) -> Chosen:
     candidates = np.flatnonzero((shares > _ALIKE) & (shares < 1 - _ALIKE)).tolist()
     if _PLAIN not in candidates:
         candidates.append(_PLAIN)  # then costs, not fairness, make it decide everybody alike
-    missed = {t: beyond_chance(pool, problem, pool.rates[t]) for t in candidates}
-    nearest = min(missed.values())
-    near = [t for t in candidates if missed[t] == 0]
-    if nearest > 0:
-        near = [t for t in candidates if beyond_chance(pool, problem, pool.rates[t], errors=2) <= nearest]
-    best = min(near, key=lambda t: risk_of(problem, pool.rates[t]))
+    paid = float(np.abs(mixed.multipliers).sum())
+    price = problem.unit * (_ABOVE_OPTIMUM * paid if paid > 0 else 1.0)
+
+    def penalised(t: int) -> float:
+        return risk_of(problem, pool.rates[t]) + price * beyond_chance(pool, problem, pool.rates[t])
+
+    best = min(candidates, key=penalised)
+    if beyond_chance(pool, problem, pool.rates[best]) > 0:
+        allowed = risk_of(problem, pool.rates[best]) + problem.unit * _precision(
+            problem, mixed, len(pool.trainer.examples)
+        )
+        best = min(
+            [best, *(t for t in range(_PLAIN) if risk_of(problem, pool.rates[t]) <= allowed)], key=penalised
+        )
     weights = np.zeros(len(pool.models))
     weights[best] = 1.0
     return Chosen(pool.models[best], pool.rates[best], weights)
 
 
-def beyond_chance(pool: ColumnPool, problem: FairnessProblem, rates: CellRates, *, errors: int = 1) -> float:
-    """How far a requirement is missed beyond so many standard errors; 0 if these could explain it.
+def beyond_chance(pool: ColumnPool, problem: FairnessProblem, rates: CellRates) -> float:
+    """How far a requirement is missed beyond standard errors; 0 if these could explain it.
 
     Each constraint is judged by its own: that of a group with few rows excuses no violation in a large one.
     """
     linear, counts = problem.linear_constraints, pool.trainer.rate_estimator.counts
-    values, allowed = linear.values(rates.rates), errors * standard_errors(linear, rates.rates, counts)
+    values, allowed = linear.values(rates.rates), standard_errors(linear, rates.rates, counts)
     over = np.fmax(linear.lo - values, values - linear.hi) - allowed
     measures = excess(problem, rates) - float(allowed.max(initial=0.0))
     return max(measures, float(np.nanmax(over, initial=0.0)))

@@ -199,7 +199,7 @@ def _generate(
 def _choose(classifier: FairInprocessor, pool: ColumnPool, generated: Generated, key: str) -> Chosen:
     if classifier.randomize:
         return choose_mixture(pool, generated.problem, generated.mixed.weights, key)
-    return choose_single(pool, generated.problem)
+    return choose_single(pool, generated.problem, generated.mixed)
 
 
 def _trained(pool: ColumnPool, generated: Generated, chosen: Chosen) -> FairTraining:

@@ -78,8 +78,8 @@ class FairInprocessor(FairClassifier):
     balance : {"weight", "upsample"}, default=None
         As in :class:`FairPostprocessor`.
     randomize : bool, default=False
-        False gives one classifier: of those trained that cannot be told from fair, the one of least risk; if
-        there are none, of those nearest to it. True gives the mixture itself, a ``ClassifierMixture`` of at
+        False gives one classifier: of those trained, the one of least risk, where a violation that cannot be
+        chance counts as risk at a price. True gives the mixture itself, a ``ClassifierMixture`` of at
         most one classifier more than the requirement has constraints. It reaches requirements that no single
         classifier does, such as exact parity, and each person is decided by one of them for good.
     distillation : float, default=0.5
