@@ -375,7 +375,7 @@ def choose_single(pool: ColumnPool, problem: FairnessProblem, mixed: Mixed) -> C
     What counts as violation is beyond standard errors, because less cannot be told from fair. Its price is
     above what the mixture pays: the worst violation of all constraints is what is bought, so that the price
     of it is the sum of their multipliers. Those that decide everybody alike are left out, unless the plain
-    classifier does, or the one that would be taken is unfair and not more accurate than chance explains.
+    classifier does.
 
     Parameters
     ----------
@@ -399,13 +399,6 @@ def choose_single(pool: ColumnPool, problem: FairnessProblem, mixed: Mixed) -> C
         return risk_of(problem, pool.rates[t]) + price * beyond_chance(pool, problem, pool.rates[t])
 
     best = min(candidates, key=penalised)
-    if beyond_chance(pool, problem, pool.rates[best]) > 0:
-        allowed = risk_of(problem, pool.rates[best]) + problem.unit * _precision(
-            problem, mixed, len(pool.trainer.examples)
-        )
-        best = min(
-            [best, *(t for t in range(_PLAIN) if risk_of(problem, pool.rates[t]) <= allowed)], key=penalised
-        )
     weights = np.zeros(len(pool.models))
     weights[best] = 1.0
     return Chosen(pool.models[best], pool.rates[best], weights)
