@@ -212,7 +212,7 @@ def _generated(fair: Any, constraint: Any, learned: Any, change: dict[str, Any])
             if name.startswith("_"):
                 changed.enter_context(mock.patch.object(column_generation, name, value))
         if not change.get("counted", True):
-            changed.enter_context(mock.patch.object(RateEstimator, "_about_groups", return_value=0.0))
+            changed.enter_context(mock.patch.object(RateEstimator, "_surprise", None))
         return generate_pool(fair, constraint, learned.data, learned.posteriors, seed=learned.seed)
 
 
