@@ -107,7 +107,42 @@ def test_a_promise_is_tested_again(kind, tmp_path):
     assert proof.confirmed, proof.verdict
     assert proof.rows == 800 * (1 - model.reserve)  # the others were reserved
     model.confidence = 1 - 1e-12
-    assert "the promise does not hold" in proof_of(model, tmp_path).verdict
+    ranked = kind is eh.FairPostprocessor
+    wrong = "ranks of the promise break it with probability" if ranked else "the promise does not hold"
+    assert wrong in proof_of(model, tmp_path).verdict
+
+
+def promised_by_ranks():
+    model = fitted(constraint=eh.EqualOpportunity(difference=0.4), confidence=0.9, aware=True)
+    assert model.promise_.holds
+    assert model.promise_.ranks is not None
+    return model
+
+
+def with_other_ranks(model, **changes):
+    model.promise_ = dataclasses.replace(
+        model.promise_, ranks=dataclasses.replace(model.promise_.ranks, **changes)
+    )
+    return model
+
+
+def test_a_promise_by_ranks_is_checked(tmp_path):
+    assert proof_of(promised_by_ranks(), tmp_path).confirmed
+    ranks = promised_by_ranks().promise_.ranks
+    wrong = "not confirmed: .*the ranks that the promise rests on are not those of these rows"
+    higher = with_other_ranks(promised_by_ranks(), ranks=(ranks.ranks[0] + 9, *ranks.ranks[1:]))
+    assert re.search(wrong, proof_of(higher, tmp_path).verdict)
+    larger = with_other_ranks(promised_by_ranks(), sizes=(ranks.sizes[0] + 1, *ranks.sizes[1:]))
+    assert re.search(wrong, proof_of(larger, tmp_path).verdict)
+    others = with_other_ranks(promised_by_ranks(), labels=(True, True))
+    assert "do not belong to its requirement" in proof_of(others, tmp_path).verdict
+
+
+def test_thresholds_that_were_moved_are_noticed(tmp_path):
+    model = promised_by_ranks()
+    edges = tuple(edge + 0.05 for edge in model.rule_.steps.edges)
+    model.rule_ = dataclasses.replace(model.rule_, steps=dataclasses.replace(model.rule_.steps, edges=edges))
+    assert "the decisions on these rows do not follow from the rule" in proof_of(model, tmp_path).verdict
 
 
 def altered_multipliers(model):

@@ -33,7 +33,6 @@ from evenhand.estimators.rule_making import (
 )
 from evenhand.estimators.search import Trial, best_trial, read_search, warn_if_missed
 from evenhand.estimators.training_data import (
-    count_all_rows,
     draw_seed,
     read_training_data,
     reserve_rows,
@@ -49,7 +48,7 @@ from evenhand.fairness.proxy import Proxy
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.requirement import Constraint
 from evenhand.fairness.scores import AnyPosteriors, GroupedScores, StratifiedPosteriors, in_strata
-from evenhand.inference.guarantee import promised, warn_if_unpromised
+from evenhand.inference.guarantee import warn_if_unpromised
 from evenhand.inputs.batched_table import is_lazy
 from evenhand.inputs.features import Columns
 from evenhand.inputs.row_keys import id_column, row_keys
@@ -376,11 +375,11 @@ class FairPostprocessor(FairClassifier):
         # Out-of-fold posteriors P(S, Y | x), calibrated.
         posteriors = learn_posteriors(self, data, seed=seed, reserved=reserved is not None)
 
-        # The optimum under the requirement; with a promise, under the loosest one that passes its test.
+        # The optimum under the requirement, as a rule; with a promise, under the loosest one that allows it.
         if reserved is None:
             problem = posteriors.problem(self.constraint, self.cost, data.compared, self.objective)
             solution, self.history_ = choose_multipliers(self, problem)
-            self.promise_ = None
+            rule, self.promise_ = make_rule(solution, posteriors, seed), None
             if self.history_:
                 warn_if_missed(best_trial(self.history_))
         else:
@@ -388,19 +387,9 @@ class FairPostprocessor(FairClassifier):
             candidates = PromiseCandidates(
                 self.constraint, problem, posteriors, data, reserved=reserved, tol=self.tol, seed=seed
             )
-            solution, self.promise_ = promised(
-                candidates.from_strictest(),
-                self.constraint,
-                self.confidence,
-                resolved=problem.constraint,
-                all_rows=count_all_rows(data.compared, data.examples, reserved),
-                otherwise=candidates.unpromised,
-            )
+            solution, rule, self.promise_ = candidates.promise(self.confidence)
             self.history_ = ()
             warn_if_unpromised(self.promise_)
-
-        # The rule: the solution's table, with its atoms randomised.
-        rule = make_rule(solution, posteriors, seed)
 
         self.in_batches_ = False
         self._remember(data, seed)

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeAlias, TypeVar
 
 from evenhand.display.notebook import html_table
@@ -27,9 +27,10 @@ from evenhand.fairness.rates import CellRates
 from evenhand.fairness.requirement import Constraint
 from evenhand.fairness.statistic import SelectedShare, Statistic
 from evenhand.inference.group_tests import GroupTest, run_tests
+from evenhand.inference.ranks import Ranks
 from evenhand.inputs.checks import check_fraction
 
-__all__ = ["Promise", "check_promise", "promised", "warn_if_unpromised"]
+__all__ = ["Promise", "check_promise", "promised", "ranked_promise", "warn_if_unpromised"]
 
 T = TypeVar("T")
 Candidate: TypeAlias = tuple[Constraint, T, Sequence[CellRates]]
@@ -59,7 +60,10 @@ class Promise:
     tests : tuple of GroupTest
         One for each group and statistic; those of the strictest classifier if the promise does not hold.
     n_tested : int
-        Number of classifiers tested, up to and including the first that failed.
+        Number of classifiers tested, up to and including the first that failed; 0 if none was.
+    ranks : Ranks or None
+        Ranks of the reserved rows at which thresholds were set, if the promise rests on these. `p_value` of a
+        test is then the probability that the group violates the requirement.
 
     Examples
     --------
@@ -82,6 +86,7 @@ class Promise:
     n_selected: int
     tests: tuple[GroupTest, ...]
     n_tested: int
+    ranks: Ranks | None = None
 
     @property
     def constant(self) -> bool:
@@ -120,10 +125,17 @@ class Promise:
         which = "every reserved row" if self.n_selected else "none of the reserved rows"
         constant = f" The classifier is constant: it selects {which}." if self.constant else ""
         if self.holds:
+            how = "tested on" if self.ranks is None else "its thresholds were set by the ranks of"
             return (
                 f"{self.constraint!r} holds on new data from the same population with confidence "
-                f"{self.confidence:g}. The classifier was fitted for {self.internal!r} and tested on "
+                f"{self.confidence:g}. The classifier was fitted for {self.internal!r} and {how} "
                 f"{self.n_rows:,} reserved rows.{constant}"
+            )
+        if self.ranks is not None:
+            return (
+                f"{self.constraint!r} cannot be promised with confidence {self.confidence:g}: more of the "
+                f"{self.n_rows:,} reserved rows have the same score than rows to learn from let expect. "
+                f"The classifier returned was fitted for {self.internal!r}.{constant}"
             )
         several = len({test.name.statistic for test in self.tests}) > 1
         failed = sorted((test for test in self.tests if not test.passed), key=lambda test: test.n)
@@ -246,6 +258,44 @@ def promised(
         internal, classifier, (rates, *_) = instead
     n_rows, selected = (round(float(counts.sum())) for counts in (rates.mass, rates.selected))
     return classifier, Promise(holds, confidence, constraint, internal, n_rows, selected, tests, tested)
+
+
+def ranked_promise(
+    classifier: tuple[Constraint, Ranks, CellRates],
+    constraint: Constraint,
+    confidence: float,
+    *,
+    chances: Mapping[ConstraintName, float],
+    resolved: Constraint,
+    holds: bool,
+) -> Promise:
+    """The promise of a classifier with thresholds at ranks.
+
+    Parameters
+    ----------
+    classifier : (Constraint, Ranks, CellRates)
+        The requirement that it was fitted for, its ranks, and counts of its decisions on the reserved rows.
+    constraint : Constraint
+        The requirement to promise.
+    confidence : float
+    chances : mapping from ConstraintName to float
+        The probability that each group violates the requirement.
+    resolved : Constraint
+        As of :func:`promised`.
+    holds : bool
+        Whether thresholds could be set at these ranks.
+
+    Returns
+    -------
+    Promise
+    """
+    internal, ranks, rates = classifier
+    tests = tuple(
+        replace(test, p_value=chances[test.name], passed=holds, needed=None)
+        for test in run_tests(resolved, rates, 1.0)
+    )
+    n_rows, selected = (round(float(counts.sum())) for counts in (rates.mass, rates.selected))
+    return Promise(holds, confidence, constraint, internal, n_rows, selected, tests, 0, ranks)
 
 
 def warn_if_unpromised(promise: Promise) -> None:

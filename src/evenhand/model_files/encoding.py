@@ -38,6 +38,7 @@ from evenhand.fairness.rates import CellRates
 from evenhand.fairness.requirement import AllOf
 from evenhand.inference.group_tests import GroupTest
 from evenhand.inference.guarantee import Promise
+from evenhand.inference.ranks import Ranks
 from evenhand.inputs.fingerprint import Fingerprint
 from evenhand.optimum.rule import Rule
 from evenhand.posteriors.calibration import (
@@ -115,6 +116,7 @@ _CLASSES: tuple[type[Any], ...] = (
         BoundMeasurement,
         Measurement,
         Promise,
+        Ranks,
         ConstraintName,
     ),
     *(LinearConstraints, AttributeAccess, InferredRows, Proxy, ProxyAccess, Trial),

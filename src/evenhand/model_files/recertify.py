@@ -17,19 +17,16 @@ from sklearn.base import clone
 from evenhand.estimators.base import FairClassifier
 from evenhand.estimators.estimated_rates import RateEstimator
 from evenhand.estimators.inprocess import FairInprocessor
-from evenhand.estimators.learned_posteriors import LearnedPosteriors, as_posteriors, learn_posteriors
+from evenhand.estimators.learned_posteriors import LearnedPosteriors, learn_posteriors
 from evenhand.estimators.postprocess import FairPostprocessor
 from evenhand.estimators.trained_models import ClassifierMixture
 from evenhand.estimators.training_certificate import TrainingCertificate
-from evenhand.estimators.training_data import count_all_rows, read_training_data, reserve_rows
+from evenhand.estimators.training_data import read_training_data, reserve_rows
 from evenhand.exceptions import EvenhandWarning, InputError
-from evenhand.fairness.rates import CellRates
 from evenhand.fairness.requirement import Constraint
-from evenhand.fairness.scores import AnyPosteriors, in_strata
-from evenhand.inference.group_tests import run_tests
 from evenhand.inputs.features import column_names, has_names, ordered_columns
-from evenhand.inputs.row_keys import row_keys
 from evenhand.model_files.formulas import Mixture, Part, recompute
+from evenhand.model_files.promise_check import compare_promise, deployed_posteriors, with_ranks
 from evenhand.optimum.atoms import randomise_atoms
 from evenhand.optimum.problem import prices_of
 from evenhand.optimum.rule import Rule
@@ -196,12 +193,16 @@ def prove(model: FairClassifier, X: Any, y: Any, sensitive_features: Any, sample
             data.examples.take(posteriors.rows),
             posteriors,
             parts=lambda: [(posteriors.out_of_fold, posteriors.weights)],
-            randomised=lambda rule: randomise_atoms(
-                rule, posteriors.deployed, rule.selection(posteriors.out_of_fold), posteriors.weights
+            randomised=lambda rule: with_ranks(
+                model,
+                randomise_atoms(
+                    rule, posteriors.deployed, rule.selection(posteriors.out_of_fold), posteriors.weights
+                ),
+                reserved,
             ),
         )
         if found is not None and reserved is not None:
-            problems += _compare_promise(model, posteriors, data.examples, reserved)
+            problems += compare_promise(model, posteriors, data.examples, reserved)
     return conclude(model, found, problems, len(posteriors.rows))
 
 
@@ -277,7 +278,7 @@ def compare(
         if not np.abs(rule.table - W).max() <= near:
             problems.append("the rule does not follow from the multipliers")
         expected = randomised(rule).selection(posteriors.deployed)
-        decided = model.rule_.selection(_deployed(model, examples))
+        decided = model.rule_.selection(deployed_posteriors(model, examples))
         if not np.abs(decided - expected).mean() <= near:
             problems.append("the decisions on these rows do not follow from the rule")
     return found, problems
@@ -315,33 +316,6 @@ def _mixture(model: Any) -> Mixture | None:
     if model.group_weights_ is None or model.rule_multipliers_ is None:
         raise InputError("the model has no weights of groups.")
     return Mixture(model.group_weights_, model.rule_multipliers_)
-
-
-def _deployed(model: FairPostprocessor, rows: Examples) -> AnyPosteriors:
-    cells = model.posterior_model_.cells(rows.X, rows.allowed)
-    known = model.access_.knows(model.groups_)
-    posteriors = as_posteriors(cells, rows.codes, model.groups_, known=known)
-    return in_strata(posteriors, rows.strata, len(model.compared_) // len(model.groups_))
-
-
-def _compare_promise(
-    model: Any, posteriors: LearnedPosteriors, learned: Examples, reserved: Examples
-) -> list[str]:
-    """Test the promise again on the reserved rows."""
-    if isinstance(model, FairInprocessor):
-        decisions = model.learner_.choose(reserved.X) == 1
-    else:
-        scores = _deployed(model, reserved)
-        decisions = model.rule_.decide(scores, lambda rows: row_keys(reserved.X, rows))
-    all_rows = count_all_rows(model.compared_, learned, reserved)
-    rates = CellRates.count(model.compared_, reserved.compared_cells, decisions)
-    asked = posteriors.problem(
-        model.constraint, model.cost, model.compared_
-    ).constraint  # with its references
-    tests = run_tests(asked, rates, 1 - model.confidence, all_rows=all_rows)
-    if model.promise_.holds and not all(test.passed for test in tests):
-        return ["the promise does not hold on the reserved rows"]
-    return []
 
 
 def _hint(model: FairClassifier) -> str:

@@ -1,0 +1,169 @@
+"""Thresholds of known groups at ranks of reserved rows: which ranks, and the rule that they give."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.exceptions import InputError
+from evenhand.fairness.groups import Groups
+from evenhand.fairness.rates import CellRates
+from evenhand.fairness.scores import AnyPosteriors, GroupedScores
+from evenhand.inference.ranks import Ranks, rank_of
+from evenhand.optimum.rule import SAME_ATOM, Rule
+from evenhand.posteriors.examples import Examples
+from evenhand.solver.thresholds import Steps
+
+__all__ = ["count_ranked", "plan_ranks", "ranked_scores", "set_thresholds"]
+
+Floats = NDArray[np.float64]
+Counts = NDArray[np.intp]
+_AROUND = 3.0
+"""Ties are looked for within so many standard errors of the rank, of both parts of the rows."""
+_MORE_TIES = 2.0
+"""A tie may have so many standard errors more reserved rows than expected."""
+
+
+def count_ranked(labels: tuple[bool, bool], rows: Examples, groups: Groups) -> Counts:
+    """Number of rows of each group with one of the labels that count.
+
+    Parameters
+    ----------
+    labels : pair of bool
+        Whether labels 0 and 1 count.
+    rows : Examples
+    groups : Groups
+
+    Returns
+    -------
+    array of int, shape (M,)
+    """
+    cells = np.bincount(rows.compared_cells, minlength=2 * len(groups)).reshape(-1, 2)
+    return np.asarray((cells * labels).sum(axis=1))
+
+
+def ranked_scores(
+    scores: GroupedScores, labels: tuple[bool, bool], positive: NDArray[np.bool_]
+) -> list[Floats]:
+    """Scores of the rows that count, of each group, from the highest on.
+
+    Parameters
+    ----------
+    scores : GroupedScores
+    labels : pair of bool
+        Whether labels 0 and 1 count.
+    positive : array of bool, shape (n,)
+        Whether a row has label 1.
+
+    Returns
+    -------
+    list of arrays
+    """
+    rows = np.flatnonzero(np.where(positive, labels[1], labels[0]))
+    codes, eta = scores.codes[rows], scores.eta[rows].astype(np.float64)
+    return [np.sort(eta[codes == m])[::-1] for m in range(scores.n_groups)]
+
+
+def plan_ranks(
+    rates: CellRates, labels: tuple[bool, bool], learned: Sequence[Floats], sizes: Counts
+) -> Ranks:
+    """Ranks at which groups have given rates, on average.
+
+    Parameters
+    ----------
+    rates : CellRates
+        Of the classifier whose rates are wanted.
+    labels : pair of bool
+        Which of the labels 0 and 1 count.
+    learned : sequence of arrays
+        Scores of rows that are not reserved, by group, from the highest on. They tell how many rows have the
+        same score.
+    sizes : array of int, shape (M,)
+        Number of reserved rows that count in each group.
+
+    Returns
+    -------
+    Ranks
+    """
+    mask = np.array(labels)
+    mass, selected = ((part * mask).sum(axis=1) for part in (rates.mass, rates.selected))
+    overall = selected.sum() / max(mass.sum(), np.finfo(np.float64).tiny)
+    share = np.clip(np.divide(selected, mass, out=np.full(len(mass), overall), where=mass > 0), 0.0, 1.0)
+    slack = [_ties(*each) for each in zip(learned, share.tolist(), sizes.tolist(), strict=True)]
+    return Ranks(labels, tuple(rank_of(share, sizes).tolist()), tuple(slack), tuple(sizes.tolist()))
+
+
+def set_thresholds(
+    rule: Rule, scores: AnyPosteriors, positive: NDArray[np.bool_], ranks: Ranks
+) -> Rule | None:
+    """The rule with a threshold for each group, where reserved rows have given ranks.
+
+    Parameters
+    ----------
+    rule : Rule
+        Of known groups.
+    scores : GroupedScores
+        Of the reserved rows.
+    positive : array of bool, shape (n,)
+        Whether a reserved row has label 1.
+    ranks : Ranks
+
+    Returns
+    -------
+    Rule or None
+        None if more rows have the same score than the slack allows.
+    """
+    if not isinstance(scores, GroupedScores):
+        raise InputError("ranks need the group of each row: pass GroupedScores.")
+    ranked = ranked_scores(scores, ranks.labels, positive)
+    edges = [_edge(*each) for each in zip(ranked, ranks.ranks, ranks.slack, strict=True)]
+    at = [edge for edge in edges if edge is not None]
+    if len(at) < len(edges):
+        return None
+    slope = rule.table[:, 1] - rule.table[:, 0]
+    threshold = np.array(at)
+    return replace(
+        rule,
+        table=slope[:, None] * np.column_stack([-threshold, 1.0 - threshold]),
+        steps=Steps(tuple(np.array([edge]) for edge in at), tuple(np.array([0.0, 1.0]) for _ in at)),
+        atoms=None,
+        chances=None,
+        reach=0.0,
+    )
+
+
+def _edge(scores: Floats, k: int, slack: int) -> float | None:
+    """A threshold at the rank k, or at the nearest that does not part rows with the same score."""
+    n = len(scores)
+    if k <= 0 or k > n:
+        return 1.0 if k <= 0 else -1.0  # nobody, or everybody
+    same = np.abs(scores - scores[k - 1]) <= SAME_ATOM
+    first, last = int(same.argmax()) + 1, n - int(same[::-1].argmax())
+    above, below = k - first, last + 1 - k
+    if min(above, below) > slack:
+        return None
+    place = first if above <= below else last + 1  # as many rows, less one, are selected
+    higher = scores[place - 2] if place > 1 else 1.0
+    lower = scores[place - 1] if place <= n else min(0.0, 2 * scores[-1] - 1.0)
+    return float((higher + lower) / 2)
+
+
+def _ties(scores: Floats, share: float, n: int) -> int:
+    """Slack for rows with the same score near the given share of selected ones."""
+    count = len(scores)
+    if not count or not n:
+        return 0
+    around = 1 + _AROUND * np.sqrt(share * (1 - share) * (count + count**2 / n))
+    first, last = (int(np.clip(count * share + step, 0, count)) for step in (-around, around))
+    near = scores[first:last]
+    if len(near) < 2:
+        return 0
+    parted = np.flatnonzero(np.abs(np.diff(near)) > SAME_ATOM)
+    most = int(np.diff(np.concatenate([[-1], parted, [len(near) - 1]])).max())
+    if most < 2:
+        return 0
+    expected = most * n / count
+    return int(np.ceil((expected + _MORE_TIES * np.sqrt(expected) - 1) / 2))

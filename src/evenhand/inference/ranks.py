@@ -1,0 +1,239 @@
+"""A promise by ranks: thresholds of known groups are set where reserved rows have a given rank.
+
+Let T be the score of a random row of a group, and take a threshold between the scores of rank k - 1 and k,
+from the highest, of n reserved rows. The share P(T > threshold) of the group then lies between the (k - 1)-th
+and the k-th smallest of n independent uniform numbers, whatever the distribution of T is. If ranks are chosen
+without a look at these scores, the probability of a violation is known before they are seen. Nothing has to
+be tested then, and any number of ranks can be considered without a correction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaincinv
+
+from evenhand.exceptions import InputError
+from evenhand.fairness.bounds import Bound, bounded_groups
+from evenhand.fairness.constraints import ConstraintName
+from evenhand.fairness.groups import GroupName, Groups, Members
+from evenhand.fairness.notions import Notion
+from evenhand.fairness.requirement import Constraint
+from evenhand.fairness.statistic import SelectedShare, Statistic
+
+__all__ = ["Ranks", "counted_labels", "rank_of", "violation_chances"]
+
+Floats = NDArray[np.float64]
+Counts = NDArray[np.intp]
+Flags = NDArray[np.bool_]
+
+_DRAWS = 40_000
+"""Of the uniform numbers; three standard errors of a probability of 0.05 are then 0.003, and are added."""
+_FOR_PARTS = 50
+"""A fiftieth of the level is spent on limits of the groups' parts of the population."""
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """Ranks of reserved rows at which thresholds are set, one for each group.
+
+    Attributes
+    ----------
+    labels : pair of bool
+        Which of the labels 0 and 1 count: rows with these are ranked.
+    ranks : tuple of int
+        From the highest score: the threshold is just above the row of this rank. Above the number of rows
+        everybody is selected, at 0 nobody.
+    slack : tuple of int
+        By how many ranks a threshold may be off, because rows with the same score are on the same side.
+    sizes : tuple of int
+        Number of reserved rows that are ranked.
+    """
+
+    labels: tuple[bool, bool]
+    ranks: tuple[int, ...]
+    slack: tuple[int, ...]
+    sizes: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        columns = (self.ranks, self.slack, self.sizes)
+        whole = all(type(number) is int and number >= 0 for column in columns for number in column)
+        if len({len(column) for column in columns}) > 1 or not whole:
+            raise InputError("ranks, slack and sizes should be whole numbers, one for each group.")
+
+    def draws(self, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        """Shares that are selected, at least and at most, in random populations, shape (draws, M)."""
+        lower, upper = np.zeros((2, _DRAWS, len(self.ranks)))
+        for m, (k, w, n) in enumerate(zip(self.ranks, self.slack, self.sizes, strict=True)):
+            if k > n:
+                lower[:, m] = upper[:, m] = 1.0
+            elif k > 0:
+                low, high = max(k - 1 - w, 0), min(k + w, n + 1)
+                upper[:, m] = rng.beta(high, n + 1 - high, _DRAWS) if high <= n else 1.0
+                lower[:, m] = upper[:, m] * rng.beta(low, high - low, _DRAWS) if low else 0.0
+        return lower, upper
+
+
+def rank_of(share: Floats, n: Counts) -> Counts:
+    """Rank at which a threshold selects a given share of a group on average."""
+    return np.clip(np.rint(share * (n + 1) + 0.5), 0, n + 1).astype(np.intp)
+
+
+def counted_labels(constraint: Constraint, groups: Groups) -> tuple[bool, bool] | None:
+    """Labels of the rows that the only rate of a requirement is a share of.
+
+    Parameters
+    ----------
+    constraint : Constraint
+    groups : Groups
+
+    Returns
+    -------
+    pair of bool, or None
+        For label 0 and 1. None if the requirement is about several rates, about one that a threshold does not
+        fix, or about groups that consist of several with a threshold of their own.
+    """
+    masks = set()
+    for part in constraint.requirements:
+        if isinstance(part, Bound):
+            statistics, members = [part.rate_statistic], bounded_groups(groups, part.groups).matrix
+            members = members[~members.all(axis=1)]
+        elif isinstance(part, Notion) and not part.controls:
+            statistics, members = list(part.statistics), groups.members(part.groups).matrix
+        else:
+            return None
+        if (members.sum(axis=1) != 1).any():
+            return None
+        for statistic in statistics:
+            if isinstance(statistic, SelectedShare) or _slope(statistic) is None:
+                return None
+            masks.add((bool(statistic.mask[0]), bool(statistic.mask[1])))
+    return masks.pop() if len(masks) == 1 else None
+
+
+def violation_chances(
+    constraint: Constraint, groups: Groups, ranks: Ranks, everyone: Counts, level: float
+) -> tuple[float, dict[ConstraintName, float]]:
+    """Probability that thresholds at given ranks violate a requirement, in any population.
+
+    Parameters
+    ----------
+    constraint : Constraint
+        With one rate (:func:`counted_labels`).
+    groups : Groups
+    ranks : Ranks
+    everyone : array of int, shape (M,)
+        Rows of each group that count, reserved or not. Limits of the groups' parts come from them.
+    level : float
+        Of which a fiftieth is spent on these limits. It is part of the probability.
+
+    Returns
+    -------
+    joint : float
+        That any group violates the requirement, three standard errors of the computation included.
+    by_group : dict from ConstraintName to float
+        That this one does.
+    """
+    lower, upper = ranks.draws(np.random.default_rng(0))
+    least, most = _mixed(lower, upper, _limits(everyone, level / _FOR_PARTS))
+    joint, by_group = np.zeros(len(lower), np.bool_), {}
+    for part in constraint.requirements:
+        for name, violated in _violated(part, groups, (lower, upper), (least, most)):
+            by_group[name] = float(violated.mean())
+            joint |= violated
+    chance = float(joint.mean())
+    return (
+        level / _FOR_PARTS + chance + 3 * float(np.sqrt((chance + 1 / _DRAWS) / _DRAWS)),
+        by_group,
+    )
+
+
+def _slope(statistic: Statistic) -> int | None:
+    """1 where a rate is the share selected of the rows that count, -1 where it is that of the others."""
+    kinds = {
+        (intercept, slope)
+        for intercept, slope, mask in zip(statistic.intercept, statistic.slope, statistic.mask, strict=True)
+        if mask
+    }
+    if not set(statistic.mask) <= {0, 1}:
+        return None
+    return 1 if kinds == {(0, 1)} else -1 if kinds == {(1, -1)} else None
+
+
+def _limits(counts: Counts, level: float) -> tuple[Floats, Floats]:
+    """Limits of the groups' parts by Clopper and Pearson, which hold together."""
+    n, share = counts.sum(), level / (2 * max(len(counts), 1))
+    if len(counts) == 1:
+        return np.ones(1), np.ones(1)
+    low = np.where(counts > 0, betaincinv(np.maximum(counts, 1), n - counts + 1, share), 0.0)
+    high = np.where(counts < n, betaincinv(counts + 1, np.maximum(n - counts, 1), 1 - share), 1.0)
+    return low, high
+
+
+def _mixed(lower: Floats, upper: Floats, parts: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
+    """Smallest and largest rate of the population, whatever the parts are within their limits."""
+    return -_largest(-lower, parts), _largest(upper, parts)
+
+
+def _largest(rates: Floats, parts: tuple[Floats, Floats]) -> Floats:
+    """Groups with the highest rates have their largest part, as far as the sum of all allows."""
+    low, high = parts
+    order = np.argsort(-rates, axis=1)
+    room = (high - low)[order]
+    before = np.cumsum(room, axis=1) - room
+    added = np.clip(1.0 - low.sum() - before, 0.0, room)
+    return np.asarray(rates @ low + (added * np.take_along_axis(rates, order, axis=1)).sum(axis=1))
+
+
+Pair = tuple[Floats, Floats]
+
+
+def _violated(
+    part: object, groups: Groups, rates: Pair, population: Pair
+) -> Iterator[tuple[ConstraintName, Flags]]:
+    if isinstance(part, Bound):
+        statistic = part.rate_statistic
+        if isinstance(statistic, SelectedShare):
+            raise TypeError(f"no threshold fixes {statistic.name}.")
+        family = bounded_groups(groups, part.groups)
+        own, everybody = (_as_rate(statistic, pair) for pair in (rates, population))
+        for name, who, least, most in zip(family.names, family.matrix, *part.limits(groups), strict=True):
+            low, high = everybody if who.all() else (end[:, who.argmax()] for end in own)
+            yield ConstraintName(part.label, part.label, name), (low < least) | (high > most)
+    elif isinstance(part, Notion):
+        for statistic in part.statistics:
+            family = groups.members(part.groups)
+            own, everybody = (_as_rate(statistic, pair) for pair in (rates, population))
+            for name, flags in _of_notion(part, family, own, everybody):
+                yield ConstraintName(part.label, statistic.name, name), flags
+
+
+def _of_notion(
+    notion: Notion, family: Members, own: Pair, everybody: Pair
+) -> Iterator[tuple[GroupName, Flags]]:
+    d, groups = notion.tolerance, notion.against == "groups"
+    for name, who in zip(family.names, family.matrix, strict=True):
+        low, high = (end[:, who.argmax()] for end in own)
+        if groups:
+            others = np.array([other[who].sum() == 0 for other in family.matrix])
+            if not others.any():
+                yield name, np.zeros(len(low), np.bool_)
+                continue
+            columns = family.matrix[others].argmax(axis=1)
+            least, most = own[0][:, columns].min(axis=1), own[1][:, columns].max(axis=1)
+        else:
+            least, most = everybody
+        if notion.compares_by == "difference":
+            yield name, (most - low > d) | (high - least > d)
+        elif groups:
+            yield name, (low < d * most) | (least < d * high)
+        else:
+            yield name, (low < d * most) | (1 - high < d * (1 - least))
+
+
+def _as_rate(statistic: Statistic, shares: Pair) -> Pair:
+    lower, upper = shares
+    return shares if _slope(statistic) == 1 else (1 - upper, 1 - lower)

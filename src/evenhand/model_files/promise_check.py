@@ -1,0 +1,102 @@
+"""The promise of a fitted model, checked on the rows that it was fitted to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from evenhand.estimators.estimated_rates import RateEstimator
+from evenhand.estimators.inprocess import FairInprocessor
+from evenhand.estimators.learned_posteriors import LearnedPosteriors, as_posteriors
+from evenhand.estimators.postprocess import FairPostprocessor
+from evenhand.estimators.rank_thresholds import count_ranked, plan_ranks, ranked_scores, set_thresholds
+from evenhand.estimators.training_data import count_all_rows
+from evenhand.fairness.rates import CellRates
+from evenhand.fairness.scores import AnyPosteriors, GroupedScores, in_strata
+from evenhand.inference.group_tests import run_tests
+from evenhand.inference.ranks import counted_labels, violation_chances
+from evenhand.inputs.row_keys import row_keys
+from evenhand.optimum.problem import FairnessProblem
+from evenhand.optimum.rule import Rule
+from evenhand.posteriors.examples import Examples
+
+__all__ = ["compare_promise", "deployed_posteriors", "with_ranks"]
+
+
+def deployed_posteriors(model: FairPostprocessor, rows: Examples) -> AnyPosteriors:
+    """Posteriors of some rows by the model for new rows."""
+    cells = model.posterior_model_.cells(rows.X, rows.allowed)
+    known = model.access_.knows(model.groups_)
+    posteriors = as_posteriors(cells, rows.codes, model.groups_, known=known)
+    return in_strata(posteriors, rows.strata, len(model.compared_) // len(model.groups_))
+
+
+def with_ranks(model: Any, rule: Rule, reserved: Examples | None) -> Rule:
+    """The rule with its thresholds where reserved rows have the ranks of the promise, if it has any."""
+    ranks = None if model.promise_ is None else model.promise_.ranks
+    if ranks is None or reserved is None or not model.promise_.holds:
+        return rule
+    return set_thresholds(rule, deployed_posteriors(model, reserved), reserved.positive, ranks) or rule
+
+
+def compare_promise(
+    model: Any, posteriors: LearnedPosteriors, learned: Examples, reserved: Examples
+) -> list[str]:
+    """Where a promise disagrees with the rows of the fit: it is tested again, or its ranks are planned again.
+
+    Parameters
+    ----------
+    model : FairPostprocessor or FairInprocessor
+    posteriors : LearnedPosteriors
+        Learned again.
+    learned, reserved : Examples
+
+    Returns
+    -------
+    list of str
+    """
+    problem = posteriors.problem(model.constraint, model.cost, model.compared_)
+    if model.promise_.ranks is not None:
+        return _compare_ranks(model, problem, posteriors, learned, reserved) if model.promise_.holds else []
+    if isinstance(model, FairInprocessor):
+        decisions = model.learner_.choose(reserved.X) == 1
+    else:
+        scores = deployed_posteriors(model, reserved)
+        decisions = model.rule_.decide(scores, lambda rows: row_keys(reserved.X, rows))
+    all_rows = count_all_rows(model.compared_, learned, reserved)
+    rates = CellRates.count(model.compared_, reserved.compared_cells, decisions)
+    tests = run_tests(problem.constraint, rates, 1 - model.confidence, all_rows=all_rows)
+    if model.promise_.holds and not all(test.passed for test in tests):
+        return ["the promise does not hold on the reserved rows"]
+    return []
+
+
+def _compare_ranks(
+    model: Any, problem: FairnessProblem, posteriors: LearnedPosteriors, learned: Examples, reserved: Examples
+) -> list[str]:
+    """Plan the ranks of the promise again, and compute again how probable it is that they break it."""
+    ranks, groups = model.promise_.ranks, model.compared_
+    labels = counted_labels(problem.constraint, groups)
+    if labels is None or labels != ranks.labels or not isinstance(posteriors.deployed, GroupedScores):
+        return ["the promise rests on ranks, which do not belong to its requirement"]
+    at = learned.take(posteriors.rows)
+    selected = RateEstimator(problem, at, posteriors.weights).by_posteriors(
+        model.solved_rule_.selection(posteriors.out_of_fold)
+    )
+    sizes, others = (count_ranked(labels, rows, groups) for rows in (reserved, learned))
+    planned = plan_ranks(
+        CellRates(groups, problem.masses, selected),
+        labels,
+        ranked_scores(posteriors.deployed, labels, at.positive),
+        sizes,
+    )
+    chance, _ = violation_chances(problem.constraint, groups, ranks, sizes + others, 1 - model.confidence)
+    near = all(
+        abs(one - other) <= 1  # on another processor a rank may be rounded to the next
+        for ours, theirs in ((ranks.ranks, planned.ranks), (ranks.slack, planned.slack))
+        for one, other in zip(ours, theirs, strict=True)
+    )
+    if ranks.sizes != planned.sizes or not near:
+        return ["the ranks that the promise rests on are not those of these rows"]
+    if not chance <= 1 - model.confidence:
+        return [f"thresholds at the ranks of the promise break it with probability {chance:.3f}"]
+    return []

@@ -1,0 +1,171 @@
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.tree import DecisionTreeClassifier
+
+import evenhand as eh
+from evenhand.datasets import GaussianProblem
+from evenhand.estimators.rank_thresholds import plan_ranks, set_thresholds
+from evenhand.exceptions import InputError, PromiseWarning
+from evenhand.fairness.scores import GroupedScores
+from evenhand.inference.ranks import Ranks, violation_chances
+from evenhand.optimum.rule import Rule
+
+ALL = (True, True)
+RULE = Rule(np.array([[-0.5, 0.5], [-0.5, 0.5]]), key="k")
+MASSES = np.array([[0.52, 0.28], [0.06, 0.14]])
+PROBLEM = GaussianProblem(MASSES, np.array([[-0.8, 0.8]] * 2), eh.Groups.product({"group": range(2)}))
+
+
+def placed(scores, ranks, slack=(0, 0)):
+    """The rule with thresholds at ranks of two groups' scores."""
+    sizes = tuple(map(len, scores))
+    joined = GroupedScores(np.concatenate(scores), np.repeat([0, 1], sizes), 2)
+    return set_thresholds(RULE, joined, np.zeros(len(joined), bool), Ranks(ALL, ranks, slack, sizes))
+
+
+def edges(rule):
+    return [float(edge[0]) for edge in rule.steps.edges]
+
+
+def test_a_threshold_is_above_the_row_of_its_rank():
+    scores = np.array([0.9, 0.7, 0.5, 0.3]), np.array([0.8, 0.6, 0.4, 0.2])
+    rule = placed(scores, (3, 1))
+    assert edges(rule) == pytest.approx([0.6, 0.9])  # two rows are selected, and none
+    assert rule.selection(GroupedScores([0.61, 0.59, 0.89, 0.91], [0, 0, 1, 1], 2)).tolist() == [1, 0, 0, 1]
+
+
+def test_at_the_ends_everybody_or_nobody_is_selected():
+    rule = placed((np.array([0.0, 0.5]), np.array([0.5, 1.0])), (3, 0))
+    assert rule.selection(GroupedScores([0.0, 0.0, 1.0], [0, 0, 1], 2)).tolist() == [1, 1, 0]
+
+
+def test_the_margin_changes_its_sign_at_the_threshold():
+    rule = placed((np.array([0.9, 0.7, 0.5]), np.array([0.8, 0.6, 0.4])), (2, 3))
+    scores = GroupedScores(np.tile(np.linspace(0, 1, 21), 2), np.repeat([0, 1], 21), 2)
+    assert ((rule.decision(scores) > 0) == (rule.selection(scores) == 1)).all()
+
+
+def test_rows_with_the_same_score_are_on_the_same_side():
+    tied = np.array([0.9, 0.5, 0.5, 0.5, 0.5, 0.1])
+    other = np.linspace(0.2, 0.8, 6)
+    assert edges(placed((tied, other), (3, 1), (1, 0)))[0] == pytest.approx(0.7)  # nearer to the second
+    assert edges(placed((tied, other), (5, 1), (1, 0)))[0] == pytest.approx(0.3)  # nearer to the sixth
+    assert placed((tied, other), (4, 1), (1, 0)) is None
+    assert edges(placed((tied, other), (2, 1), (0, 0)))[0] == pytest.approx(0.7)
+
+
+def test_ranks_need_known_groups():
+    with pytest.raises(InputError, match="group of each row"):
+        set_thresholds(RULE, np.full((4, 2, 2), 0.25), np.zeros(4, bool), Ranks(ALL, (1, 1), (0, 0), (2, 2)))
+
+
+def test_ties_among_rows_to_learn_from_are_allowed_for():
+    masses = np.full((2, 2), 0.25)
+    rates = eh.CellRates(eh.Groups.product({"group": range(2)}), masses, masses / 2)
+    learned = [np.linspace(1, 0, 400), np.repeat(np.linspace(1, 0, 40), 10)]
+    ranks = plan_ranks(rates, ALL, learned, np.array([400, 400]))
+    assert ranks.slack[0] == 0
+    assert 5 <= ranks.slack[1] <= 12
+    assert ranks.ranks == (201, 201)
+
+
+def test_a_group_without_rows_to_learn_from_gets_the_rate_of_all():
+    mass = np.array([[0.5, 0.5], [0.0, 0.0]])
+    rates = eh.CellRates(eh.Groups.product({"group": range(2)}), mass, mass * 0.3)
+    ranks = plan_ranks(rates, ALL, [np.linspace(1, 0, 50), np.zeros(0)], np.array([99, 9]))
+    assert ranks.ranks == (30, 4)
+
+
+ATOMS = np.linspace(0.02, 0.98, 60)
+
+
+@pytest.mark.parametrize("atoms", [False, True])
+def test_thresholds_break_a_requirement_as_often_as_computed(atoms):
+    """Scores without ties, and with 60 values; their population is known."""
+    rng = np.random.default_rng(0)
+    n, ranks, slack = (300, 150), (151, 76), (6, 4) if atoms else (0, 0)
+    constraint = eh.DemographicParity(difference=0.1, against="groups")
+    groups = eh.Groups.product({"group": range(2)})
+    chance, _ = violation_chances(constraint, groups, Ranks(ALL, ranks, slack, n), np.array(n), 1e-9)
+    broken = []
+    for _ in range(3000):
+        scores = [rng.choice(ATOMS, size) if atoms else rng.random(size) for size in n]
+        rule = placed(scores, ranks, slack)
+        if rule is None:
+            broken.append(False)  # nothing is promised
+            continue
+        q = [float((edge < ATOMS).mean()) if atoms else 1 - edge for edge in edges(rule)]
+        broken.append(abs(q[0] - q[1]) > 0.1)
+    error = np.sqrt(chance / 3000)
+    assert np.mean(broken) <= chance + 3 * error
+    if not atoms:
+        assert np.mean(broken) >= chance / 2  # no more careful than it has to be
+
+
+def fit(constraint, n=3000, model=None, **settings):
+    data = PROBLEM.sample(n, seed=0)
+    fair = eh.FairPostprocessor(
+        model or LogisticRegression(), constraint, **{"aware": True, "confidence": 0.95, "cv": 2, **settings}
+    )
+    return fair.fit(data.X, data.y, sensitive_features=data.sensitive), data
+
+
+@pytest.mark.parametrize(
+    "constraint",
+    [
+        eh.DemographicParity(difference=0.15),
+        eh.EqualOpportunity(difference=0.15, against="groups"),
+        eh.PredictiveEquality(ratio=0.7),
+        eh.DemographicParity(difference=0.15) & eh.SelectionRate(at_most=0.6),
+    ],
+    ids=str,
+)
+def test_a_promise_by_ranks(constraint):
+    fair, data = fit(constraint)
+    promise = fair.promise_
+    assert promise.holds
+    assert promise.ranks is not None
+    assert promise.n_tested == 0
+    assert sum(test.p_value for test in promise.tests) > 0
+    rates = PROBLEM.rates_of(lambda X, codes: fair.predict(X, sensitive_features={"group": codes}))
+    assert max(found.excess for found in constraint.measure(rates)) <= 0
+    decided = fair.predict(data.X, sensitive_features=data.sensitive)
+    margin = fair.decision_function(data.X, sensitive_features=data.sensitive)
+    assert ((margin > 0) == (decided == 1)).all()
+
+
+@pytest.mark.parametrize(
+    ("constraint", "settings"),
+    [
+        (eh.EqualizedOdds(difference=0.3), {}),
+        (eh.DemographicParity(difference=0.2), {"aware": False}),
+        (eh.DemographicParity(difference=0.2), {"objective": "worst group"}),
+    ],
+    ids=["two rates", "blind", "worst group"],
+)
+def test_other_promises_are_tested(constraint, settings):
+    promise = fit(constraint, **settings)[0].promise_
+    assert promise.ranks is None
+    assert promise.n_tested > 0
+
+
+def test_with_fewer_rows_the_rate_goes_where_it_varies_less():
+    fair, _ = fit(eh.EqualOpportunity(difference=0.1, against="groups"), n=2000)
+    assert fair.promise_.holds
+    strictest = "EqualOpportunity(difference=0.0, against='groups') & TruePositiveRate(at_"
+    assert repr(fair.promise_.internal).startswith(strictest)
+
+
+def test_with_far_too_few_rows_classifiers_are_tested_and_fail():
+    with pytest.warns(PromiseWarning, match="reserved rows are not enough"):
+        fair, _ = fit(eh.DemographicParity(difference=0.05), n=300)
+    assert fair.promise_.ranks is None
+
+
+def test_scores_with_more_ties_than_expected_are_not_promised(monkeypatch):
+    monkeypatch.setattr("evenhand.estimators.rank_thresholds._ties", lambda *_: 0)
+    with pytest.warns(PromiseWarning, match=r"more of the 1,500 reserved rows have the same score than"):
+        fair, _ = fit(eh.DemographicParity(difference=0.2), model=DecisionTreeClassifier(max_depth=4))
+    assert not fair.promise_.holds
+    assert fair.promise_.needed == {}
