@@ -141,8 +141,9 @@ def test_a_promise_by_ranks(constraint):
         (eh.EqualizedOdds(difference=0.3), {}),
         (eh.DemographicParity(difference=0.2), {"aware": False}),
         (eh.DemographicParity(difference=0.2), {"objective": "worst group"}),
+        (eh.DemographicParity(difference=0.2), {"model": DecisionTreeClassifier(max_depth=3)}),
     ],
-    ids=["two rates", "blind", "worst group"],
+    ids=["two rates", "blind", "worst group", "ties"],
 )
 def test_other_promises_are_tested(constraint, settings):
     promise = fit(constraint, **settings)[0].promise_

@@ -69,6 +69,12 @@ def test_ties_widen_what_is_possible():
     assert chances[0] < chances[1] < chances[2]
 
 
+def test_ties_are_too_many_beyond_half_a_standard_error():
+    assert not Ranks(ALL, (50, 200), (2, 5), (99, 399)).tied
+    assert Ranks(ALL, (50, 200), (3, 5), (99, 399)).tied
+    assert Ranks(ALL, (0, 200), (0, 6), (99, 399)).tied
+
+
 def test_a_constant_classifier_violates_no_parity_but_a_bound():
     parity, floor = eh.DemographicParity(difference=0.01), eh.SelectionRate(at_least=0.5)
     everybody, nobody = Ranks(ALL, (11, 21), (0, 0), (10, 20)), Ranks(ALL, (0, 0), (0, 0), (10, 20))

@@ -146,6 +146,8 @@ class PromiseCandidates:
             return None
         sizes, others = (count_ranked(labels, rows, data.compared) for rows in (reserved, data.examples))
         learned = ranked_scores(deployed, labels, data.examples.positive[self.posteriors.rows])
+        if plan_ranks(self._loosest.rates, labels, learned, sizes).tied:
+            return None
         asked = self.problem.constraint
         steps = list(
             internal_requirements(self.constraint, self._loosest.rates, len(reserved), resolved=asked)

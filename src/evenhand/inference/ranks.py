@@ -32,6 +32,8 @@ Flags = NDArray[np.bool_]
 
 _DRAWS = 40_000
 """Of the uniform numbers; three standard errors of a probability of 0.05 are then 0.003, and are added."""
+_MOST_TIED = 0.5
+"""In standard errors; where scores are tied more than that, classifiers that are tested are more accurate."""
 _FOR_PARTS = 50
 """A fiftieth of the level is spent on limits of the groups' parts of the population."""
 
@@ -63,6 +65,12 @@ class Ranks:
         whole = all(type(number) is int and number >= 0 for column in columns for number in column)
         if len({len(column) for column in columns}) > 1 or not whole:
             raise InputError("ranks, slack and sizes should be whole numbers, one for each group.")
+
+    @property
+    def tied(self) -> bool:
+        """Whether ties move a threshold by more than half a standard error of its rank in some group."""
+        k, w, n = (np.array(column, dtype=np.float64) for column in (self.ranks, self.slack, self.sizes))
+        return bool((w > _MOST_TIED * np.sqrt(np.maximum(k * (n + 1 - k) / (n + 1), 1.0))).any())
 
     def draws(self, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Shares that are selected, at least and at most, in random populations, shape (draws, M)."""
