@@ -1,8 +1,8 @@
-"""The machinery of the comparison with FaiREE."""
+"""The machinery of the comparison with peers' promises."""
 
 import numpy as np
 import pytest
-from benchmarks.promise_peers import candidates, choose, draw, quantiles, violation
+from benchmarks.promise_peers import candidates, choose, choose_multiplier, draw, quantiles, violation
 
 
 def test_the_probability_of_a_violation_is_that_of_two_beta_variables():
@@ -33,7 +33,24 @@ def test_thresholds_follow_the_error_and_there_are_none_without_enough_positives
     assert choose({cell: some[:2] for cell, some in scores.items()}, 0.2, 0.05) is None
 
 
+def test_a_multiplier_is_no_larger_than_the_margin_asks_for():
+    rng = np.random.default_rng(2)
+    n, level = 20_000, 0.05
+    scores = {(y, a): np.sort(rng.beta(2 + 2 * y + a, 3 - a, n)) for y in (0, 1) for a in (0, 1)}
+    margin = 2 * np.sqrt(np.log(4 / level) / (2 * n))
+
+    def gap(at):
+        return np.mean(scores[1, 1] > at[1]) - np.mean(scores[1, 0] > at[0])
+
+    assert gap((0.5, 0.5)) > 0.1
+    found = choose_multiplier(scores, np.array([0.25, 0.25]), 0.1, level)
+    assert gap(found) == pytest.approx(0.1 - margin, abs=1e-3)
+    assert found[0] < 0.5 < found[1]
+    assert choose_multiplier(scores, np.array([0.25, 0.25]), 0.9, level) == (0.5, 0.5)
+    assert choose_multiplier(scores, np.array([0.25, 0.25]), margin / 2, level) is None
+
+
 def test_all_methods_are_judged_on_the_same_draw():
     outcomes = draw(600, 0, uneven=False)
-    assert set(outcomes) == {"evenhand", "FaiREE", "not promised"}
+    assert set(outcomes) == {"evenhand", "FaiREE", "uniform margin", "not promised"}
     assert all(0.5 < outcome.accuracy < 1 for outcome in outcomes.values())

@@ -10,6 +10,7 @@ from evenhand.exceptions import InputError, PromiseWarning
 from evenhand.fairness.scores import GroupedScores
 from evenhand.inference.ranks import Ranks, violation_chances
 from evenhand.optimum.rule import Rule
+from evenhand.optimum.thresholds import group_thresholds
 
 ALL = (True, True)
 RULE = Rule(np.array([[-0.5, 0.5], [-0.5, 0.5]]), key="k")
@@ -38,6 +39,8 @@ def test_a_threshold_is_above_the_row_of_its_rank():
 def test_at_the_ends_everybody_or_nobody_is_selected():
     rule = placed((np.array([0.0, 0.5]), np.array([0.5, 1.0])), (3, 0))
     assert rule.selection(GroupedScores([0.0, 0.0, 1.0], [0, 0, 1], 2)).tolist() == [1, 1, 0]
+    told = [one.note for one in group_thresholds(rule)]
+    assert told == ["everybody is selected", "nobody is selected"]
 
 
 def test_the_margin_changes_its_sign_at_the_threshold():
@@ -133,6 +136,15 @@ def test_a_promise_by_ranks(constraint):
     decided = fair.predict(data.X, sensitive_features=data.sensitive)
     margin = fair.decision_function(data.X, sensitive_features=data.sensitive)
     assert ((margin > 0) == (decided == 1)).all()
+
+
+def test_thresholds_and_explanations_are_those_of_the_rule():
+    fair, data = fit(eh.DemographicParity(difference=0.1))
+    shown = [one.threshold for one in fair.thresholds_.values()]
+    assert shown == pytest.approx(edges(fair.rule_))
+    told = fair.explain(data.X, sensitive_features=data.sensitive)[0]
+    assert 0.5 * (2 * told.risk - 1) + sum(told.moved.values()) == pytest.approx(told.margin)
+    assert "promise, ranks: everybody" in map(str, told.moved)
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,7 @@ from evenhand.exceptions import (
     LimitWarning,
     warn_user,
 )
+from evenhand.fairness.bounds import EVERYBODY
 from evenhand.fairness.constraints import ByConstraint, ConstraintName, LinearConstraints
 from evenhand.fairness.groups import GroupName, Missing
 from evenhand.fairness.proxy import Proxy
@@ -131,9 +132,9 @@ class FairPostprocessor(FairClassifier):
         grid, whose shortfall the certificate then shows.
     confidence : float, default=None
         Strictly between 0 and 1: promise that the requirement holds on new rows, with this probability over
-        the draw of the data. Rows are reserved, and the smallest margins within the tolerance that pass an
-        exact test on them are used; ``promise_`` has the result. With too few rows a warning says how many
-        are needed.
+        the draw of the data. Rows are reserved. Where groups are known and the requirement is about one rate,
+        they set the thresholds; otherwise the smallest margins within the tolerance that pass an exact test
+        on them are used. ``promise_`` has the result. With too few rows a warning says how many are needed.
     reserve : float, default=0.5
         Share of the rows that are reserved for it, drawn at random regardless of group and label.
     weights : {"both", "fit", "constraint"}, default="both"
@@ -666,7 +667,11 @@ class FairPostprocessor(FairClassifier):
             # The weight of a group is taken from that of the risk of all.
             of_all = (self.prices_ * [-1.0, 1.0]).ravel()
             A, names = np.vstack([A, risks.in_sums(masses)[0] + of_all]), (*names, *risks.names)
-        return names, A * np.array([multipliers[name] for name in names])[:, None]
+        shifts = A * np.array([multipliers[name] for name in names])[:, None]
+        if self.promise_ is None or self.promise_.ranks is None:
+            return names, shifts
+        placed = (self.rule_.table - self.solved_rule_.table).reshape(1, -1)
+        return (*names, ConstraintName("promise", "ranks", EVERYBODY)), np.vstack([shifts, placed])
 
     @property
     def thresholds_(self) -> Thresholds:

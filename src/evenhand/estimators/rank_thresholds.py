@@ -21,6 +21,8 @@ __all__ = ["count_ranked", "plan_ranks", "ranked_scores", "set_thresholds"]
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.intp]
+_EVERYBODY, _NOBODY = -1.0, 1.0
+"""Thresholds below and above all scores."""
 _AROUND = 3.0
 """Ties are looked for within so many standard errors of the rank, of both parts of the rows."""
 _MORE_TIES = 2.0
@@ -128,7 +130,7 @@ def set_thresholds(
     return replace(
         rule,
         table=slope[:, None] * np.column_stack([-threshold, 1.0 - threshold]),
-        steps=Steps(tuple(np.array([edge]) for edge in at), tuple(np.array([0.0, 1.0]) for _ in at)),
+        steps=Steps(*zip(*map(_step, at), strict=True)),
         atoms=None,
         chances=None,
         reach=0.0,
@@ -139,7 +141,7 @@ def _edge(scores: Floats, k: int, slack: int) -> float | None:
     """A threshold at the rank k, or at the nearest that does not part rows with the same score."""
     n = len(scores)
     if k <= 0 or k > n:
-        return 1.0 if k <= 0 else -1.0  # nobody, or everybody
+        return _NOBODY if k <= 0 else _EVERYBODY
     same = np.abs(scores - scores[k - 1]) <= SAME_ATOM
     first, last = int(same.argmax()) + 1, n - int(same[::-1].argmax())
     above, below = k - first, last + 1 - k
@@ -147,8 +149,15 @@ def _edge(scores: Floats, k: int, slack: int) -> float | None:
         return None
     place = first if above <= below else last + 1  # as many rows, less one, are selected
     higher = scores[place - 2] if place > 1 else 1.0
-    lower = scores[place - 1] if place <= n else min(0.0, 2 * scores[-1] - 1.0)
+    lower = scores[place - 1] if place <= n else _EVERYBODY
     return float((higher + lower) / 2)
+
+
+def _step(edge: float) -> tuple[Floats, Floats]:
+    """A threshold as a step function; there is no step where everybody or nobody is selected."""
+    if edge in (_EVERYBODY, _NOBODY):
+        return np.empty(0), np.array([float(edge == _EVERYBODY)])
+    return np.array([edge]), np.array([0.0, 1.0])
 
 
 def _ties(scores: Floats, share: float, n: int) -> int:
