@@ -176,6 +176,18 @@ def test_with_far_too_few_rows_classifiers_are_tested_and_fail():
     assert fair.promise_.ranks is None
 
 
+def test_the_rows_needed_are_those_that_ranks_need():
+    narrow = eh.DemographicParity(difference=0.05)
+    with pytest.warns(PromiseWarning, match="needs about"):
+        fair, _ = fit(narrow, n=300)
+    [largest] = [test for test in fair.promise_.tests if str(test.name.group) == "group=0"]
+    times = largest.needed / largest.n
+    assert times > 2
+    assert fit(narrow, n=round(1.2 * 300 * times))[0].promise_.ranks is not None
+    with pytest.warns(PromiseWarning):
+        assert fit(narrow, n=round(300 * times / 4))[0].promise_.ranks is None
+
+
 def test_scores_with_more_ties_than_expected_are_not_promised(monkeypatch):
     monkeypatch.setattr("evenhand.estimators.rank_thresholds._ties", lambda *_: 0)
     with pytest.warns(PromiseWarning, match=r"more of the 1,500 reserved rows have the same score than"):

@@ -169,10 +169,10 @@ def test_a_promise_holds_and_says_so(kind, aware):
     assert (ends <= 0.1).all()
     assert {str(test.name.group) for test in promise.tests} == {"A1=0", "A1=1"}
     ranked = aware and kind is eh.FairPostprocessor
-    how = "its thresholds were set by the ranks of" if ranked else "tested on"
+    how = "; its thresholds were set by the ranks of" if ranked else " and tested on"
     assert str(promise) == (
         "DemographicParity(difference=0.1) holds on new data from the same population with confidence 0.95. "
-        f"The classifier was fitted for {promise.internal!r} and {how} {promise.n_rows:,} reserved rows."
+        f"The classifier was fitted for {promise.internal!r}{how} {promise.n_rows:,} reserved rows."
     )
     [found] = population(fair)
     assert found.difference < 0.1

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
-
-import numpy as np
 
 from evenhand.estimators.learned_posteriors import LearnedPosteriors, as_posteriors
-from evenhand.estimators.rank_thresholds import count_ranked, plan_ranks, ranked_scores, set_thresholds
+from evenhand.estimators.rank_search import Ranked, RankSearch
+from evenhand.estimators.rank_thresholds import count_ranked, ranked_scores, set_thresholds
 from evenhand.estimators.rule_making import make_rule
 from evenhand.estimators.training_data import TrainingData, count_all_rows
 from evenhand.exceptions import CertificateError, InfeasibleError, VacuousConstraintWarning
-from evenhand.fairness.bounds import FalsePositiveRate, RateBound, SelectionRate, TruePositiveRate
-from evenhand.fairness.constraints import ConstraintName
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.requirement import Constraint
 from evenhand.fairness.scores import AnyPosteriors, GroupedScores, in_strata
 from evenhand.inference.guarantee import Candidate, Promise, promised, ranked_promise
 from evenhand.inference.margins import internal_requirements, unpromised_requirement
-from evenhand.inference.ranks import Ranks, counted_labels, violation_chances
+from evenhand.inference.ranks import counted_labels
 from evenhand.inputs.row_keys import row_keys
 from evenhand.optimum.problem import FairnessProblem
 from evenhand.optimum.rule import Rule
@@ -30,19 +26,6 @@ from evenhand.optimum.solution import Solution
 from evenhand.posteriors.examples import Examples
 
 __all__ = ["PromiseCandidates"]
-
-Ranked: TypeAlias = tuple[Constraint, Solution, Ranks, dict[ConstraintName, float]]
-"""A requirement, its optimum, ranks for the rates of that, and the probability of each violation."""
-
-_BOUNDS: dict[tuple[bool, bool], type[RateBound]] = {
-    (True, True): SelectionRate,
-    (False, True): TruePositiveRate,
-    (True, False): FalsePositiveRate,
-}
-"""Bounds on the share selected of the rows with given labels."""
-_NEARER = tuple(np.linspace(0.5, 0.0, 20, endpoint=False).tolist())
-"""Parts of the way to a rate of 0 or 1, where a classifier is constant. Beyond half of it, one without a
-promise is more use."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,33 +69,39 @@ class PromiseCandidates:
         -------
         Solution, Rule, Promise
         """
-        found = self._by_ranks(1 - confidence)
-        if found is None:
-            solution, promise = promised(
-                self.from_strictest(),
-                self.constraint,
-                confidence,
-                resolved=self.problem.constraint,
-                all_rows=count_all_rows(self.data.compared, self.data.examples, self.reserved),
-                otherwise=self.unpromised,
-            )
-            return solution, make_rule(solution, self.posteriors, self.seed), promise
-        internal, solution, ranks, chances = found
-        rule = make_rule(solution, self.posteriors, self.seed)
-        placed = set_thresholds(rule, self._scores, self.reserved.positive, ranks)
+        search, level = self._rank_search, 1 - confidence
+        found = None if search is None else search.loosest(self._requirements, level)
+        if found is not None:
+            return self._at_ranks(found, confidence)
+        solution, promise = promised(
+            self.from_strictest(),
+            self.constraint,
+            confidence,
+            resolved=self.problem.constraint,
+            all_rows=count_all_rows(self.data.compared, self.data.examples, self.reserved),
+            otherwise=self.unpromised,
+        )
+        if search is not None and not promise.holds:
+            promise = promise.with_fewer_rows(search.times_more_rows(self._requirements[0], level))
+        return solution, make_rule(solution, self.posteriors, self.seed), promise
+
+    def _at_ranks(self, found: Ranked, confidence: float) -> tuple[Solution, Rule, Promise]:
+        """The rule with thresholds at the ranks that were found, and its promise."""
+        rule = make_rule(found.solution, self.posteriors, self.seed)
+        placed = set_thresholds(rule, self._scores, self.reserved.positive, found.ranks)
         rule = rule if placed is None else placed
         counts = CellRates.count(
             self.data.compared, self.reserved.compared_cells, rule.selection(self._scores) == 1
         )
         promise = ranked_promise(
-            (internal, ranks, counts),
+            (found.internal, found.ranks, counts),
             self.constraint,
             confidence,
-            chances=chances,
+            chances=found.chances,
             resolved=self.problem.constraint,
             holds=placed is not None,
         )
-        return solution, rule, promise
+        return found.solution, rule, promise
 
     def from_strictest(self) -> Iterator[Candidate[Solution]]:
         """Optima at ever looser requirements, with what they decide for the reserved rows.
@@ -120,9 +109,7 @@ class PromiseCandidates:
         Requirements that nothing satisfies are left out, which the reserved rows have no part in.
         """
         start = None
-        for internal in internal_requirements(
-            self.constraint, self._loosest.rates, len(self.reserved), resolved=self.problem.constraint
-        ):
+        for internal in self._requirements:
             found = self._under(internal, start)
             if found is not None:
                 start = found[1]
@@ -135,55 +122,32 @@ class PromiseCandidates:
         )
         return self._under(internal, self._loosest)
 
-    def _by_ranks(self, level: float) -> Ranked | None:
-        """The loosest requirement whose rates, aimed at by ranks, meet the one to promise; None without any.
-
-        This looks at the numbers of reserved rows, their groups and their labels, and not at their scores.
-        """
-        labels, reserved, data = self._labels, self.reserved, self.data
-        deployed = self.posteriors.deployed
+    @cached_property
+    def _rank_search(self) -> RankSearch | None:
+        """What looks for ranks; None where classifiers have to be tested."""
+        labels = counted_labels(self.problem.constraint, self.data.compared)
+        deployed, learned = self.posteriors.deployed, self.data.examples
         if labels is None or not isinstance(deployed, GroupedScores) or self._loosest.group_weights:
             return None
-        sizes, others = (count_ranked(labels, rows, data.compared) for rows in (reserved, data.examples))
-        learned = ranked_scores(deployed, labels, data.examples.positive[self.posteriors.rows])
-        if plan_ranks(self._loosest.rates, labels, learned, sizes).tied:
-            return None
-        asked = self.problem.constraint
-        steps = list(
-            internal_requirements(self.constraint, self._loosest.rates, len(reserved), resolved=asked)
+        search = RankSearch(
+            self.problem.constraint,
+            self.data.compared,
+            labels,
+            tuple(ranked_scores(deployed, labels, learned.positive[self.posteriors.rows])),
+            sizes=count_ranked(labels, self.reserved, self.data.compared),
+            others=count_ranked(labels, learned, self.data.compared),
+            solve=lambda internal: self._solve(internal, self._loosest),
         )
-
-        def under(internal: Constraint) -> Ranked | None:
-            solution = self._solve(internal, self._loosest)
-            if solution is None or not (np.diff(solution.rule.table, axis=1) > 0).all():
-                return None
-            ranks = plan_ranks(solution.rates, labels, learned, sizes)
-            joint, chances = violation_chances(asked, data.compared, ranks, sizes + others, level)
-            return (internal, solution, ranks, chances) if joint <= level else None
-
-        return _loosest_of(under, steps) or self._varying_less(under, steps[0], labels)
-
-    def _varying_less(
-        self, under: Callable[[Constraint], Ranked | None], parity: Constraint, labels: tuple[bool, bool]
-    ) -> Ranked | None:
-        """Exact parity at a rate nearer to 0 or 1, which varies less."""
-        solution = self._solve(parity, self._loosest)
-        if solution is None:
-            return None
-        rate = float((solution.rates.selected * labels).sum() / (solution.rates.mass * labels).sum())
-        bound = _BOUNDS[labels]
-        found = [
-            _loosest_of(under, [parity & bound(**end) for end in ends])
-            for ends in (
-                [{"at_least": round(rate + part * (1 - rate), 4)} for part in _NEARER],
-                [{"at_most": round(rate * (1 - part), 4)} for part in _NEARER],
-            )
-        ]
-        return min(filter(None, found), key=lambda one: one[1].certificate.objective, default=None)
+        return None if search.plan(self._loosest).tied else search
 
     @cached_property
-    def _labels(self) -> tuple[bool, bool] | None:
-        return counted_labels(self.problem.constraint, self.data.compared)
+    def _requirements(self) -> tuple[Constraint, ...]:
+        """Internal requirements, from the strictest on."""
+        return tuple(
+            internal_requirements(
+                self.constraint, self._loosest.rates, len(self.reserved), resolved=self.problem.constraint
+            )
+        )
 
     @cached_property
     def _loosest(self) -> Solution:
@@ -220,13 +184,3 @@ class PromiseCandidates:
                 return self.problem.under(internal).solve(tol=self.tol, start=start, advise=False)
         except (InfeasibleError, CertificateError):
             return None
-
-
-def _loosest_of(under: Callable[[Constraint], Ranked | None], steps: Sequence[Constraint]) -> Ranked | None:
-    """The last of some requirements, from the strictest on, that has one; None if the first has none."""
-    best, strict, beyond = under(steps[0]), 0, len(steps)
-    while best is not None and beyond - strict > 1:
-        middle = (strict + beyond) // 2
-        found = under(steps[middle])
-        best, strict, beyond = (best, strict, middle) if found is None else (found, middle, beyond)
-    return best

@@ -54,8 +54,8 @@ class GroupTest:
     passed : bool
     needed : int or None
         Approximate number of reserved rows of the group at which the test passes four times out of five, if
-        the true statistics are as observed; a lower bound if they violate the requirement. None if the test
-        passed, the group has no rows, or no number of rows would do.
+        the true statistics are as observed; a lower bound if they violate the requirement. Fewer where ranks
+        of them are enough (``ranks``). None if the test passed, the group has no rows, or no number would do.
     against : str, default="all others"
         What the group is compared with: all others, the group that is hardest to tell apart, or numbers.
     """

@@ -6,6 +6,9 @@ a binomial count on the reserved rows. The test is exact: its p-value is the lar
 pairs of shares that violate the tolerance, of counts at least as good as those observed. Two groups are
 compared in the same way, and a bound is a question about one share.
 
+Where groups are known and a threshold fixes the rate, ranks of the reserved rows take the place of tests; see
+``ranks``.
+
 A requirement is promised only if every group passes at the same level, so the number of groups needs no
 correction. Classifiers are tested from the strictest on until the first failure, so their number needs none
 either. Where they come from is in ``margins``.
@@ -98,6 +101,17 @@ class Promise:
         """Reserved rows needed in each group that did not pass; see ``GroupTest``."""
         return {test.name: test.needed for test in self.tests if test.needed is not None}
 
+    def with_fewer_rows(self, times: float | None) -> Promise:
+        """The same where so many times the reserved rows are known to be enough for all groups."""
+        if times is None:
+            return self
+        short = [replace(test, needed=math.ceil(test.n * times)) for test in self.tests]
+        tests = (
+            test if test.passed or not test.n else min(test, other, key=lambda one: one.needed or math.inf)
+            for test, other in zip(self.tests, short, strict=True)
+        )
+        return replace(self, tests=tuple(tests))
+
     def __repr__(self) -> str:
         passed = sum(test.passed for test in self.tests)
         return (
@@ -125,16 +139,16 @@ class Promise:
         which = "every reserved row" if self.n_selected else "none of the reserved rows"
         constant = f" The classifier is constant: it selects {which}." if self.constant else ""
         if self.holds:
-            how = "tested on" if self.ranks is None else "its thresholds were set by the ranks of"
+            how = " and tested on" if self.ranks is None else "; its thresholds were set by the ranks of"
             return (
                 f"{self.constraint!r} holds on new data from the same population with confidence "
-                f"{self.confidence:g}. The classifier was fitted for {self.internal!r} and {how} "
+                f"{self.confidence:g}. The classifier was fitted for {self.internal!r}{how} "
                 f"{self.n_rows:,} reserved rows.{constant}"
             )
         if self.ranks is not None:
             return (
                 f"{self.constraint!r} cannot be promised with confidence {self.confidence:g}: more of the "
-                f"{self.n_rows:,} reserved rows have the same score than rows to learn from let expect. "
+                f"{self.n_rows:,} reserved rows have the same score than the other rows suggested. "
                 f"The classifier returned was fitted for {self.internal!r}.{constant}"
             )
         several = len({test.name.statistic for test in self.tests}) > 1

@@ -1,0 +1,152 @@
+"""Which ranks of reserved rows a promise can rest on: those of the loosest requirement that allows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.estimators.rank_thresholds import plan_ranks
+from evenhand.fairness.bounds import FalsePositiveRate, RateBound, SelectionRate, TruePositiveRate
+from evenhand.fairness.constraints import ConstraintName
+from evenhand.fairness.groups import Groups
+from evenhand.fairness.requirement import Constraint
+from evenhand.inference.ranks import Ranks, violation_chances
+from evenhand.optimum.solution import Solution
+
+__all__ = ["RankSearch", "Ranked"]
+
+_BOUNDS: dict[tuple[bool, bool], type[RateBound]] = {
+    (True, True): SelectionRate,
+    (False, True): TruePositiveRate,
+    (True, False): FalsePositiveRate,
+}
+"""Bounds on the share selected of the rows with given labels."""
+_NEARER = tuple(np.linspace(0.5, 0.0, 20, endpoint=False).tolist())
+"""Parts of the way to a rate of 0 or 1, where a classifier is constant. Beyond half of it, one without a
+promise is more use."""
+_MOST_TIMES = 1000
+"""More than so many times the rows are not worth a number."""
+
+
+@dataclass(frozen=True, eq=False)
+class Ranked:
+    """A requirement, its optimum, and ranks for the rates of that, with the probability of each violation."""
+
+    internal: Constraint
+    solution: Solution
+    ranks: Ranks
+    chances: Mapping[ConstraintName, float]
+
+
+@dataclass(frozen=True, eq=False)
+class RankSearch:
+    """Looks for ranks with the numbers of reserved rows, and without their scores.
+
+    Attributes
+    ----------
+    constraint : Constraint
+        The requirement to promise.
+    groups : Groups
+    labels : pair of bool
+        Which of the labels 0 and 1 count in its rate.
+    learned : tuple of arrays
+        Scores of rows that are not reserved, by group, from the highest on.
+    sizes, others : arrays of int, shape (M,)
+        Rows that count in each group, reserved ones and others.
+    solve : function
+        The optimum under a requirement; None if there is none.
+    """
+
+    constraint: Constraint
+    groups: Groups
+    labels: tuple[bool, bool]
+    learned: tuple[NDArray[np.float64], ...]
+    sizes: NDArray[np.intp]
+    others: NDArray[np.intp]
+    solve: Callable[[Constraint], Solution | None]
+
+    def plan(self, solution: Solution, times: float = 1.0) -> Ranks:
+        """Ranks for the rates of an optimum, among as many reserved rows or so many times more."""
+        return plan_ranks(solution.rates, self.labels, self.learned, self._times(self.sizes, times))
+
+    def loosest(self, requirements: Sequence[Constraint], level: float) -> Ranked | None:
+        """Ranks of the loosest requirement that violate the one to promise with at most a given probability.
+
+        If exact parity does, its rate may be moved up to half of the way to 0 or 1, where it varies less.
+
+        Parameters
+        ----------
+        requirements : sequence of Constraint
+            From the strictest on, which is exact parity.
+        level : float
+
+        Returns
+        -------
+        Ranked or None
+        """
+        return self._last(requirements, level) or self._varying_less(requirements[0], level)
+
+    def times_more_rows(self, parity: Constraint, level: float) -> float | None:
+        """How many times more rows exact parity takes; None if there is no classifier, or no end to it."""
+        solution = self.solve(parity)
+        if solution is None:
+            return None
+        few, many = 1.0, 1.0
+        while not self._fits(solution, level, many):
+            few, many = many, 2 * many
+            if many > _MOST_TIMES:
+                return None
+        while many > 1.05 * few:
+            middle = (few + many) / 2
+            few, many = (few, middle) if self._fits(solution, level, middle) else (middle, many)
+        return many
+
+    def _last(self, requirements: Sequence[Constraint], level: float) -> Ranked | None:
+        """The last requirement that allows a promise, if the first one does."""
+        best, strict, beyond = self._under(requirements[0], level), 0, len(requirements)
+        while best is not None and beyond - strict > 1:
+            middle = (strict + beyond) // 2
+            found = self._under(requirements[middle], level)
+            best, strict, beyond = (best, strict, middle) if found is None else (found, middle, beyond)
+        return best
+
+    def _varying_less(self, parity: Constraint, level: float) -> Ranked | None:
+        solution = self.solve(parity)
+        if solution is None:
+            return None
+        selected, mass = (
+            (part * self.labels).sum() for part in (solution.rates.selected, solution.rates.mass)
+        )
+        rate, bound = float(selected / mass), _BOUNDS[self.labels]
+        found = [
+            self._last([parity & bound(**end) for end in ends], level)
+            for ends in (
+                [{"at_least": round(rate + part * (1 - rate), 4)} for part in _NEARER],
+                [{"at_most": round(rate * (1 - part), 4)} for part in _NEARER],
+            )
+        ]
+        return min(filter(None, found), key=lambda one: one.solution.certificate.objective, default=None)
+
+    def _under(self, internal: Constraint, level: float) -> Ranked | None:
+        solution = self.solve(internal)
+        if solution is None or not (np.diff(solution.rule.table, axis=1) > 0).all():
+            return None  # where low scores are selected, a threshold cannot do it
+        ranks = self.plan(solution)
+        joint, chances = violation_chances(
+            self.constraint, self.groups, ranks, self.sizes + self.others, level
+        )
+        return Ranked(internal, solution, ranks, chances) if joint <= level else None
+
+    def _fits(self, solution: Solution, level: float, times: float) -> bool:
+        everyone = self._times(self.sizes + self.others, times)
+        return (
+            violation_chances(self.constraint, self.groups, self.plan(solution, times), everyone, level)[0]
+            <= level
+        )
+
+    @staticmethod
+    def _times(counts: NDArray[np.intp], times: float) -> NDArray[np.intp]:
+        return np.asarray(np.ceil(counts * times), dtype=np.intp)
