@@ -111,9 +111,21 @@ def test_the_risk_of_a_trained_classifier_is_reported_as_an_estimate(loans, caps
     assert proof["violation"] >= 0
 
 
+@pytest.mark.filterwarnings("ignore::evenhand.exceptions.EvenhandWarning")
+def test_a_mixture_can_be_trained_saved_and_used(loans, capsys, tmp_path):
+    model, out = tmp_path / "m.eh", tmp_path / "decisions.csv"
+    call = ["fit", loans / "train.csv", *FIT, "--difference", "0.02", "--method", "in", "--randomize"]
+    run(capsys, *call, "--out", model)
+    assert eh.load(model).randomize
+    code, _, _ = run(capsys, "predict", model, loans / "new.csv", "--out", out)
+    assert code == 0
+    assert out.exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["--difference", "0.1", "--randomize"], "--randomize is for --method in"),
         ([], "no tolerance: pass --difference or --ratio"),
         (["--difference", "0.1", "--test-share", "2"], "--test-share should be strictly between 0 and 1"),
         (["--difference", "0.1", "--sensitive", "sexe"], "did you mean 'sex'?"),

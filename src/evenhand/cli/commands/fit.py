@@ -49,6 +49,7 @@ def fit(
     tolerance: Tolerance = Tolerance(),
     bounds: Bounds = Bounds(),
     objective: Literal["risk", "worst group"] = "risk",
+    randomize: bool = False,
     confidence: float | None = None,
     report: Path | None = None,
     batches: Batches = Batches(),
@@ -72,6 +73,8 @@ def fit(
         Let decisions use the sensitive features, or those that are named.
     objective
         Minimise the risk; or the largest risk of a group, and then the risk.
+    randomize
+        With --method in: a mixture of trained classifiers, one of which decides each person.
     confidence
         Promise that the requirement holds on new data, with this confidence.
     report
@@ -89,8 +92,7 @@ def fit(
         )
     if compared.given and not constraint.controls:
         raise InputError("--given is about --difference and --ratio: pass one of them, or leave it out.")
-    if objective != "risk" and learning.method != "post":
-        raise InputError(f"--objective {objective!r} needs --method post.")
+    of_method = _settings_of_method(learning.method, objective, randomize=randomize)
     if confidence is not None:
         check_fraction("--confidence", confidence)
     check_paths([table, learning.test], [out, report], force=run.force)
@@ -100,9 +102,8 @@ def fit(
         "constraint": constraint,
         "aware": aware_features,
         "missing": compared.missing_policy,
+        **of_method,
     }
-    if objective != "risk":
-        settings["objective"] = objective
     with in_options():
         if is_read_in_batches(table, batches):
             if confidence is not None:
@@ -131,6 +132,15 @@ def fit(
             )
         print_note(f"Report: {report}")
     return exit_code(done.audit, done.model.promise_)
+
+
+def _settings_of_method(method: str, objective: str, *, randomize: bool) -> dict[str, Any]:
+    """Settings that only one of the two methods has."""
+    if objective != "risk" and method != "post":
+        raise InputError(f"--objective {objective!r} needs --method post.")
+    if randomize and method != "in":
+        raise InputError("--randomize is for --method in: post-processing randomises where it has to.")
+    return {"objective": objective} if method == "post" else {"randomize": randomize}
 
 
 @dataclass(frozen=True, eq=False)
