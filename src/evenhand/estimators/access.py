@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -262,7 +262,13 @@ def check_one_source(sensitive_features: Any, where: Columns | None) -> None:
 
 
 def find_groups(
-    X: Any, sensitive_features: Any, where: Columns | None, groups: Groups | None = None, **policies: Any
+    X: Any,
+    sensitive_features: Any,
+    where: Columns | None,
+    groups: Groups | None = None,
+    *,
+    learned: Callable[[int], NDArray[np.intp]] | None = None,
+    **policies: Any,
 ) -> tuple[Groups, NDArray[np.int32], dict[str, Any]]:
     """Groups of the training rows.
 
@@ -275,6 +281,9 @@ def find_groups(
         As named in the constructor.
     groups : Groups, default=None
         The groups, where they are known already.
+    learned : function, default=None
+        Of a number of rows that have a group, those that are learned from. If the others are reserved, they
+        have no part in which groups are pooled.
     **policies : object
         For :meth:`evenhand.Groups.fit`.
 
@@ -293,6 +302,11 @@ def find_groups(
     check_rows({"X": X, "sensitive_features": columns})
     if groups is not None:
         return groups, groups.encode(columns), columns
+    if learned is not None and policies["min_size"]:
+        _, codes = Groups.fit(columns, **{**policies, "min_size": 0})
+        policies["counted"] = np.zeros(len(codes), np.bool_)
+        inside = np.flatnonzero(codes >= 0)
+        policies["counted"][inside[learned(len(inside))]] = True
     groups, codes = Groups.fit(columns, **policies)
     return groups, codes, columns
 

@@ -289,8 +289,8 @@ class FairInprocessor(FairClassifier):
             raise InputError("proxies are for FairPostprocessor: trained classifiers need known groups.")
 
         # Read the table, the labels, the groups, and who may see what.
-        data = read_training_data(self, X, y, sensitive_features, sample_weight)
         seed = draw_seed(self.random_state)
+        data = read_training_data(self, X, y, sensitive_features, sample_weight, seed=seed)
         data, reserved = reserve_rows(self, data, seed)
 
         # Out-of-fold posteriors P(S, Y | x), calibrated.

@@ -164,7 +164,8 @@ class FairPostprocessor(FairClassifier):
         fit; strata are never pooled.
     min_group_size : int, default=0
         Smaller groups are pooled, with a warning; ``groups_.pooled`` records them. A requirement on single
-        features is about all rows of each value, whatever its combinations are pooled into.
+        features is about all rows of each value, whatever its combinations are pooled into. With `confidence`
+        only rows that are not reserved count.
     learn_rows : int or None, default=1_000_000
         Of a table that is read in batches, the largest number of rows that models learn from. They are drawn
         so that small combinations of group and label are kept whole, and weighted accordingly. None is all
@@ -196,7 +197,8 @@ class FairPostprocessor(FairClassifier):
     rule_ : Rule
         The table W and what happens on the boundary.
     solved_rule_ : Rule
-        The same before atoms of the deployed model were randomised: what the certificate is about.
+        The same before atoms of the deployed model were randomised, and before thresholds were set by ranks:
+        what the certificate is about.
     multipliers_, shadow_prices_ : dict
         By the name of each constraint; see :class:`evenhand.Solution`. With `confidence` these, the
         certificate and the linear constraints are of the internal requirement, ``promise_.internal``.
@@ -369,8 +371,8 @@ class FairPostprocessor(FairClassifier):
             raise InputError("scratch is for a lazy table, whose posteriors are kept in files.")
 
         # Read the table, the labels, the groups, and who may see what.
-        data = read_training_data(self, X, y, sensitive_features, sample_weight)
         seed = draw_seed(self.random_state)
+        data = read_training_data(self, X, y, sensitive_features, sample_weight, seed=seed)
         data, reserved = reserve_rows(self, data, seed)
 
         # Out-of-fold posteriors P(S, Y | x), calibrated.

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+
+import numpy as np
 
 from evenhand.estimators.learned_posteriors import LearnedPosteriors, as_posteriors
 from evenhand.estimators.rank_search import Ranked, RankSearch
-from evenhand.estimators.rank_thresholds import count_ranked, ranked_scores, set_thresholds
+from evenhand.estimators.rank_thresholds import count_all, count_ranked, ranked_scores, set_thresholds
 from evenhand.estimators.rule_making import make_rule
 from evenhand.estimators.training_data import TrainingData, count_all_rows
 from evenhand.exceptions import CertificateError, InfeasibleError, VacuousConstraintWarning
@@ -69,10 +71,12 @@ class PromiseCandidates:
         -------
         Solution, Rule, Promise
         """
-        search, level = self._rank_search, 1 - confidence
-        found = None if search is None else search.loosest(self._requirements, level)
-        if found is not None:
-            return self._at_ranks(found, confidence)
+        level, expected = 1 - confidence, self._rank_search
+        by_ranks = expected is not None and expected.promising(self._requirements, level)
+        if expected is not None and by_ranks:
+            found = self._with_counts(expected).loosest(self._requirements, level)
+            if found is not None:
+                return self._at_ranks(found, confidence)
         solution, promise = promised(
             self.from_strictest(),
             self.constraint,
@@ -81,8 +85,10 @@ class PromiseCandidates:
             all_rows=count_all_rows(self.data.compared, self.data.examples, self.reserved),
             otherwise=self.unpromised,
         )
-        if search is not None and not promise.holds:
-            promise = promise.with_fewer_rows(search.times_more_rows(self._requirements[0], level))
+        if expected is not None and (by_ranks or not promise.holds):
+            times = expected.times_more_rows(self._requirements, level)
+            # Tests do not count where ranks were to be the way.
+            promise = promise.withdrawn(times) if by_ranks else promise.with_fewer_rows(times)
         return solution, make_rule(solution, self.posteriors, self.seed), promise
 
     def _at_ranks(self, found: Ranked, confidence: float) -> tuple[Solution, Rule, Promise]:
@@ -124,21 +130,37 @@ class PromiseCandidates:
 
     @cached_property
     def _rank_search(self) -> RankSearch | None:
-        """What looks for ranks; None where classifiers have to be tested."""
-        labels = counted_labels(self.problem.constraint, self.data.compared)
+        """What looks for ranks among as many reserved rows as are expected; None if they are no use.
+
+        Reserved rows have no part in this. As they may be fewer, a standard error less is expected.
+        """
+        groups = self.data.compared
+        labels = counted_labels(self.problem.constraint, groups)
         deployed, learned = self.posteriors.deployed, self.data.examples
         if labels is None or not isinstance(deployed, GroupedScores) or self._loosest.group_weights:
             return None
+        counted = count_ranked(labels, learned, groups)
+        expected = counted * len(self.reserved) / len(learned)
+        few = np.maximum(expected - np.sqrt(expected), 0.0).astype(np.intp)
         search = RankSearch(
             self.problem.constraint,
-            self.data.compared,
+            groups,
             labels,
             tuple(ranked_scores(deployed, labels, learned.positive[self.posteriors.rows])),
-            sizes=count_ranked(labels, self.reserved, self.data.compared),
-            others=count_ranked(labels, learned, self.data.compared),
+            sizes=few,
+            everyone=few if groups.pooled else few + counted,
             solve=lambda internal: self._solve(internal, self._loosest),
         )
         return None if search.plan(self._loosest).tied else search
+
+    def _with_counts(self, expected: RankSearch) -> RankSearch:
+        """The same with the numbers of reserved rows as they are."""
+        labels, groups = expected.labels, expected.groups
+        return replace(
+            expected,
+            sizes=count_ranked(labels, self.reserved, groups),
+            everyone=count_all(labels, self.data.examples, self.reserved, groups),
+        )
 
     @cached_property
     def _requirements(self) -> tuple[Constraint, ...]:

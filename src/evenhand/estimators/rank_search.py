@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,9 +24,10 @@ _BOUNDS: dict[tuple[bool, bool], type[RateBound]] = {
     (True, False): FalsePositiveRate,
 }
 """Bounds on the share selected of the rows with given labels."""
-_NEARER = tuple(np.linspace(0.5, 0.0, 20, endpoint=False).tolist())
-"""Parts of the way to a rate of 0 or 1, where a classifier is constant. Beyond half of it, one without a
-promise is more use."""
+_NEARER = tuple(np.linspace(0.9, 0.0, 36, endpoint=False).tolist())
+"""Parts of the way to a rate of 0 or 1, where a classifier is constant."""
+_NEAR = tuple(part for part in _NEARER if part <= 0.5)
+"""If more than half of the way is expected to be needed, a classifier without a promise is more use."""
 _MOST_TIMES = 1000
 """More than so many times the rows are not worth a number."""
 
@@ -38,7 +39,7 @@ class Ranked:
     internal: Constraint
     solution: Solution
     ranks: Ranks
-    chances: Mapping[ConstraintName, float]
+    chances: Sequence[tuple[ConstraintName, float]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,8 +55,8 @@ class RankSearch:
         Which of the labels 0 and 1 count in its rate.
     learned : tuple of arrays
         Scores of rows that are not reserved, by group, from the highest on.
-    sizes, others : arrays of int, shape (M,)
-        Rows that count in each group, reserved ones and others.
+    sizes, everyone : arrays of int, shape (M,)
+        Rows that count in each group: reserved ones, and those that limit the groups' parts.
     solve : function
         The optimum under a requirement; None if there is none.
     """
@@ -65,34 +66,41 @@ class RankSearch:
     labels: tuple[bool, bool]
     learned: tuple[NDArray[np.float64], ...]
     sizes: NDArray[np.intp]
-    others: NDArray[np.intp]
+    everyone: NDArray[np.intp]
     solve: Callable[[Constraint], Solution | None]
 
     def plan(self, solution: Solution, times: float = 1.0) -> Ranks:
         """Ranks for the rates of an optimum, among as many reserved rows or so many times more."""
         return plan_ranks(solution.rates, self.labels, self.learned, self._times(self.sizes, times))
 
+    def promising(self, requirements: Sequence[Constraint], level: float) -> bool:
+        """Whether ranks do, at a rate that is not moved far."""
+        return bool(self.sizes.all()) and self._loosest(requirements, level, _NEAR) is not None
+
     def loosest(self, requirements: Sequence[Constraint], level: float) -> Ranked | None:
         """Ranks of the loosest requirement that violate the one to promise with at most a given probability.
 
-        If exact parity does, its rate may be moved up to half of the way to 0 or 1, where it varies less.
+        If those of exact parity do so more often, its rate is moved towards 0 or 1, where it varies less.
 
         Parameters
         ----------
         requirements : sequence of Constraint
-            From the strictest on, which is exact parity.
+            From the strictest on, which is exact parity. Those that nothing satisfies are left out.
         level : float
 
         Returns
         -------
         Ranked or None
         """
-        return self._last(requirements, level) or self._varying_less(requirements[0], level)
+        if not self.sizes.all():
+            return None
+        near = self._loosest(requirements, level, _NEAR)
+        return near or self._loosest(requirements, level, _NEARER)
 
-    def times_more_rows(self, parity: Constraint, level: float) -> float | None:
-        """How many times more rows exact parity takes; None if there is no classifier, or no end to it."""
-        solution = self.solve(parity)
-        if solution is None:
+    def times_more_rows(self, requirements: Sequence[Constraint], level: float) -> float | None:
+        """How many times the rows the strictest requirement takes; None without a classifier or an end."""
+        solution = next(filter(None, map(self.solve, requirements)), None)
+        if solution is None or not self.sizes.all():
             return None
         few, many = 1.0, 1.0
         while not self._fits(solution, level, many):
@@ -104,6 +112,15 @@ class RankSearch:
             few, many = (few, middle) if self._fits(solution, level, middle) else (middle, many)
         return many
 
+    def _loosest(
+        self, requirements: Sequence[Constraint], level: float, nearer: Sequence[float]
+    ) -> Ranked | None:
+        first = next((k for k, one in enumerate(requirements) if self.solve(one) is not None), None)
+        if first is None:
+            return None
+        strict = requirements[first]
+        return self._last(requirements[first:], level) or self._varying_less(strict, level, nearer)
+
     def _last(self, requirements: Sequence[Constraint], level: float) -> Ranked | None:
         """The last requirement that allows a promise, if the first one does."""
         best, strict, beyond = self._under(requirements[0], level), 0, len(requirements)
@@ -113,7 +130,7 @@ class RankSearch:
             best, strict, beyond = (best, strict, middle) if found is None else (found, middle, beyond)
         return best
 
-    def _varying_less(self, parity: Constraint, level: float) -> Ranked | None:
+    def _varying_less(self, parity: Constraint, level: float, nearer: Sequence[float]) -> Ranked | None:
         solution = self.solve(parity)
         if solution is None:
             return None
@@ -121,13 +138,9 @@ class RankSearch:
             (part * self.labels).sum() for part in (solution.rates.selected, solution.rates.mass)
         )
         rate, bound = float(selected / mass), _BOUNDS[self.labels]
-        found = [
-            self._last([parity & bound(**end) for end in ends], level)
-            for ends in (
-                [{"at_least": round(rate + part * (1 - rate), 4)} for part in _NEARER],
-                [{"at_most": round(rate * (1 - part), 4)} for part in _NEARER],
-            )
-        ]
+        up = [parity & bound(at_least=round(rate + part * (1 - rate), 4)) for part in nearer]
+        down = [parity & bound(at_most=round(rate * (1 - part), 4)) for part in nearer]
+        found = [self._last(ends, level) for ends in (up, down)]
         return min(filter(None, found), key=lambda one: one.solution.certificate.objective, default=None)
 
     def _under(self, internal: Constraint, level: float) -> Ranked | None:
@@ -135,13 +148,11 @@ class RankSearch:
         if solution is None or not (np.diff(solution.rule.table, axis=1) > 0).all():
             return None  # where low scores are selected, a threshold cannot do it
         ranks = self.plan(solution)
-        joint, chances = violation_chances(
-            self.constraint, self.groups, ranks, self.sizes + self.others, level
-        )
+        joint, chances = violation_chances(self.constraint, self.groups, ranks, self.everyone, level)
         return Ranked(internal, solution, ranks, chances) if joint <= level else None
 
     def _fits(self, solution: Solution, level: float, times: float) -> bool:
-        everyone = self._times(self.sizes + self.others, times)
+        everyone = self._times(self.everyone, times)
         return (
             violation_chances(self.constraint, self.groups, self.plan(solution, times), everyone, level)[0]
             <= level

@@ -17,7 +17,7 @@ from evenhand.optimum.rule import SAME_ATOM, Rule
 from evenhand.posteriors.examples import Examples
 from evenhand.solver.thresholds import Steps
 
-__all__ = ["count_ranked", "plan_ranks", "ranked_scores", "set_thresholds"]
+__all__ = ["count_all", "count_ranked", "plan_ranks", "ranked_scores", "set_thresholds"]
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.intp]
@@ -45,6 +45,26 @@ def count_ranked(labels: tuple[bool, bool], rows: Examples, groups: Groups) -> C
     """
     cells = np.bincount(rows.compared_cells, minlength=2 * len(groups)).reshape(-1, 2)
     return np.asarray((cells * labels).sum(axis=1))
+
+
+def count_all(labels: tuple[bool, bool], learned: Examples, reserved: Examples, groups: Groups) -> Counts:
+    """Rows of each group that count, by which the groups' parts of the population are limited.
+
+    Those of all rows; of reserved rows alone if rare groups were pooled by the others, because these were
+    pooled for having few of them.
+
+    Parameters
+    ----------
+    labels : pair of bool
+    learned, reserved : Examples
+    groups : Groups
+
+    Returns
+    -------
+    array of int, shape (M,)
+    """
+    others = np.zeros(len(groups), np.intp) if groups.pooled else count_ranked(labels, learned, groups)
+    return count_ranked(labels, reserved, groups) + others
 
 
 def ranked_scores(
@@ -116,7 +136,7 @@ def set_thresholds(
     Returns
     -------
     Rule or None
-        None if more rows have the same score than the slack allows.
+        None if more rows have the same score than the slack allows, or a group has no rows.
     """
     if not isinstance(scores, GroupedScores):
         raise InputError("ranks need the group of each row: pass GroupedScores.")
@@ -140,16 +160,21 @@ def set_thresholds(
 def _edge(scores: Floats, k: int, slack: int) -> float | None:
     """A threshold at the rank k, or at the nearest that does not part rows with the same score."""
     n = len(scores)
-    if k <= 0 or k > n:
-        return _NOBODY if k <= 0 else _EVERYBODY
-    same = np.abs(scores - scores[k - 1]) <= SAME_ATOM
-    first, last = int(same.argmax()) + 1, n - int(same[::-1].argmax())
-    above, below = k - first, last + 1 - k
-    if min(above, below) > slack:
+    if k in (0, n + 2):
+        return _EVERYBODY if k else _NOBODY
+    if not n:
         return None
-    place = first if above <= below else last + 1  # as many rows, less one, are selected
+    place = k  # as many rows, less one, are selected
+    if k <= n:
+        same = np.abs(scores - scores[k - 1]) <= SAME_ATOM
+        first, last = int(same.argmax()) + 1, n - int(same[::-1].argmax())
+        if min(k - first, last + 1 - k) > slack:
+            return None
+        place = first if k - first <= last + 1 - k else last + 1
+    if place > n and scores[-1] <= SAME_ATOM:
+        return _EVERYBODY  # there is no lower score
     higher = scores[place - 2] if place > 1 else 1.0
-    lower = scores[place - 1] if place <= n else _EVERYBODY
+    lower = scores[place - 1] if place <= n else 0.0
     return float((higher + lower) / 2)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
@@ -26,6 +27,7 @@ from evenhand.inputs.columns import named_columns
 from evenhand.inputs.features import column_names, columns_of, has_names, read_features
 from evenhand.inputs.fingerprint import Fingerprint
 from evenhand.inputs.labels import Labels, read_labels, read_weights
+from evenhand.inputs.splits import random_split
 from evenhand.posteriors.examples import Examples, LabelExamples
 from evenhand.posteriors.learner import is_frozen
 
@@ -83,6 +85,7 @@ def read_training_data(
     sensitive_features: Any,
     sample_weight: Any,
     *,
+    seed: int = 0,
     groups: Groups | None = None,
     known: Groups | None = None,
 ) -> TrainingData:
@@ -94,6 +97,8 @@ def read_training_data(
         Its parameters say how; ``n_features_in_`` and ``feature_names_in_`` are recorded on it.
     X, y, sensitive_features, sample_weight
         As passed to `fit`.
+    seed : int, default=0
+        By which rows are reserved, if there is to be a promise: :func:`reserve_rows` has to have the same.
     groups : Groups, default=None
         The groups, where they are known from more rows than these.
     known : Groups, default=None
@@ -128,6 +133,7 @@ def read_training_data(
         sensitive_features,
         classifier.sensitive_features,
         groups,
+        learned=_learned_rows(classifier, seed),
         missing=classifier.missing,
         unseen=classifier.unseen,
         min_size=classifier.min_group_size,
@@ -311,6 +317,14 @@ def check_splits(classifier: FairClassifier, because: str) -> None:
 def draw_seed(random_state: Any) -> int:
     """Seed of one fit: for folds, held-out rows, and the key of randomised decisions."""
     return int(check_random_state(random_state).randint(2**31))
+
+
+def _learned_rows(classifier: FairClassifier, seed: int) -> Callable[[int], NDArray[np.intp]] | None:
+    """Which of a number of rows are learned from, if others are reserved."""
+    if classifier.confidence is None:
+        return None
+    check_promise(classifier.constraint, classifier.confidence, classifier.reserve)
+    return lambda n_rows: random_split(n_rows, float(classifier.reserve), seed)[0]
 
 
 def reserve_rows(

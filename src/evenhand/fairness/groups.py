@@ -116,6 +116,7 @@ class Groups:
         max_levels: int = MAX_LEVELS,
         single_features: bool = True,
         row_counts: NDArray[np.int64] | None = None,
+        counted: NDArray[np.bool_] | None = None,
     ) -> tuple[Groups, NDArray[np.int32]]:
         """The groups of a table of sensitive features.
 
@@ -140,6 +141,8 @@ class Groups:
             one code, which leaves fewer groups to learn.
         row_counts : array of int, default=None
             Rows that each row of the table stands for; None stands for one.
+        counted : array of bool, default=None
+            Rows that count towards `min_size`; by default all.
 
         Returns
         -------
@@ -171,7 +174,11 @@ class Groups:
         excluded: dict[Key, int] = {}
         if missing == "exclude":
             keys, counts, codes, excluded = _without_missing(list(columns), keys, counts, codes)
-        pooled = {keys[k]: int(counts[k]) for k in np.flatnonzero(counts < min_size)}
+        sizes = counts
+        if counted is not None:
+            inside = (counted if rows is None else counted[rows]) & (codes >= 0)
+            sizes = np.bincount(codes[inside], minlength=len(keys)).astype(np.int64)
+        pooled = {keys[k]: int(sizes[k]) for k in np.flatnonzero(sizes < min_size)}
         if len(pooled) < 2:  # a single rare group has none to be pooled with
             groups = cls(tuple(columns), tuple(keys), counts, {}, missing, unseen, False, ordered, excluded)
             return groups, spread(codes, rows, n_rows)
@@ -180,7 +187,7 @@ class Groups:
             into = shared_values(pooled)
             new = [into if key in pooled else key for key in keys]
         else:
-            new = pool_rare_values(keys, counts, min_size)
+            new = pool_rare_values(keys, sizes, min_size)
         keys, counts, merged_codes = merge_keys(new, counts, np.maximum(codes, 0))
         codes = np.where(codes < 0, np.int32(-1), merged_codes)
         groups = cls(tuple(columns), tuple(keys), counts, pooled, missing, unseen, merged, ordered, excluded)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias, TypeVar
 
@@ -112,11 +112,20 @@ class Promise:
         )
         return replace(self, tests=tuple(tests))
 
+    def withdrawn(self, times: float | None) -> Promise:
+        """No promise, and so many times the reserved rows that ranks would need."""
+        tests = (
+            replace(test, passed=False, needed=None if times is None else math.ceil(test.n * times))
+            for test in self.tests
+        )
+        return replace(self, holds=False, tests=tuple(tests))
+
     def __repr__(self) -> str:
         passed = sum(test.passed for test in self.tests)
+        how = f"{passed} of {len(self.tests)} tests passed on" if self.ranks is None else "by ranks of"
         return (
             f"<Promise {'holds' if self.holds else 'does not hold'}: {self.constraint!r}, confidence "
-            f"{self.confidence:g}; {passed} of {len(self.tests)} tests passed on {self.n_rows:,} rows>"
+            f"{self.confidence:g}; {how} {self.n_rows:,} rows>"
         )
 
     def _repr_html_(self) -> str:
@@ -279,7 +288,7 @@ def ranked_promise(
     constraint: Constraint,
     confidence: float,
     *,
-    chances: Mapping[ConstraintName, float],
+    chances: Sequence[tuple[ConstraintName, float]],
     resolved: Constraint,
     holds: bool,
 ) -> Promise:
@@ -292,7 +301,7 @@ def ranked_promise(
     constraint : Constraint
         The requirement to promise.
     confidence : float
-    chances : mapping from ConstraintName to float
+    chances : sequence of (ConstraintName, float)
         The probability that each group violates the requirement.
     resolved : Constraint
         As of :func:`promised`.
@@ -305,8 +314,8 @@ def ranked_promise(
     """
     internal, ranks, rates = classifier
     tests = tuple(
-        replace(test, p_value=chances[test.name], passed=holds, needed=None)
-        for test in run_tests(resolved, rates, 1.0)
+        replace(test, p_value=chance, passed=holds, needed=None)
+        for test, (_, chance) in zip(run_tests(resolved, rates, 1.0), chances, strict=True)
     )
     n_rows, selected = (round(float(counts.sum())) for counts in (rates.mass, rates.selected))
     return Promise(holds, confidence, constraint, internal, n_rows, selected, tests, 0, ranks)

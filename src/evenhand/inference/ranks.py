@@ -9,7 +9,7 @@ be tested then, and any number of ranks can be considered without a correction.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,6 +32,8 @@ Flags = NDArray[np.bool_]
 
 _DRAWS = 40_000
 """Of the uniform numbers; three standard errors of a probability of 0.05 are then 0.003, and are added."""
+_NUMBERS = 250_000
+"""Of a block of draws, so that they take little memory with many groups."""
 _MOST_TIED = 0.5
 """In standard errors; where scores are tied more than that, classifiers that are tested are more accurate."""
 _FOR_PARTS = 50
@@ -47,8 +49,8 @@ class Ranks:
     labels : pair of bool
         Which of the labels 0 and 1 count: rows with these are ranked.
     ranks : tuple of int
-        From the highest score: the threshold is just above the row of this rank. Above the number of rows
-        everybody is selected, at 0 nobody.
+        From the highest score: the threshold is just above the row of this rank, or below all n rows if it is
+        n + 1. At 0 nobody is selected, at n + 2 everybody.
     slack : tuple of int
         By how many ranks a threshold may be off, because rows with the same score are on the same side.
     sizes : tuple of int
@@ -72,22 +74,26 @@ class Ranks:
         k, w, n = (np.array(column, dtype=np.float64) for column in (self.ranks, self.slack, self.sizes))
         return bool((w > _MOST_TIED * np.sqrt(np.maximum(k * (n + 1 - k) / (n + 1), 1.0))).any())
 
-    def draws(self, rng: np.random.Generator) -> tuple[Floats, Floats]:
-        """Shares that are selected, at least and at most, in random populations, shape (draws, M)."""
-        lower, upper = np.zeros((2, _DRAWS, len(self.ranks)))
+    def draws(self, rng: np.random.Generator, count: int) -> tuple[Floats, Floats]:
+        """Shares that are selected, at least and at most, in random populations, shape (count, M)."""
+        lower, upper = np.zeros((2, count, len(self.ranks)))
         for m, (k, w, n) in enumerate(zip(self.ranks, self.slack, self.sizes, strict=True)):
-            if k > n:
+            if k == n + 2:
                 lower[:, m] = upper[:, m] = 1.0
             elif k > 0:
                 low, high = max(k - 1 - w, 0), min(k + w, n + 1)
-                upper[:, m] = rng.beta(high, n + 1 - high, _DRAWS) if high <= n else 1.0
-                lower[:, m] = upper[:, m] * rng.beta(low, high - low, _DRAWS) if low else 0.0
+                upper[:, m] = rng.beta(high, n + 1 - high, count) if high <= n else 1.0
+                lower[:, m] = upper[:, m] * rng.beta(low, high - low, count) if low else 0.0
         return lower, upper
 
 
 def rank_of(share: Floats, n: Counts) -> Counts:
-    """Rank at which a threshold selects a given share of a group on average."""
-    return np.clip(np.rint(share * (n + 1) + 0.5), 0, n + 1).astype(np.intp)
+    """Rank at which a threshold selects a given share of a group on average.
+
+    Only a share of 0 is nobody, and of 1 everybody, whatever the number of rows.
+    """
+    ranks = np.clip(np.rint(share * (n + 1) + 0.5), 1, n + 1)
+    return np.where(share <= 0, 0, np.where(share >= 1, n + 2, ranks)).astype(np.intp)
 
 
 def counted_labels(constraint: Constraint, groups: Groups) -> tuple[bool, bool] | None:
@@ -124,7 +130,7 @@ def counted_labels(constraint: Constraint, groups: Groups) -> tuple[bool, bool] 
 
 def violation_chances(
     constraint: Constraint, groups: Groups, ranks: Ranks, everyone: Counts, level: float
-) -> tuple[float, dict[ConstraintName, float]]:
+) -> tuple[float, list[tuple[ConstraintName, float]]]:
     """Probability that thresholds at given ranks violate a requirement, in any population.
 
     Parameters
@@ -141,22 +147,30 @@ def violation_chances(
     Returns
     -------
     joint : float
-        That any group violates the requirement, three standard errors of the computation included.
-    by_group : dict from ConstraintName to float
-        That this one does.
+        That any group violates the requirement, three standard errors of the computation included. Where it
+        is above the level for certain, it is computed roughly.
+    by_group : list of (ConstraintName, float)
+        That this one does, in the order of :func:`evenhand.inference.group_tests.run_tests`.
     """
-    lower, upper = ranks.draws(np.random.default_rng(0))
-    least, most = _mixed(lower, upper, _limits(everyone, level / _FOR_PARTS))
-    joint, by_group = np.zeros(len(lower), np.bool_), {}
-    for part in constraint.requirements:
-        for name, violated in _violated(part, groups, (lower, upper), (least, most)):
-            by_group[name] = float(violated.mean())
-            joint |= violated
-    chance = float(joint.mean())
-    return (
-        level / _FOR_PARTS + chance + 3 * float(np.sqrt((chance + 1 / _DRAWS) / _DRAWS)),
-        by_group,
-    )
+    rng, parts = np.random.default_rng(0), _limits(everyone, level / _FOR_PARTS)
+    names: list[ConstraintName] = []
+    drawn, violations, by_group = 0, 0, np.zeros(0)
+    while drawn < _DRAWS:
+        count = min(_DRAWS - drawn, max(1, _NUMBERS // len(ranks.ranks)))
+        rates = ranks.draws(rng, count)
+        found = [
+            one
+            for part in constraint.requirements
+            for one in _violated(part, groups, rates, _mixed(*rates, parts))
+        ]
+        names, flags = [name for name, _ in found], np.array([own for _, own in found]).reshape(-1, count)
+        by_group = flags.sum(axis=1) + (by_group if drawn else 0)
+        violations, drawn = violations + int(flags.any(axis=0).sum()), drawn + count
+        if violations > level * _DRAWS:
+            break  # whatever the others are
+    chance = violations / drawn
+    joint = level / _FOR_PARTS + chance + 3 * float(np.sqrt((chance + 1 / _DRAWS) / _DRAWS))
+    return joint, list(zip(names, (by_group / drawn).tolist(), strict=True))
 
 
 def _slope(statistic: Statistic) -> int | None:
@@ -183,7 +197,9 @@ def _limits(counts: Counts, level: float) -> tuple[Floats, Floats]:
 
 def _mixed(lower: Floats, upper: Floats, parts: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
     """Smallest and largest rate of the population, whatever the parts are within their limits."""
-    return -_largest(-lower, parts), _largest(upper, parts)
+    least, most = -_largest(-lower, parts), _largest(upper, parts)
+    # A mean is between the smallest and the largest rate, which rounding errors may forget.
+    return np.maximum(least, lower.min(axis=1)), np.minimum(most, upper.max(axis=1))
 
 
 def _largest(rates: Floats, parts: tuple[Floats, Floats]) -> Floats:
@@ -209,6 +225,8 @@ def _violated(
         family = bounded_groups(groups, part.groups)
         own, everybody = (_as_rate(statistic, pair) for pair in (rates, population))
         for name, who, least, most in zip(family.names, family.matrix, *part.limits(groups), strict=True):
+            if np.isnan(least) and np.isnan(most):
+                continue  # the reference has no such rate
             low, high = everybody if who.all() else (end[:, who.argmax()] for end in own)
             yield ConstraintName(part.label, part.label, name), (low < least) | (high > most)
     elif isinstance(part, Notion):
@@ -223,23 +241,30 @@ def _of_notion(
     notion: Notion, family: Members, own: Pair, everybody: Pair
 ) -> Iterator[tuple[GroupName, Flags]]:
     d, groups = notion.tolerance, notion.against == "groups"
-    for name, who in zip(family.names, family.matrix, strict=True):
-        low, high = (end[:, who.argmax()] for end in own)
-        if groups:
-            others = np.array([other[who].sum() == 0 for other in family.matrix])
-            if not others.any():
-                yield name, np.zeros(len(low), np.bool_)
-                continue
-            columns = family.matrix[others].argmax(axis=1)
-            least, most = own[0][:, columns].min(axis=1), own[1][:, columns].max(axis=1)
-        else:
-            least, most = everybody
+    columns = family.matrix.argmax(axis=1)
+    lows, highs = (end[:, columns] for end in own)
+    others = _of_others(lows, highs) if groups else None
+    for k, name in enumerate(family.names):
+        low, high = lows[:, k], highs[:, k]
+        least, most = everybody if others is None else others(k)
         if notion.compares_by == "difference":
             yield name, (most - low > d) | (high - least > d)
         elif groups:
             yield name, (low < d * most) | (least < d * high)
         else:
             yield name, (low < d * most) | (1 - high < d * (1 - least))
+
+
+def _of_others(lows: Floats, highs: Floats) -> Callable[[int], Pair]:
+    """The smallest and the largest rate of all groups but one; the only group is its own other."""
+    if lows.shape[1] == 1:
+        return lambda _: (highs[:, 0], lows[:, 0])
+    least, most = np.partition(lows, 1, axis=1)[:, :2], -np.partition(-highs, 1, axis=1)[:, :2]
+    first, last = lows.argmin(axis=1), highs.argmax(axis=1)
+    return lambda k: (
+        least[np.arange(len(lows)), (first == k) * 1],
+        most[np.arange(len(lows)), (last == k) * 1],
+    )
 
 
 def _as_rate(statistic: Statistic, shares: Pair) -> Pair:

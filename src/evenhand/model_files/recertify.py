@@ -182,7 +182,7 @@ def prove(model: FairClassifier, X: Any, y: Any, sensitive_features: Any, sample
     again = clone(model)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EvenhandWarning)  # shown by fit
-        data = read_training_data(again, X, y, sensitive_features, sample_weight)
+        data = read_training_data(again, X, y, sensitive_features, sample_weight, seed=model.seed_)
         other = model.fitted_to_.difference(data.fingerprint)
         if other is not None:
             return Proof(False, f"not confirmed: {other}.", stored)
