@@ -75,7 +75,10 @@ class RankSearch:
 
     def promising(self, requirements: Sequence[Constraint], level: float) -> bool:
         """Whether ranks do, at a rate that is not moved far."""
-        return bool(self.sizes.all()) and self._loosest(requirements, level, _NEAR) is not None
+        possible = self._possible(requirements)
+        if not possible or not self.sizes.all():
+            return False
+        return (self._under(possible[0], level) or self._varying_less(possible[0], level, _NEAR)) is not None
 
     def loosest(self, requirements: Sequence[Constraint], level: float) -> Ranked | None:
         """Ranks of the loosest requirement that violate the one to promise with at most a given probability.
@@ -92,10 +95,14 @@ class RankSearch:
         -------
         Ranked or None
         """
-        if not self.sizes.all():
+        possible = self._possible(requirements)
+        if not possible or not self.sizes.all():
             return None
-        near = self._loosest(requirements, level, _NEAR)
-        return near or self._loosest(requirements, level, _NEARER)
+        return (
+            self._last(possible, level)
+            or self._varying_less(possible[0], level, _NEAR)
+            or self._varying_less(possible[0], level, _NEARER)
+        )
 
     def times_more_rows(self, requirements: Sequence[Constraint], level: float) -> float | None:
         """How many times the rows the strictest requirement takes; None without a classifier or an end."""
@@ -112,14 +119,10 @@ class RankSearch:
             few, many = (few, middle) if self._fits(solution, level, middle) else (middle, many)
         return many
 
-    def _loosest(
-        self, requirements: Sequence[Constraint], level: float, nearer: Sequence[float]
-    ) -> Ranked | None:
+    def _possible(self, requirements: Sequence[Constraint]) -> Sequence[Constraint]:
+        """The requirements from the first on that something satisfies."""
         first = next((k for k, one in enumerate(requirements) if self.solve(one) is not None), None)
-        if first is None:
-            return None
-        strict = requirements[first]
-        return self._last(requirements[first:], level) or self._varying_less(strict, level, nearer)
+        return () if first is None else requirements[first:]
 
     def _last(self, requirements: Sequence[Constraint], level: float) -> Ranked | None:
         """The last requirement that allows a promise, if the first one does."""
