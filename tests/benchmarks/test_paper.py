@@ -258,6 +258,15 @@ def test_the_readme_tells_what_the_page_tells():
     assert rows is not None
     told = "Of {} published results {} are reached, {} also by a plain model".format(*rows.groups())
     assert told in readme
+    verdicts = r"ahead (\d+), level (\d+), behind (\d+)"
+    trained = re.search(f"one classifier {verdicts}, .*?`in` {verdicts};", page, re.DOTALL)
+    assert trained is not None
+    accuracy, fairest = np.array(trained.groups(), int).reshape(2, 3)
+    told = (
+        f"In-processing is behind these four in {accuracy[2]} of {accuracy.sum()} comparisons of accuracy "
+        f"and gets less fair than a peer that was asked for parity in {fairest[2]} of {fairest.sum()}"
+    )
+    assert told in readme
     same = re.search(r"On equal posteriors the rules are level: .*, ahead 0, level \d+, behind 0;", page)
     assert same is not None
 
