@@ -61,7 +61,9 @@ def test_promises_are_kept_and_plain_tolerances_are_not(kind, constraint, n_grou
     given, wrong = outcomes[1 - LEVEL].T
     assert given.mean() > 0.2  # otherwise nothing is tested here
     assert wrong.mean() <= LEVEL + 3 * np.sqrt(LEVEL * (1 - LEVEL) / draws)
-    assert wrong.mean() <= outcomes[None][:, 1].mean()
+    plain = outcomes[None][:, 1].mean()
+    if plain > 2 * LEVEL:  # otherwise the tolerance does not bind
+        assert wrong.mean() < plain
 
 
 @pytest.mark.slow
