@@ -51,6 +51,7 @@ def test_a_rank_beyond_the_last_row_is_below_it():
     assert edges(rule)[:1] == pytest.approx([0.25])
     assert rule.selection(GroupedScores([0.3, 0.2, 0.0], [0, 0, 1], 2)).tolist() == [1, 0, 1]
     assert placed((np.array([0.9]), np.zeros(0)), (1, 1)) is None
+    assert placed(scores, (5, 1)) is None
 
 
 def test_the_margin_changes_its_sign_at_the_threshold():

@@ -136,7 +136,7 @@ def set_thresholds(
     Returns
     -------
     Rule or None
-        None if more rows have the same score than the slack allows, or a group has no rows.
+        None if more rows have the same score than the slack allows, or a group has too few rows for its rank.
     """
     if not isinstance(scores, GroupedScores):
         raise InputError("ranks need the group of each row: pass GroupedScores.")
@@ -162,7 +162,7 @@ def _edge(scores: Floats, k: int, slack: int) -> float | None:
     n = len(scores)
     if k in (0, n + 2):
         return _EVERYBODY if k else _NOBODY
-    if not n:
+    if not n or k > n + 2:
         return None
     place = k  # as many rows, less one, are selected
     if k <= n:
