@@ -78,7 +78,7 @@ class Ranks:
         """Shares that are selected, at least and at most, in random populations, shape (count, M)."""
         lower, upper = np.zeros((2, count, len(self.ranks)))
         for m, (k, w, n) in enumerate(zip(self.ranks, self.slack, self.sizes, strict=True)):
-            if k == n + 2:
+            if k >= n + 2:
                 lower[:, m] = upper[:, m] = 1.0
             elif k > 0:
                 low, high = max(k - 1 - w, 0), min(k + w, n + 1)

@@ -98,8 +98,6 @@ def _compare_ranks(
         ranked_scores(posteriors.deployed, labels, at.positive),
         sizes,
     )
-    level = 1 - model.confidence
-    chance, _ = violation_chances(problem.constraint, groups, ranks, everyone, level)
     near = all(
         abs(one - other) <= 1  # on another processor a rank may be rounded to the next
         for ours, theirs in ((ranks.ranks, planned.ranks), (ranks.slack, planned.slack))
@@ -107,6 +105,8 @@ def _compare_ranks(
     )
     if ranks.sizes != planned.sizes or not near:
         return ["the ranks that the promise rests on are not those of these rows"]
+    level = 1 - model.confidence
+    chance, _ = violation_chances(problem.constraint, groups, ranks, everyone, level)
     if not chance <= _SAME_CHANCE * level:
         return [f"thresholds at the ranks of the promise break it with probability {chance:.3f}"]
     return []
