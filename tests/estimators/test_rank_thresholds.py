@@ -130,6 +130,12 @@ def fit(constraint, n=3000, model=None, **settings):
     return fair.fit(data.X, data.y, sensitive_features=data.sensitive), data
 
 
+def fit_to(X, y, group, constraint, **settings):
+    shared = {"aware": True, "confidence": 0.9, "cv": 2, "random_state": 0}
+    fair = eh.FairPostprocessor(LogisticRegression(), constraint, **shared, **settings)
+    return fair.fit(X, y, sensitive_features={"group": group})
+
+
 @pytest.mark.parametrize(
     "constraint",
     [
@@ -210,14 +216,7 @@ def test_a_group_with_few_rows_is_not_selected_as_a_whole():
     group = np.repeat([0, 1], [4000, 800])
     y = np.where(group == 0, rng.random(4800) < 0.5, np.arange(4800) % 35 == 0).astype(int)
     X = (6.0 * y + rng.normal(size=4800))[:, None]
-    fair = eh.FairPostprocessor(
-        LogisticRegression(),
-        eh.EqualOpportunity(difference=0.3),
-        aware=True,
-        confidence=0.9,
-        cv=2,
-        random_state=0,
-    ).fit(X, y, sensitive_features={"group": group})
+    fair = fit_to(X, y, group, eh.EqualOpportunity(difference=0.3))
     assert fair.promise_.ranks is not None
     [_, k], [_, n] = fair.promise_.ranks.ranks, fair.promise_.ranks.sizes
     assert k == n + 1
@@ -230,14 +229,7 @@ def test_groups_without_a_row_that_counts_are_not_promised():
     group = np.repeat([0, 1], [1200, 800])
     y = np.where(group == 0, rng.random(2000) < 0.5, False).astype(int)
     X = (2.0 * y + rng.normal(size=2000))[:, None]
-    fair = eh.FairPostprocessor(
-        LogisticRegression(),
-        eh.EqualOpportunity(difference=0.5),
-        aware=True,
-        confidence=0.9,
-        cv=2,
-        random_state=0,
-    ).fit(X, y, sensitive_features={"group": group})
+    fair = fit_to(X, y, group, eh.EqualOpportunity(difference=0.5))
     assert fair.promise_.ranks is None
     assert not fair.promise_.holds
     assert fair.predict(X, sensitive_features={"group": group})[group == 1].mean() < 0.2
@@ -267,16 +259,8 @@ def test_reserved_rows_have_no_part_in_pooling(missing):
         group[::7] = None
     y = rng.integers(0, 2, n)
     X = (y + rng.normal(size=n))[:, None]
-    fair = eh.FairPostprocessor(
-        LogisticRegression(),
-        eh.DemographicParity(difference=0.3),
-        aware=True,
-        confidence=0.9,
-        cv=2,
-        random_state=0,
-        min_group_size=20,
-        missing=missing,
-    ).fit(X, y, sensitive_features={"group": group})
+    parity = eh.DemographicParity(difference=0.3)
+    fair = fit_to(X, y, group, parity, min_group_size=20, missing=missing)
     inside = np.flatnonzero([value is not None for value in group])
     learned = group[inside[random_split(len(inside), fair.reserve, fair.seed_)[0]]]
     counts = {name: int((learned == name).sum()) for name in names}

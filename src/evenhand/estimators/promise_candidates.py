@@ -86,7 +86,7 @@ class PromiseCandidates:
             otherwise=self.unpromised,
         )
         if expected is not None and (by_ranks or not promise.holds):
-            times = expected.times_more_rows(self._requirements, level)
+            times = self._with_counts(expected).times_more_rows(self._requirements, level)
             # Tests do not count where ranks were to be the way.
             promise = promise.withdrawn(times) if by_ranks else promise.with_fewer_rows(times)
         return solution, make_rule(solution, self.posteriors, self.seed), promise
