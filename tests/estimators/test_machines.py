@@ -10,7 +10,7 @@ import pytest
 
 import evenhand as eh
 from evenhand.optimum.rule import SAME_ATOM, Rule
-from evenhand.solver.sorted_scores import SortedScores
+from evenhand.solver.sorted_scores import SortedScores, edge_between
 
 MAKE = """
 import sys, numpy as np, evenhand as eh
@@ -68,12 +68,12 @@ def test_a_model_file_decides_alike_on_another_processor(tmp_path):
 def test_an_atom_is_recognised_if_its_twelfth_digit_differs(shift):
     """An atom stands for many rows, all of which would change their decision."""
     atom = np.array([[0.25, 0.25], [0.25, 0.25]])
-    rule = Rule(np.array([[-1.0, 1.0], [-2.0, 2.0]]), atom[None], np.array([0.3]), chance=0.5)
+    rule = Rule(np.array([[-1.0, 1.0], [-2.0, 2.0]]), atoms=atom[None], chances=np.array([0.3]))
     assert rule.selection(atom[None]) == [0.3]
     rule = replace(rule, resolution=SAME_ATOM)
     moved = atom + shift * np.array([[1.0, 1.0], [-1.0, 0.0]])
     assert rule.selection(moved[None]) == [0.3]
-    assert rule.selection(atom[None] + [[[1e-9, 1e-9], [0.0, 0.0]]]) == [0.5]  # another posterior
+    assert rule.selection(atom[None] + [[[1e-9, 1e-9], [0.0, 0.0]]]) == [0.0]  # another posterior
 
 
 def test_no_threshold_lies_within_rounding_of_a_score():
@@ -81,7 +81,8 @@ def test_no_threshold_lies_within_rounding_of_a_score():
     rows = SortedScores(np.array([0.2, 0.5, 0.7]), np.zeros(3, int), 1, None)
     for v in ([-0.5, 0.5], [-0.5 - 1e-16, 0.5], [-0.7, 0.3], [-0.2, 0.8]):
         for place, below, above in ((1, 0.2, 0.5), (2, 0.5, 0.7)):
-            assert below + 1e-12 < rows.edge(place, np.array(v)) < above - 1e-12
+            assert rows.gap(0, place) == (below, above)
+            assert below + 1e-12 < edge_between(below, above, np.array(v)) < above - 1e-12
 
 
 @pytest.mark.parametrize("notion", [eh.DemographicParity, eh.EqualizedOdds, eh.AccuracyParity])

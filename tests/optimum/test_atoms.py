@@ -31,7 +31,7 @@ def test_a_few_rows_that_differ_change_nothing():
     rows, selection = copies(0.6, 40), (np.arange(40) > 3).astype(float)
     rule = Rule(TABLE)
     randomised = randomise_atoms(rule, rows, selection, None)
-    assert (randomised.atoms, randomised.steps, randomised.chance) == (None, None, rule.chance)
+    assert (randomised.atoms, randomised.steps, randomised.ties) == (None, None, None)
     np.testing.assert_array_equal(randomised.selection(rows), rule.selection(rows))
 
 

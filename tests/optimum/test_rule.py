@@ -67,7 +67,7 @@ def test_lists_are_read_and_nan_refused():
 
 def test_scores_of_more_groups_than_the_rule_knows_are_refused():
     scores = eh.GroupedScores(np.array([0.3, 0.6]), np.array([0, 1]), 2)
-    with pytest.raises(InputError, match="the rule is for posteriors of 1 groups"):
+    with pytest.raises(InputError, match="the rule is for 1 groups, but the scores have 2"):
         eh.Rule(np.array([[-0.5, 0.5]])).decision(scores)
 
 
@@ -102,7 +102,7 @@ def test_a_rule_of_steps_comes_back_too():
         (lambda c: c.pop("table"), "not a rule: KeyError: 'table'"),
         (lambda c: c.update(table=[[1.0, 2.0, 3.0]]), r"numbers have shape \(1, 3\), not \(None, 2\)"),
         (lambda c: c.update(table="x"), "not a rule"),
-        (lambda c: c.update(chance=1.5), r"outside \[0, 1\]"),
+        (lambda c: c.update(atoms=[[[0.5, 0.5]] * 4], chances=[1.5]), r"outside \[0, 1\]"),
         (lambda c: c.update(chances=[0.5] * 99), "numbers have shape"),
         (lambda c: c.update(unit=float("inf")), "it holds Infinity"),
         (lambda c: c.update(steps={"edges": [[]], "chances": [[0.0]]}), "steps for 1 groups, not 4"),

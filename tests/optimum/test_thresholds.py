@@ -6,17 +6,17 @@ from evenhand.optimum.thresholds import group_thresholds
 
 
 @pytest.mark.parametrize(
-    ("weights", "chance", "threshold", "note", "steps"),
+    ("weights", "threshold", "note", "steps"),
     [
-        ([-0.3, 0.7], 0.0, 0.3, None, None),
-        ([0.1, 0.7], 0.0, None, "everybody is selected", None),
-        ([-0.1, -0.7], 0.0, None, "nobody is selected", None),
-        ([0.3, -0.2], 0.0, None, "selected below a score", "chance 1 below 0.600, 0 from 0.600 on"),
-        ([-2.8e-16, 2.2e-16], 0.25, None, "randomised", "chance 0.25 for every score"),
+        ([-0.3, 0.7], 0.3, None, None),
+        ([0.1, 0.7], None, "everybody is selected", None),
+        ([-0.1, -0.7], None, "nobody is selected", None),
+        ([0.3, -0.2], None, "selected below a score", "chance 1 below 0.600, 0 from 0.600 on"),
+        ([-2.8e-16, 2.2e-16], None, "nobody is selected", None),
     ],
 )
-def test_weights_are_read_as_thresholds(weights, chance, threshold, note, steps):
-    rule = eh.Rule(np.array([weights, [-0.5, 0.5]]), chance=chance)
+def test_weights_are_read_as_thresholds(weights, threshold, note, steps):
+    rule = eh.Rule(np.array([weights, [-0.5, 0.5]]))
     found, other = group_thresholds(rule)
     assert (found.threshold, found.note, found.steps) == (threshold, note, steps)
     assert other.threshold == 0.5
@@ -27,5 +27,5 @@ def test_weights_are_read_as_thresholds(weights, chance, threshold, note, steps)
     elif note == "selected below a score":
         np.testing.assert_array_equal(selection, scores.eta < 0.6)
     else:
-        expected = {"everybody is selected": 1.0, "nobody is selected": 0.0, "randomised": chance}[note]
+        expected = {"everybody is selected": 1.0, "nobody is selected": 0.0}[note]
         np.testing.assert_array_equal(selection, expected)

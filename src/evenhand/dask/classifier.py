@@ -222,6 +222,7 @@ class DaskFairPostprocessor(FairPostprocessor):
             solution, self.history_ = choose_multipliers(self, problem)
             rule = learned.rule(solution, problem, seed)
 
+        solution = problem.shipped(solution, rule)
         self.promise_, self.in_batches_ = None, False
         if self.history_:
             warn_if_missed(best_trial(self.history_))

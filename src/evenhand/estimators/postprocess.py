@@ -40,6 +40,7 @@ from evenhand.estimators.training_data import (
 from evenhand.exceptions import (
     InputError,
     LimitWarning,
+    ToleranceWarning,
     warn_user,
 )
 from evenhand.fairness.bounds import EVERYBODY
@@ -393,6 +394,7 @@ class FairPostprocessor(FairClassifier):
             solution, rule, self.promise_ = candidates.promise(self.confidence)
             self.history_ = ()
             warn_if_unpromised(self.promise_)
+        solution = problem.shipped(solution, rule)
 
         self.in_batches_ = False
         self._remember(data, seed)
@@ -431,6 +433,7 @@ class FairPostprocessor(FairClassifier):
             # The rule: the solution's table, with its atoms randomised.
             further = further_rows(problem.oracle, posteriors) if learned.score is None else None
             rule = make_rule_of_batches(solution.rule, posteriors, further, seed)
+            solution = problem.shipped(solution, rule)
         self.promise_ = None
         if self.history_:
             warn_if_missed(best_trial(self.history_))
@@ -451,6 +454,9 @@ class FairPostprocessor(FairClassifier):
         self.prices_ = prices_of(self.cost, self.compared_)
         self.solved_rule_ = solution.rule
         self.rule_ = rule
+        as_solved = rule.atoms is solution.rule.atoms and rule.steps is solution.rule.steps
+        if as_solved and self.certificate_.shipped_differs:  # the certificate shows what else was randomised
+            warn_user(f"the rule is not the optimum that was proven: {self.certificate_}.", ToleranceWarning)
         self._warn_if_constant(rule.selection(posteriors.deployed))
         return self
 

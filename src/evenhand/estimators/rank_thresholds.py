@@ -151,6 +151,7 @@ def set_thresholds(
         rule,
         table=slope[:, None] * np.column_stack([-threshold, 1.0 - threshold]),
         steps=Steps(*zip(*map(_step, at), strict=True)),
+        ties=None,
         atoms=None,
         chances=None,
         reach=0.0,

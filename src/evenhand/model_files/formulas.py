@@ -89,6 +89,7 @@ def recompute(
     prices: Floats,
     multipliers: Mapping[ConstraintName, float],
     rule: Rule | None,
+    shipped: Rule | None = None,
     mixture: Mixture | None = None,
 ) -> tuple[Certificate, Floats, Certificate]:
     """The certificate of a rule, the table W of the multipliers, and the slack due to ties.
@@ -116,7 +117,8 @@ def recompute(
     constraint : Constraint
     prices : array, shape (M, 2)
     multipliers : mapping
-    rule : Rule or None
+    rule, shipped : Rule or None
+        The rule of the optimum, and the one that is shipped.
     mixture : Mixture, default=None
         If the largest risk of a group was minimised.
 
@@ -146,29 +148,34 @@ def recompute(
     V = of_bound * [-1.0, 1.0] + np.tensordot(lam, C, axes=1)
     W = of_rule * [-1.0, 1.0] + np.tensordot(ruling, C, axes=1)
 
-    s, positive_part, tied = np.zeros((M, 2)), 0.0, 0.0
+    s, s_shipped, positive_part, tied = np.zeros((M, 2)), np.zeros((M, 2)), 0.0, 0.0
     for posteriors, p, weights in _blocks(parts(), M):
         w = weights / total
         H = np.tensordot(p, W, axes=2)
         f = H > 0 if rule is None else rule.selection(posteriors)
         s += np.tensordot(w * f, p, axes=1)
+        if shipped is not None:
+            s_shipped += np.tensordot(w * shipped.selection(posteriors), p, axes=1)
         positive_part += float(w @ np.maximum(np.tensordot(p, V, axes=2), 0.0))
         tied += float(w @ (np.abs(H) <= _ROUNDING)) if rule is None else 0.0
 
-    rho = np.divide(s, masses, out=np.zeros_like(s), where=masses > 0)
-    errors = prices[:, 0] * s[:, 0] + prices[:, 1] * (masses[:, 1] - s[:, 1])
-    objective = errors.sum()
-    if mixture is not None:
+    def attained(s: Floats) -> tuple[float, float]:
+        rho = np.divide(s, masses, out=np.zeros_like(s), where=masses > 0)
+        errors = prices[:, 0] * s[:, 0] + prices[:, 1] * (masses[:, 1] - s[:, 1])
+        if mixture is None:
+            return float(errors.sum()), float(linear.violation(rho))
         costs, people = (groups.members().matrix @ part for part in (errors, sizes))
-        objective = (costs[people > 0] / people[people > 0]).max()
+        return float((costs[people > 0] / people[people > 0]).max()), float(linear.violation(rho))
+
     held = np.where(lam > 0, linear.lo, linear.hi) - linear.k
     bound = of_bound[:, 1] @ masses[:, 1] - positive_part + held @ lam
     if linear.B is not None:  # a scalar t in [0, 1] gains at most max(0, <lambda, B>)
         bound -= np.maximum(lam @ linear.B, 0.0).sum()
-    violation = linear.violation(rho)
     slack = Certificate(tied * float(prices.max()), 0.0, tied * float(np.abs(C).max(initial=0.0)))
     minimised = "risk" if mixture is None else WORST_GROUP
-    return Certificate(float(objective), float(bound), float(violation), minimised), W, slack
+    objective, violation = attained(s)
+    of_shipped = (None, None) if shipped is None else attained(s_shipped)
+    return Certificate(objective, float(bound), violation, minimised, *of_shipped), W, slack
 
 
 def _blocks(parts: Iterable[Part], n_groups: int) -> Iterator[tuple[Posteriors, Floats, Floats]]:

@@ -38,6 +38,12 @@ __all__ = ["TOLERANCE", "Claim", "Proof", "claimed", "compare", "conclude", "oth
 TOLERANCE = 1e-6
 """Largest difference from the stored certificate, for costs of up to 1."""
 
+_PROVEN = (("bound", "bound"), ("violation", "violation"))
+_SHIPPED = (
+    ("shipped_objective", "objective of the shipped rule"),
+    ("shipped_violation", "violation of the shipped rule"),
+)
+
 _BORDERLINE = 1e-3
 """Share of the rows that a trained classifier may decide differently on another processor, at its border."""
 
@@ -252,6 +258,7 @@ def compare(
             prices=prices,
             multipliers=model.multipliers_,
             rule=rule,
+            shipped=None if rule is None else model.rule_,
             mixture=_mixture(model),
         )
     except (KeyError, InputError):
@@ -270,10 +277,11 @@ def compare(
     problems = []
     if found.minimised != model.certificate_.minimised:
         problems.append(f"what is minimised is the {found.minimised}, and another one in the model")
-    for name, word in (("objective", found.minimised), ("bound", "bound"), ("violation", "violation")):
-        then, now, ties = (getattr(one, name) for one in (model.certificate_, found, slack))
-        if not abs(now - then) <= near + ties:
-            problems.append(f"the {word} is {now:.7g} here and {then:.7g} in the model")
+    shipped = () if rule is None else _SHIPPED
+    for name, word in (("objective", found.minimised), *_PROVEN, *shipped):
+        then, now = (getattr(one, name) for one in (model.certificate_, found))
+        if then is None or not abs(now - then) <= near + (getattr(slack, name) or 0.0):
+            problems.append(f"the {word} is {now:.7g} here and {_number(then)} in the model")
     if rule is not None:
         if not np.abs(rule.table - W).max() <= near:
             problems.append("the rule does not follow from the multipliers")
@@ -282,6 +290,10 @@ def compare(
         if not np.abs(decided - expected).mean() <= near:
             problems.append("the decisions on these rows do not follow from the rule")
     return found, problems
+
+
+def _number(value: float | None) -> str:
+    return "missing" if value is None else f"{value:.7g}"
 
 
 def other_columns(model: FairClassifier, there: Sequence[Any]) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,16 +20,19 @@ from evenhand.fairness.requirement import Constraint
 from evenhand.fairness.scores import AnyPosteriors, GroupedScores, StratifiedPosteriors
 from evenhand.optimum.infeasible import refuse_infeasible
 from evenhand.optimum.rows import read_rows
-from evenhand.optimum.rule import REACH_MARGIN, Rule
+from evenhand.optimum.rule import REACH_MARGIN, Rule, label_log_odds
 from evenhand.optimum.solution import Solution
 from evenhand.solver.certificate import Certificate
-from evenhand.solver.dense import is_tie, tie_width
+from evenhand.solver.dense import collapsed, tie_width
+from evenhand.solver.grouped import GroupedRows
 from evenhand.solver.optimize import FEASIBILITY, Optimum
 from evenhand.solver.oracle import Oracle, Vector
-from evenhand.solver.partitions import Partitions
+from evenhand.solver.partitioned import PartitionedRows
+from evenhand.solver.partitions import Part, Partitions
 from evenhand.solver.problem import Problem
 from evenhand.solver.scalars import RowsWithScalars, without_scalars
 from evenhand.solver.separable import optimize_in_strata
+from evenhand.solver.stratified import StratifiedRows
 from evenhand.solver.thresholds import Steps
 
 __all__ = ["FairnessProblem", "error_prices", "label_and_group_suffice", "multipliers_of", "prices_of"]
@@ -112,7 +115,7 @@ class FairnessProblem:
 
     def under(self, constraint: Constraint) -> FairnessProblem:
         """The same problem with another requirement."""
-        inner = self.oracle.inner if isinstance(self.oracle, RowsWithScalars) else self.oracle
+        inner = self._ordinary
         prices = self.program.gain[: self.masses.size].reshape(-1, 2) * [-1.0, 1.0]
         constraint = _with_reference(constraint, inner, prices, self.masses, self.groups)
         with warnings.catch_warnings():
@@ -190,6 +193,7 @@ class FairnessProblem:
             feasibility=feasibility,
             start=None if first is None else first / self.unit,
             on_failure=on_failure,
+            score=label_log_odds,
         )
         return None if optimum is None else self._solution(optimum)
 
@@ -216,13 +220,42 @@ class FairnessProblem:
             linear,
         )
 
+    def shipped(self, solution: Solution, rule: Rule) -> Solution:
+        """The solution, with what a rule that was made of it attains on the same rows in its certificate."""
+        rows = self._ordinary
+        if isinstance(rows, PartitionedRows):
+            sums = rows.summed(_chosen_sums, rule)
+        else:
+            selection = rule.selection(cast("AnyPosteriors", self.posteriors))
+            sums = rows.selected(selection[rows.order] if isinstance(rows, StratifiedRows) else selection)
+        rates = CellRates(self.groups, self.masses, _selected(sums, self.masses))
+        violation = solution.linear_constraints.violation(np.nan_to_num(rates.rates))
+        return replace(
+            solution,
+            certificate=replace(
+                solution.certificate,
+                shipped_objective=self.unit * self._objective(rates),
+                shipped_violation=violation,
+            ),
+        )
+
+    def _objective(self, rates: CellRates) -> float:
+        """What is minimised, in units."""
+        sums = np.nan_to_num(rates.rates) * self.masses
+        return self.program.constant - float(self.program.gain[: self.masses.size] @ sums.ravel())
+
+    @property
+    def _ordinary(self) -> Any:
+        """The rows without those that stand for scalars."""
+        return self.oracle.inner if isinstance(self.oracle, RowsWithScalars) else self.oracle
+
     def _rates(self, optimum: Optimum) -> CellRates:
         sums = optimum.totals.sums[: self.masses.size]
         return CellRates(self.groups, self.masses, _selected(sums, self.masses))
 
     def _rule(self, optimum: Optimum, program: Problem) -> Rule:
         table = program.direction(optimum.multipliers)[: self.masses.size].reshape(self.masses.shape)
-        rule = _rule(table, optimum)
+        rule = _rule(table, optimum, program.A)
         if rule.steps is not None:
             empty = np.flatnonzero(self.masses.sum(axis=1) == 0)
             rule = replace(rule, steps=_steps_of_costs(rule.steps, table, empty))
@@ -393,22 +426,28 @@ def _steps_of_costs(steps: Steps, table: NDArray[np.float64], groups: NDArray[np
     return Steps(tuple(edges), tuple(chances))
 
 
-def _rule(table: NDArray[np.float64], optimum: Optimum) -> Rule:
-    """The rule, with the rows that the sign of H does not decide as atoms."""
+def _chosen_sums(part: Part, rule: Rule) -> Vector:
+    """Sum of w f p over the rows of a partition that a rule selects."""
+    if isinstance(part, GroupedRows):
+        return part.selected(rule.selection(GroupedScores(part.eta, part.codes, part.n_groups)))
+    return part.selected(rule.selection(part.rows.reshape(-1, *rule.table.shape)))
+
+
+def _rule(table: NDArray[np.float64], optimum: Optimum, A: NDArray[np.float64]) -> Rule:
+    """The rule, with the rows that no score decides as atoms."""
     if optimum.steps is not None or optimum.finish is None:
-        return Rule(table, chance=0.0, steps=optimum.steps)
+        return Rule(table, steps=optimum.steps)
+    ties = None
+    if optimum.tie_multipliers is not None:
+        ties = (optimum.tie_multipliers @ A[:, : table.size]).reshape(table.shape)
     undecided, ordinary = without_scalars(optimum.finish.rows, table.size)
-    values = optimum.finish.selection[ordinary]
-    flat = undecided.matrix + 0.0  # no negative zeros
-    rows = flat.reshape(len(flat), *table.shape)
-    H = flat @ table.ravel()
-    open_rows = is_tie(H, flat, table.ravel())
-    kept = open_rows | (values != (H > 0))
-    atoms, first = np.unique(rows[kept], axis=0, return_index=True)
-    return Rule(
-        table,
-        atoms=atoms,
-        chances=values[kept][first],
-        chance=float(values[open_rows].mean()) if open_rows.any() else 0.0,
-        reach=REACH_MARGIN * max(tie_width(table), float(np.abs(H[kept]).max(initial=0.0))),
-    )
+    rows, mass, kind = collapsed(
+        undecided.matrix + 0.0, undecided.weights_of(slice(None))
+    )  # no negative zeros
+    values = np.empty(len(rows))
+    values[kind] = optimum.finish.selection[ordinary]  # copies have the same
+    rule = Rule(table, ties)
+    sure, decided = rule.decided(rows.reshape(-1, *table.shape))
+    kept = (mass > 0) & (~sure | (values != decided))
+    reach = REACH_MARGIN * max(tie_width(table), float(np.abs(rows[kept] @ table.ravel()).max(initial=0.0)))
+    return replace(rule, atoms=rows[kept].reshape(-1, *table.shape), chances=values[kept], reach=reach)

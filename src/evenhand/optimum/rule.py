@@ -10,6 +10,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import KDTree
+from scipy.special import logit
 
 from evenhand.display.notebook import html_table
 from evenhand.exceptions import InputError
@@ -17,10 +18,11 @@ from evenhand.fairness.scores import AnyPosteriors, GroupedScores, StratifiedPos
 from evenhand.inputs.columns import blocks
 from evenhand.optimum.rows import dense_posteriors
 from evenhand.optimum.rule_format import read, write
+from evenhand.solver.dense import as_float64
 from evenhand.solver.oracle import ROUNDING
 from evenhand.solver.thresholds import Steps
 
-__all__ = ["REACH_MARGIN", "SAME_ATOM", "SAME_ATOM_IN_FILES", "Rule", "hashed_uniforms"]
+__all__ = ["REACH_MARGIN", "SAME_ATOM", "SAME_ATOM_IN_FILES", "Rule", "hashed_uniforms", "label_log_odds"]
 
 SAME_ATOM = 1e-11
 """The resolution of rules of classifiers, which round posteriors to 12 digits.
@@ -32,24 +34,30 @@ rounded to the neighbouring twelfth digit.
 SAME_ATOM_IN_FILES = 1e-7
 """The resolution where the rule was found on posteriors of 32 bits."""
 
+_SURE = 1e-9
+"""Log-odds are those of probabilities at least this far from 0 and 1; nearer ones are alike."""
+
 REACH_MARGIN = 1.001
 """Factor on `Rule.reach`, so that rounding puts no atom out of reach."""
 
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """Decide 1 where H(x) = sum of W[m,y] p[m,y](x) is positive, and at random where it is 0.
+    """Decide 1 where H(x) = sum of W[m,y] p[m,y](x) is positive; where it is 0, by a second score.
+
+    The second score is the log-odds of label 1, plus the sum of V[m,y] p[m,y](x). Only single posteriors, on
+    the boundary of both, are decided at random.
 
     Attributes
     ----------
     table : array, shape (M, 2)
         W.
+    ties : array, shape (M, 2), or None
+        V; None where no two different rows of the fit had H = 0, and others with H = 0 are decided 0.
     atoms : array, shape (k, M, 2)
         Posteriors on the boundary with a probability of their own.
     chances : array, shape (k,)
         The probability of deciding 1 at each atom.
-    chance : float
-        The probability of deciding 1 elsewhere on the boundary.
     steps : Steps or None
         Where the group is known: the probability of deciding 1 as a step function of the score in each group.
         It then decides alone, on the boundary too.
@@ -68,13 +76,13 @@ class Rule:
     >>> import numpy as np
     >>> rule = Rule(np.array([[-0.5, 0.5]]))
     >>> rule.selection(np.array([[[0.3, 0.7]], [[0.6, 0.4]], [[0.5, 0.5]]]))
-    array([1. , 0. , 0.5])
+    array([1., 0., 0.])
     """
 
     table: NDArray[np.float64]
+    ties: NDArray[np.float64] | None = None
     atoms: NDArray[np.float64] | None = None
     chances: NDArray[np.float64] | None = None
-    chance: float = 0.5
     steps: Steps | None = None
     unit: float = 1.0
     reach: float = 0.0
@@ -82,7 +90,7 @@ class Rule:
     resolution: float = 0.0
 
     def __post_init__(self) -> None:
-        for array in (self.table, self.atoms, self.chances):
+        for array in (self.table, self.ties, self.atoms, self.chances):
             if array is not None:
                 array.flags.writeable = False
 
@@ -109,23 +117,7 @@ class Rule:
         -------
         array, shape (n,)
         """
-        H = np.empty(len(posteriors))
-        if isinstance(posteriors, GroupedScores) and posteriors.n_groups <= len(self.table):
-            for rows in blocks(len(posteriors)):
-                eta, codes = posteriors.eta[rows].astype(np.float64), posteriors.codes[rows]
-                H[rows] = self.table[codes, 0] * (1.0 - eta) + self.table[codes, 1] * eta
-            return H
-        if isinstance(posteriors, StratifiedPosteriors):
-            if posteriors.n_strata * posteriors.n_groups != len(self.table):
-                raise InputError(f"the rule is for {len(self.table)} groups in strata, not {posteriors!r}.")
-            H = posteriors.weighted(self.table)
-        elif isinstance(posteriors, GroupedScores) or np.shape(posteriors)[1:] != self.table.shape:
-            raise InputError(f"the rule is for posteriors of {len(self.table)} groups, of shape (n, M, 2).")
-        else:
-            posteriors = np.asarray(posteriors)
-            for rows in blocks(len(posteriors)):
-                block = posteriors[rows].astype(np.float64, copy=False)
-                H[rows] = block.reshape(len(block), -1) @ self.table.ravel()
+        H = self._weighted(posteriors, self.table)
         unknown = int(np.count_nonzero(np.isnan(H)))
         if unknown:
             raise InputError(f"posteriors are NaN in {unknown:,} of {len(H):,} rows.")
@@ -153,13 +145,9 @@ class Rule:
         if not isinstance(posteriors, GroupedScores | StratifiedPosteriors):
             posteriors = np.asarray(posteriors)
         H = self.decision(posteriors)
-        chosen = (H > 0).astype(np.float64)
-        largest = max(self.unit, float(np.abs(self.table).max()))
-        near = np.flatnonzero(np.abs(H) <= ROUNDING * largest)
-        terms = np.tensordot(dense_posteriors(posteriors, near, len(self.table)), np.abs(self.table), axes=2)
-        chosen[near[np.abs(H[near]) <= ROUNDING * np.maximum(self.unit, terms)]] = self.chance
+        _, chosen = self._decided(posteriors, H)
         if self.atoms is not None and self.chances is not None and len(self.atoms):
-            width = max(ROUNDING * largest, self.resolution * float(np.abs(self.table).sum()))
+            width = max(self._rounding, self.resolution * float(np.abs(self.table).sum()))
             open_rows = self._beside_atoms(H, width)
             here = dense_posteriors(posteriors, open_rows, len(self.table)).reshape(-1, self.table.size)
             tree = KDTree(self.atoms.reshape(len(self.atoms), -1))
@@ -168,6 +156,66 @@ class Rule:
             found = np.isfinite(distance)
             chosen[open_rows[found]] = self.chances[np.asarray(atom)[found]]
         return chosen
+
+    def decided(self, posteriors: AnyPosteriors) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+        """Decisions by the two scores alone, and for which rows these are more than rounding errors.
+
+        Parameters
+        ----------
+        posteriors : array of shape (n, M, 2), GroupedScores or StratifiedPosteriors
+
+        Returns
+        -------
+        sure : array of bool, shape (n,)
+        decisions : array, shape (n,)
+        """
+        return self._decided(posteriors, self.decision(posteriors))
+
+    def _decided(
+        self, posteriors: AnyPosteriors, H: NDArray[np.float64]
+    ) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+        sure, chosen = np.ones(len(H), np.bool_), (H > 0).astype(np.float64)
+        near = np.flatnonzero(np.abs(H) <= self._rounding)
+        here = dense_posteriors(posteriors, near, len(self.table))
+        terms = np.tensordot(here, np.abs(self.table), axes=2)
+        tied = np.abs(H[near]) <= ROUNDING * np.maximum(self.unit, terms)
+        near, here = near[tied], here[tied]
+        sure[near], chosen[near] = False, 0.0
+        if self.ties is not None:
+            score = label_log_odds(here)
+            second = score + np.tensordot(here, self.ties, axes=2)
+            terms = np.abs(score) + np.tensordot(here, np.abs(self.ties), axes=2)
+            sure[near], chosen[near] = np.abs(second) > ROUNDING * terms, second > 0
+        return sure, chosen
+
+    @property
+    def _rounding(self) -> float:
+        """Size of H above which no row is on the boundary."""
+        return ROUNDING * max(self.unit, float(np.abs(self.table).max()))
+
+    def _weighted(self, posteriors: AnyPosteriors, table: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Sum of a table times the posteriors of each row."""
+        if isinstance(posteriors, StratifiedPosteriors):
+            if posteriors.n_strata * posteriors.n_groups != len(table):
+                raise InputError(f"the rule is for {len(table)} groups in strata, not {posteriors!r}.")
+            return posteriors.weighted(table)
+        found = np.empty(len(posteriors))
+        if isinstance(posteriors, GroupedScores):
+            if posteriors.n_groups > len(table):
+                raise InputError(
+                    f"the rule is for {len(table)} groups, but the scores have {posteriors.n_groups}."
+                )
+            for rows in blocks(len(posteriors)):
+                eta, codes = posteriors.eta[rows].astype(np.float64), posteriors.codes[rows]
+                found[rows] = table[codes, 0] * (1.0 - eta) + table[codes, 1] * eta
+            return found
+        posteriors = np.asarray(posteriors)
+        if posteriors.shape[1:] != table.shape:
+            raise InputError(f"the rule is for posteriors of {len(table)} groups, of shape (n, M, 2).")
+        for rows in blocks(len(posteriors)):
+            block = posteriors[rows].astype(np.float64, copy=False)
+            found[rows] = block.reshape(len(block), -1) @ table.ravel()
+        return found
 
     def decide(
         self,
@@ -204,7 +252,7 @@ class Rule:
 
         Examples
         --------
-        >>> rule = Rule(np.array([[-0.5, 0.5]]), chance=0.25, key="a1")
+        >>> rule = Rule(np.array([[-0.5, 0.5]]), key="a1")
         >>> Rule.from_json(rule.to_json()).to_json() == rule.to_json()
         True
         """
@@ -240,6 +288,27 @@ class Rule:
         low, high = own[np.maximum(places - 1, 0)], own[np.minimum(places, len(own) - 1)]
         distance = np.minimum(np.abs(H[near] - low), np.abs(H[near] - high))
         return np.asarray(near[distance <= width])
+
+
+def label_log_odds(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Log-odds of label 1, by which rows are put in order that the requirement leaves open.
+
+    Parameters
+    ----------
+    rows : array, shape (n, M, 2) or (n, 2 M)
+        P(S=m, Y=y | x).
+
+    Returns
+    -------
+    array, shape (n,)
+
+    Examples
+    --------
+    >>> label_log_odds(np.array([[0.25, 0.25, 0.25, 0.25], [0.2, 0.1, 0.0, 0.7]])).round(3)
+    array([0.   , 1.386])
+    """
+    eta = as_float64(rows)[:, 1::2].sum(axis=1)
+    return np.asarray(logit(np.clip(eta, _SURE, 1.0 - _SURE)))
 
 
 def hashed_uniforms(tokens: Sequence[bytes], key: str) -> NDArray[np.float64]:

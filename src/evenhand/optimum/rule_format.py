@@ -39,9 +39,9 @@ def write(rule: Rule) -> str:
         "format": _FORMAT,
         "version": _VERSION,
         "table": rule.table.tolist(),
+        "ties": None if rule.ties is None else rule.ties.tolist(),
         "atoms": None if rule.atoms is None else rule.atoms.tolist(),
         "chances": None if rule.chances is None else rule.chances.tolist(),
-        "chance": rule.chance,
         "steps": steps,
         "unit": rule.unit,
         "reach": rule.reach,
@@ -72,12 +72,12 @@ def read(text: str) -> dict[str, Any]:
                 f"this rule has version {content['version']!r}, but only version {_VERSION} can be read."
             )
         table = _floats(content["table"], (None, 2))
-        atoms, chances, steps = content["atoms"], content["chances"], content["steps"]
+        ties, atoms, chances, steps = (content[name] for name in ("ties", "atoms", "chances", "steps"))
         return {
             "table": table,
+            "ties": None if ties is None else _floats(ties, table.shape),
             "atoms": None if atoms is None else _floats(atoms, (None, *table.shape)),
             "chances": None if chances is None else _chances(chances, 0 if atoms is None else len(atoms)),
-            "chance": float(_chances([content["chance"]], 1)[0]),
             "steps": None if steps is None else _steps(steps["edges"], steps["chances"], len(table)),
             "unit": float(_floats(content["unit"], ())),
             "reach": float(_floats(content["reach"], ())),

@@ -47,7 +47,7 @@ def group_thresholds(rule: Rule) -> list[GroupThreshold]:
     Examples
     --------
     >>> import numpy as np
-    >>> rule = Rule(np.array([[-0.5, 0.5], [-0.3, 0.7]]), chance=0.0)
+    >>> rule = Rule(np.array([[-0.5, 0.5], [-0.3, 0.7]]))
     >>> [one.threshold for one in group_thresholds(rule)]
     [0.5, 0.3]
     """
@@ -61,7 +61,7 @@ def _step(weights: Floats, rule: Rule) -> tuple[Floats, Floats]:
     noise = _NOISE * max(rule.unit, float(np.abs(rule.table).max()))
     low, high = np.where(np.abs(weights) <= noise, 0.0, weights).tolist()  # H at the scores 0 and 1
     if low == high == 0.0:
-        return np.empty(0), np.array([rule.chance])
+        return np.empty(0), np.array([0.0])
     if (low > 0) == (high > 0) or low == high:
         return np.empty(0), np.array([float(low + high > 0)])
     root = np.array([low / (low - high)])

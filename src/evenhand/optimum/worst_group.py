@@ -20,12 +20,14 @@ from numpy.typing import NDArray
 from evenhand.exceptions import CertificateError
 from evenhand.fairness.constraints import ByConstraint, ByGroup, ConstraintName, LinearConstraints
 from evenhand.fairness.groups import Groups
+from evenhand.fairness.rates import CellRates
 from evenhand.inputs.checks import check_choice
 from evenhand.optimum.problem import FairnessProblem, multipliers_of
+from evenhand.optimum.rule import label_log_odds
 from evenhand.optimum.solution import Solution
 from evenhand.solver.certificate import Certificate
 from evenhand.solver.optimize import FEASIBILITY, Optimum, optimize
-from evenhand.solver.oracle import Oracle, Vector
+from evenhand.solver.oracle import Vector
 from evenhand.solver.problem import Problem
 from evenhand.solver.scalars import RowsWithScalars
 
@@ -87,6 +89,7 @@ class WorstGroupProblem(FairnessProblem):
                     feasibility=feasibility,
                     start=self._second_start(start, risks),
                     on_failure=_give_up if self.oracle.n_rows > _MANY else None,
+                    score=label_log_odds,
                 )
             except CertificateError:
                 second = None
@@ -103,10 +106,9 @@ class WorstGroupProblem(FairnessProblem):
         """Risk of each group, in units."""
         return risks.values(np.nan_to_num(self._rates(optimum).rates))
 
-    @property
-    def _ordinary(self) -> Oracle:
-        """The rows without those that stand for scalars."""
-        return self.oracle.inner if isinstance(self.oracle, RowsWithScalars) else self.oracle
+    def _objective(self, rates: CellRates) -> float:
+        risks = group_risks(self.masses, self._costs, self.groups)
+        return float(risks.values(np.nan_to_num(rates.rates)).max())
 
     def _largest(self, risks: LinearConstraints, middle: float) -> Problem:
         """Stage 1: minimise t, with c_g - t <= 0. t is within a range around `middle`."""

@@ -12,6 +12,8 @@ __all__ = ["Certificate", "certify", "small"]
 
 _ROUNDING = 1e-12
 """Rounding error of sums over all rows."""
+_AS_PROVEN = 1e-6
+"""Difference of the shipped rule from what was proven that rounding of posteriors explains."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,8 @@ class Certificate:
         Largest amount by which a bound is broken.
     minimised : str, default="risk"
         What the objective is: the risk, or the largest risk of a group (``objective="worst group"``).
+    shipped_objective, shipped_violation : float or None
+        The same of the rule that is shipped, on the same rows; None where no rule was made of the selection.
 
     Examples
     --------
@@ -39,18 +43,33 @@ class Certificate:
     bound: float
     violation: float
     minimised: str = "risk"
+    shipped_objective: float | None = None
+    shipped_violation: float | None = None
 
     @property
     def gap(self) -> float:
         """The most by which another selection could be better."""
         return self.objective - self.bound
 
+    @property
+    def shipped_differs(self) -> bool:
+        """Whether the rule that is shipped has another objective or violation, beyond rounding."""
+        if self.shipped_objective is None or self.shipped_violation is None:
+            return False
+        apart = abs(self.shipped_objective - self.objective), self.shipped_violation - self.violation
+        return max(apart) > _AS_PROVEN * max(1.0, abs(self.objective))
+
     def __repr__(self) -> str:
         what = "" if self.minimised == "risk" else f"{self.minimised}: "
         return (
             f"Certificate({what}objective={self.objective:.6f}, bound={self.bound:.6f}, "
-            f"gap {small(self.gap)}, violation {small(self.violation)})"
+            f"gap {small(self.gap)}, violation {small(self.violation)}{self._shipped()})"
         )
+
+    def _shipped(self) -> str:
+        if not self.shipped_differs or self.shipped_violation is None:
+            return ""
+        return f"; shipped: objective={self.shipped_objective:.6f}, violation {small(self.shipped_violation)}"
 
     def _repr_html_(self) -> str:
         parts = {
@@ -60,6 +79,9 @@ class Certificate:
             "gap": small(self.gap),
             "violation of the requirement": small(self.violation),
         }
+        if self.shipped_differs and self.shipped_violation is not None:
+            parts["attained by the shipped rule"] = f"{self.shipped_objective:.6f}"
+            parts["violation by the shipped rule"] = small(self.shipped_violation)
         rows = (f"<tr><th>{name}</th><td>{html.escape(value)}</td></tr>" for name, value in parts.items())
         return f"<table>{''.join(rows)}</table>"
 

@@ -76,9 +76,7 @@ def finish(rows: DenseRows, problem: Problem, *, price: float, method: Method = 
         return None
     slack = float((answer.slack / scaled.factors).sum() * scaled.unit)
     multipliers = answer.duals * scaled.factors
-    return Finish(
-        rows, _selection(rows, answer.values[scaled.kind], problem, multipliers), multipliers, slack
-    )
+    return Finish(rows, _selection(rows, answer.values, scaled, problem, multipliers), multipliers, slack)
 
 
 def finish_refined(
@@ -104,24 +102,30 @@ def finish_refined(
     if found is None:
         return None
     values, duals = found
-    values, multipliers = snapped(values, _LAST_DIGITS)[scaled.kind], duals * scaled.factors
-    return Finish(rows, _selection(rows, values, problem, multipliers), multipliers, 0.0)
+    values, multipliers = snapped(values, _LAST_DIGITS), duals * scaled.factors
+    return Finish(rows, _selection(rows, values, scaled, problem, multipliers), multipliers, 0.0)
 
 
-def _selection(rows: DenseRows, values: Vector, problem: Problem, multipliers: Vector) -> Vector:
-    """The selection of the program; by the sign of h where rows have no weight, which it says nothing of."""
-    weightless = rows.weights_of(slice(None)) == 0
+def _selection(
+    rows: DenseRows, values: Vector, scaled: _Scaled, problem: Problem, multipliers: Vector
+) -> Vector:
+    """The selection of the program; by the sign of h where no copy of a row has any weight."""
+    selection, weightless = values[scaled.kind], ~scaled.weighty[scaled.kind]
     if not weightless.any():
-        return values
-    return np.where(weightless, rows.scores(problem.direction(multipliers)) > 0, values)
+        return selection
+    return np.where(weightless, rows.scores(problem.direction(multipliers)) > 0, selection)
 
 
 @dataclass(frozen=True, eq=False)
 class _Scaled:
-    """A linear program in units of about 1; `kind` is the variable of each row, the rest as in `Program`."""
+    """A linear program in units of about 1; `kind` is the variable of each row, the rest as in `Program`.
+
+    `weighty` says which variables have any weight.
+    """
 
     most: Vector | None
     kind: NDArray[np.intp]
+    weighty: NDArray[np.bool_]
     unit: float
     factors: Vector
     cost: Vector
@@ -135,6 +139,7 @@ class _Scaled:
         P, mass, kind = collapsed(rows.matrix, rows.weights_of(slice(None)))
         # In units of the mean mass, each bound divided by its largest entry: entries are then of size 1. A
         # scalar weighs as much as all rows together: its variable runs further instead.
+        weighty = mass > 0
         heavy = P[:, P.shape[1] - problem.scalars :].any(axis=1)
         unit = float(mass[~heavy].mean()) if not heavy.all() else 1.0
         mass /= unit
@@ -147,4 +152,5 @@ class _Scaled:
         factors = 1.0 / np.where(largest > 0, largest, 1.0)
         rest = problem.A @ rows.base
         lower, upper = ((bound - rest) * factors / unit for bound in (problem.lo, problem.hi))
-        return cls(most, kind, unit, factors, -(P @ problem.gain) * mass, matrix * factors, lower, upper)
+        cost = -(P @ problem.gain) * mass
+        return cls(most, kind, weighty, unit, factors, cost, matrix * factors, lower, upper)

@@ -30,6 +30,7 @@ from evenhand.solver.oracle import Distinct, Oracle, Totals, Vector
 from evenhand.solver.problem import Problem
 from evenhand.solver.threads import one_thread
 from evenhand.solver.thresholds import Steps
+from evenhand.solver.ties import Score, break_ties
 
 __all__ = ["FEASIBILITY", "Optimum", "optimize", "without_noise"]
 
@@ -77,6 +78,10 @@ class Optimum:
         The rows that a linear program decided.
     steps : Steps or None
         The selection by group and score, where the group is known.
+    tie_multipliers : array, shape (J,), or None
+        Those of the second score, by which rows with h = 0 are decided (:func:`break_ties`).
+    retotal : function or None
+        Sums over all rows with another selection of the rows of `finish`.
     """
 
     multipliers: Vector
@@ -84,6 +89,8 @@ class Optimum:
     totals: Totals
     finish: Finish | None = None
     steps: Steps | None = None
+    tie_multipliers: Vector | None = None
+    retotal: Callable[[Vector], Totals] | None = None
 
     @classmethod
     def of(cls, problem: Problem, multipliers: Vector, totals: Totals, **found: Any) -> Self:
@@ -99,6 +106,7 @@ def optimize(
     feasibility: float = FEASIBILITY,
     start: Vector | None = None,
     on_failure: Callable[[], None] | None = None,
+    score: Score | None = None,
 ) -> Optimum | None:
     """Solve a problem to a proven gap.
 
@@ -114,6 +122,8 @@ def optimize(
         Multipliers to start from.
     on_failure : function, default=None
         Called once if the first attempts are not proven, before further ones that take longer. It may raise.
+    score : function, default=None
+        A score of rows, by which those with h = 0 are decided (:func:`break_ties`); by default any optimum.
 
     Returns
     -------
@@ -128,7 +138,10 @@ def optimize(
             # A gap below zero would be no proof either.
             exact = abs(found.certificate.gap) <= tol and found.certificate.violation <= feasibility
             if exact and (found.steps is not None or not found.totals.ties):
-                return replace(found, multipliers=np.where(sound.A.any(axis=1), found.multipliers, 0.0))
+                done = replace(found, multipliers=np.where(sound.A.any(axis=1), found.multipliers, 0.0))
+                if score is None:
+                    return done
+                return break_ties(sound, done, score, tol=tol, feasibility=feasibility, solve=optimize)
             if on_failure is not None and (number == 1 or found.certificate.violation > _SLIGHT):
                 on_failure()
                 on_failure = None
@@ -178,8 +191,12 @@ class _Search:
         if done is not None:
             multipliers = done.multipliers * self.scale
             v = self.problem.direction(multipliers)
-            totals = self.oracle.totals(v, done.rows, done.selection)
-            yield Optimum.of(self.problem, multipliers, totals, finish=done)
+
+            def retotal(selection: Vector) -> Totals:
+                return self.oracle.totals(v, done.rows, selection)
+
+            totals = retotal(done.selection)
+            yield Optimum.of(self.problem, multipliers, totals, finish=done, retotal=retotal)
 
     def rounds(self, point: Vector, *, warm: bool) -> Iterator[Optimum]:
         oracle, scaled = self.oracle, _Smoothed(self.scaled)
@@ -216,8 +233,15 @@ def _repeats(oracle: Oracle) -> bool:
 def _on_distinct(distinct: Distinct, problem: Problem, start: Vector | None) -> Iterator[Optimum]:
     """Solve with each distinct row once, and prove it on all rows."""
     for found in _attempts(distinct.rows, problem, start):
-        totals = distinct.totals(problem.direction(found.multipliers), found.totals.selection)
-        yield Optimum.of(problem, found.multipliers, totals, finish=found.finish)
+        yield _of_copies(distinct, problem, found)
+
+
+def _of_copies(distinct: Distinct, problem: Problem, found: Optimum) -> Optimum:
+    """What was found for distinct rows, for all rows."""
+    v, again = problem.direction(found.multipliers), found.retotal
+    retotal = None if again is None else lambda chosen: distinct.totals(v, again(chosen).selection)
+    totals = distinct.totals(v, found.totals.selection)
+    return Optimum.of(problem, found.multipliers, totals, finish=found.finish, retotal=retotal)
 
 
 class _Smoothed:

@@ -8,8 +8,9 @@ are added in the order of the partitions.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -167,6 +168,10 @@ class PartitionedRows:
             self.partitions.lazy(_selection, v, given),
             sum(ties for _, _, ties in parts),
         )
+
+    def summed(self, function: Callable[..., Vector], *arguments: Any) -> Vector:
+        """Sum over all rows of what a function of a partition sums up within it."""
+        return self._added(self.partitions.map(function, *arguments))
 
     def weight_of(self, rows: NDArray[np.float64]) -> Vector:
         """Total weight of the rows that are equal to each of some distinct rows."""

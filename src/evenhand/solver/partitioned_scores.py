@@ -19,7 +19,7 @@ from evenhand.solver.grouped import GroupedRows
 from evenhand.solver.oracle import ROUNDING, Direct, Smoothed, Totals, Vector
 from evenhand.solver.partitioned import PartitionedRows
 from evenhand.solver.problem import Problem
-from evenhand.solver.sorted_scores import SortedScores, edge_between
+from evenhand.solver.sorted_scores import SortedScores
 from evenhand.solver.thresholds import Steps, mix_thresholds
 
 __all__ = ["PartitionedScores", "UnsortedScores"]
@@ -120,8 +120,9 @@ class _CountedScores(SortedScores):
         self._first = np.concatenate([each.low for each in counted])
         self._last = np.concatenate([each.last for each in counted])
 
-    def edge(self, position: int, v: Vector) -> float:
-        return edge_between(float(self._last[position - 1]), float(self._first[position]), v)
+    @property
+    def _lowest_and_highest(self) -> tuple[Vector, Vector]:
+        return self._first, self._last
 
 
 class PartitionedScores(PartitionedRows):

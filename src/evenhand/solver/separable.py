@@ -21,6 +21,7 @@ from evenhand.solver.problem import Problem
 from evenhand.solver.scalars import RowsWithScalars
 from evenhand.solver.stratified import StratifiedRows
 from evenhand.solver.threads import one_thread
+from evenhand.solver.ties import Score
 
 __all__ = ["optimize_in_strata"]
 
@@ -33,12 +34,13 @@ def optimize_in_strata(
     feasibility: float = 1e-9,
     start: Vector | None = None,
     on_failure: Callable[[], None] | None = None,
+    score: Score | None = None,
 ) -> Optimum | None:
     """Solve a problem to a proven gap: stratum by stratum where rows are in strata that no bound joins.
 
     Parameters
     ----------
-    oracle, problem, tol, feasibility, start, on_failure
+    oracle, problem, tol, feasibility, start, on_failure, score
         See :func:`evenhand.solver.optimize.optimize`.
 
     Returns
@@ -47,14 +49,16 @@ def optimize_in_strata(
     """
     inner = oracle.inner if isinstance(oracle, RowsWithScalars) else oracle
     if isinstance(inner, StratifiedRows):
-        task = _Task(oracle, inner, problem, tol, feasibility, on_failure)
+        task = _Task(oracle, inner, problem, tol, feasibility, on_failure, score)
         parts = list(task.parts())
         if len(parts) > 1:
             with one_thread("blas"):
                 found = task.optimize(parts, start)
             if found is not None:
                 return found
-    return optimize(oracle, problem, tol=tol, feasibility=feasibility, start=start, on_failure=on_failure)
+    return optimize(
+        oracle, problem, tol=tol, feasibility=feasibility, start=start, on_failure=on_failure, score=score
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +80,7 @@ class _Task:
     tol: float
     feasibility: float
     on_failure: Callable[[], None] | None
+    score: Score | None
 
     def parts(self) -> Iterator[_Part]:
         """The smallest sets of strata that no bound joins with others."""
@@ -95,7 +100,8 @@ class _Task:
     def optimize(self, parts: list[_Part], start: Vector | None) -> Optimum | None:
         """Solve one part after the other; None if one cannot be, or they prove nothing together."""
         rows, problem = self.rows, self.problem
-        multipliers, selection = np.zeros(len(problem.lo)), np.zeros(rows.n_rows)
+        multipliers, of_ties = np.zeros((2, len(problem.lo)))
+        selection = np.zeros(rows.n_rows)
         scalars = np.zeros(problem.scalars)
         for part in parts:
             own, index, share = rows.of_strata(part.strata)
@@ -119,13 +125,17 @@ class _Task:
                 feasibility=self.feasibility,
                 start=None if start is None else start[part.bounds] / share,
                 on_failure=self.on_failure,
+                score=self.score,
             )
             if found is None:
                 return None
             multipliers[part.bounds] = share * found.multipliers
+            if found.tie_multipliers is not None:
+                of_ties[part.bounds] = share * found.tie_multipliers
             selection[index] = found.totals.selection
             scalars[part.scalars] = found.totals.sums[len(columns) :]
-        return self._proven(multipliers, selection, scalars)
+        found = self._proven(multipliers, selection, scalars)
+        return None if found is None else replace(found, tie_multipliers=of_ties if of_ties.any() else None)
 
     def _proven(self, multipliers: Vector, selection: Vector, scalars: Vector) -> Optimum | None:
         v, rows = self.problem.direction(multipliers), self.rows

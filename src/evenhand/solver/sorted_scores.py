@@ -71,7 +71,7 @@ class SortedScores:
         """Range of positions of a group."""
         return int(self._ends[m]), int(self._ends[m + 1])
 
-    def moments(self, m: int, low: int, high: int) -> Vector:
+    def moments(self, m: int, low: Any, high: Any) -> Any:
         """Sum of w, w eta and w eta^2 over a range of a group."""
         return self._totals[:, high + m] - self._totals[:, low + m]
 
@@ -109,19 +109,36 @@ class SortedScores:
             return end
         return start + int(np.searchsorted(self._sorted[start:end], self._sorted[position]))
 
-    def edge(self, position: int, v: Vector) -> float:
-        """A score between the one before a position and the one at it: where h is 0, or the middle.
+    def cuts(self, m: int) -> NDArray[np.intp]:
+        """Positions of a group at which a new score begins, and its end."""
+        start, end = self.span(m)
+        new = np.diff(self._sorted[start:end], prepend=-np.inf) > 0
+        return np.append(start + np.flatnonzero(new), end)
 
-        New rows may have scores between the two, and the sign of h should decide them.
-        """
-        return edge_between(float(self._sorted[position - 1]), float(self._sorted[position]), v)
+    def gap(self, m: int, position: int) -> tuple[float, float]:
+        """The score before a position of a group and the one at it; infinite where there is none."""
+        start, end = self.span(m)
+        below = float(self._lowest_and_highest[1][position - 1]) if position > start else -np.inf
+        return below, float(self._lowest_and_highest[0][position]) if position < end else np.inf
+
+    @property
+    def _lowest_and_highest(self) -> tuple[Vector, Vector]:
+        """The lowest and the highest score that each position stands for."""
+        return self._sorted, self._sorted
 
 
-def edge_between(below: float, above: float, v: Vector) -> float:
-    """A score from `below` up to, but without, `above`: where h is 0, or the middle."""
-    slope = v[1] - v[0]
-    root = -v[0] / slope if slope > 0 else below
-    edge = root if below < root < above else (below + above) / 2
+def edge_between(below: float, above: float, v: Vector, nearest: float | None = None) -> float:
+    """A score from `below` up to, but without, `above`.
+
+    New rows may have scores between the two, and the sign of h should decide them: it is where h is 0, or the
+    middle. With `nearest`, one of the two, it is as near to that one as rounding allows.
+    """
     margin = min(_MARGIN, (above - below) / 2)
+    slope = v[1] - v[0]
+    edge = -v[0] / slope if slope > 0 else below
+    if nearest is not None:
+        edge = nearest
+    elif not below < edge < above:
+        edge = (below + above) / 2
     edge = min(max(edge, below + margin), above - margin)
     return float(edge if below <= edge < above else below)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from evenhand.solver.linear import Program, snapped
 from evenhand.solver.oracle import Vector
 from evenhand.solver.problem import Problem
-from evenhand.solver.sorted_scores import SortedScores
+from evenhand.solver.sorted_scores import SortedScores, edge_between
 
 __all__ = ["Steps", "mix_thresholds"]
 
@@ -27,6 +27,10 @@ _FIRST = 16  # thresholds at the start: a round costs more than a few columns th
 _BETWEEN = 5  # on each side of a new corner: they narrow down the next one fourfold
 _WORTH = 1e-15  # gains below the last digits of the objective are rounding errors
 _FEW_EDGES = 12  # about as many comparisons of all rows as one bisection for each row
+_UPPER = (
+    257  # upper thresholds that are tried: the shortest range is then right to half a percent of the rows
+)
+_LAST_DIGITS = 1e-14
 _PRICE = 1e3  # of breaking a bound; where the multipliers need more, Newton takes over
 
 Corner = tuple[int, int]
@@ -182,8 +186,12 @@ def _steps(scores: SortedScores, corners: list[Corners], shares: list[Vector], v
     edges, chances = [], []
     for m, each in enumerate(corners):
         start, end = scores.span(m)
+        mixed = dict(zip(each, shares[m].tolist(), strict=True))
+        if sum(share > 0 for share in mixed.values()) > 1:
+            target = np.array([each[corner] for corner in mixed]).T @ shares[m]
+            mixed = _least_random(scores, m, target) or mixed
         jumps: dict[int, float] = {}
-        for (low, high), share in zip(each, shares[m].tolist(), strict=True):
+        for (low, high), share in mixed.items():
             if share > 0 and high > low:
                 jumps[low] = jumps.get(low, 0.0) + share
                 jumps[high] = jumps.get(high, 0.0) - share
@@ -193,6 +201,67 @@ def _steps(scores: SortedScores, corners: list[Corners], shares: list[Vector], v
         for position in inner:
             level += jumps[position]
             levels.append(level)
-        edges.append(np.array([scores.edge(position, v[2 * m : 2 * m + 2]) for position in inner]))
-        chances.append(snapped(np.array(levels)))
+        own_edges, own_levels = _edges(scores, m, inner, snapped(np.array(levels)), v[2 * m : 2 * m + 2])
+        edges.append(own_edges)
+        chances.append(own_levels)
     return Steps(tuple(edges), tuple(chances))
+
+
+def _least_random(scores: SortedScores, m: int, target: Vector) -> dict[Corner, float] | None:
+    """Shares of thresholds with given sums that randomise the fewest rows of a group; None if not found.
+
+    Above a threshold everybody is selected, between it and a lower one a share of the rows, below nobody. The
+    sums of both thresholds and the target are on a line.
+    """
+    cuts = scores.cuts(m)
+    weight, weight_eta, _ = scores.moments(m, cuts, cuts[-1:])
+    sums = np.column_stack([weight - weight_eta, weight_eta])
+    upper = np.unique(np.linspace(0, len(cuts) - 1, _UPPER).astype(np.intp))
+    upper = upper[(sums[upper] <= target).all(axis=1)]
+    ray = target - sums[upper]
+
+    def beyond(lower: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Whether the sums of lower thresholds are above the line."""
+        ahead = sums[lower] - sums[upper]
+        return np.asarray(ray[:, 0] * ahead[:, 1] > ray[:, 1] * ahead[:, 0])
+
+    low, high = np.zeros_like(upper), upper.copy()
+    while (high - low > 1).any():
+        middle = (low + high) // 2
+        above = beyond(middle)
+        high, low = np.where(above, middle, high), np.where(above, low, middle)
+    size = np.where(beyond(np.zeros_like(upper)) | (upper == 0), np.inf, weight[low] - weight[upper])
+    if not np.isfinite(size).any():
+        return None
+    best = int(size.argmin())
+    three = [upper[best], high[best], low[best]]
+    shares = np.linalg.lstsq(np.vstack([sums[three].T, np.ones(3)]), np.append(target, 1.0))[0]
+    missed = np.abs(shares @ sums[three] - target).max()
+    if shares.min() < -_LAST_DIGITS or missed > _LAST_DIGITS or abs(shares.sum() - 1) > _LAST_DIGITS:
+        return None
+    mixed: dict[Corner, float] = {}
+    for place, share in zip(three, shares.tolist(), strict=True):
+        corner = int(cuts[place]), int(cuts[-1])
+        mixed[corner] = mixed.get(corner, 0.0) + share
+    return mixed
+
+
+def _edges(
+    scores: SortedScores, m: int, positions: list[int], levels: Vector, v: Vector
+) -> tuple[Vector, Vector]:
+    """Scores at which the selection of a group changes, and the selection between them.
+
+    Where a single score is randomised, edges are as near to it as can be: new rows beside it are decided by
+    the sign of h, as it is the only one that the optimum randomises.
+    """
+    gaps = [scores.gap(m, position) for position in (scores.span(m)[0], *positions, scores.span(m)[1])]
+    near: list[float | None] = [None] * len(gaps)
+    for k, level in enumerate(levels.tolist()):
+        if 0.0 < level < 1.0 and gaps[k][1] == gaps[k + 1][0]:
+            near[k] = near[k + 1] = gaps[k][1]
+    # The lowest and the highest scores have nothing beside them but the sign of h.
+    first = 0 if near[0] is not None and v[1] > v[0] else 1
+    last = len(gaps) - (0 if near[-1] is not None and v[1] > v[0] else 1)
+    ends = [edge_between(*gaps[k], v, near[k]) for k in range(first, last)]
+    outer = ([0.0] * (1 - first), [1.0] * (last - len(gaps) + 1))
+    return np.array(ends), np.concatenate([outer[0], levels, outer[1]])

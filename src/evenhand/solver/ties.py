@@ -1,0 +1,102 @@
+"""Rows with h = 0, decided by a second score instead of one by one.
+
+Where the multipliers make h = 0 for many rows, many selections are optimal, and a vertex of the linear
+program picks rows that have nothing in common. Of all optimal selections, the one with the largest sum of a
+second score c is again a function of the row: 1 where c + <V, p> is positive, with V = A^T mu for multipliers
+mu. It leaves no more rows open than there are bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.solver.certificate import certify
+from evenhand.solver.dense import DenseRows, collapsed, is_tie
+from evenhand.solver.oracle import Vector
+from evenhand.solver.problem import Problem
+
+if TYPE_CHECKING:
+    from evenhand.solver.optimize import Optimum
+
+__all__ = ["Score", "break_ties"]
+
+Score = Callable[[NDArray[np.float64]], Vector]
+"""The second score of rows, from their columns without those of scalars."""
+
+_PRECISION = 1e-6
+"""Gap of the second problem: it decides between equal optima, so that it need not be small."""
+_LAST_DIGITS = 1e-14
+"""Violation that sums over rows leave open."""
+
+
+def break_ties(
+    problem: Problem,
+    found: Optimum,
+    score: Score,
+    *,
+    tol: float,
+    feasibility: float,
+    solve: Callable[..., Optimum | None],
+) -> Optimum:
+    """Decide rows with h = 0 by the optimum that has the largest sum of a score.
+
+    Parameters
+    ----------
+    problem : Problem
+    found : Optimum
+        Any optimum of it.
+    score : function
+        The score of rows.
+    tol, feasibility : float
+        Largest gap, and largest violation of a bound, that are accepted.
+    solve : function
+        :func:`~evenhand.solver.optimize.optimize`.
+
+    Returns
+    -------
+    Optimum
+        The same one if fewer than two different rows have h = 0, or if no other was proven.
+    """
+    if found.finish is None or found.retotal is None:
+        return found
+    rows, weights = found.finish.rows.matrix, found.finish.rows.weights_of(slice(None))
+    D, v = rows.shape[1] - problem.scalars, problem.direction(found.multipliers)
+    tied = np.flatnonzero(is_tie(rows @ v, rows, v) & ~rows[:, D:].any(axis=1))
+    matrix, mass, kind = collapsed(rows[tied][:, :D], weights[tied])
+    if np.count_nonzero(mass) < 2:
+        return found
+    # All optima have the same multipliers, so that bounds with one hold as they do now, and scalars stay.
+    at, base = problem.A @ found.totals.sums, found.totals.sums[:D].copy()
+    base -= (weights[tied] * found.finish.selection[tied]) @ rows[tied][:, :D]
+    fixed = problem.A[:, D:] @ found.totals.sums[D:]
+    held = found.multipliers != 0
+    second = Problem(
+        gain=np.append(np.zeros(D), 1.0),
+        A=np.column_stack([problem.A[:, :D], np.zeros(len(at))]),
+        lo=np.where(held, at, np.minimum(problem.lo, at)) - fixed,
+        hi=np.where(held, at, np.maximum(problem.hi, at)) - fixed,
+    )
+    scored = DenseRows(np.column_stack([matrix, score(matrix)]), mass, base=np.append(base, 0.0))
+    # What a violation adds to the gap is its multiplier.
+    exact = max(_LAST_DIGITS, min(feasibility, tol / max(1.0, float(np.abs(found.multipliers).sum()))))
+    chosen = solve(scored, second, tol=_PRECISION, feasibility=exact)
+    if chosen is None:
+        return found
+    selection = found.finish.selection.copy()
+    selection[tied] = chosen.totals.selection[kind]
+    totals = found.retotal(selection)
+    certificate = certify(problem, found.multipliers, totals)
+    if certificate.violation > feasibility or abs(certificate.gap) > tol:
+        return found
+    return replace(
+        found,
+        totals=totals,
+        certificate=certificate,
+        finish=replace(found.finish, selection=selection),
+        tie_multipliers=chosen.multipliers,
+    )
