@@ -13,7 +13,10 @@ from sybil.sybil import SybilCollection
 from tests.docs.outputs import Pages
 
 DOCS = Path(__file__).parent / "docs"
-SLOW = [DOCS / "guide" / "large_tables.md", DOCS / "index.md", DOCS / "start" / "five_minutes.md"]
+SLOW = [
+    DOCS / name
+    for name in ("guide/command_line.md", "guide/large_tables.md", "index.md", "start/five_minutes.md")
+]
 
 # What script/docs makes, and what it runs by itself.
 collect_ignore_glob = [
@@ -49,9 +52,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
-    """Mark pages that fit models and commands as slow, and keep examples of a page in order if shuffled."""
+    """Mark pages that fit models and the demo as slow, and keep examples of a page in order if shuffled."""
     for item in items:
-        if item.path in SLOW or PAGES.runs_commands(item):
+        if item.path in SLOW or PAGES.runs_demo(item):
             item.add_marker(pytest.mark.slow)
     yield
     # Examples of a page build on each other.
