@@ -1,4 +1,4 @@
-"""Run the Python examples of the documentation; nothing of scikit-learn's checks is left out."""
+"""Run and compare the examples of the documentation; nothing of scikit-learn's checks is left out."""
 
 import os
 from collections.abc import Iterator
@@ -8,12 +8,15 @@ os.environ.setdefault("SCIPY_ARRAY_API", "1")  # one of them asks for it, before
 
 import pytest
 from sybil import Sybil
-from sybil.parsers.markdown import PythonCodeBlockParser
 from sybil.parsers.rest import DocTestParser
 from sybil.sybil import SybilCollection
+from tests.docs.outputs import Pages
 
 DOCS = Path(__file__).parent / "docs"
-SLOW = [DOCS / "guide" / "large_tables.md", DOCS / "index.md", DOCS / "start" / "five_minutes.md"]
+SLOW = [
+    DOCS / name
+    for name in ("guide/command_line.md", "guide/large_tables.md", "index.md", "start/five_minutes.md")
+]
 
 # What script/docs makes, and what it runs by itself.
 collect_ignore_glob = [
@@ -24,19 +27,34 @@ collect_ignore_glob = [
     "docs/reference/generated/*",
 ]
 
+PAGES = Pages()
 pytest_collect_file = SybilCollection(
     [
-        Sybil(parsers=[PythonCodeBlockParser()], patterns=["*.md"]),
+        Sybil(PAGES.parsers, patterns=["*.md"], setup=PAGES.setup, teardown=PAGES.teardown),
         Sybil(parsers=[DocTestParser()], patterns=["*.rst"]),
     ]
 ).pytest()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let pages be brought up to date."""
+    parser.addoption(
+        "--update-outputs",
+        action="store_true",
+        help="rewrite the outputs in pages that differ from what runs",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Compare, or rewrite."""
+    PAGES.update = config.getoption("--update-outputs")
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
-    """Mark pages that fit models as slow, and keep examples of a page in order where tests are shuffled."""
+    """Mark pages that fit models and the demo as slow, and keep examples of a page in order if shuffled."""
     for item in items:
-        if item.path in SLOW:
+        if item.path in SLOW or PAGES.runs_demo(item):
             item.add_marker(pytest.mark.slow)
     yield
     # Examples of a page build on each other.

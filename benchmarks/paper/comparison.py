@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.paper.asked import Asked
-from benchmarks.paper.intervals import jackknife_half
+from benchmarks.paper.intervals import jackknife_half, one_sided
 from benchmarks.paper.kept import Kept
 from benchmarks.paper.methods import METHODS, OURS
 from benchmarks.paper.plan import asked_of
@@ -58,12 +58,22 @@ class Verdict:
 
     @property
     def word(self) -> str:
-        """Ahead, level or behind in accuracy."""
+        """Ahead or behind in accuracy, by a 95 % interval, or undecided."""
         return _word(self.mean, self.half, self.splits)
+
+    def shows(self, margin: float) -> str:
+        """No worse, or worse, by a margin of accuracy and one-sided 95 % limits; empty if neither is shown.
+
+        An interval without width shows nothing: the curves are equal, or meet in one point.
+        """
+        if self.splits < FEWEST or not self.half > 0:
+            return ""
+        away = one_sided(self.half, self.splits)
+        return "no worse" if self.mean - away > -margin else "worse" if self.mean + away < -margin else ""
 
     @property
     def reach(self) -> str:
-        """Ahead, level or behind in how fair it can get; nothing for a peer that was not asked for parity."""
+        """The same of how fair it can get; nothing for a peer that was not asked for parity."""
         asked = not self.peer.startswith(("plain", "ExponentiatedGradient"))
         return _word(self.lower, self.lower_half, self.splits) if asked else ""
 
@@ -71,7 +81,7 @@ class Verdict:
 def _word(mean: float, half: float, splits: int) -> str:
     if splits < FEWEST:
         return "too few"
-    return "ahead" if mean > half else "behind" if mean < -half else "level"
+    return "ahead" if mean > half else "behind" if mean < -half else "undecided"
 
 
 def hull(points: Iterable[Iterable[float]], start: tuple[float, float] | None) -> np.ndarray:

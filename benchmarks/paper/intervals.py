@@ -12,6 +12,9 @@ together, such as the height of a mean curve, has a pseudo-value for each split 
     J * (found with all splits) - (J - 1) * (found without this one),
 
 which for a mean is the result itself.
+
+A one-sided limit at 95 % has t(0.95, J - 1) in place of t(0.975, J - 1). A lower limit above minus a margin
+shows non-inferiority by that margin, at level 0.05.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.stats import t as student
 
-__all__ = ["interval", "jackknife_half"]
+__all__ = ["interval", "jackknife_half", "one_sided"]
 
 TEST_TO_TRAIN = 1.0
 """Rows to test on for each row to learn from."""
@@ -41,3 +44,8 @@ def jackknife_half(whole: float, without: Sequence[float]) -> float:
     """Half of the 95 % interval of what was found with all splits, and without each of them."""
     n = len(without)
     return interval(n * whole - (n - 1) * np.asarray(without))[1] if n else float("nan")
+
+
+def one_sided(half: float, n: int) -> float:
+    """Distance of a one-sided 95 % limit, from half of the two-sided interval over `n` splits."""
+    return half * float(student.ppf(0.95, n - 1) / student.ppf(0.975, n - 1))

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+import evenhand as eh
 from benchmarks.paper.asked import Asked
 from benchmarks.paper.comparison import (
     PEERS,
@@ -38,14 +39,14 @@ __all__ = ["write_page"]
 
 DOCS = Path(__file__).parents[2] / "docs"
 NOTES = Path(__file__).parent / "notes.md"
-PACKAGES = ("evenhand", "scikit-learn", "fairlearn", "numpy", "scipy")
+PACKAGES = ("scikit-learn", "fairlearn", "numpy", "scipy")
 SETTINGS = ("blind", "aware")
 HEADINGS = {
     "post": "Post-processing",
     "in": "In-processing, one classifier",
     "in, mixture": "In-processing, a mixture",
 }
-SIGNS = {"ahead": "**ahead**", "level": "level", "behind": "**BEHIND**", "too few": "(too few splits)"}
+SIGNS = {"ahead": "**ahead**", "undecided": "", "behind": "**BEHIND**", "too few": "(too few splits)"}
 
 
 def write_page(kept: Kept, folder: Path = DOCS) -> Path:
@@ -76,7 +77,7 @@ def write_page(kept: Kept, folder: Path = DOCS) -> Path:
 
 
 def _head(kept: Kept) -> str:
-    packages = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
+    packages = ", ".join([f"evenhand {eh.__version__}", *(f"{name} {version(name)}" for name in PACKAGES)])
     return (
         f"Written by `python -m benchmarks.paper` on {datetime.date.today().isoformat()} from "
         f"{len(kept.cells):,} cells in `benchmarks/results/paper-cells.jsonl` (Python "
@@ -94,7 +95,8 @@ def _verdicts(found: list[Verdict]) -> Iterable[str]:
         "How much more accurate ours is at the same disparity on test rows, over the disparities that both "
         "curves have, in points of a hundred, with the 95 % interval for overlapping splits. Empty: the peer "
         "is not made for that notion or setting, or was not measured; peers that know no ratio are measured "
-        "by it all the same. The number of splits is told where it is smaller than usual. "
+        "by it all the same. Without a word: undecided, the interval contains 0. The number of splits is "
+        "told where it is smaller than usual. "
         '"Fairest" compares the smallest mean disparity with peers that were asked for parity.\n'
     )
     total = [
@@ -116,7 +118,7 @@ def _verdicts(found: list[Verdict]) -> Iterable[str]:
     heads = [
         f"{what}, {setting}" for what in ("by difference", "by ratio", "fairest") for setting in SETTINGS
     ]
-    yield markdown_table(["ahead / level / behind", *heads], total)
+    yield markdown_table(["ahead / undecided / behind", *heads], total)
     for ours in OURS:
         yield f"### {HEADINGS[ours]}\n"
         rows = []
@@ -124,7 +126,8 @@ def _verdicts(found: list[Verdict]) -> Iterable[str]:
             for asked in asked_of(table):
                 for setting in SETTINGS:
                     cells = {
-                        one.peer: f"{points_apart(one.mean, one.half)} {SIGNS[one.word]}{_fewer(one)}"
+                        one.peer: f"{points_apart(one.mean, one.half)} {SIGNS[one.word]}".rstrip()
+                        + _fewer(one)
                         for one in found
                         if (one.table, one.asked, one.setting, one.ours) == (table.name, asked, setting, ours)
                     }
@@ -140,7 +143,7 @@ def _is(one: Verdict, ours: str, peer: str, setting: str, measures: tuple[str, .
 
 def _counted(words: Iterable[str]) -> str:
     counted = Counter(filter(None, words))
-    return " / ".join(str(counted[word]) for word in ("ahead", "level", "behind")) if counted else ""
+    return " / ".join(str(counted[word]) for word in ("ahead", "undecided", "behind")) if counted else ""
 
 
 def _fewer(one: Verdict) -> str:

@@ -1,4 +1,4 @@
-"""What the page says first: counts of verdicts, and every comparison in which ours is behind."""
+"""What the page says first: counts of verdicts, what is shown within a margin, and where ours is behind."""
 
 from __future__ import annotations
 
@@ -20,12 +20,15 @@ SAME = "LinearPost, our posteriors"
 HALVES = ("LinearPost", "bias score")
 """Methods of others that learn posteriors from half of the rows."""
 OTHERS = ("ThresholdOptimizer", *HALVES, "ExponentiatedGradient")
+MARGINS = (0.5, 1.0)
+"""Points of a hundred of accuracy by which ours may be worse and still count as no worse."""
 
 
 def summary(found: list[Verdict], kept: Kept) -> Iterable[str]:
     """The first section."""
     yield "## In short\n"
     yield "\n".join([_rows(kept), *_accuracy(found), *_fairest(found), *_fits(kept), _limits(found)]) + "\n"
+    yield from _within_margins(found)
     behind = [one for one in found if "behind" in (one.word, one.reach)]
     other = sum(one.peer == "plain trees" and TABLES[one.table].learner == "logistic" for one in behind)
     yield (
@@ -71,11 +74,11 @@ def _accuracy(found: list[Verdict]) -> Iterable[str]:
     )
     if same:
         yield (
-            "- On equal posteriors the rules are level: against LinearPost with the cross-fitted, calibrated "
-            f"posteriors of post-processing, {told(one.word for one in same)}; the differences have a median "
-            f"of {100 * float(np.median([one.mean for one in same])):+.2f} points. What it has beyond are "
-            "a proof of optimality, requirements that the linear program does not know (ratios, accuracy "
-            "parity), and the time of its solver."
+            "- On equal posteriors no difference is seen: against LinearPost with the cross-fitted, "
+            f"calibrated posteriors of post-processing, {told(one.word for one in same)}; the differences "
+            f"have a median of {100 * float(np.median([one.mean for one in same])):+.2f} points. What it has "
+            "beyond are a proof of optimality, requirements that the linear program does not know (ratios, "
+            "accuracy parity), and the time of its solver."
         )
     single, mixture = (
         told(one.word for one in found if one.ours == ours and one.peer in OTHERS)
@@ -113,21 +116,57 @@ def _fairest(found: list[Verdict]) -> Iterable[str]:
     yield f"- How fair they get, against peers that were asked for parity: {'; '.join(counts)}."
 
 
+def _within_margins(found: list[Verdict]) -> Iterable[str]:
+    """Non-inferiority, for each of ours against each peer."""
+    yield (
+        '"Undecided" is no proof of equality. What is shown is in this table: that ours is less accurate by '
+        f"no more than a margin of {MARGINS[0]} or {MARGINS[1]} points of a hundred, at the same disparity. "
+        "It is shown in a comparison if the lower one-sided 95 % confidence limit of the difference, "
+        "mean - t(0.95, J - 1) · sqrt((1 / J + n_test / n_train) · s²), is above minus the margin. Here J is "
+        "the number of splits that both methods were measured on, and s² the variance over them of the "
+        "pseudo-values of the paired difference (next section). In comparisons that are worse by more, the "
+        "upper limit is below minus the margin. Where two curves are equal or meet in one point "
+        "the interval has no width, and nothing counts as shown. Each comparison has its own level of 5 %, "
+        "without a correction for their number.\n"
+    )
+    rows = []
+    for ours in OURS:
+        for peer in (*OTHERS, SAME):
+            some = [one for one in found if (one.ours, one.peer) == (ours, peer) and one.word != "too few"]
+            if some:
+                shown = [sum(one.shows(margin / 100) == "no worse" for one in some) for margin in MARGINS]
+                worse = sum(one.shows(MARGINS[0] / 100) == "worse" for one in some)
+                half = f"{100 * float(np.median([one.half for one in some])):.2f}"
+                words = Counter(one.word for one in some)
+                counts = [words[word] for word in ("ahead", "undecided", "behind")]
+                rows.append([f"`{ours}`", peer, len(some), *shown, worse, *counts, half])
+    heads = [f"no worse by more than {margin}" for margin in MARGINS]
+    heads += [
+        f"worse by more than {MARGINS[0]}",
+        "ahead",
+        "undecided",
+        "behind",
+        "median half of the interval",
+    ]
+    yield markdown_table(["ours", "peer", "comparisons", *heads], rows)
+
+
 def _limits(found: list[Verdict]) -> str:
     judged = sum(word not in ("", "too few") for one in found for word in (one.word, one.reach))
     return (
         "- Limits: intervals are over splits of the same few tables, and wide, because splits share rows; "
-        f'"level" means that these splits do not tell, not that methods are equal. There are {judged} '
-        f"verdicts of both kinds and no correction for their number: were all methods alike, about "
-        f"{round(0.025 * judged)} would say behind, and as many ahead. Some choices of ours were made with "
-        'some of these figures in view ("How to read this").'
+        f'"undecided" means that these splits do not tell, not that methods are equal. There are {judged} '
+        "verdicts of both kinds and no correction for their number. A 95 % interval may miss to one side in "
+        "2.5 % of cases, but comparisons share tables, splits and curves, so that counts of verdicts cannot "
+        "be held against that rate. Some choices of ours were made with some of these figures in view "
+        '("How to read this").'
     )
 
 
 def told(words: Iterable[str]) -> str:
-    """How many are ahead, level and behind."""
+    """How many are ahead, undecided and behind."""
     counted = Counter(filter(None, words))
-    known = ", ".join(f"{word} {counted[word]}" for word in ("ahead", "level", "behind"))
+    known = ", ".join(f"{word} {counted[word]}" for word in ("ahead", "undecided", "behind"))
     return known + (f", too few splits {counted['too few']}" if counted["too few"] else "")
 
 

@@ -67,7 +67,7 @@ rates_chart(
 # The proof
 # ---------
 #
-# Given what was learned, no blind rule within the tolerance makes fewer errors: the
-# risk, half the error rate, has reached its lower bound.
+# Given the learned probabilities, no blind rule within the tolerance makes fewer errors
+# in expectation: the risk, half the error rate, has reached its lower bound.
 
 print(fair.certificate_)

@@ -28,7 +28,8 @@ fair = eh.FairPostprocessor(
 # --------------
 #
 # Equal opportunity: of the people who do earn more than 50,000 dollars, similar shares
-# of each group should be selected. Black women need a score of 0.296, White men 0.525.
+# of each group should be selected. Black women need a score of about 0.3, White men a
+# little more than one half.
 
 fair.thresholds_
 

@@ -4,7 +4,8 @@ A notion of fairness of your own
 
 A notion is a rate that should be alike in all groups. If the rate is linear in the
 selection rates, a class of a few lines is enough: it can be measured, required, solved
-to the proven optimum, priced and audited, like those that come with evenhand.
+to the optimum for the learned probabilities, priced and audited, like those that come
+with evenhand.
 """
 
 from sklearn.linear_model import LogisticRegression

@@ -3,8 +3,8 @@ A table that is never held in memory
 ====================================
 
 A lazy table is read in batches: models learn from ``learn_rows`` of its rows, and the
-rule is found and proven on all of them. This problem has a known optimum, so that we
-see how many rows are enough to learn from.
+rule is found on all of them and proven for what was learned. This problem has a known
+optimum, so that we see how many rows are enough to learn from.
 """
 
 import tempfile

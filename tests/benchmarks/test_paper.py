@@ -9,7 +9,7 @@ import pytest
 from benchmarks.paper import as_printed, bias_score, linear_post
 from benchmarks.paper.__main__ import main
 from benchmarks.paper.asked import Asked
-from benchmarks.paper.comparison import between, coin, hull, mean_curve, on_hull, verdicts
+from benchmarks.paper.comparison import Verdict, between, coin, hull, mean_curve, on_hull, verdicts
 from benchmarks.paper.intervals import interval, jackknife_half
 from benchmarks.paper.kept import CELLS, Kept
 from benchmarks.paper.methods import Task, every_cell
@@ -164,7 +164,7 @@ def cells(kept, method, shift, seeds=5):
         kept.cells[TABLE, method, "blind", "DP by difference", seed] = {"points": points}
 
 
-@pytest.mark.parametrize(("shift", "word"), [(0.01, "ahead"), (0.0, "level"), (-0.01, "behind")])
+@pytest.mark.parametrize(("shift", "word"), [(0.01, "ahead"), (0.0, "undecided"), (-0.01, "behind")])
 def test_a_verdict_is_about_splits_in_pairs(tmp_path, shift, word):
     kept = Kept(tmp_path / "cells", {})
     cells(kept, "post", shift)
@@ -250,25 +250,52 @@ def test_the_readme_tells_what_the_page_tells():
     """Counts of verdicts and rows change when cells are measured again."""
     page, readme = ((ROOT / name).read_text("utf-8") for name in ("docs/reproduction.md", "README.md"))
     readme = " ".join(readme.split())
-    found = re.search(r"- Post-processing against .*: ahead (\d+), level (\d+), behind (\d+)", page)
-    assert found is not None
-    told = "scores in {} comparisons, level in {} and behind in {}.".format(*found.groups())
-    assert told in readme
-    rows = re.search(r"of (\d+), (\d+) are reached .* reaches (\d+), because", page)
-    assert rows is not None
-    told = "Of {} published results {} are reached, {} also by a plain model".format(*rows.groups())
-    assert told in readme
-    verdicts = r"ahead (\d+), level (\d+), behind (\d+)"
-    trained = re.search(f"one classifier {verdicts}, .*?`in` {verdicts};", page, re.DOTALL)
-    assert trained is not None
-    accuracy, fairest = np.array(trained.groups(), int).reshape(2, 3)
-    told = (
-        f"In-processing is behind these four in {accuracy[2]} of {accuracy.sum()} comparisons of accuracy "
-        f"and gets less fair than a peer that was asked for parity in {fairest[2]} of {fairest.sum()}"
+    counts = {
+        (ours, peer): np.array(numbers.split(" | "), int)
+        for ours, peer, numbers in re.findall(
+            r"^\| `(.*?)` \| ([^|]*) \| ([\d| ]+) \| [\d.]+ \|$", page, re.M
+        )
+    }
+    peers = ("ThresholdOptimizer", "LinearPost", "bias score", "ExponentiatedGradient")
+    for peer in peers:
+        all_of_them, half, one, *_ = counts["post", peer]
+        assert re.search(rf"{half}/{one} of {all_of_them} (comparisons )?with (fairlearn's )?{peer}", readme)
+    post, single, mixture = (
+        sum(counts[ours, peer] for peer in peers) for ours in ("post", "in", "in, mixture")
     )
-    assert told in readme
-    same = re.search(r"On equal posteriors the rules are level: .*, ahead 0, level \d+, behind 0;", page)
-    assert same is not None
+    for told in (
+        f"for in-processing in {single[1]}/{single[2]} of these {single[0]}, for its mixture in "
+        f"{mixture[1]}/{mixture[2]}.",
+        f"post-processing is ahead in {post[4]} and behind in {post[6]}; ",
+        f"In-processing is ahead in {single[4]} and behind in {single[6]}, its mixture in {mixture[4]} and "
+        f"{mixture[6]}, with 6 fits where ExponentiatedGradient takes 28.",
+    ):
+        assert told in readme
+    halves = counts["post", "LinearPost"][4] + counts["post", "bias score"][4]
+    assert f"{halves} of the {post[4]} are against methods that learn from half of the rows" in readme
+    assert re.search(r"in-processing takes 6\.\d on average, .* ExponentiatedGradient 28\.\d", page)
+    rows = re.search(r"of (\d+), (\d+) are reached .* reaches (\d+), because .* it reaches (\d+)\.", page)
+    assert rows is not None
+    assert rows[1] == rows[2]
+    told = f"All {rows[2]} published results are reached, {rows[3]} also by a plain model without any "
+    assert f"{told}constraint ({rows[4]} mixed with a constant)." in readme
+
+
+@pytest.mark.parametrize(
+    ("mean", "half", "splits", "shown"),
+    [
+        (0.0, 0.0062, 3, ("no worse", "no worse")),  # one-sided: 0.0062 * 2.920 / 4.303 = 0.0042
+        (0.0, 0.0080, 3, ("", "no worse")),
+        (0.0, 0.0062, 10, ("", "no worse")),  # 0.0062 * 1.833 / 2.262 = 0.0050
+        (-0.02, 0.01, 5, ("worse", "worse")),
+        (-0.01, 0.02, 5, ("", "")),
+        (0.5, float("nan"), 1, ("", "")),
+        (0.0, 0.0, 3, ("", "")),
+    ],
+)
+def test_non_inferiority_is_by_one_sided_limits(mean, half, splits, shown):
+    one = Verdict(TABLE, Asked("DP"), "blind", "in", "LinearPost", splits, mean, half, 0.0, 0.0)
+    assert (one.shows(0.005), one.shows(0.01)) == shown
 
 
 def test_pictures_leave_out_only_what_would_hide_the_others():

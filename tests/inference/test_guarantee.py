@@ -21,6 +21,7 @@ from evenhand.exceptions import (
     TrainingRowsWarning,
 )
 from evenhand.fairness.statistic import Statistic
+from evenhand.inference import noninferiority
 from evenhand.inference.group_tests import _needed, run_tests
 from evenhand.inference.guarantee import promised
 from evenhand.inference.noninferiority import p_value
@@ -94,6 +95,28 @@ def test_the_level_holds_along_the_whole_border_of_the_tolerance(n, others, tole
                 binom.pmf(np.arange(n + 1), n, own) @ passes @ binom.pmf(np.arange(others + 1), others, rest)
             )
             assert chance <= level
+
+
+def test_eleven_points_of_the_border_are_enough(monkeypatch):
+    """Between them the probability may be larger: by half a percent of itself at most, and less near 0.05."""
+    rng = np.random.default_rng(0)
+    cases = []
+    for n, others, q, tolerance in zip(
+        rng.integers(20, 500, 40),
+        rng.integers(20, 1000, 40),
+        rng.uniform(0.05, 0.95, 40),
+        rng.choice([0.05, 0.1, 0.2], 40),
+        strict=True,
+    ):
+        counts = (int(rng.binomial(n, q)), int(n)), (int(rng.binomial(others, q)), int(others))
+        cases.append((counts, {"tolerance": float(tolerance), "measure": "difference"}))
+        cases.append((counts, {"tolerance": 1 - float(tolerance), "measure": "ratio"}))
+    coarse = np.array([p_value(*counts, level=0.05, **given) for counts, given in cases])
+    monkeypatch.setattr(noninferiority, "_POINTS", 201)
+    fine = np.array([p_value(*counts, level=0.05, **given) for counts, given in cases])
+    assert ((coarse > 0.001) & (coarse < 0.5)).sum() > 20
+    assert (coarse <= fine * (1 + 1e-9)).all()
+    assert (fine <= 1.005 * coarse).all()
 
 
 def test_the_test_has_power_if_the_shares_are_equal():

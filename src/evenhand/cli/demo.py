@@ -72,8 +72,8 @@ def run(page: Path) -> eh.Frontier:
     points = [_at(curve, name, tolerance) for name in fair for tolerance in TOLERANCES]
     console.print(_comparison([*curve.others, *points]))
     console.print(
-        "Blind models never see race or sex. The proof: given what was learned, no model within the "
-        "tolerance has a risk (half the error) below the bound. On other people MD varies, most in small "
+        "Blind models never see race or sex. The proof: given the learned probabilities, no model within "
+        "the tolerance has a risk (half the error) below the bound. On other people MD varies, most in small "
         "groups; confidence=0.95 promises it, or tells how many people that takes.\n"
     )
     console.print(_prices(points))

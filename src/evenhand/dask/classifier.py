@@ -34,7 +34,7 @@ __all__ = ["DaskFairPostprocessor"]
 
 
 class DaskFairPostprocessor(FairPostprocessor):
-    """The most accurate classifier within a fairness tolerance, for rows on a Dask cluster.
+    """The most accurate classifier within a tolerance, given learned probabilities, on a Dask cluster.
 
     Models learn from a sample of the rows, one fold per worker; xgboost's and lightgbm's distributed
     classifiers learn from all. Every row is then scored where it is, and the optimum is found and proven on

@@ -111,7 +111,7 @@ class FairInprocessor(FairClassifier):
     min_group_size : int, default=0
         As in :class:`FairPostprocessor`.
     tol : float, default=1e-6
-        Largest proven distance from the optimum that is accepted.
+        Largest proven distance from the optimum for the posteriors that is accepted.
     random_state : int, RandomState or None, default=0
         For folds and held-out rows, and the hash key of a mixture.
     n_jobs : int, default=None

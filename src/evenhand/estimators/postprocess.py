@@ -71,7 +71,7 @@ _MARGIN_DIGITS = 9
 
 
 class FairPostprocessor(FairClassifier):
-    """The most accurate classifier within a fairness tolerance, by post-processing probabilities.
+    """The most accurate classifier within a fairness tolerance, given the probabilities that it learns.
 
     Posteriors P(S, Y | x) are learned from the data, the fair optimum is found exactly on rows that their
     model has not seen, and what is shipped is that model and one small table: the rule.
@@ -134,8 +134,8 @@ class FairPostprocessor(FairClassifier):
     confidence : float, default=None
         Strictly between 0 and 1: promise that the requirement holds on new rows, with this probability over
         the draw of the data. Rows are reserved. Where groups are known and the requirement is about one rate,
-        they set the thresholds; otherwise the smallest margins within the tolerance that pass an exact test
-        on them are used. ``promise_`` has the result. With too few rows a warning says how many are needed.
+        they set the thresholds; otherwise the smallest margins within the tolerance that pass a binomial
+        test on them are used. ``promise_`` has the result. With too few, a warning says how many are needed.
     reserve : float, default=0.5
         Share of the rows that are reserved for it, drawn at random regardless of group and label.
     weights : {"both", "fit", "constraint"}, default="both"
@@ -175,7 +175,7 @@ class FairPostprocessor(FairClassifier):
         are fitted one after the other, and at most a million rows, drawn in the same way, are calibrated on.
         A table in memory is learned from as a whole.
     tol : float, default=1e-6
-        Largest proven distance from the optimum that is accepted.
+        Largest proven distance from the optimum for the posteriors that is accepted.
     random_state : int, RandomState or None, default=0
         For folds, and for the key of randomised decisions.
     n_jobs : int, default=None

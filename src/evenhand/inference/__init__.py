@@ -1,1 +1,1 @@
-"""Statistical inference about new data: intervals, exact tests, and the guarantee."""
+"""Statistical inference about new data: intervals, tests of binomial counts, and the guarantee."""

@@ -1,7 +1,8 @@
 """Tests of a requirement on counts of decisions, one for each group and statistic.
 
 A group is compared with the population, with every other group, or with given numbers. Hits in a group are a
-binomial count, so all tests are exact or conservative at any number of rows.
+binomial count. Tests of a bound are exact and those of two groups conservative at any number of rows; those
+against the population compute binomial probabilities at eleven points (``noninferiority``).
 """
 
 from __future__ import annotations

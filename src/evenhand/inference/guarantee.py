@@ -2,9 +2,9 @@
 
 Whether a group is within tolerance of the population is a question about two shares, that of the group and
 that of all others, because q - q_g = (1 - pi)(q_r - q_g) with pi the group's part of the population. Each is
-a binomial count on the reserved rows. The test is exact: its p-value is the largest probability, over all
-pairs of shares that violate the tolerance, of counts at least as good as those observed. Two groups are
-compared in the same way, and a bound is a question about one share.
+a binomial count on the reserved rows. The p-value is the largest probability, at eleven points of the border
+of what violates the tolerance, of counts at least as good as those observed (``noninferiority``). For two
+groups it is an upper bound of that probability, and a bound is a question about one share, tested exactly.
 
 Where groups are known and a threshold fixes the rate, ranks of the reserved rows take the place of tests; see
 ``ranks``.

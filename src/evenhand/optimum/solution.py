@@ -19,7 +19,7 @@ __all__ = ["Solution"]
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """The best classifier that satisfies a requirement on given rows.
+    """The best classifier that satisfies a requirement, given the posteriors of some rows.
 
     Attributes
     ----------

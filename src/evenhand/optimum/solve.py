@@ -34,7 +34,7 @@ def solve(
     start: Solution | None = None,
     objective: Objective = "risk",
 ) -> Solution:
-    """Find the classifier of smallest risk that satisfies a fairness requirement, and prove it.
+    """Find the classifier of smallest risk that satisfies a requirement, given posteriors, and prove it.
 
     Parameters
     ----------

@@ -75,7 +75,7 @@ class Certificate:
         parts = {
             "minimised": self.minimised,
             "attained": f"{self.objective:.6f}",
-            "no fair classifier is below": f"{self.bound:.6f}",
+            "no fair classifier is below, given the probabilities": f"{self.bound:.6f}",
             "gap": small(self.gap),
             "violation of the requirement": small(self.violation),
         }
