@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -73,7 +73,13 @@ class FittedInBatches:
 
 
 def fit_in_batches(
-    table: Path, learning: Learning, batches: Batches, *, constraint: Any, **settings: Any
+    table: Path,
+    learning: Learning,
+    batches: Batches,
+    codes: Sequence[str],
+    *,
+    constraint: Any,
+    **settings: Any,
 ) -> FittedInBatches:
     """Fit a model to a file, and audit it on held-out rows.
 
@@ -82,6 +88,8 @@ def fit_in_batches(
     table : Path
     learning : Learning
     batches : Batches
+    codes : sequence of str
+        Columns that are read as text.
     constraint : Constraint
     **settings : object
         Of the classifier: aware, missing.
@@ -102,13 +110,13 @@ def fit_in_batches(
     left_out = [name for name in learning.left_out(table) if name not in key]
     labels = _labels(table, learning.target)
     if learning.test is None:
-        train, test = large_table(table, left_out).split(learning.share, SPLIT_SEED)
+        train, test = large_table(table, left_out, codes).split(learning.share, SPLIT_SEED)
     else:
         refuse_other_labels(table, labels, learning.test, _labels(learning.test, learning.target))
-        train = large_table(table, left_out)
-        test = large_table(learning.test, []).select(train.names)
+        train = large_table(table, left_out, codes)
+        test = large_table(learning.test, [], codes).select(train.names)
     features = [name for name in train.names if name not in (learning.target, *key)]
-    first = files.read_first(table, _FIRST_ROWS).select(features)
+    first = files.read_first(table, _FIRST_ROWS, codes).select(features)
     for note in learning.notes(table, first, "rows at the start"):
         print_note(f"evenhand: {note}")
     model: Any = learning.classifier(first, labels, constraint=constraint, **settings)

@@ -208,13 +208,21 @@ class Learning:
         named = [self.target, self.id, *column_names(self.sensitive, columns), *self._dropped(columns)]
         return [name for name in index_columns(table) if name not in named]
 
-    def parts(self, table: Path) -> list[Part]:
-        """Read the rows to learn from and the rows to test on."""
+    def codes(self, table: Path, given: Sequence[str]) -> list[str]:
+        """Columns of groups that are read as text, in both files if there is one to test on."""
+        from evenhand.cli.files import codes_among  # noqa: PLC0415  (start-up time)
+
+        groups = [*column_names(self.sensitive, columns_in(table)), *given]
+        files = [file for file in (table, self.test) if file is not None]
+        return sorted({name for file in files for name in codes_among(file, groups)})
+
+    def parts(self, table: Path, codes: Sequence[str]) -> list[Part]:
+        """Read the rows to learn from and the rows to test on; `codes` are read as text."""
         without = [name for name in self.left_out(table) if name != self.id]
-        X, y = read_examples(table, self.target, without)
+        X, y = read_examples(table, self.target, without, codes)
         read_classes(table, y, self.positive)
         if self.test is not None:
-            both = [(X, y), read_test_rows(self.test, self.target, table=table, X=X, y=y)]
+            both = [(X, y), read_test_rows(self.test, self.target, codes, table=table, X=X, y=y)]
         else:
             both = split_rows(X, y, self.share)
         if self.id is None:
@@ -348,9 +356,14 @@ def requirement(
 
 def control_names(compared: Comparison, table: Path | None) -> list[str]:
     """Names of the control features."""
-    if not compared.given:
+    from evenhand.cli.files import refuse_unknown  # noqa: PLC0415  (start-up time)
+
+    if table is None or not compared.given:
         return []
-    return column_names(compared.given, [] if table is None else columns_in(table), "--given")
+    columns = columns_in(table)
+    names = column_names(compared.given, columns, "--given")
+    refuse_unknown(table, names, columns)
+    return names
 
 
 def _notions(compared: Comparison, tolerance: Tolerance, given: Sequence[str]) -> list[Any]:

@@ -22,6 +22,7 @@ from evenhand.cli.options import (
     Tolerance,
     column_names,
     columns_in,
+    control_names,
     read_aware,
     requirement,
     with_nearest_options,
@@ -95,9 +96,10 @@ def fit(
     of_method = _settings_of_method(learning.method, objective, randomize=randomize)
     if confidence is not None:
         check_fraction("--confidence", confidence)
-    check_paths([table, learning.test], [out, report], force=run.force)
+    check_paths([table, learning.test, run.config], [out, report], force=run.force)
     learning.check(table)
     aware_features = read_aware(aware, column_names(learning.sensitive, columns_in(table)))
+    codes = learning.codes(table, control_names(compared, table))
     settings: dict[str, Any] = {
         "constraint": constraint,
         "aware": aware_features,
@@ -111,14 +113,14 @@ def fit(
                     "--confidence needs the rows in memory, of which some are reserved: leave it out, or "
                     "pass --no-in-batches."
                 )
-            fitted = partial(_fit_in_batches, table, learning, batches, settings)
+            fitted = partial(_fit_in_batches, table, learning, batches, codes, settings)
         elif batches.scratch is not None:
             raise InputError(
                 f"--scratch is for a file that is read in batches, and {table.name} is read as a whole: pass "
                 "--in-batches, or leave it out."
             )
         else:
-            fitted = partial(_fit_in_memory, table, learning, {**settings, "confidence": confidence})
+            fitted = partial(_fit_in_memory, table, learning, codes, {**settings, "confidence": confidence})
         try:
             done = fitted()
         except InfeasibleError as error:
@@ -157,10 +159,10 @@ class _Done:
     source: Source
 
 
-def _fit_in_memory(table: Path, learning: Learning, settings: dict[str, Any]) -> _Done:
+def _fit_in_memory(table: Path, learning: Learning, codes: list[str], settings: dict[str, Any]) -> _Done:
     share = None if learning.test else learning.share
-    source = source_of(table, learning.target, share, learning.left_out(table), learning.id)
-    train, test = learning.parts(table)
+    source = source_of(table, learning.target, share, learning.left_out(table), learning.id, codes=codes)
+    train, test = learning.parts(table, codes)
     for note in learning.notes(table, train.X):
         print_note(f"evenhand: {note}")
     model = learning.classifier(train.X, train.y, **settings)
@@ -216,11 +218,13 @@ def _without_requirement(model: Any, X: Any) -> Any:
     return model.classes_[[positive if one else 1 - positive for one in likely]]
 
 
-def _fit_in_batches(table: Path, learning: Learning, batches: Batches, settings: dict[str, Any]) -> _Done:
+def _fit_in_batches(
+    table: Path, learning: Learning, batches: Batches, codes: list[str], settings: dict[str, Any]
+) -> _Done:
     from evenhand.cli.large_files import fit_in_batches  # noqa: PLC0415  (start-up time)
     from evenhand.model_files.persistence import Source  # noqa: PLC0415
 
-    fitted = fit_in_batches(table, learning, batches, **settings)
+    fitted = fit_in_batches(table, learning, batches, codes, **settings)
     source = Source(
         file=table.name,
         target=learning.target,
