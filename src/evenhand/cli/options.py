@@ -84,8 +84,8 @@ class Comparison:
     """Columns of control features: groups are compared among people with the same values of these."""
 
     missing: Literal["error", "own-group", "exclude", "infer"] = "error"
-    """Refuse missing sensitive values, treat them as a group, leave such rows out and count them, or (fit
-    only) learn to infer them from the rows that have them."""
+    """Refuse missing sensitive values, treat them as a group, leave such rows out and count them, or (not in
+    an audit) learn to infer them from the rows that have them."""
 
     @property
     def missing_policy(self) -> Missing:

@@ -47,15 +47,15 @@ def near_columns(name: Any, columns: Sequence[Any]) -> str:
     --------
     >>> near_columns("Sexx", ["age", "sex"])
     "Did you mean 'sex'?"
-    >>> near_columns("gender", ["age", "sex"])
-    "It has 'age', 'sex'."
+    >>> near_columns("income", ["sex", "age", "pincp"])
+    "It has 'pincp', 'age', 'sex'."
     """
     wanted = str(name).lower()
     likeness = {one: SequenceMatcher(None, str(one).lower(), wanted).ratio() for one in columns}
-    near = [one for one, like in likeness.items() if like >= _NEAR]
-    if near:
-        return f"Did you mean {' or '.join(map(repr, sorted(near, key=likeness.__getitem__)[:-4:-1]))}?"
     nearest = sorted(likeness, key=likeness.__getitem__, reverse=True)[:8]
+    meant = [one for one in nearest[:3] if likeness[one] >= _NEAR]
+    if meant:
+        return f"Did you mean {' or '.join(map(repr, meant))}?"
     more = len(likeness) - len(nearest)
     return f"It has {', '.join(map(repr, nearest))}{f' and {more:,} more' if more else ''}."
 

@@ -41,9 +41,9 @@ def predict(
     table
         CSV or Parquet file.
     out
-        File for the rows, with columns in front that a CSV file writes as it has them, and three more:
-        decision; label_probability, the probability of the positive label (with --method post); and, where
-        the decision is randomised, decision_probability, that of a positive decision.
+        File for the rows, their columns unchanged (those of a CSV file as text), with three more: decision;
+        label_probability, the probability of the positive label (empty for --method in); and
+        decision_probability, that of a positive decision (empty unless it is randomised).
     id
         Column that identifies rows, the key of randomised decisions; by default the one used in the fit.
     rows
