@@ -11,15 +11,15 @@ import pytest
 
 from evenhand.cli.csv_rows import check_csv
 from evenhand.cli.files import (
-    codes_among,
     columns_in,
     read_pieces,
     read_table,
     reading,
-    scan_table,
+    scan,
     write_pieces,
 )
 from evenhand.cli.paths import check_output, check_paths
+from evenhand.cli.rows import scan_rows
 from evenhand.exceptions import InputError
 
 TABLE = pl.DataFrame(
@@ -36,7 +36,7 @@ def test_pieces_of_a_file_are_the_whole_file(tmp_path, suffix):
     assert pl.concat(parsed).equals(read_table(path))
     assert pl.concat(written).select(pl.all().cast(pl.String)).equals(TABLE.select(pl.all().cast(pl.String)))
     assert columns_in(path) == ["id", "name"]
-    assert scan_table(path, ["name"]).collect().equals(TABLE.select("name"))
+    assert scan(path).select("name").collect().equals(TABLE.select("name"))
 
 
 def test_text_that_a_spreadsheet_would_run_gets_an_apostrophe(tmp_path):
@@ -81,7 +81,7 @@ def test_a_malformed_file_is_named(tmp_path):
         with pytest.raises(InputError, match=r"line 3 of t.csv has more fields than there are columns \(2\)"):
             read(path)
     with pytest.raises(InputError, match=r"line 3 of t.csv"):
-        scan_table(path, ["a"])
+        scan_rows(path, ["a"], [])
 
 
 def test_a_panic_of_polars_is_an_error_too(tmp_path):
@@ -201,6 +201,6 @@ def test_codes_are_not_numbers(tmp_path, values, expected):
     """Only where they are asked for: a measurement may be written in two ways."""
     path = tmp_path / "t.csv"
     path.write_text("g,x\n" + "".join(f"{value},01\n" for value in values))
-    found = scan_table(path, ["g", "x"], codes_among(path, ["g"])).collect()
+    found = scan_rows(path, ["g", "x"], ["g"]).collect()
     assert found["g"].to_list() == expected
     assert found["x"].to_list() == [1, 1, 1]

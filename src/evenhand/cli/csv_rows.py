@@ -41,7 +41,7 @@ def check_csv(path: Path) -> None:
 
 def _header(path: Path, start: bytes) -> list[str]:
     """Names of the columns; none for an empty file."""
-    if b"\0" in start:
+    if b"\0" in start.partition(b"\n")[0]:
         raise InputError(f"{path.name} is UTF-16 or no text at all: save it as CSV in UTF-8.")
     try:
         text = codecs.getincrementaldecoder("utf-8-sig")().decode(start)  # the block may end in a character

@@ -36,7 +36,6 @@ __all__ = [
     "reading",
     "refuse_unknown",
     "scan",
-    "scan_table",
     "write_pieces",
 ]
 
@@ -90,27 +89,6 @@ def codes_among(path: Path, columns: Sequence[str]) -> list[str]:
         lazy = pl.scan_csv(path, infer_schema=False, glob=False)
         found = lazy.select(padded | merged).collect(engine="streaming").row(0, named=True)
     return [name for name in numbers if found[name] or schema[name] == pl.Int128]
-
-
-def scan_table(path: Path, columns: Sequence[str], codes: Sequence[str] = ()) -> pl.LazyFrame:
-    """Some columns of a file, to be read where they are needed.
-
-    Parameters
-    ----------
-    path : Path
-        CSV, or Parquet by its suffix.
-    columns : sequence of str
-        A column that the file does not have is an InputError that suggests the nearest name.
-    codes : sequence of str, default=()
-        Columns that are read as text.
-
-    Returns
-    -------
-    polars.LazyFrame
-        What is computed from it should be computed within :func:`reading`.
-    """
-    refuse_unknown(path, columns, columns_in(path))
-    return scan(path, codes).select(list(dict.fromkeys(columns)))
 
 
 def read_table(path: Path, codes: Sequence[str] = ()) -> pl.DataFrame:

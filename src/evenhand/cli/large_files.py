@@ -13,14 +13,14 @@ import evenhand as eh
 from evenhand.cli.memory import SHARE, available_memory, memory_of
 from evenhand.cli.options import Batches, Learning
 from evenhand.cli.output import print_note
-from evenhand.cli.rows import SPLIT_SEED, distinct_values, large_table, refuse_other_labels
+from evenhand.cli.rows import SPLIT_SEED, Fitted, distinct_values, large_table, refuse_other_labels
 from evenhand.display.progress import track
 from evenhand.exceptions import InputError
 
 if TYPE_CHECKING:
     from evenhand.inputs.batched_table import BatchedTable
 
-__all__ = ["FittedInBatches", "fit_in_batches", "is_read_in_batches"]
+__all__ = ["fit_in_batches", "is_read_in_batches"]
 
 _REPORTED = 100_000
 """Test rows that a report shows calibration on, at most."""
@@ -48,30 +48,6 @@ def is_read_in_batches(table: Path, batches: Batches) -> bool:
     return True
 
 
-@dataclass(frozen=True, eq=False)
-class FittedInBatches:
-    """A model that was fitted in batches, and how it decides the test rows.
-
-    Attributes
-    ----------
-    model : FairPostprocessor
-    audit : Audit
-        Of the test rows.
-    constant : object
-        The decision for every test row, if it is the same for all; None otherwise.
-    sample : tuple
-        Some test rows and their labels, for the report.
-    rows : int
-        Of the whole file.
-    """
-
-    model: eh.FairPostprocessor
-    audit: eh.Audit
-    constant: Any
-    sample: tuple[Any, Any]
-    rows: int
-
-
 def fit_in_batches(
     table: Path,
     learning: Learning,
@@ -80,7 +56,7 @@ def fit_in_batches(
     *,
     constraint: Any,
     **settings: Any,
-) -> FittedInBatches:
+) -> Fitted:
     """Fit a model to a file, and audit it on held-out rows.
 
     Parameters
@@ -96,7 +72,7 @@ def fit_in_batches(
 
     Returns
     -------
-    FittedInBatches
+    Fitted
     """
     from evenhand.cli import files  # noqa: PLC0415  (start-up time)
 
@@ -138,7 +114,8 @@ def fit_in_batches(
             min_size=math.ceil(learning.min_group_size * tested.rows / model.fitted_to_.rows),
         )
     rows = model.fitted_to_.rows + (tested.rows if learning.test is None else 0)
-    return FittedInBatches(model, found, tested.constant, tested.sample(), rows)
+    source = learning.source(table, rows=rows, in_batches=True)
+    return Fitted(model, found, tested.constant, tested.sample(), source)
 
 
 @dataclass(eq=False)

@@ -30,6 +30,7 @@ from evenhand.exceptions import InfeasibleError, InputError
 
 if TYPE_CHECKING:
     from evenhand.fairness.groups import Missing
+    from evenhand.model_files.persistence import Source
 
 __all__ = [
     "Aware",
@@ -215,6 +216,15 @@ class Learning:
         groups = [*column_names(self.sensitive, columns_in(table)), *given]
         files = [file for file in (table, self.test) if file is not None]
         return sorted({name for file in files for name in codes_among(file, groups)})
+
+    def source(self, table: Path, **of_rows: Any) -> Source:
+        """What a model file records so that `verify` can find the rows of the fit again."""
+        from evenhand.model_files.persistence import Source  # noqa: PLC0415  (start-up time)
+
+        share, left_out = None if self.test else self.share, tuple(self.left_out(table))
+        return Source(
+            file=table.name, target=self.target, test_share=share, left_out=left_out, id=self.id, **of_rows
+        )
 
     def parts(self, table: Path, codes: Sequence[str]) -> list[Part]:
         """Read the rows to learn from and the rows to test on; `codes` are read as text."""

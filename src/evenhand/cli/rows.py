@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 from evenhand.exceptions import InputError
 
 if TYPE_CHECKING:
+    from evenhand.auditing.result import Audit
     from evenhand.inputs.batched_table import BatchedTable
     from evenhand.model_files.persistence import Source
 
 __all__ = [
     "SPLIT_SEED",
+    "Fitted",
     "Part",
     "as_value",
     "codes_of_fit",
@@ -29,7 +31,6 @@ __all__ = [
     "refuse_other_labels",
     "rows_of_fit",
     "scan_rows",
-    "source_of",
     "split_rows",
 ]
 
@@ -48,6 +49,20 @@ class Part:
     ids: Any = None
 
 
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A fitted model, its audit on test rows, and what the model file notes of the table.
+
+    `constant` is the decision for every test row, if it is the same for all; `test` are rows for the report.
+    """
+
+    model: Any
+    audit: Audit
+    constant: Any
+    test: tuple[Any, Any]
+    source: Source
+
+
 def read_rows(path: Path, codes: Sequence[str] = ()) -> Any:
     """Read a file, which must have rows; `codes` are read as text."""
     from evenhand.cli.files import read_table  # noqa: PLC0415  (start-up time)
@@ -60,9 +75,10 @@ def read_rows(path: Path, codes: Sequence[str] = ()) -> Any:
 
 def scan_rows(path: Path, columns: list[str], groups: Sequence[str]) -> Any:
     """Some columns of a file, which must have rows, as a lazy table; `groups` as they are written."""
-    from evenhand.cli.files import codes_among, scan_table  # noqa: PLC0415  (start-up time)
+    from evenhand.cli import files  # noqa: PLC0415  (start-up time)
 
-    rows = scan_table(path, columns, codes_among(path, groups))
+    files.refuse_unknown(path, columns, files.columns_in(path))
+    rows = files.scan(path, files.codes_among(path, groups)).select(list(dict.fromkeys(columns)))
     if not rows.head(1).collect().height:
         raise InputError(f"{path.name} has no rows.")
     return rows
@@ -140,32 +156,6 @@ def split_rows(X: Any, y: Any, share: float) -> list[tuple[Any, Any]]:
                 "same label: choose a share that leaves both labels."
             )
     return [(X[rows], y[rows]) for rows in parts]
-
-
-def source_of(
-    table: Path,
-    target: str,
-    share: float | None,
-    left_out: Sequence[str],
-    key: str | None,
-    *,
-    codes: Sequence[str],
-) -> Source:
-    """What a model file records so that `verify` can find the rows of the fit again."""
-    from evenhand.inputs.fingerprint import digest_of, unordered_digest  # noqa: PLC0415  (start-up time)
-    from evenhand.model_files.persistence import Source  # noqa: PLC0415
-
-    rows = read_rows(table, codes)
-    return Source(
-        file=table.name,
-        target=target,
-        test_share=share,
-        rows=len(rows),
-        labels=digest_of(rows.get_column(target)),
-        left_out=tuple(left_out),
-        id=key,
-        unordered=unordered_digest(rows),
-    )
 
 
 def codes_of_fit(path: Path, model: Any) -> list[str]:
