@@ -367,7 +367,7 @@ def test_a_table_without_rows_is_refused(engine, prediction):
 def test_a_missing_column_is_named_with_its_neighbours(engine):
     with pytest.raises(InputError, match=r"frame has no column 'decidet'. Did you mean 'decided'"):
         eh.audit_table(engine(ROWS), **ROLES | {"prediction": "decidet"})
-    with pytest.raises(InputError, match=r"frame has no column 'xyzzy'. It has 'sex', 'race'.*, \.\.\.\.$"):
+    with pytest.raises(InputError, match=r"frame has no column 'xyzzy'. It has 'y', .* and 17 more\.$"):
         eh.audit_table(engine(ROWS), **ROLES | {"sensitive_features": "xyzzy"})
 
 

@@ -1,6 +1,7 @@
 """Small counts cannot be recovered from what is published."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -131,16 +132,35 @@ def test_suppressed_counts_are_marked_in_every_output():
     assert (rare.rows, rare.positives, rare.selected, dict(rare.rates)) == (None, None, None, {})
     assert rare.suppressed
     written = found.to_dict()
-    assert "<10" in {group["rows"] for group in written["groups"]}
+    assert "left out" in {group["rows"] for group in written["groups"]}
     json.dumps(written, allow_nan=False)
     frame = found.to_frame(backend="pandas")
     hidden = frame[(frame["group"] == "sex=X, race=C") & (frame["quantity"] == "rows")]
-    assert hidden["note"].tolist() == ["<10"]
+    assert hidden["note"].tolist() == ["left out"]
     assert hidden["value"].isna().all()
     assert "sex=X, race=C" not in set(found.to_frame("distances", backend="pandas")["group"])
     lines = [line for line in str(found).splitlines() if line.startswith("sex=X, race=C")]
-    assert lines[0].split()[2:] == ["<10", "left", "out", "left", "out", "left", "out"]
+    assert lines[0].split()[2:] == ["left", "out", "left", "out", "left", "out", "left", "out"]
     assert "Counts below 10 are left out, as is everything that would reveal them." in str(found)
+
+
+def test_a_group_that_is_hidden_to_protect_another_is_not_called_small(tmp_path):
+    """Nor is the small one, from which the other would follow."""
+    sex = ["F"] * 82 + ["M"] * 120 + ["X"] * 3
+    found = eh.audit(None, [1, 0] * 102 + [1], {"sex": sex}, min_count=10)
+    found.to_html(tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text("utf-8")
+    frame = found.to_frame(backend="pandas")
+    written = {tuple(group["group"].values()): group["rows"] for group in found.to_dict()["groups"]}
+    for value in ("F", "X"):
+        assert re.search(rf"\nsex={value} +left out +left out", str(found))
+        assert re.search(rf"sex={value}</th><td[^>]*>left out</td>", page)
+        rows = frame[(frame["sex"] == value) & (frame["quantity"] == "rows")]
+        assert rows["note"].tolist() == ["left out"] * len(rows)
+        assert written[value,] == "left out"
+    assert re.search(r"\nsex=M +120 ", str(found))
+    for text in (str(found), page, frame.to_csv(), json.dumps(found.to_dict())):
+        assert "<10" not in text.replace("&lt;", "<")
 
 
 def test_shown_numbers_are_unchanged():

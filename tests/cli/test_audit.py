@@ -157,6 +157,8 @@ def test_a_report_is_written_and_not_overwritten(folder, capsys, tmp_path):
     ("arguments", "message"),
     [
         (["--prediction", "apart", "--sensitive", "sexx"], "has no column 'sexx': did you mean 'sex'?"),
+        (["--prediction", "apart", "--sensitive", "SEX"], "has no column 'SEX': did you mean 'sex'?"),
+        (["--prediction", "part", "--sensitive", "sex"], "has no column 'part': did you mean 'apart'"),
         (["--prediction", "zzz", "--sensitive", "sex"], "has no column 'zzz': it has 'y', 'apart'"),
         (["--prediction", "apart", "--sensitive", " , "], "--sensitive should name columns"),
         (["--prediction", "apart", "--sensitive", "chance"], "distinct values"),

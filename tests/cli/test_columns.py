@@ -131,7 +131,8 @@ def test_the_id_is_the_key_of_randomised_decisions(capsys, tmp_path):
         assert run(capsys, *predict, *more)[0] == 0
     first, again = (pl.read_csv(tmp_path / name) for name in ("a.csv", "b.csv"))
     assert first["decision"].equals(again["decision"])
-    chances = first.filter((first["probability"] > 0) & (first["probability"] < 1))
+    chances = first.filter(first["decision_probability"].is_not_null())
+    assert chances["decision_probability"].is_between(0, 1, closed="none").all()
     assert len(chances) > 100
     assert set(chances["decision"]) == {0, 1}  # one row of features, two decisions
     code, _, err = run(

@@ -57,9 +57,17 @@ def test_tables_of_other_commands_are_ignored(options_file, capsys):
     [
         (f"[audit]\n{AUDIT}diference = 0.1\n", "Did you mean --difference?"),
         (f"[audit]\n{AUDIT}zzz = 0.1\n", "zzz"),
-        (f'[audit]\n{AUDIT}difference = "small"\n', 'unable to convert "small" into float'),
+        (f'[audit]\n{AUDIT}difference = "small"\n', "run.toml must be a number, got 'small'."),
         (f"[audit]\n{AUDIT}difference = [0.1, 0.2]\n", "difference"),
-        (f"[audit]\n{AUDIT}json = 7\n", "json"),
+        (f"[audit]\n{AUDIT}json = 7\n", "must be true or false, got 7."),
+        (f'[audit]\n{AUDIT}force = "yes"\n', "must be true or false, got 'yes'."),
+        (f"[audit]\n{AUDIT}min_count = 2.7\n", "evenhand: min_count in "),
+        (f"[audit]\n{AUDIT}min-count = 2.7\n", "must be an integer, got 2.7."),
+        (f"[audit]\n{AUDIT}min-count = true\n", "must be an integer, got true."),
+        (f'[audit]\n{AUDIT}min-count = "3"\n', "must be an integer, got '3'."),
+        (f'[audit]\n{AUDIT}confidence = "0.9"\n', "must be a number, got '0.9'."),
+        (f"[audit]\n{AUDIT}capacity = true\n", "must be a number, got true."),
+        (f'[audit]\n{AUDIT}threshold = "0.5"\n', "must be a number, got '0.5'."),
         (f"[audit]\n{AUDIT}difference = 0.1\nratio = 0.8\n", "pass --difference or --ratio, not both"),
         (f'[audit]\n{AUDIT}notion = "parity"\n', "notion"),
         ("[audit]\nsensitive = 'sex'\n", "requires an argument"),
@@ -75,6 +83,50 @@ def test_tables_of_other_commands_are_ignored(options_file, capsys):
 )
 def test_a_wrong_file_is_one_sentence(options_file, capsys, text, message):
     assert message in refused(capsys, "audit", "--config", options_file(text))
+
+
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        ("audit", "--min-count"),
+        ("fit", "--min-group-size"),
+        ("fit", "--learn-rows"),
+        ("frontier", "--tolerances"),
+        ("predict", "--rows"),
+    ],
+)
+@pytest.mark.parametrize("value", ["2.7", "2.0", "true", "1e3"])
+def test_every_integer_is_one_in_the_call_too(capsys, command, option, value):
+    assert refused(capsys, command, option, value) == f"evenhand: {option} must be an integer, got {value}.\n"
+
+
+@pytest.mark.parametrize("value", ["0.5", "1", '"median"'])
+def test_a_threshold_is_a_number_or_a_word(options_file, capsys, value):
+    text = AUDIT.replace("apart", "chance")
+    assert run(capsys, "audit", "--config", options_file(f"[audit]\n{text}threshold = {value}\n"))[0] == 0
+
+
+@pytest.mark.parametrize("option", ["--junit", "--report", "--csv"])
+@pytest.mark.parametrize("spelling", ["run.toml", "./run.toml", "link.toml", "../{}/run.toml"])
+def test_the_file_of_options_is_never_overwritten(options_file, capsys, monkeypatch, option, spelling):
+    path = options_file(f"[audit]\n{AUDIT}difference = 0.6\nformat = 'll144'\n".replace("p.csv", "t.csv"))
+    before = path.read_text()
+    monkeypatch.chdir(path.parent)
+    (path.parent / "t.csv").write_text("apart,sex,race\n0,F,a\n1,M,a\n")
+    (path.parent / "link.toml").symlink_to(path)
+    output = spelling.format(path.parent.name)
+    err = refused(capsys, "audit", "--config", "run.toml", option, output, "--force")
+    assert "is also an input, which is never overwritten" in err
+    assert path.read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("command", "option"), [("fit", "--out"), ("fit", "--report"), ("frontier", "--out")]
+)
+def test_nor_is_it_by_a_fit(options_file, capsys, command, option):
+    text = '"\ntable = "p.csv"\ntarget = "y"\nsensitive = "sex"\n'
+    path = options_file(f'[fit]\nout = "m.eh{text}difference = 0.5\n[frontier]\nid = "id{text}')
+    assert "is also an input" in refused(capsys, command, "--config", path, option, path, "--force")
 
 
 def test_a_file_that_does_not_exist(capsys, tmp_path):

@@ -207,13 +207,13 @@ def test_names_are_escaped_in_a_report(ugly, capsys, tmp_path):
 
 @pytest.mark.parametrize("kind", [pl.String, pl.Categorical])
 def test_cells_and_names_of_columns_are_not_formulas(kind, place, capsys, tmp_path):
-    risky = ["=1+1", "+1", "-1", "@a", "\ta", "\ra", "\na", "'a", "a=b", "fine"]
+    risky = ["=1+1", "+1a", "-a", "@a", "\ta", "\ra", "\na", "'a", "-1", "+4.5e-3"]
     table = pl.DataFrame({"x": np.arange(10.0), "=x": pl.Series(risky, dtype=kind), "-n": np.arange(10) - 5})
     table.write_parquet(tmp_path / "new.parquet")
     out = tmp_path / "d.csv"
     assert run(capsys, "predict", place / "m.eh", tmp_path / "new.parquet", "--out", out)[0] == 0
     decided = pl.read_csv(out)
-    assert decided.columns == ["x", "'=x", "'-n", "decision", "probability"]
+    assert decided.columns == ["x", "'=x", "'-n", "decision", "label_probability", "decision_probability"]
     assert decided["'=x"].to_list() == ["'" + text for text in risky[:7]] + risky[7:]
     assert decided["'-n"].to_list() == list(range(-5, 5))
     run(capsys, "predict", place / "m.eh", tmp_path / "new.parquet", "--out", out, "--formulas", "--force")
@@ -236,8 +236,8 @@ def test_small_counts_stay_out_of_text_json_and_page(capsys, tmp_path):
     call = ["audit", tmp_path / "t.csv", "--prediction", "p", "--sensitive", "s"]
     page = tmp_path / "r.html"
     _, text, _ = run(capsys, *call, "--min-count", "5", "--report", page)
-    assert re.search(r"s=X +<5 +left out", text)
-    assert re.search(r"s=X</th><td[^>]*>(&lt;5|left out)", page.read_text("utf-8"))
+    assert re.search(r"s=X +left out +left out", text)
+    assert re.search(r"s=X</th><td[^>]*>left out", page.read_text("utf-8"))
     _, suppressed, _ = run(capsys, *call, "--min-count", "5", "--json")
     _, complete, _ = run(capsys, *call, "--json")
     assert [group["rows"] for group in json.loads(complete)["groups"]] == [100, 40, 57, 3]
@@ -301,8 +301,8 @@ def test_a_prediction_that_is_killed_leaves_the_old_file(place, tmp_path, capsys
     code = (
         "import os, signal, evenhand.cli.files as files\n"
         "read = files.read_pieces\n"
-        "def pieces(path, rows):\n"
-        "    yield next(read(path, rows))\n"
+        "def pieces(path, rows, codes):\n"
+        "    yield next(read(path, rows, codes))\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
         f"files.read_pieces = pieces\n{COMMAND}"
     )
@@ -348,7 +348,7 @@ def test_decisions_that_do_not_fit_on_the_disk_are_an_error(suffix, place, tmp_p
     out.write_text("old")
     done = process(LIMITED + COMMAND, "predict", place / "m.eh", place / "t.csv", "--out", out, "--force")
     assert done.returncode == FAILED
-    assert re.fullmatch(r"evenhand: .*File too large.*\n", done.stderr)
+    assert re.fullmatch(r"evenhand: .*(File too large|cannot be written).*\n", done.stderr)
     assert out.read_text() == "old"
     assert list(tmp_path.iterdir()) == [out]
 

@@ -38,6 +38,18 @@ def test_a_misspelt_command_is_corrected(capsys):
     assert 'Did you mean "audit"?' in refused(capsys, "audti")
 
 
+@pytest.mark.parametrize("command", [["audit", "--prediction"], ["fit", "--out", "m.eh", "--target"]])
+def test_an_age_is_not_a_group(capsys, tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    rows = "".join(f"{k % 53 + 18},{k % 2},{k % 7}\n" for k in range(530))
+    (tmp_path / "t.csv").write_text(f"age,y,x\n{rows}")
+    name, *options = command
+    more = ["--difference", "0.1", "--sensitive", "age"]
+    err = refused(capsys, name, "t.csv", *options, "y", *more)
+    assert "'age' has 53 different numbers, each a group of its own. Band them first" in err
+    assert list(tmp_path.iterdir()) == [tmp_path / "t.csv"]
+
+
 AUDITED = audit_parameters(label="y", prediction="p q", before="b")
 
 

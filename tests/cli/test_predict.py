@@ -1,8 +1,9 @@
 """``evenhand predict``."""
 
+import numpy as np
 import polars as pl
 import pytest
-from tests.cli.helpers import refused, run
+from tests.cli.helpers import main, refused, run
 
 import evenhand as eh
 from evenhand.cli.exit_codes import UNDECIDED
@@ -42,7 +43,15 @@ def test_a_file_without_rows_gets_no_decisions(loans, fitted, capsys, tmp_path, 
     code, text, _ = run(capsys, "predict", fitted, tmp_path / f"new.{suffix}", "--out", out)
     assert (code, text) == (0, f"0 rows decided: {out}\n")
     decided = getattr(pl, f"read_{suffix}")(out)
-    assert decided.columns == ["id", "sex", "income", "job", "decision", "probability"]
+    assert decided.columns == [
+        "id",
+        "sex",
+        "income",
+        "job",
+        "decision",
+        "label_probability",
+        "decision_probability",
+    ]
     assert decided.height == 0
     if suffix == "parquet":
         assert decided.schema["decision"] == pl.String
@@ -57,8 +66,112 @@ def test_probabilities_are_of_the_positive_label_even_if_it_sorts_first(loans, c
     run(capsys, "predict", model, tmp_path / "same.csv", "--out", out)
     decided, loaded = pl.read_csv(out), eh.load(model)
     assert (loaded.classes_.tolist(), loaded.pos_label_) == (["no", "yes"], "no")
-    sure = decided.filter(pl.col("probability").is_in([0.0, 1.0]))
-    assert ((sure["probability"] == 1) == (sure["decision"] == "no")).all()
+    assert decided["decision_probability"].is_null().mean() > 0.9
+    risk = loaded.predict_risk(table.select(loaded.feature_names_in_))
+    np.testing.assert_allclose(decided["label_probability"], risk)
+    unpaid = table["paid"].to_numpy() == "no"
+    assert risk[unpaid].mean() > risk[~unpaid].mean() + 0.1
     assert (decided["decision"] == table["paid"]).mean() > 0.6
     code, text, _ = run(capsys, "verify", model, "--data", loans / "train.csv")
     assert (code, "proven on" in text) == (0, True)
+
+
+@pytest.fixture(scope="module")
+def codes(tmp_path_factory):
+    """Rows whose groups, codes and identifiers are written with and without leading zeros."""
+    place = tmp_path_factory.mktemp("codes")
+    rng = np.random.default_rng(0)
+    n = 600
+    group, x = rng.choice(["01", "1", "2"], n), rng.normal(size=n)
+    paid = rng.random(n) < 1 / (1 + np.exp(-2 * x - (group == "1")))
+    table = pl.DataFrame(
+        {
+            "who": [f"{k:05d}" for k in range(n)],
+            "g": group,
+            "zip": rng.choice(["00501", "501", "7"], n),
+            "x": [f"{value:+.2f}" for value in x],
+            "note": rng.choice(["a, b", ' "q"', "12345678901234567890123"], n),
+            "paid": paid.astype(int),
+        }
+    )
+    table.write_csv(place / "train.csv")
+    table.filter(pl.col("g") != "01").head(50).drop("paid").write_csv(place / "new.csv")
+    call = [
+        "fit",
+        place / "train.csv",
+        "--target",
+        "paid",
+        "--sensitive",
+        "g",
+        "--difference",
+        "0.1",
+        "--aware",
+    ]
+    with pytest.raises(SystemExit):
+        main([*map(str, call), "--drop", "who", "--estimator", "logistic", "--out", str(place / "m.eh")])
+    return place
+
+
+def test_groups_that_are_written_differently_stay_apart(codes, capsys, tmp_path):
+    """Also where a file has only the codes without a zero."""
+    loaded = eh.load(codes / "m.eh")
+    assert loaded.groups_.levels("g") == ("01", "1", "2")
+    _, text, _ = run(capsys, "audit", codes / "train.csv", "--prediction", "paid", "--sensitive", "g")
+    assert "in 3 groups by g" in text
+    out = tmp_path / "d.csv"
+    assert run(capsys, "predict", codes / "m.eh", codes / "new.csv", "--out", out)[0] == 0
+    code, text, _ = run(capsys, "verify", codes / "m.eh", "--data", codes / "train.csv")
+    assert (code, "proven on" in text) == (0, True)
+
+
+def test_a_code_that_the_fit_did_not_have_is_no_other_group(codes, loans, capsys, tmp_path):
+    table = pl.read_csv(codes / "train.csv", infer_schema=False)
+    table.filter(pl.col("g") != "01").write_csv(tmp_path / "train.csv")
+    call = ["fit", tmp_path / "train.csv", "--target", "paid", "--sensitive", "g", "--difference", "0.1"]
+    run(capsys, *call, "--aware", "--drop", "who", "--estimator", "logistic", "--out", tmp_path / "m.eh")
+    assert eh.load(tmp_path / "m.eh").groups_.levels("g") == (1, 2)
+    err = refused(capsys, "predict", tmp_path / "m.eh", codes / "train.csv", "--out", tmp_path / "d.csv")
+    assert "g=01" in err
+
+
+def test_columns_are_copied_as_they_are_written(codes, capsys, tmp_path):
+    out = tmp_path / "d.csv"
+    code, _, _ = run(capsys, "predict", codes / "m.eh", codes / "new.csv", "--out", out, "--rows", "7")
+    assert code == 0
+    before, after = ((path).read_text().splitlines() for path in (codes / "new.csv", out))
+    assert len(before) == len(after) == 51
+    assert after[0] == before[0] + ",decision,label_probability,decision_probability"
+    assert all(new.startswith(f"{old},") for old, new in zip(before, after, strict=True))
+
+
+def test_in_processing_knows_no_probability_of_the_label(codes, capsys, tmp_path):
+    call = ["fit", codes / "train.csv", "--target", "paid", "--sensitive", "g", "--difference", "0.5"]
+    call += ["--method", "in", "--drop", "who", "--estimator", "logistic", "--out", tmp_path / "m.eh"]
+    run(capsys, *call)
+    assert run(capsys, "predict", tmp_path / "m.eh", codes / "new.csv", "--out", tmp_path / "d.csv")[0] == 0
+    decided = pl.read_csv(tmp_path / "d.csv")
+    assert decided["label_probability"].is_null().all()
+    assert decided["decision_probability"].is_null().all()
+    assert set(decided["decision"]) == {0, 1}
+
+
+@pytest.mark.parametrize("command", ["audit", "fit", "frontier", "predict", "verify"])
+def test_every_command_refuses_a_row_with_too_many_fields(codes, capsys, tmp_path, command):
+    """Also where the values that are used come before the one with a decimal comma."""
+    lines = (codes / "train.csv").read_text().splitlines()
+    lines[400] = lines[400].replace(".", ",", 1)
+    bad = tmp_path / "bad.csv"
+    bad.write_text("\n".join(lines) + "\n")
+    learn = [bad, "--target", "paid", "--sensitive", "g"]
+    call = {
+        "audit": [bad, "--prediction", "who", "--sensitive", "g"],
+        "fit": [*learn, "--difference", "0.1", "--out", tmp_path / "m.eh"],
+        "frontier": learn,
+        "predict": [codes / "m.eh", bad, "--out", tmp_path / "d.csv"],
+        "verify": [codes / "m.eh", "--data", bad],
+    }[command]
+    err = refused(capsys, command, *call)
+    assert err.startswith("evenhand: line 401 of bad.csv has more fields than there are columns (6)")
+    if command in ("fit", "frontier"):
+        call[0], more = codes / "train.csv", ["--test", bad]
+        assert "line 401 of bad.csv" in refused(capsys, command, *call, *more)

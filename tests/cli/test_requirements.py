@@ -180,7 +180,7 @@ def test_groups_are_compared_given_a_column(loans, capsys, tmp_path):
     _, out, _ = run(capsys, *audit, "--given", "band")
     assert "compared within strata of band" in out
     said = refused(capsys, *call[:-1], "bnd", "--out", tmp_path / "n.eh")
-    assert "--given names 'bnd', which is neither a column of X nor a sensitive feature" in said
+    assert "has no column 'bnd': did you mean 'band'?" in said
     said = refused(capsys, *audit, "--given", "bnd")
     assert "bnd" in said
 

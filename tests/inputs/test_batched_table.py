@@ -136,7 +136,7 @@ def test_a_column_that_is_not_there_is_named_with_the_nearest():
         InputError, match=r"X has no column 'sexe', which should hold the label\. Did you mean 'sex'"
     ):
         table.require("sexe", "the label")
-    with pytest.raises(InputError, match="It has 'x', 'sex', 'age'"):
+    with pytest.raises(InputError, match="It has 'sex', 'age', 'x'"):
         table.require("income", "the label")
     with pytest.raises(
         InputError, match=r"call .collect\(\) on it first, or name the column of X that holds the"

@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 
 from evenhand.exceptions import InputError
-from evenhand.inputs.checks import check_choice, check_fraction, check_rows
+from evenhand.inputs.checks import check_choice, check_fraction, check_rows, near_columns
 
 
 @pytest.mark.parametrize("value", ["drop", None, 3, ["error"]])
@@ -43,3 +43,11 @@ def test_different_pandas_indexes_are_refused_and_never_aligned():
 def test_objects_without_rows_are_refused(column):
     with pytest.raises(InputError, match="y should be a column, an array or a table, but is of type"):
         check_rows({"y": column})
+
+
+def test_the_nearest_of_many_names_come_first():
+    """Whatever their case, and also if none is near enough to be meant."""
+    many = [f"v{k}" for k in range(50)]
+    assert near_columns("income", [*many, "Income", "incomes"]) == "Did you mean 'Income' or 'incomes'?"
+    assert near_columns("income", [*many, "PINCP"]).startswith("It has 'PINCP', 'v0', 'v1', ")
+    assert near_columns("income", [*many, "PINCP"]).endswith(" and 43 more.")

@@ -97,9 +97,6 @@ def _group_rows(terms: Terms, groups: tuple[Finding, ...]) -> Iterator[dict[str,
         values = dict(zip(group.group.features, group.group.values, strict=True))
         who = {columns[name]: show(values[name]) if name in values else None for name in terms.features}
         for quantity, found in _quantities(group, terms):
-            note = None
-            if found is None:
-                note = f"<{terms.min_count}" if quantity == "rows" else "left out"
             rate = found or Rate(math.nan, math.nan, math.nan)
             yield {
                 "groups": group.kind,
@@ -109,7 +106,7 @@ def _group_rows(terms: Terms, groups: tuple[Finding, ...]) -> Iterator[dict[str,
                 "value": rate.value,
                 "low": rate.low,
                 "high": rate.high,
-                "note": note,
+                "note": "left out" if found is None else None,
             }
 
 
@@ -183,11 +180,10 @@ def _excluded_dict(excluded: Excluded | None, comparisons: tuple[Comparison, ...
 
 
 def _finding_dict(group: Finding, terms: Terms) -> dict[str, Any]:
-    small = f"<{terms.min_count}" if group.rows is None else group.rows
     found: dict[str, Any] = {
         "groups": group.kind,
         "group": _group_dict(group.group),
-        "rows": small if isinstance(small, str) else _number(small),
+        "rows": "left out" if group.rows is None else _number(group.rows),
         "positives": _number(group.positives),
         "selected": _number(group.selected),
         "rates": {name: _rate_dict(group.rates.get(name)) for name in terms.rates},

@@ -149,7 +149,9 @@ class Audit:
         return page(self.terms, self.groups, self.comparisons, self.excluded)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain Python objects, ready for JSON. Undefined or suppressed values are None.
+        """Everything as plain Python objects, ready for JSON. Undefined values are None.
+
+        So are suppressed ones, except a number of rows, which is "left out".
 
         Returns
         -------

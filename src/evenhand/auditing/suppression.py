@@ -2,7 +2,8 @@
 
 Small counts are hidden. That is not enough, because they can be recovered from totals by subtraction. So
 further counts are hidden until no small count, and no small remainder, is a sum or difference of what is
-shown.
+shown. Both are called "left out": if it were known which are small and which are not, two of them that sum to
+10 would be 0 and 10.
 """
 
 from __future__ import annotations

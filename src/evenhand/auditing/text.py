@@ -123,9 +123,9 @@ def _rate_tables(terms: Terms, groups: Sequence[Finding]) -> Iterator[list[str]]
     """Counts and the rates over all rows; then the rates over the rows of one label."""
 
     def first(group: Finding) -> list[str]:
-        rows = f"<{terms.min_count}" if group.rows is None else _count(group.rows)
-        positives = _LEFT_OUT if group.positives is None else _count(group.positives)
-        return [rows, *([positives] if terms.labelled else []), *rates(group, terms.rates[:2])]
+        numbers = [group.rows, group.positives] if terms.labelled else [group.rows]
+        counts = [_LEFT_OUT if number is None else _count(number) for number in numbers]
+        return [*counts, *rates(group, terms.rates[:2])]
 
     def rates(group: Finding, names: Sequence[str]) -> list[str]:
         return [_rate(group.rates.get(name)) for name in names]

@@ -7,14 +7,16 @@ import itertools
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from difflib import get_close_matches
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from narwhals.exceptions import NarwhalsError
 
 from evenhand._atomic import written_at_once
+from evenhand.cli.csv_rows import check_csv
 from evenhand.exceptions import InputError, MissingExtraError
+from evenhand.inputs.checks import near_columns
 
 try:
     import polars as pl
@@ -23,6 +25,7 @@ except ImportError:
     raise MissingExtraError("polars", "cli") from None
 
 __all__ = [
+    "codes_among",
     "columns_in",
     "count_rows",
     "index_columns",
@@ -33,18 +36,21 @@ __all__ = [
     "reading",
     "refuse_unknown",
     "scan",
-    "scan_table",
-    "with_decisions",
     "write_pieces",
 ]
 
 _FORMULA = r"^[=+\-@\t\r\n]"
 """Start of text that a spreadsheet may take for a formula."""
+_NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+_PARSED = "parsed "
+"""Before the names of columns that are there a second time, as text."""
 
 
 def columns_in(path: Path) -> list[str]:
     """Names of a file's columns."""
-    return _scan(path)[1]
+    lazy = scan(path)
+    with reading(path):
+        return lazy.collect_schema().names()
 
 
 def index_columns(path: Path) -> list[str]:
@@ -65,44 +71,53 @@ def index_columns(path: Path) -> list[str]:
     return [name for name in columns if name in names or re.fullmatch(r"__index_level_\d+__", name)]
 
 
-def scan_table(path: Path, columns: Sequence[str]) -> pl.LazyFrame:
-    """Some columns of a file, to be read where they are needed.
+def codes_among(path: Path, columns: Sequence[str]) -> list[str]:
+    """Columns of a CSV file whose numbers are codes: 01, 1 and 1.0 beside each other, or beyond 64 bits.
 
-    Parameters
-    ----------
-    path : Path
-        CSV, or Parquet by its suffix.
-    columns : sequence of str
-        A column that the file does not have is an InputError that suggests the nearest name.
-
-    Returns
-    -------
-    polars.LazyFrame
-        What is computed from it should be computed within :func:`reading`.
+    Groups that are written differently are different groups, so these columns are read as text; so are all
+    with leading zeros, because another file may have the same codes without.
     """
-    lazy, existing = _scan(path)
-    refuse_unknown(path, columns, existing)
-    return lazy.select(list(dict.fromkeys(columns)))
-
-
-def read_table(path: Path) -> pl.DataFrame:
-    """Read a file, CSV or, by its suffix, Parquet."""
-    lazy, _ = _scan(path)
+    if is_parquet(path):
+        return []
+    schema = scan(path).collect_schema()
+    numbers = [name for name in columns if name in schema and schema[name].is_numeric()]
+    if not numbers:
+        return []
+    text = pl.col(numbers)
+    padded, merged = text.str.contains(r"^(\+|-?0[0-9])").any(), text.n_unique() > text.cast(float).n_unique()
     with reading(path):
-        return lazy.collect()
+        lazy = pl.scan_csv(path, infer_schema=False, glob=False)
+        found = lazy.select(padded | merged).collect(engine="streaming").row(0, named=True)
+    return [name for name in numbers if found[name] or schema[name] == pl.Int128]
 
 
-def read_pieces(path: Path, rows: int) -> Iterator[pl.DataFrame]:
-    """Read a file a number of rows at a time; a file without rows is one empty piece."""
-    lazy, _ = _scan(path)
+def read_table(path: Path, codes: Sequence[str] = ()) -> pl.DataFrame:
+    """Read a file, CSV or, by its suffix, Parquet; `codes` are read as text."""
+    with reading(path):
+        return scan(path, codes).collect()
+
+
+def read_pieces(
+    path: Path, rows: int, codes: Sequence[str] = ()
+) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
+    """Read a file a number of rows at a time, each piece also as it is written: a CSV file as text.
+
+    A file without rows is one empty piece.
+    """
+    lazy = scan(path, codes).select(pl.all().name.prefix(_PARSED))
+    written = scan(path) if is_parquet(path) else pl.scan_csv(path, infer_schema=False, glob=False)
+    both = pl.concat([lazy, written], how="horizontal")
     empty = True
     with reading(path):
-        for piece in lazy.collect_batches(chunk_size=rows, maintain_order=True):
-            if piece.height:
+        for piece in itertools.chain(
+            both.collect_batches(chunk_size=rows, maintain_order=True), [both.head(0).collect()]
+        ):
+            if piece.height or empty:
                 empty = False
-                yield piece
-        if empty:
-            yield lazy.head(0).collect()
+                width = piece.width // 2
+                parsed = piece[:, :width]
+                parsed.columns = [name.removeprefix(_PARSED) for name in parsed.columns]
+                yield parsed, piece[:, width:]
 
 
 @contextlib.contextmanager
@@ -111,7 +126,7 @@ def reading(path: Path) -> Iterator[None]:
     try:
         yield
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, NarwhalsError, OSError) as error:
-        reason = (str(error).splitlines() or ["no reason given"])[0]
+        reason = _first_line(error) + (": save it as UTF-8." if "utf-8" in str(error) else "")
         raise InputError(f"{path.name} cannot be read as a table: {reason}") from None
 
 
@@ -174,35 +189,35 @@ def _write_parquet(path: Path, pieces: Iterable[pl.DataFrame], *, safe: bool) ->
     return count
 
 
-def with_decisions(piece: pl.DataFrame, decisions: Any, probabilities: Any, classes: Any) -> pl.DataFrame:
-    """Add columns of decisions, of the type of the two classes, and of their probabilities."""
-    return piece.with_columns(
-        pl.Series("decision", list(decisions), dtype=pl.Series(list(classes)).dtype),
-        pl.Series("probability", probabilities, dtype=pl.Float64),
-    )
-
-
 def refuse_unknown(path: Path, names: Sequence[str], columns: Sequence[str]) -> None:
     """Raise an InputError for a name that is not among a file's columns, with the nearest one that is."""
     for name in names:
         if name not in columns:
-            close = get_close_matches(name, columns, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"it has {_listed(columns)}."
-            raise InputError(f"{path.name} has no column {name!r}: {hint}")
+            hint = near_columns(name, columns)
+            raise InputError(f"{path.name} has no column {name!r}: {hint[0].lower()}{hint[1:]}")
 
 
 def _without_formulas(piece: pl.DataFrame) -> pl.DataFrame:
     """Put an apostrophe before cells and names of columns that a spreadsheet would take for formulas."""
     piece = piece.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String))
     text = pl.col(pl.String)
-    changed = pl.when(text.str.contains(_FORMULA)).then(pl.lit("'") + text).otherwise(text).name.keep()
+    formula = text.str.contains(_FORMULA) & ~text.str.contains(_NUMBER)
+    changed = pl.when(formula).then(pl.lit("'") + text).otherwise(text).name.keep()
     piece = piece.with_columns(changed) if pl.String in piece.dtypes else piece
     return piece.rename({name: f"'{name}" for name in piece.columns if re.match(_FORMULA, name)})
 
 
-def scan(path: Path) -> pl.LazyFrame:
-    """A file as a lazy table."""
-    return _scan(path)[0]
+def scan(path: Path, codes: Sequence[str] = ()) -> pl.LazyFrame:
+    """A file as a lazy table; of a CSV file, `codes` are read as text."""
+    if not path.is_file():
+        raise InputError(f"there is no file {path}.")
+    with reading(path):
+        if is_parquet(path):
+            return pl.scan_parquet(path, glob=False)
+        status = path.stat()
+        _checked(path.absolute(), status.st_size, status.st_mtime_ns)
+        types = dict.fromkeys(codes, pl.String)
+        return pl.scan_csv(path, schema_overrides=types, infer_schema_length=10_000, glob=False)
 
 
 def count_rows(path: Path) -> int:
@@ -211,10 +226,10 @@ def count_rows(path: Path) -> int:
         return int(scan(path).select(pl.len()).collect(engine="streaming").item())
 
 
-def read_first(path: Path, rows: int) -> pl.DataFrame:
+def read_first(path: Path, rows: int, codes: Sequence[str] = ()) -> pl.DataFrame:
     """The first rows of a file."""
     with reading(path):
-        return scan(path).head(rows).collect()
+        return scan(path, codes).head(rows).collect()
 
 
 def is_parquet(path: Path) -> bool:
@@ -222,20 +237,11 @@ def is_parquet(path: Path) -> bool:
     return path.suffix.lower() in (".parquet", ".pq")
 
 
-def _scan(path: Path) -> tuple[pl.LazyFrame, list[str]]:
-    if not path.is_file():
-        raise InputError(f"there is no file {path}.")
-    with reading(path):
-        if is_parquet(path):
-            lazy = pl.scan_parquet(path, glob=False)
-        else:
-            lazy = pl.scan_csv(path, infer_schema_length=10_000, glob=False)
-        return lazy, lazy.collect_schema().names()
+@lru_cache
+def _checked(path: Path, *_: int) -> None:
+    """Check a CSV file once for each size and time of change; commands open their files several times."""
+    check_csv(path)
 
 
 def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or ["no reason given"])[0]
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(map(repr, names[:8])) + (", ..." if len(names) > 8 else "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,14 +13,14 @@ import evenhand as eh
 from evenhand.cli.memory import SHARE, available_memory, memory_of
 from evenhand.cli.options import Batches, Learning
 from evenhand.cli.output import print_note
-from evenhand.cli.rows import SPLIT_SEED, distinct_values, large_table, refuse_other_labels
+from evenhand.cli.rows import SPLIT_SEED, Fitted, distinct_values, large_table, refuse_other_labels
 from evenhand.display.progress import track
 from evenhand.exceptions import InputError
 
 if TYPE_CHECKING:
     from evenhand.inputs.batched_table import BatchedTable
 
-__all__ = ["FittedInBatches", "fit_in_batches", "is_read_in_batches"]
+__all__ = ["fit_in_batches", "is_read_in_batches"]
 
 _REPORTED = 100_000
 """Test rows that a report shows calibration on, at most."""
@@ -48,33 +48,15 @@ def is_read_in_batches(table: Path, batches: Batches) -> bool:
     return True
 
 
-@dataclass(frozen=True, eq=False)
-class FittedInBatches:
-    """A model that was fitted in batches, and how it decides the test rows.
-
-    Attributes
-    ----------
-    model : FairPostprocessor
-    audit : Audit
-        Of the test rows.
-    constant : object
-        The decision for every test row, if it is the same for all; None otherwise.
-    sample : tuple
-        Some test rows and their labels, for the report.
-    rows : int
-        Of the whole file.
-    """
-
-    model: eh.FairPostprocessor
-    audit: eh.Audit
-    constant: Any
-    sample: tuple[Any, Any]
-    rows: int
-
-
 def fit_in_batches(
-    table: Path, learning: Learning, batches: Batches, *, constraint: Any, **settings: Any
-) -> FittedInBatches:
+    table: Path,
+    learning: Learning,
+    batches: Batches,
+    codes: Sequence[str],
+    *,
+    constraint: Any,
+    **settings: Any,
+) -> Fitted:
     """Fit a model to a file, and audit it on held-out rows.
 
     Parameters
@@ -82,13 +64,15 @@ def fit_in_batches(
     table : Path
     learning : Learning
     batches : Batches
+    codes : sequence of str
+        Columns that are read as text.
     constraint : Constraint
     **settings : object
         Of the classifier: aware, missing.
 
     Returns
     -------
-    FittedInBatches
+    Fitted
     """
     from evenhand.cli import files  # noqa: PLC0415  (start-up time)
 
@@ -102,13 +86,13 @@ def fit_in_batches(
     left_out = [name for name in learning.left_out(table) if name not in key]
     labels = _labels(table, learning.target)
     if learning.test is None:
-        train, test = large_table(table, left_out).split(learning.share, SPLIT_SEED)
+        train, test = large_table(table, left_out, codes).split(learning.share, SPLIT_SEED)
     else:
         refuse_other_labels(table, labels, learning.test, _labels(learning.test, learning.target))
-        train = large_table(table, left_out)
-        test = large_table(learning.test, []).select(train.names)
+        train = large_table(table, left_out, codes)
+        test = large_table(learning.test, [], codes).select(train.names)
     features = [name for name in train.names if name not in (learning.target, *key)]
-    first = files.read_first(table, _FIRST_ROWS).select(features)
+    first = files.read_first(table, _FIRST_ROWS, codes).select(features)
     for note in learning.notes(table, first, "rows at the start"):
         print_note(f"evenhand: {note}")
     model: Any = learning.classifier(first, labels, constraint=constraint, **settings)
@@ -130,7 +114,8 @@ def fit_in_batches(
             min_size=math.ceil(learning.min_group_size * tested.rows / model.fitted_to_.rows),
         )
     rows = model.fitted_to_.rows + (tested.rows if learning.test is None else 0)
-    return FittedInBatches(model, found, tested.constant, tested.sample(), rows)
+    source = learning.source(table, rows=rows, in_batches=True)
+    return Fitted(model, found, tested.constant, tested.sample(), source)
 
 
 @dataclass(eq=False)

@@ -30,6 +30,7 @@ from evenhand.exceptions import InfeasibleError, InputError
 
 if TYPE_CHECKING:
     from evenhand.fairness.groups import Missing
+    from evenhand.model_files.persistence import Source
 
 __all__ = [
     "Aware",
@@ -84,8 +85,8 @@ class Comparison:
     """Columns of control features: groups are compared among people with the same values of these."""
 
     missing: Literal["error", "own-group", "exclude", "infer"] = "error"
-    """Refuse missing sensitive values, treat them as a group, leave such rows out and count them, or (fit
-    only) learn to infer them from the rows that have them."""
+    """Refuse missing sensitive values, treat them as a group, leave such rows out and count them, or (not in
+    an audit) learn to infer them from the rows that have them."""
 
     @property
     def missing_policy(self) -> Missing:
@@ -208,13 +209,30 @@ class Learning:
         named = [self.target, self.id, *column_names(self.sensitive, columns), *self._dropped(columns)]
         return [name for name in index_columns(table) if name not in named]
 
-    def parts(self, table: Path) -> list[Part]:
-        """Read the rows to learn from and the rows to test on."""
+    def codes(self, table: Path, given: Sequence[str]) -> list[str]:
+        """Columns of groups that are read as text, in both files if there is one to test on."""
+        from evenhand.cli.files import codes_among  # noqa: PLC0415  (start-up time)
+
+        groups = [*column_names(self.sensitive, columns_in(table)), *given]
+        files = [file for file in (table, self.test) if file is not None]
+        return sorted({name for file in files for name in codes_among(file, groups)})
+
+    def source(self, table: Path, **of_rows: Any) -> Source:
+        """What a model file records so that `verify` can find the rows of the fit again."""
+        from evenhand.model_files.persistence import Source  # noqa: PLC0415  (start-up time)
+
+        share, left_out = None if self.test else self.share, tuple(self.left_out(table))
+        return Source(
+            file=table.name, target=self.target, test_share=share, left_out=left_out, id=self.id, **of_rows
+        )
+
+    def parts(self, table: Path, codes: Sequence[str]) -> list[Part]:
+        """Read the rows to learn from and the rows to test on; `codes` are read as text."""
         without = [name for name in self.left_out(table) if name != self.id]
-        X, y = read_examples(table, self.target, without)
+        X, y = read_examples(table, self.target, without, codes)
         read_classes(table, y, self.positive)
         if self.test is not None:
-            both = [(X, y), read_test_rows(self.test, self.target, table=table, X=X, y=y)]
+            both = [(X, y), read_test_rows(self.test, self.target, codes, table=table, X=X, y=y)]
         else:
             both = split_rows(X, y, self.share)
         if self.id is None:
@@ -348,9 +366,14 @@ def requirement(
 
 def control_names(compared: Comparison, table: Path | None) -> list[str]:
     """Names of the control features."""
-    if not compared.given:
+    from evenhand.cli.files import refuse_unknown  # noqa: PLC0415  (start-up time)
+
+    if table is None or not compared.given:
         return []
-    return column_names(compared.given, [] if table is None else columns_in(table), "--given")
+    columns = columns_in(table)
+    names = column_names(compared.given, columns, "--given")
+    refuse_unknown(table, names, columns)
+    return names
 
 
 def _notions(compared: Comparison, tolerance: Tolerance, given: Sequence[str]) -> list[Any]:

@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING, Any
 from evenhand.exceptions import InputError
 
 if TYPE_CHECKING:
+    from evenhand.auditing.result import Audit
     from evenhand.inputs.batched_table import BatchedTable
     from evenhand.model_files.persistence import Source
 
 __all__ = [
     "SPLIT_SEED",
+    "Fitted",
     "Part",
     "as_value",
+    "codes_of_fit",
     "default_positive",
     "distinct_values",
     "identifiers",
@@ -28,7 +31,6 @@ __all__ = [
     "refuse_other_labels",
     "rows_of_fit",
     "scan_rows",
-    "source_of",
     "split_rows",
 ]
 
@@ -47,29 +49,46 @@ class Part:
     ids: Any = None
 
 
-def read_rows(path: Path) -> Any:
-    """Read a file, which must have rows."""
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A fitted model, its audit on test rows, and what the model file notes of the table.
+
+    `constant` is the decision for every test row, if it is the same for all; `test` are rows for the report.
+    """
+
+    model: Any
+    audit: Audit
+    constant: Any
+    test: tuple[Any, Any]
+    source: Source
+
+
+def read_rows(path: Path, codes: Sequence[str] = ()) -> Any:
+    """Read a file, which must have rows; `codes` are read as text."""
     from evenhand.cli.files import read_table  # noqa: PLC0415  (start-up time)
 
-    frame = read_table(path)
+    frame = read_table(path, codes)
     if not frame.height:
         raise InputError(f"{path.name} has no rows.")
     return frame
 
 
-def scan_rows(path: Path, columns: list[str]) -> Any:
-    """Some columns of a file, which must have rows, as a lazy table."""
-    from evenhand.cli.files import scan_table  # noqa: PLC0415  (start-up time)
+def scan_rows(path: Path, columns: list[str], groups: Sequence[str]) -> Any:
+    """Some columns of a file, which must have rows, as a lazy table; `groups` as they are written."""
+    from evenhand.cli import files  # noqa: PLC0415  (start-up time)
 
-    rows = scan_table(path, columns)
+    files.refuse_unknown(path, columns, files.columns_in(path))
+    rows = files.scan(path, files.codes_among(path, groups)).select(list(dict.fromkeys(columns)))
     if not rows.head(1).collect().height:
         raise InputError(f"{path.name} has no rows.")
     return rows
 
 
-def read_examples(path: Path, target: str, left_out: Sequence[str] = ()) -> tuple[Any, Any]:
+def read_examples(
+    path: Path, target: str, left_out: Sequence[str] = (), codes: Sequence[str] = ()
+) -> tuple[Any, Any]:
     """Read features and labels."""
-    frame = read_rows(path)
+    frame = read_rows(path, codes)
     return frame.drop(target, *(name for name in left_out if name in frame.columns)), frame.get_column(target)
 
 
@@ -98,9 +117,11 @@ def read_classes(path: Path, y: Any, positive: str | None = None) -> list[Any]:
     return classes
 
 
-def read_test_rows(test: Path, target: str, *, table: Path, X: Any, y: Any) -> tuple[Any, Any]:
+def read_test_rows(
+    test: Path, target: str, codes: Sequence[str], *, table: Path, X: Any, y: Any
+) -> tuple[Any, Any]:
     """Read the file to test on: the columns of `X`, and labels that must be those of `table`."""
-    X_test, y_test = read_examples(test, target)
+    X_test, y_test = read_examples(test, target, codes=codes)
     refuse_other_labels(table, y, test, y_test)
     return X_test.select(X.columns), y_test
 
@@ -137,27 +158,17 @@ def split_rows(X: Any, y: Any, share: float) -> list[tuple[Any, Any]]:
     return [(X[rows], y[rows]) for rows in parts]
 
 
-def source_of(
-    table: Path, target: str, share: float | None, left_out: Sequence[str], key: str | None
-) -> Source:
-    """What a model file records so that `verify` can find the rows of the fit again."""
-    from evenhand.inputs.fingerprint import digest_of, unordered_digest  # noqa: PLC0415  (start-up time)
-    from evenhand.model_files.persistence import Source  # noqa: PLC0415
+def codes_of_fit(path: Path, model: Any) -> list[str]:
+    """Columns of groups in a file that are read as text, as in the fit of a model."""
+    from evenhand.cli.files import codes_among  # noqa: PLC0415  (start-up time)
 
-    rows = read_rows(table)
-    return Source(
-        file=table.name,
-        target=target,
-        test_share=share,
-        rows=len(rows),
-        labels=digest_of(rows.get_column(target)),
-        left_out=tuple(left_out),
-        id=key,
-        unordered=unordered_digest(rows),
-    )
+    read = [model.groups_, *([model.strata_] if model.strata_ else [])]
+    levels = {name: groups.levels(name) for groups in read for name in groups.features}
+    text = [name for name, values in levels.items() if any(isinstance(value, str) for value in values)]
+    return list({*text, *codes_among(path, list(levels))})
 
 
-def rows_of_fit(path: Path, source: Source | None) -> tuple[Any, Any] | str:
+def rows_of_fit(path: Path, source: Source | None, model: Any) -> tuple[Any, Any] | str:
     """The rows of a file that `fit` learned from, or in what way the file differs from that of the fit."""
     from evenhand.cli import files  # noqa: PLC0415  (start-up time)
 
@@ -167,33 +178,34 @@ def rows_of_fit(path: Path, source: Source | None) -> tuple[Any, Any] | str:
             "fitted to: use evenhand.verify(path, data=(X, y)) in Python."
         )
     files.refuse_unknown(path, [source.target], files.columns_in(path))
+    codes = codes_of_fit(path, model)
     if source.in_batches:
-        return _batches_of_fit(path, source)
-    difference = source.difference(read_rows(path))
+        return _batches_of_fit(path, source, codes)
+    difference = source.difference(read_rows(path, codes))
     if difference is not None:
         return difference
-    X, y = read_examples(path, source.target, source.left_out)
+    X, y = read_examples(path, source.target, source.left_out, codes)
     return (X, y) if source.test_share is None else split_rows(X, y, source.test_share)[0]
 
 
-def _batches_of_fit(path: Path, source: Source) -> tuple[Any, Any] | str:
+def _batches_of_fit(path: Path, source: Source, codes: Sequence[str]) -> tuple[Any, Any] | str:
     from evenhand.cli.files import count_rows  # noqa: PLC0415  (start-up time)
 
     found = count_rows(path)
     if found != source.rows:
         return f"these are not the rows of the fit: there are {found:,} of them and not {source.rows:,}"
-    table = large_table(path, source.left_out)
+    table = large_table(path, source.left_out, codes)
     if source.test_share is not None:
         table, _ = table.split(source.test_share, SPLIT_SEED)
     return table, source.target
 
 
-def large_table(path: Path, left_out: Sequence[str]) -> BatchedTable:
+def large_table(path: Path, left_out: Sequence[str], codes: Sequence[str]) -> BatchedTable:
     """A file that is read in batches, without some of its columns."""
     from evenhand.cli.files import scan  # noqa: PLC0415  (start-up time)
     from evenhand.inputs.batched_table import BatchedTable  # noqa: PLC0415
 
-    table = BatchedTable.of(scan(path))
+    table = BatchedTable.of(scan(path, codes))
     return table.select([name for name in table.names if name not in left_out])
 
 

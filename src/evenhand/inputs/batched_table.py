@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.exceptions import EvenhandError, InputError, reason
+from evenhand.inputs.checks import near_columns
 from evenhand.inputs.columns import check_names, is_missing, object_column
 
 __all__ = ["BATCH_ROWS", "BatchedTable", "is_lazy", "row_uniforms"]
@@ -90,9 +90,7 @@ class BatchedTable:
                 f"which is of type {type(name).__name__} here."
             )
         if name not in self.names:
-            close = get_close_matches(name, self.names, n=1)
-            listed = ", ".join(map(repr, self.names[:8])) + (", ..." if len(self.names) > 8 else "")
-            hint = f"Did you mean {close[0]!r}?" if close else f"It has {listed}."
+            hint = near_columns(name, self.names)
             raise InputError(f"X has no column {name!r}, which should hold {what}. {hint}")
         return name
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from difflib import SequenceMatcher
 from numbers import Real
 from typing import Any
 
@@ -11,7 +12,10 @@ import numpy as np
 
 from evenhand.exceptions import InputError
 
-__all__ = ["check_choice", "check_fraction", "check_rows"]
+__all__ = ["check_choice", "check_fraction", "check_rows", "near_columns"]
+
+_NEAR = 0.6
+"""Similarity above which a name may have been meant; difflib's own limit."""
 
 
 def check_choice(name: str, value: Any, allowed: Sequence[str | None]) -> None:
@@ -34,6 +38,26 @@ def check_fraction(name: str, value: Any) -> None:
     """
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < 1:
         raise InputError(f"{name} should be strictly between 0 and 1, but is {value!r}.")
+
+
+def near_columns(name: Any, columns: Sequence[Any]) -> str:
+    """A sentence with the names of columns that may have been meant, the nearest first.
+
+    Examples
+    --------
+    >>> near_columns("Sexx", ["age", "sex"])
+    "Did you mean 'sex'?"
+    >>> near_columns("income", ["sex", "age", "pincp"])
+    "It has 'pincp', 'age', 'sex'."
+    """
+    wanted = str(name).lower()
+    likeness = {one: SequenceMatcher(None, str(one).lower(), wanted).ratio() for one in columns}
+    nearest = sorted(likeness, key=likeness.__getitem__, reverse=True)[:8]
+    meant = [one for one in nearest[:3] if likeness[one] >= _NEAR]
+    if meant:
+        return f"Did you mean {' or '.join(map(repr, meant))}?"
+    more = len(likeness) - len(nearest)
+    return f"It has {', '.join(map(repr, nearest))}{f' and {more:,} more' if more else ''}."
 
 
 def check_rows(columns: Mapping[str, Any], *, expected: int | None = None) -> int:

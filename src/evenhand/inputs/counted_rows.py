@@ -11,7 +11,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import Any, Literal
 
 import narwhals.stable.v2 as nw
@@ -19,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.exceptions import GroupError, InputError
+from evenhand.inputs.checks import near_columns
 from evenhand.inputs.columns import as_table
 from evenhand.inputs.labels import (
     NOT_NUMBERS,
@@ -435,10 +435,4 @@ def _collected(table: Table) -> nw.DataFrame[Any]:
 def _refuse_unknown(names: Sequence[str], columns: Sequence[str]) -> None:
     for name in names:
         if name not in columns:
-            close = get_close_matches(str(name), list(map(str, columns)), n=3)
-            hint = f"Did you mean {' or '.join(map(repr, close))}?" if close else f"It has {_list(columns)}."
-            raise InputError(f"frame has no column {name!r}. {hint}")
-
-
-def _list(columns: Sequence[str]) -> str:
-    return ", ".join(map(repr, columns[:8])) + (", ..." if len(columns) > 8 else "")
+            raise InputError(f"frame has no column {name!r}. {near_columns(name, columns)}")

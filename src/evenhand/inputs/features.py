@@ -6,7 +6,6 @@ becomes a NumPy array.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from scipy.sparse import csr_array, hstack, issparse
 from sklearn.utils.validation import validate_data
 
 from evenhand.exceptions import EvenhandError, GroupError, InputError, reason
+from evenhand.inputs.checks import near_columns
 from evenhand.inputs.columns import named_columns
 
 __all__ = [
@@ -361,9 +361,8 @@ def _find(X: Any, name: Any) -> Any:
     if has_names(X):
         if name in names:
             return name
-        near = difflib.get_close_matches(str(name), list(map(str, names)), n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else f" It has {', '.join(map(repr, names[:8]))}."
-        raise GroupError(f"X has no column {name!r}, which should hold a sensitive feature.{hint}")
+        hint = near_columns(name, names)
+        raise GroupError(f"X has no column {name!r}, which should hold a sensitive feature. {hint}")
     if isinstance(name, bool) or not isinstance(name, int | np.integer):
         raise GroupError(
             f"X has no column names, so sensitive feature {name!r} cannot be found in it: pass a table, the "

@@ -93,12 +93,12 @@ def audit(
         raise InputError(f"--min-count should be 0 or more, but is {min_count}.")
     gate.check(constraint)
     tables.check()
-    check_paths([table], [report, tables.csv, gate.junit], force=run.force)
+    check_paths([table, run.config], [report, tables.csv, gate.junit], force=run.force)
     features = column_names(sensitive, columns_in(table))
     controls = [name for name in control_names(compared, table) if name not in features]
     optional = [name for name in (label, weight, before, *controls) if name is not None]
     with reading(table):
-        rows = scan_rows(table, [prediction, *optional, *features])
+        rows = scan_rows(table, [prediction, *optional, *features], [*features, *controls])
         pos_label = None
         if positive is not None:
             pos_label = as_value(distinct_values(rows, label or prediction), positive)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -22,18 +21,18 @@ from evenhand.cli.options import (
     Tolerance,
     column_names,
     columns_in,
+    control_names,
     read_aware,
     requirement,
     with_nearest_options,
 )
 from evenhand.cli.output import print_note, print_result, visible
 from evenhand.cli.paths import check_paths
-from evenhand.cli.rows import Part, source_of
+from evenhand.cli.rows import Fitted, Part, read_rows
 from evenhand.exceptions import InfeasibleError, InputError
 
 if TYPE_CHECKING:
     from evenhand.inference.guarantee import Promise
-    from evenhand.model_files.persistence import Source
     from evenhand.model_files.recertify import Claim
 
 __all__ = ["fit"]
@@ -80,7 +79,7 @@ def fit(
     report
         HTML file for the report.
     """
-    from evenhand.cli.large_files import is_read_in_batches  # noqa: PLC0415  (start-up time)
+    from evenhand.cli.large_files import fit_in_batches, is_read_in_batches  # noqa: PLC0415  (start-up time)
     from evenhand.inputs.checks import check_fraction  # noqa: PLC0415
 
     constraint = requirement(compared, tolerance, bounds, table)
@@ -95,9 +94,10 @@ def fit(
     of_method = _settings_of_method(learning.method, objective, randomize=randomize)
     if confidence is not None:
         check_fraction("--confidence", confidence)
-    check_paths([table, learning.test], [out, report], force=run.force)
+    check_paths([table, learning.test, run.config], [out, report], force=run.force)
     learning.check(table)
     aware_features = read_aware(aware, column_names(learning.sensitive, columns_in(table)))
+    codes = learning.codes(table, control_names(compared, table))
     settings: dict[str, Any] = {
         "constraint": constraint,
         "aware": aware_features,
@@ -111,14 +111,14 @@ def fit(
                     "--confidence needs the rows in memory, of which some are reserved: leave it out, or "
                     "pass --no-in-batches."
                 )
-            fitted = partial(_fit_in_batches, table, learning, batches, settings)
+            fitted = partial(fit_in_batches, table, learning, batches, codes, **settings)
         elif batches.scratch is not None:
             raise InputError(
                 f"--scratch is for a file that is read in batches, and {table.name} is read as a whole: pass "
                 "--in-batches, or leave it out."
             )
         else:
-            fitted = partial(_fit_in_memory, table, learning, {**settings, "confidence": confidence})
+            fitted = partial(_fit_in_memory, table, learning, codes, {**settings, "confidence": confidence})
         try:
             done = fitted()
         except InfeasibleError as error:
@@ -143,24 +143,14 @@ def _settings_of_method(method: str, objective: str, *, randomize: bool) -> dict
     return {"objective": objective} if method == "post" else {"randomize": randomize}
 
 
-@dataclass(frozen=True, eq=False)
-class _Done:
-    """A fitted model, its audit on test rows, and what the model file notes of the table.
+def _fit_in_memory(table: Path, learning: Learning, codes: list[str], settings: dict[str, Any]) -> Fitted:
+    from evenhand.inputs.fingerprint import digest_of, unordered_digest  # noqa: PLC0415  (start-up time)
 
-    `constant` is the decision for every test row, if it is the same for all; `test` are rows for the report.
-    """
-
-    model: Any
-    audit: eh.Audit
-    constant: Any
-    test: tuple[Any, Any]
-    source: Source
-
-
-def _fit_in_memory(table: Path, learning: Learning, settings: dict[str, Any]) -> _Done:
-    share = None if learning.test else learning.share
-    source = source_of(table, learning.target, share, learning.left_out(table), learning.id)
-    train, test = learning.parts(table)
+    rows = read_rows(table, codes)
+    digests = {"labels": digest_of(rows.get_column(learning.target)), "unordered": unordered_digest(rows)}
+    source = learning.source(table, rows=len(rows), **digests)
+    del rows
+    train, test = learning.parts(table, codes)
     for note in learning.notes(table, train.X):
         print_note(f"evenhand: {note}")
     model = learning.classifier(train.X, train.y, **settings)
@@ -179,7 +169,7 @@ def _fit_in_memory(table: Path, learning: Learning, settings: dict[str, Any]) ->
         min_size=math.ceil(learning.min_group_size * len(test.y) / len(train.y)),
     )
     constant = decisions[0] if (decisions == decisions[0]).all() else None
-    return _Done(model, found, constant, (test.X, test.y), source)
+    return Fitted(model, found, constant, (test.X, test.y), source)
 
 
 def _decidable(test: Part, model: Any) -> Part:
@@ -216,24 +206,7 @@ def _without_requirement(model: Any, X: Any) -> Any:
     return model.classes_[[positive if one else 1 - positive for one in likely]]
 
 
-def _fit_in_batches(table: Path, learning: Learning, batches: Batches, settings: dict[str, Any]) -> _Done:
-    from evenhand.cli.large_files import fit_in_batches  # noqa: PLC0415  (start-up time)
-    from evenhand.model_files.persistence import Source  # noqa: PLC0415
-
-    fitted = fit_in_batches(table, learning, batches, **settings)
-    source = Source(
-        file=table.name,
-        target=learning.target,
-        test_share=None if learning.test else learning.share,
-        rows=fitted.rows,
-        left_out=tuple(learning.left_out(table)),
-        id=learning.id,
-        in_batches=True,
-    )
-    return _Done(fitted.model, fitted.audit, fitted.constant, fitted.sample, source)
-
-
-def _print(done: _Done, *, out: Path, as_json: bool) -> None:
+def _print(done: Fitted, *, out: Path, as_json: bool) -> None:
     from evenhand.auditing.exclusion import Excluded  # noqa: PLC0415  (start-up time)
     from evenhand.model_files.recertify import claimed  # noqa: PLC0415
 

@@ -17,6 +17,7 @@ from evenhand.cli.options import (
     Tolerance,
     column_names,
     columns_in,
+    control_names,
     read_aware,
     requirement,
 )
@@ -75,11 +76,11 @@ def frontier(
         raise InputError(f"--over {over} needs that bound: pass --capacity, --floor or --ceiling too.")
     if tolerances is not None and tolerances < 2:
         raise InputError(f"--tolerances should be at least 2, but is {tolerances}.")
-    check_paths([table, learning.test], [out], force=run.force)
+    check_paths([table, learning.test, run.config], [out], force=run.force)
     learning.check(table)
     aware_features = read_aware(aware, column_names(learning.sensitive, columns_in(table)))
     with in_options():
-        train, test = learning.parts(table)
+        train, test = learning.parts(table, learning.codes(table, control_names(compared, table)))
         for note in learning.notes(table, train.X):
             print_note(f"evenhand: {note}")
         models = {

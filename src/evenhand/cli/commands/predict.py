@@ -10,12 +10,15 @@ import evenhand as eh
 from evenhand.cli.options import Flag, columns_in
 from evenhand.cli.output import print_note, print_result, visible
 from evenhand.cli.paths import check_paths
+from evenhand.cli.rows import codes_of_fit
 from evenhand.exceptions import InputError
 
 if TYPE_CHECKING:
     import polars as pl
 
 __all__ = ["predict"]
+
+_ADDED = ("decision", "label_probability", "decision_probability")
 
 
 def predict(
@@ -38,7 +41,9 @@ def predict(
     table
         CSV or Parquet file.
     out
-        File for the rows with two more columns: decision, and the probability of the positive label.
+        File for the rows, their columns unchanged (those of a CSV file as text), with three more: decision;
+        label_probability, the probability of the positive label (empty for --method in); and
+        decision_probability, that of a positive decision (empty unless it is randomised).
     id
         Column that identifies rows, the key of randomised decisions; by default the one used in the fit.
     rows
@@ -65,28 +70,33 @@ def predict(
             "the features are the key instead."
         )
         key = None
-    for name in ("decision", "probability"):
+    for name in _ADDED:
         if name in columns:
             raise InputError(f"{table.name} has a column {name!r} already: rename it.")
     available = [name for name in features if name in columns]
-    decided = _decide(classifier, files.read_pieces(table, rows), available, key)
+    pieces = files.read_pieces(table, rows, codes_of_fit(table, classifier))
+    decided = _decide(classifier, pieces, available, key)
     count = files.write_pieces(out, decided, safe=not formulas)
     print_result(visible(f"{count:,} rows decided: {out}"))
     return 0
 
 
 def _decide(
-    classifier: Any, pieces: Iterator[pl.DataFrame], features: list[str], key: str | None
+    classifier: Any, pieces: Iterator[tuple[pl.DataFrame, pl.DataFrame]], features: list[str], key: str | None
 ) -> Iterator[pl.DataFrame]:
-    """Pieces of a table with decisions and their probabilities."""
-    from evenhand.cli.files import with_decisions  # noqa: PLC0415  (start-up time)
+    """Pieces of a table as they are written, with decisions and probabilities."""
+    import polars as pl  # noqa: PLC0415  (start-up time)
 
     positive = classifier.classes_.tolist().index(classifier.pos_label_)
-    for piece in pieces:
-        X = piece.select(features)
-        decisions: Any = []
-        probabilities: Any = []
-        if len(X):
-            decisions = classifier.predict(X, ids=None if key is None else piece.get_column(key))
-            probabilities = classifier.predict_proba(X)[:, positive]
-        yield with_decisions(piece, decisions, probabilities, classifier.classes_)
+    kinds: tuple[Any, ...] = (pl.Series(classifier.classes_.tolist()).dtype, pl.Float64, pl.Float64)
+    for piece, written in pieces:
+        added: tuple[Any, Any, Any] = ([], [], [])
+        if len(piece):
+            X, ids = piece.select(features), None if key is None else piece.get_column(key)
+            known = hasattr(classifier, "predict_risk")  # in-processing learns decisions only
+            likely = classifier.predict_risk(X).tolist() if known else [None] * len(X)
+            chance = classifier.predict_proba(X)[:, positive].tolist()
+            open_ = [value if 0 < value < 1 else None for value in chance]
+            added = (classifier.predict(X, ids=ids).tolist(), likely, open_)
+        columns = zip(_ADDED, added, kinds, strict=True)
+        yield written.with_columns(pl.Series(name, values, dtype=kind) for name, values, kind in columns)

@@ -6,7 +6,7 @@ import json
 import warnings
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import evenhand as eh
 from evenhand.cli.exit_codes import FAILED, VIOLATED
@@ -54,11 +54,11 @@ def _with_proof(found: FileReport, model: Path, data: Path) -> FileReport:
     """The report with the proof checked on the rows of the fit."""
     from evenhand.model_files.recertify import Proof  # noqa: PLC0415  (start-up time)
 
-    rows = rows_of_fit(data, found.source)
     with warnings.catch_warnings(category=UserWarning, action="ignore"):  # the first eh.verify has warned
+        fitted: Any = eh.load(model)
+        rows = rows_of_fit(data, found.source, fitted)
         if isinstance(rows, str):
-            stored = eh.load(model).certificate_
-            return replace(found, proof=Proof(False, f"not confirmed: {rows}.", stored))
+            return replace(found, proof=Proof(False, f"not confirmed: {rows}.", fitted.certificate_))
         return eh.verify(model, data=rows)
 
 
