@@ -32,5 +32,18 @@ def test_copies_of_weight_0_change_neither_rule_nor_rates(seed):
     )
 
 
+def test_scores_of_weight_0_do_not_widen_what_is_randomised():
+    """Between scores of a known group that count, others do not change the thresholds."""
+    rng = np.random.default_rng(0)
+    eta, codes = rng.uniform(size=300), rng.integers(0, 2, 300)
+    weights = rng.choice([0.0, 1.0], 300)
+    scores, counted = eh.GroupedScores(eta, codes, 2), weights > 0
+    found = eh.solve(scores, eh.DemographicParity(difference=0.0), sample_weight=weights)
+    alone = eh.solve(eh.GroupedScores(eta[counted], codes[counted], 2), eh.DemographicParity(difference=0.0))
+    assert np.count_nonzero((found.selection > 0) & (found.selection < 1)) <= 2
+    for here, there in zip(found.rule.steps.edges, alone.rule.steps.edges, strict=True):
+        np.testing.assert_allclose(here, there, atol=1e-9)
+
+
 def _rates(posteriors, weights):
     return np.tensordot(weights, posteriors, axes=1)

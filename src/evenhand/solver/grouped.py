@@ -59,7 +59,10 @@ class GroupedRows:
 
     @cached_property
     def _scores(self) -> SortedScores:
-        return SortedScores(self.eta, self.codes, self.n_groups, self.weights)
+        if self.weights is None:
+            return SortedScores(self.eta, self.codes, self.n_groups, None)
+        weighty = self.weights > 0  # rows of weight 0 are no reason for a threshold
+        return SortedScores(self.eta[weighty], self.codes[weighty], self.n_groups, self.weights[weighty])
 
     @property
     def n_rows(self) -> int:

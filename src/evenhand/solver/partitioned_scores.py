@@ -116,9 +116,10 @@ class _CountedScores(SortedScores):
         scores, weights = (
             np.concatenate(parts) for parts in zip(*((c.score, c.weight) for c in counted), strict=True)
         )
-        super().__init__(scores, codes, len(counted), weights)
-        self._first = np.concatenate([each.low for each in counted])
-        self._last = np.concatenate([each.last for each in counted])
+        weighty = weights > 0  # rows of weight 0 are no reason for a threshold
+        super().__init__(scores[weighty], codes[weighty], len(counted), weights[weighty])
+        self._first = np.concatenate([each.low for each in counted])[weighty]
+        self._last = np.concatenate([each.last for each in counted])[weighty]
 
     @property
     def _lowest_and_highest(self) -> tuple[Vector, Vector]:
