@@ -49,6 +49,11 @@ def test_no_known_value_is_decided_by_a_coin(name, population, tmp_path):
     assert len(shipped.rule_.atoms) <= len(shipped.linear_constraints_.names)
     assert shipped.rule_.ties is not None
 
+    scores = shipped.decision_function(new, sensitive_features=groups)
+    assert np.array_equal(
+        scores[(chance == 0) | (chance == 1)] > 0, chance[(chance == 0) | (chance == 1)] == 1
+    )
+
     certificate = shipped.certificate_
     assert certificate.shipped_objective == pytest.approx(certificate.objective, abs=1e-8)
     assert certificate.shipped_violation < 1e-8

@@ -16,6 +16,7 @@ from evenhand.optimum.thresholds import GroupThreshold
 __all__ = ["Explanation", "Explanations", "Thresholds"]
 
 _NEGLIGIBLE = 1e-12
+_BOUNDARY = 1e-9
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,8 @@ class Explanation:
                 f"by {sum(self.moved.values()):+.4f} to {self.margin:+.4f}, mostly through the constraint on "
                 f"{largest[0].who}."
             )
+        if abs(self.margin) <= _BOUNDARY and not self.randomised:
+            said.append("At a score of 0 the requirement leaves the decision to a second score.")
         return " ".join(said)
 
 

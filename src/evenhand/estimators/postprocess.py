@@ -719,7 +719,7 @@ class FairPostprocessor(FairClassifier):
         return self._for_last(self._margins(*self._read(X, sensitive_features)))
 
     def _margins(self, visible: ModelInput, posteriors: AnyPosteriors) -> NDArray[np.float64]:
-        margins = self.rule_.decision(posteriors)
+        margins = self.rule_.margins(posteriors)
         unseen, H = self._unseen(visible, posteriors)
         margins[unseen] = H
         return margins

@@ -171,22 +171,44 @@ class Rule:
         """
         return self._decided(posteriors, self.decision(posteriors))
 
+    def margins(self, posteriors: AnyPosteriors) -> NDArray[np.float64]:
+        """H of each row; where it is 0 up to rounding, a number as small with the sign of the second score.
+
+        Parameters
+        ----------
+        posteriors : array of shape (n, M, 2), GroupedScores or StratifiedPosteriors
+
+        Returns
+        -------
+        array, shape (n,)
+        """
+        H = self.decision(posteriors)
+        tied, second, _ = self._second(posteriors, H)
+        H[tied] = ROUNDING * self.unit * second / (1 + np.abs(second))
+        return H
+
     def _decided(
         self, posteriors: AnyPosteriors, H: NDArray[np.float64]
     ) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
         sure, chosen = np.ones(len(H), np.bool_), (H > 0).astype(np.float64)
-        near = np.flatnonzero(np.abs(H) <= self._rounding)
-        here = dense_posteriors(posteriors, near, len(self.table))
-        terms = np.tensordot(here, np.abs(self.table), axes=2)
-        tied = np.abs(H[near]) <= ROUNDING * np.maximum(self.unit, terms)
-        near, here = near[tied], here[tied]
-        sure[near], chosen[near] = False, 0.0
-        if self.ties is not None:
-            score = label_log_odds(here)
-            second = score + np.tensordot(here, self.ties, axes=2)
-            terms = np.abs(score) + np.tensordot(here, np.abs(self.ties), axes=2)
-            sure[near], chosen[near] = np.abs(second) > ROUNDING * terms, second > 0
+        tied, second, rounding = self._second(posteriors, H)
+        sure[tied], chosen[tied] = np.abs(second) > rounding, second > 0
         return sure, chosen
+
+    def _second(
+        self, posteriors: AnyPosteriors, H: NDArray[np.float64]
+    ) -> tuple[NDArray[np.intp], NDArray[np.float64], NDArray[np.float64]]:
+        """The rows with H = 0 up to rounding, their second score, and its rounding errors."""
+        tied = np.flatnonzero(np.abs(H) <= self._rounding)
+        here = dense_posteriors(posteriors, tied, len(self.table))
+        terms = np.tensordot(here, np.abs(self.table), axes=2)
+        kept = np.abs(H[tied]) <= ROUNDING * np.maximum(self.unit, terms)
+        tied, here = tied[kept], here[kept]
+        if self.ties is None:
+            return tied, np.zeros(len(tied)), np.zeros(len(tied))
+        score = label_log_odds(here)
+        terms = np.abs(score) + np.tensordot(here, np.abs(self.ties), axes=2)
+        return tied, score + np.tensordot(here, self.ties, axes=2), ROUNDING * terms
 
     @property
     def _rounding(self) -> float:
