@@ -16,7 +16,7 @@ import zipfile
 from collections.abc import Iterator
 from importlib import import_module, metadata
 from types import ModuleType
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
@@ -191,18 +191,13 @@ def _array_size(node: dict[str, Any], archive: zipfile.ZipFile, max_bytes: int) 
 def _claimed(archive: zipfile.ZipFile, name: str) -> int:
     """Size of an array, which must not have more elements than bytes are there."""
     with archive.open(name) as stream:
-        shape, kind = _header(stream)
+        old = np.lib.format.read_magic(stream) == (1, 0)
+        read = np.lib.format.read_array_header_1_0 if old else np.lib.format.read_array_header_2_0
+        shape, _, kind = read(stream)
     size, held = math.prod(shape) * max(kind.itemsize, 1), archive.getinfo(name).file_size
     if size > held:
         raise UntrustedFileError("it holds an array with elements that do not exist.")
     return held
-
-
-def _header(stream: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    old = np.lib.format.read_magic(stream) == (1, 0)
-    read = np.lib.format.read_array_header_1_0 if old else np.lib.format.read_array_header_2_0
-    shape, _, kind = read(stream)
-    return shape, kind
 
 
 def nodes(schema: Any, key: str = "__loader__") -> Iterator[dict[str, Any]]:
