@@ -144,7 +144,7 @@ class VisibleFeatureWarning(EvenhandWarning):
 
 
 class TrainingRowsWarning(EvenhandWarning):
-    """A frozen model seems to have been fitted to the rows that the rule is fitted to."""
+    """A frozen model seems to have been fitted to these rows, or a promise assumes that it was not."""
 
 
 class VersionWarning(EvenhandWarning):

@@ -720,7 +720,179 @@ def test_an_array_named_very_often_is_refused(path):
 
     assert eh.verify(path).ok
     planted(path, copies)
-    refused(path, "far larger than the file")
+    with pytest.raises(UntrustedFileError, match="arrays have more than 100,000,000 bytes"):
+        eh.load(path, max_bytes=100_000_000)
+    assert not eh.verify(path, max_bytes=100_000_000).ok
+
+
+def with_part(members, name, data, **node):
+    """Add a member to the parts, and a node that reads it; return its place."""
+    inner = members_of(members["estimator.skops"])
+    schema = json.loads(inner["schema.json"])
+    schema["content"].append({"__module__": "numpy", "file": name, "__id__": -1, **node})
+    members["estimator.skops"] = stored({**inner, name: data, "schema.json": json.dumps(schema)})
+    return len(schema["content"]) - 1
+
+
+def stored(members):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return buffer.getvalue()
+
+
+LISTS = b'"x": [' + b",".join([b"[]"] * 2_000_000) + b"]}"
+
+
+def many_lists_in(member):
+    def change(members):
+        members[member] = members[member].rstrip()[:-1] + b"," + LISTS
+
+    return change
+
+
+def many_lists_in_the_schema(members):
+    inner = members_of(members["estimator.skops"])
+    inner["schema.json"] = inner["schema.json"].rstrip()[:-1] + b"," + LISTS
+    members["estimator.skops"] = stored(inner)
+
+
+def a_compressed_matrix(members):
+    """With a name that does not tell that it is compressed."""
+    buffer = io.BytesIO()
+    np.savez_compressed(
+        buffer, indices=[0], indptr=np.zeros(15_000_000), format=b"csr", shape=[14_999_999, 1], data=[0.0]
+    )
+    kind = {"__module__": "scipy.sparse._csr", "__class__": "csr_matrix", "__loader__": "SparseMatrixNode"}
+    with_part(members, "m.npy", buffer.getvalue(), type="scipy", **kind)
+
+
+ARRAY = {"__class__": "ndarray", "__loader__": "NdArrayNode", "type": "numpy"}
+
+
+def labels_without_bytes(members):
+    """Labels of a type that takes no bytes, of which there can be any number."""
+    buffer = io.BytesIO()
+    header = {"descr": "|S0", "fortran_order": False, "shape": (3_000_000,)}
+    np.lib.format.write_array_header_1_0(buffer, header)
+    place = with_part(members, "s.npy", buffer.getvalue(), **ARRAY)
+    model = json.loads(members["model.json"])
+    model["state"]["classes_"] = {"part": place}
+    members["model.json"] = json.dumps(model).encode()
+
+
+def groups_with_long_names(members):
+    buffer = io.BytesIO()
+    np.save(buffer, np.array("a" * 100_000))
+    place = with_part(members, "t.npy", buffer.getvalue(), **{**ARRAY, "__class__": "str_"})
+    model = json.loads(members["model.json"])
+    groups = model["state"]["groups_"]["fields"]
+    groups["keys"] = {"tuple": [{"tuple": [k, {"part": place}]} for k in range(2000)]}
+    members["model.json"] = json.dumps(model).encode()
+
+
+def lists_that_hold_each_other(members):
+    inner = members_of(members["estimator.skops"])
+    schema = json.loads(inner["schema.json"])
+    held = {**STRINGS, "content": [], "__id__": -1}
+    for k in range(2, 22):
+        held = {**STRINGS, "content": [held, {**STRINGS, "content": [], "__id__": 1 - k}], "__id__": -k}
+    state = next(n for n in schema["content"] if n["__class__"] == "LogisticRegression")["content"]
+    state["content"]["more_"] = held
+    state["key_types"]["content"].append({**state["key_types"]["content"][0], "__id__": -100})
+    inner["schema.json"] = json.dumps(schema)
+    members["estimator.skops"] = stored(inner)
+
+
+def a_hundred_thousand_members(members):
+    data = members["estimator.skops"]
+    end = data.rindex(b"PK\x05\x06")
+    start = int.from_bytes(data[end + 16 : end + 20], "little")
+    entry = data[start : start + 46 + int.from_bytes(data[start + 28 : start + 30], "little")]
+    size = (end - start + 100_000 * len(entry)).to_bytes(4, "little")
+    members["estimator.skops"] = data[:end] + 100_000 * entry + data[end : end + 12] + size + data[end + 16 :]
+
+
+BOMBS = {
+    "many lists in model.json": many_lists_in("model.json"),
+    "many lists in rule.json": many_lists_in("rule.json"),
+    "many lists in schema.json": many_lists_in_the_schema,
+    "a compressed matrix": a_compressed_matrix,
+    "labels without bytes": labels_without_bytes,
+    "groups with long names": groups_with_long_names,
+    "lists that hold each other": lists_that_hold_each_other,
+    "many members": a_hundred_thousand_members,
+}
+
+PEAK = """
+import resource, sys
+import evenhand as eh
+from evenhand.exceptions import UntrustedFileError
+eh.load(sys.argv[1], max_bytes=20_000_000)
+unit = 1 if sys.platform == "darwin" else 1024
+for path in sys.argv[2:]:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    eh.verify(path, max_bytes=20_000_000)
+    try:
+        eh.load(path, max_bytes=20_000_000)
+        said = "loaded"
+    except UntrustedFileError as error:
+        said = "refused"
+    print(said, unit * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1_000_000)
+"""
+
+
+def test_small_files_that_would_fill_the_memory_are_refused_before_they_do(model, tmp_path):
+    """Each would take more than 100 MB, where 20 are allowed; a normal file is loaded first."""
+    pytest.importorskip("resource")
+    paths = [tmp_path / f"{k}.evenhand" for k in range(len(BOMBS) + 2)]
+    eh.save(model, paths[0])
+    for path in paths[1:]:
+        path.write_bytes(paths[0].read_bytes())
+    for path, bomb in zip(paths[1:], BOMBS.values(), strict=False):
+        repacked(path, bomb)
+    understate(paths[-1])
+    assert max(path.stat().st_size for path in paths) < 150_000
+    run = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", PEAK, *map(str, paths)], check=True, capture_output=True, text=True
+    )
+    told = dict(zip([*BOMBS, "an understated size"], map(str.split, run.stdout.splitlines()), strict=True))
+    assert {name: said for name, (said, _) in told.items()} == dict.fromkeys(told, "refused")
+    assert {name: more for name, (_, more) in told.items() if int(more) > 60} == {}
+
+
+def understate(path):
+    """Say that a member of 100 MB has 100 bytes."""
+    members = {**members_of(path.read_bytes()), "model.json": b" " * 100_000_000}
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+        archive.getinfo("model.json").file_size = 100
+        archive.comment = b"0" * 64
+    packed = buffer.getvalue()[:-64]
+    path.write_bytes(packed + hashlib.sha256(packed).hexdigest().encode())
+
+
+@pytest.mark.parametrize("package", ["xgboost", "lightgbm"])
+def test_a_booster_that_takes_much_memory_to_parse_is_refused(package, path):
+    if package == "xgboost":
+        booster = XGBClassifier(n_estimators=2, n_jobs=1)
+    else:
+        booster = LGBMClassifier(n_estimators=2, n_jobs=1, verbose=-1)
+    eh.save(post(booster), path)
+
+    def change(members):
+        inner = members_of(members["estimator.skops"])
+        for name in [name for name in inner if name.endswith(".bin")]:
+            inner[name] = inner[name][:-1] + b"U\x01x[" + b"[]" * 200_000 + b"]}"
+        schema = inner["schema.json"].replace(b"max_feature_idx=", b"a\\\\n" * 200_000 + b"max_feature_idx=")
+        members["estimator.skops"] = stored({**inner, "schema.json": schema})
+
+    assert eh.verify(path, max_bytes=20_000_000).ok
+    repacked(path, change)
+    assert "would unpack to more than 20,000,000" in eh.verify(path, max_bytes=20_000_000).problem
 
 
 def test_trees_out_of_bounds_are_refused(path, monkeypatch):
@@ -824,8 +996,8 @@ def test_sparse_matrices_out_of_bounds_are_refused():
         parts.dump_parts([coo_array(np.eye(2))])
     nothing = np.zeros(5_000_000, np.int32)
     huge = csr_array((nothing, nothing, np.array([0, len(nothing)])), shape=(1, 1))
-    with pytest.raises(UntrustedFileError, match="far larger than the file"):
-        parts.inspect_parts(skops.io.dumps([huge]))
+    with pytest.raises(UntrustedFileError, match="arrays have more than"):
+        parts.inspect_parts(skops.io.dumps([huge]), 20_000_000)
 
 
 def test_other_versions_are_warned_about(saved):

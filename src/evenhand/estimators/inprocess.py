@@ -294,7 +294,7 @@ class FairInprocessor(FairClassifier):
         data, reserved = reserve_rows(self, data, seed)
 
         # Out-of-fold posteriors P(S, Y | x), calibrated.
-        posteriors = learn_posteriors(self, data, seed=seed, reserved=reserved is not None)
+        posteriors = learn_posteriors(self, data, seed=seed, reserved=reserved)
 
         # Classifiers trained with the costs of multipliers, and the best of them or of their mixtures.
         trained = train_fair(self, self.constraint, data, posteriors, seed=seed, reserved=reserved)

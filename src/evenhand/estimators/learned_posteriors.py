@@ -11,17 +11,19 @@ from numpy.typing import ArrayLike, NDArray
 from evenhand.estimators.base import FairClassifier
 from evenhand.estimators.by_proxy import ProxyAccess
 from evenhand.estimators.training_data import TrainingData
-from evenhand.exceptions import ConstantScoreWarning, InputError, warn_user
+from evenhand.exceptions import ConstantScoreWarning, InputError, TrainingRowsWarning, warn_user
 from evenhand.fairness.groups import Groups
 from evenhand.fairness.requirement import Constraint
 from evenhand.fairness.scores import AnyPosteriors, GroupedScores, in_strata
 from evenhand.optimum.problem import FairnessProblem, error_prices, label_and_group_suffice
 from evenhand.optimum.worst_group import Objective, problem_for
 from evenhand.posteriors.crossfit import Estimated, RunFolds, cross_fit
-from evenhand.posteriors.leakage import warn_if_seen
+from evenhand.posteriors.examples import Examples
+from evenhand.posteriors.leakage import has_seen
 from evenhand.posteriors.learner import check_learner, is_frozen
 from evenhand.posteriors.models import PosteriorModel
 from evenhand.posteriors.spec import PosteriorSpec
+from evenhand.posteriors.table_encoder import without_last
 from evenhand.posteriors.tabular import TabularClassifier
 
 __all__ = [
@@ -76,7 +78,7 @@ def learn_posteriors(
     data: TrainingData,
     *,
     seed: int,
-    reserved: bool = False,
+    reserved: Examples | None = None,
     run: RunFolds | None = None,
 ) -> LearnedPosteriors:
     """Learn and calibrate the posteriors.
@@ -88,8 +90,8 @@ def learn_posteriors(
     data : TrainingData
     seed : int
         The same seed gives the same posteriors.
-    reserved : bool, default=False
-        Whether rows are reserved for a promise, which a model that has seen them cannot have.
+    reserved : Examples, default=None
+        Rows that are reserved for a promise, which a frozen model that has seen them cannot have.
     run : function, default=None
         Fits the folds elsewhere; see :func:`evenhand.posteriors.crossfit.cross_fit`.
 
@@ -98,6 +100,7 @@ def learn_posteriors(
     LearnedPosteriors
     """
     spec = posterior_spec(classifier, data, seed)
+    _check_frozen(spec, data.examples, reserved)
     estimated = cross_fit(
         spec,
         data.examples,
@@ -110,15 +113,42 @@ def learn_posteriors(
         verbose=classifier.verbose,
         run=run,
     )
-    if is_frozen(classifier.estimator) and spec.form != "joint":
-        positive = data.examples.positive[estimated.rows]
-        seen = warn_if_seen(estimated.plain[:, :, 1].sum(axis=1), positive)
-        if seen and reserved:
-            raise InputError(
-                "nothing can be promised of a frozen model on rows that it was fitted to: fit with rows "
-                "that it has not seen."
-            )
     return collect_posteriors(estimated, spec, data)
+
+
+def _check_frozen(spec: PosteriorSpec, examples: Examples, reserved: Examples | None) -> None:
+    """Warn of frozen models that have seen the rows; refuse them, or say what is assumed, for a promise."""
+    parts = [examples] if reserved is None else [examples, reserved]
+    found: dict[str, bool | None] = {}
+    if is_frozen(spec.label):
+        joint, proxies = spec.form == "joint", examples.n_groups if spec.form == "proxy" else 0
+        rows = [
+            (without_last(part.X, proxies), part.cells if joint else part.positive.astype(np.intp))
+            for part in parts
+        ]
+        classes, names = (2 * examples.n_groups, None) if joint else (2, spec.names)
+        found["frozen model"] = has_seen(spec.label, rows, n_classes=classes, names=names, seed=spec.seed)
+    if is_frozen(spec.group) and spec.form not in ("known", "joint", "proxy") and examples.known is None:
+        rows = [(part.X, part.codes) for part in parts]
+        found["frozen group model"] = has_seen(spec.group, rows, n_classes=examples.n_groups, seed=spec.seed)
+    for model, seen in found.items():
+        if seen and reserved is not None:
+            raise InputError(
+                f"nothing can be promised of a {model} on rows that it was fitted to, as this one seems to "
+                "have been: fit with rows that it has not seen."
+            )
+        if seen:
+            warn_user(
+                f"the {model} seems to have been fitted to these rows. Its scores are then better here than "
+                "on new rows, where the tolerance may not hold: fit with rows that it has not seen.",
+                TrainingRowsWarning,
+            )
+        elif seen is None and reserved is not None:
+            warn_user(
+                f"the promise holds only if the {model} has not seen these rows, which cannot be told from "
+                "its scores.",
+                TrainingRowsWarning,
+            )
 
 
 def collect_posteriors(estimated: Estimated, spec: PosteriorSpec, data: TrainingData) -> LearnedPosteriors:

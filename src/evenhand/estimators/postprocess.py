@@ -377,7 +377,7 @@ class FairPostprocessor(FairClassifier):
         data, reserved = reserve_rows(self, data, seed)
 
         # Out-of-fold posteriors P(S, Y | x), calibrated.
-        posteriors = learn_posteriors(self, data, seed=seed, reserved=reserved is not None)
+        posteriors = learn_posteriors(self, data, seed=seed, reserved=reserved)
 
         # The optimum under the requirement, as a rule; with a promise, under the loosest one that allows it.
         if reserved is None:

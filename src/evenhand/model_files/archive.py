@@ -22,7 +22,7 @@ from typing import Any
 from evenhand.display.text import show
 from evenhand.exceptions import InputError, UntrustedFileError
 
-__all__ = ["MODEL", "PARTS", "RULE", "pack", "read_json", "unpack"]
+__all__ = ["MODEL", "PARTS", "RULE", "check_memory", "opened", "pack", "read_json", "unpack"]
 
 MODEL, RULE, PARTS = "model.json", "rule.json", "estimator.skops"
 _MANIFEST = "manifest.json"
@@ -31,6 +31,8 @@ _FORMAT = "evenhand model"
 _VERSION = 1
 _DIGEST = 64
 _DATE = (1980, 1, 1, 0, 0, 0)
+_OBJECT, _CHARACTER, _ENTRY = 150, 4, 1000
+"""Most bytes that a parsed value, a character and the entry of a member take in memory, or nearly so."""
 
 
 def pack(description: dict[str, Any], members: dict[str, bytes]) -> bytes:
@@ -67,7 +69,7 @@ def unpack(path: Path, max_bytes: int) -> tuple[dict[str, Any], dict[str, bytes]
     ----------
     path : Path
     max_bytes : int
-        A file is refused if it is larger, packed or unpacked.
+        A file is refused if it is larger, packed or unpacked, or if parsing one of its texts takes more.
 
     Returns
     -------
@@ -83,18 +85,53 @@ def unpack(path: Path, max_bytes: int) -> tuple[dict[str, Any], dict[str, bytes]
     if not data.startswith(b"PK"):
         raise UntrustedFileError("it is not an evenhand model.")
     try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        with opened(data, max_bytes) as archive:
             _check_entries(archive, max_bytes)
             if hashlib.sha256(data[:-_DIGEST]).hexdigest().encode() != archive.comment:
                 raise UntrustedFileError("its checksum is wrong: it was altered or damaged.")
-            members = {entry.filename: archive.read(entry) for entry in archive.infolist()}
+            members = {}
+            for entry in archive.infolist():
+                with archive.open(
+                    entry
+                ) as stream:  # ZipFile.read would unpack more than the size that is told
+                    members[entry.filename] = stream.read(entry.file_size)
     except UntrustedFileError:
         raise
     except Exception:  # zipfile and zlib raise many kinds for damaged bytes
         raise UntrustedFileError("it was cut off or damaged.") from None
+    for name in members.keys() - {PARTS}:
+        check_memory(members[name], max_bytes)
     manifest = read_json(members.pop(_MANIFEST), _MANIFEST)
     _check_manifest(manifest, members)
     return manifest, members
+
+
+def opened(data: bytes, max_bytes: int) -> zipfile.ZipFile:
+    """The archive in `data`; one with too many members is refused before they are listed."""
+    if _ENTRY * data.count(b"PK\x01\x02") > max_bytes:
+        raise _too_large(max_bytes)
+    return zipfile.ZipFile(io.BytesIO(data))
+
+
+def check_memory(text: bytes, max_bytes: int, marks: bytes = b"[{,") -> None:
+    """Refuse text that would take more than `max_bytes` when parsed, before it is.
+
+    Parameters
+    ----------
+    text : bytes
+    max_bytes : int
+    marks : bytes, default=b"[{,"
+        Characters of which every object but the first has one of its own; by default those of JSON.
+    """
+    objects = sum(text.count(mark) for mark in marks)
+    if _CHARACTER * len(text) + _OBJECT * objects > max_bytes:
+        raise _too_large(max_bytes)
+
+
+def _too_large(max_bytes: int) -> UntrustedFileError:
+    return UntrustedFileError(
+        f"it would unpack to more than {max_bytes:,} bytes; raise max_bytes if you trust it."
+    )
 
 
 def _check_entries(archive: zipfile.ZipFile, max_bytes: int) -> None:
@@ -111,9 +148,7 @@ def _check_entries(archive: zipfile.ZipFile, max_bytes: int) -> None:
     if missing:
         raise UntrustedFileError(f"it lacks {missing[0]!r}.")
     if sum(entry.file_size for entry in entries) > max_bytes:
-        raise UntrustedFileError(
-            f"it would unpack to more than {max_bytes:,} bytes; raise max_bytes if you trust it."
-        )
+        raise _too_large(max_bytes)
 
 
 def _check_manifest(manifest: Any, members: dict[str, bytes]) -> None:

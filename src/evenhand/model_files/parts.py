@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import io
 import json
+import math
+import sys
 import warnings
 import zipfile
 from collections.abc import Iterator
@@ -16,22 +18,23 @@ from importlib import import_module, metadata
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from evenhand.exceptions import InputError, MissingExtraError, UntrustedFileError, reason
 from evenhand.model_files.allowlist import allowed_types
+from evenhand.model_files.archive import check_memory, opened
 from evenhand.model_files.boosters import check_lightgbm, check_xgboost
 from evenhand.model_files.bounds import check_bounds, reached, rebuild_trees, without_trees
 from evenhand.model_files.settings import plain_node, refused_node, refused_object
 from evenhand.posteriors.tabular import TabularClassifier
 
-__all__ = ["dump_parts", "inspect_parts", "load_parts"]
+__all__ = ["dump_parts", "inspect_parts", "load_parts", "nodes"]
 
 _OLDEST_PROTOCOL = 2
 """Of skops. Older files are read by code that was not checked."""
 
 _OLDEST_SKOPS = (0, 15)
 """Older versions call whatever a file names as a bit generator."""
-
-_MOST_NODES = 50_000_000
 
 _STABLE_NAMES = {"_loss": "sklearn._loss._loss", TabularClassifier.__module__: "evenhand"}
 
@@ -75,7 +78,7 @@ def _with_stable_names(data: bytes) -> bytes:
         members = [(member, archive.read(member)) for member in archive.infolist()]
     schema = next(content for member, content in members if member.filename == "schema.json")
     described = json.loads(schema)
-    renamed = [node for node in _nodes(described) if node.get("__module__") in _STABLE_NAMES]
+    renamed = [node for node in nodes(described) if node.get("__module__") in _STABLE_NAMES]
     if not renamed:
         return data
     for node in renamed:
@@ -87,26 +90,28 @@ def _with_stable_names(data: bytes) -> bytes:
     return buffer.getvalue()
 
 
-def load_parts(data: bytes) -> list[Any]:
+def load_parts(data: bytes, max_bytes: int = sys.maxsize) -> list[Any]:
     """Arrays and classifiers made from bytes, after all checks.
 
     Parameters
     ----------
     data : bytes
         As written by :func:`dump_parts`.
+    max_bytes : int, default=sys.maxsize
+        See :func:`inspect_parts`.
 
     Returns
     -------
     list
     """
     skops = _skops()
-    inspect_parts(data)
+    inspect_parts(data, max_bytes)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # `load` warns of other versions
             parts = skops.loads(data, trusted=sorted(set().union(*allowed_types().values())))
-        if not isinstance(parts, list):
-            raise UntrustedFileError("the parts of the model are not a list.")
+        if not isinstance(parts, list) or any(type(part) in (dict, list, set, str, tuple) for part in parts):
+            raise UntrustedFileError("the parts of the model are not a list of arrays and classifiers.")
         refused = _refused_setting(parts)
         if refused:
             raise UntrustedFileError(refused)
@@ -123,12 +128,14 @@ def load_parts(data: bytes) -> list[Any]:
     return parts
 
 
-def inspect_parts(data: bytes) -> set[str]:
+def inspect_parts(data: bytes, max_bytes: int = sys.maxsize) -> set[str]:
     """Refuse parts with anything that is not on the list, without making or importing anything.
 
     Parameters
     ----------
     data : bytes
+    max_bytes : int, default=sys.maxsize
+        Parts are refused if their arrays, or the parsed schema, take more.
 
     Returns
     -------
@@ -136,33 +143,34 @@ def inspect_parts(data: bytes) -> set[str]:
         The packages that loading needs.
     """
     try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        with opened(data, max_bytes) as archive:
             members = {member.filename: member.file_size for member in archive.infolist()}
             plain = all(member.compress_type == zipfile.ZIP_STORED for member in archive.infolist())
             if not plain or len(members) != len(archive.infolist()) or sum(members.values()) > len(data):
                 raise UntrustedFileError("the parts of the model are not packed as evenhand packs them.")
-            schema = json.loads(archive.read("schema.json"))
-            packed = {name: _unpacked_size(archive, name) for name in members if name.endswith(".npz")}
-            for node in _nodes(schema):
-                _check_booster(node, archive)
-            members |= packed
-        protocol = schema["protocol"]
-        if type(protocol) is not int or protocol < _OLDEST_PROTOCOL:
-            raise UntrustedFileError(
-                f"the parts of the model use skops protocol {protocol!r}, which is too old."
-            )
-        packages, size = set(), 0
-        described: dict[Any, Any] = {}
-        for node in _nodes(schema):
-            packages.add(_check_node(node))
-            # skops makes one object per id, so that a harmless node could hide another one of the same id.
-            if "__id__" in node and described.setdefault(node["__id__"], found := _identity(node)) != found:
-                raise UntrustedFileError("it holds two different objects under the same id.")
-            file = node.get("file")
-            size += 0 if file is None else members[file]
-        # A few models may share an array. Naming one array many times would fill the memory.
-        if size > 100 * len(data):
-            raise UntrustedFileError("the parts of the model are far larger than the file.")
+            check_memory(text := archive.read("schema.json"), max_bytes)
+            schema = json.loads(text)
+            protocol = schema["protocol"]
+            if type(protocol) is not int or protocol < _OLDEST_PROTOCOL:
+                raise UntrustedFileError(
+                    f"the parts of the model use skops protocol {protocol!r}, which is too old."
+                )
+            packages, size = set(), 0
+            described: dict[Any, Any] = {}
+            for node in nodes(schema):
+                packages.add(_check_node(node))
+                _check_booster(node, archive, max_bytes)
+                # skops makes one object per id: a harmless node could hide another one of the same id, and
+                # lists that hold each other by their ids would grow without limit.
+                first = described.setdefault(node["__id__"], node) if node.get("__id__") else node
+                if first.get("file") != node.get("file") or (first is not node and not _same(first, node)):
+                    raise UntrustedFileError("it holds two different objects under the same id.")
+                if first is node and node.get("file") is not None:
+                    size += max(members[node["file"]], _array_size(node, archive, max_bytes))
+                if size > max_bytes:
+                    raise UntrustedFileError(
+                        f"its arrays have more than {max_bytes:,} bytes; raise max_bytes if you trust it."
+                    )
     except UntrustedFileError:
         raise
     except Exception as error:
@@ -170,22 +178,35 @@ def inspect_parts(data: bytes) -> set[str]:
     return packages
 
 
-def _unpacked_size(archive: zipfile.ZipFile, name: str) -> int:
-    """Size of a sparse matrix, which is an archive itself."""
-    with zipfile.ZipFile(io.BytesIO(archive.read(name))) as matrix:
-        return sum(member.file_size for member in matrix.infolist())
+def _array_size(node: dict[str, Any], archive: zipfile.ZipFile, max_bytes: int) -> int:
+    """Size of an array or a sparse matrix, by the headers that NumPy trusts; 0 for anything else."""
+    if node["__loader__"] == "NdArrayNode":
+        return _claimed(archive, node["file"])
+    if node["__loader__"] == "SparseMatrixNode":
+        with opened(archive.read(node["file"]), max_bytes) as matrix:
+            return sum(_claimed(matrix, name) for name in matrix.namelist())
+    return 0
 
 
-def _nodes(schema: Any) -> Iterator[dict[str, Any]]:
-    """Everything in a schema that skops could read as a node."""
-    waiting, seen = [schema], 0
+def _claimed(archive: zipfile.ZipFile, name: str) -> int:
+    """Size of an array, which must not have more elements than bytes are there."""
+    with archive.open(name) as stream:
+        old = np.lib.format.read_magic(stream) == (1, 0)
+        read = np.lib.format.read_array_header_1_0 if old else np.lib.format.read_array_header_2_0
+        shape, _, kind = read(stream)
+    size, held = math.prod(shape) * max(kind.itemsize, 1), archive.getinfo(name).file_size
+    if size > held:
+        raise UntrustedFileError("it holds an array with elements that do not exist.")
+    return held
+
+
+def nodes(schema: Any, key: str = "__loader__") -> Iterator[dict[str, Any]]:
+    """Every dictionary with a key in JSON; by default everything that skops could read as a node."""
+    waiting = [schema]
     while waiting:
         found = waiting.pop()
-        seen += 1
-        if seen > _MOST_NODES:
-            raise UntrustedFileError("the model has too many parts.")
         if isinstance(found, dict):
-            if "__loader__" in found:
+            if key in found:
                 yield found
             waiting.extend(found.values())
         elif isinstance(found, list):
@@ -215,19 +236,27 @@ def _check_node(node: dict[str, Any]) -> str:
     return module.partition(".")[0]
 
 
-def _check_booster(node: dict[str, Any], archive: zipfile.ZipFile) -> None:
+def _check_booster(node: dict[str, Any], archive: zipfile.ZipFile, max_bytes: int) -> None:
     """Check trees of lightgbm and xgboost, whose compiled code reads them when the objects are made."""
-    name = f"{node.get('__module__')}.{node.get('__class__')}"
+    name = f"{node['__module__']}.{node['__class__']}"
     if name == "lightgbm.basic.Booster":
-        check_lightgbm(plain_node(node["content"])["_handle"])
+        text = plain_node(node["content"])["_handle"]
+        check_memory(text.encode(), max_bytes, b" \n")
+        check_lightgbm(text)
     elif name == "xgboost.core.Booster":
-        check_xgboost(archive.read(node["content"]["content"]["handle"]["file"]))
+        data = archive.read(node["content"]["content"]["handle"]["file"])
+        check_memory(data, max_bytes, b"[{SIuLldD")
+        check_xgboost(data)
 
 
-def _identity(node: dict[str, Any]) -> tuple[Any, ...]:
-    content = node.get("content")
-    plain = content if isinstance(content, str) else None
-    return (node["__loader__"], node["__module__"], node["__class__"], plain, node.get("file"))
+def _same(one: Any, other: Any) -> bool:
+    """Whether two nodes describe the same object, whatever ids and files skops gave to what it holds."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        own = one.keys() - {"__id__", "file"}
+        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in own)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return bool(one == other)
 
 
 def _refused_setting(parts: list[Any]) -> str | None:

@@ -27,7 +27,7 @@ from evenhand.inputs.batched_table import is_lazy
 from evenhand.model_files.archive import MODEL, PARTS, RULE, pack, read_json, unpack
 from evenhand.model_files.encoding import MODELS, decode_model, encode_model
 from evenhand.model_files.file_report import FileReport, Source, read_source
-from evenhand.model_files.parts import dump_parts, inspect_parts, load_parts
+from evenhand.model_files.parts import dump_parts, inspect_parts, load_parts, nodes
 from evenhand.model_files.recertify import Proof, prove
 from evenhand.model_files.recertify_batches import prove_in_batches
 from evenhand.optimum.rule import Rule
@@ -101,7 +101,7 @@ def load(path: str | os.PathLike[str], *, max_bytes: int = _MOST_BYTES) -> Any:
     ----------
     path : str or path
     max_bytes : int, default=2**30
-        A file is refused if it is larger, packed or unpacked.
+        A file is refused if it is larger, packed or unpacked; reading takes a few times as much memory.
 
     Returns
     -------
@@ -120,7 +120,7 @@ def load(path: str | os.PathLike[str], *, max_bytes: int = _MOST_BYTES) -> Any:
         manifest, members = _unpacked(Path(path), max_bytes)
         content = _read_model(manifest, members)
         _warn_about(path, _differences(manifest["versions"]))
-        model = _made(manifest, content, members)
+        model = _made(manifest, content, members, max_bytes)
     model._file, model._source = Path(path).name, read_source(manifest.get("source"))
     return model
 
@@ -147,7 +147,7 @@ def verify(
     sensitive_features, sample_weight : default=None
         As passed to ``fit``.
     max_bytes : int, default=2**30
-        A file is refused if it is larger, packed or unpacked.
+        A file is refused if it is larger, packed or unpacked; reading takes a few times as much memory.
 
     Returns
     -------
@@ -166,8 +166,8 @@ def verify(
             manifest, members = _unpacked(Path(path), max_bytes)
             content = _read_model(manifest, members)
             _read_rule(members)
-            inspect_parts(members[PARTS])
-            model = None if data is None else _made(manifest, content, members)
+            inspect_parts(members[PARTS], max_bytes)
+            model = None if data is None else _made(manifest, content, members, max_bytes)
     except UntrustedFileError as error:
         return FileReport(ok=False, problem=str(error))
     differences = _differences(manifest["versions"])
@@ -283,10 +283,19 @@ def _read_model(manifest: dict[str, Any], members: dict[str, bytes]) -> dict[str
     return content
 
 
-def _made(manifest: dict[str, Any], content: Any, members: dict[str, bytes]) -> FairClassifier:
-    model = decode_model(content, load_parts(members[PARTS]), _read_rule(members))
+def _made(
+    manifest: dict[str, Any], content: Any, members: dict[str, bytes], max_bytes: int
+) -> FairClassifier:
+    parts = load_parts(members[PARTS], max_bytes)
+    lengths = [0 if hasattr(part, "__dict__") else len(str(part)) for part in parts]
     try:
+        # A long text as the name of many groups would fill the memory when these are described.
+        if sum(lengths[node["part"]] for node in nodes(content, "part")) > max_bytes:
+            raise UntrustedFileError("the model uses a long text very often.")
+        model = decode_model(content, parts, _read_rule(members))
         described = _described(model)
+    except UntrustedFileError:
+        raise
     except Exception as error:
         raise UntrustedFileError(f"the model is damaged: {reason(error)}") from None
     same_version = manifest["versions"].get("evenhand") == _installed()["evenhand"]

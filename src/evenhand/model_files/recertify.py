@@ -193,7 +193,7 @@ def prove(model: FairClassifier, X: Any, y: Any, sensitive_features: Any, sample
         if other is not None:
             return Proof(False, f"not confirmed: {other}.", stored)
         data, reserved = reserve_rows(again, data, model.seed_)
-        posteriors = learn_posteriors(again, data, seed=model.seed_, reserved=reserved is not None)
+        posteriors = learn_posteriors(again, data, seed=model.seed_, reserved=reserved)
         found, problems = compare(
             model,
             data.examples.take(posteriors.rows),
