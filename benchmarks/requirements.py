@@ -89,8 +89,9 @@ def full_program(task: FairnessProblem, rows: np.ndarray, weights: np.ndarray) -
     gain = np.concatenate([per_row @ task.program.gain[:D], np.zeros(A.shape[1] - D)])
     # In units of one row: the tolerances of HiGHS are absolute, and entries of 1/n have led it astray.
     matrix, gain, lo, hi = (len(rows) * part for part in (matrix, gain, lo, hi))
-    both = {"A_ub": np.vstack([matrix, -matrix]), "b_ub": np.concatenate([hi, -lo])}
-    found = linprog(-gain, **both, bounds=(0, 1), method="highs")
+    limits = np.concatenate([hi, -lo])
+    both = np.vstack([matrix, -matrix])[np.isfinite(limits)]
+    found = linprog(-gain, both, limits[np.isfinite(limits)], bounds=(0, 1), method="highs")
     if found.status == 2:
         return None
     if found.status != 0:

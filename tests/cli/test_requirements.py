@@ -145,6 +145,25 @@ def test_bounds_hold_at_every_tolerance_of_a_frontier(loans, capsys):
     assert json.loads(out)["constraint"] == "DemographicParity(difference=0.1) & SelectionRate(at_most=0.3)"
 
 
+@pytest.mark.filterwarnings("ignore::evenhand.exceptions.EvenhandWarning")
+def test_no_group_is_worse_off_along_a_frontier(loans, capsys):
+    call = [
+        "frontier",
+        loans / "train.csv",
+        *FIT,
+        "--tolerances",
+        "2",
+        "--json",
+        "--no-worse",
+        "selection rate",
+    ]
+    code, out, _ = run(capsys, *call)
+    assert code == 0
+    found = json.loads(out)
+    assert found["constraint"] == "DemographicParity(difference=0.1) & NoWorse('selection rate')"
+    assert len(found["points"]) == 2
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

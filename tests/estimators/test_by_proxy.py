@@ -244,3 +244,26 @@ def test_other_estimators_refuse_proxies(tmp_path):
         eh.frontier(
             eh.FairPostprocessor(LEARNER, PARITY), X[SEEN], Y, sensitive_features=eh.Proxy(race=table(X))
         )
+
+
+def test_groups_by_columns_are_compared_within_strata(tmp_path):
+    """`given` names a column of X; decisions on new rows are fair to the true groups in each stratum."""
+    within = eh.DemographicParity(difference=0.03, given=["level"])
+    columns = [*SEEN, "p_a", "p_b", "level"]
+    train, test = (frame.assign(level=(frame["sex"] == "M").astype(int))[columns] for frame in (X, TEST))
+    train, labels, control = train[:5_000], Y[:5_000], {"level": test["level"]}
+    proxy = eh.Proxy(race={"A": "p_a", "B": "p_b"})
+    fair, loose = (
+        eh.FairPostprocessor(LEARNER, asked, sensitive_features=proxy, cv=2).fit(train, labels)
+        for asked in (within, within.with_tolerance(0.9))
+    )
+
+    def worst(model):
+        rates = eh.cell_rates(TEST_Y, model.predict(test), {"race": TEST_RACE}, control_features=control)
+        return max(found.difference for found in within.measure(rates))
+
+    assert worst(loose) > 0.1
+    assert worst(fair) < 0.05
+    eh.save(fair, tmp_path / "model.eh")
+    assert (eh.load(tmp_path / "model.eh").predict(test) == fair.predict(test)).all()
+    assert eh.verify(tmp_path / "model.eh", data=(train, labels)).proof.confirmed

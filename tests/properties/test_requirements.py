@@ -6,6 +6,7 @@ from benchmarks.requirements import full_program, random_task
 
 import evenhand as eh
 from evenhand.exceptions import InfeasibleError
+from evenhand.optimum.problem import FairnessProblem
 
 pytestmark = pytest.mark.filterwarnings("ignore::evenhand.exceptions.EvenhandWarning")
 
@@ -27,6 +28,63 @@ def test_the_optimum_is_that_of_the_full_program_and_measures_agree(block):
         excesses = [one.excess for one in task.constraint.measure(found.rates)]
         assert max((excess for excess in excesses if not np.isnan(excess)), default=0.0) <= 3e-5
         assert len(found.multipliers) == len(found.linear_constraints)
+
+
+def free_ends(task):
+    """Which linear constraints have no lower, and no upper end, from the parameters of the requirement."""
+    linear, parts = task.linear_constraints, task.constraint.requirements
+    owners = task.constraint.owners(task.masses, task.groups)
+    free = np.zeros((2, len(linear)), bool)
+    for j, (owner, name) in enumerate(zip(owners, linear.names, strict=True)):
+        part = parts[owner]
+        if isinstance(part, eh.NoWorse):
+            free[:, j] = not part.more_is_better, part.more_is_better
+        elif isinstance(part, eh.Precision):  # each end has a constraint of its own
+            upper = "at most" in name.side if name.side else part.at_least is None
+            free[:, j] = upper, not upper
+        elif isinstance(part, eh.RateBound):
+            free[:, j] = part.at_least is None, part.at_most is None
+        elif part.against == "groups" and part.ratio is not None:
+            free[:, j] = name.side.startswith("highest"), name.side.startswith("lowest")
+    return free
+
+
+@pytest.mark.parametrize("cost", [0.5, (1.0, 20.0), (20.0, 1.0)])
+@pytest.mark.parametrize("block", range(3))
+def test_only_ends_that_are_set_have_a_price_and_only_where_they_bind(block, cost):
+    solved = 0
+    for seed in range(20 * block, 20 * block + 20):
+        drawn, _, _ = random_task(seed)
+        task = FairnessProblem.read(drawn.posteriors, drawn.constraint, cost=cost, groups=drawn.groups)
+        try:
+            found = task.solve(tol=1e-8, advise=False)
+        except InfeasibleError:
+            continue
+        solved += 1
+        linear = found.linear_constraints
+        no_lower, no_upper = free_ends(task)
+        multipliers = np.array([found.multipliers[name] for name in linear.names])
+        assert not (multipliers[no_lower] > 0).any(), (seed, task.constraint)
+        assert not (multipliers[no_upper] < 0).any(), (seed, task.constraint)
+        known = np.full(len(linear), True) if linear.B is None else ~linear.B.any(axis=1)
+        values = linear.values(np.nan_to_num(found.rates.rates))
+        room = np.where(multipliers > 0, values - linear.lo, linear.hi - values)
+        prices = np.array([found.shadow_prices[name] for name in linear.names])
+        assert np.isfinite(prices).all()
+        loose = known & (room > 1e-3)
+        assert np.abs(multipliers[loose]).max(initial=0.0) <= 1e-4, (seed, task.constraint)
+        assert np.abs(prices[loose]).max(initial=0.0) <= 1e-4, (seed, task.constraint)
+    assert solved > 10
+
+
+@pytest.mark.parametrize("objective", ["risk", "worst group"])
+def test_a_floor_has_no_price_where_everyone_is_selected(objective):
+    rng = np.random.default_rng(0)
+    scores = eh.GroupedScores(rng.uniform(0.2, 0.9, 50), rng.integers(0, 2, 50), 2)
+    floor = eh.TruePositiveRate(at_least=0.5, groups="intersectional")
+    found = eh.solve(scores, floor, cost=(1.0, 20.0), objective=objective)
+    assert found.selection.all()
+    assert list(found.multipliers.values()) == list(found.shadow_prices.values()) == [0.0, 0.0]
 
 
 @pytest.fixture

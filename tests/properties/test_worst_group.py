@@ -90,12 +90,13 @@ class FullProgram:
         required = np.hstack([self.required, np.zeros((len(self.required), 1))])
         limit = -self.missed + (0.0 if most is None else most)
         objective = np.concatenate([gain_rows, np.zeros(self.scalars), [gain_t]])
+        limits = self.n * np.concatenate([self.hi, -self.lo, limit])
         # In units of one row: the tolerances of HiGHS are absolute, and entries of 1/n have led it astray.
         for method, presolve in (("highs", True), ("highs", False), ("highs-ipm", True)):
             found = linprog(
                 self.n * objective,
-                A_ub=self.n * np.vstack([required, -required, groups]),
-                b_ub=self.n * np.concatenate([self.hi, -self.lo, limit]),
+                A_ub=self.n * np.vstack([required, -required, groups])[np.isfinite(limits)],
+                b_ub=limits[np.isfinite(limits)],
                 bounds=[(0, 1)] * (len(objective) - 1) + [(None, None)],
                 method=method,
                 options={"presolve": presolve},

@@ -463,3 +463,18 @@ def test_trained_classifiers_trace_a_capacity_too():
     found = drawn(trained, over="capacity", tolerances=[0.2, 0.4])
     assert [point.origin for point in found.points] == ["trained"] * 2
     assert found.points[0].rate.value < found.points[1].rate.value
+
+
+def test_no_group_is_worse_off_at_any_tolerance():
+    """The reference is the best rule without a requirement, which only the rows of each problem tell."""
+    constraint = PARITY & eh.NoWorse("selection rate")
+    found = drawn({"raised": post(constraint)}, tolerances=[0.0, 0.1])
+    plain = drawn(post(eh.DemographicParity(difference=1.0)), tolerances=[1.0]).points[0]
+
+    def selection(point):
+        return rates_of(point).selected.sum(axis=1) / rates_of(point).mass.sum(axis=1)
+
+    for point in found.points:
+        assert (selection(point) > selection(plain) - 0.06).all()
+        assert {name.notion for name in point.prices} == {"demographic parity"}
+    assert len(over(constraint & eh.SelectionRate(at_most=0.9), "capacity", [0.8, 0.9]).points) == 2

@@ -173,13 +173,15 @@ class FiniteProblem:
         A = np.einsum("jmy,amy->ja", per_mass, joint)
         # Scaled to entries of size 1, because the solver's tolerances are absolute.
         unit = 1 / np.where(A.any(axis=1), np.abs(A).max(axis=1, initial=0.0), 1.0)
+        A, limits = np.vstack([A, -A]), np.concatenate([linear.hi - linear.k, linear.k - linear.lo])
+        unit, kept = np.tile(unit, 2), np.isfinite(limits)
         goal = -gain.sum(axis=1)
         tries = []
         for tolerance in _TOLERANCES:
             found = linprog(
                 goal / max(np.abs(goal).max(), np.finfo(float).tiny),
-                A_ub=np.vstack([A * unit[:, None], -A * unit[:, None]]),
-                b_ub=np.concatenate([linear.hi - linear.k, linear.k - linear.lo]) * np.tile(unit, 2),
+                A_ub=(A * unit[:, None])[kept],
+                b_ub=(limits * unit)[kept],
                 bounds=(0, 1),
                 method="highs-ds",
                 options={

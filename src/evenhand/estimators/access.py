@@ -103,13 +103,7 @@ class AttributeAccess:
         -------
         ModelInput
         """
-        if self.strata is not None and not has_names(X):
-            name = self.strata.features[0]
-            raise InputError(f"the control feature {name!r} is a column of X: pass a table, as to fit.")
-        X = self._validated(estimator, X)
-        strata = None
-        if self.strata is not None:
-            strata = encode_strata(self.strata, columns_of(X, list(self.strata.features)))
+        X, strata = self._validated(estimator, X)
         if self.known is None:
             return replace(self.view(X, {}), strata=strata)
         if sensitive_features is not None and self.where is not None:
@@ -175,7 +169,17 @@ class AttributeAccess:
         needed = self.where if isinstance(self.where, list) else ()
         return tuple(name for name in self.hidden if name not in needed)
 
-    def _validated(self, estimator: Any, X: Any) -> Any:
+    def _validated(self, estimator: Any, X: Any) -> tuple[Any, NDArray[np.int32] | None]:
+        """Validated X, and the stratum of each row."""
+        if self.strata is None:
+            return self._features(estimator, X), None
+        if not has_names(X):
+            name = self.strata.features[0]
+            raise InputError(f"the control feature {name!r} is a column of X: pass a table, as to fit.")
+        X = self._features(estimator, X)
+        return X, encode_strata(self.strata, columns_of(X, list(self.strata.features)))
+
+    def _features(self, estimator: Any, X: Any) -> Any:
         """Validated X. A table may lack columns that are not used."""
         unused = self.unused
         if unused and has_names(X):

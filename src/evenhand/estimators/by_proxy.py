@@ -46,7 +46,8 @@ class ProxyAccess(AttributeAccess):
         """New rows as models see them."""
         if sensitive_features is not None:
             raise GroupError("proxies are columns of X here: do not pass sensitive_features too.")
-        return self.view(self._validated(estimator, X), {})
+        X, strata = self._validated(estimator, X)
+        return replace(self.view(X, {}), strata=strata)
 
     def view(self, X: Any, columns: Mapping[str, Any]) -> ModelInput:  # noqa: ARG002
         """Validated rows as models see them."""

@@ -289,7 +289,7 @@ def count_cells(
         sensitive,
         **policies,
         min_size=classifier.min_group_size,
-        single_features=any(notion.groups == "independent" for notion in classifier.constraint.notions),
+        single_features=classifier.constraint.single_features,
         row_counts=rows,
     )
     controls = control_columns(classifier, groups)

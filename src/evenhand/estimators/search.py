@@ -115,7 +115,7 @@ class GridSearch(Parameters):
     Parameters
     ----------
     box : float, default=1.0
-        Multipliers range from minus this to plus this.
+        Multipliers range from minus this to plus this; those of one-sided bounds from or to 0.
     step : float, default=0.1
         Distance between neighbouring values.
     budget : int, default=200_000
@@ -144,10 +144,6 @@ class GridSearch(Parameters):
         half = math.floor(self.box / self.step + 1e-9)
         return np.asarray(self.step * np.arange(-half, half + 1), dtype=np.float64)
 
-    def count(self, n_constraints: int) -> int:
-        """Number of grid points for a number of linear constraints."""
-        return int(len(self.axis()) ** n_constraints)
-
     def run(self, evaluator: Evaluator[T], *, watch: Watch) -> list[T]:
         """Try every point of the grid, and return the best trial.
 
@@ -161,20 +157,24 @@ class GridSearch(Parameters):
         -------
         list of Trial
         """
-        axis, n_constraints = self.axis(), len(evaluator.problem.linear_constraints)
-        count = self.count(n_constraints)
+        axis, linear = self.axis(), evaluator.problem.linear_constraints
+        axes = [
+            axis[(axis == 0) | np.isfinite(np.where(axis > 0, lo, hi))].tolist()
+            for lo, hi in zip(linear.lo, linear.hi, strict=True)
+        ]
+        count = math.prod(map(len, axes))
         if count > self.budget:
             raise InputError(
-                f"a grid of {len(axis)} values for each of {n_constraints} multipliers has {count:,} points, "
-                f"but the budget is {self.budget:,}: use a larger step, a smaller box, a larger budget or "
-                "search='exact'."
+                f"a grid of {max(map(len, axes))} values for each of {len(axes)} multipliers has {count:,} "
+                f"points, but the budget is {self.budget:,}: use a larger step, a smaller box, a larger "
+                "budget or search='exact'."
             )
-        points = itertools.product(axis.tolist(), repeat=n_constraints)
+        points = itertools.product(*axes)
         chunks = iter(lambda: list(itertools.islice(points, 16 * _CHUNK)), [])
         total = math.ceil(count / (16 * _CHUNK))
         trials: list[T] = []
         for chunk in watch(chunks, total):
-            tried = evaluator.many(np.array(chunk).reshape(-1, n_constraints))
+            tried = evaluator.many(np.array(chunk).reshape(-1, len(axes)))
             trials = [best_trial([*trials, *tried])]  # a grid can be too large to keep all
         return trials
 

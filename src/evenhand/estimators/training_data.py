@@ -137,7 +137,7 @@ def read_training_data(
         missing=classifier.missing,
         unseen=classifier.unseen,
         min_size=classifier.min_group_size,
-        single_features=any(notion.groups == "independent" for notion in classifier.constraint.notions),
+        single_features=classifier.constraint.single_features,
     )
     strata, stratum_codes = find_strata_of(classifier, X, groups)
     compared = groups

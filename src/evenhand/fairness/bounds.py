@@ -66,8 +66,6 @@ def bounded_groups(groups: Groups, scope: Scope) -> Members:
 class Bound(Requirement):
     """A bound on a rate, in the population or in each group."""
 
-    groups: Any
-
     @property
     def rate_statistic(self) -> Statistic | SelectedShare:
         """The rate that is bounded."""
@@ -98,13 +96,12 @@ class Bound(Requirement):
             return self._among_selected(statistic, masses, family, names)
         A, k = statistic.linear(masses, family.matrix)
         keep = ~np.isnan(k) & ~(np.isnan(at_least) & np.isnan(at_most))
-        start, width = statistic.range
         return LinearConstraints(
             tuple(name for name, kept in zip(names, keep, strict=True) if kept),
             C=A[keep],
             k=k[keep],
-            lo=np.where(np.isnan(at_least), start, at_least)[keep],
-            hi=np.where(np.isnan(at_most), start + width, at_most)[keep],
+            lo=np.where(np.isnan(at_least), -np.inf, at_least)[keep],
+            hi=np.where(np.isnan(at_most), np.inf, at_most)[keep],
             undefined=tuple(name for name, lost in zip(names, np.isnan(k), strict=True) if lost),
         )
 
@@ -253,8 +250,8 @@ class RateBound(Bound):
                     tuple(name for name, kept in zip(own, known, strict=True) if kept),
                     C=C[known],
                     k=np.zeros(count),
-                    lo=np.full(count, 0.0 if least else -1.0),
-                    hi=np.full(count, 1.0 if least else 0.0),
+                    lo=np.full(count, 0.0 if least else -np.inf),
+                    hi=np.full(count, np.inf if least else 0.0),
                     undefined=tuple(name for name, kept in zip(own, known, strict=True) if not kept),
                 )
             )

@@ -102,6 +102,7 @@ class LinearConstraints:
     names : tuple of ConstraintName
     C : array, shape (J, M, 2)
     k, lo, hi : arrays, shape (J,)
+        `lo` is -inf and `hi` inf where a constraint has no such end.
     undefined : tuple of ConstraintName
         Constraints left out because their statistic is undefined: its cells have no mass.
     B : array, shape (J, K), or None

@@ -388,7 +388,7 @@ class Groups:
         if self.merged:
             raise GroupError(
                 "rare combinations were merged, so the groups of single features are not known. "
-                "Make the groups with single_features=True."
+                "Make the groups with Groups.fit(..., single_features=True)."
             )
         names, rows = [], []
         for place, feature in enumerate(self.features):

@@ -209,19 +209,17 @@ class Notion(Requirement):
         kinds = list(dict.fromkeys(features))
         one = np.array([[own == kind for kind in kinds] for own in features], np.float64)
         one = one.reshape(len(features), len(kinds))
-        wide = np.full(len(names), width)
         if self.difference is not None:  # 0 <= q_g - l <= delta
-            return LinearConstraints(
-                names, A, k - start, 0.0 * wide, np.full(len(names), self.difference), undefined, -width * one
-            )
+            lo, hi = np.zeros(len(names)), np.full(len(names), self.difference)
+            return LinearConstraints(names, A, k - start, lo, hi, undefined, -width * one)
         delta = self.tolerance  # q_g - u <= 0 and q_g - delta u >= 0
         sides = [
             LinearConstraints(
                 tuple(replace(name, side="highest") for name in names),
                 A,
                 k - start,
-                -wide,
-                0.0 * wide,
+                np.full(len(names), -np.inf),
+                np.zeros(len(names)),
                 undefined,
                 -width * one,
             ),
@@ -229,8 +227,8 @@ class Notion(Requirement):
                 tuple(replace(name, side="lowest") for name in names),
                 A,
                 k - delta * start,
-                0.0 * wide,
-                wide + abs(start),
+                np.zeros(len(names)),
+                np.full(len(names), np.inf),
                 (),
                 -delta * width * one,
             ),
@@ -249,13 +247,17 @@ class Notion(Requirement):
         known = tuple(name for name, kept in zip(names, keep, strict=True) if kept)
         return keep, known, tuple(name for name, kept in zip(names, keep, strict=True) if not kept)
 
-    def _slopes(self, linear: LinearConstraints, rates: CellRates, scalars: NDArray[np.float64]) -> Slopes:  # noqa: ARG002
+    def _slopes(self, linear: LinearConstraints, rates: CellRates, scalars: NDArray[np.float64]) -> Slopes:
         """A constraint is linear in the tolerance, so the slope is what it differs by between 1 and 0."""
         one, zero = (
             type(self)._linear(self.with_tolerance(t), rates.masses, rates.groups) for t in (1.0, 0.0)
         )
         values = [side.values(rates.rates, scalars) for side in (one, zero)]
-        return Slopes(values[0] - values[1], one.lo - zero.lo, one.hi - zero.hi)
+        lo, hi = (
+            np.subtract(after, before, out=np.zeros(len(linear)), where=np.isfinite(after))
+            for after, before in ((one.lo, zero.lo), (one.hi, zero.hi))
+        )
+        return Slopes(values[0] - values[1], lo, hi)
 
     def measure(self, rates: CellRates) -> tuple[Measurement, ...]:
         """Measurements of counted decisions, one per statistic, in each stratum if there are strata.

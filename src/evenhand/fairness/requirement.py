@@ -189,6 +189,11 @@ class Constraint(Parameters):
 
         return tuple(part for part in self.requirements if isinstance(part, Bound))
 
+    @property
+    def single_features(self) -> bool:
+        """Whether one of them is about the groups of single features."""
+        return any(part.groups == "independent" for part in self.requirements)
+
     def __and__(self, other: Constraint) -> AllOf:
         if not isinstance(other, Constraint):
             return NotImplemented
@@ -202,6 +207,8 @@ class Constraint(Parameters):
 
 class Requirement(Constraint):
     """A single requirement: a notion of fairness, or a bound on a rate."""
+
+    groups: Any
 
     @property
     def requirements(self) -> tuple[Requirement, ...]:

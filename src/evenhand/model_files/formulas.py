@@ -167,8 +167,9 @@ def recompute(
         costs, people = (groups.members().matrix @ part for part in (errors, sizes))
         return float((costs[people > 0] / people[people > 0]).max()), float(linear.violation(rho))
 
-    held = np.where(lam > 0, linear.lo, linear.hi) - linear.k
-    bound = of_bound[:, 1] @ masses[:, 1] - positive_part + held @ lam
+    paid = np.flatnonzero(lam)  # at an end that is not set, any price but 0 makes the bound -inf
+    held = (np.where(lam > 0, linear.lo, linear.hi) - linear.k)[paid]
+    bound = of_bound[:, 1] @ masses[:, 1] - positive_part + held @ lam[paid]
     if linear.B is not None:  # a scalar t in [0, 1] gains at most max(0, <lambda, B>)
         bound -= np.maximum(lam @ linear.B, 0.0).sum()
     slack = Certificate(tied * float(prices.max()), 0.0, tied * float(np.abs(C).max(initial=0.0)))

@@ -120,7 +120,7 @@ class WorstGroupProblem(FairnessProblem):
         return Problem(
             gain=np.concatenate([np.zeros(program.A.shape[1]), [-_RANGE]]),
             A=added,
-            lo=np.concatenate([program.lo, hi + low - 2 * _RANGE]),  # never binds
+            lo=np.concatenate([program.lo, np.full(G, -np.inf)]),
             hi=np.concatenate([program.hi, hi + low]),
             constant=low,
             scalars=program.scalars + 1,
@@ -142,12 +142,12 @@ class WorstGroupProblem(FairnessProblem):
     def _capped(self, risks: LinearConstraints, most: float) -> Problem:
         """Stage 2: minimise the risk, with c_g <= most."""
         program = self.program
-        A, lo, hi = risks.in_sums(self.masses)
+        A, _, hi = risks.in_sums(self.masses)
         A = np.hstack([A, np.zeros((len(risks), program.scalars))])
         return replace(
             program,
             A=np.vstack([program.A, A]),
-            lo=np.concatenate([program.lo, lo - 1.0]),  # never binds
+            lo=np.concatenate([program.lo, np.full(len(risks), -np.inf)]),
             hi=np.concatenate([program.hi, hi + most]),
         )
 

@@ -75,7 +75,7 @@ def finish(rows: DenseRows, problem: Problem, *, price: float, method: Method = 
     if answer is None:
         return None
     slack = float((answer.slack / scaled.factors).sum() * scaled.unit)
-    multipliers = answer.duals * scaled.factors
+    multipliers = problem.allowed(answer.duals * scaled.factors)
     return Finish(rows, _selection(rows, answer.values, scaled, problem, multipliers), multipliers, slack)
 
 
@@ -102,7 +102,7 @@ def finish_refined(
     if found is None:
         return None
     values, duals = found
-    values, multipliers = snapped(values, _LAST_DIGITS), duals * scaled.factors
+    values, multipliers = snapped(values, _LAST_DIGITS), problem.allowed(duals * scaled.factors)
     return Finish(rows, _selection(rows, values, scaled, problem, multipliers), multipliers, 0.0)
 
 

@@ -86,7 +86,7 @@ def mix_columns(problem: Problem, columns: NDArray[np.float64], price: float) ->
     if answer is None:
         raise ArithmeticError("HiGHS did not solve the master program.")
     weights = answer.values[:T] / answer.values[:T].sum()
-    multipliers = answer.duals[:J]
+    multipliers = problem.allowed(answer.duals[:J])
     reach = columns @ problem.direction(multipliers)[:D]
     at = weights @ values + answer.values[T:] @ problem.A[:, D:].T
     broken = np.maximum(problem.lo - at, at - problem.hi).max(initial=0.0)

@@ -134,6 +134,7 @@ def optimize(
         return Optimum.of(problem, np.empty(0), oracle.totals(problem.gain))
     with one_thread("blas"):  # blocks are small, and threads wait for one another on a busy machine
         sound = without_noise(oracle, problem)
+        start = None if start is None else sound.allowed(start)
         for number, found in enumerate(_attempts(oracle, sound, start)):
             # A gap below zero would be no proof either.
             exact = abs(found.certificate.gap) <= tol and found.certificate.violation <= feasibility

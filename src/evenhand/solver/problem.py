@@ -26,6 +26,7 @@ class Problem:
     gain : array, shape (D,)
     A : array, shape (J, D)
     lo, hi : arrays, shape (J,)
+        Infinite where there is no bound; a multiplier never has the sign of such an end.
     constant : float
     scalars : int
         Number of columns, the last ones, that stand for scalars (:mod:`evenhand.solver.scalars`).
@@ -44,7 +45,14 @@ class Problem:
 
     def penalty(self, multipliers: Vector) -> float:
         """Cost of the bounds: -lo lambda where lambda is positive, -hi lambda where it is negative."""
-        return float(-np.where(multipliers > 0, self.lo, self.hi) @ multipliers)
+        paid = np.flatnonzero(multipliers)  # an end that is infinite would make 0 NaN
+        lam = multipliers[paid]
+        return float(-np.where(lam > 0, self.lo[paid], self.hi[paid]) @ lam)
+
+    def allowed(self, multipliers: Vector) -> Vector:
+        """The multipliers, with 0 where their end is infinite: rounding errors, or another problem's."""
+        unset = np.where(multipliers > 0, np.isinf(self.lo), np.isinf(self.hi))
+        return np.where(unset, 0.0, multipliers)
 
     def objective(self, sums: Vector) -> float:
         """Objective at sums s."""

@@ -177,7 +177,8 @@ def _master(
         return None
     shares = [answer.values[: len(owner)][owner == m] for m in range(M)]
     scalars = answer.values[len(owner) :]
-    multipliers, worth = answer.duals[:J] * scale * unit, -answer.duals[J:] * unit
+    multipliers = problem.allowed(answer.duals[:J] * scale * unit)
+    worth = -answer.duals[J:] * unit
     return shares, multipliers, worth, scalars, bool(answer.slack.any())
 
 

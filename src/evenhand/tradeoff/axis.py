@@ -10,19 +10,18 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from evenhand.auditing.group_rates import Rate
 from evenhand.auditing.tally import Tally
 from evenhand.exceptions import InputError
 from evenhand.fairness.bounds import RateBound, SelectionRate, bounded_groups
-from evenhand.fairness.constraints import ConstraintName, LinearConstraints
-from evenhand.fairness.groups import Groups
+from evenhand.fairness.constraints import ConstraintName
 from evenhand.fairness.notions import Notion
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.requirement import Constraint
 from evenhand.fairness.statistic import SelectedShare
 from evenhand.inference.intervals import critical_value, wilson
+from evenhand.optimum.problem import FairnessProblem
 
 __all__ = ["Axis"]
 
@@ -121,16 +120,16 @@ class Axis:
             return not isinstance(self.bound.statistic, SelectedShare)
         return all(notion.compares_by == "difference" for notion in self.constraint.notions)
 
-    def varying(
-        self, linear: LinearConstraints, masses: NDArray[np.float64], groups: Groups
-    ) -> set[ConstraintName]:
+    def varying(self, problem: FairnessProblem) -> set[ConstraintName]:
         """The linear constraints whose number varies."""
-        owners = self.constraint.owners(masses, groups)
+        constraint = problem.constraint  # with the rates that groups should not be worse than
+        owners = constraint.owners(problem.masses, problem.groups)
         moves = [
             isinstance(part, Notion) if self.part is None else number == self.part
-            for number, part in enumerate(self.constraint.requirements)
+            for number, part in enumerate(constraint.requirements)
         ]
-        return {name for name, owner in zip(linear.names, owners, strict=True) if moves[owner]}
+        names = problem.linear_constraints.names
+        return {name for name, owner in zip(names, owners, strict=True) if moves[owner]}
 
     def rate(self, counted: Tally, confidence: float) -> Rate | None:
         """The bounded rate of counted decisions, of the group that has most or least of it."""

@@ -301,7 +301,7 @@ def _solved_curve(
     knots = sorted({*range(0, last, _EVERY if mixed else 1), last}, reverse=True)
     points: dict[int, Point] = {}
     problem, solution = learned.problem(rows.axis.at(slacks[last]), classifier.cost), None
-    varying = rows.axis.varying(problem.linear_constraints, problem.masses, problem.groups)
+    varying = rows.axis.varying(problem)
     for k in track(iter(knots), what=f"solving, {name}", total=len(knots), verbose=verbose):
         problem = problem.under(rows.axis.at(slacks[k]))
         solution, _ = choose_multipliers(classifier, problem, start=solution if warm else None)
