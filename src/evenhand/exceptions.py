@@ -6,6 +6,9 @@ Messages say what is wrong, where, how often, and what to do.
 import sys
 import warnings
 
+_QUOTED = 500
+"""Characters of another package's error that are quoted: some add whole stack traces."""
+
 __all__ = [
     "CertificateError",
     "ClusterError",
@@ -140,7 +143,7 @@ class LimitWarning(EvenhandWarning):
 
 
 class VisibleFeatureWarning(EvenhandWarning):
-    """A model that should be attribute-blind sees a sensitive feature."""
+    """A model sees a sensitive feature that it may not use, or does not see one that it may."""
 
 
 class TrainingRowsWarning(EvenhandWarning):
@@ -152,9 +155,10 @@ class VersionWarning(EvenhandWarning):
 
 
 def reason(error: BaseException) -> str:
-    """The type and first line of an error of another package, to quote in a message."""
-    said = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {said[0]}" if said else type(error).__name__
+    """The type and text of an error of another package in one line, to quote in a message."""
+    said = " ".join(str(error).split())
+    said = said if len(said) <= _QUOTED else f"{said[:_QUOTED]}..."
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
 
 
 def warn_user(message: str, category: type[Warning]) -> None:

@@ -13,7 +13,8 @@ from sklearn.linear_model import LogisticRegression
 from tests.dask.data import FAIR, SENSITIVE, in_partitions, table, wait_until
 
 import evenhand as eh
-from evenhand.dask import DaskFairPostprocessor
+from evenhand.dask import DaskFairPostprocessor, distributed_posteriors
+from evenhand.dask.boosters import fit_distributed
 from evenhand.exceptions import InputError
 from evenhand.posteriors.crossfit_batches import folds_of
 
@@ -85,6 +86,22 @@ def test_every_form_of_posteriors(client, package, form):
     assert fair.certificate_.objective == pytest.approx(known.certificate_.objective, abs=0.015)
     risks = np.corrcoef(fair.predict_risk(ddf).compute(), known.predict_risk(rows[FEATURES]))[0, 1]
     assert risks > 0.95
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("average", [False, True])
+def test_the_group_alone_has_at_most_three_folds(client, average, monkeypatch):
+    """As in memory: four models of the label and three of the group, and one of each for all rows."""
+    fits = []
+
+    def counted(*given, **named):
+        fits.append(1)
+        return fit_distributed(*given, **named)
+
+    monkeypatch.setattr(distributed_posteriors, "fit_distributed", counted)
+    ddf = dd.from_pandas(table(1000), npartitions=2)
+    make(LEARNERS["xgboost"](), posterior="separate", average=average, cv=4).fit(ddf, "y")
+    assert len(fits) == 4 + 3 + (0 if average else 2)
 
 
 @pytest.mark.slow

@@ -2,7 +2,12 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.compose import ColumnTransformer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
+import evenhand as eh
 from evenhand.estimators.access import find_access, find_groups
 from evenhand.exceptions import GroupError, VisibleFeatureWarning
 
@@ -124,3 +129,22 @@ def test_sensitive_columns_alone_are_enough_for_an_aware_model(library):
     groups, _, columns = find_groups(table, None, "sex")
     visible = find_access(table, columns, groups, "sex", aware=True).view(table, columns)
     assert np.asarray(visible.X).tolist() == [[1, 0], [0, 1], [1, 0]]
+
+
+@pytest.mark.parametrize("kind", [eh.FairPostprocessor, eh.FairInprocessor])
+def test_a_pipeline_that_drops_the_group_is_told(kind):
+    """What `aware` adds to X is lost in a ColumnTransformer that lists its columns."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"x": rng.normal(size=200), "sex": rng.choice(["F", "M"], 200)})
+    y = (table["x"] + (table["sex"] == "M") + rng.normal(size=200) > 0).astype(int)
+
+    def fitted(remainder, aware):
+        columns = ColumnTransformer([("number", StandardScaler(), ["x"])], remainder=remainder)
+        pipeline = make_pipeline(columns, LogisticRegression())
+        parity = eh.DemographicParity(difference=0.1)
+        return kind(pipeline, parity, sensitive_features="sex", aware=aware, cv=2).fit(table, y)
+
+    with pytest.warns(VisibleFeatureWarning, match=r"leaves out .*'known_group_0'.*remainder='passthrough'"):
+        fitted("drop", True)
+    fitted("passthrough", True)
+    fitted("drop", False)

@@ -13,6 +13,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import ShuffleSplit, TimeSeriesSplit
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 
@@ -86,6 +87,8 @@ SETTINGS = {
     "no calibration": {"calibration": None},
     "one model": {"average": False},
     "holdout": {"holdout": 0.4},
+    "test folds of some rows": {"cv": ShuffleSplit(2, test_size=0.3, random_state=0)},
+    "test folds of later rows": {"cv": TimeSeriesSplit(3), "average": False},
     "dual ascent": {"search": eh.DualAscent(max_iter=20)},
     "the other label": {"pos_label": "no"},
     "a learner without weights": {"estimator": KNeighborsClassifier(50)},

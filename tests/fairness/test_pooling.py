@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import polars as pl
 import pytest
 from sklearn.linear_model import LogisticRegression
 
@@ -212,3 +213,20 @@ def test_a_frontier_of_merged_groups_says_that_single_features_are_not_shown():
     found = eh.auditing.audit.audit_of(curve.points[0].counted)
     assert "Single features are not shown" in str(found)
     assert {group.kind for group in found.groups} == {"everyone", "intersectional"}
+
+
+@pytest.mark.filterwarnings("ignore::evenhand.exceptions.EvenhandWarning")
+@pytest.mark.parametrize("lazy", [False, True])
+def test_a_bound_of_single_features_takes_a_smallest_group_size(lazy):
+    rng = np.random.default_rng(0)
+    a, b = np.array(["p", "q", "r"])[np.arange(400) % 3], np.array(["s", "t"])[np.arange(400) // 200]
+    a[:8] = a[-8:] = "o"
+    y = (rng.random(400) < 0.5).astype(int)
+    table = pl.DataFrame({"x": rng.normal(size=400), "a": a, "b": b, "y": y})
+    floor = eh.SelectionRate(at_least=0.3, groups="independent")
+    fair = eh.FairPostprocessor(
+        LogisticRegression(), floor, sensitive_features=["a", "b"], min_group_size=20, cv=2
+    )
+    fair.fit(table.lazy(), "y") if lazy else fair.fit(table.drop("y"), table["y"])
+    assert {str(name.group) for name in fair.multipliers_} >= {"a=p", "b=s"}
+    assert fair.groups_.pooled

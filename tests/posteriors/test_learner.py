@@ -1,9 +1,12 @@
 import numpy as np
+import pandas as pd
 import pytest
 from lightgbm import LGBMClassifier
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.dummy import DummyClassifier
 from sklearn.frozen import FrozenEstimator
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -11,7 +14,7 @@ from sklearn.svm import LinearSVC
 from xgboost import XGBClassifier
 
 from evenhand.exceptions import InputError
-from evenhand.posteriors.learner import check_learner, fit_learner
+from evenhand.posteriors.learner import check_learner, fit_learner, left_out
 
 X = np.linspace(-1, 1, 60)[:, None]
 THREE = np.repeat([0, 2, 3], 20)
@@ -88,6 +91,9 @@ def test_probabilities_that_are_nan_are_refused():
             True,
             "Pipeline does not take sample_weight",
         ),
+        (Ridge(), False, "estimator Ridge is a regressor, and a classifier is needed"),
+        (make_pipeline(StandardScaler(), Ridge()), False, "Pipeline is a regressor, and a classifier is"),
+        (FrozenEstimator(Ridge().fit(X, X[:, 0])), False, "Ridge is a regressor"),
         (LogisticRegression, False, "should be a scikit-learn classifier"),
         ("tree", False, "should be a scikit-learn classifier, but is 'tree'"),
     ],
@@ -100,3 +106,47 @@ def test_unusable_estimators_are_refused(estimator, weighted, message):
 def test_usable_estimators_are_accepted():
     check_learner(KNeighborsClassifier(), weighted=False, role="estimator")
     check_learner(make_pipeline(StandardScaler(), LogisticRegression()), weighted=True, role="estimator")
+
+
+def test_a_model_that_fails_is_named_with_its_classes():
+    class OnlyTwo(LogisticRegression):
+        def fit(self, X, y, sample_weight=None):  # noqa: ARG002
+            raise RuntimeError("Only two classes.\nUse another solver.")
+
+    expected = (
+        "OnlyTwo, as the model of the groups, cannot be fitted to 60 rows in 3 classes, the smallest of 20: "
+        "RuntimeError: Only two classes. Use another solver."
+    )
+    with pytest.raises(InputError, match=expected) as raised:
+        fit_learner(OnlyTwo(), X, THREE, n_classes=4, what="groups")
+    assert isinstance(raised.value.__cause__, RuntimeError)
+
+
+TABLE = pd.DataFrame({"a": [0.0, 1.0], "b": [1.0, 0.0], "known_0": [0.0, 1.0], "known_1": [1.0, 0.0]})
+
+
+@pytest.mark.parametrize(
+    ("chosen", "more", "lost"),
+    [
+        (["a", "b"], {}, ["known_0", "known_1"]),
+        (["a", "known_1"], {}, ["known_0"]),
+        (make_column_selector(pattern="^[ab]"), {}, ["known_0", "known_1"]),
+        (make_column_selector(dtype_include="number"), {}, []),
+        (slice("a", "known_0"), {}, ["known_1"]),
+        ([0, -1], {}, ["known_0"]),
+        (["a"], {"remainder": "passthrough"}, []),
+        (["none"], {}, []),  # fit says that there is no such column
+    ],
+)
+def test_columns_that_a_column_transformer_leaves_out_are_found(chosen, more, lost):
+    transformer = ColumnTransformer([("some", StandardScaler(), chosen)], **more)
+    pipeline = make_pipeline(transformer, LogisticRegression())
+    assert left_out(pipeline, TABLE, 2) == lost
+    assert left_out(CalibratedClassifierCV(pipeline), TABLE, 2) == lost
+    assert left_out(LogisticRegression(), TABLE, 2) == []
+    assert left_out(make_pipeline("passthrough", LogisticRegression()), TABLE, 2) == []
+
+
+def test_columns_of_a_matrix_are_found_by_their_position():
+    pipeline = make_pipeline(ColumnTransformer([("some", "passthrough", [0, 1])]), LogisticRegression())
+    assert left_out(pipeline, TABLE.to_numpy(), 1) == [3]

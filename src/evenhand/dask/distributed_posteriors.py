@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from numbers import Integral
 from typing import Any
 
@@ -25,7 +26,7 @@ from evenhand.estimators.large_table import Batch, Sample, View, weights_of_samp
 from evenhand.estimators.learned_posteriors import LearnedPosteriors, collect_posteriors, posterior_spec
 from evenhand.exceptions import InputError
 from evenhand.inputs.features import take_rows
-from evenhand.posteriors.crossfit_batches import OutOfFold, estimate_sample, folds_of
+from evenhand.posteriors.crossfit_batches import OutOfFold, estimate_sample, folds_of, numbers_of_folds
 from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.learner import Learner
 from evenhand.posteriors.models import (
@@ -35,8 +36,6 @@ from evenhand.posteriors.models import (
     KnownGroup,
     LabelThenGroup,
     PosteriorModel,
-    Product,
-    averaged,
     with_group,
 )
 from evenhand.posteriors.spec import PosteriorSpec
@@ -84,30 +83,33 @@ def learn_distributed(
         For all rows.
     """
     spec, examples = posterior_spec(classifier, sample.data, seed), sample.data.examples
-    weigh, cv = classifier.weights != "constraint", int(classifier.cv)
+    weigh, counts = classifier.weights != "constraint", numbers_of_folds(spec, int(classifier.cv))
     client, none = table.client, take_rows(examples.X, np.empty(0, np.intp))
     with connected(client):
-        blocks = client.compute(table.tasks(_block, sent(client, view), none, weigh, cv, seed))
-    folds: list[int | None] = [*range(cv), *([] if classifier.average else [None])]
-    watched = track(folds, what="fitting posteriors", total=len(folds), verbose=classifier.verbose)
+        blocks = client.compute(table.tasks(_block, sent(client, view), none, weigh, seed, *counts))
+    learners = [
+        _Learner(factor, examples, blocks, client, place=place, cv=count)
+        for place, (factor, count) in enumerate(zip(spec.factors, counts, strict=True))
+    ]
     try:  # what is learned from is kept on the workers until all models are fitted
         finish(client, blocks)
-        counts = _fold_counts(client, blocks, cv, examples.n_groups)
-        learner = _Learner(spec, examples, blocks, counts, client)
-        models = [learner.fit(fold) for fold in watched]
+        models = []
+        for learner in learners:
+            folds: list[int | None] = [*range(learner.cv), *([] if classifier.average else [None])]
+            watched = track(folds, what="fitting posteriors", total=len(folds), verbose=classifier.verbose)
+            models.append([learner.fit(fold) for fold in watched])
     finally:
         for block in blocks:
             block.release()  # xgboost keeps a reference for longer
-    model = averaged(models) if classifier.average else models[-1]
-
+    out_of_fold, model = OutOfFold.of(models, average=classifier.average, seen=examples.seen, seed=seed)
     found, out_of_fold = estimate_sample(
-        OutOfFold((tuple(models[:cv]),), None, seed),
+        out_of_fold,
         model,
         spec,
         examples,
         sample.rows,
         calibration=classifier.calibration,
-        fits=learner.fits,
+        fits=sum(learner.fits for learner in learners),
     )
     weights = weights_of_sample(table.counted, sample)
     posteriors = replace(collect_posteriors(found, spec, sample.data), weights=weights)
@@ -115,26 +117,19 @@ def learn_distributed(
 
 
 Block = tuple[Any, NDArray[np.intp], NDArray[np.float64], NDArray[np.intp]]
-"""Rows of a partition as models see them: X, cells, weights and folds."""
+"""Rows of a partition as models see them: X, cells, weights, and the folds of each factor, one per line."""
 
 
-def _block(batch: Batch, view: View, none: Any, weigh: bool, *folds: int) -> Block:
+def _block(batch: Batch, view: View, none: Any, weigh: bool, seed: int, *counts: int) -> Block:
     cells = 2 * batch.codes.astype(np.intp) + batch.positive
     weights = batch.weights if batch.weights is not None and weigh else np.ones(len(cells))
     X = view.visible(batch).X if len(cells) else none
-    return X, cells, weights, folds_of(batch.numbers, *folds)
+    return X, cells, weights, np.array([folds_of(batch.numbers, count, seed) for count in counts])
 
 
-def _fold_counts(client: Client, blocks: Sequence[Future], cv: int, n_groups: int) -> NDArray[np.int64]:
-    """Rows that count of each fold and cell, shape (cv, 2 M)."""
-    count = dask.delayed(_counted, pure=False)
-    found = computed(client, [count(block, cv, 2 * n_groups) for block in blocks])
-    return np.asarray(np.sum(found, axis=0))
-
-
-def _counted(block: Block, cv: int, cells: int) -> NDArray[np.int64]:
+def _counted(block: Block, place: int, cv: int, cells: int) -> NDArray[np.int64]:
     own = block[2] > 0
-    return np.bincount(block[3][own] * cells + block[1][own], minlength=cv * cells).reshape(cv, cells)
+    return np.bincount(block[3][place, own] * cells + block[1][own], minlength=cv * cells).reshape(cv, cells)
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,11 +148,11 @@ class _Target:
     n_classes: int
     with_group: bool = False
 
-    def rows(self, block: Block, fold: int | None, places: NDArray[np.intp]) -> Rows:
+    def rows(self, block: Block, place: int, fold: int | None, places: NDArray[np.intp]) -> Rows:
         """Rows of a partition outside of a fold, with classes renumbered without a gap."""
         X, cells, weights, folds = block
-        target = self.classes[cells]
-        own = np.flatnonzero((target >= 0) & (weights > 0) & (folds != (-1 if fold is None else fold)))
+        target, outside = self.classes[cells], folds[place] != (-1 if fold is None else fold)
+        own = np.flatnonzero((target >= 0) & (weights > 0) & outside)
         return self.seen(take_rows(X, own), cells[own]), np.searchsorted(places, target[own]), weights[own]
 
     def seen(self, X: Any, cells: NDArray[np.intp]) -> Any:
@@ -166,22 +161,33 @@ class _Target:
 
 
 class _Learner:
-    """Fits the classifiers of a posterior model to the rows outside of a fold."""
+    """Fits the classifiers of a posterior model, or of one of its factors, to the rows outside of a fold."""
 
     def __init__(
         self,
         spec: PosteriorSpec,
         examples: Examples,
         blocks: Sequence[Future],
-        counts: NDArray[np.int64],
         client: Client,
+        *,
+        place: int,
+        cv: int,
     ) -> None:
         self.spec = spec
         self.examples = examples
         self.blocks = blocks
-        self.counts = counts
+        self.place = place
+        self.cv = cv
         self.client = client
         self.fits = 0
+
+    @cached_property
+    def counts(self) -> NDArray[np.int64]:
+        """Rows that count of each fold and cell, shape (cv, 2 M)."""
+        count = dask.delayed(_counted, pure=False)
+        cells = 2 * self.examples.n_groups
+        found = computed(self.client, [count(block, self.place, self.cv, cells) for block in self.blocks])
+        return np.asarray(np.sum(found, axis=0))
 
     def fit(self, fold: int | None) -> PosteriorModel:
         """Posterior model of all rows but those of a fold."""
@@ -197,10 +203,9 @@ class _Learner:
                 self._fit(self.spec.group, group, fold),
                 self._fit(self.spec.label, replace(label, with_group=True), fold),
             )
+        if form == "group":
+            return GroupByFeature((self._fit(self.spec.group, group, fold),), np.arange(M)[:, None])
         of_label = self._fit(self.spec.label, label, fold)
-        if form == "separate":
-            of_group = GroupByFeature((self._fit(self.spec.group, group, fold),), np.arange(M)[:, None])
-            return Product(KnownGroup(of_label), of_group, self.examples.seen)
         given = [_Target(np.where(cells % 2 == value, cells // 2, -1), M) for value in (0, 1)]
         # Without a row of a label, the groups of all rows are learned, as elsewhere.
         given = [one if self._present(one, fold).size else group for one in given]
@@ -218,7 +223,7 @@ class _Learner:
             return Learner(None, places, target.n_classes)
         self.fits += 1
         rows = dask.delayed(_rows, pure=False, traverse=False)
-        parts = [rows(target, block, fold, places) for block in self.blocks]
+        parts = [rows(target, block, self.place, fold, places) for block in self.blocks]
         example = target.seen(take_rows(self.examples.X, np.arange(2)), self.examples.cells[:2])
         which = np.zeros(len(places), np.intp)
         anchors = target.seen(take_rows(self.examples.X, which), self.examples.cells[which])
@@ -227,5 +232,5 @@ class _Learner:
         return Learner(model, places, target.n_classes)
 
 
-def _rows(target: _Target, block: Block, fold: int | None, places: NDArray[np.intp]) -> Rows:
-    return target.rows(block, fold, places)
+def _rows(target: _Target, block: Block, place: int, fold: int | None, places: NDArray[np.intp]) -> Rows:
+    return target.rows(block, place, fold, places)

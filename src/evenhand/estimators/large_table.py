@@ -489,7 +489,9 @@ def file_for_posteriors(
     """
     known = sample.data.access.knows(large.groups)
     counted = large.weight is not None and classifier.weights != "fit"
-    weighted = counted or classifier.posterior_holdout is not None
+    # Models have seen rows of the sample that were not held out, or that a splitter puts into no test fold.
+    some = classifier.posterior_holdout is not None or not isinstance(classifier.cv, Integral | None)
+    weighted = counted or some
     with opened(scratch, large.n_rows, len(large.groups), known=known, weighted=weighted) as file:
         note(
             f"Posteriors of {large.n_rows:,} rows take {readable_size(file.size)} in {file.folder}.",

@@ -11,7 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 from evenhand.estimators.base import FairClassifier
 from evenhand.estimators.by_proxy import ProxyAccess
 from evenhand.estimators.training_data import TrainingData
-from evenhand.exceptions import ConstantScoreWarning, InputError, TrainingRowsWarning, warn_user
+from evenhand.exceptions import (
+    ConstantScoreWarning,
+    InputError,
+    TrainingRowsWarning,
+    VisibleFeatureWarning,
+    warn_user,
+)
 from evenhand.fairness.groups import Groups
 from evenhand.fairness.requirement import Constraint
 from evenhand.fairness.scores import AnyPosteriors, GroupedScores, in_strata
@@ -20,7 +26,7 @@ from evenhand.optimum.worst_group import Objective, problem_for
 from evenhand.posteriors.crossfit import Estimated, RunFolds, cross_fit
 from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.leakage import has_seen
-from evenhand.posteriors.learner import check_learner, is_frozen
+from evenhand.posteriors.learner import check_learner, is_frozen, left_out
 from evenhand.posteriors.models import PosteriorModel
 from evenhand.posteriors.spec import PosteriorSpec
 from evenhand.posteriors.table_encoder import without_last
@@ -234,12 +240,31 @@ def posterior_spec(classifier: FairClassifier, data: TrainingData, seed: int) ->
         if known is not None and any(((p > 0) & (p < 1)).any() for p in known.values):
             reweighs = True  # a row counts in part for each value that it may have
         check_learner(group, weighted=reweighs, role="group_estimator", balanced=not weighted)
+    _warn_if_left_out([classifier.estimator, label, group], data)
     levels = _feature_levels(data.groups) if trees else None
     if known is not None:
         levels = known.levels
     return PosteriorSpec(
         form, label, group, classifier.balance, data.classes, seed, levels, inferred=known is not None
     )
+
+
+def _warn_if_left_out(estimators: list[Any], data: TrainingData) -> None:
+    """Warn if an estimator's own choice of columns leaves out those that tell what it may use."""
+    access, X = data.access, data.examples.X
+    added = access.patterns
+    if access.known is not None and access.group_indicators:
+        added = len(access.known)
+    for estimator in estimators:
+        lost = left_out(estimator, X, added) if added else []
+        if lost:
+            warn_user(
+                f"the ColumnTransformer of {type(estimator).__name__} leaves out columns that aware= adds to "
+                f"X to tell the group: {', '.join(map(repr, lost))}. Set its remainder='passthrough', or "
+                "let a transformer have them, in a table by make_column_selector(pattern='^known').",
+                VisibleFeatureWarning,
+            )
+            return
 
 
 def _feature_levels(groups: Groups) -> NDArray[np.intp]:

@@ -176,14 +176,15 @@ def naming_bad_rows(X: Any, numbers: NDArray[np.intp]) -> Iterator[None]:
     """
     try:
         yield
-    except EvenhandError:
-        raise
     except ValueError as error:
+        learner = error.__cause__ if isinstance(error, EvenhandError) else error
+        if not isinstance(learner, ValueError):
+            raise
         bad = ~finite_rows(X)
         if not bad.any():
             raise
         raise InputError(
-            f"{reason(error)} Values are missing or infinite in {np.count_nonzero(bad):,} rows of X, the "
+            f"{reason(learner)} Values are missing or infinite in {np.count_nonzero(bad):,} rows of X, the "
             f"first of them row {numbers[bad][0]:,} (counted from 0)."
         ) from error
 

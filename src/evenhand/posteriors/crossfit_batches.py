@@ -37,7 +37,7 @@ from evenhand.posteriors.models import (
 )
 from evenhand.posteriors.spec import PosteriorSpec, balancing_factors
 
-__all__ = ["OutOfFold", "cross_fit_batches", "estimate_sample", "folds_of"]
+__all__ = ["OutOfFold", "cross_fit_batches", "estimate_sample", "folds_of", "numbers_of_folds"]
 
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.intp]
@@ -67,6 +67,31 @@ class OutOfFold:
     seed: int
     calibrator: Calibrator | GroupCalibrator | None = None
 
+    @classmethod
+    def of(
+        cls, fitted: list[list[PosteriorModel]], *, average: bool, seen: NDArray[np.bool_], seed: int
+    ) -> tuple[OutOfFold, PosteriorModel]:
+        """Out-of-fold posteriors, and the model for new rows, from the models of each factor.
+
+        Parameters
+        ----------
+        fitted : list of list of PosteriorModel
+            For each factor the models of its folds, followed by that of all rows if there is no mean of them.
+        average : bool
+            Whether the model for new rows is that mean.
+        seen : array of bool, shape (M, 2)
+            Which cells have rows.
+        seed : int
+
+        Returns
+        -------
+        OutOfFold, PosteriorModel
+        """
+        final = [averaged(own) if average else own[-1] for own in fitted]
+        join = None if len(final) == 1 else Product(final[0], final[1], seen)
+        folds = tuple(tuple(own if average else own[:-1]) for own in fitted)
+        return cls(folds, join, seed), final[0] if join is None else join
+
     def cells(self, numbers: Numbers, rows: Examples) -> Floats:
         """P(S=m, Y=y | x) of rows with given numbers, shape (n, M, 2) or (n, 1, 2)."""
         found = [self._factor(models, numbers, rows) for models in self.factors]
@@ -95,6 +120,11 @@ def folds_of(numbers: Numbers, count: int, seed: int) -> Numbers:
     array([3000, 3000, 3000])
     """
     return (row_uniforms(numbers, seed + _FOLDS) * count).astype(np.intp)
+
+
+def numbers_of_folds(spec: PosteriorSpec, cv: int) -> list[int]:
+    """How many folds each factor of the posteriors has."""
+    return [min(cv, GROUP_FOLDS) if factor.form == "group" else cv for factor in spec.factors]
 
 
 def cross_fit_batches(
@@ -136,7 +166,7 @@ def cross_fit_batches(
     out_of_fold : OutOfFold
         Posteriors of all rows.
     """
-    folds = [min(cv, GROUP_FOLDS) if factor.form == "group" else cv for factor in spec.factors]
+    folds = numbers_of_folds(spec, cv)
     masses = _masses(read, sample.n_groups, sorted(set(folds)), seed)
     whole = next(iter(masses.values())).sum(axis=0)
     each, fits = [], 0
@@ -148,11 +178,8 @@ def cross_fit_batches(
         watched = track(tasks, what="fitting posteriors", total=len(tasks), verbose=verbose)
         each.append([task() for task in watched])
         fits += len(tasks) * factor.fits
-    factors = tuple(tuple(own[:count]) for own, count in zip(each, folds, strict=True))
-    final = [averaged(own) if average else own[-1] for own in each]
-    join = None if len(final) == 1 else Product(final[0], final[1], whole.reshape(-1, 2) > 0)
-    model = final[0] if join is None else join
-    out_of_fold = OutOfFold(factors, join, seed)
+    seen = whole.reshape(-1, 2) > 0
+    out_of_fold, model = OutOfFold.of(each, average=average, seen=seen, seed=seed)
     return estimate_sample(out_of_fold, model, spec, sample, numbers, calibration=calibration, fits=fits)
 
 

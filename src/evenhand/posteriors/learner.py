@@ -8,16 +8,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn import config_context
-from sklearn.base import clone
+from sklearn.base import clone, is_regressor
+from sklearn.compose import ColumnTransformer
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
-from evenhand.exceptions import InputError
+from evenhand.exceptions import EvenhandError, InputError, reason
 from evenhand.inputs.columns import level_order
-from evenhand.inputs.features import take_rows
+from evenhand.inputs.features import column_names, has_names, take_rows
 
-__all__ = ["Learner", "check_learner", "check_model", "fit_learner", "is_frozen", "takes_weights"]
+__all__ = [
+    "Learner",
+    "check_learner",
+    "check_model",
+    "fit_learner",
+    "is_frozen",
+    "left_out",
+    "takes_weights",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +105,8 @@ def check_model(estimator: Any, *, role: str) -> None:
             f"{role} is a {type(inner).__name__}, which is not a scikit-learn classifier: derive it from "
             "sklearn.base.ClassifierMixin and sklearn.base.BaseEstimator."
         )
+    if is_regressor(inner):
+        raise InputError(f"{role} {_name(estimator)} is a regressor, and a classifier is needed.")
 
 
 def check_learner(
@@ -141,6 +152,7 @@ def fit_learner(
     n_classes: int,
     weights: NDArray[np.float64] | None = None,
     names: NDArray[Any] | None = None,
+    what: str = "label",
 ) -> Learner:
     """Fit a copy of a classifier to class numbers.
 
@@ -155,6 +167,8 @@ def fit_learner(
     weights : array, default=None
     names : array, default=None
         Names that a frozen classifier may have for the classes, in the order of their numbers.
+    what : str, default="label"
+        What it is a model of, for messages.
 
     Returns
     -------
@@ -170,7 +184,15 @@ def fit_learner(
         return Learner(None, present, n_classes)
     model = clone(estimator)
     with config_context(enable_metadata_routing=False):  # weights are passed explicitly
-        model.fit(X, codes, **({} if weights is None else _weight_argument(model, weights)))
+        try:
+            model.fit(X, codes, **({} if weights is None else _weight_argument(model, weights)))
+        except (EvenhandError, MemoryError):
+            raise
+        except Exception as error:
+            raise InputError(
+                f"{_name(model)}, as the model of the {what}, cannot be fitted to {len(codes):,} rows in "
+                f"{len(present)} classes, the smallest of {np.bincount(codes).min():,}: {reason(error)}"
+            ) from error
     own = np.asarray(model.classes_)
     if own.dtype.kind not in "biuf" or not np.isin(own, np.arange(len(present))).all():
         raise InputError(
@@ -178,6 +200,38 @@ def fit_learner(
             "seems to be frozen. Fit the whole model first and pass it as FrozenEstimator(...)."
         )
     return Learner(model, present[own.astype(np.intp)], n_classes)
+
+
+def left_out(estimator: Any, X: Any, added: int) -> list[Any]:
+    """Of the last columns of X, those that a ColumnTransformer at the start of an estimator leaves out.
+
+    Parameters
+    ----------
+    estimator : object
+    X : table or matrix
+    added : int
+        How many columns.
+
+    Returns
+    -------
+    list of names, or of positions if X is a matrix
+    """
+    while not isinstance(estimator, ColumnTransformer):
+        inner = estimator.steps[0][1] if isinstance(estimator, Pipeline) else None
+        estimator = inner if inner is not None else getattr(estimator, "estimator", None)
+        if estimator is None:
+            return []
+    if estimator.remainder != "drop":
+        return []
+    names = column_names(X) if has_names(X) else list(range(X.shape[1]))
+    parts = [(name, "passthrough", which) for name, _, which in estimator.transformers]
+    try:  # only the choice of columns matters here
+        found = ColumnTransformer(parts).fit(take_rows(X, np.arange(1)))
+    except ValueError:  # said again by fit
+        return []
+    rest = [place for name, _, places in found.transformers_ if name == "remainder" for place in places]
+    lost = {names[place] if isinstance(place, int | np.integer) else place for place in rest}
+    return [name for name in names[len(names) - added :] if name in lost]
 
 
 def _frozen_places(estimator: Any, n_classes: int, names: NDArray[Any] | None) -> NDArray[np.intp]:

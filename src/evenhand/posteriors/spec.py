@@ -154,19 +154,22 @@ class PosteriorSpec:
 
     def _group(self, estimator: Any, rows: Examples, target: NDArray[np.intp], n_classes: int) -> Learner:
         """Fit a model of groups or cells, balanced if asked for and corrected for it afterwards."""
+        what = "groups and labels" if self.form == "joint" else "groups"
         if self.balance is None:
-            return fit_learner(estimator, rows.X, target, n_classes=n_classes, weights=rows.weights)
+            return fit_learner(
+                estimator, rows.X, target, n_classes=n_classes, weights=rows.weights, what=what
+            )
         weights = np.ones(len(rows)) if rows.weights is None else rows.weights
         factor = balancing_factors(np.bincount(target, weights=weights, minlength=n_classes))
         if self.balance == "weight":
             more = weights * factor[target]
-            found = fit_learner(estimator, rows.X, target, n_classes=n_classes, weights=more)
+            found = fit_learner(estimator, rows.X, target, n_classes=n_classes, weights=more, what=what)
             after = np.bincount(target, weights=more, minlength=n_classes)
         else:
             drawn = _upsampled(target, factor, self.seed)
             X = take_rows(rows.X, drawn)
             part = None if rows.weights is None else weights[drawn]
-            found = fit_learner(estimator, X, target[drawn], n_classes=n_classes, weights=part)
+            found = fit_learner(estimator, X, target[drawn], n_classes=n_classes, weights=part, what=what)
             after = np.bincount(target[drawn], weights=weights[drawn], minlength=n_classes)
         before = np.bincount(target, weights=weights, minlength=n_classes)
         correction = np.divide(before, after, out=np.ones(n_classes), where=after > 0)
