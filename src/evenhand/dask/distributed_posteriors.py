@@ -6,7 +6,7 @@ A row is in a fold by a hash of its number, whatever its partition.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from numbers import Integral
 from typing import Any
@@ -26,18 +26,18 @@ from evenhand.estimators.large_table import Batch, Sample, View, weights_of_samp
 from evenhand.estimators.learned_posteriors import LearnedPosteriors, collect_posteriors, posterior_spec
 from evenhand.exceptions import InputError
 from evenhand.inputs.features import take_rows
-from evenhand.posteriors.crossfit_batches import OutOfFold, estimate_sample, folds_of, numbers_of_folds
+from evenhand.posteriors.crossfit_batches import (
+    OutOfFold,
+    Target,
+    estimate_sample,
+    folds_of,
+    model_of,
+    numbers_of_folds,
+    targets_of,
+)
 from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.learner import Learner
-from evenhand.posteriors.models import (
-    GroupByFeature,
-    GroupThenLabel,
-    Joint,
-    KnownGroup,
-    LabelThenGroup,
-    PosteriorModel,
-    with_group,
-)
+from evenhand.posteriors.models import PosteriorModel
 from evenhand.posteriors.spec import PosteriorSpec
 
 __all__ = ["check_distributed", "learn_distributed"]
@@ -132,34 +132,6 @@ def _counted(block: Block, place: int, cv: int, cells: int) -> NDArray[np.int64]
     return np.bincount(block[3][place, own] * cells + block[1][own], minlength=cv * cells).reshape(cv, cells)
 
 
-@dataclass(frozen=True, eq=False)
-class _Target:
-    """What one classifier learns: the class of each cell, or -1 where its rows are left out.
-
-    Attributes
-    ----------
-    classes : array of int, shape (2 M,)
-    n_classes : int
-    with_group : bool
-        Whether X has 0/1 columns of the groups.
-    """
-
-    classes: NDArray[np.intp]
-    n_classes: int
-    with_group: bool = False
-
-    def rows(self, block: Block, place: int, fold: int | None, places: NDArray[np.intp]) -> Rows:
-        """Rows of a partition outside of a fold, with classes renumbered without a gap."""
-        X, cells, weights, folds = block
-        target, outside = self.classes[cells], folds[place] != (-1 if fold is None else fold)
-        own = np.flatnonzero((target >= 0) & (weights > 0) & outside)
-        return self.seen(take_rows(X, own), cells[own]), np.searchsorted(places, target[own]), weights[own]
-
-    def seen(self, X: Any, cells: NDArray[np.intp]) -> Any:
-        """X as the classifier sees it."""
-        return with_group(X, cells // 2, len(self.classes) // 2) if self.with_group else X
-
-
 class _Learner:
     """Fits the classifiers of a posterior model, or of one of its factors, to the rows outside of a fold."""
 
@@ -191,46 +163,33 @@ class _Learner:
 
     def fit(self, fold: int | None) -> PosteriorModel:
         """Posterior model of all rows but those of a fold."""
-        M, form = self.examples.n_groups, self.spec.form
-        cells = np.arange(2 * M)
-        label, group = _Target(cells % 2, 2), _Target(cells // 2, M)
-        if form == "known":
-            return KnownGroup(self._fit(self.spec.label, label, fold))
-        if form == "joint":
-            return Joint(self._fit(self.spec.label, _Target(cells, 2 * M), fold))
-        if form == "group_then_label":
-            return GroupThenLabel(
-                self._fit(self.spec.group, group, fold),
-                self._fit(self.spec.label, replace(label, with_group=True), fold),
-            )
-        if form == "group":
-            return GroupByFeature((self._fit(self.spec.group, group, fold),), np.arange(M)[:, None])
-        of_label = self._fit(self.spec.label, label, fold)
-        given = [_Target(np.where(cells % 2 == value, cells // 2, -1), M) for value in (0, 1)]
-        # Without a row of a label, the groups of all rows are learned, as elsewhere.
-        given = [one if self._present(one, fold).size else group for one in given]
-        first, second = (self._fit(self.spec.group, one, fold) for one in given)
-        return LabelThenGroup(of_label, (first, second))
-
-    def _present(self, target: _Target, fold: int | None) -> NDArray[np.intp]:
-        """Classes that occur outside of a fold."""
         counts = self.counts.sum(axis=0) - (0 if fold is None else self.counts[fold])
-        return np.unique(target.classes[(counts > 0) & (target.classes >= 0)])
+        return model_of(
+            self.spec.form, [self._fit(one, fold, counts) for one in targets_of(self.spec, counts)]
+        )
 
-    def _fit(self, estimator: Any, target: _Target, fold: int | None) -> Learner:
-        places = self._present(target, fold)
+    def _fit(self, target: Target, fold: int | None, counts: NDArray[np.int64]) -> Learner:
+        places = np.unique(target.classes[(counts > 0) & (target.classes >= 0)])
         if len(places) == 1:
             return Learner(None, places, target.n_classes)
         self.fits += 1
         rows = dask.delayed(_rows, pure=False, traverse=False)
         parts = [rows(target, block, self.place, fold, places) for block in self.blocks]
-        example = target.seen(take_rows(self.examples.X, np.arange(2)), self.examples.cells[:2])
-        which = np.zeros(len(places), np.intp)
-        anchors = target.seen(take_rows(self.examples.X, which), self.examples.cells[which])
+        X, codes, which = self.examples.X, self.examples.codes, np.zeros(len(places), np.intp)
+        example = target.seen(take_rows(X, np.arange(2)), codes[:2])
+        anchors = target.seen(take_rows(X, which), codes[which])
         given = (anchors, np.arange(len(places)), np.zeros(len(places)))
-        model = fit_distributed(estimator, parts, example, given, client=self.client)
+        model = fit_distributed(target.estimator, parts, example, given, client=self.client)
         return Learner(model, places, target.n_classes)
 
 
-def _rows(target: _Target, block: Block, place: int, fold: int | None, places: NDArray[np.intp]) -> Rows:
-    return target.rows(block, place, fold, places)
+def _rows(target: Target, block: Block, place: int, fold: int | None, places: NDArray[np.intp]) -> Rows:
+    """Rows of a partition outside of a fold, with classes renumbered without a gap."""
+    X, cells, weights, folds = block
+    classes, outside = target.classes[cells], folds[place] != (-1 if fold is None else fold)
+    own = np.flatnonzero((classes >= 0) & (weights > 0) & outside)
+    return (
+        target.seen(take_rows(X, own), cells[own] // 2),
+        np.searchsorted(places, classes[own]),
+        weights[own],
+    )

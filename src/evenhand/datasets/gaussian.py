@@ -224,7 +224,7 @@ class GaussianProblem:
             in a whole group, whose decisions must be randomised.
         """
         dual = _Dual(self, constraint.linear(self.masses, self.groups), np.array([-cost, 1 - cost]), aware)
-        point = dual.at(np.zeros(len(dual.rows)))
+        point = dual.at(np.zeros(len(dual.ends[0])))
         for _ in range(_RESTARTS):  # a restart discards curvature estimates that have become wrong
             point = dual.newton(dual.descend(point))
             if point.shortfall <= _PRECISION:
@@ -277,32 +277,27 @@ class _Dual:
     aware: bool
 
     @cached_property
-    def rows(self) -> NDArray[np.intp]:
-        """The constraint of each multiplier: first those with a lower bound, then those with an upper one."""
-        return np.concatenate([np.flatnonzero(np.isfinite(end)) for end in (self.linear.lo, self.linear.hi)])
-
-    @cached_property
-    def signs(self) -> NDArray[np.float64]:
-        """1 for a lower bound, -1 for an upper one."""
-        lower = int(np.isfinite(self.linear.lo).sum())
-        return np.where(np.arange(len(self.rows)) < lower, 1.0, -1.0)
+    def ends(self) -> tuple[NDArray[np.intp], NDArray[np.float64], NDArray[np.float64]]:
+        """Of each multiplier the constraint, 1 for a lower bound or -1 for an upper one, and the bound."""
+        lower, upper = (np.flatnonzero(np.isfinite(end)) for end in (self.linear.lo, self.linear.hi))
+        signs = np.repeat([1.0, -1.0], [len(lower), len(upper)])
+        limits = np.append(self.linear.lo[lower], self.linear.hi[upper])
+        return np.append(lower, upper), signs, limits
 
     def table(self, multipliers: NDArray[np.float64]) -> NDArray[np.float64]:
         """W of the best rule at given multipliers."""
-        correction: NDArray[np.float64] = np.tensordot(
-            self.signs * multipliers, self.linear.C[self.rows], axes=1
-        )
+        rows, signs, _ = self.ends
+        correction: NDArray[np.float64] = np.tensordot(signs * multipliers, self.linear.C[rows], axes=1)
         return self.gain + correction / self.problem.masses
 
     def at(self, multipliers: NDArray[np.float64]) -> _Point:
         linear, W = self.linear, self.table(multipliers)
         rates = self.problem.rates(W, aware=self.aware)
         values = linear.values(rates.rates)
-        limits = np.where(self.signs > 0, linear.lo[self.rows], linear.hi[self.rows])
-        offset = self.signs * (linear.k[self.rows] - limits)
-        value = float((W * rates.selected).sum() + offset @ multipliers)
+        rows, signs, limits = self.ends
+        value = float((W * rates.selected).sum() + (signs * (linear.k[rows] - limits)) @ multipliers)
         gap = value - float((self.gain * rates.selected).sum())
-        slope = self.signs * (values[self.rows] - limits)
+        slope = signs * (values[rows] - limits)
         return _Point(multipliers, value, slope, rates, max(abs(gap), linear.violation(rates.rates)))
 
     def descend(self, start: _Point) -> _Point:
@@ -331,7 +326,7 @@ class _Dual:
         damping = _MIN_DAMPING
         while point.shortfall > _GOAL and damping < _MAX_DAMPING:
             half = self.problem._curvature(self.table(point.multipliers), self.linear.C, aware=self.aware)
-            curvature = half[:, self.rows] * self.signs
+            curvature = half[:, self.ends[0]] * self.ends[1]
             root = np.sqrt(damping)
             system = np.vstack([curvature, root * np.eye(len(point.multipliers))])
             goal = [curvature @ point.multipliers, root * point.multipliers - point.slope / root]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from copy import deepcopy
 from numbers import Real
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,7 @@ from evenhand.fairness.statistic import (
     SelectedShare,
     Statistic,
 )
+from evenhand.inputs.checks import check_choice
 
 __all__ = [
     "BOUNDS",
@@ -91,10 +92,7 @@ class Bound(Requirement):
         family = bounded_groups(groups, self.groups)
         at_least, at_most = self.limits(groups)
         names = tuple(ConstraintName(self.label, self.label, group) for group in family.names)
-        statistic = self.rate_statistic
-        if isinstance(statistic, SelectedShare):
-            return self._among_selected(statistic, masses, family, names)
-        A, k = statistic.linear(masses, family.matrix)
+        A, k = cast("Statistic", self.rate_statistic).linear(masses, family.matrix)
         keep = ~np.isnan(k) & ~(np.isnan(at_least) & np.isnan(at_most))
         return LinearConstraints(
             tuple(name for name, kept in zip(names, keep, strict=True) if kept),
@@ -104,15 +102,6 @@ class Bound(Requirement):
             hi=np.where(np.isnan(at_most), np.inf, at_most)[keep],
             undefined=tuple(name for name, lost in zip(names, np.isnan(k), strict=True) if lost),
         )
-
-    def _among_selected(
-        self,
-        statistic: SelectedShare,
-        masses: NDArray[np.float64],
-        family: Members,
-        names: tuple[ConstraintName, ...],
-    ) -> LinearConstraints:
-        raise NotImplementedError
 
     def _slopes(self, linear: LinearConstraints, rates: CellRates, scalars: NDArray[np.float64]) -> Slopes:  # noqa: ARG002
         one = np.ones(len(linear))
@@ -192,11 +181,7 @@ class RateBound(Bound):
                 f"{name}: at_least={self.at_least:g} is above at_most={self.at_most:g}, so nothing satisfies "
                 "both."
             )
-        if self.groups not in ("population", "intersectional", "independent"):
-            raise InputError(
-                f"{name}: groups should be 'population', 'intersectional' or 'independent', but is "
-                f"{self.groups!r}."
-            )
+        check_choice(f"{name}: groups", self.groups, get_args(Scope))
 
     def limits(self, groups: Groups) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """At least and at most, for each group; NaN where there is no bound."""
@@ -227,24 +212,19 @@ class RateBound(Bound):
             math.nan if self.at_most is None else float(self.at_most) - float(strictest.at_most),  # type: ignore[arg-type]
         )
 
-    def _among_selected(
-        self,
-        statistic: SelectedShare,
-        masses: NDArray[np.float64],
-        family: Members,
-        names: tuple[ConstraintName, ...],
-    ) -> LinearConstraints:
-        parts = []
+    def _linear(self, masses: NDArray[np.float64], groups: Groups) -> LinearConstraints:
+        statistic = self.statistic
+        if isinstance(statistic, Statistic):
+            return super()._linear(masses, groups)
+        family, parts = bounded_groups(groups, self.groups), []
         for side, bound in (("at least", self.at_least), ("at most", self.at_most)):
             if bound is None:
                 continue
             C, known = statistic.linear(masses, family.matrix, float(bound))
             count = int(known.sum())
             least = side == "at least"
-            own = [
-                ConstraintName(name.notion, name.statistic, name.group, side if self._two_sided else "")
-                for name in names
-            ]
+            both = self.at_least is not None and self.at_most is not None
+            own = [ConstraintName(self.label, self.label, who, side if both else "") for who in family.names]
             parts.append(
                 LinearConstraints(
                     tuple(name for name, kept in zip(own, known, strict=True) if kept),
@@ -256,10 +236,6 @@ class RateBound(Bound):
                 )
             )
         return LinearConstraints.stack(parts)
-
-    @property
-    def _two_sided(self) -> bool:
-        return self.at_least is not None and self.at_most is not None
 
     def _slopes(self, linear: LinearConstraints, rates: CellRates, scalars: NDArray[np.float64]) -> Slopes:
         if isinstance(self.statistic, Statistic):
@@ -439,20 +415,13 @@ class NoWorse(Bound):
         return f"{self.rate} no worse"
 
     def _check(self) -> None:
-        if self.rate not in _RATES:
-            raise InputError(
-                f"NoWorse: rate should be one of {', '.join(map(repr, _RATES))}, but is {self.rate!r}."
-            )
+        check_choice("NoWorse: rate", self.rate, RATES)
         if not isinstance(self.than, CellRates) and self.than != "unconstrained":
             raise InputError(
                 "NoWorse: than should be 'unconstrained' or CellRates, which evenhand.cell_rates counts, but "
                 f"is {self.than!r}."
             )
-        if self.groups not in ("population", "intersectional", "independent"):
-            raise InputError(
-                "NoWorse: groups should be 'population', 'intersectional' or 'independent', but is "
-                f"{self.groups!r}."
-            )
+        check_choice("NoWorse: groups", self.groups, get_args(Scope))
         margin = self.margin
         if not isinstance(margin, Real) or isinstance(margin, bool) or not -1 <= float(margin) <= 1:
             raise InputError(f"NoWorse: margin should be a number from -1 to 1, but is {margin!r}.")

@@ -37,6 +37,7 @@ from evenhand.fairness.rates import CellRates
 from evenhand.fairness.requirement import Requirement, refuse_large
 from evenhand.fairness.statistic import ERROR, FALSE_POSITIVE, SELECTION, TRUE_POSITIVE, Statistic
 from evenhand.fairness.strata import check_controls, count_strata, find_strata
+from evenhand.inputs.checks import check_choice
 
 __all__ = [
     "NOTIONS",
@@ -143,12 +144,8 @@ class Notion(Requirement):
         value = self.difference if self.difference is not None else self.ratio
         if not isinstance(value, Real) or isinstance(value, bool) or not 0 <= value <= 1:
             raise InputError(f"{name}: {self.compares_by} should be a number from 0 to 1, but is {value!r}.")
-        if self.groups not in ("intersectional", "independent"):
-            raise InputError(
-                f"{name}: groups should be 'intersectional' or 'independent', but is {self.groups!r}."
-            )
-        if self.against not in ("population", "groups"):
-            raise InputError(f"{name}: against should be 'population' or 'groups', but is {self.against!r}.")
+        check_choice(f"{name}: groups", self.groups, ("intersectional", "independent"))
+        check_choice(f"{name}: against", self.against, ("population", "groups"))
         if self.given is not None:
             check_controls(name, self.given)
 

@@ -37,7 +37,16 @@ from evenhand.posteriors.models import (
 )
 from evenhand.posteriors.spec import PosteriorSpec, balancing_factors
 
-__all__ = ["OutOfFold", "cross_fit_batches", "estimate_sample", "folds_of", "numbers_of_folds"]
+__all__ = [
+    "OutOfFold",
+    "Target",
+    "cross_fit_batches",
+    "estimate_sample",
+    "folds_of",
+    "model_of",
+    "numbers_of_folds",
+    "targets_of",
+]
 
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.intp]
@@ -172,7 +181,7 @@ def cross_fit_batches(
     each, fits = [], 0
     for factor, count in zip(spec.factors, folds, strict=True):
         tasks = [
-            _Fit(factor, read, sample.n_groups, count, seed, fold, _left_out(masses[count], fold))
+            _Fit(factor, read, count, seed, fold, _left_out(masses[count], fold))
             for fold in (*range(count), *([] if average else [None]))
         ]
         watched = track(tasks, what="fitting posteriors", total=len(tasks), verbose=verbose)
@@ -250,7 +259,7 @@ def _left_out(mass: Floats, fold: int | None) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class _Target:
+class Target:
     """What one classifier learns: a class number of each cell, -1 where rows are not used."""
 
     estimator: Any
@@ -258,6 +267,41 @@ class _Target:
     n_classes: int
     balanced: bool = False
     sees_group: bool = False
+
+    def seen(self, X: Any, codes: Numbers) -> Any:
+        """X as the classifier sees it."""
+        return with_group(X, codes, len(self.classes) // 2) if self.sees_group else X
+
+
+def targets_of(spec: PosteriorSpec, mass: NDArray[Any]) -> list[Target]:
+    """The classifiers of a form, in the order of its parts; see `PosteriorSpec.fit`."""
+    cells, M = np.arange(len(mass)), len(mass) // 2
+    label = Target(spec.label, cells % 2, 2)
+    group = Target(spec.group, cells // 2, M, balanced=True)
+    if spec.form == "known":
+        return [label]
+    if spec.form == "group":
+        return [group]
+    if spec.form == "joint":
+        return [Target(spec.label, cells, 2 * M, balanced=True)]
+    if spec.form == "group_then_label":
+        return [group, replace(label, sees_group=True)]
+    # Without a row of a label, the groups of all rows are learned.
+    given = [(cells % 2 == y) if mass[y::2].any() else cells >= 0 for y in (0, 1)]
+    return [label, *(replace(group, classes=np.where(used, group.classes, -1)) for used in given)]
+
+
+def model_of(form: str, found: list[Learner]) -> PosteriorModel:
+    """The posterior model of a form, from its classifiers."""
+    if form == "known":
+        return KnownGroup(found[0])
+    if form == "group":
+        return GroupByFeature((found[0],), np.arange(found[0].n_classes)[:, None])
+    if form == "joint":
+        return Joint(found[0])
+    if form == "group_then_label":
+        return GroupThenLabel(found[0], found[1])
+    return LabelThenGroup(found[0], (found[1], found[2]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,41 +313,15 @@ class _Fit:
 
     spec: PosteriorSpec
     read: Reader
-    n_groups: int
     count: int
     seed: int
     fold: int | None
     mass: Floats
 
     def __call__(self) -> PosteriorModel:
-        found = [self._learner(target) for target in self._targets()]
-        if self.spec.form == "known":
-            return KnownGroup(found[0])
-        if self.spec.form == "group":
-            return GroupByFeature((found[0],), np.arange(self.n_groups)[:, None])
-        if self.spec.form == "joint":
-            return Joint(found[0])
-        if self.spec.form == "group_then_label":
-            return GroupThenLabel(found[0], found[1])
-        return LabelThenGroup(found[0], (found[1], found[2]))
+        return model_of(self.spec.form, [self._learner(one) for one in targets_of(self.spec, self.mass)])
 
-    def _targets(self) -> list[_Target]:
-        """The classifiers of a form, in the order of its parts; see `PosteriorSpec.fit`."""
-        M, cells = self.n_groups, np.arange(2 * self.n_groups)
-        label = _Target(self.spec.label, cells % 2, 2)
-        group = _Target(self.spec.group, cells // 2, M, balanced=True)
-        if self.spec.form == "known":
-            return [label]
-        if self.spec.form == "group":
-            return [group]
-        if self.spec.form == "joint":
-            return [_Target(self.spec.label, cells, 2 * M, balanced=True)]
-        if self.spec.form == "group_then_label":
-            return [group, replace(label, sees_group=True)]
-        given = [(cells % 2 == y) if self.mass[y::2].any() else cells >= 0 for y in (0, 1)]
-        return [label, *(replace(group, classes=np.where(used, group.classes, -1)) for used in given)]
-
-    def _learner(self, target: _Target) -> Learner:
+    def _learner(self, target: Target) -> Learner:
         used = (target.classes >= 0) & (self.mass > 0)
         n = target.n_classes
         before = np.bincount(target.classes[used], weights=self.mass[used], minlength=n)
@@ -316,12 +334,11 @@ class _Fit:
 
         def batches() -> Iterator[LabelledRows]:
             for rows in self._rows(numbers):
-                X = with_group(rows.X, rows.codes, self.n_groups) if target.sees_group else rows.X
                 weights = rows.weights
                 if balanced:
                     more = factor[target.classes[rows.cells]]
                     weights = more if weights is None else weights * more
-                yield X, numbers[rows.cells], weights
+                yield target.seen(rows.X, rows.codes), numbers[rows.cells], weights
 
         model = fit_to_batches(target.estimator, batches, len(present))
         if not balanced:
