@@ -29,7 +29,7 @@ def test_numpy_tolerances_are_accepted():
 
 
 def test_an_unknown_group_mode_is_refused():
-    with pytest.raises(InputError, match="'intersectional' or 'independent', but is 'both'"):
+    with pytest.raises(InputError, match="'intersectional', 'independent', but is 'both'"):
         eh.DemographicParity(difference=0.1, groups="both")
 
 
