@@ -1,7 +1,7 @@
 import inspect
 
 import evenhand as eh
-from evenhand.exceptions import EvenhandError, EvenhandWarning, InputError, MissingExtraError
+from evenhand.exceptions import EvenhandError, EvenhandWarning, InputError, MissingExtraError, reason
 
 
 def test_all_errors_and_warnings_share_a_base_class():
@@ -13,3 +13,11 @@ def test_all_errors_and_warnings_share_a_base_class():
 
 def test_a_missing_package_names_its_extra():
     assert str(MissingExtraError("polars", "datasets")).endswith("pip install 'evenhand[datasets]'")
+
+
+def test_an_error_of_another_package_is_quoted_in_one_line():
+    """scikit-learn names the columns in the lines after the first."""
+    error = ValueError("The names should match.\nNames unseen at fit time:\n- c\n")
+    assert reason(error) == "ValueError: The names should match. Names unseen at fit time: - c"
+    assert reason(KeyError()) == "KeyError"
+    assert reason(RuntimeError("x" * 2000)) == f"RuntimeError: {'x' * 500}..."
