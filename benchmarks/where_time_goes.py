@@ -23,7 +23,7 @@ FIT = {
     "reading the table, labels and groups": ("training_data.py", "read_training_data"),
     "fitting trees": ("tabular.py", "fit"),
     "evaluating trees": ("tabular.py", "predict_proba"),
-    "calibrating": ("crossfit.py", "_calibrated"),
+    "calibrating": ("crossfit.py", "calibrate"),
     "solving and proving": ("postprocess.py", "choose_multipliers"),
     "making the rule": ("postprocess.py", "make_rule"),
 }

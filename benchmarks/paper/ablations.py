@@ -98,7 +98,7 @@ def _auc(y: np.ndarray, score: np.ndarray) -> float:
 
 def calibration(task: Task) -> Lines:
     """Ways to calibrate the posteriors."""
-    for name in (None, "binning", "isotonic", "sigmoid", "dirichlet"):
+    for name in (None, "binning", "dirichlet"):
         yield from _variant(name or "none", task, calibration=name)
 
 

@@ -78,7 +78,7 @@ def in_memory(classifier, table, sample_weight=None):
         {"posterior": "group_then_label"},
         {"posterior": "joint"},
         {"balance": "weight"},
-        {"calibration": "isotonic"},
+        {"calibration": "binning"},
         {"calibration": None},
         {"constraint": eh.EqualizedOdds(difference=0.05)},
         {"cost": 0.3, "pos_label": "no"},

@@ -53,7 +53,6 @@ def test_every_form_of_posteriors_can_be_used(posterior, aware):
         {"average": False},
         {"holdout": 0.5},
         {"calibration": None},
-        {"calibration": "isotonic"},
         {"calibration": "binning"},
         {"balance": "weight"},
         {"balance": "upsample"},

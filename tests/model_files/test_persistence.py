@@ -133,7 +133,7 @@ def test_blind_and_aware_models_decide_the_same_after_loading(aware, constraint,
     [
         {"posterior": "joint", "cost": [1.0, 2.0]},
         {"posterior": "group_then_label", "balance": "weight"},
-        {"calibration": "isotonic", "average": False},
+        {"average": False},
         {"calibration": "binning", "holdout": 0.5},
         {"calibration": None, "cv": StratifiedKFold(2), "random_state": np.random.RandomState(1)},
         {"search": eh.DualAscent()},

@@ -10,6 +10,7 @@ import evenhand as eh
 from evenhand.exceptions import InputError
 from evenhand.inputs.row_keys import id_column, row_keys
 from evenhand.posteriors.calibration import fit_calibrator
+from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.tabular import TabularClassifier
 
 LR = LogisticRegression()
@@ -38,12 +39,13 @@ def test_scores_are_calibrated_within_known_groups():
     assert found.difference < 0.035
 
 
-@pytest.mark.parametrize("how", ["sigmoid", "binning"])
+@pytest.mark.parametrize("how", ["dirichlet", "binning"])
 def test_calibration_does_not_depend_on_the_unit_of_weights(how):
-    p = np.random.default_rng(0).random(5000)
-    both, hit = np.column_stack([1 - p, p]), np.random.default_rng(1).random(5000) < p**3
-    plain = fit_calibrator(how, both, hit)(both)
-    np.testing.assert_allclose(fit_calibrator(how, both, hit, np.full(5000, 1e-9))(both), plain, atol=1e-6)
+    p = np.random.default_rng(0).dirichlet(np.ones(4), 5000)
+    codes, hit = np.arange(5000) % 2, np.random.default_rng(1).random(5000) < p[:, 1] ** 2
+    plain = fit_calibrator(how, p, Examples(None, codes, hit, 2))(p)
+    small = Examples(None, codes, hit, 2, weights=np.full(5000, 1e-9))
+    np.testing.assert_allclose(fit_calibrator(how, p, small)(p), plain, atol=1e-6)
 
 
 @pytest.mark.slow

@@ -2,55 +2,122 @@ import numpy as np
 import pytest
 from scipy.special import expit, logit
 
-from evenhand.posteriors.calibration import fit_calibrator
+from evenhand.posteriors.calibration import Softmax, fit_calibrator, fit_group_calibrator
+from evenhand.posteriors.examples import Examples
 
 RNG = np.random.default_rng(0)
 TRUE = RNG.uniform(0.02, 0.98, 20_000)
-HIT = (RNG.random(20_000) < TRUE).astype(int)
+HIT = RNG.random(20_000) < TRUE
 OVERSURE = expit(2 * logit(TRUE) + 0.5)
+EITHER = pytest.mark.parametrize("how", ["dirichlet", "binning"])
 
 
 def pair(p):
     return np.column_stack([1 - p, p])
 
 
-@pytest.mark.parametrize("how", ["sigmoid", "isotonic", "binning", "dirichlet"])
-def test_overconfident_probabilities_are_corrected(how):
-    calibrator = fit_calibrator(how, pair(OVERSURE), HIT)
-    new = calibrator(pair(OVERSURE))
+def of_one_group(how, p, positive, weights=None):
+    """A calibrator where there is one group, so that only the label has to be corrected."""
+    return fit_calibrator(how, pair(p), Examples(None, np.zeros(len(p), int), positive, 1, weights=weights))
+
+
+def of_cells(how, p, target, weights=None, levels=None):
+    rows = Examples(None, target // 2, target % 2 == 1, p.shape[1] // 2, weights=weights)
+    return fit_calibrator(how, p, rows, levels=levels)
+
+
+def label(p):
+    return p.reshape(len(p), -1, 2).sum(axis=1)[:, 1]
+
+
+@EITHER
+def test_overconfident_probabilities_of_the_label_are_corrected(how):
+    new = of_one_group(how, OVERSURE, HIT)(pair(OVERSURE))
     assert np.allclose(new.sum(axis=1), 1)
     assert np.abs(new[:, 1] - TRUE).mean() < 0.02 < np.abs(OVERSURE - TRUE).mean()
 
 
-@pytest.mark.parametrize("how", ["sigmoid", "isotonic", "binning", "dirichlet"])
+@EITHER
+def test_probabilities_that_rows_do_not_contradict_stay_as_they_are(how):
+    """A test at level 0.01 is wrong about right probabilities once in a hundred draws."""
+    rng = np.random.default_rng(1)
+    changed = 0
+    for _ in range(100):
+        p = rng.beta(1, 3, 400)
+        found = of_one_group(how, p, rng.random(400) < p)
+        changed += found.label is not None
+        if found.label is None:
+            np.testing.assert_allclose(found(pair(p))[:, 1], p, rtol=1e-15)
+    assert changed <= 4
+
+
+def test_known_groups_are_corrected_only_if_rows_contradict_their_probabilities():
+    rng = np.random.default_rng(2)
+    codes, p = rng.integers(0, 3, 6000), rng.uniform(0.05, 0.95, 6000)
+    positive = rng.random(6000) < np.where(codes == 1, p**2, p)
+    found = fit_group_calibrator("dirichlet", pair(p), positive, None, codes=codes, M=4)
+    new = found(pair(p), codes)[:, 1]
+    assert np.abs(new - p**2)[codes == 1].mean() < 0.03
+    assert np.abs(new - p)[codes != 1].mean() < 0.03
+    assert found.groups[1] is not None
+    assert found.groups[3] is None  # no rows
+    right = fit_group_calibrator("dirichlet", pair(p), rng.random(6000) < p, None, codes=codes, M=3)
+    assert (right.overall, right.groups) == (None, (None, None, None))
+
+
+def test_certain_probabilities_that_are_wrong_are_corrected():
+    """A forest says 0 where none of its trees says 1."""
+    rng = np.random.default_rng(3)
+    p = rng.choice([0.0, 0.5, 1.0], 3000)
+    new = of_one_group("dirichlet", p, rng.random(3000) < 0.25 + 0.5 * p)(pair(p))[:, 1]
+    assert [new[p == value].mean() for value in (0, 0.5, 1)] == pytest.approx([0.25, 0.5, 0.75], abs=0.03)
+
+
+@EITHER
 def test_weights_count_as_copies(how):
     weights = RNG.integers(0, 3, 2000)
-    p, hit = pair(OVERSURE[:2000]), HIT[:2000]
-    copies = fit_calibrator(how, np.repeat(p, weights, axis=0), np.repeat(hit, weights))
-    weighted = fit_calibrator(how, p, hit, weights.astype(float))
-    assert np.abs(copies(p) - weighted(p)).max() < (0.2 if how == "binning" else 1e-3)
+    p, hit = OVERSURE[:2000], HIT[:2000]
+    copies = of_one_group(how, np.repeat(p, weights), np.repeat(hit, weights))
+    weighted = of_one_group(how, p, hit, weights.astype(float))
+    apart = np.abs(copies(pair(p)) - weighted(pair(p)))  # copies have other quantiles, so other bins
+    assert apart.mean() < (0.05 if how == "binning" else 5e-4)
 
 
-@pytest.mark.parametrize("how", ["sigmoid", "isotonic", "binning", "dirichlet"])
-def test_probabilities_of_several_classes_are_corrected_and_sum_to_one(how):
-    p = RNG.dirichlet([1, 1, 1, 1e-9], size=3000)
-    target = RNG.integers(0, 3, 3000)
-    new = fit_calibrator(how, p, target)(p)
+@EITHER
+def test_groups_that_have_nothing_to_do_with_their_probabilities(how):
+    rng = np.random.default_rng(4)
+    p = rng.dirichlet(np.ones(6), size=6000)
+    target = 2 * rng.integers(0, 3, 6000) + (rng.random(6000) < label(p))
+    new = of_cells(how, p, target)(p)
     assert np.allclose(new.sum(axis=1), 1)
     assert (new >= 0).all()
-    assert np.abs(new[:, :3] - 1 / 3).mean() < 0.05  # the classes had nothing to do with p
+    given = new.reshape(-1, 3, 2) / new.reshape(-1, 3, 2).sum(axis=1, keepdims=True)
+    assert np.abs(given - 1 / 3).mean() < 0.05
+
+
+@EITHER
+@pytest.mark.parametrize("M", [3, 12])
+def test_the_label_is_corrected_by_itself_whatever_the_groups_are(how, M):
+    """Groups are noise, and differ; the label's probability after calibration is the same function of it."""
+    rng = np.random.default_rng(5)
+    n = 1500
+    codes, positive = rng.integers(0, M, n), HIT[:n]
+    found = []
+    for concentration in (0.05, 5.0):
+        groups = rng.dirichlet(np.full(M, concentration), size=(n, 2)).transpose(0, 2, 1)
+        p = (groups * pair(OVERSURE[:n])[:, None, :]).reshape(n, -1)
+        found.append(label(fit_calibrator(how, p, Examples(None, codes, positive, M))(p)))
+    alone = of_one_group(how, OVERSURE[:n], positive)(pair(OVERSURE[:n]))[:, 1]
+    assert np.abs(alone - OVERSURE[:n]).max() > 0.05
+    for own in found:
+        np.testing.assert_allclose(own, alone, atol=1e-12 if how == "dirichlet" else 1e-6)
 
 
 def test_bins_shrink_towards_the_prediction():
-    p = np.full(5, 0.5)
-    p[0] = 0.4
-    calibrated = fit_calibrator("binning", pair(p), np.ones(5, int) * [1, 1, 1, 1, 0])(pair(p))
-    assert calibrated[0, 1] == pytest.approx((1 + 0.4) / 2)
-
-
-def test_scores_outside_the_fitted_range_are_clipped():
-    calibrator = fit_calibrator("isotonic", pair(np.array([0.4, 0.6])), np.array([0, 1]))
-    assert calibrator(pair(np.array([0.0, 1.0])))[:, 1].tolist() == [0, 1]
+    p = np.repeat([0.4, 0.5], [100, 400])
+    hit = np.repeat([True, False], [100, 400])
+    calibrated = of_one_group("binning", p, hit)(pair(p))
+    assert calibrated[0, 1] == pytest.approx((100 + 0.4) / 101)
 
 
 def cells(rng, n, bend=0.0):
@@ -63,10 +130,10 @@ def cells(rng, n, bend=0.0):
     return first, second, (first.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1)
 
 
-@pytest.mark.parametrize(("how", "small"), [("dirichlet", 0.01), ("sigmoid", 0.03)])
+@pytest.mark.parametrize(("how", "small"), [("dirichlet", 0.01), ("binning", 0.03)])
 def test_errors_that_depend_on_the_label_are_corrected_by_all_cells_jointly(how, small):
     truth, p, target = cells(np.random.default_rng(1), 40_000, bend=0.6)
-    new = fit_calibrator(how, p, target)(p)
+    new = of_cells(how, p, target)(p)
     error = np.abs(new - truth).mean()
     assert (error < small) == (how == "dirichlet")
     assert error < np.abs(p - truth).mean()
@@ -74,73 +141,77 @@ def test_errors_that_depend_on_the_label_are_corrected_by_all_cells_jointly(how,
 
 def test_few_rows_change_little():
     truth, p, target = cells(np.random.default_rng(2), 40)
-    assert np.abs(fit_calibrator("dirichlet", p, target)(p) - truth).mean() < 0.08
+    assert np.abs(of_cells("dirichlet", p, target)(p) - truth).mean() < 0.08
 
 
 def test_weights_do_not_bias_the_correction():
     truth, p, target = cells(np.random.default_rng(2), 60_000, bend=0.6)
     weights = np.where(np.arange(len(p)) % 2, 1.0, 3.0)
-    new = fit_calibrator("dirichlet", p, target, weights)(p)
+    new = of_cells("dirichlet", p, target, weights)(p)
     assert np.abs(new - truth).mean() < 0.01
 
 
-def test_with_very_many_cells_only_the_score_of_the_label_is_a_feature():
+def given_labels(found):
+    """The corrections of the groups, for either label."""
+    curves = [chain[0][0] for chain in found.features]
+    assert all(isinstance(curve, Softmax) for curve in curves)
+    return curves
+
+
+def test_with_very_many_cells_only_the_scores_of_label_and_features_matter():
     rng = np.random.default_rng(3)
     p = rng.dirichlet(np.ones(40), size=5000)
     target = (p.cumsum(axis=1) < rng.random((5000, 1))).sum(axis=1)
-    calibrator = fit_calibrator("dirichlet", p, target)
-    assert calibrator.B.shape == (2, 40)
-    assert np.allclose(calibrator(p).sum(axis=1), 1)
-    assert np.abs(calibrator(p) - p).mean() < 0.005
-
-
-def test_alternating_classes_and_rare_classes_are_represented():
-    rng = np.random.default_rng(4)
-    n = 60_000
-    target = 2 * (np.arange(n) % 2) + (rng.random(n) < 0.4)
-    target[:50] = 4  # a rare class
-    p = rng.dirichlet(np.ones(5), n)
-    new = fit_calibrator("dirichlet", p, target)(p)
-    assert np.abs(new.mean(axis=0) - np.bincount(target) / n).max() < 1e-6
-    weights = (np.arange(n) % 2).astype(float)  # even rows do not count
-    new = fit_calibrator("dirichlet", p, target, weights)(p)
-    assert abs((new[:, 3] / new[:, 2:4].sum(axis=1)).mean() - 0.4) < 0.01
+    levels = np.column_stack([np.arange(20) // 5, np.arange(20) % 5])
+    for given, features in ((None, 1), (levels, 1 + 3 + 4)):
+        found = of_cells("dirichlet", p, target, levels=given)
+        assert [curve.B.shape for curve in given_labels(found)] == [(features + 1, 20)] * 2
+        assert np.allclose(found(p).sum(axis=1), 1)
+        assert np.abs(found(p) - p).mean() < 0.005
 
 
 @pytest.mark.parametrize("K", [4, 18])
-def test_every_class_has_its_observed_share(K):
-    # The derivative by an intercept is the predicted minus the observed share: zero at the minimum.
+def test_every_group_has_its_observed_share_given_the_label(K):
+    # The derivative by an intercept is the predicted minus the observed number of rows, plus the ridge of 1.
     rng = np.random.default_rng(5)
     n = 60_000
     p = rng.dirichlet(np.linspace(0.2, 2, K), n)
     target = (p.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1).clip(0, K - 1)
     weights = np.where(rng.random(n) < 0.2, 0.0, rng.lognormal(size=n))
-    new = fit_calibrator("dirichlet", p, target, weights)(p)
-    shares = np.bincount(target, weights=weights, minlength=K) / weights.sum()
-    assert np.abs(np.average(new, axis=0, weights=weights) - shares).max() < 1e-6
+    new = of_cells("dirichlet", p, target, weights)(p)
+    for y in (0, 1):
+        own = target % 2 == y
+        given = new[own, y::2] / new[own, y::2].sum(axis=1, keepdims=True)
+        count = np.bincount(target[own] // 2, weights=weights[own], minlength=K // 2)
+        assert np.abs(weights[own] @ given - count).max() < 2
 
 
 def test_the_slopes_are_at_the_minimum_over_all_rows():
     # The derivative by B is the sum of (predicted - observed) z plus the ridge penalty of 100 B.
     _, p, target = cells(np.random.default_rng(6), 60_000, bend=0.6)
-    calibrator = fit_calibrator("dirichlet", p, target)
-    z = (np.log(p) - calibrator.center) / calibrator.scale
-    excess = calibrator(p) - np.equal.outer(target, np.arange(4))
-    np.testing.assert_allclose(z.T @ excess, -100 * calibrator.B[:-1], atol=1e-3)
+    found = of_cells("dirichlet", p, target)
+    new = found(p)
+    for y, curve in enumerate(given_labels(found)):
+        own = target % 2 == y
+        z = (np.log(p[own]) - curve.center) / curve.scale
+        given = new[own, y::2] / new[own, y::2].sum(axis=1, keepdims=True)
+        excess = given - np.equal.outer(target[own] // 2, np.arange(2))
+        np.testing.assert_allclose(z.T @ excess, -100 * curve.B[:-1], atol=1e-3)
 
 
 @pytest.mark.parametrize("least", [0.0, 1e-320, 1e-40])
-def test_a_class_of_negligible_weight_is_not_changed(least):
-    p = np.random.default_rng(7).dirichlet(np.ones(4), 30_000)
-    target = np.arange(30_000) % 4
-    new = fit_calibrator("dirichlet", p, target, np.where(target == 2, least, 1.0))(p)
-    np.testing.assert_array_equal(new[:, 2], p[:, 2])
+def test_a_group_of_negligible_weight_is_not_changed(least):
+    p = np.random.default_rng(7).dirichlet(np.ones(6), 30_000)
+    target = np.arange(30_000) % 6
+    found = of_cells("dirichlet", p, target, np.where(target == 2, least, 1.0))
+    new = found(p)
+    np.testing.assert_allclose(new[:, 2] / (1 - label(new)), p[:, 2] / (1 - label(p)), rtol=1e-9)
     assert np.allclose(new.sum(axis=1), 1)
     few = np.where(np.arange(30_000) < 40, 1.0, least)  # nearly all rows have negligible weight
-    assert np.allclose(fit_calibrator("dirichlet", p, target, few)(p).sum(axis=1), 1)
+    assert np.allclose(of_cells("dirichlet", p, target, few)(p).sum(axis=1), 1)
 
 
 def test_weights_may_have_any_size():
     _, p, target = cells(np.random.default_rng(8), 3000, bend=0.6)
-    large = [fit_calibrator("dirichlet", p, target, np.full(3000, size))(p) for size in (1e12, 1e16)]
+    large = [of_cells("dirichlet", p, target, np.full(3000, size))(p) for size in (1e12, 1e16)]
     np.testing.assert_allclose(*large, atol=1e-6)

@@ -161,7 +161,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         check_choice("weights", self.weights, ("both", "fit", "constraint"))
         forms = ("auto", "separate", "label_then_group", "group_then_label", "joint")
         check_choice("posterior", self.posterior, forms)
-        check_choice("calibration", self.calibration, (None, "dirichlet", "sigmoid", "isotonic", "binning"))
+        check_choice("calibration", self.calibration, (None, "dirichlet", "binning"))
         check_choice("balance", self.balance, (None, "weight", "upsample"))
         label, group = self.posterior_learners
         check_model(label, role="estimator")

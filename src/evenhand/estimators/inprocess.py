@@ -73,7 +73,7 @@ class FairInprocessor(FairClassifier):
         Form of the posteriors; see :class:`FairPostprocessor`.
     cv : int, splitter or iterable, default=2
         Folds for out-of-fold posteriors.
-    calibration : {"dirichlet", "sigmoid", "isotonic", "binning"} or None, default="dirichlet"
+    calibration : {"dirichlet", "binning"} or None, default="dirichlet"
         As in :class:`FairPostprocessor`.
     balance : {"weight", "upsample"}, default=None
         As in :class:`FairPostprocessor`.

@@ -244,8 +244,17 @@ def posterior_spec(classifier: FairClassifier, data: TrainingData, seed: int) ->
     levels = _feature_levels(data.groups) if trees else None
     if known is not None:
         levels = known.levels
+    where, hidden = data.access.where, data.access.hidden
     return PosteriorSpec(
-        form, label, group, classifier.balance, data.classes, seed, levels, inferred=known is not None
+        form,
+        label,
+        group,
+        classifier.balance,
+        data.classes,
+        seed,
+        levels,
+        inferred=known is not None,
+        unaware=is_frozen(label) and (not isinstance(where, list) or set(where) <= set(hidden)),
     )
 
 
@@ -281,8 +290,6 @@ def _separate_is_enough(classifier: FairClassifier, data: TrainingData) -> bool:
     """Whether P(Y | x) P(S | x) leads to the same optimum as the posteriors of the cells."""
     if data.access.known is not None or not data.examples.seen.all():
         return False  # a known feature, or an empty cell, ties label and group together
-    if classifier.calibration not in (None, "dirichlet"):
-        return False  # a curve for each cell would distort both factors
     if classifier.objective != "risk":
         return False  # errors of a group depend on how label and group go together
     cells = data.examples.compared_cells

@@ -112,7 +112,8 @@ class FairPostprocessor(FairClassifier):
         P(Y|x) P(S|x), P(Y|x) P(S|x,y), P(S|x) P(Y|x,s), or one model of all cells. "separate" is enough
         where a decision counts the same for both labels in the requirement and for all groups in the cost, as
         under demographic parity; rates of single cells, such as true-positive rates, then rest on the
-        calibration. It is the fastest where evenhand's trees learn the groups, one sensitive feature after
+        calibration. In the last two forms P(Y|x) is a sum over groups, so that it depends on the model of the
+        groups. "separate" is the fastest where evenhand's trees learn the groups, one sensitive feature after
         the other. "auto" takes it there for blind decisions, and otherwise "label_then_group". Where the
         group is known, only P(Y|x,s) is learned.
     cv : int, splitter or iterable, default=5
@@ -122,10 +123,13 @@ class FairPostprocessor(FairClassifier):
     average : bool, default=True
         Decide by the mean of the folds' models; otherwise by one that is fitted to all rows: smaller, and
         with trees a little less accurate.
-    calibration : {"dirichlet", "sigmoid", "isotonic", "binning"} or None, default="dirichlet"
+    calibration : {"dirichlet", "binning"} or None, default="dirichlet"
         How the posteriors are corrected on the rows that the rule is found on, so that tolerances hold on new
-        rows as well: all cells together, linear in the logarithms and shrunk towards no change; or cell by
-        cell. Where the group is known, group by group, and "dirichlet" is "sigmoid".
+        rows as well. The label's probability is corrected by a curve of itself, logistic in the log-odds, and
+        only if these rows contradict it; the groups' given the label, linear in the logarithms of all cells
+        and shrunk towards no change. So with nothing required, decisions are those of the label's model at
+        the threshold of the cost, whatever the group model is. Where the group is known, each group has a
+        curve after the common one. "binning" takes the means of 40 bins instead, as the paper does.
     balance : {"weight", "upsample"}, default=None
         Give small groups more weight while the group model is fitted; its probabilities are corrected for it.
     search : {"exact", "dual", "grid"}, DualAscent or GridSearch, default="exact"

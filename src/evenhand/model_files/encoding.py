@@ -42,16 +42,14 @@ from evenhand.inference.ranks import Ranks
 from evenhand.inputs.fingerprint import Fingerprint
 from evenhand.optimum.rule import Rule
 from evenhand.posteriors.calibration import (
+    BinnedShares,
     Bins,
-    Curves,
-    Dirichlet,
+    CellCalibrator,
     GroupCalibrator,
-    InContext,
-    Isotonic,
-    LabelCalibrator,
     Sigmoid,
+    Softmax,
 )
-from evenhand.posteriors.chain import ChainCalibrator, FeatureChain
+from evenhand.posteriors.chain import FeatureChain
 from evenhand.posteriors.learner import Learner
 from evenhand.posteriors.models import (
     Averaged,
@@ -94,15 +92,12 @@ _CLASSES: tuple[type[Any], ...] = (
         Learner,
     ),
     *(
+        BinnedShares,
         Bins,
-        ChainCalibrator,
-        Curves,
-        Dirichlet,
+        CellCalibrator,
         GroupCalibrator,
-        InContext,
-        Isotonic,
-        LabelCalibrator,
         Sigmoid,
+        Softmax,
     ),
     *(*NOTIONS, *BOUNDS, NoWorse, AllOf, WithMargins),
     *(DualAscent, GridSearch),

@@ -1,66 +1,50 @@
-"""Calibration of class probabilities: all classes jointly, or one curve per class, scaled to sum to 1."""
+"""Calibration of posteriors on rows that their model has not seen: the label, and the groups given the label.
+
+P(S, Y | x) = P(Y | x) P(S | x, y). The label's probability is corrected by a curve of itself alone, and only
+if the rows contradict it. The groups are corrected given the label. So the cells add up to the label's
+calibrated probability, whatever the group model is.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit, softmax
-from sklearn.isotonic import IsotonicRegression
-from sklearn.linear_model import LogisticRegression
+from scipy.stats import chi2
 
+from evenhand.posteriors.chain import branches, complete, shares, targets
+from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.multinomial import Regression, fit
 
-__all__ = [
-    "Calibration",
-    "Calibrator",
-    "Curves",
-    "Dirichlet",
-    "GroupCalibrator",
-    "InContext",
-    "LabelCalibrator",
-    "fit_calibrator",
-    "fit_group_calibrator",
-    "fit_in_context",
-]
+__all__ = ["Calibration", "CellCalibrator", "GroupCalibrator", "fit_calibrator", "fit_group_calibrator"]
 
-Calibration = Literal["dirichlet", "sigmoid", "isotonic", "binning"]
+Calibration = Literal["dirichlet", "binning"]
 Floats = NDArray[np.float64]
 
 _BINS = 40
-_PRIOR = 1.0
-_SHARED = 20.0
+_PRIOR = 1.0  # rows that are added to a bin at its mean probability
+_LEVEL = 0.01  # of the test whether the rows contradict a probability of the label
 _TINY = 1e-12
-_SHRINK = 100.0
-_SLACK = 1e-3
 _LEAST = 1e-6
-_MOST_CLASSES = 16
+_SHRINK = 100.0
+_MOST_CELLS = 16
 _LEAST_SHARE = 1e-30  # of the total weight; a smaller weight counts as zero
 _LEAST_RIDGE = 1e-10  # many rows or large weights make the ridge small; below this it is lost in rounding
 
 
 @dataclass(frozen=True, eq=False)
 class Sigmoid:
-    """1 / (1 + exp(-(slope * logit(p) + intercept)))."""
+    """1 / (1 + exp(-(slope * logit(p) + intercept))), where p is at least `least` and at most 1 - `least`."""
 
     slope: float
     intercept: float
+    least: float
 
     def __call__(self, p: Floats) -> Floats:
-        return np.asarray(expit(self.slope * _logits(p) + self.intercept))
-
-
-@dataclass(frozen=True, eq=False)
-class Isotonic:
-    """A monotone curve."""
-
-    model: Any
-
-    def __call__(self, p: Floats) -> Floats:
-        return np.asarray(self.model.predict(p))
+        return np.asarray(expit(self.slope * _logits(p, self.least) + self.intercept))
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,22 +58,35 @@ class Bins:
         return np.asarray(self.values[np.searchsorted(self.edges, p, side="right")])
 
 
-class Calibrator(Protocol):
-    """Corrects probability vectors, shape (n, classes), each of which sums to 1."""
-
-    def __call__(self, p: Floats) -> Floats:
-        """Calibrated probabilities."""
-        ...
+Curve = Sigmoid | Bins | None
+"""The calibrated probability as a function of the probability; None leaves it alone."""
 
 
 @dataclass(frozen=True, eq=False)
-class Dirichlet:
-    """The softmax of (1 + slope) log p_k + sum over features of B[j, k] z_j + c_k.
+class GroupCalibrator:
+    """P(Y | x, s) where the group is known: a curve for all rows, then one for each group."""
 
-    The features z are the log-probabilities of all classes, centred and scaled, so the correction of one
-    class can depend on the others: that of a group among the positives, say, on the score of the label.
-    With more than 16 cells of group and label, z are the log-odds of the label, and of the values of each
-    sensitive feature against its first one; `levels` says which value a group has. Classes without rows
+    overall: Curve
+    groups: tuple[Curve, ...]
+
+    def __call__(self, p: Floats, codes: NDArray[Any]) -> Floats:
+        """Calibrated P(Y | x, s), shape (n, 2); only the overall curve is applied where the code is -1."""
+        new = _applied(self.overall, p)
+        for m, curve in enumerate(self.groups):
+            own = np.flatnonzero(codes == m)
+            if curve is not None and len(own):
+                new[own] = _applied(curve, new[own])
+        return new
+
+
+@dataclass(frozen=True, eq=False)
+class Softmax:
+    """The softmax of (1 + slope) log q_k + sum over features of B[j, k] z_j + c_k, for parts q of a whole.
+
+    The parts are the values of one sensitive feature among rows of one label. The features z are the
+    log-probabilities of all cells, centred and scaled, so the correction of a group can depend on the score
+    of the label. With more than 16 cells, z are the log-odds of the label, and of the values of each
+    sensitive feature against its first one; `levels` says which value a group has. Values without rows
     (False in `seen`) are not changed.
     """
 
@@ -98,171 +95,138 @@ class Dirichlet:
     B: Floats
     center: Floats
     scale: Floats
-    levels: NDArray[np.intp] | None = None
+    levels: NDArray[np.intp] | None
 
-    def __call__(self, p: Floats) -> Floats:
-        """Calibrated probabilities, shape (n, classes)."""
-        logs = _logs(p)
-        z = (_features(p, logs, self.levels) - self.center) / self.scale
-        rest = 1 - p[:, ~self.seen].sum(axis=1, keepdims=True)
-        new = p.copy()
+    def __call__(self, q: Floats, p: Floats) -> Floats:
+        """Calibrated q, given the posteriors of the cells, shape (n, 2 M)."""
+        z = (_features(p, self.levels) - self.center) / self.scale
+        rest = 1 - q[:, ~self.seen].sum(axis=1, keepdims=True)
+        new = q.copy()
         new[:, self.seen] = rest * softmax(
-            (1 + self.slope) * logs[:, self.seen] + z @ self.B[:-1] + self.B[-1], axis=1
+            (1 + self.slope) * _logs(q[:, self.seen]) + z @ self.B[:-1] + self.B[-1], axis=1
         )
         return new
 
 
 @dataclass(frozen=True, eq=False)
-class Curves:
-    """A curve for each class of a probability vector.
+class BinnedShares:
+    """A step function for each part of a whole, scaled to sum to 1."""
+
+    curves: tuple[Bins | None, ...]
+
+    def __call__(self, q: Floats, p: Floats) -> Floats:  # noqa: ARG002
+        """Calibrated q."""
+        return shares(
+            np.column_stack([q[:, k] if f is None else f(q[:, k]) for k, f in enumerate(self.curves)])
+        )
+
+
+Shares = Softmax | BinnedShares | None
+"""The correction of the shares of a feature's values; None leaves them alone."""
+
+
+@dataclass(frozen=True, eq=False)
+class CellCalibrator:
+    """Corrects P(Y | x), and the groups given the label; shape (n, 2 M) as cells 2 m + y.
+
+    Attributes
+    ----------
+    label : Curve
+    features : pair of tuples of tuples of Shares
+        For each label and sensitive feature, one per combination of values of the features before; empty
+        where groups are left alone.
+    levels : array of int, shape (M, features)
+        Which value of each feature a group has; the groups are one feature unless some rows lack theirs.
+    tells : int, default=0
+        Number of columns that tell which features are known; see :class:`KnownFeatures`.
 
     Examples
     --------
     >>> import numpy as np
-    >>> p = np.repeat([[0.8, 0.2], [0.4, 0.6]], 50, axis=0)
-    >>> target = np.array([0] * 40 + [1] * 10 + [0] * 10 + [1] * 40)
-    >>> fit_calibrator("isotonic", p, target)(p[[0, 50]]).round(2)
-    array([[0.8, 0.2],
-           [0.2, 0.8]])
+    >>> overconfident = Sigmoid(slope=0.5, intercept=0.0, least=1e-6)
+    >>> curves = CellCalibrator(overconfident, ((), ()), np.array([[0], [1]]))
+    >>> curves(np.array([[0.05, 0.9, 0.05, 0.0]])).round(3)  # P(Y=1 | x) was 0.9 and is 0.75
+    array([[0.125, 0.75 , 0.125, 0.   ]])
     """
 
-    curves: tuple[Callable[[Floats], Floats] | None, ...]
+    label: Curve
+    features: tuple[tuple[tuple[Shares, ...], ...], ...]
+    levels: NDArray[np.intp]
+    tells: int = 0
 
     def __call__(self, p: Floats) -> Floats:
-        """Calibrated probabilities, shape (n, classes)."""
-        if len(self.curves) == 2:  # the second curve determines the first
-            second = p[:, 1] if self.curves[1] is None else self.curves[1](p[:, 1])
-            return np.column_stack([1 - second, second])
-        new = np.column_stack([p[:, k] if f is None else f(p[:, k]) for k, f in enumerate(self.curves)])
-        total = new.sum(axis=1, keepdims=True)
-        return np.where(total > _TINY, new / np.maximum(total, _TINY), p)
-
-
-@dataclass(frozen=True, eq=False)
-class InContext:
-    """The softmax of (1 + slope) log q_k + sum over features of B[j, k] z_j + c_k, for parts q of a whole.
-
-    As :class:`Dirichlet`, but q are probabilities of some of the things that the posteriors p of the cells
-    tell of, such as the values of one sensitive feature, and the features z are of all cells.
-    """
-
-    slope: float
-    B: Floats
-    center: Floats
-    scale: Floats
-    levels: NDArray[np.intp] | None = None
-
-    def __call__(self, q: Floats, p: Floats) -> Floats:
-        """Calibrated q, given the posteriors of the cells, shape (n, 2 M)."""
-        z = (_features(p, _logs(p), self.levels) - self.center) / self.scale
-        return np.asarray(softmax((1 + self.slope) * _logs(q) + z @ self.B[:-1] + self.B[-1], axis=1))
-
-
-@dataclass(frozen=True, eq=False)
-class LabelCalibrator:
-    """Corrects P(Y | x) and leaves the groups as they are; shape (n, 2 M) as cells 2 m + y."""
-
-    label: Calibrator
-
-    def __call__(self, p: Floats) -> Floats:
-        """Calibrated posteriors of the cells."""
+        """Calibrated posteriors of the cells, shape (n, 2 M)."""
         cells = p.reshape(len(p), -1, 2)
-        labels = cells.sum(axis=1)
-        factor = self.label(labels) / np.where(labels > 0, labels, 1.0)
-        return np.asarray((cells * factor[:, None, :]).reshape(p.shape))
-
-
-def fit_in_context(
-    q: Floats, p: Floats, target: NDArray[Any], weights: Floats, *, levels: NDArray[np.intp] | None = None
-) -> InContext:
-    """Fit a correction of q to rows whose value is known, shrunk towards no change.
-
-    Parameters
-    ----------
-    q : array, shape (n, values)
-    p : array, shape (n, 2 M)
-        Posteriors of the cells.
-    target : array of int, shape (n,)
-        The value of each row.
-    weights : array
-        Number of rows that each row counts as.
-    levels : array of int, shape (M, features), default=None
-
-    Returns
-    -------
-    InContext
-    """
-    features, total = _features(p, _logs(p), levels), weights.sum()
-    w = weights / total
-    center = w @ features
-    scale = np.sqrt(w @ (features - center) ** 2)
-    scale = np.where(scale > 0, scale, 1.0)
-    F, K = features.shape[1], q.shape[1]
-    # Unlike for all cells together, rows can be so few here that even the intercepts must be held.
-    ridge = np.concatenate([[1.0], np.full(F * K, _SHRINK), np.ones(K)]) / total
-    parts = Regression(
-        _logs(q), features, center, scale, np.asarray(target, np.intp), w, np.maximum(ridge, _LEAST_RIDGE)
-    )
-    found = fit(parts)
-    return InContext(float(found[0]), found[1:].reshape(F + 1, K), center, scale, levels)
+        labels = _applied(self.label, cells.sum(axis=1))
+        context = _context(cells, self.tells)
+        new = np.empty_like(cells)
+        for y, chain in enumerate(self.features):
+            q = np.ones(cells.shape[:2]) if chain else shares(cells[:, :, y])
+            for place, curves in enumerate(chain):
+                for curve, own in zip(curves, branches(self.levels, place), strict=True):
+                    values, which = np.unique(self.levels[own, place], return_inverse=True)
+                    if len(values) > 1:
+                        given = _branch_shares(cells[:, own, y], which)
+                        q[:, own] *= (given if curve is None else curve(given, context))[:, which]
+            new[:, :, y] = labels[:, [y]] * q
+        return new.reshape(p.shape)
 
 
 def fit_calibrator(
     how: Calibration,
     p: Floats,
-    target: NDArray[Any],
-    weights: Floats | None = None,
+    rows: Examples,
     *,
     levels: NDArray[np.intp] | None = None,
-) -> Calibrator:
-    """Fit a correction to out-of-fold or held-out probabilities.
+    proxies: bool = False,
+) -> CellCalibrator:
+    """Fit corrections to out-of-fold or held-out posteriors.
+
+    The label's curve is fitted to all rows; that of a feature to the rows of one label that know it and those
+    before.
 
     Parameters
     ----------
-    how : {"dirichlet", "sigmoid", "isotonic", "binning"}
-        All classes jointly, linear in their log-probabilities and shrunk towards no change; or one curve per
-        class: logistic in the log-odds; monotone; or the mean of each of 40 bins of equal count, to which
-        one row at the mean probability of the bin is added.
-    p : array, shape (n, classes)
-    target : array of int, shape (n,)
-        The class of each row.
-    weights : array, default=None
+    how : {"dirichlet", "binning"}
+        Logistic in the log-odds for the label, and for the groups linear in the log-probabilities of all
+        cells, shrunk towards no change; or the mean of each of 40 bins of equal count, to which one row at
+        the mean probability of the bin is added.
+    p : array, shape (n, 2 M)
+        Posteriors of the cells.
+    rows : Examples
+        The same rows.
     levels : array of int, shape (M, features), default=None
-        Where the classes are cells 2 m + y: the value of each sensitive feature in group m. Used with more
-        than 16 cells.
+        The value of each sensitive feature in group m. Used with more than 16 cells.
+    proxies : bool, default=False
+        Whether the groups' probabilities are given, and left alone.
 
     Returns
     -------
-    Calibrator
+    CellCalibrator
     """
-    w = _counts(weights, len(p))
-    if how == "dirichlet":
-        if p.shape[1] > 2:
-            return _dirichlet(p, target, w, levels)
-        how = "sigmoid"  # with two classes the log-odds are the only feature
-    curves: list[Callable[[Floats], Floats] | None] = []
-    for k in range(p.shape[1]):
-        hit = (target == k).astype(np.float64)
-        share = w @ hit
-        curves.append(_CURVES[how](p[:, k], hit, w) if 0 < share < w.sum() and np.ptp(p[:, k]) > 0 else None)
-    return Curves(tuple(curves))
-
-
-@dataclass(frozen=True, eq=False)
-class GroupCalibrator:
-    """A curve for all rows, then one for each known group."""
-
-    overall: Calibrator
-    groups: tuple[Calibrator, ...]
-
-    def __call__(self, p: Floats, codes: NDArray[Any]) -> Floats:
-        """Calibrated P(Y | x, s), shape (n, 2); only the overall curve is applied where the code is -1."""
-        new = self.overall(p)
-        for m, curve in enumerate(self.groups):
-            own = np.flatnonzero(codes == m)
-            if len(own):
-                new[own] = curve(new[own])
-        return new
+    known = complete(rows) if rows.known is None else rows.known
+    levels = levels if rows.known is None else known.levels
+    cells = p.reshape(len(p), -1, 2)
+    label = _label_curve(how, cells[:, :, 1].sum(axis=1), rows.positive, rows.weights)
+    if proxies:
+        return CellCalibrator(label, ((), ()), known.levels)
+    context, features = _context(cells, known.tells), []
+    for y in (False, True):
+        part = np.flatnonzero(rows.positive == y)
+        weights, own_known = None if rows.weights is None else rows.weights[part], known.take(part)
+        chain = []
+        for place in range(known.levels.shape[1]):
+            curves = []
+            for own in branches(known.levels, place):
+                values, which = np.unique(known.levels[own, place], return_inverse=True)
+                q = _branch_shares(cells[part][:, own, int(y)], which)
+                given = targets(own_known, known.levels[own[0], :place], place, values)
+                curves.append(
+                    _shares_curve(how, q, given, values, row_weights=weights, p=context[part], levels=levels)
+                )
+            chain.append(tuple(curves))
+        features.append(tuple(chain))
+    return CellCalibrator(label, tuple(features), known.levels, known.tells)
 
 
 def fit_group_calibrator(
@@ -276,12 +240,9 @@ def fit_group_calibrator(
 ) -> GroupCalibrator:
     """Fit a curve to all rows, then one to each group, because rates within a group depend on it.
 
-    Each group gets 20 extra rows on which the overall curve is right, so a small group changes it little.
-
     Parameters
     ----------
-    how : {"dirichlet", "sigmoid", "isotonic", "binning"}
-        "dirichlet" is the same as "sigmoid" here.
+    how : {"dirichlet", "binning"}
     p : array, shape (n, 2)
         P(Y | x, s).
     positive : array, shape (n,)
@@ -295,53 +256,100 @@ def fit_group_calibrator(
     -------
     GroupCalibrator
     """
-    overall = fit_calibrator(how, p, positive, weights)
-    shared, w, curves = overall(p), _counts(weights, len(p)), []
+    overall = _label_curve(how, p[:, 1], positive, weights)
+    shared, curves = _applied(overall, p)[:, 1], []
     for m in range(M):
         own = np.flatnonzero(codes == m)
-        rows = shared[own]
-        prior = _SHARED * rows * (w[own] / max(w[own].sum(), _TINY))[:, None]
-        curves.append(
-            fit_calibrator(
-                how,
-                np.concatenate([rows] * 3),
-                np.concatenate([positive[own], np.zeros(len(own)), np.ones(len(own))]),
-                np.concatenate([w[own], prior[:, 0], prior[:, 1]]),
-            )
-            if len(own)
-            else Curves((None, None))
-        )
+        given = None if weights is None else weights[own]
+        curves.append(_label_curve(how, shared[own], positive[own], given, level=_LEVEL / M))
     return GroupCalibrator(overall, tuple(curves))
 
 
-def _counts(weights: Floats | None, n: int) -> Floats:
-    """Weights as numbers of rows, at least 1 on average, so that penalties and priors stay small."""
-    if weights is None:
-        return np.ones(n)
-    total = float(weights.sum())
-    if total == 0:  # a group none of whose rows count
-        return weights
-    return np.asarray(weights * max(1.0, np.count_nonzero(weights) / total))
+def _label_curve(
+    how: Calibration, p: Floats, positive: NDArray[Any], weights: Floats | None, *, level: float = _LEVEL
+) -> Curve:
+    """A curve of P(Y=1 | x); None where a likelihood-ratio test does not reject the probabilities.
+
+    A correction that is within the noise of the rows would change decisions for nothing.
+    """
+    w = np.ones(len(p)) if weights is None else weights
+    counted = w > _LEAST_SHARE * w.sum()
+    p, hit, w = p[counted], np.asarray(positive[counted], np.bool_), w[counted]
+    if not len(p) or hit.all() or not hit.any() or np.ptp(p) == 0:
+        return None
+    w = w * (w.sum() / (w @ w))  # as many rows as have the same variance
+    # Of n rows, a probability of 0 means no more than that it is below one in n.
+    least = min(0.25, 0.5 / len(p))
+    curve = _binned(p, hit, w) if how == "binning" else _sigmoid(p, hit, w, least)
+    free = 2 if isinstance(curve, Sigmoid) else len(curve.values)
+    before, after = (w @ np.log(np.clip(np.where(hit, q, 1 - q), least, 1.0)) for q in (p, curve(p)))
+    return curve if 2 * (after - before) > chi2.isf(level, free) else None
 
 
-def _dirichlet(p: Floats, target: NDArray[Any], w: Floats, levels: NDArray[np.intp] | None) -> Dirichlet:
-    """Minimise the log loss over all rows with a ridge penalty that is close to zero for intercepts."""
+def _sigmoid(p: Floats, hit: NDArray[np.bool_], w: Floats, least: float) -> Sigmoid:
+    inner = np.clip(p, least, 1 - least)
+    logs, none = np.log(np.column_stack([1 - inner, inner])), np.empty(0)
     total = w.sum()
-    w = w / total
-    counted = w > _LEAST_SHARE
-    if not counted.all():
-        p, target, w = p[counted], target[counted], w[counted]
-    logs = _logs(p)
-    seen = np.bincount(target, minlength=p.shape[1]) > 0
-    features = _features(p, logs, levels)
+    ridge = np.maximum(np.ones(3) / total, _LEAST_RIDGE)
+    found = fit(Regression(logs, np.empty((len(p), 0)), none, none, hit.astype(np.intp), w / total, ridge))
+    return Sigmoid(float(1 + found[0]), float(found[2] - found[1]), least)
+
+
+def _binned(p: Floats, hit: NDArray[Any], w: Floats) -> Bins:
+    edges = np.unique(np.quantile(p, np.linspace(0, 1, _BINS + 1)[1:-1]))
+    bins = np.searchsorted(edges, p, side="right")
+    count, hits, sums = (np.bincount(bins, weights=v, minlength=len(edges) + 1) for v in (w, w * hit, w * p))
+    middle = np.divide(sums, count, out=np.append(edges, edges[-1]), where=count > 0)
+    return Bins(edges, (hits + _PRIOR * middle) / (count + _PRIOR))
+
+
+def _shares_curve(
+    how: Calibration,
+    q: Floats,
+    given: tuple[NDArray[np.intp], NDArray[np.intp], Floats],
+    values: NDArray[np.intp],
+    *,
+    row_weights: Floats | None,
+    p: Floats,
+    levels: NDArray[np.intp] | None,
+) -> Shares:
+    """The correction of one feature in one branch, fitted to rows of one label."""
+    which, target, weights = given
+    if row_weights is not None:
+        weights = weights * row_weights[which]
+    counted = weights > _LEAST_SHARE * weights.sum()
+    which, target, weights = which[counted], np.searchsorted(values, target[counted]), weights[counted]
+    total = weights.sum()
+    if len(values) == 1 or not total > 0:
+        return None
+    if row_weights is not None:  # at least 1 on average, so that penalties and priors stay small
+        weights = weights * max(1.0, len(weights) / total)
+    q, p = q[which], p[which]
+    if how == "dirichlet":
+        return _softmax(q, p, target, weights, levels)
+    return BinnedShares(
+        tuple(
+            _binned(q[:, k], target == k, weights) if (target == k).any() and np.ptp(q[:, k]) > 0 else None
+            for k in range(len(values))
+        )
+    )
+
+
+def _softmax(
+    q: Floats, p: Floats, target: NDArray[np.intp], weights: Floats, levels: NDArray[np.intp] | None
+) -> Softmax:
+    """Minimise the log loss with a ridge penalty that is close to zero for slope and intercepts."""
+    features, total = _features(p, levels), weights.sum()
+    w = weights / total
     center = w @ features
     scale = np.sqrt(w @ (features - center) ** 2)
     scale = np.where(scale > 0, scale, 1.0)
+    seen = np.bincount(target, minlength=q.shape[1]) > 0
     F, K = features.shape[1], int(seen.sum())
-    ridge = np.concatenate([[1.0], np.full(F * K, _SHRINK), np.full(K, _SLACK)]) / total
+    ridge = np.concatenate([[1.0], np.full(F * K, _SHRINK), np.ones(K)]) / total
     found = fit(
         Regression(
-            logs if seen.all() else logs[:, seen],
+            _logs(q[:, seen]),
             features,
             center,
             scale,
@@ -350,17 +358,39 @@ def _dirichlet(p: Floats, target: NDArray[Any], w: Floats, levels: NDArray[np.in
             np.maximum(ridge, _LEAST_RIDGE),
         )
     )
-    return Dirichlet(seen, float(found[0]), found[1:].reshape(F + 1, K), center, scale, levels)
+    return Softmax(seen, float(found[0]), found[1:].reshape(F + 1, K), center, scale, levels)
 
 
-def _logs(p: Floats) -> Floats:
-    return np.log(np.clip(p, _LEAST, 1.0))
+def _applied(curve: Curve, p: Floats) -> Floats:
+    """P(Y | x), shape (n, 2), with a curve of its second column."""
+    if curve is None:
+        return p.copy()
+    second = curve(p[:, 1])
+    return np.column_stack([1 - second, second])
 
 
-def _features(p: Floats, logs: Floats, levels: NDArray[np.intp] | None) -> Floats:
-    """The log-probabilities of up to 16 classes; of more, log-odds of the label and of each feature."""
-    if logs.shape[1] <= _MOST_CLASSES:
-        return logs
+def _context(cells: Floats, tells: int) -> Floats:
+    """What corrections of sensitive features may depend on, shape (n, 2 M): the posteriors of the cells.
+
+    Without P(Y | x) where that depends on which features are known: corrections are learned where one is
+    known, and hold where it is not only if they do not depend on that.
+    """
+    if tells:
+        total = cells.sum(axis=1, keepdims=True)
+        even = np.full_like(cells, 0.5 / cells.shape[1])
+        cells = np.where(total > 0, 0.5 * cells / np.where(total > 0, total, 1.0), even)
+    return cells.reshape(len(cells), -1)
+
+
+def _branch_shares(p: Floats, which: NDArray[np.intp]) -> Floats:
+    """Probabilities of the values of a feature within a branch, from those of its groups."""
+    return shares(p @ np.eye(which.max() + 1)[which])
+
+
+def _features(p: Floats, levels: NDArray[np.intp] | None) -> Floats:
+    """The log-probabilities of up to 16 cells; of more, log-odds of the label and of each feature."""
+    if p.shape[1] <= _MOST_CELLS:
+        return _logs(p)
     cells = p.reshape(len(p), -1, 2)
     groups = cells.sum(axis=2)
     marginals = [cells.sum(axis=1)]
@@ -369,30 +399,9 @@ def _features(p: Floats, logs: Floats, levels: NDArray[np.intp] | None) -> Float
     return np.column_stack([_logs(q[:, 1:]) - _logs(q[:, [0]]) for q in marginals])
 
 
-def _sigmoid(p: Floats, hit: Floats, w: Floats) -> Sigmoid:
-    model = LogisticRegression(C=1e6).fit(_logits(p)[:, None], hit, sample_weight=w)
-    return Sigmoid(float(model.coef_[0, 0]), float(model.intercept_[0]))
+def _logs(p: Floats) -> Floats:
+    return np.log(np.clip(p, _LEAST, 1.0))
 
 
-def _isotonic(p: Floats, hit: Floats, w: Floats) -> Isotonic:
-    model = IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip")
-    return Isotonic(model.fit(p, hit, sample_weight=w))
-
-
-def _binning(p: Floats, hit: Floats, w: Floats) -> Bins:
-    edges = np.unique(np.quantile(p, np.linspace(0, 1, _BINS + 1)[1:-1]))
-    bins = np.searchsorted(edges, p, side="right")
-    count, hits, sums = (np.bincount(bins, weights=v, minlength=len(edges) + 1) for v in (w, w * hit, w * p))
-    middle = np.divide(sums, count, out=np.append(edges, edges[-1]), where=count > 0)
-    return Bins(edges, (hits + _PRIOR * middle) / (count + _PRIOR))
-
-
-def _logits(p: Floats) -> Floats:
-    return np.asarray(logit(np.clip(p, _TINY, 1 - _TINY)))
-
-
-_CURVES: dict[str, Callable[[Floats, Floats, Floats], Callable[[Floats], Floats]]] = {
-    "sigmoid": _sigmoid,
-    "isotonic": _isotonic,
-    "binning": _binning,
-}
+def _logits(p: Floats, least: float) -> Floats:
+    return np.asarray(logit(np.clip(p, least, 1 - least)))

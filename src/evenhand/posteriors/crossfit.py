@@ -17,13 +17,11 @@ from evenhand.exceptions import InputError
 from evenhand.inputs.checks import check_fraction
 from evenhand.posteriors.calibration import (
     Calibration,
-    Calibrator,
+    CellCalibrator,
     GroupCalibrator,
-    LabelCalibrator,
     fit_calibrator,
     fit_group_calibrator,
 )
-from evenhand.posteriors.chain import ChainCalibrator, fit_chain_calibrator
 from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.models import (
     Calibrated,
@@ -104,7 +102,7 @@ def cross_fit(
         Instead of cross-validation, hold out this share of the rows and optimise on them alone.
     average : bool, default=False
         Whether the model for new rows is the mean of the folds' models or one fitted to all rows.
-    calibration : {"dirichlet", "sigmoid", "isotonic", "binning"}, default=None
+    calibration : {"dirichlet", "binning"}, default=None
         How to correct the posteriors, fitted to the rows that are optimised on.
     seed : int, default=0
     n_jobs : int, default=None
@@ -181,18 +179,12 @@ def calibrate(
     """Posteriors and model, corrected on the rows that posteriors were found for."""
     used = replace(examples, X=None).take(found.rows)
     p = found.cells.reshape(len(used), -1)
-    curves: Calibrator | GroupCalibrator | ChainCalibrator
-    if used.known is not None:
-        curves = fit_chain_calibrator(calibration, p, used)
-    elif spec.form == "proxy":
-        positive = used.positive.astype(np.intp)
-        label = found.cells.sum(axis=1)
-        curves = LabelCalibrator(fit_calibrator(calibration, label, positive, used.weights))
-    elif spec.form == "known":
-        positive, codes, M = used.positive.astype(np.intp), used.codes, used.n_groups
-        curves = fit_group_calibrator(calibration, p, positive, used.weights, codes=codes, M=M)
+    curves: CellCalibrator | GroupCalibrator
+    if spec.form == "known":
+        codes, M = used.codes, used.n_groups
+        curves = fit_group_calibrator(calibration, p, used.positive, used.weights, codes=codes, M=M)
     else:
-        curves = fit_calibrator(calibration, p, used.cells, used.weights, levels=spec.levels)
+        curves = fit_calibrator(calibration, p, used, levels=spec.levels, proxies=spec.form == "proxy")
     return replace(
         found,
         cells=calibrated(curves, found.cells, used.allowed),

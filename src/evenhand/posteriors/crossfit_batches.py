@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from evenhand.display.progress import track
 from evenhand.exceptions import InputError
 from evenhand.inputs.batched_table import row_uniforms
-from evenhand.posteriors.calibration import Calibration, Calibrator, GroupCalibrator
+from evenhand.posteriors.calibration import Calibration, CellCalibrator, GroupCalibrator
 from evenhand.posteriors.crossfit import GROUP_FOLDS, Estimated, calibrate
 from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.external import LabelledRows, fit_to_batches
@@ -68,13 +68,13 @@ class OutOfFold:
     join : Product or None
         What joins two factors.
     seed : int
-    calibrator : Calibrator, default=None
+    calibrator : CellCalibrator or GroupCalibrator, default=None
     """
 
     factors: tuple[tuple[PosteriorModel, ...], ...]
     join: Product | None
     seed: int
-    calibrator: Calibrator | GroupCalibrator | None = None
+    calibrator: CellCalibrator | GroupCalibrator | None = None
 
     @classmethod
     def of(
@@ -163,7 +163,7 @@ def cross_fit_batches(
         Number of folds. Models of P(S | x) use at most three.
     average : bool, default=True
         Whether the model for new rows is the mean of the folds' models or one fitted to all rows.
-    calibration : {"dirichlet", "sigmoid", "isotonic", "binning"}, default=None
+    calibration : {"dirichlet", "binning"}, default=None
     seed : int, default=0
     verbose : bool, default=False
         Whether to show progress.
@@ -214,7 +214,7 @@ def estimate_sample(
     sample : Examples
     numbers : array of int
         Their numbers among all rows.
-    calibration : {"dirichlet", "sigmoid", "isotonic", "binning"} or None
+    calibration : {"dirichlet", "binning"} or None
     fits : int
         Number of classifiers fitted.
 

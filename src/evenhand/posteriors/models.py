@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from evenhand.exceptions import InputError
 from evenhand.inputs.features import join_columns, take_rows
-from evenhand.posteriors.calibration import Calibrator, GroupCalibrator
-from evenhand.posteriors.chain import ChainCalibrator, FeatureChain
+from evenhand.posteriors.calibration import CellCalibrator, GroupCalibrator
+from evenhand.posteriors.chain import FeatureChain
 from evenhand.posteriors.learner import Learner
 from evenhand.posteriors.stacked_trees import StackedTrees
 from evenhand.posteriors.table_encoder import EncodedTable, TableEncoder, last_columns, without_last
@@ -72,16 +72,27 @@ class GroupThenLabel:
 
 @dataclass(frozen=True, eq=False)
 class LabelThenGroup:
-    """P(Y | x) P(S | x, y)."""
+    """P(Y | x) P(S | x, y).
+
+    Attributes
+    ----------
+    label : Learner
+    groups : pair of Learner or FeatureChain
+    unaware : bool, default=False
+        Whether the label's model does not see what is known of the group. That is evidence about the label
+        then, by Bayes' theorem.
+    """
 
     label: Learner
     groups: tuple[Learner | FeatureChain, Learner | FeatureChain]
+    unaware: bool = False
 
     def cells(self, X: Any, allowed: NDArray[np.bool_] | None) -> Floats:
         labels = self.label.proba(X)
         p = np.stack([labels[:, [y]] * self.groups[y].proba(X) for y in (0, 1)], axis=2)
-        # Jointly, because the known attributes are also evidence about the label.
-        return p if allowed is None else within(p, allowed[:, :, None])
+        if allowed is None:
+            return p
+        return (within if self.unaware else given_label)(p, allowed[:, :, None])
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +173,7 @@ class GroupByFeature:
 
 @dataclass(frozen=True, eq=False)
 class Product:
-    """P(Y | x) P(S | x): label and group as if independent given x, up to what "dirichlet" corrects.
+    """P(Y | x) P(S | x): label and group as if independent given x, up to what calibration corrects.
 
     Attributes
     ----------
@@ -181,9 +192,10 @@ class Product:
     def joined(self, label: Floats, group: Floats, allowed: NDArray[np.bool_] | None) -> Floats:
         """Posteriors of the cells from those of the factors."""
         p = label * group
-        if allowed is None:
-            return p if self.seen.all() else within(p, self.seen[None])
-        return within(p * self.seen, allowed[:, :, None])
+        known = np.ones((1, len(self.seen), 1), np.bool_) if allowed is None else allowed[:, :, None]
+        possible = self.seen & known
+        possible |= known & ~possible.any(axis=1, keepdims=True)  # a label that the group was not seen with
+        return p if possible.all() else given_label(p, possible)
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,7 +216,7 @@ class Calibrated:
     """A model followed by a calibrator."""
 
     model: PosteriorModel
-    calibrator: Calibrator | GroupCalibrator | ChainCalibrator
+    calibrator: CellCalibrator | GroupCalibrator
 
     def cells(self, X: Any, allowed: NDArray[np.bool_] | None) -> Floats:
         return calibrated(self.calibrator, self.model.cells(X, allowed), allowed)
@@ -271,13 +283,13 @@ def averaged(models: Iterable[PosteriorModel]) -> PosteriorModel:
 
 
 def calibrated(
-    calibrator: Calibrator | GroupCalibrator | ChainCalibrator, p: Floats, allowed: NDArray[np.bool_] | None
+    calibrator: CellCalibrator | GroupCalibrator, p: Floats, allowed: NDArray[np.bool_] | None
 ) -> Floats:
     """Calibrated posteriors of the cells; impossible groups keep probability 0."""
     if isinstance(calibrator, GroupCalibrator):
         return calibrator(p[:, 0], _known_codes(allowed, len(p)))[:, None]
     new = calibrator(p.reshape(len(p), -1)).reshape(p.shape)
-    return new if allowed is None else within(new, allowed[:, :, None])
+    return new if allowed is None else given_label(new, allowed[:, :, None])
 
 
 @dataclass(frozen=True, eq=False)
@@ -301,6 +313,13 @@ def within(p: Floats, allowed: NDArray[np.bool_] | None) -> Floats:
     total = kept.sum(axis=axes, keepdims=True)
     even = np.broadcast_to(allowed, p.shape) / np.broadcast_to(allowed, p.shape).sum(axis=axes, keepdims=True)
     return np.where(total > 0, kept / np.where(total > 0, total, 1.0), even)
+
+
+def given_label(p: Floats, possible: NDArray[np.bool_]) -> Floats:
+    """Posteriors of the cells without impossible ones, and with the same P(Y | x)."""
+    labels, possible = p.sum(axis=1), np.broadcast_to(possible, p.shape)
+    given = [labels[:, [y]] * within(p[:, :, y], possible[:, :, y]) for y in (0, 1)]
+    return np.stack(given, axis=2)
 
 
 def with_group(X: Any, codes: NDArray[Any], n_groups: int) -> Any:

@@ -59,6 +59,8 @@ class PosteriorSpec:
         default, and by a frozen group model, the groups are taken for the values of one feature.
     inferred : bool, default=False
         Whether "label_then_group" learns the groups by a chain of the features, from rows that know some.
+    unaware : bool, default=False
+        Whether the label's model does not see what is known of the group; see :class:`LabelThenGroup`.
     """
 
     form: Form | Literal["known", "group", "proxy"]
@@ -69,6 +71,7 @@ class PosteriorSpec:
     seed: int = 0
     levels: NDArray[np.intp] | None = None
     inferred: bool = False
+    unaware: bool = False
 
     @property
     def fits(self) -> int:
@@ -132,7 +135,7 @@ class PosteriorSpec:
                 given.append(self._group(self.group, part, part.codes, rows.n_groups))
             else:
                 given.append(fit_chain(partial(self._group, self.group), part))
-        return LabelThenGroup(self._label_alone(rows), (given[0], given[1]))
+        return LabelThenGroup(self._label_alone(rows), (given[0], given[1]), self.unaware)
 
     def _by_feature(self, rows: Examples) -> GroupByFeature:
         whole = self.levels is None or is_frozen(self.group)
