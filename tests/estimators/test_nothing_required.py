@@ -164,3 +164,20 @@ def test_many_groups_leave_a_logistic_model_as_it_is():
     fair.fit(X, y, sensitive_features={"race": race, "sex": rng.integers(0, 2, 1000)})
     plain = LogisticRegression().fit(X, y).predict(new)
     assert np.mean(fair.predict(new) != plain) < 0.01
+
+
+def test_a_frozen_model_that_sees_a_known_feature_is_not_moved_by_the_groups():
+    names = list("abcd")
+    table = pl.DataFrame(X, schema=names).with_columns(
+        race=pl.Series(GROUPS["race"]).cast(int), sex=pl.Series(GROUPS["sex"]).cast(int)
+    )
+    seen = table.drop("race").to_pandas()
+    frozen = FrozenEstimator(LogisticRegression().fit(seen[250:], Y[250:]))
+    risks = []
+    for group in (LR, Noise()):
+        fair = eh.FairPostprocessor(frozen, NOTHING, sensitive_features=["race", "sex"], aware=["sex"])
+        fair.set_params(group_estimator=group, cv=2, calibration=None)
+        fair.fit(table[:250].to_pandas(), Y[:250])
+        risks.append(fair.predict_risk(table[:250].to_pandas()))
+    np.testing.assert_allclose(risks[0], frozen.predict_proba(seen[:250])[:, 1], atol=1e-9)
+    np.testing.assert_allclose(*risks, atol=1e-9)

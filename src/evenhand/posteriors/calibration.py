@@ -277,9 +277,9 @@ def _label_curve(
     p, hit, w = p[counted], np.asarray(positive[counted], np.bool_), w[counted]
     if not len(p) or hit.all() or not hit.any() or np.ptp(p) == 0:
         return None
-    w = w * (w.sum() / (w @ w))  # as many rows as have the same variance
+    w = _copies(w)
     # Of n rows, a probability of 0 means no more than that it is below one in n.
-    least = min(0.25, 0.5 / len(p))
+    least = min(0.25, 0.5 / w.sum())
     curve = _binned(p, hit, w) if how == "binning" else _sigmoid(p, hit, w, least)
     free = 2 if isinstance(curve, Sigmoid) else len(curve.values)
     before, after = (w @ np.log(np.clip(np.where(hit, q, 1 - q), least, 1.0)) for q in (p, curve(p)))
@@ -322,8 +322,8 @@ def _shares_curve(
     total = weights.sum()
     if len(values) == 1 or not total > 0:
         return None
-    if row_weights is not None:  # at least 1 on average, so that penalties and priors stay small
-        weights = weights * max(1.0, len(weights) / total)
+    if row_weights is not None:
+        weights = _copies(weights)
     q, p = q[which], p[which]
     if how == "dirichlet":
         return _softmax(q, p, target, weights, levels)
@@ -333,6 +333,11 @@ def _shares_curve(
             for k in range(len(values))
         )
     )
+
+
+def _copies(weights: Floats) -> Floats:
+    """Weights as numbers of rows, at least 1 on average, so that penalties and priors stay small."""
+    return np.asarray(weights * max(1.0, len(weights) / weights.sum()))
 
 
 def _softmax(
