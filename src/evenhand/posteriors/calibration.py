@@ -279,7 +279,7 @@ def _label_curve(
         return None
     w = _copies(w)
     # Of n rows, a probability of 0 means no more than that it is below one in n.
-    least = min(0.25, 0.5 / w.sum())
+    least = min(0.25, 0.5 / float(w.sum()))
     curve = _binned(p, hit, w) if how == "binning" else _sigmoid(p, hit, w, least)
     free = 2 if isinstance(curve, Sigmoid) else len(curve.values)
     before, after = (w @ np.log(np.clip(np.where(hit, q, 1 - q), least, 1.0)) for q in (p, curve(p)))
