@@ -2,6 +2,8 @@
 
 import random
 import warnings
+from io import BytesIO
+from zipfile import ZipFile
 
 import pytest
 from benchmarks import fuzz_files
@@ -13,6 +15,7 @@ from xgboost import XGBClassifier
 import evenhand as eh
 from evenhand.exceptions import InputError, UntrustedFileError
 from evenhand.model_files.boosters import check_lightgbm, check_xgboost
+from evenhand.model_files.parts import dump_parts, inspect_parts
 
 PARITY = eh.DemographicParity(difference=0.1)
 DRAWN = fuzz_files.DRAWN
@@ -87,6 +90,24 @@ def test_trees_of_lightgbm_that_lead_out_of_bounds_are_refused():
     for other in (None, 3, "", "tree\n"):
         with pytest.raises(UntrustedFileError):
             check_lightgbm(other)
+
+
+def test_trees_of_boosters_are_checked_before_anything_is_made():
+    """Whatever else is right in the file."""
+    text, binary = (
+        dump_parts([model.fit(DRAWN.X, DRAWN.y)])[0]
+        for model in (LGBMClassifier(n_estimators=2, num_leaves=4, verbose=-1), XGBClassifier(n_estimators=2))
+    )
+    changes = ((text, b"num_leaves=4", b"num_leaves=9"), (binary, b"left_children", b"left_childrem"))
+    for data, old, new in changes:
+        with ZipFile(BytesIO(data)) as archive:
+            members = {name: archive.read(name) for name in archive.namelist()}
+        assert any(old in content for content in members.values())
+        with ZipFile(altered := BytesIO(), "w") as archive:
+            for name, content in members.items():
+                archive.writestr(name, content.replace(old, new, 1))
+        with pytest.raises(UntrustedFileError, match=r"tree of (lightgbm|xgboost)"):
+            inspect_parts(altered.getvalue())
 
 
 def test_trees_of_xgboost_that_lead_out_of_bounds_are_refused():

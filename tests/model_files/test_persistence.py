@@ -985,7 +985,7 @@ def test_neighbours_out_of_bounds_are_refused():
 
 def test_sparse_matrices_out_of_bounds_are_refused():
     fine = csr_array(np.eye(4))
-    [back] = parts.load_parts(parts.dump_parts([fine]))
+    [back] = parts.load_parts(parts.dump_parts([fine])[0])
     assert (back.toarray() == np.eye(4)).all()
     for name, value in {"indices": [0, 1, 2, 4000], "indptr": [0, 1, 2, 3, 4000]}.items():
         bad = fine.copy()

@@ -222,7 +222,7 @@ ALLOWED = {
 
 @pytest.mark.parametrize("estimator", ALLOWED.values(), ids=ALLOWED)
 def test_harmless_parameters_are_kept(estimator):
-    [back] = parts.load_parts(parts.dump_parts([estimator]))
+    [back] = parts.load_parts(parts.dump_parts([estimator])[0])
     assert repr(back) == repr(estimator)
 
 

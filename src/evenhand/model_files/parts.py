@@ -39,8 +39,8 @@ _OLDEST_SKOPS = (0, 15)
 _STABLE_NAMES = {"_loss": "sklearn._loss._loss", TabularClassifier.__module__: "evenhand"}
 
 
-def dump_parts(parts: list[Any]) -> bytes:
-    """Arrays and classifiers as bytes; those that a file may not hold are refused.
+def dump_parts(parts: list[Any]) -> tuple[bytes, set[str]]:
+    """Arrays and classifiers as bytes, and the packages that loading needs; others are refused.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def dump_parts(parts: list[Any]) -> bytes:
 
     Returns
     -------
-    bytes
+    bytes, set of str
     """
     skops = _skops()
     refused = _refused_setting(parts)
@@ -57,7 +57,7 @@ def dump_parts(parts: list[Any]) -> bytes:
     try:
         check_bounds(parts)
         data: bytes = _with_stable_names(skops.dumps(without_trees(parts)))
-        inspect_parts(data)
+        packages = inspect_parts(data)
     except UntrustedFileError as error:
         raise InputError(
             f"this model cannot be saved: {error} Choose another classifier, or save only the rule with "
@@ -65,7 +65,7 @@ def dump_parts(parts: list[Any]) -> bytes:
         ) from None
     except Exception as error:
         raise InputError(f"this model cannot be saved: {reason(error)}") from error
-    return data
+    return data, packages
 
 
 def _with_stable_names(data: bytes) -> bytes:

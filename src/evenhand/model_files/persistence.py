@@ -212,11 +212,12 @@ def _proof(path: str | os.PathLike[str], model: FairClassifier, given: Sequence[
 
 def _packed(model: FairClassifier, source: Source | None) -> bytes:
     content, parts = encode_model(model)
-    members = {MODEL: json.dumps(content, allow_nan=False, indent=1).encode(), PARTS: dump_parts(parts)}
+    packed, packages = dump_parts(parts)
+    members = {MODEL: json.dumps(content, allow_nan=False, indent=1).encode(), PARTS: packed}
     rule = getattr(model, "rule_", None)
     if rule is not None:
         members[RULE] = rule.to_json().encode()
-    unused = _ONLY_IF_USED - inspect_parts(members[PARTS])
+    unused = _ONLY_IF_USED - packages
     versions = {name: found for name, found in _installed().items() if name not in unused}
     noted = None if source is None else asdict(source)
     return pack({"versions": versions, **_described(model), "source": noted}, members)
