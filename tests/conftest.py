@@ -17,10 +17,18 @@ from evenhand.fairness.notions import NOTIONS
 ROOT = Path(__file__).parents[1]
 
 # The same examples every time, so that a change is judged by what it does. EVENHAND_EXPLORE=1 finds new ones.
-# No deadline, because a busy machine would decide.
-settings.register_profile("steady", derandomize=True, deadline=None)
+# No deadline, because a busy machine would decide. Few examples by default, more before a change lands.
+EXPLORING = bool(os.environ.get("EVENHAND_EXPLORE"))
+
+
+def examples(count: int) -> int:
+    """How many of so many examples are tried here: all of them under CI and when new ones are looked for."""
+    return count if EXPLORING or os.environ.get("EVENHAND_REQUIRE_ALL") else count // 4
+
+
+settings.register_profile("steady", derandomize=True, deadline=None, max_examples=examples(100))
 settings.register_profile("exploring", deadline=None)
-settings.load_profile("exploring" if os.environ.get("EVENHAND_EXPLORE") else "steady")
+settings.load_profile("exploring" if EXPLORING else "steady")
 
 
 def absent(what: str) -> None:
@@ -50,6 +58,15 @@ def browser():
         running = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield running
         running.close()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_trees(request: pytest.FixtureRequest):
+    """Fewer trees by default, which take a moment; theory is tested with as many as users get."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.path.parent.name != "theory":
+            patch.setitem(eh.TabularClassifier.__init__.__kwdefaults__, "max_iter", 20)
+        yield
 
 
 @pytest.fixture(params=NOTIONS, ids=lambda kind: kind.__name__)

@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.auditing.helpers import assert_same
-from tests.conftest import absent
+from tests.conftest import absent, examples
 
 import evenhand as eh
 from evenhand.exceptions import GroupError, InputError, PooledGroupsWarning, VacuousConstraintWarning
@@ -173,8 +173,16 @@ def audit_rows(rows, *, label, prediction, sensitive_features, before=None, samp
     )
 
 
+def grid():
+    """Every case on three engines that differ most, and in turn on the others; the rest are slow."""
+    for k, case in enumerate(CASES):
+        for j, name in enumerate(ENGINES):
+            often = name in ("polars lazy", "pandas", "duckdb") or (k + j) % 4 == 0
+            yield pytest.param(name, case, marks=[] if often else pytest.mark.slow)
+
+
 @pytest.mark.filterwarnings("ignore::evenhand.exceptions.PooledGroupsWarning")
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(("engine", "case"), grid(), indirect=["engine"])
 def test_a_table_is_audited_as_its_rows_are(engine, case):
     asked = ROLES | CASES[case]
     found, expected = eh.audit_table(engine(ROWS), **asked), audit_rows(ROWS, **asked)
@@ -260,7 +268,7 @@ def outcome(audit, *args, **asked):
             return type(error), str(error)[-20:]
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(
     rows=TABLES,
     before=st.sampled_from([None, "earlier", "earlier_score"]),

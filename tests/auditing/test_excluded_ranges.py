@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
+from tests.conftest import examples
 
 import evenhand as eh
 from evenhand.auditing.comparison import FOUR_FIFTHS
@@ -116,7 +117,7 @@ def check_settled(found, values, tolerance, *, larger_is_worse):
         assert not all(holds)  # the worst case is attained, so that what always holds is known
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     table=TABLES,
     lacking=LACKING,
@@ -189,7 +190,7 @@ BOUNDS = {
 }
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     table=TABLES,
     lacking=LACKING,
@@ -221,7 +222,7 @@ def test_bounded_rates_are_those_of_all_assignments(*, table, lacking, features,
     check_settled(most, highest, bound, larger_is_worse=True)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(TABLES, LACKING)
 def test_rates_are_those_of_all_assignments(table, lacking):
     columns, y, d = tables(table, lacking, ("sex", "race"))

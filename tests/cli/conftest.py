@@ -5,15 +5,16 @@ import polars as pl
 import pytest
 from tests.cli.helpers import main
 
+from evenhand import FairPostprocessor
 from evenhand.posteriors.tabular import TabularClassifier
 
 
 @pytest.fixture(scope="module", autouse=True)
 def few_trees():
-    """Fits of the default classifier take a moment; what they decide is tested elsewhere."""
-    defaults = TabularClassifier.__init__.__kwdefaults__
+    """Fits take a moment: few trees and folds. What they decide is tested elsewhere."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(defaults, "max_iter", 10)
+        patch.setitem(TabularClassifier.__init__.__kwdefaults__, "max_iter", 10)
+        patch.setitem(FairPostprocessor.__init__.__kwdefaults__, "cv", 2)
         yield
 
 

@@ -102,6 +102,7 @@ def test_splits_are_used_for_both_factors(rows):
 LOANS = FiniteProblem.random(6, levels=(2, 2), concentration=1.0, seed=5).sample(900, seed=1)
 
 
+@pytest.mark.filterwarnings("ignore::evenhand.exceptions.ConstantClassifierWarning")
 @pytest.mark.parametrize(
     ("settings", "chosen"),
     [

@@ -11,7 +11,9 @@ from evenhand.optimum.problem import FairnessProblem
 pytestmark = pytest.mark.filterwarnings("ignore::evenhand.exceptions.EvenhandWarning")
 
 
-@pytest.mark.parametrize("block", range(12))
+@pytest.mark.parametrize(
+    "block", [*range(4), *(pytest.param(k, marks=pytest.mark.slow) for k in range(4, 12))]
+)
 def test_the_optimum_is_that_of_the_full_program_and_measures_agree(block):
     for seed in range(30 * block, 30 * block + 30):
         task, p, weights = random_task(seed)

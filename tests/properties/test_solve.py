@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.conftest import examples
 
 import evenhand as eh
 from evenhand.datasets import FiniteProblem
@@ -71,13 +72,13 @@ def agree(problem, constraint, cost):
         assert np.isnan(measured.excess) or measured.excess <= (3e-5 if measured.measure == "ratio" else 1e-9)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(problems(60), constraints, st.sampled_from([0.5, 0.3, 0.0, 1.0]))
 def test_small_problems_are_solved_as_by_a_linear_program_on_all_rows(problem, constraint, cost):
     agree(problem, constraint, cost)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(problems(1500), constraints, st.sampled_from([0.5, 0.3]))
 def test_newton_with_a_few_rows_finds_the_same_optimum(problem, constraint, cost):
     before = optimize_module._SMALL
@@ -88,7 +89,7 @@ def test_newton_with_a_few_rows_finds_the_same_optimum(problem, constraint, cost
         optimize_module._SMALL = before
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.integers(0, 2**32 - 1), st.integers(2, 300), constraints, st.booleans())
 def test_known_groups_are_solved_as_by_a_linear_program(seed, n, constraint, ties):
     rng = np.random.default_rng(seed)

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
+from tests.conftest import examples
 
 import evenhand as eh
 from evenhand.exceptions import InfeasibleError
@@ -124,7 +125,7 @@ def group_risks(found, costs):
 
 
 @pytest.mark.parametrize("aware", [False, True], ids=["blind", "aware"])
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(seed=seeds)
 def test_both_stages_are_those_of_the_full_program(aware, seed):
     task, p, weights = random_task(seed, aware=aware)
@@ -185,7 +186,7 @@ def test_prices_are_slopes_of_the_largest_risk(make, bound, cost):
     assert abs(slope) > 0.02 * np.max(cost)  # it binds
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(seed=seeds)
 def test_with_one_group_it_is_the_smallest_risk(seed):
     rng = np.random.default_rng(seed)
