@@ -31,13 +31,19 @@ def small_batches(monkeypatch):
     monkeypatch.setattr(batched_table, "BATCH_ROWS", 300)
 
 
-@pytest.fixture(params=["csv", "parquet"])
+@pytest.fixture
 def table(request, loans, tmp_path):
+    """A Parquet file, or one of the kind that a test names."""
+    kind = getattr(request, "param", "parquet")
     rows = pl.read_csv(loans / "train.csv").fill_null("none")
-    getattr(rows, f"write_{request.param}")(tmp_path / f"t.{request.param}")
-    return tmp_path / f"t.{request.param}"
+    getattr(rows, f"write_{kind}")(tmp_path / f"t.{kind}")
+    return tmp_path / f"t.{kind}"
 
 
+EITHER = pytest.mark.parametrize("table", ["csv", "parquet"], indirect=True)
+
+
+@EITHER
 def test_a_fit_in_batches_from_the_file_to_the_proof(table, capsys, tmp_path):
     model, page = tmp_path / "m.eh", tmp_path / "r.html"
     call = ["fit", table, *FIT, "--in-batches", "--learn-rows", "300", "--out", model]
@@ -62,6 +68,7 @@ def test_a_fit_in_batches_from_the_file_to_the_proof(table, capsys, tmp_path):
     assert decided["decision"].to_list() == [one for batch in fitted.predict(lazy) for one in batch]
 
 
+@EITHER
 def test_the_audit_is_of_the_rows_that_were_not_learned_from(table, capsys, tmp_path):
     call = ["fit", table, *FIT, "--in-batches", "--out", tmp_path / "m.eh", "--json"]
     _, out, _ = run(capsys, *call)
@@ -114,6 +121,7 @@ def test_ids_are_the_key_of_randomised_decisions(table, capsys, tmp_path):
     assert run(capsys, "verify", tmp_path / "m.eh", "--data", table)[0] == 0
 
 
+@EITHER
 @pytest.mark.parametrize("option", [[], ["--no-in-batches"]])
 def test_a_file_that_is_large_for_the_memory_is_read_in_batches(option, table, capsys, tmp_path, monkeypatch):
     monkeypatch.setattr(large_files, "available_memory", lambda: 50_000)
