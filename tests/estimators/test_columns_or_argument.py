@@ -161,8 +161,11 @@ NASTY = np.array(["a, b", '<5 [x] "q": {}'])[DRAWN.sensitive["A1"]]  # boosters 
     ],
     ids=["xgboost", "lightgbm"],
 )
-@pytest.mark.parametrize("aware", [False, True, ["r [<], s"]], ids=["blind", "aware", "partly aware"])
-@pytest.mark.parametrize("posterior", ["label_then_group", "group_then_label"])
+@pytest.mark.parametrize(
+    ("aware", "posterior"),
+    [(False, "label_then_group"), (True, "group_then_label"), (["r [<], s"], "group_then_label")],
+    ids=["blind", "aware", "partly aware"],
+)
 def test_boosters_accept_the_names_of_added_columns(kind, learner, aware, posterior):
     table = TABLE.assign(group_0=0.5).iloc[:300]  # a name that would be given to an added column
     if kind == "in" and posterior == "label_then_group":

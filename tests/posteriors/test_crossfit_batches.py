@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from xgboost import XGBClassifier
 
 from evenhand.datasets import FiniteProblem
@@ -14,18 +15,18 @@ from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.spec import PosteriorSpec
 
 BOOSTED = XGBClassifier(n_estimators=5, max_depth=3, n_jobs=1)
-DEEP = XGBClassifier(n_estimators=30, max_depth=0, max_leaves=0, learning_rate=1.0, reg_lambda=0.0, n_jobs=1)
+DEEP = XGBClassifier(n_estimators=10, max_depth=0, max_leaves=0, learning_rate=1.0, reg_lambda=0.0, n_jobs=1)
 SEED = 3
 
 
 @pytest.fixture(scope="module")
 def rows():
-    drawn = FiniteProblem.random(12, levels=(2, 2), seed=1).sample(4000, seed=0)
-    noise = np.random.default_rng(0).integers(0, 30, 4000)
+    drawn = FiniteProblem.random(12, levels=(2, 2), seed=1).sample(1500, seed=0)
+    noise = np.random.default_rng(0).integers(0, 30, 1500)
     return Examples(np.column_stack([drawn.X, noise]), drawn.codes, drawn.y.astype(bool), 4)
 
 
-def reader(rows, *, size=600):
+def reader(rows, *, size=400):
     def read():
         for first in range(0, len(rows), size):
             numbers = np.arange(first, min(first + size, len(rows)))
@@ -62,8 +63,9 @@ def test_posteriors_are_those_that_are_learned_in_memory(rows, form, average):
     assert_same(PosteriorSpec(form, BOOSTED, BOOSTED), rows, average=average, calibration=None)
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("balance", [None, "weight"])
+@pytest.mark.parametrize(
+    ("form", "balance"), [*((form, "weight") for form in FORMS), ("label_then_group", None)]
+)
 def test_weights_and_balance_count_as_in_memory(rows, form, balance):
     weights = np.random.default_rng(1).integers(0, 3, len(rows)).astype(float)
     spec = PosteriorSpec(form, BOOSTED, BOOSTED, balance)
@@ -95,17 +97,17 @@ def test_groups_that_are_learned_separately_use_three_folds(rows):
 def test_trees_that_memorise_do_not_leak(form):
     """Labels and groups are noise: models know the rows they saw by heart, and nothing of the others."""
     rng = np.random.default_rng(0)
-    n = 2000
+    n = 1000
     rows = Examples(rng.permutation(n)[:, None] / n, rng.integers(0, 2, n), rng.random(n) < 0.5, 2)
-    deep = XGBClassifier(**{**DEEP.get_params(), "max_depth": 30, "max_bin": n, "min_child_weight": 0})
+    deep = clone(DEEP).set_params(max_depth=30, max_bin=n, min_child_weight=0)
     found, _ = learned(PosteriorSpec(form, deep, deep), rows, cv=4, average=False)
     label = found.cells[:, :, 1].sum(axis=1)
     by_heart = found.final[:, :, 1].sum(axis=1)
     assert np.mean((by_heart > 0.5) == rows.positive) > 0.95
-    assert abs(np.mean((label > 0.5) == rows.positive) - 0.5) < 0.05
+    assert abs(np.mean((label > 0.5) == rows.positive) - 0.5) < 0.07
     if form != "known":
         group = found.cells.sum(axis=2)[:, 1]
-        assert abs(np.mean((group > 0.5) == rows.codes) - 0.5) < 0.05
+        assert abs(np.mean((group > 0.5) == rows.codes) - 0.5) < 0.07
 
 
 def test_a_class_without_rows_outside_a_fold_has_no_probability_there(rows):
