@@ -100,7 +100,12 @@ def reserved(rates, n, rng):
         (eh.Precision(at_least=0.5), [[0.2, 0.4]], [[0.2756, 0.3356]]),
         (eh.Accuracy(at_least=0.6) & eh.FalsePositiveRate(at_most=0.2), [[0.1, 0.6]], [[0.2005, 0.6]]),
         (eh.NoWorse("selection rate", than=TODAY), [[0.3, 0.5]], [[0.3, 0.5], [0.3, 0.5], [0.2, 0.399]]),
-        (eh.DemographicParity(difference=0.1, against="groups"), 0.3, [[0.35], [0.35], [0.2495]]),
+        pytest.param(
+            eh.DemographicParity(difference=0.1, against="groups"),
+            0.3,
+            [[0.35], [0.35], [0.2495]],
+            marks=pytest.mark.slow,
+        ),
         pytest.param(
             eh.DemographicParity(ratio=0.8, against="groups"),
             0.5,

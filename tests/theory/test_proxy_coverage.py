@@ -83,8 +83,19 @@ def covered(probabilities, decisions, report=lambda b: b):
     return {name: count / DRAWS for name, count in hits.items()}
 
 
-@pytest.mark.parametrize("decisions", [independent, favoured, excluded])
-@pytest.mark.parametrize("probabilities", [vague, few, sharp])
+@pytest.mark.parametrize(
+    ("probabilities", "decisions"),
+    [
+        (vague, favoured),
+        (few, excluded),
+        (sharp, independent),
+        *(
+            pytest.param(*pair, marks=pytest.mark.slow)
+            for pair in [(vague, independent), (vague, excluded), (few, independent), (few, favoured)]
+        ),
+        *(pytest.param(sharp, one, marks=pytest.mark.slow) for one in (favoured, excluded)),
+    ],
+)
 def test_calibrated_proxies_have_their_coverage(probabilities, decisions):
     """Also where decisions are as unequal as the probabilities allow, so that the truth is at the bound."""
     for name, share in covered(probabilities, decisions).items():
@@ -101,7 +112,7 @@ def test_the_estimate_alone_is_right_only_if_decisions_ignore_the_group(decision
     assert off < 0.01 if decisions is independent else off > 0.2
 
 
-@pytest.mark.parametrize("shift", [-0.1, 0.1])
+@pytest.mark.parametrize("shift", [-0.1, pytest.param(0.1, marks=pytest.mark.slow)])
 def test_vague_proxies_that_are_somewhat_wrong_still_cover_moderate_differences(shift):
     """The interval is wide because proxies tell little, and the error is small against that."""
     found = covered(vague, independent, lambda b: np.clip(b + shift, 0.001, 0.999))
@@ -120,7 +131,7 @@ def test_sure_proxies_that_are_wrong_break_intervals_and_known_values_show_it():
     assert covered(true, favoured, report)["selection rate"] < 0.5
 
     warned = {"wrong": 0, "calibrated": 0}
-    for seed in range(100):
+    for seed in range(40):
         rng = np.random.default_rng(seed)
         b, member, positive, selected = draw(rng, true, favoured)
         known = np.where(rng.random(ROWS) < 0.15, np.where(member, "in", "out"), None)
@@ -129,8 +140,8 @@ def test_sure_proxies_that_are_wrong_break_intervals_and_known_values_show_it():
                 warnings.simplefilter("always")
                 audit(p, positive, selected, known={"g": known})
             warned[name] += any(issubclass(one.category, ProxyCalibrationWarning) for one in said)
-    assert warned["wrong"] >= 95
-    assert warned["calibrated"] <= 5
+    assert warned["wrong"] >= 38
+    assert warned["calibrated"] <= 2
 
 
 def test_the_most_probable_group_misstates_the_difference():

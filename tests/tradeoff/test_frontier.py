@@ -365,7 +365,9 @@ def test_the_split_does_not_depend_on_labels():
 
 
 def over(constraint, bound, tolerances=5, **settings):
-    return drawn(post(constraint, **settings), over=bound, tolerances=tolerances)
+    few = PROBLEM.sample(1000, seed=0)
+    given = {"sensitive_features": few.sensitive, "test": HELD, "over": bound, "tolerances": tolerances}
+    return eh.frontier(post(constraint, **settings), few.X, few.y, **given)
 
 
 def test_a_capacity_is_traced_with_its_price():
