@@ -1,4 +1,4 @@
-"""Clusters of two processes on this machine."""
+"""Clusters of two workers on this machine."""
 
 import dask
 import pytest
@@ -14,9 +14,16 @@ def local_cluster(**settings) -> LocalCluster:
 
 @pytest.fixture(scope="session")
 def cluster():
-    """A cluster that tests share: none of them may harm it."""
+    """A cluster that tests share: none of them may harm it.
+
+    Its workers are threads, which need not import everything again; as they are reached by TCP, what is sent
+    to them is pickled all the same. Clusters that tests make for themselves have processes.
+    """
     # A busy machine answers late.
-    with dask.config.set({"distributed.comm.timeouts.connect": "120s"}), local_cluster() as made:
+    with (
+        dask.config.set({"distributed.comm.timeouts.connect": "120s"}),
+        local_cluster(processes=False, protocol="tcp://") as made,
+    ):
         yield made
 
 

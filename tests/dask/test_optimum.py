@@ -22,7 +22,7 @@ CASES = [
         marks=[] if (ties, weighted) == (True, True) or (count, ties) == (7, False) else pytest.mark.slow,
         id=f"{count} chunks, {'ties' if ties else 'smooth'}, {'weighted' if weighted else 'plain'}",
     )
-    for count, ties, weighted in product((1, 7, 100), (False, True), (False, True))
+    for count, ties, weighted in product((1, 7, 30), (False, True), (False, True))
 ]
 
 
