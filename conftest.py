@@ -14,8 +14,15 @@ from tests.docs.outputs import Pages
 
 DOCS = Path(__file__).parent / "docs"
 SLOW = [
-    DOCS / name
-    for name in ("guide/command_line.md", "guide/large_tables.md", "index.md", "start/five_minutes.md")
+    DOCS / f"{name}.md"
+    for name in (
+        "guide/command_line",
+        "guide/large_tables",
+        "index",
+        "missing",
+        "requirements",
+        "start/five_minutes",
+    )
 ]
 
 # What script/docs makes, and what it runs by itself.

@@ -1,5 +1,6 @@
 """The documentation site, built and then opened in Chromium with no network but its own server."""
 
+import os
 import re
 import subprocess
 import sys
@@ -23,7 +24,9 @@ ELSEWHERE_IN_STYLES = re.compile(r"""(?:@import|url\()\s*["']?(?:https?:)?//""")
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """The folder of the site. Examples are run unless they have been since they changed."""
+    """The folder of the site: that of EVENHAND_SITE, or built here, with examples that have changed run."""
+    if built := os.environ.get("EVENHAND_SITE"):
+        return Path(built).resolve()
     if find_spec("sphinx_gallery") is None:
         absent("Sphinx (the group docs)")
     folder = tmp_path_factory.mktemp("site")
