@@ -90,7 +90,7 @@ def model():
 
 @pytest.fixture(params=[False, True, ["sex"]], ids=["blind", "aware", "mixed"])
 def estimator(request):
-    return eh.FairPostprocessor(model(), FAIR, sensitive_features=["sex", "race"], aware=request.param, cv=3)
+    return eh.FairPostprocessor(model(), FAIR, sensitive_features=["sex", "race"], aware=request.param, cv=2)
 
 
 @pytest.mark.slow
@@ -112,12 +112,12 @@ def test_a_grid_search_sets_the_tolerance_and_parameters_of_the_inner_model(peop
 
 def test_cross_validation_predicts_and_scores(people, estimator):
     X, y = people
-    decisions = cross_val_predict(estimator, X, y, cv=3)
+    decisions = cross_val_predict(estimator, X, y, cv=2)
     assert set(decisions) == {"no", "yes"}
-    probabilities = cross_val_predict(estimator, X, y, cv=3, method="predict_proba")
+    probabilities = cross_val_predict(estimator, X, y, cv=2, method="predict_proba")
     assert np.allclose(probabilities.sum(axis=1), 1)
     scores = cross_validate(
-        estimator, X, y, cv=3, scoring={"fair": eh.fair_scorer(LOOSE), "plain": "accuracy"}
+        estimator, X, y, cv=2, scoring={"fair": eh.fair_scorer(LOOSE), "plain": "accuracy"}
     )
     assert (scores["test_plain"] > 0.5).all()
     assert np.isfinite(scores["test_fair"]).all()

@@ -122,7 +122,7 @@ def test_names_of_groups_are_kept(client):
 
 
 def test_two_solves_at_once_give_what_each_gives_alone(client):
-    arrays = [da.from_array(posteriors(20_000, seed), chunks=(3000, 2, 2)) for seed in (0, 0, 1, 2)]
+    arrays = [da.from_array(posteriors(6_000, seed), chunks=(1000, 2, 2)) for seed in (0, 0, 1, 2)]
     alone = [evenhand.dask.solve(array, FAIR, client=client) for array in arrays]
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda array: evenhand.dask.solve(array, FAIR, client=client), arrays))
