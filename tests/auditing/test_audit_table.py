@@ -182,7 +182,7 @@ def grid():
 
 
 @pytest.mark.filterwarnings("ignore::evenhand.exceptions.PooledGroupsWarning")
-@pytest.mark.parametrize(("engine", "case"), grid(), indirect=["engine"])
+@pytest.mark.parametrize(("engine", "case"), [*grid()], indirect=["engine"])
 def test_a_table_is_audited_as_its_rows_are(engine, case):
     asked = ROLES | CASES[case]
     found, expected = eh.audit_table(engine(ROWS), **asked), audit_rows(ROWS, **asked)

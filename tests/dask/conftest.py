@@ -12,9 +12,9 @@ def local_cluster(**settings) -> LocalCluster:
     )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def cluster():
-    """A cluster that tests share: none of them may harm it.
+    """A cluster that tests of a module share: none of them may harm it, or outlive it.
 
     Its workers are threads, which need not import everything again; as they are reached by TCP, what is sent
     to them is pickled all the same. Clusters that tests make for themselves have processes.

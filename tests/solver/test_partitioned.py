@@ -199,7 +199,7 @@ def test_the_optimum_does_not_depend_on_the_partitions(n, kind, weighted):
     weights = np.random.default_rng(0).random(n) * 5 if weighted else None
     fair = eh.EqualizedOdds(difference=0.02)
     known = eh.solve(P, fair, sample_weight=weights).certificate
-    for count in (1, 7, 100):
+    for count in (1, 30):
         found = eh.solve(cut(P, weights, count, seed=count), fair)
         assert found.certificate.objective == pytest.approx(known.objective, abs=1e-12)
         assert found.certificate.violation <= 1e-9

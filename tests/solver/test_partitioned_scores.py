@@ -126,7 +126,7 @@ def test_the_optimum_does_not_depend_on_the_partitions(kind, n, few, monkeypatch
     eta, codes, weights = scores(kind, n)
     for fair in (eh.DemographicParity(difference=0.01), eh.EqualizedOdds(ratio=0.9)):
         known = eh.solve(eh.GroupedScores(eta, codes, M), fair, sample_weight=weights)
-        for count in (1, 7, 100):
+        for count in (1, 30):
             found = eh.solve(cut(eta, codes, weights, count, seed=count), fair)
             assert found.certificate.objective == pytest.approx(known.certificate.objective, abs=1e-12)
             assert found.certificate.violation <= 1e-9

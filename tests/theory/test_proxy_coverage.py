@@ -141,7 +141,7 @@ def test_sure_proxies_that_are_wrong_break_intervals_and_known_values_show_it():
                 audit(p, positive, selected, known={"g": known})
             warned[name] += any(issubclass(one.category, ProxyCalibrationWarning) for one in said)
     assert warned["wrong"] >= 38
-    assert warned["calibrated"] <= 2
+    assert warned["calibrated"] <= 4
 
 
 def test_the_most_probable_group_misstates_the_difference():
