@@ -1,9 +1,10 @@
-"""Cost-sensitive classifiers for given multipliers, evaluated by posteriors and on held-out rows."""
+"""Cost-sensitive classifiers for given multipliers, evaluated on rows that they have not learned from."""
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -17,11 +18,12 @@ from evenhand.fairness.measurement import AnyMeasurement
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.requirement import Constraint
 from evenhand.fairness.scores import GroupedScores, StratifiedPosteriors
+from evenhand.inputs.features import take_rows
 from evenhand.optimum.problem import FairnessProblem, prices_of
 from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.learner import Learner, fit_learner
 
-__all__ = ["CostSensitiveTrainer", "TrainedClassifier"]
+__all__ = ["CostSensitiveTrainer", "OutOfFold", "TrainedClassifier"]
 
 Floats = NDArray[np.float64]
 
@@ -68,6 +70,43 @@ class TrainedClassifier(Trial):
         return measured(self.constraint, self.rates)
 
 
+@dataclass(frozen=True, eq=False)
+class OutOfFold:
+    """Classifiers trained on each half of the rows, so that the other half shows what new rows would.
+
+    Decisions on rows that a classifier has learned from show neither its risk nor its rates: it is drawn to
+    their labels, so that these flatter it, and probabilities of the label count as errors what new rows would
+    not have.
+
+    Attributes
+    ----------
+    X : table or matrix
+    halves : pair of arrays of int
+    learners : pair of Learner
+        The first decides the first half and has learned from the second.
+    """
+
+    X: Any
+    halves: tuple[NDArray[np.intp], NDArray[np.intp]]
+    learners: tuple[Learner, ...]
+
+    @property
+    def decisions(self) -> tuple[Floats, Floats]:
+        """Decisions for each row, 0 or 1: of the one that has not learned from it, and of the other."""
+        return self._joined(Learner.selection, 1), self._joined(Learner.selection, -1)
+
+    @property
+    def scores(self) -> tuple[Floats, Floats]:
+        """Scores likewise, positive where the decision is 1."""
+        return self._joined(Learner.score, 1), self._joined(Learner.score, -1)
+
+    def _joined(self, method: Callable[[Learner, Any], Floats], order: int) -> Floats:
+        out = np.empty(sum(map(len, self.halves)))
+        for rows, learner in zip(self.halves, self.learners[::order], strict=True):
+            out[rows] = method(learner, take_rows(self.X, rows))
+        return out
+
+
 @dataclass(eq=False)
 class CostSensitiveTrainer:
     """Trains classifiers at given multipliers and evaluates them.
@@ -77,18 +116,15 @@ class CostSensitiveTrainer:
     problem : FairnessProblem
     examples : Examples
     estimator : classifier
-    prices : array, shape (M, 2)
-        Costs of a false positive and a false negative in each group.
     distillation : float
         How far `many` replaces labels by their posteriors.
     weights : array or None
         Weights of the examples in the requirement.
-    train_rows : array of int
-        Examples to train on.
-    held_out_rows : array of int
-        Examples to evaluate on; empty if there are reserved rows.
-    reserved : Examples or None
-        Reserved rows, which are evaluated on instead.
+    cost : float, pair or array
+    holdout : float
+        Share of the examples that the paper's searches do not train on.
+    seed : int
+        Of the splits.
     fits : int, default=0
         Number of classifiers trained so far.
     """
@@ -96,39 +132,42 @@ class CostSensitiveTrainer:
     problem: FairnessProblem
     examples: Examples
     estimator: Any
-    prices: Floats
     distillation: float
     weights: Floats | None
-    train_rows: NDArray[np.intp]
-    held_out_rows: NDArray[np.intp]
-    reserved: Examples | None
+    cost: ArrayLike
+    holdout: float
+    seed: int
     fits: int = 0
 
-    @classmethod
-    def of(
-        cls,
-        problem: FairnessProblem,
-        examples: Examples,
-        estimator: Any,
-        *,
-        cost: ArrayLike,
-        distillation: float,
-        weights: Floats | None,
-        holdout: float,
-        reserved: Examples | None,
-        seed: int,
-    ) -> CostSensitiveTrainer:
-        """A trainer that holds rows out, unless some are reserved."""
-        train, held_out = np.arange(len(examples)), np.arange(0)
-        if reserved is None:
-            train, held_out = examples.split(holdout, seed)
-        prices = prices_of(cost, problem.groups)
-        return cls(problem, examples, estimator, prices, distillation, weights, train, held_out, reserved)
+    @cached_property
+    def prices(self) -> Floats:
+        """Costs of a false positive and a false negative in each group, shape (M, 2)."""
+        return prices_of(self.cost, self.problem.groups)
+
+    @cached_property
+    def _split(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Rows that a search trains on, and those that it evaluates on."""
+        return self.examples.split(self.holdout, self.seed)
 
     @cached_property
     def rate_estimator(self) -> RateEstimator:
-        """Estimates rates on all rows."""
+        """Estimates rates of decisions that the rows were learned from, by posteriors of the label."""
         return RateEstimator(self.problem, self.examples, self.weights)
+
+    @cached_property
+    def judge(self) -> RateEstimator:
+        """Estimates rates of out-of-fold decisions, by the labels themselves."""
+        return self.rate_estimator.with_labels(self.cost)
+
+    @cached_property
+    def _halves(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        return self.examples.split(0.5, self.seed)
+
+    def out_of_fold(self, table: Floats, distillation: float) -> OutOfFold:
+        """Train on each half of the rows with the costs of `table`; see :meth:`train`."""
+        first, second = self._halves
+        learners = [self.train(table, distillation, rows) for rows in (second, first)]
+        return OutOfFold(self.examples.X, self._halves, tuple(learners))
 
     def many(self, points: NDArray[np.float64]) -> list[TrainedClassifier]:
         """Train and evaluate at several multipliers."""
@@ -136,12 +175,12 @@ class CostSensitiveTrainer:
 
     def attempt(self, point: Floats, distillation: float) -> TrainedClassifier:
         """Train and evaluate at given multipliers."""
-        learner = self.train(self.table(point), distillation, self.train_rows)
+        learner = self.train(self.table(point), distillation, self._split[0])
         decided = learner.choose(self.examples.X) == 1
         expected, linear = self.rate_estimator.rates(decided), self.problem.linear_constraints
         values = linear.values(expected.rates)
         over = np.fmax(linear.lo - values, values - linear.hi)
-        rates, counts = self._held_out(learner, decided)
+        rates, counts = self._held_out(decided)
         clear = self._clear(rates, counts)
         return TrainedClassifier(
             point,
@@ -156,17 +195,12 @@ class CostSensitiveTrainer:
             constraint=self.problem.constraint,
         )
 
-    def _held_out(self, learner: Learner, decided: NDArray[np.bool_]) -> tuple[CellRates, NDArray[np.intp]]:
-        """Rates on the held-out or reserved rows, and the number of rows in each cell."""
-        part, weights = self.reserved, None
-        if part is None:
-            rows = self.held_out_rows
-            part, decided = replace(self.examples, X=None).take(rows), decided[rows]
-            weights = None if self.weights is None else self.weights[rows]
-        else:
-            decided = learner.choose(part.X) == 1
-        cells = part.compared_cells
-        rates = CellRates.count(self.problem.groups, cells, decided, weights)
+    def _held_out(self, decided: NDArray[np.bool_]) -> tuple[CellRates, NDArray[np.intp]]:
+        """Rates on the held-out rows, and the number of rows in each cell."""
+        rows = self._split[1]
+        cells = self.examples.compared_cells[rows]
+        weights = None if self.weights is None else self.weights[rows]
+        rates = CellRates.count(self.problem.groups, cells, decided[rows], weights)
         return rates, np.bincount(cells, minlength=rates.mass.size).reshape(rates.mass.shape)
 
     def _risk(self, rates: CellRates) -> float:
@@ -205,7 +239,9 @@ class CostSensitiveTrainer:
         costs = np.abs(gain) if distillation < 1 else (gain != 0).astype(np.float64)
         size = float(given @ costs) / float(given.sum())  # regularisation assumes weights of about 1
         weights = given * costs / (size if size > 0 else 1.0)
-        return fit_learner(self.estimator, part.X, (gain > 0).astype(np.intp), n_classes=2, weights=weights)
+        alike = part.weights is None and np.ptp(costs) == 0  # the learner then sees what it would see alone
+        target = (gain > 0).astype(np.intp)
+        return fit_learner(self.estimator, part.X, target, n_classes=2, weights=None if alike else weights)
 
     def _prices(self, index: NDArray[np.intp]) -> Floats:
         """Costs of the two errors for each row, averaged over the groups that it may belong to."""

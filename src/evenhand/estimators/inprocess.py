@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from evenhand.estimators.access import Aware
 from evenhand.estimators.base import FairClassifier, by_batches, names_its_file
-from evenhand.estimators.fair_training import search_of, train_fair
+from evenhand.estimators.fair_training import FairTraining, search_of, train_fair
 from evenhand.estimators.learned_posteriors import learn_posteriors
 from evenhand.estimators.search import Trial
 from evenhand.estimators.trained_models import ClassifierMixture, TrainedModel
@@ -35,6 +35,9 @@ from evenhand.posteriors.tabular import TabularClassifier
 __all__ = ["FairInprocessor"]
 
 Floats = NDArray[np.float64]
+
+_SHOWN = 5e-5
+"""Violation from which on there is a warning: what rounds to 0.0001. The solver's tolerances are below it."""
 
 
 class FairInprocessor(FairClassifier):
@@ -300,8 +303,8 @@ class FairInprocessor(FairClassifier):
         trained = train_fair(self, self.constraint, data, posteriors, seed=seed, reserved=reserved)
         if trained.promise is not None:
             warn_if_unpromised(trained.promise)
-        elif trained.missed:
-            warn_user(_missed(self, trained.missed), ToleranceWarning)
+        elif trained.missed > _SHOWN:
+            warn_user(_missed(self, trained), ToleranceWarning)
 
         self._remember(data, seed)
         self.multipliers_ = trained.multipliers
@@ -368,16 +371,16 @@ class FairInprocessor(FairClassifier):
         return self._for_last(self.learner_.score(self.access_.read(self, X, sensitive_features).X))
 
 
-def _missed(classifier: FairInprocessor, by: float) -> str:
+def _missed(classifier: FairInprocessor, trained: FairTraining) -> str:
     """What to say of a requirement that training has not reached."""
-    known = classifier.aware is True
     ways = [
         *([] if classifier.randomize or search_of(classifier) is not None else ["randomize=True"]),
-        *([] if known else ["aware=True"]),
+        *([] if classifier.aware is True else ["aware=True"]),
         "another estimator",
         "a wider tolerance",
     ]
+    chance = "more than chance explains" if trained.clear else "which chance may explain"
     return (
-        "the trained classifier misses the requirement on the rows of fit by "
-        f"{by:.4f}, more than chance explains. {', '.join(ways[:-1])} or {ways[-1]} may reach it."
+        f"the trained classifier misses the requirement by an estimated {trained.missed:.4f}, {chance}. "
+        f"{', '.join(ways[:-1])} or {ways[-1]} may reach it."
     )
