@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from sklearn.isotonic import IsotonicRegression
 
 from evenhand.estimators.cost_sensitive import CostSensitiveTrainer, OutOfFold
-from evenhand.estimators.estimated_rates import measured, standard_errors
+from evenhand.estimators.estimated_rates import RateEstimator, measured, standard_errors
 from evenhand.estimators.search import Trial
 from evenhand.estimators.trained_models import ClassifierMixture, GroupThresholds
 from evenhand.estimators.training_certificate import risk_of, violation_of
@@ -91,7 +91,7 @@ class Column(Trial):
         By how much a mixture with it could have been better than the one before, at most; NaN for first
         columns.
     weight : float
-        Its share in the last mixture.
+        Its share in what was chosen.
     """
 
     target: Target = "labels"
@@ -190,8 +190,12 @@ class ColumnPool:
         )
 
     def satisfied_by_plain(self, problem: FairnessProblem) -> bool:
-        """Whether the plain classifier satisfies a requirement as it is."""
-        return excess(problem, self.rates[_PLAIN]) <= 0 and violation_of(problem, self.rates[_PLAIN]) <= 0
+        """Whether the plain classifier satisfies a requirement as it is, also trained on all rows."""
+        satisfied = excess(problem, self.rates[_PLAIN]) <= 0 >= violation_of(problem, self.rates[_PLAIN])
+        if satisfied and _PLAIN not in self.trained:
+            self.model(_PLAIN)  # its rates are known better now
+            return self.satisfied_by_plain(problem)
+        return satisfied
 
     def mix(self, problem: FairnessProblem, price: float) -> Mixed:
         """The best mixture; the plain classifier alone if it satisfies the requirement.
@@ -203,10 +207,9 @@ class ColumnPool:
         alone = mix_columns(problem.program, self.sums[[_PLAIN]], price)
         return replace(alone, weights=np.eye(len(self.rates))[_PLAIN])
 
-    def history(self, problem: FairnessProblem, weights: Floats | None = None) -> tuple[Column, ...]:
-        """The pool as it is told to users; `weights` are those of a mixture."""
+    def history(self, problem: FairnessProblem, weights: Floats) -> tuple[Column, ...]:
+        """The pool as it is told to users, with the weights of what was chosen."""
         J = len(problem.linear_constraints)
-        shares = np.zeros(len(self.rates)) if weights is None else weights
         return tuple(
             Column(
                 np.zeros(J) if multipliers is None else multipliers,
@@ -219,7 +222,7 @@ class ColumnPool:
                 float(weight),
             )
             for (target, multipliers, gain), rates, weight in zip(
-                self.origins, self.rates, shares, strict=True
+                self.origins, self.rates, weights, strict=True
             )
         )
 
@@ -302,13 +305,13 @@ def generate(
         missed = _missed(pool, problem, mixed)
         mixed = pool.mix(problem, price)
         if gain <= _precision(problem, mixed, len(pool.trainer.examples)):
+            if not missed:
+                break
             if smoothing > 0:
                 smoothing = 0.0
-            elif missed:
+            else:
                 price *= _RAISE
                 mixed = pool.mix(problem, price)
-            else:
-                break
     return Generated(problem, by_posteriors, optimum, mixed, price)
 
 
@@ -324,7 +327,7 @@ def _precision(problem: FairnessProblem, mixed: Mixed, n_rows: int) -> float:
 def _missed(pool: ColumnPool, problem: FairnessProblem, mixed: Mixed) -> bool:
     """Whether a mixture violates a constraint by more than the standard error of that constraint."""
     rates = CellRates(problem.groups, problem.masses, mixed.sums.reshape(-1, 2))
-    return beyond_chance(pool, problem, rates) > 0
+    return beyond_chance(pool.trainer.judge, problem, rates) > 0
 
 
 def _add_thresholds(
@@ -470,7 +473,9 @@ def choose_single(pool: ColumnPool, generated: Generated) -> Chosen:
     price = problem.unit * (_ABOVE_OPTIMUM * paid if paid > 0 else 1.0)
 
     def penalised(t: int) -> float:
-        return risk_of(problem, pool.rates[t]) + price * beyond_chance(pool, problem, pool.rates[t])
+        return risk_of(problem, pool.rates[t]) + price * beyond_chance(
+            pool.trainer.judge, problem, pool.rates[t]
+        )
 
     best = min(candidates, key=penalised)
     while best not in pool.trained:  # trained on all rows, another one may turn out to be better
@@ -479,13 +484,13 @@ def choose_single(pool: ColumnPool, generated: Generated) -> Chosen:
     return Chosen(pool.model(best), pool.rates[best], np.eye(len(pool.rates))[best])
 
 
-def beyond_chance(pool: ColumnPool, problem: FairnessProblem, rates: CellRates) -> float:
+def beyond_chance(judge: RateEstimator, problem: FairnessProblem, rates: CellRates) -> float:
     """How far a requirement is missed beyond standard errors; 0 if these could explain it.
 
     Each constraint is judged by its own: that of a group with few rows excuses no violation in a large one.
     """
-    linear, counts = problem.linear_constraints, pool.trainer.judge.counts
-    values, allowed = linear.values(rates.rates), standard_errors(linear, rates.rates, counts)
+    linear = problem.linear_constraints
+    values, allowed = linear.values(rates.rates), standard_errors(linear, rates.rates, judge.counts)
     over = np.fmax(linear.lo - values, values - linear.hi) - allowed
     measures = excess(problem, rates) - float(allowed.max(initial=0.0))
     return max(measures, float(np.nanmax(over, initial=0.0)))

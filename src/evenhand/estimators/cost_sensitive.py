@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from evenhand.estimators.estimated_rates import RateEstimator, measured, standard_errors
+from evenhand.estimators.estimated_rates import RateEstimator, measured
 from evenhand.estimators.search import Trial
-from evenhand.exceptions import VacuousConstraintWarning
+from evenhand.estimators.training_certificate import risk_of, violation_of
 from evenhand.fairness.measurement import AnyMeasurement
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.requirement import Constraint
@@ -36,37 +35,30 @@ class TrainedClassifier(Trial):
     ----------
     distillation : float
         How far labels were replaced by their posteriors in training: 0 is not at all, 1 completely.
-    learner : Learner
-    expected : CellRates
-        Rates by the posteriors of all rows; `values` refer to these.
+    selection : array of bool
+        Out-of-fold decisions.
     rates : CellRates
-        Rates on the held-out rows; `risk` refers to these.
-    clear : float
-        The violation on the held-out rows minus two standard errors: the part that is not chance.
-        `violation` is at least as large.
+        Estimated from these, as `risk`, `values` and `violation`.
     constraint : Constraint
     """
 
     distillation: float
-    learner: Learner
-    expected: CellRates
+    selection: NDArray[np.bool_]
     rates: CellRates
-    clear: float
     constraint: Constraint
 
     @property
     def excess(self) -> float:
-        """How far the measures exceed their tolerances, but at least `clear`.
+        """How far the measures exceed their tolerances.
 
         Measures rather than linear constraints, because by ratio a classifier that selects almost nobody
         nearly satisfies the constraints but not the ratio.
         """
-        found = measured(self.constraint, self.expected)
-        return float(np.nanmax([self.clear, *(one.excess for one in found)]))
+        return float(np.nanmax([0.0, *(one.excess for one in self.measured)]))
 
     @property
     def measured(self) -> tuple[AnyMeasurement, ...]:
-        """The requirement's measures on the held-out rows."""
+        """The requirement's measures."""
         return measured(self.constraint, self.rates)
 
 
@@ -121,10 +113,8 @@ class CostSensitiveTrainer:
     weights : array or None
         Weights of the examples in the requirement.
     cost : float, pair or array
-    holdout : float
-        Share of the examples that the paper's searches do not train on.
     seed : int
-        Of the splits.
+        Of the halves.
     fits : int, default=0
         Number of classifiers trained so far.
     """
@@ -135,7 +125,6 @@ class CostSensitiveTrainer:
     distillation: float
     weights: Floats | None
     cost: ArrayLike
-    holdout: float
     seed: int
     fits: int = 0
 
@@ -145,13 +134,8 @@ class CostSensitiveTrainer:
         return prices_of(self.cost, self.problem.groups)
 
     @cached_property
-    def _split(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Rows that a search trains on, and those that it evaluates on."""
-        return self.examples.split(self.holdout, self.seed)
-
-    @cached_property
     def rate_estimator(self) -> RateEstimator:
-        """Estimates rates of decisions that the rows were learned from, by posteriors of the label."""
+        """Estimates rates by the posteriors."""
         return RateEstimator(self.problem, self.examples, self.weights)
 
     @cached_property
@@ -175,47 +159,18 @@ class CostSensitiveTrainer:
 
     def attempt(self, point: Floats, distillation: float) -> TrainedClassifier:
         """Train and evaluate at given multipliers."""
-        learner = self.train(self.table(point), distillation, self._split[0])
-        decided = learner.choose(self.examples.X) == 1
-        expected, linear = self.rate_estimator.rates(decided), self.problem.linear_constraints
-        values = linear.values(expected.rates)
-        over = np.fmax(linear.lo - values, values - linear.hi)
-        rates, counts = self._held_out(decided)
-        clear = self._clear(rates, counts)
+        selection, _ = self.out_of_fold(self.table(point), distillation).decisions
+        rates = self.judge.rates(selection)
         return TrainedClassifier(
             point,
-            risk=self._risk(rates),
-            values=values,
-            violation=float(np.nanmax(over, initial=clear)),
+            risk=risk_of(self.judge.problem, rates),
+            values=self.problem.linear_constraints.values(rates.rates),
+            violation=violation_of(self.problem, rates),
             distillation=distillation,
-            learner=learner,
-            expected=expected,
+            selection=selection == 1,
             rates=rates,
-            clear=clear,
             constraint=self.problem.constraint,
         )
-
-    def _held_out(self, decided: NDArray[np.bool_]) -> tuple[CellRates, NDArray[np.intp]]:
-        """Rates on the held-out rows, and the number of rows in each cell."""
-        rows = self._split[1]
-        cells = self.examples.compared_cells[rows]
-        weights = None if self.weights is None else self.weights[rows]
-        rates = CellRates.count(self.problem.groups, cells, decided[rows], weights)
-        return rates, np.bincount(cells, minlength=rates.mass.size).reshape(rates.mass.shape)
-
-    def _risk(self, rates: CellRates) -> float:
-        missed, wrong = rates.mass[:, 1] - rates.selected[:, 1], rates.selected[:, 0]
-        return float((self.prices[:, 1] @ missed + self.prices[:, 0] @ wrong) / rates.mass.sum())
-
-    def _clear(self, rates: CellRates, counts: NDArray[np.intp]) -> float:
-        """Violation of the requirement by observed rates, minus two standard errors."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", VacuousConstraintWarning)
-            linear = self.problem.constraint.linear(rates.masses, rates.groups)
-        errors = standard_errors(linear, rates.rates, counts)
-        values = linear.values(rates.rates)
-        over = np.fmax(linear.lo - values, values - linear.hi)
-        return float(np.nanmax(over - 2 * errors, initial=0.0))
 
     def table(self, multipliers: Floats) -> Floats:
         """A^T lambda, by which multipliers change what selecting a row of each cell gains, shape (M, 2)."""

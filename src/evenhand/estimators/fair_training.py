@@ -59,7 +59,7 @@ class FairTraining:
     model : Learner, GroupThresholds or ClassifierMixture
         The classifier.
     achieved : tuple of Measurement and BoundMeasurement
-        The requirement's measures, estimated, or on held-out or reserved rows.
+        The requirement's measures, estimated, or on reserved rows.
     multipliers : dict
         By the name of each constraint.
     certificate : TrainingCertificate
@@ -104,7 +104,7 @@ def train_fair(
     data : TrainingData
     posteriors : LearnedPosteriors
     seed : int
-        For the rows that are held out, and the hash key of a mixture.
+        For the halves that classifiers are judged on, and the hash key of a mixture.
     reserved : Examples, default=None
         Rows to test a promise on.
 
@@ -168,7 +168,6 @@ def _trainer(
         distillation=classifier.distillation,
         weights=posteriors.weights,
         cost=classifier.cost,
-        holdout=classifier.holdout,
         seed=seed,
     )
 
@@ -212,7 +211,7 @@ def _trained(pool: ColumnPool, generated: Generated, chosen: Chosen) -> FairTrai
         pool.history(problem, chosen.weights),
         pool.trainer.fits,
         excess(problem, chosen.rates),
-        beyond_chance(pool, problem, chosen.rates) > 0,
+        beyond_chance(pool.trainer.judge, problem, chosen.rates) > 0,
     )
 
 
@@ -293,26 +292,23 @@ def _by_search(
     search: GridSearch | DualAscent,
     trainer: CostSensitiveTrainer,
 ) -> FairTraining:
-    """One of the paper's searches: trained on the rows that are not held out, and once more on all."""
+    """One of the paper's searches; the best is trained once more, on all rows."""
 
     def watch(steps: Iterator[Any], total: int) -> Iterator[Any]:
         return track(steps, what="training", total=total, verbose=classifier.verbose)
 
     trials = search.run(trainer, watch=watch)
     best = best_trial(trials)
-    model = best.learner
-    if classifier.refit:
-        model = trainer.train(trainer.table(best.multipliers), best.distillation, slice(None))
     problem, names = trainer.problem, trainer.problem.linear_constraints.names
-    selected = trainer.rate_estimator.by_posteriors(model.selection(trainer.examples.X))
+    selected = trainer.rate_estimator.by_posteriors(best.selection)
     return FairTraining(
-        model,
+        trainer.train(trainer.table(best.multipliers), best.distillation, slice(None)),
         best.measured,
         ByConstraint(zip(names, best.multipliers.tolist(), strict=True)),
         TrainingCertificate.of(problem, problem.at(best.multipliers), selected),
         None,
         tuple(Trial(t.multipliers, t.risk, t.values, t.violation) for t in trials),
         trainer.fits,
-        best.violation,
-        best.violation > 0,
+        best.excess,
+        beyond_chance(trainer.judge, problem, best.rates) > 0,
     )

@@ -41,7 +41,7 @@ class TrainingCertificate(Certificate):
     --------
     >>> print(TrainingCertificate(0.12, 0.10, 0.0, relaxed=0.10))
     Under the posteriors the risk is 0.120000, and no classifier that satisfies the requirement is below
-    0.100000. A mixture, more training and another learner together would save at most 0.020000.
+    0.100000: no other learner, mixture or longer training would save more than 0.020000.
     """
 
     relaxed: float = np.nan
@@ -74,10 +74,7 @@ class TrainingCertificate(Certificate):
                 f"; this one violates it by {small(self.violation)} under them, and none that violates it no "
                 f"further is below {self.relaxed:.6f}"
             )
-        return (
-            f"{text}. A mixture, more training and another learner together would save at most "
-            f"{max(0.0, self.gap):.6f}."
-        )
+        return f"{text}: no other learner, mixture or longer training would save more than {self.gap:.6f}."
 
 
 def risk_of(problem: FairnessProblem, rates: CellRates) -> float:
