@@ -373,23 +373,28 @@ def _add_thresholds(
             thresholds[m] = _threshold(scores[rows], own, float(own @ solution.selection[rows]))
 
     out_of_fold, in_fold = ((some > thresholds[codes]).astype(np.float64) for some in (scores, learned))
-    pool.add(
-        out_of_fold,
-        in_fold,
-        lambda: GroupThresholds(cast(Learner, pool.model(_PLAIN)), thresholds),
-        "thresholds",
-        multipliers,
-    )
+
+    def make() -> GroupThresholds:  # with the same shares above them among rows that were learned
+        plain, own = cast(Learner, pool.model(_PLAIN)), thresholds.copy()
+        scores = plain.score(pool.trainer.examples.X)
+        for m, rows in enumerate(members):
+            if len(rows):
+                share = float(given[rows] @ in_fold[rows])
+                own[m] = _threshold(scores[rows], given[rows], share, near=thresholds[m])
+        return GroupThresholds(plain, own)
+
+    pool.add(out_of_fold, in_fold, make, "thresholds", multipliers)
 
 
-def _threshold(scores: Floats, weights: Floats, selected: float) -> float:
-    """The threshold that has the weight above it nearest to the one given."""
+def _threshold(scores: Floats, weights: Floats, selected: float, near: float = np.nan) -> float:
+    """The threshold that has the weight above it nearest to the one given; `near` if that is one."""
     values, where = np.unique(scores, return_inverse=True)
     weight = np.bincount(where, weights)
     above = np.append(np.cumsum(weight[::-1])[::-1], 0.0)
     place = int(np.argmin(np.abs(above - selected)))
     padded = np.concatenate([[values[0] - 1.0], values, [values[-1] + 1.0]])
-    return float((padded[place] + padded[place + 1]) / 2)
+    low, high = padded[place], padded[place + 1]
+    return float(near if low <= near < high else (low + high) / 2)
 
 
 @dataclass(frozen=True, eq=False)

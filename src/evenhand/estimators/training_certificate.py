@@ -74,7 +74,8 @@ class TrainingCertificate(Certificate):
                 f"; this one violates it by {small(self.violation)} under them, and none that violates it no "
                 f"further is below {self.relaxed:.6f}"
             )
-        return f"{text}: no other learner, mixture or longer training would save more than {self.gap:.6f}."
+        saved = max(0.0, self.gap)  # of rounding
+        return f"{text}: no other learner, mixture or longer training would save more than {saved:.6f}."
 
 
 def risk_of(problem: FairnessProblem, rates: CellRates) -> float:

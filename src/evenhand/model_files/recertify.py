@@ -280,6 +280,9 @@ def compare(
         here, there = (one.selection(examples.X) for one in (trained.model, model.learner_))
         if not np.abs(here - there).mean() <= _BORDERLINE:
             problems.append("the classifier is not the one that is trained on these rows")
+        worth = flipped * sum(map(abs, model.multipliers_.values()))
+        if not abs(trained.certificate.relaxed - model.certificate_.relaxed) <= near + worth:
+            problems.append("the bound for classifiers that violate the requirement as this one is another")
     if found.minimised != model.certificate_.minimised:
         problems.append(f"what is minimised is the {found.minimised}, and another one in the model")
     shipped = () if rule is None else _SHIPPED
