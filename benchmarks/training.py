@@ -196,8 +196,8 @@ def measured(seed: int, learner: str) -> Iterator[dict[str, Any]]:
         judge = Judge(truth, curve, notion, measure, tolerance)
         for name, change in VARIANTS.items():
             pool, generated = _generated(fair, constraint, learned, change)
-            single = choose_single(pool, generated.problem, generated.mixed)
-            mixture = choose_mixture(pool, generated.problem, generated.mixed.weights, "")
+            single = choose_single(pool, generated)
+            mixture = choose_mixture(pool, generated, "")
             for kind, chosen in (("one", single), ("mixture", mixture)):
                 fits = learned.posteriors.fits + pool.trainer.fits
                 yield {**where, "name": f"{name}, {kind}", **judge(chosen.model.selection(visible), fits)}

@@ -145,8 +145,8 @@ def _trained(task: Task, asked: list[Asked]) -> Curves:
                 fair, one.at(tolerance), learned.data, learned.posteriors, seed=learned.seed
             )
             for curve, chosen in (
-                (single, choose_single(pool, generated.problem, generated.mixed)),
-                (mixture, choose_mixture(pool, generated.problem, generated.mixed.weights, "")),
+                (single, choose_single(pool, generated)),
+                (mixture, choose_mixture(pool, generated, "")),
             ):
                 curve.points.append(one.point(judged(task.test, chosen.model.selection(new.X))))
             fits.append(learned.posteriors.fits + pool.trainer.fits)

@@ -31,7 +31,7 @@ def test_every_variant_can_be_trained():
     learned = learn(fair, X, y, {"group": codes})
     pools = {name: _generated(fair, parity, learned, change)[0] for name, change in VARIANTS.items()}
     assert not np.allclose(pools["as it is"].sums[2], pools["groups not counted"].sums[2])
-    assert all(len(pool.models) >= 4 for pool in pools.values())
+    assert all(len(pool.rates) >= 4 for pool in pools.values())
 
 
 def test_regret_is_compared_in_pairs():

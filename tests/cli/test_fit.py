@@ -102,12 +102,12 @@ def test_a_failed_promise_and_a_constant_model_are_reported(capsys, tmp_path, me
 
 
 @pytest.mark.filterwarnings("ignore::evenhand.exceptions.EvenhandWarning")
-def test_the_risk_of_a_trained_classifier_is_reported_as_an_estimate(loans, capsys, tmp_path):
+def test_the_risk_of_a_trained_classifier_is_reported_under_the_posteriors(loans, capsys, tmp_path):
     call = ["fit", loans / "train.csv", *FIT, "--difference", "0.1", "--method", "in", "--json"]
     _, out, _ = run(capsys, *call, "--out", tmp_path / "m.eh")
     proof = json.loads(out)["proof"]
     assert f"has a risk (half the error) below {proof['bound']:.6f}; " in proof["text"]
-    assert f"this one is estimated to have {proof['risk']:.6f} and to violate" in proof["text"]
+    assert f"this one has {proof['risk']:.6f} and violates" in proof["text"]
     found = eh.load(tmp_path / "m.eh").certificate_
     assert (proof["risk"], proof["violation"]) == (found.objective, found.violation)
 

@@ -98,7 +98,7 @@ def classifiers() -> None:
     rule: eh.Rule = eh.Rule.from_json(text)
     score: float = eh.accuracy_within([0, 1], [0, 1], constraint=notion, sensitive_features=["F", "M"])
     scorer = eh.fair_scorer(notion, sensitive_features="sex")
-    trained = eh.FairInprocessor(None, both, search=eh.DualAscent(rate=0.5), max_refits=3, refit=False)
+    trained = eh.FairInprocessor(None, both, search=eh.DualAscent(rate=0.5), max_refits=3)
     eh.save(fitted, "fair.evenhand", overwrite=True)
     loaded = eh.load("fair.evenhand", max_bytes=1 << 20)
     whole: bool = eh.verify("fair.evenhand").ok

@@ -119,13 +119,19 @@ def test_posteriors_that_are_wrong_about_the_size_of_groups_are_corrected_in_bot
     assert estimator.rates(decided).rates == pytest.approx(counted, abs=0.1)
 
 
-def test_estimated_rates_of_a_mixture_are_the_mixture_of_rates():
-    sample = UNLIKE.sample(400, seed=0)
-    estimator = estimator_for(sample, UNLIKE.posteriors(sample.X))
-    decisions = np.array([sample.X[:, 0] > 0, sample.X[:, 0] > 1], dtype=float)
-    one, two = (estimator.rates(own).selected for own in decisions)
-    mixed = estimator.mixture_rates(decisions, np.array([0.3, 0.7]))
-    assert mixed.selected == pytest.approx(0.3 * one + 0.7 * two)
+def test_with_labels_the_risk_is_that_of_the_labels_whatever_the_posteriors_say():
+    sample = UNLIKE.sample(2000, seed=0)
+    p = UNLIKE.posteriors(sample.X)
+    wrong = p * np.array([3.0, 1.0])  # far too sure of label 0
+    blind = estimator_for(sample, wrong / wrong.sum(axis=(1, 2), keepdims=True))
+    codes = sample.sensitive["A1"]
+    known = estimator_for(sample, GroupedScores(p[np.arange(2000), codes, 1] / 2, codes, 3))
+    for estimator in (blind, known):
+        rates = estimator.with_labels(0.5).rates(sample.X[:, 0] > 0.3)
+        counted = eh.cell_rates(sample.y, sample.X[:, 0] > 0.3, sample.sensitive)
+        assert rates.risk() == pytest.approx(counted.risk(), abs=2e-3)
+        assert abs(estimator.rates(sample.X[:, 0] > 0.3).risk() - counted.risk()) > 0.01
+    assert known.with_labels(0.5).rates(sample.X[:, 0] > 0.3).rates == pytest.approx(counted.rates)
 
 
 def test_the_standard_error_of_a_difference_is_that_of_counts():

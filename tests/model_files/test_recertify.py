@@ -17,6 +17,7 @@ from evenhand.datasets import GaussianProblem
 from evenhand.inputs.fingerprint import Fingerprint
 from evenhand.model_files import recertify
 from evenhand.model_files.recertify import claimed
+from evenhand.posteriors.learner import Learner
 from evenhand.solver.certificate import Certificate
 
 PARITY = eh.DemographicParity(difference=0.05)
@@ -84,8 +85,14 @@ def test_the_bound_of_a_trained_classifier_is_confirmed(aware, tmp_path):
     proof = proof_of(model, tmp_path)
     assert proof.confirmed, proof.verdict
     assert f"has a risk (half the error) below {model.certificate_.bound:.6f}" in proof.verdict
-    model.certificate_ = dataclasses.replace(model.certificate_, bound=model.certificate_.bound + 0.01)
-    assert "the bound is" in proof_of(model, tmp_path).verdict
+    model.certificate_ = dataclasses.replace(
+        model.certificate_, bound=model.certificate_.bound + 0.01, relaxed=model.certificate_.relaxed - 0.5
+    )
+    model.learner_ = Learner(None, np.array([1]), 2)
+    verdict = proof_of(model, tmp_path).verdict
+    assert "the bound is" in verdict
+    assert "the bound for classifiers that violate the requirement as this one is another" in verdict
+    assert "the classifier is not the one that is trained on these rows" in verdict
 
 
 @pytest.mark.filterwarnings("ignore::evenhand.exceptions.ConstantClassifierWarning")

@@ -181,7 +181,7 @@ def test_mixtures_are_named_in_table_text_and_chart():
 
 def test_training_is_compared_with_solved_points_only():
     """Mixtures of a dense curve would not be the optimum."""
-    trained = eh.FairInprocessor(LogisticRegression(), PARITY, max_refits=1, refit=False)
+    trained = eh.FairInprocessor(LogisticRegression(), PARITY, max_refits=1)
     few = PROBLEM.sample(600, seed=2)
     found = eh.frontier(
         {"ours": post(), "trained": trained}, few.X, few.y, sensitive_features=few.sensitive, tolerances=21

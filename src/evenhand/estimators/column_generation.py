@@ -1,31 +1,33 @@
 """Column generation: a pool of trained classifiers, the best mixture of them, and what to train next.
 
-A column is a classifier, known by its cell rates. The master program (:mod:`evenhand.solver.master`) finds
-the best mixture of the pool that satisfies the requirement, and its multipliers give each row's costs; the
-classifier that is trained with these costs is the next column. First columns are the two constants, the plain
-classifier, and classifiers trained at the multipliers of the optimum for the posteriors, so that few more are
-needed.
+A column is a classifier, known by its cell rates: it is trained on each half of the rows and judged by the
+labels of the other half. The master program (:mod:`evenhand.solver.master`) finds the best mixture of the
+pool that satisfies the requirement, and its multipliers give each row's costs; the classifier that is trained
+with these costs is the next column. First columns are the two constants, the plain classifier, and
+classifiers trained at the multipliers of the optimum for the posteriors, so that few more are needed. Only
+what is chosen in the end is trained on all rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Literal, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.isotonic import IsotonicRegression
 
-from evenhand.estimators.cost_sensitive import CostSensitiveTrainer
-from evenhand.estimators.estimated_rates import measured, standard_errors
+from evenhand.estimators.cost_sensitive import CostSensitiveTrainer, OutOfFold
+from evenhand.estimators.estimated_rates import RateEstimator, measured, standard_errors
 from evenhand.estimators.search import Trial
 from evenhand.estimators.trained_models import ClassifierMixture, GroupThresholds
 from evenhand.estimators.training_certificate import risk_of, violation_of
 from evenhand.exceptions import CertificateError, InfeasibleError
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.scores import GroupedScores
-from evenhand.optimum.problem import FairnessProblem
+from evenhand.optimum.problem import FairnessProblem, multipliers_of
 from evenhand.optimum.solution import Solution
 from evenhand.posteriors.learner import Learner
 from evenhand.solver.master import Mixed, mix_columns
@@ -89,7 +91,7 @@ class Column(Trial):
         By how much a mixture with it could have been better than the one before, at most; NaN for first
         columns.
     weight : float
-        Its share in the last mixture.
+        Its share in what was chosen.
     """
 
     target: Target = "labels"
@@ -100,44 +102,77 @@ class Column(Trial):
 
 @dataclass(eq=False)
 class ColumnPool:
-    """Trained classifiers with their estimated rates.
+    """Classifiers with their estimated rates.
 
     Attributes
     ----------
     trainer : CostSensitiveTrainer
-    models : list of Learner and GroupThresholds
+    plain : OutOfFold
+        The plain classifier.
+    selections : list of array
+        Out-of-fold decisions of each classifier.
+    learned : list of array
+        Decisions of the same classifiers for the rows that they have learned from.
     rates : list of CellRates
-        Estimated, of each model.
+        Estimated, of each classifier.
     origins : list of (Target, multipliers or None, gain)
+    trained : dict
+        Those that were trained on all rows, by their place.
     """
 
     trainer: CostSensitiveTrainer
-    models: list[Learner | GroupThresholds] = field(default_factory=list)
+    plain: OutOfFold
+    selections: list[Floats] = field(default_factory=list)
+    learned: list[Floats] = field(default_factory=list)
     rates: list[CellRates] = field(default_factory=list)
     origins: list[tuple[Target, Floats | None, float]] = field(default_factory=list)
+    trained: dict[int, Learner | GroupThresholds] = field(default_factory=dict)
+    _make: list[Callable[[], Learner | GroupThresholds]] = field(default_factory=list)
 
     @classmethod
     def start(cls, trainer: CostSensitiveTrainer) -> ColumnPool:
         """A pool of the two constants and the plain classifier."""
-        pool = cls(trainer)
+        none, n = np.zeros_like(trainer.prices), len(trainer.examples)
+        pool = cls(trainer, trainer.out_of_fold(none, 0.0))
         for label in (0, 1):
-            pool.add(Learner(None, np.array([label]), 2), "constant")
-        none = np.zeros_like(trainer.prices)
-        pool.add(trainer.train(none, 0.0, slice(None)), "labels")
+            decided = np.full(n, float(label))
+            pool.add(decided, decided, partial(Learner, None, np.array([label]), 2), "constant")
+        pool.add(*pool.plain.decisions, lambda: trainer.train(none, 0.0, slice(None)), "labels")
         return pool
 
     def add(
         self,
-        model: Learner | GroupThresholds,
+        selection: Floats,
+        learned: Floats,
+        make: Callable[[], Learner | GroupThresholds],
         target: Target,
         multipliers: Floats | None = None,
     ) -> Floats:
-        """Add a classifier; returns the selected mass of each cell."""
-        rates = self.trainer.rate_estimator.rates(model.selection(self.trainer.examples.X))
-        self.models.append(model)
+        """Add a classifier by its decisions, out of fold and learned; `make` trains it on all rows.
+
+        Returns the selected mass of each cell.
+        """
+        rates = self.trainer.judge.rates(selection)
+        self.selections.append(selection)
+        self.learned.append(learned)
         self.rates.append(rates)
+        self._make.append(make)
         self.origins.append((target, multipliers, np.nan))
         return rates.selected.ravel()
+
+    def model(self, t: int) -> Learner | GroupThresholds:
+        """A classifier of the pool, trained on all rows when it is first asked for.
+
+        It is not those that were trained on halves: its rates are corrected by what it does differently for
+        rows that were learned, where all of them remember labels alike.
+        """
+        if t not in self.trained:
+            model = self.trained[t] = self._make[t]()
+            other = model.selection(self.trainer.examples.X) - self.learned[t]
+            rates, change = self.rates[t], self.trainer.rate_estimator.by_posteriors(other)
+            selected = np.clip(rates.selected + change, 0.0, rates.mass)
+            self.rates[t] = replace(rates, selected=selected)
+        return self.trained[t]
 
     @property
     def sums(self) -> Floats:
@@ -147,13 +182,34 @@ class ColumnPool:
     def train(self, problem: FairnessProblem, multipliers: Floats, distillation: float) -> Floats:
         """Train a classifier with the costs of some multipliers and add it."""
         table = (multipliers @ problem.program.A)[: problem.masses.size].reshape(-1, 2)
-        model = self.trainer.train(table, distillation, slice(None))
-        return self.add(model, "decisions" if distillation == 1 else "labels", multipliers)
+        return self.add(
+            *self.trainer.out_of_fold(table, distillation).decisions,
+            lambda: self.trainer.train(table, distillation, slice(None)),
+            "decisions" if distillation == 1 else "labels",
+            multipliers,
+        )
 
-    def history(self, problem: FairnessProblem, weights: Floats | None = None) -> tuple[Column, ...]:
-        """The pool as it is told to users; `weights` are those of a mixture."""
+    def satisfied_by_plain(self, problem: FairnessProblem) -> bool:
+        """Whether the plain classifier satisfies a requirement as it is, also trained on all rows."""
+        satisfied = excess(problem, self.rates[_PLAIN]) <= 0 >= violation_of(problem, self.rates[_PLAIN])
+        if satisfied and _PLAIN not in self.trained:
+            self.model(_PLAIN)  # its rates are known better now
+            return self.satisfied_by_plain(problem)
+        return satisfied
+
+    def mix(self, problem: FairnessProblem, price: float) -> Mixed:
+        """The best mixture; the plain classifier alone if it satisfies the requirement.
+
+        Then nothing is to be bought, and what else seems better is chosen by chance.
+        """
+        if not self.satisfied_by_plain(problem):
+            return mix_columns(problem.program, self.sums, price)
+        alone = mix_columns(problem.program, self.sums[[_PLAIN]], price)
+        return replace(alone, weights=np.eye(len(self.rates))[_PLAIN])
+
+    def history(self, problem: FairnessProblem, weights: Floats) -> tuple[Column, ...]:
+        """The pool as it is told to users, with the weights of what was chosen."""
         J = len(problem.linear_constraints)
-        shares = np.zeros(len(self.models)) if weights is None else weights
         return tuple(
             Column(
                 np.zeros(J) if multipliers is None else multipliers,
@@ -166,7 +222,7 @@ class ColumnPool:
                 float(weight),
             )
             for (target, multipliers, gain), rates, weight in zip(
-                self.origins, self.rates, shares, strict=True
+                self.origins, self.rates, weights, strict=True
             )
         )
 
@@ -178,31 +234,29 @@ class Generated:
     Attributes
     ----------
     problem : FairnessProblem
+        By the labels, of which rates are estimated.
+    by_posteriors : FairnessProblem
     optimum : Solution
         For the posteriors.
     mixed : Mixed
         The last mixture.
     price : float
         Of a violation, in the last master program.
-    remaining : float
-        By how much one more classifier of this learner could have improved it, by the last that was trained;
-        infinite if there is none.
     """
 
     problem: FairnessProblem
+    by_posteriors: FairnessProblem
     optimum: Solution
     mixed: Mixed
     price: float
-    remaining: float
 
 
 def generate(
     pool: ColumnPool,
-    problem: FairnessProblem,
+    by_posteriors: FairnessProblem,
     *,
     steps: Iterator[int],
     distillation: float,
-    cost: ArrayLike,
     tol: float,
 ) -> Generated:
     """Add classifiers to a pool until no new one improves the mixture by more than chance.
@@ -211,14 +265,12 @@ def generate(
     ----------
     pool : ColumnPool
         Is extended.
-    problem : FairnessProblem
+    by_posteriors : FairnessProblem
         The requirement, and the rows of the pool.
     steps : iterator
         One for each classifier that may be trained.
     distillation : float
         How far labels are replaced by their posteriors.
-    cost : float, pair or array
-        As in the problem.
     tol : float
         Of the solver.
 
@@ -226,40 +278,41 @@ def generate(
     -------
     Generated
     """
-    optimum = problem.solve(tol=tol)
-    multipliers = np.array(list(optimum.multipliers.values()))
+    optimum = by_posteriors.solve(tol=tol)
+    problem = pool.trainer.judge.problem.under(by_posteriors.constraint)
+    multipliers = multipliers_of(optimum.multipliers, problem.linear_constraints)
     largest = float(np.abs(multipliers).max(initial=0.0)) / problem.unit
     price = _ABOVE_OPTIMUM * largest if largest > 0 else 1.0
-    mixed, gain = mix_columns(problem.program, pool.sums, price), np.inf
-    if largest == 0 and not _missed(pool, problem, mixed):  # nothing is asked that the plain one does not do
-        return Generated(problem, optimum, mixed, price, 0.0)
+    mixed = pool.mix(problem, price)
+    if pool.satisfied_by_plain(problem) or (largest == 0 and not _missed(pool, problem, mixed)):
+        return Generated(problem, by_posteriors, optimum, mixed, price)
     first = [1.0, distillation] if distillation < 1 else [1.0]
     if largest == 0:
         first = []
     else:
-        _add_thresholds(pool, problem, multipliers, cost, tol)
-        mixed = mix_columns(problem.program, pool.sums, price)
+        _add_thresholds(pool, problem, by_posteriors, multipliers, tol)
+        mixed = pool.mix(problem, price)
     centre, smoothing = multipliers / problem.unit, _SMOOTHING
     for _ in steps:
         if first:
-            gain = mixed.gain(problem.program, pool.train(problem, multipliers, first.pop()))
-            mixed = mix_columns(problem.program, pool.sums, price)
+            pool.train(problem, multipliers, first.pop())
+            mixed = pool.mix(problem, price)
             continue
         point = smoothing * centre + (1 - smoothing) * mixed.multipliers
         sums = pool.train(problem, problem.unit * point, distillation)
         gain = mixed.gain(problem.program, sums)
         pool.origins[-1] = (*pool.origins[-1][:2], problem.unit * gain)
         missed = _missed(pool, problem, mixed)
-        mixed = mix_columns(problem.program, pool.sums, price)
+        mixed = pool.mix(problem, price)
         if gain <= _precision(problem, mixed, len(pool.trainer.examples)):
+            if not missed:
+                break
             if smoothing > 0:
                 smoothing = 0.0
-            elif missed:
-                price *= _RAISE
-                mixed = mix_columns(problem.program, pool.sums, price)
             else:
-                break
-    return Generated(problem, optimum, mixed, price, problem.unit * max(0.0, gain))
+                price *= _RAISE
+                mixed = pool.mix(problem, price)
+    return Generated(problem, by_posteriors, optimum, mixed, price)
 
 
 def _precision(problem: FairnessProblem, mixed: Mixed, n_rows: int) -> float:
@@ -274,11 +327,15 @@ def _precision(problem: FairnessProblem, mixed: Mixed, n_rows: int) -> float:
 def _missed(pool: ColumnPool, problem: FairnessProblem, mixed: Mixed) -> bool:
     """Whether a mixture violates a constraint by more than the standard error of that constraint."""
     rates = CellRates(problem.groups, problem.masses, mixed.sums.reshape(-1, 2))
-    return beyond_chance(pool, problem, rates) > 0
+    return beyond_chance(pool.trainer.judge, problem, rates) > 0
 
 
 def _add_thresholds(
-    pool: ColumnPool, problem: FairnessProblem, multipliers: Floats, cost: ArrayLike, tol: float
+    pool: ColumnPool,
+    problem: FairnessProblem,
+    by_posteriors: FairnessProblem,
+    multipliers: Floats,
+    tol: float,
 ) -> None:
     """Where the group is known, add the plain classifier with the optimal threshold for each group.
 
@@ -286,10 +343,10 @@ def _add_thresholds(
     the solver finds the share of each group to be selected, and the threshold is where the score has that
     share above it.
     """
-    posteriors, plain = problem.posteriors, pool.models[_PLAIN]
-    if not isinstance(posteriors, GroupedScores) or not isinstance(plain, Learner) or problem.groups.strata:
+    posteriors = by_posteriors.posteriors
+    if not isinstance(posteriors, GroupedScores) or problem.groups.strata:
         return
-    scores, codes = plain.score(pool.trainer.examples.X), np.asarray(posteriors.codes)
+    (scores, learned), codes = pool.plain.scores, np.asarray(posteriors.codes)
     weights = pool.trainer.weights
     given = np.ones(len(scores)) if weights is None else weights
     # A row of weight 0 is no example: a group of such rows keeps the classifier's own threshold.
@@ -303,7 +360,7 @@ def _add_thresholds(
         solution = FairnessProblem.read(
             GroupedScores(np.clip(eta, 0.0, 1.0), codes, posteriors.n_groups),
             problem.constraint,
-            cost=cost,
+            cost=pool.trainer.cost,
             sample_weight=weights,
             groups=problem.groups,
         ).solve(tol=tol)
@@ -314,17 +371,30 @@ def _add_thresholds(
         if len(rows):
             own = given[rows]
             thresholds[m] = _threshold(scores[rows], own, float(own @ solution.selection[rows]))
-    pool.add(GroupThresholds(plain, thresholds), "thresholds", multipliers)
+
+    out_of_fold, in_fold = ((some > thresholds[codes]).astype(np.float64) for some in (scores, learned))
+
+    def make() -> GroupThresholds:  # with the same shares above them among rows that were learned
+        plain, own = cast(Learner, pool.model(_PLAIN)), thresholds.copy()
+        scores = plain.score(pool.trainer.examples.X)
+        for m, rows in enumerate(members):
+            if len(rows):
+                share = float(given[rows] @ in_fold[rows])
+                own[m] = _threshold(scores[rows], given[rows], share, near=thresholds[m])
+        return GroupThresholds(plain, own)
+
+    pool.add(out_of_fold, in_fold, make, "thresholds", multipliers)
 
 
-def _threshold(scores: Floats, weights: Floats, selected: float) -> float:
-    """The threshold that has the weight above it nearest to the one given."""
+def _threshold(scores: Floats, weights: Floats, selected: float, near: float = np.nan) -> float:
+    """The threshold that has the weight above it nearest to the one given; `near` if that is one."""
     values, where = np.unique(scores, return_inverse=True)
     weight = np.bincount(where, weights)
     above = np.append(np.cumsum(weight[::-1])[::-1], 0.0)
     place = int(np.argmin(np.abs(above - selected)))
     padded = np.concatenate([[values[0] - 1.0], values, [values[-1] + 1.0]])
-    return float((padded[place] + padded[place + 1]) / 2)
+    low, high = padded[place], padded[place + 1]
+    return float(near if low <= near < high else (low + high) / 2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -345,15 +415,17 @@ class Chosen:
     weights: Floats
 
 
-def choose_mixture(pool: ColumnPool, problem: FairnessProblem, weights: Floats, key: str) -> Chosen:
-    """The mixture of a pool with given weights.
+def _members(weights: Floats) -> list[int]:
+    return np.flatnonzero(weights >= _NEGLIGIBLE).tolist()
+
+
+def choose_mixture(pool: ColumnPool, generated: Generated, key: str) -> Chosen:
+    """The best mixture of a pool, of classifiers that are trained on all rows.
 
     Parameters
     ----------
     pool : ColumnPool
-    problem : FairnessProblem
-    weights : array
-        Of each classifier in the pool.
+    generated : Generated
     key : str
         Hash key of the draw.
 
@@ -361,15 +433,24 @@ def choose_mixture(pool: ColumnPool, problem: FairnessProblem, weights: Floats, 
     -------
     Chosen
     """
-    weights = np.where(weights < _NEGLIGIBLE, 0.0, weights)
-    weights = weights / weights.sum()
-    members = np.flatnonzero(weights)
-    mixture = ClassifierMixture(tuple(pool.models[t] for t in members), weights[members], key)
+    problem, members = generated.problem, _members(generated.mixed.weights)
+    for t in members:
+        pool.model(t)
+    weights = np.zeros(len(pool.rates))
+    if _PLAIN in members and pool.satisfied_by_plain(problem):
+        weights[_PLAIN] = 1.0
+    else:  # their rates are known better now
+        some = sorted({0, 1, *members})
+        weights[some] = mix_columns(problem.program, pool.sums[some], generated.price).weights
+    members = _members(weights)
+    weights = np.where(np.isin(np.arange(len(weights)), members), weights, 0.0)
+    weights /= weights.sum()
+    mixture = ClassifierMixture(tuple(pool.model(t) for t in members), weights[members], key)
     selected = (weights @ pool.sums).reshape(-1, 2)
     return Chosen(mixture, CellRates(problem.groups, problem.masses, selected), weights)
 
 
-def choose_single(pool: ColumnPool, problem: FairnessProblem, mixed: Mixed) -> Chosen:
+def choose_single(pool: ColumnPool, generated: Generated) -> Chosen:
     """The single classifier of a pool with the least risk and violation together.
 
     What counts as violation is beyond standard errors, because less cannot be told from fair. Its price is
@@ -380,37 +461,41 @@ def choose_single(pool: ColumnPool, problem: FairnessProblem, mixed: Mixed) -> C
     Parameters
     ----------
     pool : ColumnPool
-    problem : FairnessProblem
-    mixed : Mixed
-        The best mixture of the pool.
+    generated : Generated
 
     Returns
     -------
     Chosen
     """
+    problem, mixed = generated.problem, generated.mixed
     shares = np.array([rates.selected.sum() / rates.mass.sum() for rates in pool.rates])
     candidates = np.flatnonzero((shares > _ALIKE) & (shares < 1 - _ALIKE)).tolist()
-    if _PLAIN not in candidates:
+    if pool.satisfied_by_plain(problem):
+        candidates = [_PLAIN]
+    elif _PLAIN not in candidates:
         candidates.append(_PLAIN)  # then costs, not fairness, make it decide everybody alike
     paid = float(np.abs(mixed.multipliers).sum())
     price = problem.unit * (_ABOVE_OPTIMUM * paid if paid > 0 else 1.0)
 
     def penalised(t: int) -> float:
-        return risk_of(problem, pool.rates[t]) + price * beyond_chance(pool, problem, pool.rates[t])
+        return risk_of(problem, pool.rates[t]) + price * beyond_chance(
+            pool.trainer.judge, problem, pool.rates[t]
+        )
 
     best = min(candidates, key=penalised)
-    weights = np.zeros(len(pool.models))
-    weights[best] = 1.0
-    return Chosen(pool.models[best], pool.rates[best], weights)
+    while best not in pool.trained:  # trained on all rows, another one may turn out to be better
+        pool.model(best)
+        best = min(candidates, key=penalised)
+    return Chosen(pool.model(best), pool.rates[best], np.eye(len(pool.rates))[best])
 
 
-def beyond_chance(pool: ColumnPool, problem: FairnessProblem, rates: CellRates) -> float:
+def beyond_chance(judge: RateEstimator, problem: FairnessProblem, rates: CellRates) -> float:
     """How far a requirement is missed beyond standard errors; 0 if these could explain it.
 
     Each constraint is judged by its own: that of a group with few rows excuses no violation in a large one.
     """
-    linear, counts = problem.linear_constraints, pool.trainer.rate_estimator.counts
-    values, allowed = linear.values(rates.rates), standard_errors(linear, rates.rates, counts)
+    linear = problem.linear_constraints
+    values, allowed = linear.values(rates.rates), standard_errors(linear, rates.rates, judge.counts)
     over = np.fmax(linear.lo - values, values - linear.hi) - allowed
     measures = excess(problem, rates) - float(allowed.max(initial=0.0))
     return max(measures, float(np.nanmax(over, initial=0.0)))

@@ -1,27 +1,28 @@
-"""Cost-sensitive classifiers for given multipliers, evaluated by posteriors and on held-out rows."""
+"""Cost-sensitive classifiers for given multipliers, evaluated on rows that they have not learned from."""
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from evenhand.estimators.estimated_rates import RateEstimator, measured, standard_errors
+from evenhand.estimators.estimated_rates import RateEstimator, measured
 from evenhand.estimators.search import Trial
-from evenhand.exceptions import VacuousConstraintWarning
+from evenhand.estimators.training_certificate import risk_of, violation_of
 from evenhand.fairness.measurement import AnyMeasurement
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.requirement import Constraint
 from evenhand.fairness.scores import GroupedScores, StratifiedPosteriors
+from evenhand.inputs.features import take_rows
 from evenhand.optimum.problem import FairnessProblem, prices_of
 from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.learner import Learner, fit_learner
 
-__all__ = ["CostSensitiveTrainer", "TrainedClassifier"]
+__all__ = ["CostSensitiveTrainer", "OutOfFold", "TrainedClassifier"]
 
 Floats = NDArray[np.float64]
 
@@ -34,38 +35,68 @@ class TrainedClassifier(Trial):
     ----------
     distillation : float
         How far labels were replaced by their posteriors in training: 0 is not at all, 1 completely.
-    learner : Learner
-    expected : CellRates
-        Rates by the posteriors of all rows; `values` refer to these.
+    selection : array of bool
+        Out-of-fold decisions.
     rates : CellRates
-        Rates on the held-out rows; `risk` refers to these.
-    clear : float
-        The violation on the held-out rows minus two standard errors: the part that is not chance.
-        `violation` is at least as large.
+        Estimated from these, as `risk`, `values` and `violation`.
     constraint : Constraint
     """
 
     distillation: float
-    learner: Learner
-    expected: CellRates
+    selection: NDArray[np.bool_]
     rates: CellRates
-    clear: float
     constraint: Constraint
 
     @property
     def excess(self) -> float:
-        """How far the measures exceed their tolerances, but at least `clear`.
+        """How far the measures exceed their tolerances.
 
         Measures rather than linear constraints, because by ratio a classifier that selects almost nobody
         nearly satisfies the constraints but not the ratio.
         """
-        found = measured(self.constraint, self.expected)
-        return float(np.nanmax([self.clear, *(one.excess for one in found)]))
+        return float(np.nanmax([0.0, *(one.excess for one in self.measured)]))
 
     @property
     def measured(self) -> tuple[AnyMeasurement, ...]:
-        """The requirement's measures on the held-out rows."""
+        """The requirement's measures."""
         return measured(self.constraint, self.rates)
+
+
+@dataclass(frozen=True, eq=False)
+class OutOfFold:
+    """Classifiers trained on each half of the rows, so that the other half shows what new rows would.
+
+    Decisions on rows that a classifier has learned from show neither its risk nor its rates: it is drawn to
+    their labels, so that these flatter it, and probabilities of the label count as errors what new rows would
+    not have.
+
+    Attributes
+    ----------
+    X : table or matrix
+    halves : pair of arrays of int
+    learners : pair of Learner
+        The first decides the first half and has learned from the second.
+    """
+
+    X: Any
+    halves: tuple[NDArray[np.intp], NDArray[np.intp]]
+    learners: tuple[Learner, ...]
+
+    @property
+    def decisions(self) -> tuple[Floats, Floats]:
+        """Decisions for each row, 0 or 1: of the one that has not learned from it, and of the other."""
+        return self._joined(Learner.selection, 1), self._joined(Learner.selection, -1)
+
+    @property
+    def scores(self) -> tuple[Floats, Floats]:
+        """Scores likewise, positive where the decision is 1."""
+        return self._joined(Learner.score, 1), self._joined(Learner.score, -1)
+
+    def _joined(self, method: Callable[[Learner, Any], Floats], order: int) -> Floats:
+        out = np.empty(sum(map(len, self.halves)))
+        for rows, learner in zip(self.halves, self.learners[::order], strict=True):
+            out[rows] = method(learner, take_rows(self.X, rows))
+        return out
 
 
 @dataclass(eq=False)
@@ -77,18 +108,13 @@ class CostSensitiveTrainer:
     problem : FairnessProblem
     examples : Examples
     estimator : classifier
-    prices : array, shape (M, 2)
-        Costs of a false positive and a false negative in each group.
     distillation : float
         How far `many` replaces labels by their posteriors.
     weights : array or None
         Weights of the examples in the requirement.
-    train_rows : array of int
-        Examples to train on.
-    held_out_rows : array of int
-        Examples to evaluate on; empty if there are reserved rows.
-    reserved : Examples or None
-        Reserved rows, which are evaluated on instead.
+    cost : float, pair or array
+    seed : int
+        Of the halves.
     fits : int, default=0
         Number of classifiers trained so far.
     """
@@ -96,39 +122,36 @@ class CostSensitiveTrainer:
     problem: FairnessProblem
     examples: Examples
     estimator: Any
-    prices: Floats
     distillation: float
     weights: Floats | None
-    train_rows: NDArray[np.intp]
-    held_out_rows: NDArray[np.intp]
-    reserved: Examples | None
+    cost: ArrayLike
+    seed: int
     fits: int = 0
 
-    @classmethod
-    def of(
-        cls,
-        problem: FairnessProblem,
-        examples: Examples,
-        estimator: Any,
-        *,
-        cost: ArrayLike,
-        distillation: float,
-        weights: Floats | None,
-        holdout: float,
-        reserved: Examples | None,
-        seed: int,
-    ) -> CostSensitiveTrainer:
-        """A trainer that holds rows out, unless some are reserved."""
-        train, held_out = np.arange(len(examples)), np.arange(0)
-        if reserved is None:
-            train, held_out = examples.split(holdout, seed)
-        prices = prices_of(cost, problem.groups)
-        return cls(problem, examples, estimator, prices, distillation, weights, train, held_out, reserved)
+    @cached_property
+    def prices(self) -> Floats:
+        """Costs of a false positive and a false negative in each group, shape (M, 2)."""
+        return prices_of(self.cost, self.problem.groups)
 
     @cached_property
     def rate_estimator(self) -> RateEstimator:
-        """Estimates rates on all rows."""
+        """Estimates rates by the posteriors."""
         return RateEstimator(self.problem, self.examples, self.weights)
+
+    @cached_property
+    def judge(self) -> RateEstimator:
+        """Estimates rates of out-of-fold decisions, by the labels themselves."""
+        return self.rate_estimator.with_labels(self.cost)
+
+    @cached_property
+    def _halves(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        return self.examples.split(0.5, self.seed)
+
+    def out_of_fold(self, table: Floats, distillation: float) -> OutOfFold:
+        """Train on each half of the rows with the costs of `table`; see :meth:`train`."""
+        first, second = self._halves
+        learners = [self.train(table, distillation, rows) for rows in (second, first)]
+        return OutOfFold(self.examples.X, self._halves, tuple(learners))
 
     def many(self, points: NDArray[np.float64]) -> list[TrainedClassifier]:
         """Train and evaluate at several multipliers."""
@@ -136,52 +159,18 @@ class CostSensitiveTrainer:
 
     def attempt(self, point: Floats, distillation: float) -> TrainedClassifier:
         """Train and evaluate at given multipliers."""
-        learner = self.train(self.table(point), distillation, self.train_rows)
-        decided = learner.choose(self.examples.X) == 1
-        expected, linear = self.rate_estimator.rates(decided), self.problem.linear_constraints
-        values = linear.values(expected.rates)
-        over = np.fmax(linear.lo - values, values - linear.hi)
-        rates, counts = self._held_out(learner, decided)
-        clear = self._clear(rates, counts)
+        selection, _ = self.out_of_fold(self.table(point), distillation).decisions
+        rates = self.judge.rates(selection)
         return TrainedClassifier(
             point,
-            risk=self._risk(rates),
-            values=values,
-            violation=float(np.nanmax(over, initial=clear)),
+            risk=risk_of(self.judge.problem, rates),
+            values=self.problem.linear_constraints.values(rates.rates),
+            violation=violation_of(self.problem, rates),
             distillation=distillation,
-            learner=learner,
-            expected=expected,
+            selection=selection == 1,
             rates=rates,
-            clear=clear,
             constraint=self.problem.constraint,
         )
-
-    def _held_out(self, learner: Learner, decided: NDArray[np.bool_]) -> tuple[CellRates, NDArray[np.intp]]:
-        """Rates on the held-out or reserved rows, and the number of rows in each cell."""
-        part, weights = self.reserved, None
-        if part is None:
-            rows = self.held_out_rows
-            part, decided = replace(self.examples, X=None).take(rows), decided[rows]
-            weights = None if self.weights is None else self.weights[rows]
-        else:
-            decided = learner.choose(part.X) == 1
-        cells = part.compared_cells
-        rates = CellRates.count(self.problem.groups, cells, decided, weights)
-        return rates, np.bincount(cells, minlength=rates.mass.size).reshape(rates.mass.shape)
-
-    def _risk(self, rates: CellRates) -> float:
-        missed, wrong = rates.mass[:, 1] - rates.selected[:, 1], rates.selected[:, 0]
-        return float((self.prices[:, 1] @ missed + self.prices[:, 0] @ wrong) / rates.mass.sum())
-
-    def _clear(self, rates: CellRates, counts: NDArray[np.intp]) -> float:
-        """Violation of the requirement by observed rates, minus two standard errors."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", VacuousConstraintWarning)
-            linear = self.problem.constraint.linear(rates.masses, rates.groups)
-        errors = standard_errors(linear, rates.rates, counts)
-        values = linear.values(rates.rates)
-        over = np.fmax(linear.lo - values, values - linear.hi)
-        return float(np.nanmax(over - 2 * errors, initial=0.0))
 
     def table(self, multipliers: Floats) -> Floats:
         """A^T lambda, by which multipliers change what selecting a row of each cell gains, shape (M, 2)."""
@@ -205,7 +194,9 @@ class CostSensitiveTrainer:
         costs = np.abs(gain) if distillation < 1 else (gain != 0).astype(np.float64)
         size = float(given @ costs) / float(given.sum())  # regularisation assumes weights of about 1
         weights = given * costs / (size if size > 0 else 1.0)
-        return fit_learner(self.estimator, part.X, (gain > 0).astype(np.intp), n_classes=2, weights=weights)
+        alike = part.weights is None and np.ptp(costs) == 0  # the learner then sees what it would see alone
+        target = (gain > 0).astype(np.intp)
+        return fit_learner(self.estimator, part.X, target, n_classes=2, weights=None if alike else weights)
 
     def _prices(self, index: NDArray[np.intp]) -> Floats:
         """Costs of the two errors for each row, averaged over the groups that it may belong to."""

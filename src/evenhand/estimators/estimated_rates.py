@@ -15,12 +15,12 @@ nearly in full where it could not.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from evenhand.exceptions import VacuousConstraintWarning
 from evenhand.fairness.constraints import LinearConstraints
@@ -83,23 +83,26 @@ class RateEstimator:
             selected = np.divide(selected * masses, counted, out=selected, where=counted > 0)
         return CellRates(self.problem.groups, masses, np.clip(selected, 0.0, masses))
 
-    def mixture_rates(self, decisions: Floats, weights: Floats) -> CellRates:
-        """Estimated rates of a mixture, which are the mixture of its classifiers' estimated rates.
+    def with_labels(self, cost: ArrayLike) -> RateEstimator:
+        """The same with the label of each row in place of P(Y | x), for decisions that have not seen it.
 
-        Those of the mixed decisions would be others, because the correction is shrunk for each classifier.
-
-        Parameters
-        ----------
-        decisions : array, shape (classifiers, n)
-        weights : array
-            Share of the people that each classifier decides.
-
-        Returns
-        -------
-        CellRates
+        What is left of the posteriors is P(S | x, y), so that risks are those that the labels show.
         """
-        selected = [weight * self.rates(own).selected for weight, own in zip(weights, decisions, strict=True)]
-        return CellRates(self.problem.groups, self.problem.masses, np.sum(selected, axis=0))
+        p: Any = self.problem.posteriors
+        y = self.examples.positive.astype(np.float64)
+        label = np.column_stack([1 - y, y])[:, None]
+        if isinstance(p, GroupedScores):
+            p = replace(p, eta=y)
+        elif isinstance(p, StratifiedPosteriors):
+            p = replace(p, values=label * self._given[:, :, None])
+        else:
+            p = label * self._given[:, :, None]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", VacuousConstraintWarning)  # shown by the posteriors
+            problem = FairnessProblem.read(
+                p, self.problem.constraint, cost=cost, sample_weight=self.weights, groups=self.problem.groups
+            )
+        return replace(self, problem=problem)
 
     def by_posteriors(self, selection: NDArray[Any]) -> Floats:
         """Mass selected of each cell, E[p f]."""
@@ -152,16 +155,23 @@ class RateEstimator:
             return None
         strata: Any = 0
         if isinstance(posteriors, StratifiedPosteriors):
-            posteriors, strata = posteriors.values, posteriors.strata[:, None].astype(np.intp)
-        n, n_groups = posteriors.shape[:2]
+            strata = posteriors.strata[:, None].astype(np.intp)
+        n_groups = self._given.shape[1]
         y = self.examples.positive.astype(np.intp)
-        own = np.asarray(posteriors, dtype=np.float64)[np.arange(n), :, y]
-        total = own.sum(axis=1, keepdims=True)
-        given = np.divide(own, total, out=np.full_like(own, 1 / n_groups), where=total > 0)
-        surprise = (self.examples.codes[:, None] == np.arange(n_groups)) - given
+        surprise = (self.examples.codes[:, None] == np.arange(n_groups)) - self._given
         surprise[self.examples.codes < 0] = 0.0
         places = 2 * (strata * n_groups + np.arange(n_groups)) + y[:, None]
         return places, surprise * self._shares[:, None]
+
+    @cached_property
+    def _given(self) -> Floats:
+        """P(S=m | x, y) of each row at its own label, shape (n, M)."""
+        p: Any = self.problem.posteriors
+        p = p.values if isinstance(p, StratifiedPosteriors) else p
+        n, n_groups = p.shape[:2]
+        own = np.asarray(p, dtype=np.float64)[np.arange(n), :, self.examples.positive.astype(np.intp)]
+        total = own.sum(axis=1, keepdims=True)
+        return np.asarray(np.divide(own, total, out=np.full_like(own, 1 / n_groups), where=total > 0))
 
 
 def measured(constraint: Constraint, rates: CellRates) -> tuple[AnyMeasurement, ...]:

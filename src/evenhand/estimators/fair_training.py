@@ -38,7 +38,6 @@ from evenhand.inference.margins import internal_requirements, unpromised_require
 from evenhand.optimum.problem import FairnessProblem
 from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.tabular import TabularClassifier
-from evenhand.solver.master import mix_columns
 
 if TYPE_CHECKING:
     from evenhand.estimators.inprocess import FairInprocessor
@@ -60,7 +59,7 @@ class FairTraining:
     model : Learner, GroupThresholds or ClassifierMixture
         The classifier.
     achieved : tuple of Measurement and BoundMeasurement
-        The requirement's measures, estimated, or on held-out or reserved rows.
+        The requirement's measures, estimated, or on reserved rows.
     multipliers : dict
         By the name of each constraint.
     certificate : TrainingCertificate
@@ -70,7 +69,9 @@ class FairTraining:
     fits : int
         Classifiers trained.
     missed : float
-        How far the requirement is violated, if that is more than chance explains; otherwise 0.
+        How far the requirement is violated, as it is estimated; 0 if there is a promise instead.
+    clear : bool
+        Whether that is more than chance explains.
     """
 
     model: TrainedModel
@@ -81,6 +82,7 @@ class FairTraining:
     history: tuple[Trial, ...]
     fits: int
     missed: float
+    clear: bool
 
 
 def train_fair(
@@ -102,7 +104,7 @@ def train_fair(
     data : TrainingData
     posteriors : LearnedPosteriors
     seed : int
-        For the rows that are held out, and the hash key of a mixture.
+        For the halves that classifiers are judged on, and the hash key of a mixture.
     reserved : Examples, default=None
         Rows to test a promise on.
 
@@ -110,7 +112,7 @@ def train_fair(
     -------
     FairTraining
     """
-    trainer = _trainer(classifier, constraint, data, posteriors, seed=seed, reserved=reserved)
+    trainer = _trainer(classifier, constraint, data, posteriors, seed=seed)
     problem, search = trainer.problem, search_of(classifier)
     if search is not None and reserved is None:
         return _by_search(classifier, search, trainer)
@@ -132,8 +134,6 @@ def train_fair(
     return replace(
         trained,
         achieved=measured(problem.constraint, counted),
-        # Most of the gap is what the promise costs, which neither a mixture nor training would save.
-        certificate=replace(trained.certificate, mixture=None, remaining=np.inf),
         promise=promise,
         missed=0.0,
     )
@@ -148,7 +148,7 @@ def generate_pool(
     seed: int,
 ) -> tuple[ColumnPool, Generated]:
     """The pool that :func:`train_fair` chooses from, for those who want a classifier and a mixture."""
-    trainer = _trainer(classifier, constraint, data, posteriors, seed=seed, reserved=None)
+    trainer = _trainer(classifier, constraint, data, posteriors, seed=seed)
     pool = ColumnPool.start(trainer)
     return pool, _generate(classifier, pool, trainer.problem)
 
@@ -160,17 +160,14 @@ def _trainer(
     posteriors: LearnedPosteriors,
     *,
     seed: int,
-    reserved: Examples | None,
 ) -> CostSensitiveTrainer:
-    return CostSensitiveTrainer.of(
+    return CostSensitiveTrainer(
         posteriors.problem(constraint, classifier.cost, data.compared),
         data.examples.take(posteriors.rows),
         TabularClassifier() if classifier.estimator is None else classifier.estimator,
-        cost=classifier.cost,
         distillation=classifier.distillation,
         weights=posteriors.weights,
-        holdout=classifier.holdout,
-        reserved=reserved,
+        cost=classifier.cost,
         seed=seed,
     )
 
@@ -191,35 +188,30 @@ def _generate(
         problem,
         steps=steps,
         distillation=float(classifier.distillation),
-        cost=classifier.cost,
         tol=classifier.tol,
     )
 
 
 def _choose(classifier: FairInprocessor, pool: ColumnPool, generated: Generated, key: str) -> Chosen:
     if classifier.randomize:
-        return choose_mixture(pool, generated.problem, generated.mixed.weights, key)
-    return choose_single(pool, generated.problem, generated.mixed)
+        return choose_mixture(pool, generated, key)
+    return choose_single(pool, generated)
 
 
 def _trained(pool: ColumnPool, generated: Generated, chosen: Chosen) -> FairTraining:
-    problem, optimum = generated.problem, generated.optimum
-    mixture = choose_mixture(pool, problem, generated.mixed.weights, "")
+    problem, by_posteriors = generated.problem, generated.by_posteriors
+    selection = chosen.weights @ np.array(pool.selections)
+    selected = pool.trainer.rate_estimator.by_posteriors(selection)
     return FairTraining(
         chosen.model,
         measured(problem.constraint, chosen.rates),
-        optimum.multipliers,
-        TrainingCertificate.of(
-            problem,
-            chosen.rates,
-            bound=optimum.certificate.bound,
-            mixture=mixture.rates,
-            remaining=generated.remaining,
-        ),
+        generated.optimum.multipliers,
+        TrainingCertificate.of(by_posteriors, generated.optimum, selected),
         None,
-        pool.history(problem, mixture.weights),
+        pool.history(problem, chosen.weights),
         pool.trainer.fits,
-        excess(problem, chosen.rates) if beyond_chance(pool, problem, chosen.rates) else 0.0,
+        excess(problem, chosen.rates),
+        beyond_chance(pool.trainer.judge, problem, chosen.rates) > 0,
     )
 
 
@@ -270,17 +262,22 @@ class _PromiseCandidates:
         return self.generated.problem.constraint
 
     @cached_property
-    def _decisions(self) -> NDArray[np.float64]:
-        """Decisions of every classifier of the pool for the reserved rows."""
-        return np.array([model.selection(self.reserved.X) for model in self.pool.models])
+    def _decisions(self) -> dict[int, NDArray[np.float64]]:
+        """Decisions for the reserved rows of those classifiers of the pool that were asked for."""
+        return {}
 
     def _under(self, internal: Constraint) -> Candidate[tuple[Chosen, CellRates]]:
-        problem = self.generated.problem.under(internal)
-        mixed = mix_columns(problem.program, self.pool.sums, self.generated.price)
+        resolved = self.generated.by_posteriors.under(internal).constraint
+        problem = self.generated.problem.under(resolved)
+        mixed = self.pool.mix(problem, self.generated.price)
         chosen = _choose(
             self.classifier, self.pool, replace(self.generated, problem=problem, mixed=mixed), self.key
         )
-        decisions = self._decisions[chosen.weights > 0]
+        members = np.flatnonzero(chosen.weights).tolist()
+        for t in members:
+            if t not in self._decisions:
+                self._decisions[t] = self.pool.model(t).selection(self.reserved.X)
+        decisions = np.array([self._decisions[t] for t in members])
         ways = [decisions[0] == 1]
         if isinstance(chosen.model, ClassifierMixture):  # drawn by features, or by ids
             number = np.arange(len(self.reserved))[:, None]
@@ -295,28 +292,23 @@ def _by_search(
     search: GridSearch | DualAscent,
     trainer: CostSensitiveTrainer,
 ) -> FairTraining:
-    """One of the paper's searches: trained on the rows that are not held out, and once more on all."""
+    """One of the paper's searches; the best is trained once more, on all rows."""
 
     def watch(steps: Iterator[Any], total: int) -> Iterator[Any]:
         return track(steps, what="training", total=total, verbose=classifier.verbose)
 
     trials = search.run(trainer, watch=watch)
     best = best_trial(trials)
-    model = best.learner
-    if classifier.refit:
-        model = trainer.train(trainer.table(best.multipliers), best.distillation, slice(None))
-    problem = trainer.problem
-    names = problem.linear_constraints.names
-    rates = trainer.rate_estimator.rates(model.selection(trainer.examples.X))
+    problem, names = trainer.problem, trainer.problem.linear_constraints.names
+    selected = trainer.rate_estimator.by_posteriors(best.selection)
     return FairTraining(
-        model,
+        trainer.train(trainer.table(best.multipliers), best.distillation, slice(None)),
         best.measured,
         ByConstraint(zip(names, best.multipliers.tolist(), strict=True)),
-        TrainingCertificate.of(
-            problem, rates, bound=problem.at(best.multipliers).certificate.bound, remaining=np.inf
-        ),
+        TrainingCertificate.of(problem, problem.at(best.multipliers), selected),
         None,
         tuple(Trial(t.multipliers, t.risk, t.values, t.violation) for t in trials),
         trainer.fits,
-        best.violation if best.violation > 1e-9 else 0.0,
+        best.excess,
+        beyond_chance(trainer.judge, problem, best.rates) > 0,
     )

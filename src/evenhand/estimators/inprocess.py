@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from evenhand.estimators.access import Aware
 from evenhand.estimators.base import FairClassifier, by_batches, names_its_file
-from evenhand.estimators.fair_training import search_of, train_fair
+from evenhand.estimators.fair_training import FairTraining, search_of, train_fair
 from evenhand.estimators.learned_posteriors import learn_posteriors
 from evenhand.estimators.search import Trial
 from evenhand.estimators.trained_models import ClassifierMixture, TrainedModel
@@ -25,7 +25,6 @@ from evenhand.fairness.measurement import AnyMeasurement
 from evenhand.fairness.proxy import Proxy
 from evenhand.fairness.requirement import Constraint
 from evenhand.inference.guarantee import warn_if_unpromised
-from evenhand.inputs.checks import check_fraction
 from evenhand.inputs.features import Columns
 from evenhand.posteriors.calibration import Calibration
 from evenhand.posteriors.learner import check_learner, is_frozen
@@ -35,6 +34,9 @@ from evenhand.posteriors.tabular import TabularClassifier
 __all__ = ["FairInprocessor"]
 
 Floats = NDArray[np.float64]
+
+_SHOWN = 5e-5
+"""Violation from which on there is a warning: what rounds to 0.0001. The solver's tolerances are below it."""
 
 
 class FairInprocessor(FairClassifier):
@@ -90,13 +92,9 @@ class FairInprocessor(FairClassifier):
         How multipliers are chosen: "exact" by column generation, starting from the solver's; the others are
         the paper's. "grid" by name has a budget of 500 trainings.
     max_refits : int, default=8
-        Most classifiers that "exact" trains, and default number of steps of "dual". With `confidence`, half
-        as many, but at least 2, for each of three tolerances.
-    holdout : float, default=0.3
-        Share of the rows that "dual" and "grid" do not train on, to choose by. "exact" needs none: see
-        ``achieved_``.
-    refit : bool, default=True
-        Whether "dual" and "grid" train once more on all rows.
+        Most classifiers that "exact" tries, and default number of steps of "dual". With `confidence`, half
+        as many, but at least 2, for each of three tolerances. Each is trained on two halves of the rows, and
+        on all of them if it is chosen.
     confidence : float, default=None
         As in :class:`FairPostprocessor`; classifiers or mixtures for ever looser tolerances are tested.
     reserve : float, default=0.3
@@ -113,7 +111,7 @@ class FairInprocessor(FairClassifier):
     tol : float, default=1e-6
         Largest proven distance from the optimum for the posteriors that is accepted.
     random_state : int, RandomState or None, default=0
-        For folds and held-out rows, and the hash key of a mixture.
+        For folds and halves of the rows, and the hash key of a mixture.
     n_jobs : int, default=None
         Folds fitted in parallel.
     verbose : bool, default=False
@@ -134,21 +132,21 @@ class FairInprocessor(FairClassifier):
     multipliers_ : dict
         Of the optimum for the posteriors, by the name of each constraint; those of a search by its name.
     achieved_ : tuple of Measurement and BoundMeasurement
-        What the classifier attains. It has learned from all rows, so that their labels would flatter it:
-        P(Y | x) is by out-of-fold posteriors, and groups, which it was not told, are counted where they
-        differ from what the posteriors say by more than chance. With a promise, on the reserved rows; of
-        "dual" and "grid", on those held out. Point estimates: no test or interval goes with them.
+        What the classifier attains, estimated by classifiers that are trained alike on half of the rows and
+        judged by the labels of the other half. Groups, where they are not known to it, are by the posteriors,
+        and counted where they differ from these by more than chance. With a promise, on the reserved rows.
+        Point estimates: no test or interval goes with them.
     certificate_ : TrainingCertificate
-        `objective` is the estimated risk of this classifier, `bound` a risk that no fair classifier goes
-        below if the posteriors are right; printed, it says how much of the gap is the learner's.
+        `objective` is the risk of this classifier under the posteriors, `bound` a risk that no fair
+        classifier goes below under them. Printed, it says what any other classifier could save.
     promise_ : Promise or None
         What holds on new rows, if `confidence` is given.
     history_ : tuple of Column
         Every classifier of the pool: its multipliers, estimated rates, risk and violation, what was learned,
-        by how much it could improve the mixture before it, and its weight in the last mixture. Of "dual" a
+        by how much it could improve the mixture before it, and its weight in what was chosen. Of "dual" a
         tuple of Trial, of a grid the best.
     n_fits_ : int
-        Models fitted in all, those of the posteriors included.
+        Models fitted in all, those of the posteriors included; all but the chosen ones to half of the rows.
 
     Examples
     --------
@@ -187,8 +185,6 @@ class FairInprocessor(FairClassifier):
         distillation: float = 0.5,
         search: Any = "exact",
         max_refits: int = 8,
-        holdout: float = 0.3,
-        refit: bool = True,
         confidence: float | None = None,
         reserve: float = 0.3,
         weights: Literal["both", "fit", "constraint"] = "both",
@@ -216,8 +212,6 @@ class FairInprocessor(FairClassifier):
         self.distillation = distillation
         self.search = search
         self.max_refits = max_refits
-        self.holdout = holdout
-        self.refit = refit
         self.confidence = confidence
         self.reserve = reserve
         self.weights = weights
@@ -254,7 +248,6 @@ class FairInprocessor(FairClassifier):
             )
         if not isinstance(self.max_refits, Integral) or self.max_refits < 1:
             raise InputError(f"max_refits should be a whole number from 1 on, but is {self.max_refits!r}.")
-        check_fraction("holdout", self.holdout)
         if not isinstance(self.distillation, Real) or not 0 <= float(self.distillation) <= 1:
             raise InputError(f"distillation should be from 0 to 1, but is {self.distillation!r}.")
         if not isinstance(self.randomize, bool | np.bool_):
@@ -300,8 +293,8 @@ class FairInprocessor(FairClassifier):
         trained = train_fair(self, self.constraint, data, posteriors, seed=seed, reserved=reserved)
         if trained.promise is not None:
             warn_if_unpromised(trained.promise)
-        elif trained.missed:
-            warn_user(_missed(self, trained.missed), ToleranceWarning)
+        elif trained.missed > _SHOWN:
+            warn_user(_missed(self, trained), ToleranceWarning)
 
         self._remember(data, seed)
         self.multipliers_ = trained.multipliers
@@ -368,16 +361,16 @@ class FairInprocessor(FairClassifier):
         return self._for_last(self.learner_.score(self.access_.read(self, X, sensitive_features).X))
 
 
-def _missed(classifier: FairInprocessor, by: float) -> str:
+def _missed(classifier: FairInprocessor, trained: FairTraining) -> str:
     """What to say of a requirement that training has not reached."""
-    known = classifier.aware is True
     ways = [
         *([] if classifier.randomize or search_of(classifier) is not None else ["randomize=True"]),
-        *([] if known else ["aware=True"]),
+        *([] if classifier.aware is True else ["aware=True"]),
         "another estimator",
         "a wider tolerance",
     ]
+    chance = "more than chance explains" if trained.clear else "which chance may explain"
     return (
-        "the trained classifier misses the requirement on the rows of fit by "
-        f"{by:.4f}, more than chance explains. {', '.join(ways[:-1])} or {ways[-1]} may reach it."
+        f"the trained classifier misses the requirement by an estimated {trained.missed:.4f}, {chance}. "
+        f"{', '.join(ways[:-1])} or {ways[-1]} may reach it."
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -114,7 +115,9 @@ class ClassifierMixture:
 
     def selection(self, X: Any) -> Floats:
         """Probability of deciding 1 for each row, over the choice of the classifier."""
-        return np.clip(self.weights @ self.decisions(X), 0.0, 1.0)
+        parts = self.weights[:, None] * self.decisions(X)
+        # Added one by one: a matrix product adds in another order where there are other rows beside a row.
+        return np.asarray(np.clip(functools.reduce(np.add, parts), 0.0, 1.0))
 
     def score(self, X: Any) -> Floats:
         """The same minus a half."""

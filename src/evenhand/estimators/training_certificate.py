@@ -1,103 +1,81 @@
-"""The certificate of a trained classifier: what it attains, and how much of the rest is the learner's."""
+"""The certificate of a trained classifier: what it attains under the posteriors, and what no other would."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evenhand.fairness.rates import CellRates
-from evenhand.optimum.problem import FairnessProblem
+from evenhand.optimum.problem import FairnessProblem, multipliers_of
+from evenhand.optimum.solution import Solution
 from evenhand.solver.certificate import Certificate, small
 
 __all__ = ["TrainingCertificate", "risk_of", "violation_of"]
 
+Floats = NDArray[np.float64]
+
 
 @dataclass(frozen=True)
 class TrainingCertificate(Certificate):
-    """The risk that a trained classifier attains, and a bound that no fair one goes below.
+    """The risk of a trained classifier under the posteriors, and bounds that none goes below under them.
 
-    The bound holds for every classifier if the posteriors are right. A trained classifier has a larger risk
-    for up to three reasons: it is a single one where a mixture would be better, training was stopped, or the
-    learner cannot express the optimum.
+    Everything is by the same definition, so that it is proven: the posteriors of the rows of `fit`, and the
+    decisions of the classifier, or of classifiers trained alike that have not seen the row. What it attains
+    on new rows is estimated by labels and groups instead, in ``achieved_`` and ``history_``.
 
     Attributes
     ----------
     objective : float
-        Estimated risk of the classifier.
+        Risk of the classifier under the posteriors.
     bound : float
         No classifier that satisfies the requirement has a smaller risk under the posteriors.
     violation : float
-        How far the worst constraint is broken, by estimated rates.
-    mixture : float or None
-        Estimated risk of the best mixture of the classifiers that were trained; None if there is none, and
-        with a promise, for which the classifier is stricter than was asked.
-    remaining : float
-        By how much one more classifier could have improved that mixture, judged by the last one trained;
-        infinite if that is not known.
+        How far the worst constraint is broken under the posteriors.
+    relaxed : float, default=None
+        No classifier that breaks each constraint by as much at most has a smaller risk under the posteriors;
+        `bound` if it breaks none.
 
     Examples
     --------
-    >>> print(TrainingCertificate(0.12, 0.10, 0.0, mixture=0.112, remaining=0.003))
-    risk 0.120000, and no fair classifier is below 0.100000 if the posteriors are right. Of the gap of
-    0.020000, a mixture would save 0.008000 and more training would save at most 0.003000; the remaining
-    0.009000 are the learner's.
+    >>> print(TrainingCertificate(0.12, 0.10, 0.0, relaxed=0.10))
+    Under the posteriors the risk is 0.120000, and no classifier that satisfies the requirement is below
+    0.100000: no other learner, mixture or longer training would save more than 0.020000.
     """
 
-    mixture: float | None = None
-    remaining: float = 0.0
+    relaxed: float = np.nan
 
     @classmethod
-    def of(
-        cls,
-        problem: FairnessProblem,
-        rates: CellRates,
-        *,
-        bound: float,
-        mixture: CellRates | None = None,
-        remaining: float = 0.0,
-    ) -> TrainingCertificate:
-        """The certificate of a classifier with estimated rates, and of the mixture beside it."""
-        return cls(
-            risk_of(problem, rates),
-            bound,
-            violation_of(problem, rates),
-            mixture=None if mixture is None else risk_of(problem, mixture),
-            remaining=remaining,
-        )
+    def of(cls, problem: FairnessProblem, optimum: Solution, selected: Floats) -> TrainingCertificate:
+        """The certificate of a classifier, from the mass of each cell that it selects under the posteriors.
+
+        With multipliers lambda, breaking constraints by v saves at most sum of |lambda| v.
+        """
+        linear, rates = problem.linear_constraints, CellRates(problem.groups, problem.masses, selected)
+        values = linear.values(rates.rates)
+        broken = np.nan_to_num(np.fmax(0.0, np.fmax(linear.lo - values, values - linear.hi)))
+        worth = float(np.abs(multipliers_of(optimum.multipliers, linear)) @ broken)
+        bound = optimum.certificate.bound
+        return cls(risk_of(problem, rates), bound, float(broken.max(initial=0.0)), relaxed=bound - worth)
 
     @property
-    def learner_share(self) -> float:
-        """The part of the gap that neither a mixture nor more training would close; 0 if none is known."""
-        best = self.objective if self.mixture is None else min(self.objective, self.mixture)
-        return max(0.0, best - self.remaining - self.bound)
+    def gap(self) -> float:
+        """The most by which another classifier that breaks no constraint further could be better."""
+        return self.objective - self.relaxed
 
     def __str__(self) -> str:
         text = (
-            f"risk {self.objective:.6f}, and no fair classifier is below {self.bound:.6f} if the posteriors "
-            "are right."
+            f"Under the posteriors the risk is {self.objective:.6f}, and no classifier that satisfies the "
+            f"requirement is below {self.bound:.6f}"
         )
         if self.violation > 1e-12:
-            text += f" The requirement is violated by {small(self.violation)}."
-        if self.gap <= 0:
-            return text
-        parts = []
-        single = 0.0 if self.mixture is None else max(0.0, self.objective - self.mixture)
-        if single > 0:
-            parts.append(f"a mixture would save {min(single, self.gap):.6f}")
-        rest = self.gap - min(single, self.gap)
-        more = 0.0 if np.isinf(self.remaining) else min(self.remaining, rest)
-        if more > 0:
-            parts.append(f"more training would save at most {more:.6f}")
-        if rest > 0 and np.isinf(self.remaining):
-            saved = f" {parts[0]}, and" if parts else ""
-            return f"{text} Of the gap of {self.gap:.6f},{saved} it is not known how much is the learner's."
-        told = (
-            f" {' and '.join(parts)}; the remaining {self.learner_share:.6f} are"
-            if parts
-            else " all of it is"
-        )
-        return f"{text} Of the gap of {self.gap:.6f},{told} the learner's."
+            text += (
+                f"; this one violates it by {small(self.violation)} under them, and none that violates it no "
+                f"further is below {self.relaxed:.6f}"
+            )
+        saved = max(0.0, self.gap)  # of rounding
+        return f"{text}: no other learner, mixture or longer training would save more than {saved:.6f}."
 
 
 def risk_of(problem: FairnessProblem, rates: CellRates) -> float:

@@ -2,6 +2,7 @@
 
 Posteriors are learned again with the model's own settings and seed. The certificate then follows from
 formulas that are independent of the solver: by weak duality, any multipliers in a file give a valid bound.
+A trained classifier is trained again, and has to decide alike.
 """
 
 from __future__ import annotations
@@ -15,12 +16,10 @@ import numpy as np
 from sklearn.base import clone
 
 from evenhand.estimators.base import FairClassifier
-from evenhand.estimators.estimated_rates import RateEstimator
+from evenhand.estimators.fair_training import FairTraining, train_fair
 from evenhand.estimators.inprocess import FairInprocessor
 from evenhand.estimators.learned_posteriors import LearnedPosteriors, learn_posteriors
 from evenhand.estimators.postprocess import FairPostprocessor
-from evenhand.estimators.trained_models import ClassifierMixture
-from evenhand.estimators.training_certificate import TrainingCertificate
 from evenhand.estimators.training_data import read_training_data, reserve_rows
 from evenhand.exceptions import EvenhandWarning, InputError
 from evenhand.fairness.requirement import Constraint
@@ -94,7 +93,7 @@ class Claim:
     minimised : str, default="risk"
         What the bound is about: the risk, or the largest risk of a group.
     trained : bool, default=False
-        Whether the classifier was trained, so that its risk and violation are estimates.
+        Whether the classifier was trained, so that new rows may show another risk and violation.
     """
 
     requirement: Constraint
@@ -125,9 +124,9 @@ class Claim:
         if self.trained:
             text = (
                 "under the posteriors that trained this classifier, none that satisfies "
-                f"{self.requirement!r} {self._has} below {self.bound:.6f}; this one is estimated to have "
-                f"{self.risk:.6f} and to violate the requirement by {small(self.violation)}, and an audit "
-                "shows how it performs"
+                f"{self.requirement!r} {self._has} below {self.bound:.6f}; this one has {self.risk:.6f} and "
+                f"violates the requirement by {small(self.violation)} under them, and an audit shows how it "
+                "performs"
             )
         else:
             text = (
@@ -194,6 +193,11 @@ def prove(model: FairClassifier, X: Any, y: Any, sensitive_features: Any, sample
             return Proof(False, f"not confirmed: {other}.", stored)
         data, reserved = reserve_rows(again, data, model.seed_)
         posteriors = learn_posteriors(again, data, seed=model.seed_, reserved=reserved)
+        trained = None
+        if isinstance(model, FairInprocessor):
+            trained = train_fair(
+                again, model.constraint, data, posteriors, seed=model.seed_, reserved=reserved
+            )
         found, problems = compare(
             model,
             data.examples.take(posteriors.rows),
@@ -206,6 +210,7 @@ def prove(model: FairClassifier, X: Any, y: Any, sensitive_features: Any, sample
                 ),
                 reserved,
             ),
+            trained=trained,
         )
         if found is not None and reserved is not None:
             problems += compare_promise(model, posteriors, data.examples, reserved)
@@ -227,6 +232,7 @@ def compare(
     *,
     parts: Callable[[], Iterable[Part]],
     randomised: Callable[[Rule], Rule],
+    trained: FairTraining | None = None,
 ) -> tuple[Certificate | None, list[str]]:
     """The recomputed certificate, and where it disagrees with the model.
 
@@ -241,6 +247,8 @@ def compare(
         Posteriors of all rows that the certificate is about.
     randomised : function
         The rule for new rows, from the solved one.
+    trained : FairTraining, default=None
+        A trained classifier, trained again.
 
     Returns
     -------
@@ -263,18 +271,18 @@ def compare(
         )
     except (KeyError, InputError):
         return None, ["the groups or multipliers do not belong to these rows"]
-    if isinstance(model, FairInprocessor):  # its multipliers give the bound, its decisions the rest
-        problem = posteriors.problem(model.constraint, model.cost, model.compared_)
-        estimator = RateEstimator(problem, examples, posteriors.weights)
-        trained = model.learner_
-        if isinstance(trained, ClassifierMixture):
-            rates = estimator.mixture_rates(trained.decisions(examples.X), trained.weights)
-        else:
-            rates = estimator.rates(trained.selection(examples.X))
-        found = TrainingCertificate.of(problem, rates, bound=found.bound)
-        flipped = _BORDERLINE * max(1.0, float(np.abs(problem.linear_constraints.C).max(initial=0.0)))
-        slack = replace(slack, objective=_BORDERLINE * float(prices.max()), violation=flipped)
     problems = []
+    if trained is not None:  # the stored multipliers give the bound, training again the rest
+        found = replace(trained.certificate, bound=found.bound)
+        C = posteriors.problem(model.constraint, model.cost, model.compared_).linear_constraints.C
+        flipped = _BORDERLINE * max(1.0, float(np.abs(C).max(initial=0.0)))
+        slack = replace(slack, objective=_BORDERLINE * float(prices.max()), violation=flipped)
+        here, there = (one.selection(examples.X) for one in (trained.model, model.learner_))
+        if not np.abs(here - there).mean() <= _BORDERLINE:
+            problems.append("the classifier is not the one that is trained on these rows")
+        worth = flipped * sum(map(abs, model.multipliers_.values()))
+        if not abs(trained.certificate.relaxed - model.certificate_.relaxed) <= near + worth:
+            problems.append("the bound for classifiers that violate the requirement as this one is another")
     if found.minimised != model.certificate_.minimised:
         problems.append(f"what is minimised is the {found.minimised}, and another one in the model")
     shipped = () if rule is None else _SHIPPED
