@@ -82,10 +82,10 @@ def people():
 
 
 def model():
-    return make_pipeline(
-        make_column_transformer((StandardScaler(), ["skill"]), (OneHotEncoder(), ["town"])),
-        LogisticRegression(),
+    columns = make_column_transformer(
+        (StandardScaler(), ["skill"]), (OneHotEncoder(), ["town"]), remainder="passthrough"
     )
+    return make_pipeline(columns, LogisticRegression())
 
 
 @pytest.fixture(params=[False, True, ["sex"]], ids=["blind", "aware", "mixed"])

@@ -126,6 +126,7 @@ def test_a_promise_is_about_the_rows_that_have_groups():
     assert len(found.predict(X)) == N
 
 
+@pytest.mark.filterwarnings("ignore::evenhand.exceptions.ToleranceWarning")
 def test_in_processing_leaves_excluded_rows_out():
     found = eh.FairInprocessor(LogisticRegression(), PARITY, missing="exclude", cv=2)
     found.fit(X, Y, sensitive_features=PARTLY)

@@ -27,6 +27,7 @@ def test_a_requirement_that_is_undefined_in_every_group_has_no_score():
     assert np.isnan(eh.accuracy_within([0, 0, 0, 1], [0, 0, 0, 1], sample_weight=[1, 1, 1, 0], **given))
 
 
+@pytest.mark.filterwarnings("ignore::evenhand.exceptions.ConstantClassifierWarning")
 def test_a_scorer_finds_groups_by_its_own_setting_or_that_of_the_estimator():
     plain = DummyClassifier(strategy="constant", constant=1).fit(X, Y)
     assert eh.fair_scorer(FAIR, sensitive_features="sex")(plain, X, Y) == 0.5

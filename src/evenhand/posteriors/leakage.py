@@ -27,7 +27,7 @@ Floats = NDArray[np.float64]
 _ENOUGH, _MOST = 200, 2000
 """Fewer rows tell nothing; more are not needed to compare with copies."""
 
-_ALPHA = 0.0001
+_ALPHA = 0.001
 """Probability that residuals of a model that has not seen the rows are as uncorrelated as is refused."""
 
 _ERRORS = 4
