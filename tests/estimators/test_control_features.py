@@ -67,7 +67,7 @@ def test_parity_holds_within_levels_on_new_rows(people, others, aware):
 
 def test_it_is_the_optimum_of_solve(people):
     X, y, S = people
-    fair = eh.FairPostprocessor(LogisticRegressionOnNumbers(), PARITY, cv=3).fit(X, y, sensitive_features=S)
+    fair = eh.FairPostprocessor(LogisticRegressionOnNumbers(), PARITY, cv=2).fit(X, y, sensitive_features=S)
     assert fair.certificate_.objective < 0.5
     names = fair.linear_constraints_.names
     assert {str(name.stratum) for name in names} == {"level=l1", "level=l2", "level=l3"}
@@ -87,9 +87,9 @@ class LogisticRegressionOnNumbers(LogisticRegression):
 def test_strata_cost_accuracy_only_where_they_bind(people):
     """Parity within levels may differ from parity overall in both directions."""
     X, y, S = people
-    loose = eh.FairPostprocessor(TabularClassifier(max_iter=20), eh.DemographicParity(difference=1.0), cv=3)
+    loose = eh.FairPostprocessor(TabularClassifier(max_iter=10), eh.DemographicParity(difference=1.0), cv=2)
     given = eh.FairPostprocessor(
-        TabularClassifier(max_iter=20), eh.DemographicParity(difference=1.0, given=["level"]), cv=3
+        TabularClassifier(max_iter=10), eh.DemographicParity(difference=1.0, given=["level"]), cv=2
     )
     one = loose.fit(X, y, sensitive_features=S).certificate_.objective
     other = given.fit(X, y, sensitive_features=S).certificate_.objective
@@ -99,7 +99,7 @@ def test_strata_cost_accuracy_only_where_they_bind(people):
 def test_a_saved_model_decides_alike_and_is_verified(people, tmp_path):
     X, y, S = people
     for aware in (False, True):
-        fair = eh.FairPostprocessor(TabularClassifier(max_iter=20), PARITY, aware=aware, cv=3)
+        fair = eh.FairPostprocessor(TabularClassifier(max_iter=10), PARITY, aware=aware, cv=2)
         fair.fit(X, y, sensitive_features=S)
         shown = {"sensitive_features": S} if aware else {}
         path = tmp_path / f"{aware}.eh"
@@ -114,14 +114,14 @@ def test_a_saved_model_decides_alike_and_is_verified(people, tmp_path):
 def test_unseen_strata_are_refused_or_decided_by_costs(people):
     X, y, S = people
     new = X[:4].assign(level=["l1", "l9", "l2", "l9"])
-    fair = eh.FairPostprocessor(TabularClassifier(max_iter=20), PARITY, cv=3).fit(X, y, sensitive_features=S)
+    fair = eh.FairPostprocessor(TabularClassifier(max_iter=10), PARITY, cv=2).fit(X, y, sensitive_features=S)
     with pytest.raises(
         GroupError, match=r"2 of 4 rows belong to strata not seen in fit: level=l9 .*Check the"
     ):
         fair.predict(new)
     for aware in (False, True):
         fair = eh.FairPostprocessor(
-            TabularClassifier(max_iter=20), PARITY, cv=3, unseen="pooled", aware=aware
+            TabularClassifier(max_iter=10), PARITY, cv=2, unseen="pooled", aware=aware
         ).fit(X, y, sensitive_features=S)
         shown = {"sensitive_features": S[:4]} if aware else {}
         with pytest.warns(UnseenGroupWarning, match="No requirement was fitted for them"):
@@ -134,7 +134,7 @@ def test_unseen_strata_are_refused_or_decided_by_costs(people):
 def test_a_promise_is_tested_in_every_stratum(people):
     X, y, S = people
     wide = eh.DemographicParity(difference=0.25, given=["level"])
-    fair = eh.FairPostprocessor(TabularClassifier(max_iter=20), wide, cv=3, confidence=0.9)
+    fair = eh.FairPostprocessor(TabularClassifier(max_iter=10), wide, cv=2, confidence=0.9)
     fair.fit(X, y, sensitive_features=S[["sex"]])
     assert fair.promise_.holds
     assert len(fair.promise_.tests) == 6
@@ -145,9 +145,9 @@ def test_a_promise_is_tested_in_every_stratum(people):
 def test_in_processing_takes_control_features(people, others):
     X, y, S = people
     wide = eh.DemographicParity(difference=0.1, given=["level"])
-    fair = eh.FairInprocessor(TabularClassifier(max_iter=20), wide, max_refits=4)
+    fair = eh.FairInprocessor(TabularClassifier(max_iter=10), wide, max_refits=4)
     fair.fit(X, y, sensitive_features=S[["sex"]])
-    plain = TabularClassifier(max_iter=20).fit(X, y)
+    plain = TabularClassifier(max_iter=10).fit(X, y)
     X, y, S = others
     before, after = (worst(wide, X, y, S[["sex"]], model.predict(X)) for model in (plain, fair))
     assert before > 0.17
@@ -157,7 +157,7 @@ def test_in_processing_takes_control_features(people, others):
 def test_a_frontier_compares_within_strata(people):
     X, y, S = people
     found = eh.frontier(
-        eh.FairPostprocessor(TabularClassifier(max_iter=20), PARITY, cv=3),
+        eh.FairPostprocessor(TabularClassifier(max_iter=10), PARITY, cv=2),
         X,
         y,
         sensitive_features=S[["sex"]],
@@ -222,7 +222,7 @@ def test_bad_inputs(people):
 def test_the_worst_group_is_a_group_of_all_strata(people, tmp_path, aware):
     X, y, S = people
     fair = eh.FairPostprocessor(
-        TabularClassifier(max_iter=20), PARITY, cv=3, objective="worst group", aware=aware
+        TabularClassifier(max_iter=10), PARITY, cv=2, objective="worst group", aware=aware
     )
     fair.fit(X, y, sensitive_features=S)
     assert len(fair.group_weights_) == 4
