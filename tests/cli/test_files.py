@@ -204,3 +204,11 @@ def test_codes_are_not_numbers(tmp_path, values, expected):
     found = scan_rows(path, ["g", "x"], ["g"]).collect()
     assert found["g"].to_list() == expected
     assert found["x"].to_list() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("name", ["parsed x", "parsed"])
+def test_a_column_may_have_any_name_beside_another(tmp_path, name):
+    (tmp_path / "t.csv").write_text(f"x,{name}\n01,2\n")
+    [(parsed, written)] = read_pieces(tmp_path / "t.csv", 10)
+    assert parsed.rows(named=True) == [{"x": 1, name: 2}]
+    assert written.rows(named=True) == [{"x": "01", name: "2"}]

@@ -45,3 +45,14 @@ def test_bounds_that_the_first_thresholds_do_not_meet_are_met_by_others():
     _, steps, _ = mix_thresholds(scores, problem)
     f = steps.selection(eta, np.zeros(5000, int))
     assert ((1 - eta) * f + eta * (1 - f)).mean() == pytest.approx(best, abs=1.1e-5)
+
+
+@pytest.mark.parametrize("flipped", [False, True])
+@pytest.mark.parametrize("seen", [[0.7, 0.9], [0.1, 0.3], [0.5, 0.7], [0.3, 0.5], [0.1, 0.5, 0.9]])
+def test_scores_beyond_and_between_those_of_the_fit_are_decided_by_the_sign_of_h(seen, flipped):
+    """Also where all rows of a group are on the same side, and where one is on the boundary."""
+    v = np.array([0.5, -0.5]) if flipped else np.array([-0.5, 0.5])
+    scores = SortedScores(np.array(seen), np.zeros(len(seen), int), 1, None)
+    _, steps, _ = mix_thresholds(scores, Problem(v, np.zeros((1, 2)), np.zeros(1), np.zeros(1)))
+    new = np.array([0.0, 0.2, 0.45, 0.49, 0.51, 0.55, 0.8, 1.0])
+    assert steps.selection(new, np.zeros(8, int)).tolist() == ((v[0] + (v[1] - v[0]) * new) > 0).tolist()

@@ -42,7 +42,7 @@ __all__ = [
 _FORMULA = r"^[=+\-@\t\r\n]"
 """Start of text that a spreadsheet may take for a formula."""
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
-_PARSED = "parsed "
+_PARSED = "\0"
 """Before the names of columns that are there a second time, as text."""
 
 

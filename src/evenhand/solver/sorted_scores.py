@@ -7,9 +7,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.solver.oracle import Vector
+from evenhand.solver.oracle import ROUNDING, Vector
 
-__all__ = ["SortedScores", "edge_between"]
+__all__ = ["SortedScores", "edge_between", "root_of"]
 
 _MARGIN = 1e-11
 """Between an edge and the scores beside it: more than last bits can move a score rounded to 12 digits."""
@@ -127,6 +127,12 @@ class SortedScores:
         return self._sorted, self._sorted
 
 
+def root_of(v: Vector) -> float:
+    """The score at which h is 0; NaN where h is the same for all scores, up to rounding."""
+    slope = float(v[1] - v[0])
+    return float(-v[0] / slope) if abs(slope) > ROUNDING * max(1.0, float(np.abs(v).max())) else np.nan
+
+
 def edge_between(below: float, above: float, v: Vector, nearest: float | None = None) -> float:
     """A score from `below` up to, but without, `above`.
 
@@ -134,11 +140,8 @@ def edge_between(below: float, above: float, v: Vector, nearest: float | None = 
     middle. With `nearest`, one of the two, it is as near to that one as rounding allows.
     """
     margin = min(_MARGIN, (above - below) / 2)
-    slope = v[1] - v[0]
-    edge = -v[0] / slope if slope > 0 else below
-    if nearest is not None:
-        edge = nearest
-    elif not below < edge < above:
+    edge = root_of(v) if nearest is None else nearest
+    if np.isnan(edge):
         edge = (below + above) / 2
     edge = min(max(edge, below + margin), above - margin)
     return float(edge if below <= edge < above else below)

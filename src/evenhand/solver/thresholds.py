@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.solver.linear import Program, snapped
-from evenhand.solver.oracle import Vector
+from evenhand.solver.oracle import ROUNDING, Vector
 from evenhand.solver.problem import Problem
-from evenhand.solver.sorted_scores import SortedScores, edge_between
+from evenhand.solver.sorted_scores import SortedScores, edge_between, root_of
 
 __all__ = ["Steps", "mix_thresholds"]
 
@@ -260,9 +260,12 @@ def _edges(
     for k, level in enumerate(levels.tolist()):
         if 0.0 < level < 1.0 and gaps[k][1] == gaps[k + 1][0]:
             near[k] = near[k + 1] = gaps[k][1]
-    # The lowest and the highest scores have nothing beside them but the sign of h.
-    first = 0 if near[0] is not None and v[1] > v[0] else 1
-    last = len(gaps) - (0 if near[-1] is not None and v[1] > v[0] else 1)
+    # Beyond the lowest and the highest score there is nothing but the sign of h.
+    root = root_of(v)
+    beyond = np.array([0.0, 1.0]) if np.isnan(root) else (v > 0).astype(np.float64)
+    below, above = near[0] is not None or root > ROUNDING, near[-1] is not None or root < 1 - ROUNDING
+    first = 0 if below and levels[0] != beyond[0] else 1
+    last = len(gaps) - (0 if above and levels[-1] != beyond[1] else 1)
     ends = [edge_between(*gaps[k], v, near[k]) for k in range(first, last)]
-    outer = ([0.0] * (1 - first), [1.0] * (last - len(gaps) + 1))
+    outer = beyond[: 1 - first], beyond[len(gaps) - last + 1 :]
     return np.array(ends), np.concatenate([outer[0], levels, outer[1]])
