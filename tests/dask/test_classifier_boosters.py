@@ -73,7 +73,7 @@ def test_they_learn_from_all_rows_and_ship_as_local_models(client, package, tmp_
 
 @pytest.mark.slow
 @pytest.mark.parametrize("package", LEARNERS)
-@pytest.mark.parametrize("form", ["separate", "label_then_group", "group_then_label", "joint", "aware"])
+@pytest.mark.parametrize("form", ["separate", "label_then_group", "joint", "aware"])
 def test_every_form_of_posteriors(client, package, form):
     rows = table(2000)
     ddf = dd.from_pandas(rows, npartitions=4)

@@ -89,7 +89,6 @@ def plain_in_memory(table):
         {"aware": ["sex"]},
         {"average": False},
         {"posterior": "separate"},
-        {"posterior": "group_then_label"},
         {"posterior": "joint"},
         {"balance": "weight"},
         {"calibration": "binning"},

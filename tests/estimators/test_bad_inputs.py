@@ -602,7 +602,6 @@ def test_a_combination_without_rows_is_listed_and_has_no_rate():
         {},
         {"aware": True},
         {"holdout": 0.3},
-        {"posterior": "group_then_label"},
         {"posterior": "joint"},
     ],
 )

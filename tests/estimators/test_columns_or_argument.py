@@ -163,7 +163,7 @@ NASTY = np.array(["a, b", '<5 [x] "q": {}'])[DRAWN.sensitive["A1"]]  # boosters 
 )
 @pytest.mark.parametrize(
     ("aware", "posterior"),
-    [(False, "label_then_group"), (True, "group_then_label"), (["r [<], s"], "group_then_label")],
+    [(False, "label_then_group"), (True, "auto"), (["r [<], s"], "label_then_group")],
     ids=["blind", "aware", "partly aware"],
 )
 def test_boosters_accept_the_names_of_added_columns(kind, learner, aware, posterior):

@@ -61,8 +61,8 @@ def test_masses_are_those_of_the_rows_that_have_groups():
 
 @pytest.mark.parametrize(
     "settings",
-    [{"posterior": "joint"}, {"posterior": "group_then_label"}, {"aware": True}],
-    ids=["joint", "group_then_label", "aware"],
+    [{"posterior": "joint"}, {"aware": True}],
+    ids=["joint", "aware"],
 )
 def test_models_that_need_the_group_learn_from_the_others_only(settings):
     found = fair(**settings).fit(X, Y, sensitive_features=PARTLY)

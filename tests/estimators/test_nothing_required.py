@@ -77,7 +77,7 @@ LEARNERS = {
     "forest": RandomForestClassifier(5, max_depth=6, random_state=0),
     "trees": TabularClassifier(max_iter=5),
 }
-FORMS = ["separate", "label_then_group", "group_then_label", "joint"]
+FORMS = ["separate", "label_then_group", "joint"]
 
 
 @pytest.mark.parametrize("calibration", ["dirichlet", "binning", None])

@@ -132,7 +132,7 @@ def test_blind_and_aware_models_decide_the_same_after_loading(aware, constraint,
     "settings",
     [
         {"posterior": "joint", "cost": [1.0, 2.0]},
-        {"posterior": "group_then_label", "balance": "weight"},
+        {"posterior": "label_then_group", "balance": "weight"},
         {"average": False},
         {"calibration": "binning", "holdout": 0.5},
         {"calibration": None, "cv": StratifiedKFold(2), "random_state": np.random.RandomState(1)},

@@ -89,12 +89,6 @@ def test_the_labels_of_a_frozen_model_are_not_guessed():
         fair.fit(X, np.where(Y, "yes", "no"), sensitive_features=GROUP)
 
 
-def test_a_frozen_model_cannot_take_the_group_as_a_column():
-    frozen = FrozenEstimator(LogisticRegression().fit(X, Y))
-    with pytest.raises(InputError, match="label_then_group"):
-        eh.FairPostprocessor(frozen, DP, posterior="group_then_label").fit(X, Y, sensitive_features=GROUP)
-
-
 @pytest.mark.filterwarnings("ignore::evenhand.exceptions.ConstantClassifierWarning")
 def test_a_fold_with_zero_weight_on_one_label_is_fitted():
     weights = np.zeros(600)

@@ -45,7 +45,7 @@ def test_many_rows_are_left_to_each_model():
     assert not trees.suits(stacked_trees._MAX_SIZE)
 
 
-@pytest.mark.parametrize("posterior", ["separate", "label_then_group", "joint", "group_then_label"])
+@pytest.mark.parametrize("posterior", ["separate", "label_then_group", "joint"])
 @pytest.mark.parametrize("aware", [False, True, ["sex"]], ids=str)
 def test_a_row_is_decided_alike_alone_and_among_others(posterior, aware, monkeypatch):
     compas = eh.datasets.load_compas()

@@ -175,9 +175,9 @@ class _Learner:
         self.fits += 1
         rows = dask.delayed(_rows, pure=False, traverse=False)
         parts = [rows(target, block, self.place, fold, places) for block in self.blocks]
-        X, codes, which = self.examples.X, self.examples.codes, np.zeros(len(places), np.intp)
-        example = target.seen(take_rows(X, np.arange(2)), codes[:2])
-        anchors = target.seen(take_rows(X, which), codes[which])
+        X, which = self.examples.X, np.zeros(len(places), np.intp)
+        example = take_rows(X, np.arange(2))
+        anchors = take_rows(X, which)
         given = (anchors, np.arange(len(places)), np.zeros(len(places)))
         model = fit_distributed(target.estimator, parts, example, given, client=self.client)
         return Learner(model, places, target.n_classes)
@@ -189,7 +189,7 @@ def _rows(target: Target, block: Block, place: int, fold: int | None, places: ND
     classes, outside = target.classes[cells], folds[place] != (-1 if fold is None else fold)
     own = np.flatnonzero((classes >= 0) & (weights > 0) & outside)
     return (
-        target.seen(take_rows(X, own), cells[own] // 2),
+        take_rows(X, own),
         np.searchsorted(places, classes[own]),
         weights[own],
     )

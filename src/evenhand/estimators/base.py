@@ -159,7 +159,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             )
         self.constraint.check(None)
         check_choice("weights", self.weights, ("both", "fit", "constraint"))
-        forms = ("auto", "separate", "label_then_group", "group_then_label", "joint")
+        forms = ("auto", "separate", "label_then_group", "joint")
         check_choice("posterior", self.posterior, forms)
         check_choice("calibration", self.calibration, (None, "dirichlet", "binning"))
         check_choice("balance", self.balance, (None, "weight", "upsample"))

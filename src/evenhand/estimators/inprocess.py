@@ -71,7 +71,7 @@ class FairInprocessor(FairClassifier):
     group_estimator : classifier, default=None
         For the groups in the posteriors, under other forms than "joint". By default like
         `posterior_estimator`; if that is frozen or the default, boosted trees with a higher learning rate.
-    posterior : {"joint", "auto", "separate", "label_then_group", "group_then_label"}, default="joint"
+    posterior : {"joint", "auto", "separate", "label_then_group"}, default="joint"
         Form of the posteriors; see :class:`FairPostprocessor`.
     cv : int, splitter or iterable, default=2
         Folds for out-of-fold posteriors.

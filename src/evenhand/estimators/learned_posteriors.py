@@ -218,11 +218,6 @@ def posterior_spec(classifier: FairClassifier, data: TrainingData, seed: int) ->
         form = "label_then_group"
     if form == "auto":
         form = "separate" if trees and _separate_is_enough(classifier, data) else "label_then_group"
-    if form == "group_then_label" and is_frozen(label):
-        raise InputError(
-            "posterior='group_then_label' adds the group to what the estimator sees, which a frozen one "
-            "cannot take: use posterior='label_then_group'."
-        )
     if form == "joint" and classifier.group_estimator is not None:
         raise InputError(
             "posterior='joint' learns group and label with one model, so group_estimator would not be "

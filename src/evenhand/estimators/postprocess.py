@@ -108,14 +108,13 @@ class FairPostprocessor(FairClassifier):
         For the groups. By default like `estimator`; if `estimator` is frozen or left at its default, boosted
         trees with a higher learning rate. A frozen one has the codes of the groups as its classes and is
         taken for P(S|x), or for P(S|x,y) of both labels, as if the group told nothing more of the label.
-    posterior : {"auto", "separate", "label_then_group", "group_then_label", "joint"}, default="auto"
-        P(Y|x) P(S|x), P(Y|x) P(S|x,y), P(S|x) P(Y|x,s), or one model of all cells. "separate" is enough
-        where a decision counts the same for both labels in the requirement and for all groups in the cost, as
-        under demographic parity; rates of single cells, such as true-positive rates, then rest on the
-        calibration. In the last two forms P(Y|x) is a sum over groups, so that it depends on the model of the
-        groups. "separate" is the fastest where evenhand's trees learn the groups, one sensitive feature after
-        the other. "auto" takes it there for blind decisions, and otherwise "label_then_group". Where the
-        group is known, only P(Y|x,s) is learned.
+    posterior : {"auto", "separate", "label_then_group", "joint"}, default="auto"
+        P(Y|x) P(S|x), P(Y|x) P(S|x,y), or one model of all cells. "separate" is enough where a decision
+        counts the same for both labels in the requirement and for all groups in the cost, as under
+        demographic parity; rates of single cells, such as true-positive rates, then rest on the calibration.
+        With "joint", P(Y|x) is a sum over groups. "separate" is the fastest where evenhand's trees learn the
+        groups, one sensitive feature after the other. "auto" takes it there for blind decisions, and
+        otherwise "label_then_group". Where the group is known, only P(Y|x,s) is learned.
     cv : int, splitter or iterable, default=5
         Folds for out-of-fold posteriors. Where this is a number, P(S|x) of "separate" uses at most three.
     holdout : float, default=None
@@ -149,8 +148,8 @@ class FairPostprocessor(FairClassifier):
         requirement, or is inferred.
 
         With "exclude", ``groups_.excluded`` counts the rows that are left out. They still teach P(Y|x), in
-        the forms "separate" and "label_then_group" and if they have all features that `aware` names; models
-        of "group_then_label" and "joint" need the group and learn nothing from them. Blind classifiers decide
+        the forms "separate" and "label_then_group" and if they have all features that `aware` names; a
+        model of "joint" needs the group and learns nothing from them. Blind classifiers decide
         every row; where decisions use a feature, a row that lacks it is an error. Not for lazy tables.
 
         "infer" learns P(Y|x) from all rows and P(S|x,y) from the rows that have sensitive values: one feature

@@ -24,7 +24,6 @@ from evenhand.posteriors.learner import Learner
 from evenhand.posteriors.models import (
     Calibrated,
     GroupByFeature,
-    GroupThenLabel,
     Joint,
     KnownGroup,
     LabelThenGroup,
@@ -33,7 +32,6 @@ from evenhand.posteriors.models import (
     Reweighted,
     averaged,
     calibrated,
-    with_group,
 )
 from evenhand.posteriors.spec import PosteriorSpec, balancing_factors
 
@@ -266,11 +264,6 @@ class Target:
     classes: Numbers
     n_classes: int
     balanced: bool = False
-    sees_group: bool = False
-
-    def seen(self, X: Any, codes: Numbers) -> Any:
-        """X as the classifier sees it."""
-        return with_group(X, codes, len(self.classes) // 2) if self.sees_group else X
 
 
 def targets_of(spec: PosteriorSpec, mass: NDArray[Any]) -> list[Target]:
@@ -284,8 +277,6 @@ def targets_of(spec: PosteriorSpec, mass: NDArray[Any]) -> list[Target]:
         return [group]
     if spec.form == "joint":
         return [Target(spec.label, cells, 2 * M, balanced=True)]
-    if spec.form == "group_then_label":
-        return [group, replace(label, sees_group=True)]
     # Without a row of a label, the groups of all rows are learned.
     given = [(cells % 2 == y) if mass[y::2].any() else cells >= 0 for y in (0, 1)]
     return [label, *(replace(group, classes=np.where(used, group.classes, -1)) for used in given)]
@@ -299,8 +290,6 @@ def model_of(form: str, found: list[Learner]) -> PosteriorModel:
         return GroupByFeature((found[0],), np.arange(found[0].n_classes)[:, None])
     if form == "joint":
         return Joint(found[0])
-    if form == "group_then_label":
-        return GroupThenLabel(found[0], found[1])
     return LabelThenGroup(found[0], (found[1], found[2]))
 
 
@@ -338,7 +327,7 @@ class _Fit:
                 if balanced:
                     more = factor[target.classes[rows.cells]]
                     weights = more if weights is None else weights * more
-                yield target.seen(rows.X, rows.codes), numbers[rows.cells], weights
+                yield rows.X, numbers[rows.cells], weights
 
         model = fit_to_batches(target.estimator, batches, len(present))
         if not balanced:

@@ -4,7 +4,6 @@ Four factorisations into probabilistic classifiers, and one for a known group:
 
 * separate:          P(Y | x) P(S | x), where P(S | x) has one sensitive feature after the other
 * label_then_group:  P(Y | x) P(S | x, y), with a model of the group for each label
-* group_then_label:  P(S | x) P(Y | x, s)
 * joint:             one model of the cell (S, Y)
 * known group:       P(Y | x, s) alone
 * proxy:             P(Y | x) P(S), where the group's probabilities are given
@@ -53,21 +52,6 @@ class Joint:
     def cells(self, X: Any, allowed: NDArray[np.bool_] | None) -> Floats:
         p = self.model.proba(X).reshape(X.shape[0], -1, 2)
         return p if allowed is None else within(p, allowed[:, :, None])
-
-
-@dataclass(frozen=True, eq=False)
-class GroupThenLabel:
-    """P(S | x) P(Y | x, s)."""
-
-    group: Learner
-    label: Learner
-
-    def cells(self, X: Any, allowed: NDArray[np.bool_] | None) -> Floats:
-        groups = within(self.group.proba(X), allowed)
-        p = np.empty((*groups.shape, 2))
-        for m in range(groups.shape[1]):
-            p[:, m] = self.label.proba(with_group(X, np.full(len(groups), m), groups.shape[1]))
-        return p * groups[:, :, None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -322,11 +306,6 @@ def given_label(p: Floats, possible: NDArray[np.bool_]) -> Floats:
     return np.stack(given, axis=2)
 
 
-def with_group(X: Any, codes: NDArray[Any], n_groups: int) -> Any:
-    """X with a 0/1 column for each group."""
-    return _with_indicators(X, [codes == m for m in range(n_groups)], "group")
-
-
 def with_features(X: Any, values: NDArray[np.intp], levels: NDArray[np.intp]) -> Any:
     """X with a 0/1 column for each value of the sensitive features that come before another one.
 
@@ -343,9 +322,7 @@ def with_features(X: Any, values: NDArray[np.intp], levels: NDArray[np.intp]) ->
     """
     of = zip(values.T, levels.T, strict=False)
     columns = [own == value for own, known in of for value in range(known.max() + 1)]
-    return _with_indicators(X, columns, "feature") if columns else X
-
-
-def _with_indicators(X: Any, columns: list[NDArray[np.bool_]], name: str) -> Any:
+    if not columns:
+        return X
     indicators = [column.astype(np.float64) for column in columns]
-    return X.joined(indicators) if isinstance(X, EncodedTable) else join_columns(X, indicators, name)
+    return X.joined(indicators) if isinstance(X, EncodedTable) else join_columns(X, indicators, "feature")

@@ -16,7 +16,6 @@ from evenhand.posteriors.examples import Examples, LabelExamples
 from evenhand.posteriors.learner import Learner, fit_learner, is_frozen
 from evenhand.posteriors.models import (
     GroupByFeature,
-    GroupThenLabel,
     Joint,
     KnownGroup,
     LabelAndProxy,
@@ -25,14 +24,13 @@ from evenhand.posteriors.models import (
     Product,
     Reweighted,
     with_features,
-    with_group,
 )
 from evenhand.posteriors.table_encoder import TableEncoder, without_last
 from evenhand.posteriors.tabular import TabularClassifier
 
 __all__ = ["Balance", "Form", "PosteriorSpec", "balancing_factors"]
 
-Form = Literal["separate", "label_then_group", "group_then_label", "joint"]
+Form = Literal["separate", "label_then_group", "joint"]
 Balance = Literal["weight", "upsample"]
 Floats = NDArray[np.float64]
 
@@ -43,7 +41,7 @@ class PosteriorSpec:
 
     Attributes
     ----------
-    form : {"separate", "label_then_group", "group_then_label", "joint", "known", "group", "proxy"}
+    form : {"separate", "label_then_group", "joint", "known", "group", "proxy"}
         "known" and "group" are the two factors of "separate": P(Y | x) and P(S | x). "proxy" is P(Y | x) with
         probabilities of the groups that are given.
     label, group : classifier
@@ -79,7 +77,7 @@ class PosteriorSpec:
         if self.form == "separate":
             return sum(factor.fits for factor in self.factors)
         label = self.form != "group" and not is_frozen(self.label)
-        groups = {"label_then_group": 2, "group_then_label": 1, "group": self._n_features}.get(self.form, 0)
+        groups = {"label_then_group": 2, "group": self._n_features}.get(self.form, 0)
         if self.inferred and self.levels is not None:
             groups = 2 * fits_of_chain(self.levels)
         return label + (0 if is_frozen(self.group) else groups)
@@ -108,7 +106,7 @@ class PosteriorSpec:
             return None
         return TableEncoder.fit(X)
 
-    def fit(self, rows: Examples) -> PosteriorModel:  # noqa: PLR0911  (one per form)
+    def fit(self, rows: Examples) -> PosteriorModel:
         """Posterior model learned from examples."""
         if self.form == "separate":
             label, group = (factor.fit(rows) for factor in self.factors)
@@ -121,11 +119,6 @@ class PosteriorSpec:
             return self._by_feature(rows)
         if self.form == "joint":
             return Joint(self._group(self.label, rows, rows.cells, 2 * rows.n_groups))
-        if self.form == "group_then_label":
-            return GroupThenLabel(
-                self._group(self.group, rows, rows.codes, rows.n_groups),
-                self._label(with_group(rows.X, rows.codes, rows.n_groups), rows),
-            )
         given: list[Learner | FeatureChain] = []
         for value in (False, True):
             own = rows.positive == value
