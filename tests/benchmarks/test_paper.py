@@ -263,17 +263,17 @@ def test_the_readme_tells_what_the_page_tells():
     post, single, mixture = (
         sum(counts[ours, peer] for peer in peers) for ours in ("post", "in", "in, mixture")
     )
+    halves = counts["post", "LinearPost"][4] + counts["post", "bias score"][4]
     for told in (
         f"for in-processing in {single[1]}/{single[2]} of these {single[0]}, for its mixture in "
         f"{mixture[1]}/{mixture[2]}.",
-        f"post-processing is ahead in {post[4]} and behind in {post[6]}; ",
-        f"In-processing is ahead in {single[4]} and behind in {single[6]}, its mixture in {mixture[4]} and "
-        f"{mixture[6]}, with 6 fits where ExponentiatedGradient takes 28.",
+        f"post-processing is ahead in {post[4]} ({halves} against methods that learn from half of the rows) "
+        f"and behind in {post[6]}.",
+        f"In-processing was ahead in {single[4]} and behind in {single[6]}, its mixture in {mixture[4]} and "
+        f"{mixture[6]}.",
     ):
         assert told in readme
-    halves = counts["post", "LinearPost"][4] + counts["post", "bias score"][4]
-    assert f"{halves} of the {post[4]} are against methods that learn from half of the rows" in readme
-    assert re.search(r"in-processing takes 6\.\d on average, .* ExponentiatedGradient 28\.\d", page)
+    assert re.search(r"in-processing takes [\d.]+ on average, .* ExponentiatedGradient 28\.\d", page)
     rows = re.search(r"of (\d+), (\d+) are reached .* reaches (\d+), because .* it reaches (\d+)\.", page)
     assert rows is not None
     assert rows[1] == rows[2]
