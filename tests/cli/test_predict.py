@@ -19,7 +19,7 @@ def test_fit_verify_and_predict_from_files(loans, capsys, tmp_path, method, awar
     assert code in (0, UNDECIDED)
     assert "that satisfies DemographicParity(difference=0.4)" in text
     assert "has a risk (half the error) below" in text
-    assert ("this one has" in text) == (method == "post")
+    assert ("that trained this classifier" in text) == (method == "in")
     code, text, _ = run(capsys, "verify", model)
     assert code == 0
     assert "complete and unaltered" in text

@@ -48,7 +48,7 @@ def near_columns(name: Any, columns: Sequence[Any]) -> str:
     >>> near_columns("Sexx", ["age", "sex"])
     "Did you mean 'sex'?"
     >>> near_columns("income", ["sex", "age", "pincp"])
-    "It has 'pincp', 'age', 'sex'."
+    "It has 'pincp', 'sex', 'age'."
     """
     wanted = str(name).lower()
     likeness = {one: SequenceMatcher(None, str(one).lower(), wanted).ratio() for one in columns}
