@@ -142,6 +142,7 @@ def same_as_a_fit(point, fair, X=TEST.X, **used):
     ids=str,
 )
 @pytest.mark.filterwarnings("ignore::evenhand.exceptions.ToleranceWarning")
+@pytest.mark.filterwarnings("ignore::evenhand.exceptions.ConstantClassifierWarning")
 def test_a_listed_tolerance_is_solved_as_by_fit(settings, aware):
     chosen = [0.0, 0.013, 0.02, 0.05, 0.05, 0.2]
     found = drawn(post(**settings), tolerances=chosen)
@@ -191,6 +192,7 @@ def test_training_is_compared_with_solved_points_only():
     assert found.n_solved == 42
 
 
+@pytest.mark.filterwarnings("ignore::evenhand.exceptions.ConstantClassifierWarning")
 def test_the_callers_classifiers_are_not_changed():
     trained = eh.FairInprocessor(LogisticRegression(), eh.DemographicParity(difference=0.01), max_refits=2)
     ready = post(eh.DemographicParity(difference=0.01))
