@@ -48,9 +48,9 @@ curve.plot()
 # The prices
 # ----------
 #
-# The first points of tolerance are worth most. Up to 0.01, White men are the dearest
-# group, then White women, and from about 0.05 on Black women: the smallest group, whose
-# rate is the furthest from everybody's.
+# The first points of tolerance are worth most. Up to about 0.05, White women are the
+# dearest group, and from there on Black women: the smallest group, whose rate is the
+# furthest from everybody's.
 
 from evenhand.charts import prices_chart
 

@@ -62,8 +62,8 @@ for batch in fair.predict(people):
 # -------------------------------------
 #
 # The line is the smallest possible error at each difference. Learned from 250 rows,
-# three of four rules are further from parity than was asked, and two far above the
-# line. With 4,000 rows all are at the line, within 0.01 of the tolerance of 0.05.
+# all four rules are further from parity than was asked. With 4,000 rows all are at the
+# line, within 0.01 of the tolerance of 0.05.
 
 import altair as alt
 

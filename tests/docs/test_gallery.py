@@ -59,7 +59,7 @@ def test_lending_blind(run):
 def test_aware_thresholds(run):
     names, _ = run
     thresholds = {str(group): one.threshold for group, one in names["fair"].thresholds_.items()}
-    assert thresholds["sex=Female, race=Black"] == pytest.approx(0.3, abs=0.03)
+    assert thresholds["sex=Female, race=Black"] == pytest.approx(0.2, abs=0.03)
     assert 0.5 < thresholds["sex=Male, race=White"] < 0.55
     for one in names["found"].distances:
         within = one.low > -0.03 and one.high < 0.03
@@ -88,9 +88,7 @@ def test_frontier(run):
         if row["price"] > dearest.get(row["tolerance"], {"price": 0})["price"]:
             dearest[row["tolerance"]] = row
     for tolerance, row in dearest.items():
-        if 0 < tolerance < 0.009:
-            assert "Male, race=White" in row["group"]
-        elif 0.015 < tolerance < 0.04:
+        if 0 < tolerance < 0.045:
             assert "Female, race=White" in row["group"]
         elif tolerance > 0.06:
             assert "Female, race=Black" in row["group"]
@@ -168,7 +166,7 @@ def test_large_tables(run):
     names, _ = run
     few = [row["difference"] for row in names["found"] if row["rows"] == "250"]
     many = [row["difference"] for row in names["found"] if row["rows"] == "4,000"]
-    assert sum(one > 0.05 for one in few) == 3
+    assert all(one > 0.05 for one in few)
     assert np.abs(np.array(many) - 0.05).max() < 0.01
 
 
