@@ -42,7 +42,6 @@ autosummary_imported_members = False
 autosummary_filename_map = {  # `Audit` and `audit` would be one file where names of files have no case
     "evenhand.audit": "evenhand.audit-function",
     "evenhand.frontier": "evenhand.frontier-function",
-    "evenhand.dask.solve": "evenhand.dask.solve-function",
 }
 autodoc_typehints = "none"
 toc_object_entries_show_parents = "hide"

@@ -19,7 +19,7 @@ from distributed import Client, LocalCluster, wait
 
 import evenhand as eh
 from benchmarks.record import seconds
-from evenhand.dask import DaskPartitions
+from evenhand.cluster.partitions import DaskPartitions
 from evenhand.solver.dense import DenseRows
 from evenhand.solver.partitions import Partitions, ThreadedPartitions
 
@@ -90,7 +90,7 @@ def on_cluster(workers: int) -> dict[str, float]:
         wait(rows)
 
         def solve() -> eh.Solution:
-            return eh.solve(DaskPartitions(rows), FAIR)  # as evenhand.dask.solve does
+            return eh.solve(DaskPartitions(rows), FAIR)  # as eh.solve of a Dask array does
 
         found = solve()  # workers import the package
         whole = seconds(solve)

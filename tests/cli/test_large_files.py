@@ -9,7 +9,7 @@ from tests.cli.helpers import refused, run
 import evenhand as eh
 from evenhand.cli import large_files
 from evenhand.cli.exit_codes import INTERRUPTED, VIOLATED
-from evenhand.estimators import large_table
+from evenhand.estimators.fit_rows import Score
 from evenhand.inputs import batched_table
 
 FIT = [
@@ -51,12 +51,12 @@ def test_a_fit_in_batches_from_the_file_to_the_proof(table, capsys, tmp_path):
     assert code in (0, 4)
     assert err == f"Report: {page}\n"  # nothing else, because nobody watches
     fitted = eh.load(model)
-    assert fitted.in_batches_
+    assert fitted._source.in_batches
     assert fitted.learn_rows == 300
     tested = 1000 - fitted.fitted_to_.rows
     assert 200 < tested < 300
     assert out.startswith(f"Audit of {tested} rows in 2 groups by sex")
-    assert "No guarantee for new data; --confidence 0.95 needs --no-in-batches." in out
+    assert "No guarantee for new data; pass --confidence 0.95" in out
     assert f"Model of {table.name}" in page.read_text("utf-8")
     code, out, _ = run(capsys, "verify", model, "--data", table)
     assert code == 0
@@ -127,7 +127,7 @@ def test_a_file_that_is_large_for_the_memory_is_read_in_batches(option, table, c
     monkeypatch.setattr(large_files, "available_memory", lambda: 50_000)
     code, _, err = run(capsys, "fit", table, *FIT, *option, "--learn-rows", "500", "--out", tmp_path / "m.eh")
     assert code in (0, 4)
-    assert eh.load(tmp_path / "m.eh").in_batches_ == (not option)
+    assert eh.load(tmp_path / "m.eh")._source.in_batches == (not option)
     if option:
         assert err == ""
     else:
@@ -139,7 +139,7 @@ def test_a_file_that_is_large_for_the_memory_is_read_in_batches(option, table, c
 def test_a_file_that_fits_is_read_as_a_whole(available, table, capsys, tmp_path, monkeypatch):
     monkeypatch.setattr(large_files, "available_memory", lambda: available)
     run(capsys, "fit", table, *FIT, "--out", tmp_path / "m.eh")
-    assert not eh.load(tmp_path / "m.eh").in_batches_
+    assert not eh.load(tmp_path / "m.eh")._source.in_batches
 
 
 def test_options_can_be_in_a_file(table, capsys, tmp_path):
@@ -155,11 +155,6 @@ def test_options_can_be_in_a_file(table, capsys, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            ["--confidence", "0.9"],
-            "--confidence needs the rows in memory, of which some are reserved: leave it",
-        ),
-        (["--method", "in"], "--method in needs the rows in memory: leave it out, or pass --no-in-batches"),
         (["--learn-rows", "3"], "--learn-rows 3 is too few for 4 combinations of group and label"),
         (["--learn-rows", "0"], "--learn-rows should be a positive integer"),
         (["--positive", "maybe"], "--positive 'maybe' is not a value of"),
@@ -185,13 +180,14 @@ def test_a_full_disk_is_one_sentence(table, capsys, tmp_path, monkeypatch):
         free = 10
 
     monkeypatch.setattr("shutil.disk_usage", lambda _: Usage)
-    call = ["fit", table, *FIT, "--in-batches", "--out", tmp_path / "m.eh"]
+    call = ["fit", table, *FIT, "--in-batches", "--learn-rows", "300", "--out", tmp_path / "m.eh"]
     assert "pass another folder as --scratch to fit" in refused(capsys, *call)
 
 
 def test_an_interrupted_fit_goes_on(table, capsys, tmp_path, monkeypatch):
     call = ["fit", table, *FIT, "--in-batches", "--scratch", tmp_path / "s", "--out", tmp_path / "m.eh"]
-    score, scored, most = large_table.SampleScore.__call__, [], [1]
+    call += ["--learn-rows", "300"]
+    score, scored, most = Score.__call__, [], [1]
 
     def watched(self, batch):
         if len(scored) == most[0]:
@@ -199,7 +195,7 @@ def test_an_interrupted_fit_goes_on(table, capsys, tmp_path, monkeypatch):
         scored.append(int(batch.numbers[0]))
         return score(self, batch)
 
-    monkeypatch.setattr(large_table.SampleScore, "__call__", watched)
+    monkeypatch.setattr(Score, "__call__", watched)
     assert run(capsys, *call)[0] == INTERRUPTED
     assert scored == [0]
     assert not (tmp_path / "m.eh").exists()

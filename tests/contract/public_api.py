@@ -6,10 +6,8 @@ from pathlib import Path
 import dask.array as da
 import numpy as np
 import polars as pl
-from distributed import Client
 
 import evenhand as eh
-import evenhand.dask
 from evenhand import charts
 
 notion: eh.Notion = eh.DemographicParity(difference=0.02)
@@ -114,6 +112,6 @@ def classifiers() -> None:
 
 def on_a_cluster() -> None:
     posteriors = da.full((2, 2, 2), 0.25, chunks=(1, 2, 2))
-    solution: eh.Solution = evenhand.dask.solve(posteriors, both, cost=0.3, sample_weight=[1.0, 2.0])
+    solution: eh.Solution = eh.solve(posteriors, both, cost=0.3, sample_weight=[1.0, 2.0])
     scores = eh.GroupedScores(da.ones(2), da.zeros(2, dtype=int), 1)
-    again: eh.Solution = evenhand.dask.solve(scores, both, tol=1e-9, start=solution, client=Client())
+    again: eh.Solution = eh.solve(scores, both, tol=1e-9, start=solution)

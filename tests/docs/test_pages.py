@@ -8,7 +8,6 @@ import pytest
 from tests.conftest import ROOT
 
 import evenhand as eh
-import evenhand.dask
 from evenhand.cli.commands import app
 
 DOCS = ROOT / "docs"
@@ -24,7 +23,7 @@ PAGES = [
 ]
 REFERENCE = sorted((DOCS / "reference").glob("*.rst"))
 COMMANDS = [name for name in app if not name.startswith("-")]
-HOMES = {"evenhand": eh, "evenhand.dask": evenhand.dask, "evenhand.datasets": eh.datasets}
+HOMES = {"evenhand": eh, "evenhand.datasets": eh.datasets}
 PUBLIC = {
     module: {name: value for name in home.__all__ if not inspect.ismodule(value := getattr(home, name))}
     for module, home in HOMES.items()

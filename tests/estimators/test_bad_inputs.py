@@ -388,10 +388,9 @@ def test_sensitive_features_of_every_kind_lead_to_the_same_decisions(table):
     assert np.array_equal(fit(sex=table({"sex": SEX.tolist()})).predict(X), fit().predict(X))
 
 
-@pytest.mark.parametrize("name", ["X", "sex"])
-def test_a_lazy_table_is_refused_with_a_hint(name):
+def test_a_lazy_table_of_sensitive_features_is_refused_with_a_hint():
     with pytest.raises(InputError, match=r"is a lazy table; call .collect"):
-        fit(**{name: pl.DataFrame({"sex": SEX}).lazy()})
+        fit(sex=pl.DataFrame({"sex": SEX}).lazy())
 
 
 @pytest.mark.parametrize("name", ["y", "sex", "weights"])

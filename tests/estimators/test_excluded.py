@@ -156,9 +156,6 @@ def test_what_cannot_be_excluded_is_refused():
     one_class.loc[Y == 0, FIRST] = None
     with pytest.raises(InputError, match=r"y has only one class in the [\d,]+ of 800 rows that have all"):
         fair().fit(X, Y, sensitive_features=one_class)
-    lazy = pl.LazyFrame({"x": X[:, 0], "y": Y, FIRST: PARTLY[FIRST].tolist()})
-    with pytest.raises(InputError, match=r"missing='exclude' is for tables in memory"):
-        fair(sensitive_features=[FIRST]).fit(lazy, "y")
     with pytest.raises(InputError, match="missing"):
         eh.FairPostprocessor(LogisticRegression(), PARITY, missing="drop").fit(
             X, Y, sensitive_features=GROUPS

@@ -173,7 +173,6 @@ def test_a_table_in_batches(monkeypatch, tmp_path):
         objective="worst group",
         learn_rows=600,
     ).fit(frame.lazy(), "y")
-    assert model.in_batches_
     assert model.certificate_.minimised == "largest risk of a group"
     assert model.certificate_.gap <= 1e-6
     eh.save(model, tmp_path / "m.eh")

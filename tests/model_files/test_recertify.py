@@ -14,8 +14,8 @@ from sklearn.linear_model import LogisticRegression
 
 import evenhand as eh
 from evenhand.datasets import GaussianProblem
+from evenhand.estimators import fit_rows
 from evenhand.inputs.fingerprint import Fingerprint
-from evenhand.model_files import recertify
 from evenhand.model_files.recertify import claimed
 from evenhand.posteriors.learner import Learner
 from evenhand.solver.certificate import Certificate
@@ -214,7 +214,7 @@ def test_an_altered_model_is_not_confirmed(change, match, tmp_path):
 
 def test_other_rows_are_refused_before_any_work(tmp_path, monkeypatch):
     model = fitted(weights=np.arange(800.0))
-    monkeypatch.setattr(recertify, "learn_posteriors", None)
+    monkeypatch.setattr(fit_rows, "learn_posteriors", None)
     weights = np.arange(800.0)
 
     def verdict(X=TRAIN.X, y=TRAIN.y, sensitive=TRAIN.sensitive, weights=weights):
@@ -252,12 +252,6 @@ def test_a_missing_seed_is_named(tmp_path):
     proof = proof_of(fitted(estimator=RandomForestClassifier(3)), tmp_path)
     assert not proof.confirmed
     assert "With estimator__random_state=None the fit cannot be repeated" in proof.verdict
-
-
-def test_a_file_without_a_fingerprint_says_so(tmp_path):
-    model = fitted()
-    del model.fitted_to_
-    assert "does not record which rows" in proof_of(model, tmp_path).verdict
 
 
 # Fingerprints of rows

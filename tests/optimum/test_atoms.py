@@ -56,8 +56,8 @@ def test_many_atoms_are_looked_up_too():
     assert np.allclose(randomised.selection(scores), 0.25)
 
 
-def further(count, weight, kind=np.float64):
-    return FurtherRows(count, lambda atoms: np.full(len(atoms), float(weight)), kind)
+def further(count, weight):
+    return FurtherRows(count, lambda atoms: np.full(len(atoms), float(weight)))
 
 
 def test_further_rows_at_an_atom_are_decided_as_the_rule_decides():
@@ -71,21 +71,6 @@ def test_further_rows_count_for_what_is_few():
     rows, selection = copies(0.6, 40), np.zeros(40)
     rule = randomise_atoms(Rule(TABLE), rows, selection, None, further=further(100_000, 500))
     assert rule.selection(rows[[0]]).tolist() == [1.0]
-
-
-def test_further_rows_at_an_atom_of_the_rule_are_decided_as_they_are_stored():
-    """In 32 bits an atom on the boundary is found by its own digits, which are not those of 64 bits."""
-    rows = copies(0.1, 40)
-    stored = rows[:1].astype(np.float32).astype(np.float64)
-    table = np.array([[-0.1, 0.9]])
-    assert stored[0].ravel() @ table.ravel() != 0
-    found = Rule(table, atoms=stored, chances=np.array([0.75]), reach=1e-7)
-    selection = found.selection(rows)
-    assert (selection != 0.75).all()
-    rule = randomise_atoms(
-        found, rows, np.zeros(40), None, resolution=1e-7, further=further(60, 60, np.float32)
-    )
-    assert rule.selection(rows[[0]]).tolist() == [pytest.approx(60 * 0.75 / 100)]
 
 
 def test_further_rows_count_where_groups_are_known():

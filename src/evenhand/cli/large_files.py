@@ -38,7 +38,7 @@ def is_read_in_batches(table: Path, batches: Batches) -> bool:
     needed = memory_of(table)
     if needed <= SHARE * available:
         return False
-    from evenhand.optimum.posterior_file import readable_size  # noqa: PLC0415  (start-up time)
+    from evenhand.sources.posterior_file import readable_size  # noqa: PLC0415  (start-up time)
 
     print_note(
         f"evenhand: {table.name} takes about {readable_size(needed)} in memory, and "
@@ -76,12 +76,6 @@ def fit_in_batches(
     """
     from evenhand.cli import files  # noqa: PLC0415  (start-up time)
 
-    if learning.method != "post":
-        raise InputError(
-            f"--method {learning.method} needs the rows in memory: leave it out, or pass --no-in-batches."
-        )
-    if any(isinstance(part, eh.NoWorse) for part in constraint.bounds):
-        raise InputError("--no-worse needs the rows in memory: leave it out, or pass --no-in-batches.")
     key = [] if learning.id is None else [learning.id]
     left_out = [name for name in learning.left_out(table) if name not in key]
     labels = _labels(table, learning.target)
@@ -97,7 +91,8 @@ def fit_in_batches(
         print_note(f"evenhand: {note}")
     model: Any = learning.classifier(first, labels, constraint=constraint, **settings)
     model.set_params(learn_rows=batches.learn_rows)
-    model.fit(train.select([*features, learning.target]), learning.target, scratch=batches.scratch)
+    scratch = {} if batches.scratch is None else {"scratch": batches.scratch}
+    model.fit(train.select([*features, learning.target]), learning.target, **scratch)
     with tempfile.TemporaryDirectory(prefix="evenhand-") as folder:
         decided = Path(folder) / "decisions.parquet"
         rows_of_file = files.count_rows(learning.test or table)

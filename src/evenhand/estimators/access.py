@@ -177,7 +177,13 @@ class AttributeAccess:
             name = self.strata.features[0]
             raise InputError(f"the control feature {name!r} is a column of X: pass a table, as to fit.")
         X = self._features(estimator, X)
-        return X, encode_strata(self.strata, columns_of(X, list(self.strata.features)))
+        return X, self.stratum_codes(X)
+
+    def stratum_codes(self, X: Any) -> NDArray[np.int32]:
+        """Stratum of each row of a validated table, -1 for an unseen one."""
+        if self.strata is None:
+            raise ValueError("there are no strata.")
+        return encode_strata(self.strata, columns_of(X, list(self.strata.features)))
 
     def _features(self, estimator: Any, X: Any) -> Any:
         """Validated X. A table may lack columns that are not used."""
@@ -356,9 +362,10 @@ def find_access(
     """
     usable = usable_features(aware, groups.features)
     indicators, patterns = bool(usable) and frozen_to is None, 0
-    known = groups if usable == groups.features else known
+    counted, known = known, groups if usable == groups.features else known
     if usable and groups.missing == "infer":
-        known, indicators = groups_of_patterns(groups, columns, usable), False
+        patterns_of = groups_of_patterns(groups, columns, usable) if counted is None else counted
+        known, indicators = patterns_of, False
         patterns = len(usable) if frozen_to is None else 0
     if usable and known is None:
         part = {name: columns[name] for name in usable}

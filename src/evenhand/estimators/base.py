@@ -21,7 +21,7 @@ from evenhand.exceptions import ConstantClassifierWarning, EvenhandError, InputE
 from evenhand.fairness.groups import Groups
 from evenhand.fairness.requirement import Constraint
 from evenhand.inference.guarantee import Promise
-from evenhand.inputs.batched_table import BatchedTable, is_lazy
+from evenhand.inputs.batched_table import BatchedTable, is_dask, is_lazy
 from evenhand.inputs.checks import check_choice, check_fraction, check_rows
 from evenhand.inputs.columns import level_order
 from evenhand.inputs.features import naming_bad_rows
@@ -62,16 +62,30 @@ def names_its_file(method: Method) -> Method:
 
 
 def by_batches(method: Method) -> Method:
-    """Let a method that takes rows take a lazy table too: an iterator of results, batch by batch.
+    """Let a method that takes rows take a table that is not in memory too; nothing is computed at once.
 
+    Of a lazy table, results are an iterator, batch by batch; of one of Dask, a Series or array of Dask.
     Columns that the model does not know are left out, and `ids` is the name of a column.
     """
 
     @functools.wraps(method)
     def answered(self: FairClassifier, X: Any, **named: Any) -> Any:
-        return _answer_batches(self, method, X, **named) if is_lazy(X) else method(self, X, **named)
+        if is_lazy(X):
+            return _answer_batches(self, method, X, **named)
+        if is_dask(X):
+            return _answer_partitions(self, method, X, **named)
+        return method(self, X, **named)
 
     return answered  # type: ignore[return-value]
+
+
+def _answer_partitions(classifier: FairClassifier, method: Any, X: Any, **named: Any) -> Any:
+    from evenhand.cluster.answers import answers  # noqa: PLC0415  (Dask is an extra)
+
+    check_is_fitted(classifier)
+    kind = classifier.classes_.dtype if method.__name__ == "predict" else np.dtype(np.float64)
+    width = 2 if method.__name__ == "predict_proba" else None
+    return answers(classifier, method.__name__, X, kind=kind, width=width, **named)
 
 
 def _answer_batches(
@@ -291,9 +305,12 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         -------
         float
         """
-        check_rows({"X": X, "y": y, "sample_weight": sample_weight})
+        if is_dask(X):
+            y, sample_weight = (None if one is None else np.asarray(one) for one in (y, sample_weight))
+        else:
+            check_rows({"X": X, "y": y, "sample_weight": sample_weight})
         decisions = self.predict(X, sensitive_features=sensitive_features)
-        return float(accuracy_score(np.asarray(y), decisions, sample_weight=sample_weight))
+        return float(accuracy_score(np.asarray(y), np.asarray(decisions), sample_weight=sample_weight))
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters, as scikit-learn does."""

@@ -27,7 +27,7 @@ from evenhand.estimators.learned_posteriors import LearnedPosteriors
 from evenhand.estimators.search import DualAscent, GridSearch, Trial, best_trial, read_search
 from evenhand.estimators.trained_models import ClassifierMixture, TrainedModel
 from evenhand.estimators.training_certificate import TrainingCertificate
-from evenhand.estimators.training_data import TrainingData, count_all_rows
+from evenhand.estimators.training_data import TrainingData
 from evenhand.exceptions import InfeasibleError
 from evenhand.fairness.constraints import ByConstraint, ConstraintName
 from evenhand.fairness.measurement import AnyMeasurement
@@ -127,7 +127,7 @@ def train_fair(
         constraint,
         classifier.confidence,
         resolved=problem.constraint,
-        all_rows=count_all_rows(data.compared, data.examples, reserved),
+        all_rows=data.everyone,
         otherwise=candidates.unpromised,
     )
     trained = _trained(pool, generated, chosen)

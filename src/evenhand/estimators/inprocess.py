@@ -13,11 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 from evenhand.estimators.access import Aware
 from evenhand.estimators.base import FairClassifier, by_batches, names_its_file
 from evenhand.estimators.fair_training import FairTraining, search_of, train_fair
-from evenhand.estimators.learned_posteriors import learn_posteriors
+from evenhand.estimators.fit_rows import read_rows
 from evenhand.estimators.search import Trial
 from evenhand.estimators.trained_models import ClassifierMixture, TrainedModel
 from evenhand.estimators.training_certificate import TrainingCertificate
-from evenhand.estimators.training_data import draw_seed, read_training_data, reserve_rows
+from evenhand.estimators.training_data import draw_seed
 from evenhand.exceptions import InputError, ToleranceWarning, warn_user
 from evenhand.fairness.constraints import ConstraintName
 from evenhand.fairness.groups import Missing
@@ -191,6 +191,7 @@ class FairInprocessor(FairClassifier):
         missing: Missing = "error",
         unseen: Literal["error", "pooled"] = "error",
         min_group_size: int = 0,
+        learn_rows: int = 1_000_000,
         tol: float = 1e-6,
         random_state: Any = 0,
         n_jobs: int | None = None,
@@ -218,6 +219,7 @@ class FairInprocessor(FairClassifier):
         self.missing = missing
         self.unseen = unseen
         self.min_group_size = min_group_size
+        self.learn_rows = learn_rows
         self.tol = tol
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -266,8 +268,10 @@ class FairInprocessor(FairClassifier):
         Parameters
         ----------
         X : table, array or sparse matrix
+            Of a lazy table or one of Dask, at most `learn_rows` rows are trained on and judged by; small
+            groups are kept whole.
         y : array
-            Any two labels.
+            Any two labels. The name of a column of a table that is not in memory.
         sensitive_features : table, mapping, array or sequence, default=None
             One column per sensitive feature, unless the constructor names columns of X.
         sample_weight : array, default=None
@@ -281,16 +285,16 @@ class FairInprocessor(FairClassifier):
         if isinstance(sensitive_features, Proxy):
             raise InputError("proxies are for FairPostprocessor: trained classifiers need known groups.")
 
-        # Read the table, the labels, the groups, and who may see what.
+        # Read the table, the labels, the groups, and who may see what, wherever the rows are.
         seed = draw_seed(self.random_state)
-        data = read_training_data(self, X, y, sensitive_features, sample_weight, seed=seed)
-        data, reserved = reserve_rows(self, data, seed)
+        rows = read_rows(self, X, y, sensitive_features, sample_weight, seed=seed)
+        data = rows.standing_for_all
 
         # Out-of-fold posteriors P(S, Y | x), calibrated.
-        posteriors = learn_posteriors(self, data, seed=seed, reserved=reserved)
+        posteriors = rows.learn(self, data, seed)
 
         # Classifiers trained with the costs of multipliers, and the best of them or of their mixtures.
-        trained = train_fair(self, self.constraint, data, posteriors, seed=seed, reserved=reserved)
+        trained = train_fair(self, self.constraint, data, posteriors, seed=seed, reserved=rows.held_out)
         if trained.promise is not None:
             warn_if_unpromised(trained.promise)
         elif trained.missed > _SHOWN:

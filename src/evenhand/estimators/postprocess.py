@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from numbers import Integral
 from os import PathLike
-from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -14,29 +12,15 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from evenhand.estimators.access import Aware, ModelInput
-from evenhand.estimators.all_rows import check_all_rows, learn_in_batches
 from evenhand.estimators.base import FairClassifier, by_batches, names_its_file
 from evenhand.estimators.explanation import Explanation, Explanations, Thresholds
-from evenhand.estimators.large_table import (
-    draw_sample,
-    file_for_posteriors,
-    read_large_table,
-    score_rows,
-)
-from evenhand.estimators.learned_posteriors import LearnedPosteriors, as_posteriors, learn_posteriors
+from evenhand.estimators.fit_rows import read_rows, space_for_posteriors
+from evenhand.estimators.learned_posteriors import LearnedPosteriors, as_posteriors
+from evenhand.estimators.limits import refused
 from evenhand.estimators.promise_candidates import PromiseCandidates
-from evenhand.estimators.rule_making import (
-    choose_multipliers,
-    further_rows,
-    make_rule,
-    make_rule_of_batches,
-)
+from evenhand.estimators.rule_making import choose_multipliers
 from evenhand.estimators.search import Trial, best_trial, read_search, warn_if_missed
-from evenhand.estimators.training_data import (
-    draw_seed,
-    read_training_data,
-    reserve_rows,
-)
+from evenhand.estimators.training_data import draw_seed
 from evenhand.exceptions import (
     InputError,
     LimitWarning,
@@ -51,7 +35,7 @@ from evenhand.fairness.rates import CellRates
 from evenhand.fairness.requirement import Constraint
 from evenhand.fairness.scores import AnyPosteriors, GroupedScores, StratifiedPosteriors, in_strata
 from evenhand.inference.guarantee import warn_if_unpromised
-from evenhand.inputs.batched_table import is_lazy
+from evenhand.inputs.batched_table import is_dask, is_lazy
 from evenhand.inputs.features import Columns
 from evenhand.inputs.row_keys import id_column, row_keys
 from evenhand.inputs.tables import library_of
@@ -150,7 +134,7 @@ class FairPostprocessor(FairClassifier):
         With "exclude", ``groups_.excluded`` counts the rows that are left out. They still teach P(Y|x), in
         the forms "separate" and "label_then_group" and if they have all features that `aware` names; a
         model of "joint" needs the group and learns nothing from them. Blind classifiers decide
-        every row; where decisions use a feature, a row that lacks it is an error. Not for lazy tables.
+        every row; where decisions use a feature, a row that lacks it is an error.
 
         "infer" learns P(Y|x) from all rows and P(S|x,y) from the rows that have sensitive values: one feature
         after the other, those that most rows have first, each from the rows that have it and those before.
@@ -170,13 +154,10 @@ class FairPostprocessor(FairClassifier):
         Smaller groups are pooled, with a warning; ``groups_.pooled`` records them. A requirement on single
         features is about all rows of each value, whatever its combinations are pooled into. With `confidence`
         only rows that are not reserved count.
-    learn_rows : int or None, default=1_000_000
-        Of a table that is read in batches, the largest number of rows that models learn from. They are drawn
-        so that small combinations of group and label are kept whole, and weighted accordingly. None is all
-        rows, for learners that take batches: ``xgboost.XGBClassifier`` for label and groups, which keeps a
-        byte for each number. Rows are then put into folds by a hash of their number, `cv` is a number, folds
-        are fitted one after the other, and at most a million rows, drawn in the same way, are calibrated on.
-        A table in memory is learned from as a whole.
+    learn_rows : int, default=1_000_000
+        Of a table that is not in memory, the largest number of rows that models learn from. They are drawn so
+        that small combinations of group and label are kept whole, and weighted accordingly; the rule is found
+        on all rows. A table in memory is learned from as a whole.
     tol : float, default=1e-6
         Largest proven distance from the optimum for the posteriors that is accepted.
     random_state : int, RandomState or None, default=0
@@ -224,8 +205,6 @@ class FairPostprocessor(FairClassifier):
         What holds on new rows, if `confidence` is given.
     inferred_ : InferredRows or None
         With ``missing="infer"``, how many rows lack sensitive values, by feature.
-    in_batches_ : bool
-        Whether the table was read in batches, and models learned from a sample of its rows.
     history_ : tuple of Trial
         Multipliers, risk and violation of every step of a dual ascent, of the best point of a grid.
 
@@ -258,7 +237,6 @@ class FairPostprocessor(FairClassifier):
     linear_constraints_: LinearConstraints
     history_: tuple[Trial, ...]
     prices_: NDArray[np.float64]
-    in_batches_: bool
 
     def __init__(
         self,
@@ -284,7 +262,7 @@ class FairPostprocessor(FairClassifier):
         missing: Missing = "error",
         unseen: Literal["error", "pooled"] = "error",
         min_group_size: int = 0,
-        learn_rows: int | None = 1_000_000,
+        learn_rows: int = 1_000_000,
         tol: float = 1e-6,
         random_state: Any = 0,
         n_jobs: int | None = None,
@@ -326,8 +304,8 @@ class FairPostprocessor(FairClassifier):
                 f"objective={self.objective!r} needs search='exact': the other searches minimise the risk."
             )
         rows = self.learn_rows
-        if rows is not None and (isinstance(rows, bool) or not isinstance(rows, Integral) or rows < 1):
-            raise InputError(f"learn_rows should be a positive integer or None, but is {self.learn_rows!r}.")
+        if isinstance(rows, bool) or not isinstance(rows, Integral) or rows < 1:
+            raise InputError(f"learn_rows should be a positive integer, but is {self.learn_rows!r}.")
 
     @property
     def posterior_holdout(self) -> float | None:
@@ -348,19 +326,20 @@ class FairPostprocessor(FairClassifier):
         Parameters
         ----------
         X : table, array or sparse matrix
-            A ``polars.LazyFrame`` or a ``pyarrow.dataset.Dataset`` is read in batches and never held in
-            memory as a whole. Models learn from `learn_rows` of its rows, and the rule is found on all.
+            A ``polars.LazyFrame`` or a ``pyarrow.dataset.Dataset`` is read in batches, and a Dask DataFrame
+            or array stays on its workers, on the client that is current. If it has more than `learn_rows`
+            rows, models learn from as many, and the rule is found on all.
         y : array
-            Any two labels. The name of a column where X is read in batches.
+            Any two labels. The name of a column of a lazy table; or of one of Dask, or what goes with it.
         sensitive_features : table, mapping, array, sequence or Proxy, default=None
             One column per sensitive feature, unless the constructor names columns of X. A :class:`Proxy` has
             probabilities of one of them: P(S|x,y) is learned from these, each row counting for every value in
             part, and decisions do not need them.
         sample_weight : array, default=None
-            The name of a column where X is read in batches.
+            The name of a column of a table that is not in memory.
         scratch : path, default=None
-            Where X is read in batches: folder for the posteriors of all rows, 8 bytes per row and group (12
-            per row where groups are known). They are removed at the end. If the fit is interrupted they stay,
+            For a lazy table: folder for the posteriors of all rows, 16 bytes per row and group (12 per row
+            where groups are known). They are removed at the end. If the fit is interrupted they stay,
             and another fit of the same data with the same parameters goes on from there. By default a
             temporary folder, which is removed in any case.
 
@@ -369,79 +348,33 @@ class FairPostprocessor(FairClassifier):
         self
         """
         self.__dict__.pop("rule_", None)  # an interrupted fit leaves an unfitted estimator
-        if is_lazy(X):
-            return self._fit_in_batches(X, y, sensitive_features, sample_weight, scratch)
-        if scratch is not None:
-            raise InputError("scratch is for a lazy table, whose posteriors are kept in files.")
-
-        # Read the table, the labels, the groups, and who may see what.
-        seed = draw_seed(self.random_state)
-        data = read_training_data(self, X, y, sensitive_features, sample_weight, seed=seed)
-        data, reserved = reserve_rows(self, data, seed)
-
-        # Out-of-fold posteriors P(S, Y | x), calibrated.
-        posteriors = learn_posteriors(self, data, seed=seed, reserved=reserved)
-
-        # The optimum under the requirement, as a rule; with a promise, under the loosest one that allows it.
-        if reserved is None:
-            problem = posteriors.problem(self.constraint, self.cost, data.compared, self.objective)
-            solution, self.history_ = choose_multipliers(self, problem)
-            rule, self.promise_ = make_rule(solution, posteriors, seed), None
-            if self.history_:
-                warn_if_missed(best_trial(self.history_))
-        else:
-            problem = posteriors.problem(self.constraint, self.cost, data.compared, self.objective)
-            candidates = PromiseCandidates(
-                self.constraint, problem, posteriors, data, reserved=reserved, tol=self.tol, seed=seed
-            )
-            solution, rule, self.promise_ = candidates.promise(self.confidence)
-            self.history_ = ()
-            warn_if_unpromised(self.promise_)
-        solution = problem.shipped(solution, rule)
-
-        self.in_batches_ = False
-        self._remember(data, seed)
-        return self._keep(solution, rule, posteriors)
-
-    def _fit_in_batches(
-        self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any, scratch: str | PathLike[str] | None
-    ) -> Self:
-        """The same stages for a table that is read in batches."""
-        if isinstance(self.sensitive_features, Proxy) or isinstance(sensitive_features, Proxy):
-            raise InputError(
-                "proxies need a table in memory, and X is read in batches: collect it, or a sample."
-            )
-        if self.missing == "infer":
-            raise InputError(
-                "missing='infer' needs a table in memory, and X is read in batches: collect it, or a sample."
-            )
-        check_all_rows(self)
-        large = read_large_table(self, X, y, sensitive_features, sample_weight)
         seed = draw_seed(self.random_state)
 
-        # Posteriors are learned from a sample of the rows, or from all of them.
-        sample = draw_sample(self, large, seed)
-        folder = None if scratch is None else Path(scratch)
-        with file_for_posteriors(self, large, sample, folder) as file:
-            learned = learn_in_batches(self, large, sample, seed)
-            posteriors = learned.posteriors
+        # Read the table, the labels, the groups, and who may see what, wherever the rows are.
+        rows = read_rows(self, X, y, sensitive_features, sample_weight, seed=seed, scratch=scratch)
 
-            # All rows are scored, and the optimum is found and proven on all of them.
-            fingerprint = score_rows(self, large, sample, posteriors, file, score=learned.score)
-            problem = problem_for(self.objective).read(
-                file.partitions(), self.constraint, cost=self.cost, groups=large.groups
-            )
-            solution, self.history_ = choose_multipliers(self, problem)
+        with space_for_posteriors(self, rows) as score_all:
+            # Out-of-fold posteriors P(S, Y | x), calibrated; other rows are scored by the model.
+            posteriors = rows.learn(self, rows.data, seed)
+            scored = score_all(posteriors)
 
-            # The rule: the solution's table, with its atoms randomised.
-            further = further_rows(problem.oracle, posteriors) if learned.score is None else None
-            rule = make_rule_of_batches(solution.rule, posteriors, further, seed)
+            # The optimum under the requirement, as a rule; for a guarantee, under the loosest that allows it.
+            problem = scored.problem(self, rows.data.compared)
+            if rows.held_out is None:
+                solution, self.history_ = choose_multipliers(self, problem)
+                rule, self.promise_ = scored.rule(solution, problem, seed), None
+                if self.history_:
+                    warn_if_missed(best_trial(self.history_))
+            else:
+                candidates = PromiseCandidates(
+                    self.constraint, problem, scored, rows, tol=self.tol, seed=seed
+                )
+                solution, rule, self.promise_ = candidates.promise(self.confidence)
+                self.history_ = ()
+                warn_if_unpromised(self.promise_)
             solution = problem.shipped(solution, rule)
-        self.promise_ = None
-        if self.history_:
-            warn_if_missed(best_trial(self.history_))
-        self.in_batches_ = True
-        self._remember(replace(sample.data, fingerprint=fingerprint), seed)
+
+        self._remember(rows.data, seed)
         return self._keep(solution, rule, posteriors)
 
     def _keep(self, solution: Solution, rule: Rule, posteriors: LearnedPosteriors) -> Self:
@@ -525,8 +458,8 @@ class FairPostprocessor(FairClassifier):
         if at_most is None and not return_excluded:
             return super().predict(X, sensitive_features=sensitive_features, ids=ids)
         check_is_fitted(self)
-        if is_lazy(X):
-            raise InputError("at_most is about all rows of X together: pass a table that is in memory.")
+        if is_lazy(X) or is_dask(X):
+            raise refused("at_most")
         selected, excluded = self._within(at_most, *self._read(X, sensitive_features), ids)
         if excluded.any() and not return_excluded:
             warn_user(

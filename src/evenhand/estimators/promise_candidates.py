@@ -9,11 +9,11 @@ from functools import cached_property
 
 import numpy as np
 
+from evenhand.estimators.fit_rows import FitRows, ScoredRows
 from evenhand.estimators.learned_posteriors import LearnedPosteriors, as_posteriors
 from evenhand.estimators.rank_search import Ranked, RankSearch
 from evenhand.estimators.rank_thresholds import count_all, count_ranked, ranked_scores, set_thresholds
-from evenhand.estimators.rule_making import make_rule
-from evenhand.estimators.training_data import TrainingData, count_all_rows
+from evenhand.estimators.training_data import TrainingData
 from evenhand.exceptions import CertificateError, InfeasibleError, VacuousConstraintWarning
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.requirement import Constraint
@@ -40,10 +40,10 @@ class PromiseCandidates:
         The requirement to promise.
     problem : FairnessProblem
         That requirement on the rows that are not reserved.
-    posteriors : LearnedPosteriors
-    data : TrainingData
-        Without the reserved rows.
-    reserved : Examples
+    scored : ScoredRows
+        Posteriors of these rows.
+    rows : FitRows
+        Rows that were learned from, and reserved ones.
     tol : float
         Largest gap of an optimum.
     seed : int
@@ -51,11 +51,30 @@ class PromiseCandidates:
 
     constraint: Constraint
     problem: FairnessProblem
-    posteriors: LearnedPosteriors
-    data: TrainingData
-    reserved: Examples
+    scored: ScoredRows
+    rows: FitRows
     tol: float
     seed: int
+
+    @property
+    def posteriors(self) -> LearnedPosteriors:
+        """Posteriors of the rows that were learned from."""
+        return self.scored.learned
+
+    @property
+    def data(self) -> TrainingData:
+        """Rows that were learned from."""
+        return self.rows.data
+
+    @property
+    def reserved(self) -> Examples:
+        """Rows that nothing was learned from."""
+        if self.rows.held_out is None:
+            raise ValueError("no rows are held out.")
+        return self.rows.held_out
+
+    def _rule(self, solution: Solution) -> Rule:
+        return self.scored.rule(solution, self.problem, self.seed)
 
     def promise(self, confidence: float) -> tuple[Solution, Rule, Promise]:
         """The classifier that can be promised, or else the one without a promise.
@@ -82,18 +101,18 @@ class PromiseCandidates:
             self.constraint,
             confidence,
             resolved=self.problem.constraint,
-            all_rows=count_all_rows(self.data.compared, self.data.examples, self.reserved),
+            all_rows=self.data.everyone,
             otherwise=self.unpromised,
         )
         if expected is not None and (by_ranks or not promise.holds):
             times = self._with_counts(expected).times_more_rows(self._requirements, level)
             # Tests do not count where ranks were to be the way.
             promise = promise.withdrawn(times) if by_ranks else promise.with_fewer_rows(times)
-        return solution, make_rule(solution, self.posteriors, self.seed), promise
+        return solution, self._rule(solution), promise
 
     def _at_ranks(self, found: Ranked, confidence: float) -> tuple[Solution, Rule, Promise]:
         """The rule with thresholds at the ranks that were found, and its promise."""
-        rule = make_rule(found.solution, self.posteriors, self.seed)
+        rule = self._rule(found.solution)
         placed = set_thresholds(rule, self._scores, self.reserved.positive, found.ranks)
         rule = rule if placed is None else placed
         counts = CellRates.count(
@@ -134,6 +153,8 @@ class PromiseCandidates:
 
         Reserved rows have no part in this. As they may be fewer, a standard error less is expected.
         """
+        if self.rows.sample is not None:
+            return None  # numbers of the rows learned from are not those of the population
         groups = self.data.compared
         labels = counted_labels(self.problem.constraint, groups)
         deployed, learned = self.posteriors.deployed, self.data.examples
@@ -192,7 +213,7 @@ class PromiseCandidates:
         solution = self._solve(internal, start)
         if solution is None:
             return None
-        rule = make_rule(solution, self.posteriors, self.seed)
+        rule = self._rule(solution)
         by_features = rule.decide(self._scores, lambda rows: row_keys(self.reserved.X, rows))
         by_id = rule.decide(self._scores, lambda rows: [b"%d" % number for number in rows])
         ways = [by_features, by_id] if (by_features != by_id).any() else [by_features]

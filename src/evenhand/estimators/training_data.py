@@ -20,7 +20,7 @@ from evenhand.exceptions import InputError, VacuousConstraintWarning, warn_user
 from evenhand.fairness.groups import Groups
 from evenhand.fairness.proxy import Proxy
 from evenhand.fairness.rates import CellRates
-from evenhand.fairness.strata import groups_in_strata, read_strata
+from evenhand.fairness.strata import encode_strata, groups_in_strata, read_strata
 from evenhand.inference.guarantee import check_promise
 from evenhand.inputs.checks import check_rows
 from evenhand.inputs.columns import named_columns
@@ -35,9 +35,10 @@ _SHOWN = 5
 """Combinations that a warning lists."""
 
 __all__ = [
+    "Counted",
     "TrainingData",
     "control_columns",
-    "count_all_rows",
+    "count_in_strata",
     "draw_seed",
     "read_training_data",
     "reserve_rows",
@@ -64,6 +65,9 @@ class TrainingData:
         Digests by which `verify` recognises the rows.
     compared : Groups
         The groups that the requirement compares: those within strata, if it names control features.
+    everyone : CellRates or None
+        Rows of each cell, held out or not, by which a guarantee estimates the groups' parts of the
+        population; without any decisions. None where groups are known by proxies.
     inferred : InferredRows or None
         Where missing sensitive values are inferred: how many.
     """
@@ -75,7 +79,32 @@ class TrainingData:
     weights: NDArray[np.float64] | None
     fingerprint: Fingerprint
     compared: Groups
+    everyone: CellRates | None
     inferred: InferredRows | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """Groups and strata of a whole table, of which some rows are read.
+
+    Attributes
+    ----------
+    groups : Groups or None
+        None where they are known by proxies.
+    known : Groups or None
+        The combinations of the sensitive features that may be used, if these are some of them.
+    strata : Groups or None
+    compared : Groups or None
+        The groups within strata.
+    cells : array of int, shape (number of codes, 2), or None
+        Rows of each of these with each label.
+    """
+
+    groups: Groups | None
+    known: Groups | None
+    strata: Groups | None
+    compared: Groups | None
+    cells: NDArray[np.int64] | None
 
 
 def read_training_data(
@@ -86,8 +115,8 @@ def read_training_data(
     sample_weight: Any,
     *,
     seed: int = 0,
-    groups: Groups | None = None,
-    known: Groups | None = None,
+    counted: Counted | None = None,
+    label: str = "y",
 ) -> TrainingData:
     """Read the table, the labels, the groups, and what models may see.
 
@@ -99,10 +128,10 @@ def read_training_data(
         As passed to `fit`.
     seed : int, default=0
         By which rows are reserved, if there is to be a promise: :func:`reserve_rows` has to have the same.
-    groups : Groups, default=None
-        The groups, where they are known from more rows than these.
-    known : Groups, default=None
-        Likewise the combinations of the sensitive features that may be used, if these are some of them.
+    counted : Counted, default=None
+        Groups and strata, where they are those of more rows than these.
+    label : str, default="y"
+        Name of the label, for messages.
 
     Returns
     -------
@@ -115,7 +144,7 @@ def read_training_data(
     if given is not None:  # refuses lazy tables and duplicate names
         named_columns(given, what="sensitive_features", default_name="sensitive_feature")
     check_rows({"X": X, "y": y, "sensitive_features": given, "sample_weight": sample_weight})
-    labels = read_labels(y, pos_label=classifier.pos_label)
+    labels = read_labels(y, pos_label=classifier.pos_label, what=label)
     weights = read_weights(sample_weight, X.shape[0])
     if weights is not None and len(np.unique(labels.positive[weights > 0])) < 2:
         raise InputError("y has only one class where sample_weight is not 0, and two are needed.")
@@ -127,22 +156,26 @@ def read_training_data(
         frozen_to=_frozen_to(classifier, None),
     )
     if by_proxy is not None:
-        return _by_proxy(classifier, X, labels, weights, by_proxy)
+        strata = None if counted is None else counted.strata
+        return _by_proxy(classifier, X, labels, weights, by_proxy, strata=strata)
     groups, codes, columns = find_groups(
         X,
         sensitive_features,
         classifier.sensitive_features,
-        groups,
+        None if counted is None else counted.groups,
         learned=_learned_rows(classifier, seed),
         missing=classifier.missing,
         unseen=classifier.unseen,
         min_size=classifier.min_group_size,
         single_features=classifier.constraint.single_features,
     )
-    strata, stratum_codes = find_strata_of(classifier, X, groups)
-    compared = groups
-    if strata is not None and stratum_codes is not None:
-        compared, _ = groups_in_strata(groups, codes, strata, stratum_codes)
+    strata, stratum_codes = find_strata_of(classifier, X, groups, None if counted is None else counted.strata)
+    compared, cells = count_in_strata(
+        groups, codes, strata, stratum_codes, labels=labels.positive.astype(np.intp)
+    )
+    if counted is not None and counted.compared is not None and counted.cells is not None:
+        compared, cells = counted.compared, counted.cells
+    if strata is not None:
         _warn_of_empty(compared)
     classifier.constraint.check(compared)
     access = find_access(
@@ -152,7 +185,7 @@ def read_training_data(
         classifier.sensitive_features,
         aware=classifier.aware,
         frozen_to=_frozen_to(classifier, groups),
-        known=known,
+        known=None if counted is None else counted.known,
         strata=strata,
     )
     visible = access.view(X, columns)
@@ -188,8 +221,46 @@ def read_training_data(
             weights,
         ),
         compared,
+        CellRates(compared, cells.astype(np.float64), np.zeros(cells.shape)),
         inferred,
     )
+
+
+def count_in_strata(
+    groups: Groups,
+    codes: NDArray[np.int32],
+    strata: Groups | None,
+    stratum_codes: NDArray[np.int32] | None,
+    *,
+    labels: NDArray[np.intp],
+    rows: NDArray[np.int64] | None = None,
+) -> tuple[Groups, NDArray[np.int64]]:
+    """The groups that a requirement compares, and the number of rows of each with each label.
+
+    Parameters
+    ----------
+    groups : Groups
+    codes : array of int32
+        Group of each row; -1 where it is not known.
+    strata : Groups or None
+    stratum_codes : array of int32 or None
+    labels : array of int
+    rows : array of int, default=None
+        Rows that each row stands for; None stands for one.
+
+    Returns
+    -------
+    compared : Groups
+        Within strata, if there are any.
+    cells : array of int, shape (number of codes, 2)
+    """
+    compared, places = groups, codes
+    if strata is not None and stratum_codes is not None:
+        compared, places = groups_in_strata(groups, codes, strata, stratum_codes, row_counts=rows)
+    cells = np.zeros((len(compared), 2), np.int64)
+    known = places >= 0
+    np.add.at(cells, (places[known], labels[known]), 1 if rows is None else rows[known])
+    return compared, cells
 
 
 def _by_proxy(
@@ -198,11 +269,13 @@ def _by_proxy(
     labels: Labels,
     weights: NDArray[np.float64] | None,
     found: ProxyGroups,
+    *,
+    strata: Groups | None,
 ) -> TrainingData:
     """Training data whose groups are known by probabilities only."""
     if classifier.min_group_size:
         raise InputError("min_group_size counts rows of groups, which a Proxy does not tell: leave it out.")
-    strata, stratum_codes = find_strata_of(classifier, X, found.groups)
+    strata, stratum_codes = find_strata_of(classifier, X, found.groups, strata)
     compared = found.groups if strata is None else found.groups.within(strata)
     classifier.constraint.check(compared)
     access = replace(found.access, strata=strata)
@@ -225,11 +298,12 @@ def _by_proxy(
         weights if classifier.weights != "fit" else None,
         Fingerprint.of(X, labels.positive, found.digests, weights),
         compared,
+        None,
     )
 
 
 def find_strata_of(
-    classifier: FairClassifier, X: Any, groups: Groups
+    classifier: FairClassifier, X: Any, groups: Groups, strata: Groups | None = None
 ) -> tuple[Groups | None, NDArray[np.int32] | None]:
     """Strata of the control features that a requirement names, and the stratum of each row of X.
 
@@ -239,6 +313,8 @@ def find_strata_of(
     X : table or matrix
         Validated.
     groups : Groups
+    strata : Groups, default=None
+        The strata, where they are those of more rows than these.
 
     Returns
     -------
@@ -256,7 +332,10 @@ def find_strata_of(
         raise InputError(
             f"given names {lacking[0]!r}, which is neither a column of X nor a sensitive feature."
         )
-    strata, codes = read_strata(columns_of(X, list(names)))
+    columns = columns_of(X, list(names))
+    if strata is not None:
+        return strata, encode_strata(strata, columns)
+    strata, codes = read_strata(columns)
     return replace(strata, unseen=classifier.unseen), codes
 
 
@@ -371,24 +450,6 @@ def reserve_rows(
             "from, and y has only one class there: reserve fewer rows, or fit with more."
         )
     return replace(data, examples=learned), reserved
-
-
-def count_all_rows(groups: Groups, learned: Examples, reserved: Examples) -> CellRates:
-    """Rows of each cell, reserved or not, by which a promise estimates the groups' parts of the population.
-
-    Parameters
-    ----------
-    groups : Groups
-        Those that the requirement compares.
-    learned, reserved : Examples
-
-    Returns
-    -------
-    CellRates
-        Without any decisions.
-    """
-    cells = np.concatenate([learned.compared_cells, reserved.compared_cells])
-    return CellRates.count(groups, cells, np.zeros(len(cells), np.bool_))
 
 
 def _frozen_to(classifier: FairClassifier, groups: Groups | None) -> int | None:

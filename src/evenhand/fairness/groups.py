@@ -167,6 +167,7 @@ class Groups:
         rows = complete_rows(columns) if missing == "infer" else None
         if rows is not None:
             columns = {name: (levels, own[rows]) for name, (levels, own) in columns.items()}
+            row_counts = None if row_counts is None else row_counts[rows]
         keys, counts, codes = observed_combinations(list(columns.values()))
         if row_counts is not None:
             counts = np.zeros(len(keys), np.int64)
@@ -421,14 +422,14 @@ class Groups:
         array of int32
             Codes; an unseen combination is an error or, under ``unseen="pooled"``, has the code of the
             pooled group, or -1 if no pooled group fits. Rows that lack a value under ``missing="exclude"``
-            have the code -1.
+            or "infer" have the code -1.
         """
         columns = self._matched(read_columns(sensitive_features, max_levels=None))
-        if self.missing in ("error", "infer"):
+        if self.missing == "error":
             refuse_missing(dict(zip(self.features, columns, strict=True)))
         keys, counts, codes = observed_combinations(columns)
         known = {*self.keys, *self.pooled}
-        left_out = [self.missing == "exclude" and None in key for key in keys]
+        left_out = [self.missing in ("exclude", "infer") and None in key for key in keys]
         unseen = [k for k, key in enumerate(keys) if key not in known and not left_out[k]]
         if unseen:
             self._report_unseen([keys[k] for k in unseen], counts[unseen], len(codes))

@@ -30,7 +30,7 @@ class GroupedScores:
 
     Notes
     -----
-    Dask arrays are taken too, for :func:`evenhand.dask.solve`, which checks their values.
+    Dask arrays are taken too, for :func:`evenhand.solve`, which checks their values where they are.
 
     Examples
     --------

@@ -15,7 +15,7 @@ from evenhand.exceptions import EvenhandError, InputError, reason
 from evenhand.inputs.checks import near_columns
 from evenhand.inputs.columns import check_names, is_missing, object_column
 
-__all__ = ["BATCH_ROWS", "BatchedTable", "is_lazy", "row_uniforms"]
+__all__ = ["BATCH_ROWS", "BatchedTable", "is_dask", "is_lazy", "row_uniforms"]
 
 BATCH_ROWS = 1 << 18
 """Rows of a batch: with a hundred columns of numbers, 200 MB."""
@@ -231,6 +231,11 @@ def is_lazy(X: Any) -> bool:
     (True, False)
     """
     return isinstance(X, BatchedTable) or nw.dependencies.is_polars_lazyframe(X) or _is_dataset(X)
+
+
+def is_dask(X: Any) -> bool:
+    """Whether X is a table or array of Dask; importing it to find out would take a second."""
+    return hasattr(X, "__dask_graph__") and not isinstance(X, BatchedTable)
 
 
 def row_uniforms(rows: NDArray[np.integer[Any]], seed: int) -> NDArray[np.float64]:

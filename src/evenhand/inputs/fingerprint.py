@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,25 +17,32 @@ from evenhand.inputs.columns import is_missing
 from evenhand.inputs.features import LARGEST_EXACT, column_names, has_names
 from evenhand.inputs.row_keys import value_bytes
 
-__all__ = ["ANOTHER_ORDER", "Fingerprint", "FingerprintOfBatches", "digest_of", "unordered_digest"]
+__all__ = ["ANOTHER_ORDER", "Fingerprint", "digest_of", "sum_of", "unordered_digest"]
 
 ANOTHER_ORDER = "these are the rows of the fit in another order: sort them as they were"
+_PARTS = ("labels", "groups", "weights", "features")
+_LANES = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F))
+"""Odd multipliers, so that distinct words stay distinct; one for each half of a digest."""
+
+_NONE = "0" * 32
 
 Words = NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """Digests of the data passed to fit, in the order of the rows.
+    """Digests of the rows passed to fit, in their order.
 
     Numbers are hashed by value, booleans as 0 and 1, anything else by its text, so NumPy, pandas, polars, CSV
-    and Parquet agree. Names of columns are ignored.
+    and Parquet agree. Names of columns are ignored. A digest is a sum over the rows, each hashed with its
+    number, so that of a table is the sum of those of its batches, whatever these are. It recognises rows and
+    is no defence against forgery: `verify` computes everything from the rows themselves.
 
     Attributes
     ----------
     rows : int
     labels, groups, weights, features : str
-        SHA-256; `weights` is empty if there are none.
+        Hexadecimal; `weights` is empty if there are none.
     unordered : str
         Digest of all of these, whatever the order of the rows; empty for sparse features.
     """
@@ -48,9 +56,15 @@ class Fingerprint:
 
     @classmethod
     def of(
-        cls, X: Any, positive: NDArray[np.bool_], codes: NDArray[Any], weights: NDArray[np.float64] | None
+        cls,
+        X: Any,
+        positive: NDArray[np.bool_],
+        codes: NDArray[Any],
+        weights: NDArray[np.float64] | None,
+        *,
+        first: int = 0,
     ) -> Fingerprint:
-        """Fingerprint of validated rows.
+        """Fingerprint of validated rows, of which the first has number `first` in the whole table.
 
         Examples
         --------
@@ -59,80 +73,85 @@ class Fingerprint:
         >>> matrix = Fingerprint.of(np.array([[1.0], [2.0]]), y, s, None)
         >>> matrix == Fingerprint.of(pl.DataFrame({"x": [1, 2]}), y, s, None)
         True
+        >>> halves = [Fingerprint.of(np.array([[k + 1.0]]), y[[k]], s[[k]], None, first=k) for k in (0, 1)]
+        >>> matrix == sum_of(halves)
+        True
         """
-        parts: dict[str, Iterable[Words]] = {
-            "labels": [_numbers(positive)],
-            "groups": [_numbers(codes)],
-            "weights": [] if weights is None else [_numbers(weights)],
-            "features": _columns(X),
+        if not len(positive):  # of a partition without rows
+            return cls(0, _NONE, _NONE, "" if weights is None else _NONE, _NONE, "" if issparse(X) else _NONE)
+        given = {
+            "labels": _hashed([_numbers(positive)]),
+            "groups": _hashed([_numbers(codes)]),
+            "weights": None if weights is None else _hashed([_numbers(weights)]),
+            "features": _sparse_rows(X) if issparse(X) else _hashed(_columns(X), len(positive)),
         }
-        whole = None if issparse(X) else np.zeros(len(positive), np.uint64)
-        digests = {name: _digest(columns, whole) for name, columns in parts.items()}
-        unordered = "" if whole is None else hashlib.sha256(np.sort(whole).tobytes()).hexdigest()
+        numbers = np.arange(first, first + len(positive), dtype=np.uint64)
+        digests = {name: "" if words is None else _sum(words, numbers) for name, words in given.items()}
+        whole = _hashed([words for words in given.values() if words is not None])
+        unordered = "" if issparse(X) else _sum(whole, np.uint64(0))
         return cls(len(positive), unordered=unordered, **digests)
+
+    def __add__(self, other: Fingerprint) -> Fingerprint:
+        """Fingerprint of these rows and of others of the same table."""
+        parts = (*_PARTS, "unordered")
+        return Fingerprint(
+            self.rows + other.rows,
+            **{name: _added(getattr(self, name), getattr(other, name)) for name in parts},
+        )
 
     def difference(self, other: Fingerprint) -> str | None:
         """How other rows differ from these; None if they are the same."""
         different = "these are not the rows of the fit"
         if self.rows != other.rows:
             return f"{different}: there are {other.rows:,} of them and not {self.rows:,}"
-        parts = ("labels", "groups", "weights", "features")
-        names = [name for name in parts if getattr(self, name) != getattr(other, name)]
+        names = [name for name in _PARTS if getattr(self, name) != getattr(other, name)]
         if names and self.unordered and self.unordered == other.unordered:
             return ANOTHER_ORDER
         return f"{different}: their {' and '.join(names)} differ" if names else None
 
 
-class FingerprintOfBatches:
-    """Fingerprint of rows that come in batches; the same as of all rows at once, but for their order.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> X, y, s = np.arange(6.0).reshape(3, 2), np.array([True, False, True]), np.array([0, 1, 0])
-    >>> batches = FingerprintOfBatches()
-    >>> for rows in (slice(0, 2), slice(2, 3)):
-    ...     batches.add(X[rows], y[rows], s[rows], None)
-    >>> batches.whole().features == Fingerprint.of(X, y, s, None).features
-    True
-    """
-
-    def __init__(self) -> None:
-        self._rows = 0
-        self._parts: dict[str, list[Any]] = {"labels": [], "groups": [], "weights": [], "features": []}
-
-    def add(
-        self, X: Any, positive: NDArray[np.bool_], codes: NDArray[Any], weights: NDArray[np.float64] | None
-    ) -> None:
-        """Add a batch of validated rows."""
-        given: dict[str, Iterable[Words]] = {
-            "labels": [_numbers(positive)],
-            "groups": [_numbers(codes)],
-            "weights": [] if weights is None else [_numbers(weights)],
-            "features": _columns(X),
-        }
-        for name, columns in given.items():
-            for k, words in enumerate(columns):
-                if k == len(self._parts[name]):
-                    self._parts[name].append(hashlib.sha256())
-                self._parts[name][k].update(words.tobytes())
-        self._rows += len(positive)
-
-    def so_far(self) -> str:
-        """Digest of all batches up to here."""
-        return _joined(part.digest() for parts in self._parts.values() for part in parts)
-
-    def whole(self) -> Fingerprint:
-        """The fingerprint, which tells no other order of the same rows."""
-        digests = {
-            name: _joined(part.digest() for part in parts) if parts else ""
-            for name, parts in self._parts.items()
-        }
-        return Fingerprint(self._rows, unordered="", **digests)
+def sum_of(parts: Iterable[Fingerprint]) -> Fingerprint:
+    """Fingerprint of all rows of a table, from those of its batches."""
+    return functools.reduce(Fingerprint.__add__, parts)
 
 
-def _joined(digests: Iterable[bytes]) -> str:
-    return hashlib.sha256(b"".join(digests)).hexdigest()
+def _hashed(columns: Iterable[Words], rows: int = 0) -> Words:
+    """A hash of each row, from the words of its columns in order."""
+    whole = np.zeros(rows, np.uint64)
+    for k, words in enumerate(columns):
+        whole = words * _LANES[1] if not k else _mixed(whole ^ words)
+    return _mixed(whole)
+
+
+def _mixed(words: Words) -> Words:
+    words = words * _LANES[0]
+    return words ^ (words >> np.uint64(32))  # mixes the upper bits into the lower ones
+
+
+def _sum(words: Words, numbers: Any) -> str:
+    """Sum over the rows of a hash of word and number, in two halves."""
+    keyed = words ^ (numbers * _LANES[1] + np.uint64(1))
+    lanes = (_mixed(_mixed(keyed * lane) ^ lane).sum(dtype=np.uint64) for lane in _LANES)
+    return "".join(f"{int(lane):016x}" for lane in lanes)
+
+
+def _added(one: str, other: str) -> str:
+    if not (one and other):
+        return one if other == _NONE else other if one == _NONE else ""
+    halves = ((one[:16], other[:16]), (one[16:], other[16:]))
+    return "".join(f"{(int(a, 16) + int(b, 16)) % 2**64:016x}" for a, b in halves)
+
+
+def _sparse_rows(X: Any) -> Words:
+    """A hash of each row of a sparse matrix: of its values that are not 0, each with its column."""
+    matrix = X.tocsr(copy=True)
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    entries = _hashed([matrix.indices.astype(np.uint64), _numbers(matrix.data)])
+    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    whole = np.zeros(matrix.shape[0], np.uint64)
+    np.add.at(whole, rows, entries)
+    return whole
 
 
 def unordered_digest(table: Any) -> str:
@@ -146,9 +165,8 @@ def unordered_digest(table: Any) -> str:
     True
     """
     frame = nw.from_native(table, eager_only=True)
-    whole = np.zeros(len(frame), np.uint64)
-    _digest((_column(frame.get_column(name)) for name in sorted(frame.columns)), whole)
-    return hashlib.sha256(np.sort(whole).tobytes()).hexdigest()
+    columns = (_column(frame.get_column(name)) for name in sorted(frame.columns))
+    return _sum(_hashed(columns, len(frame)), np.uint64(0))
 
 
 def digest_of(column: Any) -> str:
@@ -160,28 +178,12 @@ def digest_of(column: Any) -> str:
     >>> digest_of(pl.Series([1, 0])) == digest_of(pl.Series([True, False]))
     True
     """
-    return _digest([_column(nw.from_native(column, series_only=True))])
-
-
-def _digest(columns: Iterable[Words], whole: Words | None = None) -> str:
-    """Digest of columns; they are also mixed into `whole`, which holds a hash of each row."""
-    digests = []
-    for words in columns:
-        digests.append(hashlib.sha256(words.tobytes()).digest())
-        if whole is not None:
-            whole ^= words
-            whole *= np.uint64(0x9E3779B97F4A7C15)  # odd, so distinct words stay distinct
-            whole ^= whole >> np.uint64(32)  # mixes the upper bits into the lower ones
-    return _joined(digests) if digests else ""
+    words = _column(nw.from_native(column, series_only=True))
+    return _sum(_hashed([words]), np.arange(len(words), dtype=np.uint64))
 
 
 def _columns(X: Any) -> Iterable[Words]:
-    """The words of each column; of a sparse matrix, those of its values and their positions."""
-    if issparse(X):
-        matrix = X.tocsc(copy=True)  # type: ignore[attr-defined]  # all of scipy's have it
-        matrix.sum_duplicates()
-        matrix.eliminate_zeros()
-        return map(_numbers, (matrix.data, matrix.indices, matrix.indptr))
+    """The words of each column."""
     if not has_names(X):
         return (_column(X[:, k]) for k in range(X.shape[1]))
     frame = nw.from_native(X, eager_only=True)

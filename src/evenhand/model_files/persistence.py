@@ -23,13 +23,11 @@ from evenhand.exceptions import (
     reason,
     warn_user,
 )
-from evenhand.inputs.batched_table import is_lazy
 from evenhand.model_files.archive import MODEL, PARTS, RULE, pack, read_json, unpack
 from evenhand.model_files.encoding import MODELS, decode_model, encode_model
 from evenhand.model_files.file_report import FileReport, Source, read_source
 from evenhand.model_files.parts import dump_parts, inspect_parts, load_parts, nodes
 from evenhand.model_files.recertify import Proof, prove
-from evenhand.model_files.recertify_batches import prove_in_batches
 from evenhand.optimum.rule import Rule
 from evenhand.solver.certificate import Certificate
 
@@ -78,9 +76,8 @@ def save(
     """
     target = Path(path)
     if type(model) not in MODELS.values():
-        kind, local = type(model).__name__, "; save its to_local()" if hasattr(model, "to_local") else ""
         raise InputError(
-            f"only a FairPostprocessor or FairInprocessor can be saved; this is a {kind}{local}."
+            f"only a FairPostprocessor or FairInprocessor can be saved; this is a {type(model).__name__}."
         )
     if not model.__sklearn_is_fitted__():
         raise InputError(f"this {type(model).__name__} is not fitted yet: call fit before save.")
@@ -191,16 +188,7 @@ def verify(
 def _proof(path: str | os.PathLike[str], model: FairClassifier, given: Sequence[Any]) -> Proof:
     """The proof; errors of other packages name the file."""
     try:
-        in_batches = getattr(model, "in_batches_", False)
-        if in_batches != is_lazy(given[0]):
-            raise InputError(
-                "this model was fitted to a table that was read in batches: pass a lazy one, as to fit, such "
-                "as data=(pl.scan_parquet(...), 'income')."
-                if in_batches
-                else "this model was fitted to a table in memory: collect the lazy one, as for fit, and pass "
-                "its rows and labels as data=(X, y)."
-            )
-        return (prove_in_batches if in_batches else prove)(model, *given)
+        return prove(model, *given)
     except EvenhandError:
         raise
     except Exception as error:

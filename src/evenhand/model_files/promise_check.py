@@ -15,7 +15,7 @@ from evenhand.estimators.rank_thresholds import (
     ranked_scores,
     set_thresholds,
 )
-from evenhand.estimators.training_data import count_all_rows
+from evenhand.estimators.training_data import TrainingData
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.scores import AnyPosteriors, GroupedScores, in_strata
 from evenhand.inference.group_tests import run_tests
@@ -48,22 +48,30 @@ def with_ranks(model: Any, rule: Rule, reserved: Examples | None) -> Rule:
 
 
 def compare_promise(
-    model: Any, posteriors: LearnedPosteriors, learned: Examples, reserved: Examples
+    model: Any,
+    problem: FairnessProblem,
+    posteriors: LearnedPosteriors,
+    data: TrainingData,
+    reserved: Examples,
 ) -> list[str]:
     """Where a promise disagrees with the rows of the fit: it is tested again, or its ranks are planned again.
 
     Parameters
     ----------
     model : FairPostprocessor or FairInprocessor
+    problem : FairnessProblem
+        The requirement on the rows of the fit.
     posteriors : LearnedPosteriors
         Learned again.
-    learned, reserved : Examples
+    data : TrainingData
+        Rows that were learned from.
+    reserved : Examples
 
     Returns
     -------
     list of str
     """
-    problem = posteriors.problem(model.constraint, model.cost, model.compared_)
+    learned = data.examples
     if model.promise_.ranks is not None:
         return _compare_ranks(model, problem, posteriors, learned, reserved) if model.promise_.holds else []
     if isinstance(model, FairInprocessor):
@@ -71,9 +79,8 @@ def compare_promise(
     else:
         scores = deployed_posteriors(model, reserved)
         decisions = model.rule_.decide(scores, lambda rows: row_keys(reserved.X, rows))
-    all_rows = count_all_rows(model.compared_, learned, reserved)
     rates = CellRates.count(model.compared_, reserved.compared_cells, decisions)
-    tests = run_tests(problem.constraint, rates, 1 - model.confidence, all_rows=all_rows)
+    tests = run_tests(problem.constraint, rates, 1 - model.confidence, all_rows=data.everyone)
     if model.promise_.holds and not all(test.passed for test in tests):
         return ["the promise does not hold on the reserved rows"]
     return []

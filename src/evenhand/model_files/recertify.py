@@ -17,22 +17,22 @@ from sklearn.base import clone
 
 from evenhand.estimators.base import FairClassifier
 from evenhand.estimators.fair_training import FairTraining, train_fair
+from evenhand.estimators.fit_rows import FitRows, ScoredRows, read_rows, space_for_posteriors
 from evenhand.estimators.inprocess import FairInprocessor
-from evenhand.estimators.learned_posteriors import LearnedPosteriors, learn_posteriors
+from evenhand.estimators.learned_posteriors import LearnedPosteriors
 from evenhand.estimators.postprocess import FairPostprocessor
-from evenhand.estimators.training_data import read_training_data, reserve_rows
 from evenhand.exceptions import EvenhandWarning, InputError
 from evenhand.fairness.requirement import Constraint
+from evenhand.inputs.batched_table import BatchedTable, is_dask, is_lazy
 from evenhand.inputs.features import column_names, has_names, ordered_columns
 from evenhand.model_files.formulas import Mixture, Part, recompute
 from evenhand.model_files.promise_check import compare_promise, deployed_posteriors, with_ranks
-from evenhand.optimum.atoms import randomise_atoms
 from evenhand.optimum.problem import prices_of
 from evenhand.optimum.rule import Rule
 from evenhand.posteriors.examples import Examples
 from evenhand.solver.certificate import Certificate, small
 
-__all__ = ["TOLERANCE", "Claim", "Proof", "claimed", "compare", "conclude", "other_columns", "prove"]
+__all__ = ["TOLERANCE", "Claim", "Proof", "claimed", "prove"]
 
 TOLERANCE = 1e-6
 """Largest difference from the stored certificate, for costs of up to 1."""
@@ -179,41 +179,45 @@ def prove(model: FairClassifier, X: Any, y: Any, sensitive_features: Any, sample
     Proof
     """
     stored = model.certificate_
-    if not hasattr(model, "fitted_to_"):
-        return Proof(False, "not confirmed: the model does not record which rows it was fitted to.", stored)
-    X, other = _in_order(model, X)
+    X, other = _as_fitted(model, X, y, sample_weight)
     if other is not None:
         return Proof(False, f"not confirmed: these are not the rows of the fit: {other}.", stored)
     again = clone(model)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EvenhandWarning)  # shown by fit
-        data = read_training_data(again, X, y, sensitive_features, sample_weight, seed=model.seed_)
-        other = model.fitted_to_.difference(data.fingerprint)
+        rows = read_rows(again, X, y, sensitive_features, sample_weight, seed=model.seed_)
+        other = model.fitted_to_.difference(rows.data.fingerprint)
         if other is not None:
             return Proof(False, f"not confirmed: {other}.", stored)
-        data, reserved = reserve_rows(again, data, model.seed_)
-        posteriors = learn_posteriors(again, data, seed=model.seed_, reserved=reserved)
-        trained = None
         if isinstance(model, FairInprocessor):
-            trained = train_fair(
-                again, model.constraint, data, posteriors, seed=model.seed_, reserved=reserved
-            )
-        found, problems = compare(
-            model,
-            data.examples.take(posteriors.rows),
-            posteriors,
-            parts=lambda: [(posteriors.out_of_fold, posteriors.weights)],
-            randomised=lambda rule: with_ranks(
-                model,
-                randomise_atoms(
-                    rule, posteriors.deployed, rule.selection(posteriors.out_of_fold), posteriors.weights
-                ),
-                reserved,
-            ),
-            trained=trained,
-        )
-        if found is not None and reserved is not None:
-            problems += compare_promise(model, posteriors, data.examples, reserved)
+            return _prove_trained(model, again, rows)
+        with space_for_posteriors(again, rows) as score_all:
+            posteriors = rows.learn(again, rows.data, model.seed_)
+            scored = score_all(posteriors)
+            problem = scored.problem(again, rows.data.compared)
+
+            def randomised(rule: Rule) -> Rule:
+                selection = rule.selection(posteriors.out_of_fold)
+                return with_ranks(model, scored.deployed(rule, selection, problem), rows.held_out)
+
+            examples = rows.data.examples.take(posteriors.rows)
+            found, problems = compare(model, examples, posteriors, parts=scored.parts, randomised=randomised)
+            if found is not None and rows.held_out is not None:
+                problems += compare_promise(model, problem, posteriors, rows.data, rows.held_out)
+    proven = len(posteriors.rows) if rows.sample is None else rows.data.fingerprint.rows
+    return conclude(model, found, problems, proven)
+
+
+def _prove_trained(model: FairInprocessor, again: FairInprocessor, rows: FitRows) -> Proof:
+    data = rows.standing_for_all
+    posteriors = rows.learn(again, data, model.seed_)
+    trained = train_fair(again, model.constraint, data, posteriors, seed=model.seed_, reserved=rows.held_out)
+    scored = ScoredRows(posteriors)
+    examples = data.examples.take(posteriors.rows)
+    found, problems = compare(model, examples, posteriors, parts=scored.parts, trained=trained)
+    if found is not None and rows.held_out is not None:
+        problem = posteriors.problem(model.constraint, model.cost, model.compared_)
+        problems += compare_promise(model, problem, posteriors, data, rows.held_out)
     return conclude(model, found, problems, len(posteriors.rows))
 
 
@@ -231,7 +235,7 @@ def compare(
     posteriors: LearnedPosteriors,
     *,
     parts: Callable[[], Iterable[Part]],
-    randomised: Callable[[Rule], Rule],
+    randomised: Callable[[Rule], Rule] | None = None,
     trained: FairTraining | None = None,
 ) -> tuple[Certificate | None, list[str]]:
     """The recomputed certificate, and where it disagrees with the model.
@@ -245,8 +249,8 @@ def compare(
         Of these rows, learned again.
     parts : function
         Posteriors of all rows that the certificate is about.
-    randomised : function
-        The rule for new rows, from the solved one.
+    randomised : function, default=None
+        The rule for new rows, from the solved one, if there is one.
     trained : FairTraining, default=None
         A trained classifier, trained again.
 
@@ -293,7 +297,7 @@ def compare(
     if rule is not None:
         if not np.abs(rule.table - W).max() <= near:
             problems.append("the rule does not follow from the multipliers")
-        expected = randomised(rule).selection(posteriors.deployed)
+        expected = (rule if randomised is None else randomised(rule)).selection(posteriors.deployed)
         decided = model.rule_.selection(deployed_posteriors(model, examples))
         if not np.abs(decided - expected).mean() <= near:
             problems.append("the decisions on these rows do not follow from the rule")
@@ -304,22 +308,31 @@ def _number(value: float | None) -> str:
     return "missing" if value is None else f"{value:.7g}"
 
 
-def other_columns(model: FairClassifier, there: Sequence[Any]) -> str | None:
-    """Which columns of a table are not those of the fit, whatever their order; None if there are none."""
+def _as_fitted(model: FairClassifier, X: Any, y: Any, sample_weight: Any) -> tuple[Any, str | None]:
+    """The table with its columns in the order of the fit, and which columns differ."""
     names = list(getattr(model, "feature_names_in_", ()))
+    if is_lazy(X) or is_dask(X):
+        table = BatchedTable.of(X) if is_lazy(X) else None
+        there = list(table.names) if table is not None else list(getattr(X, "columns", names))
+        others = [name for name in (y, sample_weight) if isinstance(name, str)]
+        other = _other_columns(names, [name for name in there if name not in others])
+        if table is not None and other is None:
+            X = table.select([*names, *(name for name in others if name in there)])
+        elif other is None and names:
+            X = X[[*names, *others]]
+        return X, other
+    there = column_names(X) if names and has_names(X) else names
+    other = _other_columns(names, there)
+    return (X if there == names or other else ordered_columns(X, names)), other
+
+
+def _other_columns(names: Sequence[Any], there: Sequence[Any]) -> str | None:
+    """Which columns of a table are not those of the fit, whatever their order; None if there are none."""
     lacking = [name for name in names if name not in there]
     more = [name for name in there if name not in names]
     parts = (("there is no column", lacking), ("the fit had no column", more))
     words = [f"{words} {', '.join(map(repr, some[:5]))}" for words, some in parts if some]
     return " and ".join(words) or None
-
-
-def _in_order(model: FairClassifier, X: Any) -> tuple[Any, str | None]:
-    """The table with its columns in the order of the fit, or which columns differ."""
-    names = list(getattr(model, "feature_names_in_", ()))
-    there = column_names(X) if names and has_names(X) else names
-    other = other_columns(model, there)
-    return (X if there == names or other else ordered_columns(X, names)), other
 
 
 def _certified(model: Any) -> Constraint:

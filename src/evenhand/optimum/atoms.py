@@ -36,14 +36,11 @@ class FurtherRows:
     ----------
     count : int
     weight : function
-        The total weight of the rows at each of some posteriors as they are stored, of shape (k, M, 2).
-    kind : type, default=numpy.float64
-        Of the numbers in which their posteriors are stored, and were decided.
+        The total weight of the rows at each of some posteriors, of shape (k, M, 2).
     """
 
     count: int
     weight: Callable[[Floats], Floats]
-    kind: type[np.floating[Any]] = np.float64
 
 
 def randomise_atoms(
@@ -52,7 +49,6 @@ def randomise_atoms(
     selection: Floats,
     weights: Floats | None,
     *,
-    resolution: float = SAME_ATOM,
     further: FurtherRows | None = None,
 ) -> Rule:
     """Randomise every atom that many rows share, with the mean selection of its rows.
@@ -65,8 +61,6 @@ def randomise_atoms(
     selection : array, shape (n,)
         The optimum for these rows.
     weights : array, shape (n,), or None
-    resolution : float, default=1e-11
-        Of the new rule.
     further : FurtherRows, default=None
         Other rows that the rule was found on; they are decided as the rule decides.
 
@@ -75,7 +69,7 @@ def randomise_atoms(
     Rule
     """
     found_on = rule
-    rule = replace(rule, resolution=resolution)
+    rule = replace(rule, resolution=SAME_ATOM)
     off = np.flatnonzero(rule.selection(posteriors) != selection)
     rows = len(selection) + (0 if further is None else further.count)
     least = max(_LEAST_ROWS, _LEAST_SHARE * rows)
@@ -150,9 +144,8 @@ class _Others:
     def at(self, atoms: Floats) -> list[tuple[float, float]]:
         if self.further is None or not len(atoms):
             return [(0.0, 0.0)] * len(atoms)
-        stored = atoms.astype(self.further.kind).astype(np.float64)
-        chances = self.rule.selection(self._as_rows(stored))
-        return list(zip(self.further.weight(stored).tolist(), chances.tolist(), strict=True))
+        chances = self.rule.selection(self._as_rows(atoms))
+        return list(zip(self.further.weight(atoms).tolist(), chances.tolist(), strict=True))
 
     def _as_rows(self, atoms: Floats) -> NDArray[Any] | GroupedScores:
         if self.rule.steps is None:

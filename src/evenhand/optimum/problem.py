@@ -115,7 +115,7 @@ class FairnessProblem:
 
     def under(self, constraint: Constraint) -> FairnessProblem:
         """The same problem with another requirement."""
-        inner = self._ordinary
+        inner = self.ordinary_rows
         prices = self.program.gain[: self.masses.size].reshape(-1, 2) * [-1.0, 1.0]
         constraint = _with_reference(constraint, inner, prices, self.masses, self.groups)
         with warnings.catch_warnings():
@@ -222,7 +222,7 @@ class FairnessProblem:
 
     def shipped(self, solution: Solution, rule: Rule) -> Solution:
         """The solution, with what a rule that was made of it attains on the same rows in its certificate."""
-        rows = self._ordinary
+        rows = self.ordinary_rows
         if isinstance(rows, PartitionedRows):
             sums = rows.summed(_chosen_sums, rule)
         else:
@@ -245,7 +245,7 @@ class FairnessProblem:
         return self.program.constant - float(self.program.gain[: self.masses.size] @ sums.ravel())
 
     @property
-    def _ordinary(self) -> Any:
+    def ordinary_rows(self) -> Any:
         """The rows without those that stand for scalars."""
         return self.oracle.inner if isinstance(self.oracle, RowsWithScalars) else self.oracle
 

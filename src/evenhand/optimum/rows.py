@@ -54,8 +54,6 @@ def read_rows(
             raise InputError("partitions hold their weights themselves: sample_weight should be None.")
         return _read_partitions(posteriors)
     if isinstance(posteriors, GroupedScores):
-        if posteriors.lazy:
-            raise InputError("these scores are dask arrays: call evenhand.dask.solve.")
         weights = _normalised(sample_weight, len(posteriors))
         grouped = GroupedRows(posteriors.eta, posteriors.codes, posteriors.n_groups, weights)
         _warn_if_constant(posteriors.eta)

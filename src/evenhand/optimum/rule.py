@@ -22,7 +22,7 @@ from evenhand.solver.dense import as_float64
 from evenhand.solver.oracle import ROUNDING
 from evenhand.solver.thresholds import Steps
 
-__all__ = ["REACH_MARGIN", "SAME_ATOM", "SAME_ATOM_IN_FILES", "Rule", "hashed_uniforms", "label_log_odds"]
+__all__ = ["REACH_MARGIN", "SAME_ATOM", "Rule", "hashed_uniforms", "label_log_odds"]
 
 SAME_ATOM = 1e-11
 """The resolution of rules of classifiers, which round posteriors to 12 digits.
@@ -31,8 +31,6 @@ On another processor the last bits of a matrix product differ, and one in some t
 rounded to the neighbouring twelfth digit.
 """
 
-SAME_ATOM_IN_FILES = 1e-7
-"""The resolution where the rule was found on posteriors of 32 bits."""
 
 _SURE = 1e-9
 """Log-odds are those of probabilities at least this far from 0 and 1; nearer ones are alike."""

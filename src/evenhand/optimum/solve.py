@@ -12,12 +12,12 @@ from evenhand.fairness.groups import Groups
 from evenhand.fairness.requirement import Constraint
 from evenhand.fairness.scores import AnyPosteriors, GroupedScores, in_strata
 from evenhand.fairness.strata import needed_controls, read_strata
-from evenhand.inputs.batched_table import is_lazy
+from evenhand.inputs.batched_table import is_dask, is_lazy
 from evenhand.inputs.checks import check_fraction, check_rows
-from evenhand.optimum.posterior_file import spooled
 from evenhand.optimum.solution import Solution
 from evenhand.optimum.worst_group import Objective, problem_for
 from evenhand.solver.partitions import Partitions
+from evenhand.sources.posterior_file import spooled
 
 __all__ = ["solve"]
 
@@ -38,12 +38,14 @@ def solve(
 
     Parameters
     ----------
-    posteriors : array, shape (n, M, 2), GroupedScores, lazy table or Partitions
+    posteriors : array, shape (n, M, 2), GroupedScores, lazy table, or Dask arrays
         P(S=m, Y=y | x) of each row, float32 or float64; or scores of rows whose group is known. Or a
         ``polars.LazyFrame`` or ``pyarrow.dataset.Dataset`` with two columns for each group, P(S=0, Y=0 | x),
         P(S=0, Y=1 | x), P(S=1, Y=0 | x), and so on: it need not fit into memory. It is copied to a temporary
         file of float32, and ``selection`` is then computed when it is asked for.
-        Partitions hold rows that are elsewhere, with their weights (:func:`evenhand.dask.solve` makes them).
+        A Dask array, or GroupedScores of Dask arrays, stays on the workers of the current client for the time
+        of the solve: sums and some thousands of rows travel, and what a lost worker held is computed again.
+        Sizes of chunks may be unknown, and chunks may be empty; ``selection`` is then a Dask array.
     constraint : Constraint
         The requirement.
     cost : float, pair, or array of shape (M, 2), default=0.5
@@ -76,6 +78,9 @@ def solve(
         If no classifier satisfies the requirement.
     CertificateError
         If no algorithm reached the tolerance.
+    ClusterError
+        If a Dask cluster cannot compute: workers die for lack of memory, there has been none for the time
+        that ``dask.config.set({"evenhand.worker-timeout": "60s"})`` gives, or the client was closed.
 
     Examples
     --------
@@ -109,6 +114,10 @@ def solve(
         if control_features is not None:
             raise InputError("control features need posteriors in memory: collect them first.")
         posteriors, sample_weight = spooled(posteriors, sample_weight), None
+    if is_dask(posteriors) or (isinstance(posteriors, GroupedScores) and posteriors.lazy):
+        from evenhand.cluster.partitions import DaskPartitions  # noqa: PLC0415  (Dask is an extra)
+
+        posteriors, sample_weight = DaskPartitions(posteriors, sample_weight), None
     if control_features is not None:
         posteriors, groups = _in_strata(posteriors, constraint, groups, control_features)
     task = kind.read(posteriors, constraint, cost=cost, sample_weight=sample_weight, groups=groups)

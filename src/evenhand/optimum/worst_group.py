@@ -66,7 +66,7 @@ class WorstGroupProblem(FairnessProblem):
         on_failure: Callable[[], None] | None = None,
     ) -> Solution | None:
         risks = group_risks(self.masses, self._costs, self.groups)
-        oracle = RowsWithScalars(self._ordinary, self.program.scalars + 1)
+        oracle = RowsWithScalars(self.ordinary_rows, self.program.scalars + 1)
         largest = self._largest(risks, self._estimated(risks))
         first = optimize(
             oracle,
@@ -132,7 +132,7 @@ class WorstGroupProblem(FairnessProblem):
         If t is in the middle of its range, the width of smoothing does not move its multiplier, and Newton's
         method goes from one width to the next in a few steps (docs/decisions.md).
         """
-        rows, middle = self._ordinary, 0.5
+        rows, middle = self.ordinary_rows, 0.5
         if rows.fast or rows.n_rows <= _SAMPLE:
             return middle
         few = RowsWithScalars(rows.sample(_SAMPLE), self.program.scalars + 1)

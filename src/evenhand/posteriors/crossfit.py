@@ -225,6 +225,8 @@ class Fold:
 
     def __call__(self, examples: Examples) -> Fitted:
         """Fit the model."""
+        if examples.known is not None:  # as in `cross_fit`
+            examples = replace(examples, allowed=None)
         if self.encoder is not None:
             examples = examples.encoded(self.encoder)
         if self.train is None or self.test is None:

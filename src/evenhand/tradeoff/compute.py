@@ -20,10 +20,11 @@ from sklearn.base import clone
 from evenhand.display.progress import track
 from evenhand.estimators.base import FairClassifier
 from evenhand.estimators.fair_training import train_fair
+from evenhand.estimators.fit_rows import ScoredRows
 from evenhand.estimators.inprocess import FairInprocessor
 from evenhand.estimators.learned_posteriors import LearnedPosteriors, as_posteriors, learn_posteriors
 from evenhand.estimators.postprocess import FairPostprocessor
-from evenhand.estimators.rule_making import choose_multipliers, make_rule
+from evenhand.estimators.rule_making import choose_multipliers
 from evenhand.estimators.search import read_search
 from evenhand.estimators.training_data import TrainingData, draw_seed, read_training_data
 from evenhand.exceptions import InfeasibleError, InputError
@@ -305,7 +306,7 @@ def _solved_curve(
     for k in track(iter(knots), what=f"solving, {name}", total=len(knots), verbose=verbose):
         problem = problem.under(rows.axis.at(slacks[k]))
         solution, _ = choose_multipliers(classifier, problem, start=solution if warm else None)
-        rule = make_rule(solution, learned.posteriors, learned.seed)
+        rule = ScoredRows(learned.posteriors).rule(solution, problem, learned.seed)
         points[k] = rows.point(
             name,
             slacks[k],

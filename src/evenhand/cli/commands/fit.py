@@ -102,15 +102,11 @@ def fit(
         "constraint": constraint,
         "aware": aware_features,
         "missing": compared.missing_policy,
+        "confidence": confidence,
         **of_method,
     }
     with in_options():
         if is_read_in_batches(table, batches):
-            if confidence is not None:
-                raise InputError(
-                    "--confidence needs the rows in memory, of which some are reserved: leave it out, or "
-                    "pass --no-in-batches."
-                )
             fitted = partial(fit_in_batches, table, learning, batches, codes, **settings)
         elif batches.scratch is not None:
             raise InputError(
@@ -118,7 +114,7 @@ def fit(
                 "--in-batches, or leave it out."
             )
         else:
-            fitted = partial(_fit_in_memory, table, learning, codes, {**settings, "confidence": confidence})
+            fitted = partial(_fit_in_memory, table, learning, codes, settings)
         try:
             done = fitted()
         except InfeasibleError as error:
@@ -220,7 +216,7 @@ def _print(done: Fitted, *, out: Path, as_json: bool) -> None:
     if excluded is not None:
         print_result(visible(f"fit: {excluded}"))
     print_result(visible(f"proof: {proof}."))
-    advice = "--confidence 0.95 needs --no-in-batches" if done.source.in_batches else "pass --confidence 0.95"
+    advice = "pass --confidence 0.95"
     print_result(promise or f"No guarantee for new data; {advice}.")
     if done.constant is not None:
         print_result(visible(f"constant: this model decides {done.constant!s} for every test row."))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
@@ -12,15 +12,14 @@ import dask.array as da
 from dask.sizeof import sizeof
 from distributed import Client, Future
 
-from evenhand.dask.arrays import Block, RowArrays
-from evenhand.dask.cluster import connected, find_client, finish, gather
+from evenhand.cluster.arrays import Block, RowArrays
+from evenhand.cluster.client import connected, find_client, finish, gather
 from evenhand.exceptions import InputError
 from evenhand.fairness.scores import GroupedScores
-from evenhand.solver.dense import DenseRows
 from evenhand.solver.oracle import Vector
-from evenhand.solver.partitioned_scores import UnsortedScores
 from evenhand.solver.partitions import Part
 from evenhand.solver.threads import one_thread
+from evenhand.sources.layout import Columns, Layout
 
 __all__ = ["DaskPartitions"]
 
@@ -47,6 +46,8 @@ class DaskPartitions:
         By default the current one.
     optimize_graph : bool, default=True
         False where Dask has optimised the graph already: doing so again could give a key another task.
+    strata : pair of (dask array, int), default=None
+        Stratum of each row, and the number of strata.
 
     Examples
     --------
@@ -67,13 +68,20 @@ class DaskPartitions:
         *,
         client: Client | None = None,
         optimize_graph: bool = True,
+        strata: tuple[da.Array, int] | None = None,
     ) -> None:
-        self.n_groups = _n_groups(posteriors)
-        self.known = isinstance(posteriors, GroupedScores)
-        self.weighted = sample_weight is not None
+        self.layout = Layout(
+            _n_groups(posteriors),
+            known=isinstance(posteriors, GroupedScores),
+            weighted=sample_weight is not None,
+            n_strata=None if strata is None else strata[1],
+        )
+        self.n_groups = self.layout.compared
+        self.known = self.layout.known
+        self.weighted = self.layout.weighted
         self.most = max(_TRAVELLING // (16 * self.n_groups), 1)
         self._client = find_client(client)
-        self._arrays = RowArrays.read(posteriors, sample_weight)
+        self._arrays = RowArrays.read(posteriors, sample_weight, None if strata is None else strata[0])
         with connected(self._client):
             self._futures: list[Future] = self._client.compute(
                 self._arrays.blocks(optimize_graph=optimize_graph)
@@ -107,6 +115,16 @@ class DaskPartitions:
         }
         return [results[k] for k in range(len(self._futures))]
 
+    def partitions(self) -> DaskPartitions:
+        """The rows as partitions of the solver."""
+        return self
+
+    def blocks(self) -> Iterator[Columns]:
+        """The arrays, brought here one partition after the other."""
+        for future in self._futures:
+            [block] = gather(self._client, [future])
+            yield dict(zip(self.layout.kinds, block, strict=True))
+
     def lazy(self, function: Callable[..., Vector], *arguments: Any) -> da.Array:
         """One number per row, as a dask array on the graph of the rows.
 
@@ -120,7 +138,7 @@ class DaskPartitions:
         return self.map(_length) if any(map(math.isnan, sizes)) else [int(size) for size in sizes]
 
     def _call(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> _Call:
-        return _Call(function, arguments, self.n_groups, self.known, self.weighted)
+        return _Call(function, arguments, self.layout)
 
     def _together(self) -> list[list[int]]:
         """Numbers of the partitions that each task takes: small ones of the same worker together."""
@@ -146,19 +164,12 @@ class _Call:
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
-    n_groups: int
-    known: bool
-    weighted: bool
+    layout: Layout
 
     def __call__(self, block: Block, *further: Any) -> Any:
         with one_thread("blas"):  # workers have as many threads as they should use
-            return self.function(self._part(block), *self.arguments, *further)
-
-    def _part(self, block: Block) -> Part:
-        weights = block[-1] if self.weighted else None
-        if self.known:
-            return UnsortedScores(block[0], block[1], self.n_groups, weights)
-        return DenseRows(block[0], weights)
+            part = self.layout.part(dict(zip(self.layout.kinds, block, strict=True)))
+            return self.function(part, *self.arguments, *further)
 
 
 def _call_each(call: _Call, blocks: Sequence[Block], each: Sequence[tuple[Any, ...]]) -> list[Any]:
@@ -177,12 +188,12 @@ def _n_groups(posteriors: Any) -> int:
     """M, if these are dask arrays that can be posteriors or scores."""
     if isinstance(posteriors, GroupedScores):
         if not isinstance(posteriors.eta, da.Array):
-            raise InputError("eta and codes should be dask arrays; in memory, call evenhand.solve.")
+            raise InputError("eta and codes should be dask arrays")
         return int(posteriors.n_groups)
     if not isinstance(posteriors, da.Array):
         raise InputError(
             f"posteriors should be a dask array or GroupedScores of dask arrays, but are of type "
-            f"{type(posteriors).__name__}; in memory, call evenhand.solve."
+            f"{type(posteriors).__name__}"
         )
     if posteriors.ndim != 3 or posteriors.shape[2] != 2 or not posteriors.shape[1] >= 1:
         raise InputError(f"posteriors should have shape (n, M, 2), but have {posteriors.shape}.")

@@ -10,7 +10,6 @@ import pytest
 from distributed import Client
 
 import evenhand as eh
-import evenhand.dask
 from evenhand.exceptions import ConstantScoreWarning, InputError
 
 FAIR = eh.DemographicParity(difference=0.02)
@@ -49,7 +48,7 @@ def test_posteriors_have_the_same_optimum_in_any_number_of_chunks(client, count,
     weights = np.random.default_rng(1).random(len(P)) * 3 if weighted else None
     sizes = chunks(len(P), count)
     given = None if weights is None else da.from_array(weights, chunks=(sizes,))
-    found = evenhand.dask.solve(da.from_array(P, chunks=(sizes, 2, 2)), FAIR, sample_weight=given)
+    found = eh.solve(da.from_array(P, chunks=(sizes, 2, 2)), FAIR, sample_weight=given)
     known = eh.solve(P, FAIR, sample_weight=weights)
     assert found.certificate.objective == pytest.approx(known.certificate.objective, abs=1e-12)
     assert found.certificate.violation <= 1e-9
@@ -69,7 +68,7 @@ def test_the_worst_group_is_that_of_the_same_rows_in_memory(client, known):
         else da.from_array(P, chunks=(700, 2, 2))
     )
     one = eh.solve(here, FAIR, objective="worst group")
-    other = evenhand.dask.solve(there, FAIR, objective="worst group")
+    other = eh.solve(there, FAIR, objective="worst group")
     assert other.certificate.objective == pytest.approx(one.certificate.objective, abs=1e-6)
     assert other.certificate.minimised == "largest risk of a group"
     assert other.certificate.gap <= 1e-6
@@ -82,7 +81,7 @@ def test_scores_have_the_same_optimum_in_any_number_of_chunks(client, count, tie
     weights = np.random.default_rng(1).random(len(eta)) * 3 if weighted else None
     sizes = chunks(len(eta), count)
     lazy = eh.GroupedScores(da.from_array(eta, chunks=(sizes,)), da.from_array(codes, chunks=500), 2)
-    found = evenhand.dask.solve(lazy, FAIR, sample_weight=weights)
+    found = eh.solve(lazy, FAIR, sample_weight=weights)
     known = eh.solve(eh.GroupedScores(eta, codes, 2), FAIR, sample_weight=weights)
     assert found.certificate.objective == pytest.approx(known.certificate.objective, abs=1e-12)
     assert np.array_equal(found.selection.compute(), found.rule.selection(eh.GroupedScores(eta, codes, 2)))
@@ -92,10 +91,10 @@ def test_many_rows_go_through_newtons_method(client):
     """With large arguments, which travel apart from the tasks."""
     P = posteriors(40_000, M=4).astype(np.float32)
     fair = eh.EqualizedOdds(difference=0.01)
-    found = evenhand.dask.solve(da.from_array(P, chunks=(9000, 1, 1)), fair, cost=(0.3, 0.7))
+    found = eh.solve(da.from_array(P, chunks=(9000, 1, 1)), fair, cost=(0.3, 0.7))
     known = eh.solve(P, fair, cost=(0.3, 0.7))
     assert found.certificate.objective == pytest.approx(known.certificate.objective, abs=1e-12)
-    again = evenhand.dask.solve(da.from_array(P, chunks=(9000, 4, 2)), fair, cost=(0.3, 0.7), start=found)
+    again = eh.solve(da.from_array(P, chunks=(9000, 4, 2)), fair, cost=(0.3, 0.7), start=found)
     assert again.certificate.objective == pytest.approx(known.certificate.objective, abs=1e-12)
 
 
@@ -104,35 +103,35 @@ def test_unknown_sizes_of_chunks_become_known(client):
     rows = da.from_array(P, chunks=(500, 2, 2))
     kept = rows[:, 0, 0] > 0.1
     weights = rows[:, 0, 1][kept]
-    found = evenhand.dask.solve(rows[kept], FAIR, sample_weight=weights)
+    found = eh.solve(rows[kept], FAIR, sample_weight=weights)
     P = P[P[:, 0, 0] > 0.1]
     known = eh.solve(P, FAIR, sample_weight=P[:, 0, 1])
     assert found.certificate.objective == pytest.approx(known.certificate.objective, abs=1e-12)
     assert found.selection.shape == (len(P),)
     with pytest.raises(InputError, match=r"sample_weight should be a dask array .* compute_chunk_sizes"):
-        evenhand.dask.solve(rows[kept], FAIR, sample_weight=np.ones(len(P)))
+        eh.solve(rows[kept], FAIR, sample_weight=np.ones(len(P)))
     with pytest.raises(InputError, match="sample_weight has 1 chunks instead of 6"):
-        evenhand.dask.solve(rows[kept], FAIR, sample_weight=da.ones(len(P)))
+        eh.solve(rows[kept], FAIR, sample_weight=da.ones(len(P)))
 
 
 def test_names_of_groups_are_kept(client):
     groups = eh.Groups.product({"sex": ["F", "M"]})
-    found = evenhand.dask.solve(da.from_array(posteriors(), chunks=(1000, 2, 2)), FAIR, groups=groups)
+    found = eh.solve(da.from_array(posteriors(), chunks=(1000, 2, 2)), FAIR, groups=groups)
     assert sorted(str(name).rpartition(": ")[2] for name in found.multipliers) == ["sex=F", "sex=M"]
 
 
 def test_two_solves_at_once_give_what_each_gives_alone(client):
     arrays = [da.from_array(posteriors(6_000, seed), chunks=(1000, 2, 2)) for seed in (0, 0, 1, 2)]
-    alone = [evenhand.dask.solve(array, FAIR, client=client) for array in arrays]
+    alone = [eh.solve(array, FAIR) for array in arrays]
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda array: evenhand.dask.solve(array, FAIR, client=client), arrays))
+        found = list(pool.map(lambda array: eh.solve(array, FAIR), arrays))
     for one, other in zip(found, alone, strict=True):
         assert one.certificate == other.certificate
         assert np.array_equal(one.selection.compute(), other.selection.compute())
 
 
 def test_rows_leave_the_workers_with_the_solve(client):
-    found = evenhand.dask.solve(da.from_array(posteriors(), chunks=(500, 2, 2)), FAIR)
+    found = eh.solve(da.from_array(posteriors(), chunks=(500, 2, 2)), FAIR)
     while any(client.has_what().values()):  # released a moment later
         pass
     assert 0 < found.selection.mean().compute() < 1
@@ -140,7 +139,7 @@ def test_rows_leave_the_workers_with_the_solve(client):
 
 def test_the_selection_can_be_computed_without_the_cluster(client):
     P = posteriors()
-    found = evenhand.dask.solve(da.from_array(P, chunks=(500, 2, 2)), FAIR)
+    found = eh.solve(da.from_array(P, chunks=(500, 2, 2)), FAIR)
     with dask.config.set(scheduler="synchronous"):
         assert found.rule.selection(P) == pytest.approx(found.selection.compute(), abs=1e-9)
 
@@ -149,14 +148,14 @@ def test_one_group_may_be_in_one_chunk_only(client):
     eta, _ = scores()
     codes = (np.arange(3000) < 20).astype(np.uint8)
     lazy = eh.GroupedScores(da.from_array(eta, chunks=500), da.from_array(codes, chunks=500), 2)
-    found = evenhand.dask.solve(lazy, FAIR)
+    found = eh.solve(lazy, FAIR)
     known = eh.solve(eh.GroupedScores(eta, codes, 2), FAIR)
     assert found.certificate.objective == pytest.approx(known.certificate.objective, abs=1e-12)
 
 
 def test_constant_scores_are_a_warning_at_the_line_that_called(client):
     with pytest.warns(ConstantScoreWarning) as caught:
-        evenhand.dask.solve(da.full((100, 2, 2), 0.25, chunks=(10, 2, 2)), FAIR)
+        eh.solve(da.full((100, 2, 2), 0.25, chunks=(10, 2, 2)), FAIR)
     assert caught[0].filename == __file__
 
 
@@ -164,7 +163,7 @@ def test_no_rows_are_an_error(client):
     rows = da.from_array(posteriors(), chunks=(500, 2, 2))
     for empty in (da.zeros((0, 2, 2)), rows[rows[:, 0, 0] > 1]):
         with pytest.raises(InputError, match="no rows: all partitions are empty"):
-            evenhand.dask.solve(empty, FAIR)
+            eh.solve(empty, FAIR)
 
 
 def test_bad_numbers_are_an_error_with_their_rows(client):
@@ -172,44 +171,38 @@ def test_bad_numbers_are_an_error_with_their_rows(client):
     P[1700, 0, 0] = np.nan
     P[2999] = 2.0
     with pytest.raises(InputError, match=r"sum to 1 in 2 of 3,000 rows \(row 1,700, 2,999, counted from 0\)"):
-        evenhand.dask.solve(da.from_array(P, chunks=(500, 2, 2)), FAIR)
+        eh.solve(da.from_array(P, chunks=(500, 2, 2)), FAIR)
     eta, codes = scores()
     codes[600] = 2
     lazy = eh.GroupedScores(da.from_array(eta, chunks=500), da.from_array(codes, chunks=500), 2)
     with pytest.raises(InputError, match=r"codes are not from 0 to 1, in 1 of 3,000 rows \(row 600,"):
-        evenhand.dask.solve(lazy, FAIR)
+        eh.solve(lazy, FAIR)
     weights = da.from_array(np.where(np.arange(3000) > 2900, np.inf, 1.0), chunks=500)
     with pytest.raises(
         InputError, match=r"infinite or negative in 99 of 3,000 rows \(row 2,901, .*, \.\.\.,"
     ):
-        evenhand.dask.solve(da.from_array(posteriors(), chunks=(500, 2, 2)), FAIR, sample_weight=weights)
+        eh.solve(da.from_array(posteriors(), chunks=(500, 2, 2)), FAIR, sample_weight=weights)
     with pytest.raises(InputError, match="sample_weight is 0 in all rows"):
-        evenhand.dask.solve(
+        eh.solve(
             da.from_array(posteriors(), chunks=(500, 2, 2)), FAIR, sample_weight=da.zeros(3000, chunks=500)
         )
 
 
-def test_what_is_not_on_a_cluster_is_refused(client):
-    P, (eta, codes) = posteriors(), scores()
-    with pytest.raises(InputError, match=r"of type ndarray; in memory, call evenhand\.solve"):
-        evenhand.dask.solve(P, FAIR)
-    with pytest.raises(InputError, match="eta and codes should be dask arrays"):
-        evenhand.dask.solve(eh.GroupedScores(eta, codes, 2), FAIR)
+def test_arrays_of_other_shapes_are_refused(client):
+    P = posteriors()
     with pytest.raises(InputError, match=r"should have shape \(n, M, 2\)"):
-        evenhand.dask.solve(da.zeros((3, 4)), FAIR)
+        eh.solve(da.zeros((3, 4)), FAIR)
     with pytest.raises(InputError, match="sample_weight has 10 rows instead of 3,000"):
-        evenhand.dask.solve(da.from_array(P), FAIR, sample_weight=da.ones(10))
+        eh.solve(da.from_array(P), FAIR, sample_weight=da.ones(10))
     with pytest.raises(InputError, match="sample_weight should be one column"):
-        evenhand.dask.solve(da.from_array(P), FAIR, sample_weight=da.ones((3000, 1)))
+        eh.solve(da.from_array(P), FAIR, sample_weight=da.ones((3000, 1)))
     with pytest.raises(InputError, match="sample_weight"):
-        evenhand.dask.solve(da.from_array(P), FAIR, sample_weight=np.ones(10))
+        eh.solve(da.from_array(P), FAIR, sample_weight=np.ones(10))
 
 
-def test_the_client_is_the_current_one_or_given(cluster):
+def test_the_client_is_the_current_one(cluster):
     rows = da.from_array(posteriors(), chunks=(500, 2, 2))
     with pytest.raises(InputError, match=r"there is no Dask client; make one"):
-        evenhand.dask.solve(rows, FAIR)
-    with pytest.raises(InputError, match=r"should be a distributed\.Client, but is of type str"):
-        evenhand.dask.solve(rows, FAIR, client="127.0.0.1")
-    with Client(cluster, set_as_default=False) as client:
-        assert evenhand.dask.solve(rows, FAIR, client=client).certificate.gap < 1e-6
+        eh.solve(rows, FAIR)
+    with Client(cluster, set_as_default=False) as client, client.as_current():
+        assert eh.solve(rows, FAIR).certificate.gap < 1e-6

@@ -1,23 +1,17 @@
 """A classifier fitted on a cluster is that of the same rows in memory, whatever the partitions."""
 
-import pickle
-
 import dask.array as da
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from distributed import Client
-from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
-from tests.dask.data import FAIR, SENSITIVE, in_partitions, table
+from tests.routes.data import FAIR, SENSITIVE, in_partitions, table
 
 import evenhand as eh
-from evenhand.dask import DaskFairPostprocessor, classifier, learning
-from evenhand.dask.table import read_dask_table
-from evenhand.estimators.large_table import draw_sample, read_large_table
+from evenhand.cluster import rows as cluster_rows
 from evenhand.exceptions import InputError
 
 FEATURES = ["x", "z", *SENSITIVE]
@@ -26,7 +20,7 @@ METHODS = ("predict", "predict_proba", "decision_function", "predict_risk")
 
 def make(estimator=None, constraint=FAIR, **params):
     params = {"sensitive_features": SENSITIVE, "cv": 3, **params}
-    return DaskFairPostprocessor(estimator or LogisticRegression(), constraint, **params)
+    return eh.FairPostprocessor(estimator or LogisticRegression(), constraint, **params)
 
 
 def assert_same(found, expected, method):
@@ -51,22 +45,6 @@ def fitted(cluster, rows):
 
 
 @pytest.mark.parametrize(
-    "aware", [False, *(pytest.param(one, marks=pytest.mark.slow) for one in (True, ["sex"]))]
-)
-def test_where_all_rows_are_learned_from_decisions_are_those_in_memory(client, rows, aware):
-    X, y = rows[FEATURES], rows["y"]
-    known = make(aware=aware).to_local().fit(X, y)
-    for partitions in (1, 7):
-        ddf = dd.from_pandas(rows[[*FEATURES, "y"]], npartitions=partitions)
-        found = make(aware=aware).fit(ddf, "y")
-        for method in METHODS:
-            assert_same(getattr(found, method)(ddf).compute(), getattr(known, method)(X), method)
-        assert found.certificate_ == known.certificate_
-        assert found.fitted_to_ == known.fitted_to_
-        assert [*found.classes_] == ["no", "yes"]
-
-
-@pytest.mark.parametrize(
     ("aware", "weight"),
     [
         (False, "weight"),
@@ -76,52 +54,19 @@ def test_where_all_rows_are_learned_from_decisions_are_those_in_memory(client, r
     ],
 )
 def test_sample_and_rule_do_not_depend_on_the_partitions(client, rows, monkeypatch, aware, weight):
-    monkeypatch.setattr(learning, "_BLOCK", 16 * 6 * 300)  # several of them
+    monkeypatch.setattr(cluster_rows, "_BLOCK", 16 * 6 * 300)  # several of them
     found = []
     for sizes in ([2000], [0, 100, 900, 500, 0, 499, 1]):
         frame = rows if weight else rows.drop(columns="weight")
         fair = make(aware=aware, learn_rows=500).fit(in_partitions(frame, sizes), "y", sample_weight=weight)
         found.append(fair)
         assert fair.certificate_.gap < 1e-6
-        assert not hasattr(fair, "fitted_to_")  # of the sample it would be misleading
+        assert fair.fitted_to_.rows == 2000
     first = found[0]
     for fair in found[1:]:
         assert fair.rule_.to_json() == first.rule_.to_json()
         assert fair.certificate_ == first.certificate_
-        assert np.array_equal(
-            fair.to_local().predict_risk(rows[FEATURES]), first.to_local().predict_risk(rows[FEATURES])
-        )
-
-
-def test_the_sample_is_that_of_the_same_rows_in_a_file(client, rows):
-    """As many rows of each cell as are wanted, whatever the partitions."""
-    frame = rows[[*FEATURES, "y"]]
-    local = make(learn_rows=500).to_local()
-    known = draw_sample(local, read_large_table(local, pl.from_pandas(frame).lazy(), "y", None, None), 7)
-    assert len(known.rows) in range(490, 501)
-    for sizes in ([2000], [0, 100, 900, 500, 0, 499, 1]):
-        fair = make(learn_rows=500)
-        ddf = in_partitions(frame, sizes)
-        large = read_dask_table(fair, ddf, "y", None, None, client=client)
-        sample = learning.draw_and_learn(fair, fair.to_local, large, 7).sample
-        assert np.array_equal(sample.rows, known.rows)
-        assert np.array_equal(sample.data.examples.cells, known.data.examples.cells)
-        assert np.array_equal(sample.data.examples.weights, known.data.examples.weights)
-
-
-@pytest.mark.parametrize("learn_rows", [600, 2000], ids=["sample", "all"])
-def test_the_worst_group_can_be_the_objective(client, rows, learn_rows):
-    ddf = dd.from_pandas(rows[[*FEATURES, "y"]], npartitions=3)
-    fair = make(learn_rows=learn_rows, objective="worst group").fit(ddf, "y")
-    assert fair.certificate_.minimised == "largest risk of a group"
-    assert fair.certificate_.gap <= 1e-6
-    assert fair.to_local().objective == clone(fair).objective == "worst group"
-
-
-def test_given_splits_need_all_rows(client, rows):
-    ddf = dd.from_pandas(rows, npartitions=3)
-    with pytest.raises(InputError, match=r"cv should be a number or a splitter .* of 2,000 rows"):
-        make(learn_rows=500, cv=[([0, 1], [2, 3])]).fit(ddf, "y")
+        assert np.array_equal(fair.predict_risk(rows[FEATURES]), first.predict_risk(rows[FEATURES]))
 
 
 @pytest.mark.parametrize("as_array", [False, True])
@@ -135,29 +80,6 @@ def test_rows_with_bad_values_are_told(client, rows, learn_rows, as_array):
     columns = [2, 3] if as_array else SENSITIVE
     with pytest.raises(InputError, match=r"infinite in [12] rows of X, the first of them row (700|1,500) "):
         make(learn_rows=learn_rows, sensitive_features=columns).fit(X, y)
-
-
-def test_the_optimum_on_the_cluster_is_that_of_the_same_posteriors_in_memory(client, rows, monkeypatch):
-    """Scores of all rows, by out-of-fold models for the sample and by the deployed one for the others."""
-    kept = []
-    before = classifier.score_partitions
-    monkeypatch.setattr(classifier, "score_partitions", lambda *given: kept.append(before(*given)) or kept[0])
-    fair = make(learn_rows=500).fit(dd.from_pandas(rows, npartitions=3), "y", sample_weight="weight")
-    [(posteriors, weights)] = kept[0].map(lambda part: (part.rows.reshape(-1, 6, 2), part.weights))
-    assert np.array_equal(weights, rows["weight"])
-    known = eh.solve(posteriors, FAIR, sample_weight=weights, groups=fair.groups_)
-    assert fair.certificate_.objective == pytest.approx(known.certificate.objective, abs=1e-12)
-    deployed = fair.to_local().posterior_model_.cells(rows[["x", "z"]], None)
-    same = (np.abs(deployed - posteriors) < 1e-11).all(axis=(1, 2))
-    assert 1500 <= same.sum() < 1510
-
-
-def test_rows_that_models_have_seen_do_not_count_where_rows_are_held_out(client, rows):
-    ddf = dd.from_pandas(rows[[*FEATURES, "y"]], npartitions=3)
-    whole = make(holdout=0.4).fit(ddf, "y")
-    local = make(holdout=0.4).to_local().fit(rows[FEATURES], rows["y"])
-    assert whole.certificate_ == local.certificate_
-    assert make(holdout=0.4, learn_rows=900).fit(ddf, "y").certificate_.gap < 1e-6
 
 
 @pytest.mark.parametrize("aware", [True, pytest.param(False, marks=pytest.mark.slow)])
@@ -182,7 +104,7 @@ def test_arrays_with_sensitive_features_beside_them_or_in_them(client, rows, awa
     for method in METHODS:
         answer = getattr(inside, method)(unknown_sizes)
         assert isinstance(answer, da.Array)
-        assert_same(answer.compute(), getattr(inside.to_local(), method)(both.compute()), method)
+        assert_same(answer.compute(), getattr(inside, method)(both.compute()), method)
     assert inside.certificate_.objective == pytest.approx(known.certificate_.objective, abs=1e-12)
 
 
@@ -195,9 +117,8 @@ def test_tables_with_labels_groups_and_weights_beside_them(client, rows):
     first = beside.predict(ddf[["x", "z"]], sensitive_features=given)
     assert np.array_equal(first.compute(), inside.predict(ddf).compute())
     assert first.divisions == ddf.divisions
-    local = beside.to_local()
     assert np.array_equal(
-        first.compute(), local.predict(rows[["x", "z"]], sensitive_features=rows[SENSITIVE])
+        first.compute(), beside.predict(rows[["x", "z"]], sensitive_features=rows[SENSITIVE])
     )
 
 
@@ -232,7 +153,7 @@ def test_answers_about_empty_partitions_and_none_at_all(client, fitted):
     none = ddf[ddf["x"] > 1e9]
     for method in METHODS:
         lazy = getattr(fair, method)(some)
-        expected = getattr(fair.to_local(), method)(some.compute()[FEATURES])
+        expected = getattr(fair, method)(some.compute()[FEATURES])
         assert_same(lazy.compute(), expected, method)
         empty = getattr(fair, method)(none).compute()
         assert len(empty) == 0
@@ -246,49 +167,11 @@ def test_ids_decide_where_decisions_are_randomised(client):
     frame["id"] = [f"person {k}" for k in range(len(frame))]
     ddf = dd.from_pandas(frame.drop(columns="weight"), npartitions=3)
     fair = make().fit(ddf.drop(columns="id"), "y")
-    local = fair.to_local()
-    assert ((local.predict_proba(frame[FEATURES])[:, 1] % 1) > 0).any()
-    expected = local.predict(frame[FEATURES], ids=frame["id"])
+    assert ((fair.predict_proba(frame[FEATURES])[:, 1] % 1) > 0).any()
+    expected = fair.predict(frame[FEATURES], ids=frame["id"])
     assert np.array_equal(fair.predict(ddf, ids="id").compute(), expected)
     assert np.array_equal(fair.predict(ddf, ids=ddf["id"]).compute(), expected)
     assert not np.array_equal(fair.predict(ddf).compute(), expected)
-
-
-def test_the_local_classifier_can_be_saved_and_verified(client, rows, fitted, tmp_path):
-    fair, ddf = fitted
-    eh.save(fair.to_local(), tmp_path / "sample.eh")
-    loaded = eh.load(tmp_path / "sample.eh")
-    for method in METHODS:
-        assert_same(getattr(fair, method)(ddf).compute(), getattr(loaded, method)(rows[FEATURES]), method)
-    assert (
-        "does not record which rows"
-        in eh.verify(tmp_path / "sample.eh", data=(rows[FEATURES], rows["y"])).proof.verdict
-    )
-    whole = make().fit(ddf[[*FEATURES, "y"]], "y")
-    eh.save(whole.to_local(), tmp_path / "whole.eh")
-    assert eh.verify(tmp_path / "whole.eh", data=(rows[FEATURES], rows["y"])).proof.confirmed
-    with pytest.raises(InputError, match="this is a DaskFairPostprocessor; save its to_local"):
-        eh.save(fair, tmp_path / "other.eh")
-
-
-def test_a_client_is_a_parameter_that_is_not_pickled(client, fitted):
-    fair, ddf = fitted
-    assert fair.client is None
-    assert fair.client_ is client
-    own = make(client=client).set_params(cv=2)
-    assert own.get_params()["client"] is client
-    copied = clone(own)
-    assert copied.client is client
-    assert copied.get_params()["cv"] == 2
-    assert copied.constraint is not own.constraint
-    fair.client = client
-    again = pickle.loads(pickle.dumps(fair))  # noqa: S301
-    assert fair.client is client
-    fair.client = None
-    assert again.client is None
-    assert np.array_equal(again.predict(ddf).compute(), fair.predict(ddf).compute())
-    assert set(own.get_params(deep=False)) == {*eh.FairPostprocessor().get_params(deep=False), "client"}
-    assert type(fair.to_local()) is eh.FairPostprocessor
 
 
 def test_without_a_client_there_is_a_sentence():
@@ -303,10 +186,9 @@ def test_what_is_not_fitted_answers_nothing(client):
 
 def test_accuracy_is_computed_on_the_cluster(client, rows, fitted):
     fair, ddf = fitted
-    local = fair.to_local()
-    assert fair.score(ddf, ddf["y"]) == pytest.approx(local.score(rows[FEATURES], rows["y"]))
+    assert fair.score(ddf, ddf["y"]) == pytest.approx(fair.score(rows[FEATURES], rows["y"]))
     weighted = fair.score(ddf, ddf["y"], sample_weight=ddf["weight"])
-    assert weighted == pytest.approx(local.score(rows[FEATURES], rows["y"], sample_weight=rows["weight"]))
+    assert weighted == pytest.approx(fair.score(rows[FEATURES], rows["y"], sample_weight=rows["weight"]))
 
 
 def test_categories_that_dask_does_not_know_are_found(client, rows):
@@ -339,20 +221,6 @@ def test_a_group_that_lives_in_one_partition_only(client, rows):
     assert set(fair.predict(ddf).compute()) == {"no", "yes"}
 
 
-@pytest.mark.slow
-def test_a_search_and_a_frozen_model(client, rows):
-    from sklearn.frozen import FrozenEstimator
-
-    other = table(seed=5)
-    model = LogisticRegression().fit(other[["x", "z"]], other["y"])
-    ddf = dd.from_pandas(rows[[*FEATURES, "y"]], npartitions=2)
-    settings = {"group_estimator": LogisticRegression(), "learn_rows": 900}
-    frozen = make(FrozenEstimator(model), **settings).fit(ddf, "y")
-    searched = make(LogisticRegression(), search="dual", learn_rows=900).fit(ddf, "y")
-    assert frozen.certificate_.gap < 1e-6
-    assert searched.history_
-
-
 BAD = {
     "an unknown label": ({}, {"y": "yy"}, r"no column 'yy', which should hold the label. Did you mean 'y'\?"),
     "an unknown weight": (
@@ -370,10 +238,8 @@ BAD = {
         "y should be a Dask Series, .* column of X, but is of type",
     ),
     "no label": ({}, {"y": None}, "requires y to be passed"),
-    "a promise": ({"confidence": 0.9}, {}, "confidence= needs a table in memory"),
-    "excluded rows": ({"missing": "exclude"}, {}, "missing='exclude' is for tables in memory"),
     "too few rows": ({"learn_rows": 5}, {}, "learn_rows=5 is too few for 12 combinations"),
-    "a bad setting": ({"learn_rows": 0}, {}, "learn_rows should be a positive integer or None"),
+    "a bad setting": ({"learn_rows": 0}, {}, "learn_rows should be a positive integer"),
     "words as weights": ({}, {"sample_weight": "race_name"}, "sample_weight should be numbers"),
     "negative weights": (
         {},
@@ -408,10 +274,6 @@ def test_bad_rows_are_a_sentence(client, rows):
     shorter = ddf["y"].clear_divisions().map_partitions(lambda part: part.iloc[1:], meta=ddf["y"]._meta)
     with pytest.raises(InputError, match=r"y has 666 rows in partition 0, where X has 667"):
         make().fit(ddf, shorter)
-    with pytest.raises(
-        InputError, match=r"X should be a Dask DataFrame or a Dask array, but is of type DataF"
-    ):
-        make().fit(rows, "y")
     array = da.zeros((10, 2), chunks=5)
     with pytest.raises(InputError, match="y has 9 rows instead of 10"):
         make(sensitive_features=[0]).fit(array, da.zeros(9, chunks=5))
@@ -425,6 +287,4 @@ def test_answers_need_the_columns_of_fit(client, fitted):
     fair, ddf = fitted
     with pytest.raises(InputError, match=r"no column 'z', which should hold a feature of the model"):
         fair.predict(ddf[["x", "sex", "race"]])
-    with pytest.raises(InputError, match="X should be a Dask DataFrame or a Dask array"):
-        fair.predict(table(5))
     assert np.array_equal(fair.predict(ddf[["z", "x"]]).compute(), fair.predict(ddf).compute())

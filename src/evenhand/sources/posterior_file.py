@@ -19,11 +19,9 @@ from numpy.typing import NDArray
 
 from evenhand._atomic import written_at_once
 from evenhand.exceptions import InputError
-from evenhand.fairness.scores import GroupedScores
 from evenhand.inputs.batched_table import BatchedTable
-from evenhand.solver.dense import DenseRows
-from evenhand.solver.partitioned_scores import UnsortedScores
-from evenhand.solver.partitions import Part, ThreadedPartitions
+from evenhand.solver.partitions import ThreadedPartitions
+from evenhand.sources.layout import Columns, Layout
 
 __all__ = ["PosteriorFile", "opened", "readable_size", "spooled"]
 
@@ -35,87 +33,53 @@ _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class PosteriorFile:
-    """Posteriors of rows as float32; where groups are known, scores as float64 and codes; and weights.
-
-    Scores keep all digits, because a threshold is compared with them: posteriors are recognised within a
-    distance.
+    """Posteriors of rows in files, one for each array of their layout.
 
     Parameters
     ----------
     folder : Path
-    n_rows, n_groups : int
-    known, weighted : bool
+    n_rows : int
+    layout : Layout
     lasting : bool, default=False
         Whether a later process may read the files.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        n_rows: int,
-        n_groups: int,
-        *,
-        known: bool,
-        weighted: bool,
-        lasting: bool = False,
-    ) -> None:
+    def __init__(self, folder: Path, n_rows: int, layout: Layout, *, lasting: bool = False) -> None:
         self.folder = folder
         self.lasting = lasting
         self.n_rows = n_rows
-        self.n_groups = n_groups
-        self.known = known
-        self.weighted = weighted
+        self.layout = layout
         self.owned: tempfile.TemporaryDirectory[str] | None = None  # removed with this object
-        kinds: dict[str, tuple[Any, tuple[int, ...]]] = (
-            {"eta": (np.float64, ()), "codes": (np.int32, ())}
-            if known
-            else {"posteriors": (np.float32, (n_groups, 2))}
-        )
-        if weighted:
-            kinds["weights"] = (np.float64, ())
-        self._kinds = {name: (np.dtype(kind), shape) for name, (kind, shape) in kinds.items()}
-
-    @property
-    def row_bytes(self) -> int:
-        """Bytes of a row."""
-        return sum(kind.itemsize * int(np.prod(shape)) for kind, shape in self._kinds.values())
 
     @property
     def size(self) -> int:
         """Bytes on the disk."""
-        return self.n_rows * self.row_bytes
+        return self.n_rows * self.layout.row_bytes
 
     def reserve(self) -> None:
         """Take the space on the disk before anything is computed; if there is not enough, leave nothing."""
         free = shutil.disk_usage(self.folder).free
-        there = sum(self._path(name).stat().st_size for name in self._kinds if self._path(name).exists())
+        there = sum(
+            self._path(name).stat().st_size for name in self.layout.kinds if self._path(name).exists()
+        )
         if free + there < self.size:
             raise self._full(free)
         try:
             with self._told():
-                for name, (kind, shape) in self._kinds.items():
+                for name, (kind, shape) in self.layout.kinds.items():
                     _extend(self._path(name), self.n_rows * kind.itemsize * int(np.prod(shape)))
         except (InputError, OSError):
             if not there:
                 self.remove()
             raise
 
-    def write(
-        self, first: int, posteriors: NDArray[Any] | GroupedScores, weights: NDArray[np.float64] | None
-    ) -> None:
-        """Write the posteriors of some rows, from row number `first` on."""
-        columns: dict[str, NDArray[Any]] = (
-            {"eta": posteriors.eta, "codes": posteriors.codes}
-            if isinstance(posteriors, GroupedScores)
-            else {"posteriors": posteriors}
-        )
-        if weights is not None:
-            columns["weights"] = weights
-        for name, (kind, shape) in self._kinds.items():
+    def write(self, first: int, columns: Columns) -> None:
+        """Write the arrays of some rows, from row number `first` on."""
+        for name, (kind, shape) in self.layout.kinds.items():
             with self._told(), self._path(name).open("rb+") as file:
                 file.seek(first * kind.itemsize * int(np.prod(shape)))
                 # Not by a memory map, which a full disk would kill the process for.
-                file.write(np.ascontiguousarray(columns[name], dtype=kind).data)
+                file.write(columns[name].data)
                 file.flush()
                 if self.lasting:
                     os.fsync(file.fileno())  # before the state says that these rows are there
@@ -127,38 +91,38 @@ class PosteriorFile:
 
     @property
     def _part_rows(self) -> int:
-        return max(1, _PART_BYTES // self.row_bytes)
+        return max(1, _PART_BYTES // self._solved_bytes)
 
-    def _part(self, k: int) -> dict[str, NDArray[Any]]:
+    @property
+    def _solved_bytes(self) -> int:
+        """Bytes of a row as the solver has it: with zeros in other strata."""
+        return max(self.layout.row_bytes, 0 if self.layout.known else 16 * self.layout.compared)
+
+    def _part(self, k: int) -> Columns:
         """One part of the rows, mapped anew each time, so that those read before are not memory in use."""
         first, last = k * self._part_rows, min((k + 1) * self._part_rows, self.n_rows)
         found: dict[str, NDArray[Any]] = {}
-        for name, (kind, shape) in self._kinds.items():
+        for name, (kind, shape) in self.layout.kinds.items():
             offset = first * kind.itemsize * int(np.prod(shape))
             found[name] = np.memmap(
                 self._path(name), kind, mode="r", offset=offset, shape=(last - first, *shape)
             )
         return found
 
-    def read(self, k: int) -> tuple[NDArray[Any] | GroupedScores, NDArray[np.float64] | None]:
-        """Posteriors and weights of one part of the rows."""
-        found = self._part(k)
-        weights = found.get("weights")
-        if self.known:
-            return GroupedScores(found["eta"], found["codes"], self.n_groups), weights
-        return found["posteriors"], weights
+    def blocks(self) -> Iterator[Columns]:
+        """The arrays, one part of the rows after the other."""
+        return map(self._part, range(self.n_parts))
 
     def partitions(self) -> ThreadedPartitions:
         """The rows as partitions of the solver."""
-
-        def load(k: int) -> Part:
-            found = self._part(k)
-            weights = found.get("weights")
-            if self.known:
-                return UnsortedScores(found["eta"], found["codes"], self.n_groups, weights)
-            return DenseRows(found["posteriors"], weights)
-
-        return ThreadedPartitions(load, self.n_parts, self.n_groups, known=self.known, weighted=self.weighted)
+        layout = self.layout
+        return ThreadedPartitions(
+            lambda k: layout.part(self._part(k)),
+            self.n_parts,
+            layout.compared,
+            known=layout.known,
+            weighted=layout.weighted,
+        )
 
     def _path(self, name: str) -> Path:
         return self.folder / (name if name == _STATE else f"evenhand-{name}.bin")
@@ -199,7 +163,7 @@ class PosteriorFile:
 
     def remove(self) -> None:
         """Remove the files, and nothing else that may be in the folder."""
-        for name in (*self._kinds, _STATE):
+        for name in (*self.layout.kinds, _STATE):
             self._path(name).unlink(missing_ok=True)
 
 
@@ -213,9 +177,7 @@ def _extend(path: Path, size: int) -> None:
 
 
 @contextmanager
-def opened(
-    scratch: Path | None, n_rows: int, n_groups: int, *, known: bool, weighted: bool
-) -> Iterator[PosteriorFile]:
+def opened(scratch: Path | None, n_rows: int, layout: Layout) -> Iterator[PosteriorFile]:
     """Files for posteriors, removed at the end.
 
     Parameters
@@ -223,8 +185,8 @@ def opened(
     scratch : Path or None
         Folder that keeps them if the block fails, so that a later run can go on; None is a temporary one,
         which is removed in any case.
-    n_rows, n_groups : int
-    known, weighted : bool
+    n_rows : int
+    layout : Layout
 
     Yields
     ------
@@ -232,13 +194,13 @@ def opened(
     """
     if scratch is None:
         with tempfile.TemporaryDirectory(prefix="evenhand-") as folder:
-            yield PosteriorFile(Path(folder), n_rows, n_groups, known=known, weighted=weighted)
+            yield PosteriorFile(Path(folder), n_rows, layout)
         return
     try:
         scratch.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"scratch={str(scratch)!r} cannot be a folder: {error.strerror}.") from None
-    file = PosteriorFile(scratch, n_rows, n_groups, known=known, weighted=weighted, lasting=True)
+    file = PosteriorFile(scratch, n_rows, layout, lasting=True)
     yield file
     file.remove()
 
@@ -267,20 +229,22 @@ def spooled(posteriors: Any, weight: str | None) -> ThreadedPartitions:
     if not n_rows:
         raise InputError("posteriors have no rows.")
     folder = tempfile.TemporaryDirectory(prefix="evenhand-")
-    file = PosteriorFile(
-        Path(folder.name), n_rows, len(columns) // 2, known=False, weighted=weight is not None
-    )
+    # Half of the size and of the time of a pass; an error of 3e-8 is far below any tolerance.
+    layout = Layout(len(columns) // 2, weighted=weight is not None, kind=np.float32)
+    file = PosteriorFile(Path(folder.name), n_rows, layout)
     file.owned = folder
     file.reserve()
     first = 0
     with ThreadPoolExecutor(1) as writer:  # so that the next batch is read while one is written
         written: Future[Any] = writer.submit(int)
-        for batch in table.batches(rows=max(1, _PART_BYTES // file.row_bytes)):
+        for batch in table.batches(rows=max(1, _PART_BYTES // file.layout.row_bytes)):
             rows, weights = _numbers(batch, columns), None
             if weight is not None:
                 [weights] = _numbers(batch, [weight]).astype(np.float64).T
             written.result()
-            written = writer.submit(file.write, first, rows, weights)
+            written = writer.submit(
+                file.write, first, layout.columns(rows.reshape(len(rows), -1, 2), weights)
+            )
             first += len(rows)
         written.result()
     return file.partitions()

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -13,14 +14,16 @@ import pytest
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import ShuffleSplit, TimeSeriesSplit
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 
 import evenhand as eh
-from evenhand.estimators import large_table
-from evenhand.exceptions import EvenhandError, GroupError, InputError
+from evenhand.estimators.fit_rows import Score
+from evenhand.estimators.limits import LIMITS
+from evenhand.estimators.row_sample import count_table, draw_sample
+from evenhand.exceptions import EvenhandError, InputError
 from evenhand.inputs import batched_table
+from evenhand.sources.files import InFiles
 
 N = 3000
 PARITY = eh.DemographicParity(difference=0.05)
@@ -74,73 +77,7 @@ def of(model, table, method="predict"):
     return getattr(model, method)(table.select(model.feature_names_in_.tolist()))
 
 
-# The same as in memory, where all rows are learned from
-
-SETTINGS = {
-    "blind": {},
-    "default learner": {"estimator": None, "cv": 2},
-    "partly aware": {"aware": ["sex"]},
-    "equal opportunity": {"constraint": eh.EqualOpportunity(ratio=0.9)},
-    "two notions": {"constraint": PARITY & eh.PredictiveEquality(difference=0.1, groups="independent")},
-    "costs": {"cost": (2.0, 5.0)},
-    "all cells at once": {"posterior": "joint"},
-    "no calibration": {"calibration": None},
-    "one model": {"average": False},
-    "holdout": {"holdout": 0.4},
-    "test folds of some rows": {"cv": ShuffleSplit(2, test_size=0.3, random_state=0)},
-    "test folds of later rows": {"cv": TimeSeriesSplit(3), "average": False},
-    "dual ascent": {"search": eh.DualAscent(max_iter=20)},
-    "the other label": {"pos_label": "no"},
-    "a learner without weights": {"estimator": KNeighborsClassifier(50)},
-}
-
-
-@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
-@pytest.mark.filterwarnings("ignore::evenhand.exceptions.EvenhandWarning")
-def test_decisions_are_those_of_a_fit_in_memory(settings):
-    table = people().drop("weight")
-    model = classifier(**settings)
-    inside, outside = in_memory(model, table), clone(model).fit(table.lazy(), "paid")
-    assert outside.certificate_.objective == pytest.approx(inside.certificate_.objective, abs=1e-6)
-    assert outside.certificate_.gap < 1e-6 or "search" in settings
-    new = people(seed=1)
-    assert (of(inside, table) == of(outside, table)).all()
-    assert (of(inside, new) == of(outside, new)).mean() > 0.999
-    np.testing.assert_allclose(of(inside, new, "predict_risk"), of(outside, new, "predict_risk"), atol=1e-12)
-    assert outside.in_batches_
-    assert not inside.in_batches_
-
-
-@pytest.mark.parametrize("constraint", [PARITY, eh.EqualizedOdds(difference=0.1)], ids=["one", "two"])
-def test_an_aware_fit_is_as_good_as_in_memory(constraint):
-    """Where groups are known there may be several optima, and thresholds lie anywhere between two scores."""
-    table = people().drop("weight")
-    model = classifier(constraint=constraint, aware=True)
-    inside, outside = in_memory(model, table), clone(model).fit(table.lazy(), "paid")
-    assert outside.certificate_.objective == pytest.approx(inside.certificate_.objective, abs=1e-9)
-    assert outside.certificate_.gap < 1e-9
-    assert (of(inside, table) == of(outside, table)).mean() > 0.99
-    assert set(map(str, outside.thresholds_)) == set(map(str, inside.thresholds_))
-
-
-@pytest.mark.parametrize(
-    ("weights", "aware"), [("both", False), ("fit", True), ("constraint", False), ("constraint", True)]
-)
-def test_weights_count_as_in_memory(weights, aware):
-    table = people()
-    model = classifier(weights=weights, aware=aware)
-    inside = in_memory(model, table, "weight")
-    outside = clone(model).fit(table.lazy(), "paid", sample_weight="weight")
-    assert outside.certificate_.objective == pytest.approx(inside.certificate_.objective, abs=1e-7)
-    assert (of(inside, table) == of(outside, table)).mean() > 0.995
-    assert "weight" not in outside.feature_names_in_
-
-
-def test_rows_without_weight_decide_nothing():
-    table = people().with_columns(weight=pl.when(pl.col("x0") > 1.5).then(0.0).otherwise(1.0))
-    outside = classifier().fit(table.lazy(), "paid", sample_weight="weight")
-    assert outside.rule_.atoms is None or len(outside.rule_.atoms) < 10
-    assert (of(in_memory(classifier(), table, "weight"), table) == of(outside, table)).all()
+# Files
 
 
 @pytest.mark.filterwarnings("ignore::evenhand.exceptions.PooledGroupsWarning")
@@ -156,17 +93,6 @@ def test_rare_groups_are_pooled(aware, learn_rows):
     assert outside.groups_.keys == inside.groups_.keys
     if learn_rows > N:
         assert (of(inside, table) == of(outside, table)).mean() > 0.99
-
-
-def test_missing_values_are_a_group_of_their_own():
-    blank = pl.when(pl.int_range(pl.len()) % 7 == 0).then(None)
-    table = people().drop("weight").with_columns(race=blank.otherwise("race"))
-    with pytest.raises(GroupError, match="'race' is missing in 429 of 3,000 rows"):
-        classifier().fit(table.lazy(), "paid")
-    model = classifier(missing="own_group")
-    outside = clone(model).fit(table.lazy(), "paid")
-    assert (of(in_memory(model, table), table) == of(outside, table)).all()
-    assert outside.groups_.keys[2] == ("F", None)
 
 
 def test_ordered_categories_keep_their_order():
@@ -213,7 +139,7 @@ def test_a_group_in_one_file_only(tmp_path):
 @pytest.mark.parametrize("learn_rows", [20_000, 1500], ids=["all rows", "a sample"])
 @pytest.mark.parametrize("estimator", [None, LogisticRegression()], ids=["trees", "logistic"])
 def test_planned_rates_hold_where_rows_repeat(aware, learn_rows, estimator, monkeypatch):
-    """With nine distinct rows a requirement needs randomised decisions, by atoms that float32 still finds."""
+    """With nine distinct rows a requirement needs randomised decisions, which further rows share."""
     monkeypatch.setattr(batched_table, "BATCH_ROWS", 5000)
     table = people(12_000, discrete=True).drop("weight")
     constraint = eh.DemographicParity(difference=0.01)
@@ -264,8 +190,9 @@ def test_a_frozen_model_with_atoms_is_decided_as_in_memory():
 
 
 def sample_of(model, table, **columns):
-    large = large_table.read_large_table(model, table.lazy(), "paid", None, columns.get("weight"))
-    return large, large_table.draw_sample(model, large, seed=3)
+    source = InFiles(table.lazy(), "paid", model.sensitive_features, columns.get("weight"))
+    counted = count_table(model, source)
+    return counted.cells[:-1], draw_sample(model, source, counted, seed=3)
 
 
 @pytest.mark.parametrize("learn_rows", [40, 300, 1000, 2999])
@@ -277,13 +204,13 @@ def test_at_most_learn_rows_are_learned_from_and_every_cell_is_among_them(learn_
     )
     large, sample = sample_of(classifier(learn_rows=learn_rows), table)
     examples = sample.data.examples
-    assert learn_rows - large.counts.size <= len(examples) == len(sample.rows) <= learn_rows
-    drawn = np.bincount(examples.cells, minlength=large.counts.size).reshape(-1, 2)
-    assert ((drawn > 0) == (large.counts > 0)).all()
-    small = large.counts <= learn_rows // (2 * np.count_nonzero(large.counts))
-    assert (drawn[small] == large.counts[small]).all()
+    assert learn_rows - large.size <= len(examples) == len(sample.rows) <= learn_rows
+    drawn = np.bincount(examples.cells, minlength=large.size).reshape(-1, 2)
+    assert ((drawn > 0) == (large > 0)).all()
+    small = large <= learn_rows // (2 * np.count_nonzero(large))
+    assert (drawn[small] == large[small]).all()
     weighted = np.bincount(examples.cells, examples.weights, minlength=drawn.size).reshape(-1, 2)
-    np.testing.assert_allclose(weighted / weighted.sum(), large.counts / N, rtol=1e-9)
+    np.testing.assert_allclose(weighted / weighted.sum(), large / N, rtol=1e-9)
     # The rows are those of the table.
     X, y = table[sample.rows].drop("paid", "sex", "race"), table["paid"].to_numpy()[sample.rows]
     assert X.equals(examples.X)
@@ -294,7 +221,7 @@ def test_rows_are_drawn_alike_for_a_learner_without_weights():
     large, sample = sample_of(classifier(estimator=KNeighborsClassifier(), learn_rows=600), people())
     assert sample.data.examples.weights is None
     drawn = np.bincount(sample.data.examples.cells, minlength=8).reshape(-1, 2)
-    np.testing.assert_allclose(drawn / drawn.sum(), large.counts / N, atol=0.01)
+    np.testing.assert_allclose(drawn / drawn.sum(), large / N, atol=0.01)
 
 
 def test_weights_of_a_column_and_of_the_draw_are_multiplied():
@@ -333,7 +260,7 @@ def test_the_same_seed_draws_the_same_rows():
 
 @pytest.mark.parametrize("learn_rows", [0, -5, 2.5, "all", True])
 def test_learn_rows_should_be_a_positive_integer(learn_rows):
-    with pytest.raises(InputError, match="learn_rows should be a positive integer or None"):
+    with pytest.raises(InputError, match="learn_rows should be a positive integer"):
         classifier(learn_rows=learn_rows).fit(people().lazy(), "paid")
 
 
@@ -352,7 +279,6 @@ def test_a_saved_model_decides_the_same(aware, tmp_path):
     eh.save(outside, tmp_path / "m.eh")
     assert eh.verify(tmp_path / "m.eh").ok
     again = eh.load(tmp_path / "m.eh")
-    assert again.in_batches_
     np.testing.assert_array_equal(of(again, table, "predict_proba"), of(outside, table, "predict_proba"))
     np.testing.assert_array_equal(
         np.concatenate(list(again.predict(table.lazy()))), np.concatenate(list(outside.predict(table.lazy())))
@@ -414,7 +340,7 @@ def test_an_answer_that_is_left_half_way_does_no_harm():
         ({"sample_weight": "paid"}, "column 'paid' has two roles"),
         ({"y": people()["paid"]}, "X is a lazy table; call .collect"),
         ({"sample_weight": np.ones(N)}, "X is a lazy table; call .collect"),
-        ({"sensitive_features": people().select("sex")}, "name its sensitive columns in the constructor"),
+        ({"sensitive_features": people().select("sex")}, "name columns of the table in the constructor"),
         ({"y": "x0"}, "label"),
         ({"sample_weight": "race"}, "column 'race' has two roles"),
         ({"sample_weight": "name"}, "sample_weight should be numbers"),
@@ -437,7 +363,6 @@ def test_a_wrong_call_is_one_sentence(arguments, message):
         ({"sensitive_features": len}, "name its sensitive columns in the constructor"),
         ({"sensitive_features": [2]}, "name the column of X that holds a sensitive feature"),
         ({"aware": ["age"]}, "aware names 'age'"),
-        ({"confidence": 0.9}, "confidence= needs a table in memory"),
         ({"pos_label": "maybe"}, "pos_label='maybe' is not a value of y"),
         ({"constraint": None}, "constraint should be a notion"),
     ],
@@ -483,7 +408,7 @@ def test_given_splits_need_all_rows():
     table = people().drop("weight")
     assert classifier(cv=splits).fit(table.lazy(), "paid").certificate_.gap < 1e-6
     with pytest.raises(
-        InputError, match=r"where models learn from (49\d|500) of 3,000 rows: given splits are about all"
+        InputError, match="does not support cv as a list of splits, where models learn from a sample"
     ):
         classifier(cv=splits, learn_rows=500).fit(table.lazy(), "paid")
 
@@ -512,23 +437,15 @@ def test_zero_weight_in_every_row_is_refused():
 def test_a_table_that_grows_while_it_is_read_is_refused(monkeypatch):
     table = people().drop("weight")
     model = classifier()
-    large = large_table.read_large_table(model, table.lazy(), "paid", None, None)
-    monkeypatch.setattr(large_table.LargeTable, "n_rows", N - 1)
+    monkeypatch.setattr(InFiles, "n_rows", N - 1)
     with pytest.raises(InputError, match="X had 2,999 rows when they were counted, and now has 3,000"):
-        list(large.batches())
+        model.fit(table.lazy(), "paid")
 
 
 def test_scratch_is_for_lazy_tables():
     table = people()
     with pytest.raises(InputError, match="scratch is for a lazy table"):
         classifier().fit(table.drop("paid"), table["paid"], scratch="folder")
-
-
-def test_an_inprocessor_asks_for_the_rows():
-    with pytest.raises(EvenhandError, match="collect"):
-        eh.FairInprocessor(LogisticRegression(), PARITY, sensitive_features=["sex"]).fit(
-            people().drop("weight").lazy(), "paid"
-        )
 
 
 # Interruptions
@@ -538,7 +455,7 @@ def test_an_inprocessor_asks_for_the_rows():
 def scored(monkeypatch):
     """Numbers of the first rows of the batches that are scored; what is put into `fail` is raised at one."""
     seen, fail = [], {}
-    score = large_table.SampleScore.__call__
+    score = Score.__call__
 
     def watched(self, batch):
         if int(batch.numbers[0]) in fail:
@@ -546,7 +463,7 @@ def scored(monkeypatch):
         seen.append(int(batch.numbers[0]))
         return score(self, batch)
 
-    monkeypatch.setattr(large_table.SampleScore, "__call__", watched)
+    monkeypatch.setattr(Score, "__call__", watched)
     return seen, fail
 
 
@@ -554,7 +471,7 @@ def scored(monkeypatch):
 def test_an_interrupted_fit_leaves_nothing(error, scored, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     scored[1][1400] = error
-    model = classifier()
+    model = classifier(learn_rows=800)
     with pytest.raises(type(error)):
         model.fit(people().drop("weight").lazy(), "paid")
     assert scored[0] == [0, 700]
@@ -615,9 +532,9 @@ def test_a_model_that_is_learned_anew_scores_all_rows_again(scored, tmp_path):
     table = people().drop("weight")
     scored[1][2800] = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt):
-        classifier(random_state=None).fit(table.lazy(), "paid", scratch=tmp_path)
+        classifier(random_state=None, learn_rows=800).fit(table.lazy(), "paid", scratch=tmp_path)
     scored[0].clear()
-    classifier(random_state=None).fit(table.lazy(), "paid", scratch=tmp_path)
+    classifier(random_state=None, learn_rows=800).fit(table.lazy(), "paid", scratch=tmp_path)
     assert scored[0] == [0, 700, 1400, 2100, 2800]
 
 
@@ -626,12 +543,12 @@ SCRIPT = """
     import polars as pl
     from sklearn.linear_model import LogisticRegression
     import evenhand as eh
-    from evenhand.estimators import large_table
+    from evenhand.estimators.fit_rows import Score
     from evenhand.inputs import batched_table
 
     table, scratch, stop, out = sys.argv[1:]
     batched_table.BATCH_ROWS = 700
-    score = large_table.SampleScore.__call__
+    score = Score.__call__
 
     def watched(self, batch):
         if batch.numbers[0] == int(stop):
@@ -639,7 +556,7 @@ SCRIPT = """
         print(batch.numbers[0], flush=True)
         return score(self, batch)
 
-    large_table.SampleScore.__call__ = watched
+    Score.__call__ = watched
     model = eh.FairPostprocessor(
         LogisticRegression(), eh.DemographicParity(difference=0.05), sensitive_features=["sex", "race"],
         learn_rows=800, cv=3,
@@ -672,3 +589,15 @@ def test_a_killed_fit_goes_on_in_another_process(tmp_path):
     first, second = (eh.load(tmp_path / name) for name in ("a.eh", "b.eh"))
     assert first.rule_.to_json() == second.rule_.to_json()
     assert first.certificate_ == second.certificate_
+
+
+# What is not supported
+
+
+def test_the_page_lists_what_is_not_supported():
+    page = (Path(__file__).parents[2] / "docs" / "guide" / "large_tables.md").read_text("utf-8")
+    assert [f"| {what} | {remedy} |" for what, remedy in LIMITS.values()] == [
+        line
+        for line in page.splitlines()
+        if line.startswith("|") and "---" not in line and "instead" not in line
+    ]

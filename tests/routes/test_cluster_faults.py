@@ -5,7 +5,6 @@ import signal
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import dask
 import dask.array as da
@@ -14,9 +13,12 @@ import numpy as np
 import pytest
 from distributed import Client
 from sklearn.linear_model import LogisticRegression
-from tests.dask.data import FAIR, SENSITIVE, table, wait_until
+from tests.routes.data import FAIR, SENSITIVE, table, wait_until
 
-from evenhand.dask import DaskFairPostprocessor, classifier, learning
+import evenhand as eh
+from evenhand.cluster.client import sent
+from evenhand.cluster.rows import OnCluster
+from evenhand.estimators import fit_rows
 from evenhand.exceptions import ClusterError, InputError
 
 # Workers that die or are closed in the middle of things leave sockets and processes behind for a moment.
@@ -28,7 +30,7 @@ pytestmark = [
 
 def make(estimator=None, **params):
     params = {"sensitive_features": SENSITIVE, "cv": 2, "learn_rows": 500, "calibration": None, **params}
-    return DaskFairPostprocessor(estimator or LogisticRegression(), FAIR, **params)
+    return eh.FairPostprocessor(estimator or LogisticRegression(), FAIR, **params)
 
 
 def rows(partitions=8):
@@ -56,15 +58,13 @@ def at_the_start_of(stage, module, act, monkeypatch):
     monkeypatch.setattr(module, stage, begun)
 
 
-@pytest.mark.parametrize(
-    "stage", ["score_partitions", pytest.param("draw_and_learn", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("stage", ["_scored", "draw_sample"])
 def test_a_worker_killed_in_the_middle_changes_nothing(own_cluster, monkeypatch, stage):
     with Client(own_cluster()) as client:
         undisturbed = make().fit(rows(), "y")
         victim = min(client.run(os.getpid).values())
         killer = threading.Timer(0.3, os.kill, (victim, signal.SIGKILL))
-        at_the_start_of(stage, classifier, killer.start, monkeypatch)
+        at_the_start_of(stage, fit_rows, killer.start, monkeypatch)
         found = make(slow_model(0.04)).fit(rows(), "y")
         killer.join()
         assert victim not in client.run(os.getpid).values()
@@ -132,11 +132,11 @@ def test_a_block_of_an_array_with_another_shape_is_named(client):
             make(sensitive_features=[0]).fit(X.map_blocks(spoil, dtype=float, meta=meta), y)
 
 
-@pytest.mark.parametrize("stage", ["draw_and_learn", "score_partitions"])
+@pytest.mark.parametrize("stage", ["draw_sample", "_scored"])
 def test_a_client_closed_early_is_an_error(cluster, monkeypatch, stage):
     client = Client(cluster)
-    at_the_start_of(stage, classifier, client.close, monkeypatch)
-    fair = make(client=client)
+    at_the_start_of(stage, fit_rows, client.close, monkeypatch)
+    fair = make()
     with pytest.raises(ClusterError, match="the Dask client was closed before the end"):
         fair.fit(rows(), "y")
     assert not fair.__sklearn_is_fitted__()
@@ -145,9 +145,9 @@ def test_a_client_closed_early_is_an_error(cluster, monkeypatch, stage):
 def test_two_fits_at_once_do_not_disturb_each_other(client):
     ddf = rows()
     settings = [{}, {"learn_rows": 300}]
-    alone = [make(client=client, **one).fit(ddf, "y") for one in settings]
+    alone = [make(**one).fit(ddf, "y") for one in settings]
     with ThreadPoolExecutor(2) as pool:
-        together = list(pool.map(lambda one: make(client=client, **one).fit(ddf, "y"), settings))
+        together = list(pool.map(lambda one: make(**one).fit(ddf, "y"), settings))
     for one, other in zip(alone, together, strict=True):
         assert one.rule_.to_json() == other.rule_.to_json()
 
@@ -167,22 +167,22 @@ def test_nothing_is_left_on_the_cluster_after_a_fit(client):
 
 
 def test_what_is_sent_may_be_larger_than_dask_likes(client, monkeypatch):
-    monkeypatch.setattr("evenhand.dask.cluster._MESSAGE", 1000)
+    monkeypatch.setattr("evenhand.cluster.client._MESSAGE", 1000)
     known = make().fit(rows(), "y")
     monkeypatch.undo()
     assert make().fit(rows(), "y").rule_.to_json() == known.rule_.to_json()
     large = np.random.default_rng(0).random(3_000_000)  # 24 MB, of which Dask would warn
-    assert np.array_equal(learning.sent(client, large).result(), large)
+    assert np.array_equal(sent(client, large).result(), large)
 
 
 def test_rows_that_change_between_passes_are_an_error(client, monkeypatch):
-    before = classifier.read_dask_table
+    before = OnCluster.counts
 
-    def read(*given, **named):
-        found = before(*given, **named)
-        return replace(found, sizes=tuple(size + 1 for size in found.sizes))
+    def counts(self):
+        found, self.sizes = before(self), tuple(size + 1 for size in self.sizes)
+        return found
 
-    monkeypatch.setattr(classifier, "read_dask_table", read)
+    monkeypatch.setattr(OnCluster, "counts", counts)
     message = "partition 0 had 251 rows when they were counted, and now has 250"
     with pytest.raises(InputError, match=message):
         make().fit(rows(), "y")

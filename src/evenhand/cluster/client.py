@@ -41,9 +41,7 @@ def find_client(client: Client | None) -> Client:
         try:
             client = get_client()
         except ValueError:
-            raise InputError(
-                "there is no Dask client; make one, such as distributed.Client(), or pass client=."
-            ) from None
+            raise InputError("there is no Dask client; make one, such as distributed.Client().") from None
     if not isinstance(client, Client):
         raise InputError(f"client should be a distributed.Client, but is of type {type(client).__name__}.")
     if client.asynchronous:

@@ -13,8 +13,7 @@ import pytest
 from distributed import Client
 
 import evenhand as eh
-import evenhand.dask
-from evenhand.dask import DaskPartitions
+from evenhand.cluster.partitions import DaskPartitions
 from evenhand.solver.partitioned import _smooth
 
 pytestmark = pytest.mark.slow
@@ -76,9 +75,9 @@ def test_a_solve_survives_the_end_of_a_worker_program(programs, monkeypatch):
     with Client(address, timeout=120) as client:
         client.wait_for_workers(2, timeout=120)
         rows = da.from_array(P, chunks=(2500, 2, 2))
-        undisturbed = evenhand.dask.solve(rows, fair)
+        undisturbed = eh.solve(rows, fair)
         monkeypatch.setattr(DaskPartitions, "map", map_and_kill)
-        found = evenhand.dask.solve(rows, fair)
+        found = eh.solve(rows, fair)
         assert workers[0].poll() is not None
         assert workers[1].poll() is None
         assert found.certificate == undisturbed.certificate

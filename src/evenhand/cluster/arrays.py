@@ -23,7 +23,7 @@ from evenhand.inputs.labels import read_weights
 __all__ = ["Block", "RowArrays", "aligned"]
 
 Block = tuple[NDArray[Any], ...]
-"""Rows of a partition: posteriors, or eta and codes; then weights, if there are any.
+"""Rows of a partition: the arrays of a layout, in its order.
 
 Dask knows the size of a tuple of arrays, so it keeps tasks where the rows are.
 """
@@ -49,7 +49,7 @@ class _Column:
             raise InputError(
                 f"{self.name} of partition {number} should have shape {shape}, but has {array.shape}."
             )
-        integers = self.name == "codes"
+        integers = self.name in ("codes", "strata")
         if array.dtype.kind not in ("iu" if integers else "biuf"):
             wanted = "integers" if integers else "numbers"
             raise InputError(
@@ -78,7 +78,9 @@ class RowArrays:
     arrays: tuple[da.Array, ...]
 
     @classmethod
-    def read(cls, posteriors: da.Array | GroupedScores, sample_weight: Any) -> Self:
+    def read(
+        cls, posteriors: da.Array | GroupedScores, sample_weight: Any, strata: da.Array | None = None
+    ) -> Self:
         """Check what is known before anything is computed."""
         if isinstance(posteriors, GroupedScores):
             columns, arrays = [_Column("eta"), _Column("codes")], [posteriors.eta, posteriors.codes]
@@ -86,6 +88,9 @@ class RowArrays:
             columns = [_Column("posteriors", posteriors.shape[1:])]
             arrays = [posteriors.rechunk({1: -1, 2: -1})]
         rows: da.Array = arrays[0]
+        if strata is not None:
+            columns.append(_Column("strata"))
+            arrays.append(strata)
         if sample_weight is not None:
             columns.append(_Column("sample_weight"))
             arrays.append(_weights(sample_weight, rows))

@@ -10,8 +10,7 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 
-from evenhand.dask.table import alongside, as_rows
-from evenhand.estimators.postprocess import FairPostprocessor
+from evenhand.cluster.rows import alongside, as_rows
 from evenhand.exceptions import InputError
 from evenhand.inputs.batched_table import BatchedTable
 from evenhand.inputs.columns import as_column
@@ -20,7 +19,7 @@ __all__ = ["answers"]
 
 
 def answers(
-    model: FairPostprocessor,
+    model: Any,
     method: str,
     X: Any,
     *,
@@ -33,7 +32,7 @@ def answers(
 
     Parameters
     ----------
-    model : FairPostprocessor
+    model : FairClassifier
     method : str
     X : Dask DataFrame or array
     kind : dtype
@@ -84,9 +83,7 @@ def answers(
 class _Ask:
     """A method of a classifier, and what is passed to it beside X."""
 
-    def __init__(
-        self, model: FairPostprocessor, method: str, names: tuple[str, ...], kind: Any, width: int | None
-    ) -> None:
+    def __init__(self, model: Any, method: str, names: tuple[str, ...], kind: Any, width: int | None) -> None:
         self.model = model
         self.method = method
         self.names = names

@@ -13,11 +13,11 @@ import dask.array as da
 import numpy as np
 import pytest
 from distributed import Client
-from tests.dask.data import wait_until
+from tests.routes.data import wait_until
 
 import evenhand as eh
-import evenhand.dask
-from evenhand.dask import DaskPartitions, partitions
+from evenhand.cluster import partitions
+from evenhand.cluster.partitions import DaskPartitions
 from evenhand.exceptions import ClusterError, InputError, MissingExtraError
 from evenhand.solver.partitioned import _smooth
 
@@ -61,10 +61,10 @@ def slowly(part, seconds):
 def test_a_worker_killed_in_the_middle_changes_nothing(own_cluster, monkeypatch):
     expected = eh.solve(posteriors(), FAIR).certificate.objective
     with Client(own_cluster()) as client:
-        undisturbed = evenhand.dask.solve(rows(), FAIR)
+        undisturbed = eh.solve(rows(), FAIR)
         victim = min(client.run(os.getpid).values())
         done = during_the_solve(monkeypatch, lambda: os.kill(victim, signal.SIGKILL))
-        found = evenhand.dask.solve(rows(), FAIR)
+        found = eh.solve(rows(), FAIR)
         assert len(done) >= 3
         assert found.certificate == undisturbed.certificate
         assert found.certificate.objective == pytest.approx(expected, abs=1e-12)
@@ -95,7 +95,7 @@ def test_workers_that_die_of_a_partition_are_an_error(own_cluster):
         Client(cluster),
         pytest.raises(ClusterError, match=r"Dask workers died 1 times in a row on the same partition"),
     ):
-        evenhand.dask.solve(rows().map_blocks(deadly, dtype=float, meta=np.empty((0, 0, 0))), FAIR)
+        eh.solve(rows().map_blocks(deadly, dtype=float, meta=np.empty((0, 0, 0))), FAIR)
 
 
 @pytest.mark.slow
@@ -109,7 +109,7 @@ def test_workers_without_memory_for_a_partition_are_an_error(own_cluster):
     with dask.config.set(settings):
         cluster = own_cluster(n_workers=1, memory_limit="600MB")
     with Client(cluster), pytest.raises(ClusterError, match=r"needs more memory .*; make partitions smaller"):
-        evenhand.dask.solve(rows().map_blocks(too_much, dtype=float), FAIR)
+        eh.solve(rows().map_blocks(too_much, dtype=float), FAIR)
 
 
 def test_an_allocation_that_fails_is_an_error(client):
@@ -117,7 +117,7 @@ def test_an_allocation_that_fails_is_an_error(client):
         raise MemoryError
 
     with pytest.raises(ClusterError, match="a Dask worker ran out of memory; make partitions smaller"):
-        evenhand.dask.solve(rows().map_blocks(refused, dtype=float, meta=np.empty((0, 0, 0))), FAIR)
+        eh.solve(rows().map_blocks(refused, dtype=float, meta=np.empty((0, 0, 0))), FAIR)
 
 
 @pytest.mark.slow
@@ -134,7 +134,7 @@ def test_workers_that_are_paused_for_good_are_an_error(own_cluster):
         dask.config.set({"evenhand.worker-timeout": "2s"}),
         pytest.raises(ClusterError, match=r"all Dask workers have been paused .* 2 seconds"),
     ):
-        evenhand.dask.solve(rows().map_blocks(heavy, dtype=float, meta=np.empty((0, 0, 0))), FAIR)
+        eh.solve(rows().map_blocks(heavy, dtype=float, meta=np.empty((0, 0, 0))), FAIR)
 
 
 def test_a_cluster_without_workers_is_an_error(own_cluster):
@@ -143,7 +143,7 @@ def test_a_cluster_without_workers_is_an_error(own_cluster):
         dask.config.set({"evenhand.worker-timeout": "1s"}),
         pytest.raises(ClusterError, match=r"has had no worker for 1 seconds; .* 'evenhand.worker-timeout'"),
     ):
-        evenhand.dask.solve(rows(), FAIR)
+        eh.solve(rows(), FAIR)
 
 
 @pytest.mark.slow
@@ -151,16 +151,16 @@ def test_workers_may_come_late(own_cluster):
     cluster = own_cluster(n_workers=0)
     with Client(cluster):
         threading.Timer(1.5, cluster.scale, (1,)).start()
-        assert evenhand.dask.solve(rows(), FAIR).certificate.gap < 1e-6
+        assert eh.solve(rows(), FAIR).certificate.gap < 1e-6
 
 
 def test_a_client_closed_before_or_in_the_middle_is_an_error(cluster, monkeypatch):
     client = Client(cluster)
     during_the_solve(monkeypatch, client.close)
     with pytest.raises(ClusterError, match="the Dask client was closed before the end"):
-        evenhand.dask.solve(rows(), FAIR, client=client)
+        eh.solve(rows(), FAIR)
     with pytest.raises(ClusterError, match="the Dask client was closed before the end"):
-        evenhand.dask.solve(rows(), FAIR, client=client)
+        DaskPartitions(rows(), client=client)
 
 
 def test_a_client_closed_by_another_thread_while_it_waits_is_an_error(cluster):
@@ -176,13 +176,13 @@ def test_a_client_closed_by_another_thread_while_it_waits_is_an_error(cluster):
 @pytest.mark.slow
 def test_a_scheduler_that_is_gone_is_an_error(own_cluster, monkeypatch):
     cluster = own_cluster()
-    with Client(cluster, timeout=3) as client:
+    with Client(cluster, timeout=3):
         during_the_solve(monkeypatch, cluster.close)
         with (
             dask.config.set({"distributed.comm.timeouts.connect": "2s", "evenhand.worker-timeout": "2s"}),
             pytest.raises(ClusterError),
         ):
-            evenhand.dask.solve(rows(), FAIR, client=client)
+            eh.solve(rows(), FAIR)
 
 
 def test_a_partition_that_is_not_what_it_should_be_is_named(client):
@@ -202,17 +202,17 @@ def test_a_partition_that_is_not_what_it_should_be_is_named(client):
     ):
         spoiled = rows().map_blocks(spoil, dtype=float, meta=np.empty((0, 0, 0)))
         with pytest.raises(InputError, match=message):
-            evenhand.dask.solve(spoiled, FAIR)
+            eh.solve(spoiled, FAIR)
 
 
 def test_scores_and_codes_of_a_partition_must_fit(client):
     eta = da.random.random(1000, chunks=100)
     codes = da.zeros(1000, chunks=100, dtype=int)
     with pytest.raises(InputError, match=r"codes of partition \d should have shape"):
-        evenhand.dask.solve(eh.GroupedScores(eta[eta > 0.5], codes[codes == 0], 1), FAIR)
+        eh.solve(eh.GroupedScores(eta[eta > 0.5], codes[codes == 0], 1), FAIR)
     floats = codes.map_blocks(lambda block: block / 2, dtype=int)
     with pytest.raises(InputError, match="codes of partition 0 should be integers, but is of type float64"):
-        evenhand.dask.solve(eh.GroupedScores(eta, floats, 1), FAIR)
+        eh.solve(eh.GroupedScores(eta, floats, 1), FAIR)
 
 
 def test_errors_of_the_rows_own_tasks_stay_what_they_are(client):
@@ -220,7 +220,7 @@ def test_errors_of_the_rows_own_tasks_stay_what_they_are(client):
         raise FileNotFoundError("part-7.parquet")
 
     with pytest.raises(FileNotFoundError, match=r"part-7\.parquet"):
-        evenhand.dask.solve(rows().map_blocks(unreadable, dtype=float, meta=np.empty((0, 0, 0))), FAIR)
+        eh.solve(rows().map_blocks(unreadable, dtype=float, meta=np.empty((0, 0, 0))), FAIR)
 
 
 def test_ctrl_c_leaves_no_task_behind(client, monkeypatch):
@@ -238,7 +238,7 @@ def test_without_dask_the_extra_is_named():
     code = (
         "import sys; sys.modules['distributed'] = None\n"
         "import evenhand as eh, numpy as np; eh.GroupedScores(np.array([0.5]), np.array([0]), 1)\n"
-        "import evenhand.dask"
+        "import evenhand.cluster"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)  # noqa: S603
     said = done.stderr.strip().splitlines()[-1]
@@ -251,8 +251,8 @@ def test_without_dask_the_extra_is_named():
 
 def test_a_client_of_an_event_loop_is_refused():
     async def ask():
-        async with Client(processes=False, n_workers=0, dashboard_address=":0", asynchronous=True) as client:
-            return evenhand.dask.solve(rows(), FAIR, client=client)
+        async with Client(processes=False, n_workers=0, dashboard_address=":0", asynchronous=True):
+            return eh.solve(rows(), FAIR)
 
     with pytest.raises(InputError, match="without asynchronous=True"):
         asyncio.run(ask())

@@ -1,0 +1,420 @@
+"""The rows of a fit, wherever they are: read, learned from, scored.
+
+A table in memory is learned from as a whole. One that is not is read into memory if it has no more rows than
+models may learn from; otherwise a sample is, and the other rows are scored where they are.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from numbers import Integral
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.estimators.access import AttributeAccess, check_one_source
+from evenhand.estimators.base import FairClassifier
+from evenhand.estimators.learned_posteriors import LearnedPosteriors, as_posteriors, learn_posteriors
+from evenhand.estimators.limits import refuse_beyond_memory, refuse_large
+from evenhand.estimators.row_sample import (
+    CountedTable,
+    Draw,
+    Sample,
+    count_table,
+    draw_sample,
+    joined_examples,
+)
+from evenhand.estimators.training_data import TrainingData, read_training_data, reserve_rows
+from evenhand.fairness.groups import Groups
+from evenhand.fairness.scores import AnyPosteriors, in_strata
+from evenhand.inputs.batched_table import is_dask, is_lazy
+from evenhand.inputs.features import concat_rows, naming_bad_rows, read_features
+from evenhand.optimum.atoms import FurtherRows, randomise_atoms
+from evenhand.optimum.problem import FairnessProblem
+from evenhand.optimum.rule import Rule
+from evenhand.optimum.solution import Solution
+from evenhand.optimum.worst_group import problem_for
+from evenhand.posteriors.crossfit import RunFolds
+from evenhand.posteriors.examples import Examples
+from evenhand.posteriors.models import PosteriorModel
+from evenhand.sources.files import InFiles
+from evenhand.sources.layout import Columns, Kept, Layout
+from evenhand.sources.rows import Place, Rows, RowSource, Store
+
+__all__ = ["FitRows", "ScoredRows", "read_rows", "space_for_posteriors"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class FitRows:
+    """What a fit reads.
+
+    Attributes
+    ----------
+    data : TrainingData
+        Rows to learn from.
+    held_out : Examples or None
+        Rows that nothing is learned from, for a guarantee.
+    run : function or None
+        Fits folds elsewhere.
+    source : RowSource or None
+        All rows, if they are not in memory.
+    sample : Sample or None
+        How the rows to learn from were drawn, if they are not all rows.
+    """
+
+    data: TrainingData
+    held_out: Examples | None
+    run: RunFolds | None = None
+    source: RowSource | None = None
+    sample: Sample | None = None
+
+    @property
+    def standing_for_all(self) -> TrainingData:
+        """Rows to learn from, with weights in risk and requirement by which they stand for all rows."""
+        return self.data if self.sample is None else replace(self.data, weights=self.sample.weights)
+
+    def learn(self, classifier: FairClassifier, data: TrainingData, seed: int) -> LearnedPosteriors:
+        """Out-of-fold posteriors P(S, Y | x) of the rows to learn from, calibrated."""
+        numbers = None if self.sample is None else self.sample.rows
+        if self.source is not None and self.held_out is None and numbers is None:
+            numbers = np.arange(len(data.examples))
+        naming = nullcontext() if numbers is None else naming_bad_rows(data.examples.X, numbers)
+        with naming:
+            return learn_posteriors(classifier, data, seed=seed, reserved=self.held_out, run=self.run)
+
+
+def read_rows(
+    classifier: FairClassifier,
+    X: Any,
+    y: Any,
+    sensitive_features: Any,
+    sample_weight: Any,
+    *,
+    seed: int,
+    scratch: Any = None,
+) -> FitRows:
+    """Read the table, the labels, the groups, and what models may see.
+
+    Parameters
+    ----------
+    classifier : FairClassifier
+        Its parameters say how; ``n_features_in_`` and ``feature_names_in_`` are recorded on it.
+    X, y, sensitive_features, sample_weight, scratch
+        As passed to `fit`.
+    seed : int
+
+    Returns
+    -------
+    FitRows
+    """
+    refuse_beyond_memory(X, sensitive_features, scratch)
+    source = _source(classifier, X, y, sensitive_features, sample_weight)
+    if isinstance(source, InFiles) and scratch is not None:
+        source.scratch = Path(scratch)
+    if source is None:
+        data = read_training_data(classifier, X, y, sensitive_features, sample_weight, seed=seed)
+        return FitRows(*reserve_rows(classifier, data, seed))
+    if source.n_rows <= classifier.learn_rows:
+        drawn = source.map(_as_they_are, what="reading rows")
+        data = _read_all(classifier, seed, source.label, drawn)
+        run = source.fold_runner(partial(_all_examples, copy.copy(classifier), seed, source.label))
+        return FitRows(*reserve_rows(classifier, data, seed), run, source)
+    refuse_large(classifier)
+    sample = draw_sample(classifier, source, count_table(classifier, source), seed)
+    if classifier.confidence is not None:
+        reserve_rows(classifier, sample.data, seed)  # refuses what cannot have a guarantee
+    run = source.fold_runner(partial(joined_examples, copy.copy(classifier), sample.table, sample.draw))
+    return FitRows(sample.data, sample.held_out, run, source, sample)
+
+
+def _source(
+    classifier: FairClassifier, X: Any, y: Any, sensitive_features: Any, sample_weight: Any
+) -> RowSource | None:
+    """All rows, if they are not in memory."""
+    if not (is_lazy(X) or is_dask(X)):
+        return None
+    classifier.check_settings()
+    where, controls = classifier.sensitive_features, classifier.constraint.controls
+    if is_lazy(X):
+        return InFiles(X, y, where, sample_weight, controls=controls, verbose=classifier.verbose)
+    from evenhand.cluster.rows import OnCluster  # noqa: PLC0415  (Dask is an extra)
+
+    check_one_source(sensitive_features, where)
+    return OnCluster(X, y, where, sample_weight, sensitive_features=sensitive_features, controls=controls)
+
+
+def _as_they_are(rows: Rows) -> Rows:
+    return rows
+
+
+def _read_all(classifier: FairClassifier, seed: int, label: str, parts: Sequence[Rows]) -> TrainingData:
+    parts = [part for part in parts if len(part)]
+    separate = None
+    if classifier.sensitive_features is None:
+        names = parts[0].sensitive
+        separate = {name: concat_rows([part.sensitive[name] for part in parts]) for name in names}
+    weights = [part.weights for part in parts if part.weights is not None]
+    return read_training_data(
+        classifier,
+        concat_rows([part.X for part in parts]),
+        concat_rows([part.y for part in parts]),
+        separate,
+        np.concatenate(weights) if weights else None,
+        seed=seed,
+        label=label,
+    )
+
+
+def _all_examples(classifier: FairClassifier, seed: int, label: str, parts: Sequence[Rows]) -> Examples:
+    return reserve_rows(classifier, _read_all(classifier, seed, label, parts), seed)[0].examples
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredRows:
+    """Posteriors of all rows that the rule is found on.
+
+    Attributes
+    ----------
+    learned : LearnedPosteriors
+        Of the rows that were learned from.
+    kept : Kept or None
+        Of all rows, if these are more.
+    """
+
+    learned: LearnedPosteriors
+    kept: Kept | None = None
+
+    def problem(self, classifier: FairClassifier, groups: Groups) -> FairnessProblem:
+        """The fairness problem on these rows."""
+        kind = problem_for(classifier.objective)
+        if self.kept is None:
+            rows: Any = self.learned.out_of_fold
+            weights = self.learned.weights
+        else:
+            rows, weights = self.kept.partitions(), None
+        return kind.read(
+            rows, classifier.constraint, cost=classifier.cost, sample_weight=weights, groups=groups
+        )
+
+    def parts(self) -> Iterator[tuple[AnyPosteriors, Floats | None]]:
+        """Posteriors and weights, a part of the rows at a time."""
+        if self.kept is None:
+            yield self.learned.out_of_fold, self.learned.weights
+            return
+        for columns in self.kept.blocks():
+            yield self.kept.layout.posteriors(columns), columns.get("weights")
+
+    def rule(self, solution: Solution, problem: FairnessProblem, seed: int) -> Rule:
+        """The rule for new rows: the solution's table, with the atoms of the deployed model randomised."""
+        if self.kept is None:
+            selection = np.asarray(solution.selection)
+        else:
+            selection = solution.rule.selection(self.learned.out_of_fold)
+        return self.deployed(solution.rule, selection, problem).with_key(f"{seed:08x}")
+
+    def deployed(self, rule: Rule, selection: Floats, problem: FairnessProblem) -> Rule:
+        """A rule with the atoms of the deployed model randomised, by the selection of rows learned from."""
+        learned = self.learned
+        return randomise_atoms(
+            rule, learned.deployed, selection, learned.weights, further=self._further(problem)
+        )
+
+    def _further(self, problem: FairnessProblem) -> FurtherRows | None:
+        """The rows that were not learned from, which have posteriors of the model for new rows already."""
+        if self.kept is None:
+            return None
+        oracle: Any = problem.ordinary_rows
+
+        def weight(atoms: Floats) -> Floats:
+            return np.asarray(oracle.weight_of(atoms.reshape(len(atoms), -1)) * oracle.sizes.weight)
+
+        return FurtherRows(oracle.n_rows - len(self.learned.rows), weight)
+
+
+@contextmanager
+def space_for_posteriors(
+    classifier: FairClassifier, rows: FitRows
+) -> Iterator[Callable[[LearnedPosteriors], ScoredRows]]:
+    """Space for the posteriors of all rows, taken before anything is learned.
+
+    Parameters
+    ----------
+    classifier : FairClassifier
+    rows : FitRows
+
+    Yields
+    ------
+    function
+        Scores all rows, given what was learned from some or all of them.
+    """
+    if rows.source is None or rows.sample is None:
+        yield ScoredRows
+        return
+    layout = _layout(classifier, rows.data)
+    with rows.source.store(layout, task=_task(classifier, rows.sample)) as store:
+        yield partial(_scored, classifier, rows.sample, layout, store)
+
+
+def _layout(classifier: FairClassifier, data: TrainingData) -> Layout:
+    # Rows that models have seen, that are held out or that are in no group do not count.
+    seen = not isinstance(classifier.cv, Integral | None)
+    given = data.weights is not None
+    weighted = given or seen or classifier.confidence is not None or bool(data.groups.excluded)
+    known, strata = data.access.knows(data.groups), data.access.strata
+    n_strata = 1 if strata is None else len(strata)
+    if known:
+        return Layout(len(data.groups) * n_strata, known=True, weighted=weighted)
+    return Layout(len(data.groups), weighted=weighted, n_strata=None if strata is None else n_strata)
+
+
+def _scored(
+    classifier: FairClassifier, sample: Sample, layout: Layout, store: Store, learned: LearnedPosteriors
+) -> ScoredRows:
+    own = OwnPosteriors.of(sample, learned, layout)
+    view = View(classifier, sample.data.groups, sample.data.access)
+    score = Score(view, learned.model, sample.table, sample.draw, layout, own)
+    digest = hashlib.sha256(np.round(own.posteriors, 6).tobytes()).hexdigest()
+    return ScoredRows(learned, store.fill(score, model=digest, digests=sample.digests))
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """Posteriors of rows by a model.
+
+    Attributes
+    ----------
+    classifier : FairClassifier
+        Whose features the rows should have.
+    groups : Groups
+    access : AttributeAccess
+    """
+
+    classifier: FairClassifier
+    groups: Groups
+    access: AttributeAccess
+
+    def cells(self, rows: Rows, model: PosteriorModel) -> Floats:
+        """Posteriors of the cells."""
+        visible = self.access.view(read_features(self.classifier, rows.X, reset=False), rows.sensitive)
+        with naming_bad_rows(visible.X, rows.numbers):
+            return model.cells(visible.X, self.access.allowed(self.groups, visible.known))
+
+    def posteriors(self, cells: Floats, codes: NDArray[np.int32], rows: Rows) -> AnyPosteriors:
+        """Posteriors as the solver takes them."""
+        known, strata = self.access.knows(self.groups), self.access.strata
+        found = as_posteriors(cells, np.maximum(codes, 0), self.groups, known=known)
+        if strata is None:
+            return found
+        return in_strata(found, self.access.stratum_codes(rows.X), len(strata))
+
+
+@dataclass(frozen=True, eq=False)
+class OwnPosteriors:
+    """Posteriors of rows that were learned from, by models that have not seen them.
+
+    Attributes
+    ----------
+    numbers : array of int
+        Numbers of the rows in the whole table, in order.
+    posteriors : array, shape (k, M, 2), or (k, 1, 2) where groups are known
+    seen : array of int
+        Numbers of the rows that have none, because models have seen them and others were held out.
+    """
+
+    numbers: NDArray[np.intp]
+    posteriors: Floats
+    seen: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, sample: Sample, learned: LearnedPosteriors, layout: Layout) -> OwnPosteriors:
+        """Those that were learned."""
+        columns = layout.columns(learned.out_of_fold, np.empty(len(learned.rows)))
+        if layout.known:
+            own = np.column_stack([1 - columns["eta"], columns["eta"]])[:, None]
+        else:
+            own = columns["posteriors"]
+        return cls(sample.rows[learned.rows], own, np.delete(sample.rows, learned.rows))
+
+    def at(self, place: Place) -> OwnPosteriors:
+        """Those of the rows of a batch."""
+        bounds = (place.first, place.first + place.size)
+        rows = slice(*np.searchsorted(self.numbers, bounds))
+        seen = self.seen[slice(*np.searchsorted(self.seen, bounds))]
+        return OwnPosteriors(self.numbers[rows], self.posteriors[rows], seen)
+
+
+@dataclass(frozen=True, eq=False)
+class Score:
+    """Posteriors of consecutive rows: out of fold for those learned from, by the model for the others.
+
+    Attributes
+    ----------
+    view : View
+    model : PosteriorModel
+    table : CountedTable
+    draw : Draw
+    layout : Layout
+    own : OwnPosteriors or None
+        Of the rows that were learned from.
+    """
+
+    view: View
+    model: PosteriorModel
+    table: CountedTable
+    draw: Draw
+    layout: Layout
+    own: OwnPosteriors | None
+
+    def __call__(self, rows: Rows) -> Columns:
+        """Posteriors and weights of some rows."""
+        first = int(rows.numbers[0]) if len(rows) else 0
+        return self._of(rows, self.for_place(Place(0, first, len(rows))))
+
+    def for_place(self, place: Place) -> OwnPosteriors:
+        """Posteriors of the rows of a batch that were learned from."""
+        if self.own is None:
+            raise ValueError("this scorer has no posteriors of its own.")
+        return self.own.at(place)
+
+    def shared(self) -> Callable[[Rows, OwnPosteriors], Columns]:
+        """The same without them."""
+        return replace(self, own=None)._of
+
+    def _of(self, rows: Rows, own: OwnPosteriors) -> Columns:
+        n = len(rows)
+        places, codes = own.numbers - rows.numbers[:1], self.table.codes(rows)
+        others = np.delete(np.arange(n), places)
+        cells = np.zeros((n, 1 if self.layout.known else len(self.view.groups), 2))
+        cells[places] = own.posteriors
+        if len(others):
+            cells[others] = self.view.cells(rows if len(others) == n else rows.take(others), self.model)
+        weights = np.ones(n) if rows.weights is None else rows.weights.copy()
+        weights[own.seen - rows.numbers[:1]] = 0.0
+        weights[self.draw.is_held_out(rows.numbers)] = 0.0
+        if self.view.groups.excluded:
+            weights[codes < 0] = 0.0
+            cells[codes < 0] = 1 / cells[0].size  # of no group, and without weight
+        return self.layout.columns(self.view.posteriors(cells, codes, rows), weights)
+
+
+def _task(classifier: FairClassifier, sample: Sample) -> str:
+    """Digest of what determines posteriors: parameters, and the table as far as it was counted."""
+    params = {
+        name: re.sub(r" at 0x[0-9a-f]+", "", repr(value))  # where an object is in memory
+        for name, value in classifier.get_params().items()
+        if name not in ("n_jobs", "verbose")
+    }
+    table = sample.table
+    keys = None if table.counted.groups is None else table.counted.groups.keys
+    counted = (keys, table.cells.tolist(), getattr(classifier, "feature_names_in_", np.empty(0)).tolist())
+    return hashlib.sha256(repr((sorted(params.items()), counted)).encode()).hexdigest()

@@ -1,0 +1,318 @@
+"""The rows that models learn from where a table is not in memory: counted, drawn, and held out.
+
+Cells of group and label are counted in one pass. In another, rows are drawn by a hash of their number: the
+same ones, whatever the batches are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.estimators.access import usable_features
+from evenhand.estimators.base import FairClassifier
+from evenhand.estimators.inferred import groups_of_patterns
+from evenhand.estimators.training_data import (
+    Counted,
+    TrainingData,
+    control_columns,
+    count_in_strata,
+    read_training_data,
+)
+from evenhand.exceptions import InputError
+from evenhand.fairness.groups import Groups
+from evenhand.fairness.proxy import Proxy
+from evenhand.fairness.strata import read_strata
+from evenhand.inputs.batched_table import row_uniforms
+from evenhand.inputs.columns import factorize
+from evenhand.inputs.features import concat_rows
+from evenhand.inputs.fingerprint import Fingerprint, sum_of
+from evenhand.inputs.labels import read_labels
+from evenhand.posteriors.examples import Examples
+from evenhand.posteriors.learner import takes_weights
+from evenhand.posteriors.sampling import candidate_rates, drawn_rows, sample_sizes
+from evenhand.sources.rows import Counts, Rows, RowSource
+
+__all__ = ["CountedTable", "Draw", "Sample", "count_table", "draw_sample", "joined_examples"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class CountedTable:
+    """Labels and groups of all rows of a table.
+
+    Attributes
+    ----------
+    classes : array of two values
+        ``[negative, positive]``.
+    cells : array of int, shape (M + 1, 2)
+        Rows of each group and label; the last line has those whose group is not known.
+    counted : Counted
+        Groups and strata.
+    """
+
+    classes: NDArray[Any]
+    cells: NDArray[np.int64]
+    counted: Counted
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.cells.sum())
+
+    def positive(self, y: Any) -> NDArray[np.bool_]:
+        """Which of some labels are positive."""
+        if not len(y):
+            return np.empty(0, np.bool_)
+        levels, codes = factorize(y, what="y")
+        return np.array([*(level == self.classes[1] for level in levels), False], np.bool_)[codes]
+
+    def codes(self, rows: Rows) -> NDArray[np.int32]:
+        """Group of each row; -1 where it is not known."""
+        groups = self.counted.groups
+        if groups is None or not len(rows):
+            return np.full(len(rows), -1, np.int32)
+        return groups.encode(rows.sensitive)
+
+    def cell_of(self, codes: NDArray[Any], positive: NDArray[np.bool_]) -> NDArray[np.intp]:
+        """2 m + y of rows, where m of an unknown group is M."""
+        return (2 * np.where(codes < 0, len(self.cells) - 1, codes) + positive).astype(np.intp)
+
+
+def count_table(classifier: FairClassifier, source: RowSource) -> CountedTable:
+    """Labels, groups and strata of all rows.
+
+    Parameters
+    ----------
+    classifier : FairClassifier
+    source : RowSource
+
+    Returns
+    -------
+    CountedTable
+    """
+    counts = source.counts()
+    found = read_labels(counts.labels, pos_label=classifier.pos_label, what=source.label, counts=counts.rows)
+    labels = found.positive.astype(np.intp)
+    strata, stratum_codes = None, None
+    if counts.controls:
+        strata, stratum_codes = read_strata(counts.controls, counts.rows)
+        strata = replace(strata, unseen=classifier.unseen)
+    if isinstance(classifier.sensitive_features, Proxy):
+        cells = np.bincount(labels, counts.rows, 2).astype(np.int64)[None]
+        return CountedTable(found.classes, cells, Counted(None, None, strata, None, None))
+    groups, codes = _groups(classifier, counts)
+    control_columns(classifier, groups)  # refuses sensitive ones that decisions may not use
+    compared, in_cells = count_in_strata(
+        groups, codes, strata, stratum_codes, labels=labels, rows=counts.rows
+    )
+    classifier.constraint.check(compared)
+    cells = np.zeros((len(groups) + 1, 2), np.int64)
+    np.add.at(cells, (np.where(codes < 0, len(groups), codes), labels), counts.rows)
+    known = _known_groups(classifier, groups, counts)
+    return CountedTable(found.classes, cells, Counted(groups, known, strata, compared, in_cells))
+
+
+def _groups(classifier: FairClassifier, counts: Counts) -> tuple[Groups, NDArray[np.int32]]:
+    return Groups.fit(
+        counts.sensitive,
+        missing=classifier.missing,
+        unseen=classifier.unseen,
+        min_size=classifier.min_group_size,
+        single_features=classifier.constraint.single_features,
+        row_counts=counts.rows,
+    )
+
+
+def _known_groups(classifier: FairClassifier, groups: Groups, counts: Counts) -> Groups | None:
+    """Combinations of the features that may be used, of which a sample need not have all."""
+    usable = usable_features(classifier.aware, groups.features)
+    if not usable or (usable == groups.features and groups.missing != "infer"):
+        return None
+    if groups.missing == "infer":
+        return groups_of_patterns(groups, counts.sensitive, usable)
+    columns = {name: counts.sensitive[name] for name in usable}
+    policies: dict[str, Any] = {"missing": classifier.missing, "unseen": classifier.unseen}
+    return Groups.fit(columns, **policies, row_counts=counts.rows)[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Rows of a table that is not in memory as a whole.
+
+    Attributes
+    ----------
+    data : TrainingData
+        Rows to learn from, as of a table in memory, with weights that make up for the rates of the draw.
+    rows : array of int
+        Their numbers in the whole table; not of those that are in no group and only teach the label.
+    held_out : Examples or None
+        Rows that nothing is learned from, for a guarantee.
+    table : CountedTable
+    digests : tuple of str
+        Of each batch of all rows.
+    draw : Draw
+    """
+
+    data: TrainingData
+    rows: NDArray[np.intp]
+    held_out: Examples | None
+    table: CountedTable
+    digests: tuple[str, ...]
+    draw: Draw
+
+    def is_held_out(self, numbers: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Whether rows are held out, by their numbers in the whole table."""
+        return self.draw.is_held_out(numbers)
+
+    @property
+    def weights(self) -> Floats:
+        """How much each row to learn from counts in risk and requirement, to stand for all rows."""
+        stands_for, own = _stands_for(self.table, self.data.examples), self.data.weights
+        return stands_for if own is None else stands_for * own
+
+
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """Which rows are drawn: those with the smallest hashes of their cell, in whatever batch they are.
+
+    Attributes
+    ----------
+    sizes : array of int, shape (M + 1, 2)
+        How many rows of each cell.
+    rates : array, shape (M + 1, 2)
+        Share of the rows of each cell that may be among them.
+    weighted : bool
+        Whether drawn rows get weights that make up for different rates.
+    seed : int
+    reserve : float, default=0.0
+        Share of the rows that are held out.
+    tested : float, default=0.0
+        Share of the rows that are held out and drawn.
+    """
+
+    sizes: NDArray[np.int64]
+    rates: Floats
+    weighted: bool
+    seed: int
+    reserve: float = 0.0
+    tested: float = 0.0
+
+    def is_held_out(self, numbers: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Whether rows are held out, by their numbers."""
+        return row_uniforms(numbers, self.seed + 1) < self.reserve
+
+
+def draw_sample(classifier: FairClassifier, source: RowSource, table: CountedTable, seed: int) -> Sample:
+    """Draw the rows to learn from; small cells are kept whole.
+
+    Parameters
+    ----------
+    classifier : FairClassifier
+        Its `learn_rows` is the largest number of rows; ``n_features_in_`` and ``feature_names_in_`` are
+        recorded on it.
+    source : RowSource
+    table : CountedTable
+    seed : int
+
+    Returns
+    -------
+    Sample
+    """
+    draw = _plan(classifier, table, seed)
+    drawn = source.map(_candidates, table, draw, what="drawing rows to learn from")
+    parts, held_out, digests = zip(*drawn, strict=True)
+    numbers, data = _joined(classifier, table, draw, parts)
+    tested = [part for part in held_out if len(part)]
+    reserved = _read(classifier, table, tested).examples if tested else None
+    texts = tuple(map(repr, digests))
+    data = replace(data, fingerprint=sum_of(digests))
+    return Sample(data, numbers, reserved, table, texts, draw)
+
+
+def joined_examples(
+    classifier: FairClassifier, table: CountedTable, draw: Draw, drawn: Sequence[tuple[Rows, Rows, Any]]
+) -> Examples:
+    """The examples to learn from, out of what was drawn from each batch."""
+    return _joined(classifier, table, draw, [part for part, _, _ in drawn])[1].examples
+
+
+def _plan(classifier: FairClassifier, table: CountedTable, seed: int) -> Draw:
+    """How many rows of each cell to draw."""
+    most, cells = classifier.learn_rows, table.cells
+    reserve = tested = 0.0
+    if classifier.confidence is not None:
+        reserve = float(classifier.reserve)
+        tested = min(reserve, most / table.n_rows)
+        cells = np.ceil(cells * (1 - reserve)).astype(np.int64)
+    weighted = all(takes_weights(learner) for learner in classifier.posterior_learners)
+    sizes = sample_sizes(cells, most, equal=not weighted)
+    cv = classifier.cv
+    if not (cv is None or isinstance(cv, Integral | float) or hasattr(cv, "split")):
+        raise InputError(
+            f"cv should be a number or a splitter where models learn from {sizes.sum():,} of "
+            f"{table.n_rows:,} rows: given splits are about all rows."
+        )
+    rates = candidate_rates(cells, sizes) if not reserve else candidate_rates(cells + 1, sizes)
+    return Draw(sizes, rates, weighted, seed, reserve, tested)
+
+
+def _candidates(rows: Rows, table: CountedTable, draw: Draw) -> tuple[Rows, Rows, Fingerprint]:
+    """Rows of a batch that may be learned from, few more than will be; those to test on; a digest of all."""
+    positive, codes = table.positive(rows.y), table.codes(rows)
+    first = int(rows.numbers[0]) if len(rows) else 0
+    digest = Fingerprint.of(rows.X, positive, codes, rows.weights, first=first)
+    held_out = draw.is_held_out(rows.numbers)
+    rates = draw.rates.ravel()[table.cell_of(codes, positive)]
+    learned = ~held_out & (row_uniforms(rows.numbers, draw.seed) < rates)
+    tested = held_out & (row_uniforms(rows.numbers, draw.seed + 1) < draw.tested) & (codes >= 0)
+    return rows.take(np.flatnonzero(learned)), rows.take(np.flatnonzero(tested)), digest
+
+
+def _joined(
+    classifier: FairClassifier, table: CountedTable, draw: Draw, candidates: Sequence[Rows]
+) -> tuple[NDArray[np.intp], TrainingData]:
+    """The drawn rows of all batches: their numbers, and as training data."""
+    parts = [part for part in candidates if len(part)]
+    numbers = np.concatenate([part.numbers for part in parts])
+    cells = np.concatenate([table.cell_of(table.codes(part), table.positive(part.y)) for part in parts])
+    drawn = drawn_rows(row_uniforms(numbers, draw.seed), cells, draw.sizes)
+    firsts = np.cumsum([0, *map(len, parts)])
+    cuts = np.searchsorted(drawn, firsts)
+    own = [drawn[a:b] - first for a, b, first in zip(cuts, cuts[1:], firsts, strict=False)]
+    kept = [part.take(rows) for part, rows in zip(parts, own, strict=True) if len(rows)]
+    data = _read(classifier, table, kept)
+    numbers, inside = numbers[drawn], cells[drawn] < 2 * len(table.cells) - 2
+    if data.groups.excluded:
+        numbers = numbers[inside]
+    if draw.weighted:
+        examples = data.examples
+        factor = _stands_for(table, examples)
+        weights = factor if examples.weights is None else factor * examples.weights
+        data = replace(data, examples=replace(examples, weights=weights / weights.mean()))
+    return numbers, data
+
+
+def _read(classifier: FairClassifier, table: CountedTable, parts: Sequence[Rows]) -> TrainingData:
+    """Some rows of all batches as training data, with the groups of the whole table."""
+    X, y = concat_rows([part.X for part in parts]), concat_rows([part.y for part in parts])
+    weights = [part.weights for part in parts if part.weights is not None]
+    separate = None  # columns of X, if the constructor names them
+    if classifier.sensitive_features is None:
+        names = parts[0].sensitive
+        separate = {name: concat_rows([part.sensitive[name] for part in parts]) for name in names}
+    given = np.concatenate(weights) if weights else None
+    return read_training_data(classifier, X, y, separate, given, counted=table.counted)
+
+
+def _stands_for(table: CountedTable, drawn: Examples) -> Floats:
+    """For how many rows of its cell each drawn row stands."""
+    cells = table.cell_of(drawn.codes, drawn.positive)
+    sizes = np.bincount(cells, minlength=table.cells.size)
+    return np.asarray((table.cells.ravel() / np.maximum(sizes, 1))[cells])

@@ -1,0 +1,1 @@
+"""Where the rows of a fit are: in files, or on a cluster."""
