@@ -50,9 +50,8 @@ def people(n=N, seed=0, gaps=0.0):
 class Feature:
     """Settings of a classifier, and the table that it is fitted to."""
 
-    def __init__(
-        self, *, gaps=0.0, weighted=False, drop=("p_a", "p_b"), kind=eh.FairPostprocessor, **settings
-    ):
+    def __init__(self, *, gaps=0.0, weighted=False, drop=("p_a", "p_b"), trained=False, **settings):
+        kind = eh.FairInprocessor if trained else eh.FairPostprocessor
         self.table = people(gaps=gaps).drop(*drop)
         self.weighted = weighted
         if not weighted:
