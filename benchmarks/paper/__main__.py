@@ -1,11 +1,11 @@
 """Every experiment of the paper, and the peers in the same run.
 
 Run: ``python -m benchmarks.paper`` (about three hours on two cores), then read ``docs/reproduction.md``,
-which is written from the results. ``--tables``, ``--methods``, ``--notions``, ``--measures``,
-``--settings`` and ``--splits`` choose a part. What a method does on a split is kept as soon as it is
-measured, so that an interrupted run goes on where it was; what was measured with other settings is measured
-anew, and with ``--fresh`` everything that is chosen, as after a change of the library. ``--write`` only
-writes the page.
+which is written from the results, with the full tables in ``docs/reproduction/``. ``--tables``,
+``--methods``, ``--notions``, ``--measures``, ``--settings`` and ``--splits`` choose a part. What a method
+does on a split is kept as soon as it is measured, so that an interrupted run goes on where it was; what was
+measured with other settings is measured anew, and with ``--fresh`` everything that is chosen, as after a
+change of the library. ``--write`` only writes the pages.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--settings", nargs="+", choices=["blind", "aware"], default=["blind", "aware"])
     parser.add_argument("--splits", type=int, default=10, help="at most; some tables have fewer")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
-    parser.add_argument("--into", type=Path, help="folder for cells and page, not the repository's")
+    parser.add_argument("--into", type=Path, help="folder for cells and pages, not the repository's")
     parser.add_argument("--fresh", action="store_true", help="measure again what is kept, of what is chosen")
-    parser.add_argument("--write", action="store_true", help="only write the page, from what is kept")
+    parser.add_argument("--write", action="store_true", help="only write the pages, from what is kept")
     chosen = parser.parse_args(arguments)
     kept = Kept.read(chosen.into / CELLS.name if chosen.into else CELLS)
     if not chosen.write:

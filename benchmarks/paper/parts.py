@@ -34,7 +34,7 @@ SAME_POSTERIORS = ("LinearPost", "bias score", "LinearPost, our posteriors")
 
 def parts(kept: Kept) -> Iterable[str]:
     """Ablations: what each part is worth."""
-    yield "## What each part is worth\n"
+    yield "## Ablations\n"
     yield "Demographic parity by mean difference, post-processing; mean accuracy @ mean MD on test rows.\n"
     for name, (work, _, _, _) in ABLATIONS.items():
         if name in ("multipliers", "as printed"):
@@ -105,8 +105,8 @@ def _cells_told(cells: list[dict[str, Any]]) -> tuple[str, str]:
     if "tolerance" in cells[0]:
         within = np.mean(points[:, 0, 1] <= cells[0]["tolerance"])
         held = [cell["holds"] for cell in cells if "holds" in cell]
-        promised = f"promised in {sum(held)} of {len(held)}; " if held else ""
-        return told, f"{promised}within {cells[0]['tolerance']:g} on test rows in {within:.0%} of splits"
+        guaranteed = f"guaranteed in {sum(held)} of {len(held)}; " if held else ""
+        return told, f"{guaranteed}within {cells[0]['tolerance']:g} on test rows in {within:.0%} of splits"
     if points.shape[1] == 1:
         mean, half = interval(points[:, 0, 1])
         auc = f", AUC {np.mean([cell['auc'] for cell in cells]):.3f}" if "auc" in cells[0] else ""
@@ -122,7 +122,8 @@ def same_posteriors(kept: Kept) -> Iterable[str]:
         "it. Post-processing in that protocol, and with its defaults, against both, and against LinearPost "
         "with the posteriors that post-processing has by default: points of a hundred in accuracy under "
         "demographic parity. Posteriors are equal in the lines of half and half for the first two peers, "
-        "and in the other lines for the third. Other notions on equal posteriors are under the verdicts.\n"
+        "and in the other lines for the third. Other notions on equal posteriors are among [the "
+        "comparisons](verdicts.md).\n"
     )
     rows = []
     for variant in ("half and half, joint model, not calibrated", "five folds, averaged"):

@@ -32,20 +32,19 @@ COLOURS = {
 
 
 def draw(kept: Kept, folder: Path) -> Iterable[str]:
-    """Draw every table, and give the Markdown that shows the pictures."""
-    yield "## Curves\n"
+    """Draw every table into the folder, and give the Markdown that shows the pictures."""
     yield (
         "Mean accuracy and mean disparity over splits on test rows, MD or 1 - MR: up and to the left is "
         "better. Ours are `post`, `in` and `in, mixture`. Plain logistic regression is not shown where it is "
-        "so far below all others that they could not be told apart; its figures are under the verdicts.\n"
+        "so far below all others that they could not be told apart; its figures are among [the "
+        "comparisons](verdicts.md).\n"
     )
-    (folder / "reproduction").mkdir(exist_ok=True)
     for table in TABLES.values():
         chart = _chart(kept, table)
         if chart is not None:
             name = "-".join(table.name.lower().replace(",", "").split()) + ".svg"
-            chart.save(folder / "reproduction" / name)
-            yield f"### {table.name}\n\n![Accuracy against disparity on {table.name}](reproduction/{name})\n"
+            chart.save(folder / name)
+            yield f"## {table.name}\n\n![Accuracy against disparity on {table.name}]({name})\n"
 
 
 def _chart(kept: Kept, table: Table) -> alt.VConcatChart | None:

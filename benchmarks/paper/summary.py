@@ -1,4 +1,4 @@
-"""What the page says first: counts of verdicts, what is shown within a margin, and where ours is behind."""
+"""Counts of verdicts, what is shown within a margin, and where ours is behind."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from benchmarks.paper.methods import OURS
 from benchmarks.paper.rows import beside, reached
 from benchmarks.paper.tables import TABLES
 
-__all__ = ["summary"]
+__all__ = ["behind", "in_short", "within_margins"]
 
 SAME = "LinearPost, our posteriors"
 HALVES = ("LinearPost", "bias score")
@@ -24,17 +24,20 @@ MARGINS = (0.5, 1.0)
 """Points of a hundred of accuracy by which ours may be worse and still count as no worse."""
 
 
-def summary(found: list[Verdict], kept: Kept) -> Iterable[str]:
+def in_short(found: list[Verdict], kept: Kept) -> Iterable[str]:
     """The first section."""
-    yield "## In short\n"
     yield "\n".join([_rows(kept), *_accuracy(found), *_fairest(found), *_fits(kept), _limits(found)]) + "\n"
-    yield from _within_margins(found)
-    behind = [one for one in found if "behind" in (one.word, one.reach)]
-    other = sum(one.peer == "plain trees" and TABLES[one.table].learner == "logistic" for one in behind)
+
+
+def behind(found: list[Verdict]) -> Iterable[str]:
+    """Every comparison that is lost."""
+    yield "## Where ours is behind\n"
+    lost = [one for one in found if "behind" in (one.word, one.reach)]
+    other = sum(one.peer == "plain trees" and TABLES[one.table].learner == "logistic" for one in lost)
     yield (
         "Every comparison in which ours is behind, by accuracy or by how fair it gets, in points of a "
         f"hundred. In {other} of them ours has logistic models inside and the peer is plain trees, another "
-        'learner. What else is known of the reasons is under "What made the difference".\n'
+        "learner. What else is known of the reasons is [among the parts](parts.md).\n"
     )
     rows = [
         [
@@ -46,13 +49,13 @@ def summary(found: list[Verdict], kept: Kept) -> Iterable[str]:
             _marked(points_apart(one.mean, one.half), one.word),
             _marked(points_apart(one.lower, one.lower_half), one.reach),
         ]
-        for one in sorted(behind, key=lambda one: (OURS.index(one.ours), PEERS.index(one.peer)))
+        for one in sorted(lost, key=lambda one: (OURS.index(one.ours), PEERS.index(one.peer)))
     ]
     yield markdown_table(["ours", "peer", "table", "asked", "setting", "accuracy", "fairest"], rows)
 
 
 def _rows(kept: Kept) -> str:
-    return f"- Published rows: {reached(beside(kept))}."
+    return f"- Published results: {reached(beside(kept))}"
 
 
 def _accuracy(found: list[Verdict]) -> Iterable[str]:
@@ -62,23 +65,22 @@ def _accuracy(found: list[Verdict]) -> Iterable[str]:
     leads = [100 * one.mean for one in halves if one.asked.measure == "difference"]
     same = [one for one in post if one.peer == SAME]
     yield (
-        f"- Post-processing against {', '.join(OTHERS[:-1])} and {OTHERS[-1]}, at the same disparity on test "
-        f"rows: {told(one.word for one in others)}, of {len(others)} comparisons."
+        f"- Post-processing against {', '.join(OTHERS[:-1])} and {OTHERS[-1]}, accuracy at the same "
+        f"disparity on test rows: {told(one.word for one in others)}, of {len(others)} comparisons."
         + (
             f" Of those ahead, {len(halves)} are against {' and '.join(HALVES)}, which learn posteriors from "
-            "half of the training rows as in the paper's protocol and know no ratios. By differences it is "
-            f"ahead there by {min(leads):.1f} to {max(leads):.1f} points, which cross-fitting makes."
+            "half of the training rows and know no ratios. By difference the lead there is "
+            f"{min(leads):.1f} to {max(leads):.1f} points, and comes from cross-fitting."
             if leads
             else ""
         )
     )
     if same:
         yield (
-            "- On equal posteriors no difference is seen: against LinearPost with the cross-fitted, "
-            f"calibrated posteriors of post-processing, {told(one.word for one in same)}; the differences "
-            f"have a median of {100 * float(np.median([one.mean for one in same])):+.2f} points. What it has "
-            "beyond are a proof of optimality, requirements that the linear program does not know (ratios, "
-            "accuracy parity), and the time of its solver."
+            "- On equal posteriors no difference is seen: against LinearPost with the posteriors of "
+            f"post-processing, {told(one.word for one in same)}, with a median of "
+            f"{100 * float(np.median([one.mean for one in same])):+.2f} points. Post-processing adds the "
+            "proof, ratios and accuracy parity, and a faster solver."
         )
     single, mixture = (
         told(one.word for one in found if one.ours == ours and one.peer in OTHERS)
@@ -86,8 +88,8 @@ def _accuracy(found: list[Verdict]) -> Iterable[str]:
     )
     plain = [one for one in found if one.peer == "plain trees"]
     yield (
-        f"- In-processing against the same four: one classifier {single}; the mixture {mixture}. All against "
-        f"plain trees, at the disparity that these have: {told(one.word for one in plain)}."
+        f"- In-processing against the same four: one classifier {single}; the mixture {mixture}. All of ours "
+        f"against plain trees, at the disparity of plain trees: {told(one.word for one in plain)}."
     )
 
 
@@ -113,21 +115,19 @@ def _fits(kept: Kept) -> Iterable[str]:
 
 def _fairest(found: list[Verdict]) -> Iterable[str]:
     counts = [f"`{ours}` {told(one.reach for one in found if one.ours == ours)}" for ours in OURS]
-    yield f"- How fair they get, against peers that were asked for parity: {'; '.join(counts)}."
+    yield f"- Smallest disparity reached, against methods that were asked for parity: {'; '.join(counts)}."
 
 
-def _within_margins(found: list[Verdict]) -> Iterable[str]:
+def within_margins(found: list[Verdict]) -> Iterable[str]:
     """Non-inferiority, for each of ours against each peer."""
     yield (
-        '"Undecided" is no proof of equality. What is shown is in this table: that ours is less accurate by '
-        f"no more than a margin of {MARGINS[0]} or {MARGINS[1]} points of a hundred, at the same disparity. "
-        "It is shown in a comparison if the lower one-sided 95 % confidence limit of the difference, "
-        "mean - t(0.95, J - 1) · sqrt((1 / J + n_test / n_train) · s²), is above minus the margin. Here J is "
-        "the number of splits that both methods were measured on, and s² the variance over them of the "
-        "pseudo-values of the paired difference (next section). In comparisons that are worse by more, the "
-        "upper limit is below minus the margin. Where two curves are equal or meet in one point "
-        "the interval has no width, and nothing counts as shown. Each comparison has its own level of 5 %, "
-        "without a correction for their number.\n"
+        '"Undecided" is no proof of equality. This table counts the comparisons in which ours is shown to be '
+        f"less accurate by at most {MARGINS[0]} or {MARGINS[1]} points at the same disparity "
+        "(non-inferiority): the lower one-sided 95 % confidence limit of the paired difference over splits "
+        f"is above minus the margin. In those that are over {MARGINS[0]} worse, the upper limit is below "
+        f"minus {MARGINS[0]}. Where two curves are equal or meet in one point, the interval has no width "
+        "and nothing counts as shown. Each comparison has its own level of 5 %. "
+        "[Every comparison](reproduction/verdicts.md), with those in which ours is behind.\n"
     )
     rows = []
     for ours in OURS:
@@ -140,13 +140,13 @@ def _within_margins(found: list[Verdict]) -> Iterable[str]:
                 words = Counter(one.word for one in some)
                 counts = [words[word] for word in ("ahead", "undecided", "behind")]
                 rows.append([f"`{ours}`", peer, len(some), *shown, worse, *counts, half])
-    heads = [f"no worse by more than {margin}" for margin in MARGINS]
+    heads = [f"at most {margin} worse" for margin in MARGINS]
     heads += [
-        f"worse by more than {MARGINS[0]}",
+        f"over {MARGINS[0]} worse",
         "ahead",
         "undecided",
         "behind",
-        "median half of the interval",
+        "median half-width",
     ]
     yield markdown_table(["ours", "peer", "comparisons", *heads], rows)
 
@@ -154,12 +154,11 @@ def _within_margins(found: list[Verdict]) -> Iterable[str]:
 def _limits(found: list[Verdict]) -> str:
     judged = sum(word not in ("", "too few") for one in found for word in (one.word, one.reach))
     return (
-        "- Limits: intervals are over splits of the same few tables, and wide, because splits share rows; "
-        f'"undecided" means that these splits do not tell, not that methods are equal. There are {judged} '
-        "verdicts of both kinds and no correction for their number. A 95 % interval may miss to one side in "
-        "2.5 % of cases, but comparisons share tables, splits and curves, so that counts of verdicts cannot "
-        "be held against that rate. Some choices of ours were made with some of these figures in view "
-        '("How to read this").'
+        '- Limits: intervals are over splits of the same few tables, and wide. "Undecided" means that these '
+        f"splits do not tell, not that methods are equal. There are {judged:,} verdicts without a correction "
+        "for their number, and they share tables, splits and curves. Some choices of ours were made with "
+        "some of these figures in view "
+        "([which](reproduction/protocol.md#choices-that-were-made-with-figures-in-view))."
     )
 
 

@@ -22,7 +22,7 @@ train, test = slice(0, 6000), slice(6000, None)
 # ---------------------------------
 #
 # ``difference=0.04`` asks that the approval rate of every group is within 4 points of
-# everybody's. The two sensitive columns are used in ``fit`` and hidden from the models.
+# everyone's. The two sensitive columns are used in ``fit`` and hidden from the models.
 # ``predict_risk`` is the probability before any rule: above one half, the plain lender
 # approves.
 

@@ -34,7 +34,7 @@ fair = eh.FairPostprocessor(
 fair.thresholds_
 
 # %%
-# Without a requirement everybody would need 0.5.
+# Without a requirement everyone would need 0.5.
 
 thresholds_chart(
     {"group": str(name), "threshold": one.threshold, "unconstrained": 0.5}
@@ -59,9 +59,9 @@ print(f"changed: {len(changed)} of {len(people)} decisions")
 # On other people
 # ---------------
 #
-# The differences from everybody, with intervals that hold for all groups at once. White
+# The differences from everyone, with intervals that hold for all groups at once. White
 # men are within the tolerance of 0.03. Of the other groups that cannot be told: few
-# Black women earn more than 50,000 dollars, so that their interval is half a unit wide.
+# Black women earn more than 50,000 dollars, so their interval is half a unit wide.
 
 audit = eh.audit(y[test], fair.predict(X[test]), adult.sensitive[test])
 found = audit["equal opportunity"]

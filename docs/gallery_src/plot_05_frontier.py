@@ -50,7 +50,7 @@ curve.plot()
 #
 # The first points of tolerance are worth most. Up to about 0.05, White women are the
 # dearest group, and from there on Black women: the smallest group, whose rate is the
-# furthest from everybody's.
+# furthest from everyone's.
 
 from evenhand.charts import prices_chart
 

@@ -48,8 +48,8 @@ calibration_chart(records, title="Naive Bayes on the Adult data")
 # --------------------------
 #
 # Both models are within 0.02 by their own probabilities. Those of naive Bayes as it is
-# promise an error of 0.10 and give 0.23, and the interval of the difference rules out
-# the tolerance. Calibrated, the error is nearly as promised. The difference is much
+# predict an error of 0.10 and give 0.23, and the interval of the difference rules out
+# the tolerance. Calibrated, the error is nearly as predicted. The difference is much
 # smaller, but its interval is too wide to tell whether it is within the tolerance.
 
 for name, model in fair.items():

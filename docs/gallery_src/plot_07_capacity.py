@@ -31,7 +31,7 @@ def fitted(constraint):
 # ---------------------
 #
 # Today the programme takes those with the highest risk. With parity, the share of each
-# group with a place is within 5 points of everybody's.
+# group with a place is within 5 points of everyone's.
 
 today = fitted(eh.SelectionRate(at_most=0.25))
 similar = eh.DemographicParity(difference=0.05)

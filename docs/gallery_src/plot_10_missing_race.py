@@ -39,11 +39,11 @@ compared = eh.compare_missing(X[train], y[train], told[train].select("race"))
 print(textwrap.fill(repr(compared), 88))
 
 # %%
-# Known, inferred, left out
+# Known, imputed, left out
 # -------------------------
 #
-# Fitted to those who told only, the rule misses the tolerance on everybody else; with
-# race inferred it comes close to what the race of everybody would give.
+# Fitted to those who told only, the rule misses the tolerance on everyone else; with
+# race imputed it comes close to a fit that knows the race of everyone.
 
 parity = eh.DemographicParity(difference=0.02)
 logistic = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))

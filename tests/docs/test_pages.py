@@ -82,6 +82,13 @@ def test_every_option_of_every_command_is_described(command):
     assert set(options(command)) <= names
 
 
+def test_the_index_of_decisions_is_complete_and_in_order():
+    page = (DOCS / "decisions.md").read_text("utf-8")
+    records = re.findall(r"^## (\d+)\. (.+)$", page, re.MULTILINE)
+    assert [int(number) for number, _ in records] == list(range(1, len(records) + 1))
+    assert re.findall(r"^\| \[(\d+) (.+?)\]\(#", page, re.MULTILINE) == records
+
+
 # What may not be there
 
 

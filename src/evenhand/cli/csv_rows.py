@@ -1,4 +1,4 @@
-"""CSV files are checked before they are read: polars shifts or renames what it should refuse."""
+"""CSV files, checked for what polars would shift or rename without a word."""
 
 from __future__ import annotations
 

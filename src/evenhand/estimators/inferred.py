@@ -1,4 +1,4 @@
-"""Missing sensitive values that are inferred: what each row knows, and how many rows lack what."""
+"""Missing sensitive values that are imputed: what each row knows, and how many rows lack what."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The second stage of `fit`: posteriors of rows that their model has not seen."""
+"""Posteriors of the training rows by models that have not seen them, and the model for new rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Classifiers for a promise: optima under ever looser requirements, and their decisions on reserved rows."""
+"""Classifiers for a guarantee: optima under ever looser requirements, with decisions on held-out rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which ranks of reserved rows a promise can rest on: those of the loosest requirement that allows it."""
+"""Ranks of held-out rows that a guarantee can rest on: those of the loosest requirement that allows it."""
 
 from __future__ import annotations
 

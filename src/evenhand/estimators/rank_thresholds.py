@@ -1,4 +1,4 @@
-"""Thresholds of known groups at ranks of reserved rows: which ranks, and the rule that they give."""
+"""Thresholds of known groups at ranks of held-out rows: which ranks, and the rule that they give."""
 
 from __future__ import annotations
 

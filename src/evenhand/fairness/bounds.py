@@ -1,4 +1,4 @@
-"""Bounds on rates: what a decision must do besides parity.
+"""Bounds on rates, as requirements besides parity.
 
 A capacity, a floor for the rate at which the sick are found, a ceiling for false alarms, and "no group worse
 off" are linear in the selection rates of the cells, like parity, and join with it by ``&``.

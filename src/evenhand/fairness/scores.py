@@ -1,4 +1,4 @@
-"""Scores in the attribute-aware setting, where the group of each row is known."""
+"""Scores of rows with a known group, and posteriors of rows with a known stratum."""
 
 from __future__ import annotations
 

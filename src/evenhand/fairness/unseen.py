@@ -1,4 +1,4 @@
-"""Messages about groups not seen in fit."""
+"""Messages about groups that were not in the training rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A promise that holds on new data: a requirement tested on reserved rows, which nothing was learned from.
+"""A guarantee for new data: a requirement tested on held-out rows, which nothing was learned from.
 
 Whether a group is within tolerance of the population is a question about two shares, that of the group and
 that of all others, because q - q_g = (1 - pi)(q_r - q_g) with pi the group's part of the population. Each is

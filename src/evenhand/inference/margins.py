@@ -1,4 +1,4 @@
-"""Internal requirements for a promise: margins that are measured in standard errors of each group's test.
+"""Internal requirements for a guarantee: margins in standard errors of each group's test.
 
 A group of many rows needs a small margin to pass its test, and a group of few rows a large one. A requirement
 that is tighter by the same share for all groups makes the large groups pay for the small ones.

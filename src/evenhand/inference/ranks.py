@@ -1,4 +1,4 @@
-"""A promise by ranks: thresholds of known groups are set where reserved rows have a given rank.
+"""A guarantee by ranks: thresholds of known groups at given ranks of the held-out rows.
 
 Let T be the score of a random row of a group, and take a threshold between the scores of rank k - 1 and k,
 from the highest, of n reserved rows. The share P(T > threshold) of the group then lies between the (k - 1)-th

@@ -1,4 +1,4 @@
-"""The promise of a fitted model, checked on the rows that it was fitted to."""
+"""The guarantee of a fitted model, checked on the rows that it was fitted to."""
 
 from __future__ import annotations
 

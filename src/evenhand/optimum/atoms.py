@@ -1,4 +1,4 @@
-"""Atoms of the score: posteriors that many rows share are decided at random.
+"""Ties: posteriors that many rows share are decided at random.
 
 A rule is found on out-of-fold posteriors and used on those of the model for new rows. Where features are
 discrete, the latter have atoms, and the former scatter the rows of an atom around it: some are selected, some

@@ -1,4 +1,4 @@
-"""Min-max fairness: the smallest possible risk of the group that has the largest.
+"""Minimax fairness: the smallest possible risk of the group that has the largest.
 
 The risk of group g is what errors cost within it, c_g = (sum of the costs of its errors) / P(S=g). It is
 affine in the sums over rows, as everything else is. The optimum is found in two stages:
