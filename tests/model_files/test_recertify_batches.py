@@ -63,13 +63,11 @@ SETTINGS = {
     "partly aware": {"aware": ["A2"]},
     "ratio": {"constraint": eh.EqualOpportunity(ratio=0.9)},
     "costs": {"cost": [10.0, 30.0]},
-    "holdout": {"holdout": 0.4},
+    "one split": {"cv": 0.4},
     "discrete": {"table": PLAIN.with_columns(pl.col("x0").round(0)), "aware": True},
     "discrete, blind": {"table": PLAIN.with_columns(pl.col("x0").round(0))},
     "weights": {"table": TABLE, "weight": "w"},
-    "weights of the fit": {"table": TABLE, "weight": "w", "weights": "fit"},
     "no seed": {"random_state": None},
-    "a dual ascent": {"search": eh.DualAscent(max_iter=20)},
     "a default learner": {"estimator": None},
 }
 

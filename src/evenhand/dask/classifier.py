@@ -18,8 +18,7 @@ from evenhand.dask.table import alongside, as_pieces, read_dask_table
 from evenhand.estimators.access import Aware
 from evenhand.estimators.all_rows import FoldScore
 from evenhand.estimators.postprocess import FairPostprocessor
-from evenhand.estimators.rule_making import choose_multipliers, make_rule
-from evenhand.estimators.search import best_trial, warn_if_missed
+from evenhand.estimators.rule_making import make_rule
 from evenhand.estimators.training_data import draw_seed
 from evenhand.exceptions import InputError
 from evenhand.fairness.groups import Missing
@@ -28,7 +27,7 @@ from evenhand.fairness.requirement import Constraint
 from evenhand.inputs.features import Columns
 from evenhand.optimum.worst_group import Objective, problem_for
 from evenhand.posteriors.calibration import Calibration
-from evenhand.posteriors.spec import Balance, Form
+from evenhand.posteriors.spec import Form
 
 __all__ = ["DaskFairPostprocessor"]
 
@@ -115,19 +114,14 @@ class DaskFairPostprocessor(FairPostprocessor):
         group_estimator: Any = None,
         posterior: Form | Literal["auto"] = "auto",
         cv: Any = 5,
-        holdout: float | None = None,
         average: bool = True,
         calibration: Calibration | None = "dirichlet",
-        balance: Balance | None = None,
-        search: Any = "exact",
         confidence: float | None = None,
         reserve: float = 0.5,
-        weights: Literal["both", "fit", "constraint"] = "both",
         missing: Missing = "error",
         unseen: Literal["error", "pooled"] = "error",
         min_group_size: int = 0,
         learn_rows: int | None = 1_000_000,
-        tol: float = 1e-6,
         random_state: Any = 0,
         n_jobs: int | None = None,
         verbose: bool = False,
@@ -144,19 +138,14 @@ class DaskFairPostprocessor(FairPostprocessor):
             group_estimator=group_estimator,
             posterior=posterior,
             cv=cv,
-            holdout=holdout,
             average=average,
             calibration=calibration,
-            balance=balance,
-            search=search,
             confidence=confidence,
             reserve=reserve,
-            weights=weights,
             missing=missing,
             unseen=unseen,
             min_group_size=min_group_size,
             learn_rows=learn_rows,
-            tol=tol,
             random_state=random_state,
             n_jobs=n_jobs,
             verbose=verbose,
@@ -213,19 +202,17 @@ class DaskFairPostprocessor(FairPostprocessor):
         if len(sample.rows) == table.counted.n_rows:
             # Posteriors of all rows are here already: the rest is that of a table in memory.
             problem = posteriors.problem(self.constraint, self.cost, groups, self.objective)
-            solution, self.history_ = choose_multipliers(self, problem)
+            solution = problem.solve()
             rule = make_rule(solution, posteriors, seed)
         else:
             # All rows are scored where they are, and the optimum is found and proven on all of them.
-            rows = score_partitions(self, table, learned)
+            rows = score_partitions(table, learned)
             problem = problem_for(self.objective).read(rows, self.constraint, cost=self.cost, groups=groups)
-            solution, self.history_ = choose_multipliers(self, problem)
+            solution = problem.solve()
             rule = learned.rule(solution, problem, seed)
 
         solution = problem.shipped(solution, rule)
         self.promise_, self.in_batches_ = None, False
-        if self.history_:
-            warn_if_missed(best_trial(self.history_))
         self._remember(sample.data, seed)
         if len(sample.rows) < table.counted.n_rows or isinstance(learned.score, FoldScore):
             del self.fitted_to_  # it would be of the sample, or of other folds than `verify` repeats

@@ -56,9 +56,6 @@ def check_distributed(classifier: FairClassifier) -> bool:
     cv = classifier.cv
     if not isinstance(cv, Integral) or isinstance(cv, bool) or cv < 2:
         raise InputError(f"cv should be a number from 2 on for Dask classifiers, but is {cv!r}.")
-    for name, value in (("holdout", classifier.posterior_holdout), ("balance", classifier.balance)):
-        if value is not None:
-            raise InputError(f"{name} is not for Dask classifiers, which learn from all rows: leave it out.")
     return True
 
 
@@ -83,10 +80,10 @@ def learn_distributed(
         For all rows.
     """
     spec, examples = posterior_spec(classifier, sample.data, seed), sample.data.examples
-    weigh, counts = classifier.weights != "constraint", numbers_of_folds(spec, int(classifier.cv))
+    counts = numbers_of_folds(spec, int(classifier.cv))
     client, none = table.client, take_rows(examples.X, np.empty(0, np.intp))
     with connected(client):
-        blocks = client.compute(table.tasks(_block, sent(client, view), none, weigh, seed, *counts))
+        blocks = client.compute(table.tasks(_block, sent(client, view), none, seed, *counts))
     learners = [
         _Learner(factor, examples, blocks, client, place=place, cv=count)
         for place, (factor, count) in enumerate(zip(spec.factors, counts, strict=True))
@@ -120,9 +117,9 @@ Block = tuple[Any, NDArray[np.intp], NDArray[np.float64], NDArray[np.intp]]
 """Rows of a partition as models see them: X, cells, weights, and the folds of each factor, one per line."""
 
 
-def _block(batch: Batch, view: View, none: Any, weigh: bool, seed: int, *counts: int) -> Block:
+def _block(batch: Batch, view: View, none: Any, seed: int, *counts: int) -> Block:
     cells = 2 * batch.codes.astype(np.intp) + batch.positive
-    weights = batch.weights if batch.weights is not None and weigh else np.ones(len(cells))
+    weights = batch.weights if batch.weights is not None else np.ones(len(cells))
     X = view.visible(batch).X if len(cells) else none
     return X, cells, weights, np.array([folds_of(batch.numbers, count, seed) for count in counts])
 

@@ -145,12 +145,11 @@ def _fit(fold: Fold, examples: Examples) -> Any:
     return fold(examples)
 
 
-def score_partitions(classifier: FairClassifier, table: DaskTable, learned: Learned) -> DaskPartitions:
+def score_partitions(table: DaskTable, learned: Learned) -> DaskPartitions:
     """Posteriors of all rows, computed where the rows are and kept there.
 
     Parameters
     ----------
-    classifier : FairClassifier
     table : DaskTable
     learned : Learned
 
@@ -159,7 +158,7 @@ def score_partitions(classifier: FairClassifier, table: DaskTable, learned: Lear
     DaskPartitions
     """
     client, places, score = table.client, table.places, learned.score
-    weighted, given = table.weighted and classifier.weights != "fit", None
+    weighted, given = table.weighted, None
     if isinstance(score, SampleScore):
         # The model is sent once, and to each partition the posteriors of its own rows.
         own = score.sample

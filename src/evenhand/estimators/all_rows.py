@@ -66,12 +66,8 @@ def check_all_rows(classifier: FairClassifier) -> None:
     check_batch_learner(label, role="estimator")
     check_batch_learner(group, role="group_estimator")
     cv = classifier.cv
-    if classifier.posterior_holdout is not None:
-        raise InputError("holdout cannot be used with learn_rows=None, where rows are in folds: set cv.")
     if isinstance(cv, bool) or not isinstance(cv, Integral) or cv < 2:
         raise InputError(f"cv should be a whole number from 2 on with learn_rows=None, but is {cv!r}.")
-    if classifier.balance == "upsample":
-        raise InputError("balance='upsample' needs rows in memory: set balance='weight', or learn_rows.")
 
 
 def learn_in_batches(

@@ -384,9 +384,9 @@ def plan_draw(classifier: FairClassifier, counted: Counted, most: int | None, se
     """
     weighted = all(takes_weights(learner) for learner in classifier.posterior_learners)
     sizes = sample_sizes(counted.counts, most, equal=not weighted)
-    cv, holdout = classifier.cv, classifier.posterior_holdout
-    number = cv is None or isinstance(cv, Integral)
-    if (sizes < counted.counts).any() and holdout is None and not (number or hasattr(cv, "split")):
+    cv = classifier.cv
+    number = cv is None or isinstance(cv, Integral | float)
+    if (sizes < counted.counts).any() and not (number or hasattr(cv, "split")):
         raise InputError(
             f"cv should be a number or a splitter where models learn from {sizes.sum():,} of "
             f"{counted.n_rows:,} rows: given splits are about all rows."
@@ -488,9 +488,9 @@ def file_for_posteriors(
     PosteriorFile
     """
     known = sample.data.access.knows(large.groups)
-    counted = large.weight is not None and classifier.weights != "fit"
+    counted = large.weight is not None
     # Models have seen rows of the sample that were not held out, or that a splitter puts into no test fold.
-    some = classifier.posterior_holdout is not None or not isinstance(classifier.cv, Integral | None)
+    some = not isinstance(classifier.cv, Integral | None)
     weighted = counted or some
     with opened(scratch, large.n_rows, len(large.groups), known=known, weighted=weighted) as file:
         note(
@@ -620,7 +620,7 @@ class View:
             batch.positive,
             len(self.groups),
             self.access.allowed(self.groups, visible.known),
-            batch.weights if self.classifier.weights != "constraint" else None,
+            batch.weights,
         )
 
     def cells(self, batch: Batch, model: PosteriorModel) -> Floats:
@@ -639,7 +639,7 @@ class View:
 
     def weights(self, batch: Batch) -> Floats:
         """How much each row of a batch counts in risk and requirement."""
-        if batch.weights is None or self.classifier.weights == "fit":
+        if batch.weights is None:
             return np.ones(len(batch.codes))
         return batch.weights.copy()
 
@@ -719,7 +719,7 @@ def _task(classifier: FairClassifier, large: LargeTable) -> str:
     params = {
         name: re.sub(r" at 0x[0-9a-f]+", "", repr(value))  # where an object is in memory
         for name, value in classifier.get_params().items()
-        if name not in ("n_jobs", "verbose", "tol")
+        if name not in ("n_jobs", "verbose")
     }
     counted = (large.table.names, large.target, large.weight, large.groups.keys, large.counts.tolist())
     return hashlib.sha256(repr((sorted(params.items()), counted)).encode()).hexdigest()

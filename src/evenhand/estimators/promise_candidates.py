@@ -44,8 +44,6 @@ class PromiseCandidates:
     data : TrainingData
         Without the reserved rows.
     reserved : Examples
-    tol : float
-        Largest gap of an optimum.
     seed : int
     """
 
@@ -54,7 +52,6 @@ class PromiseCandidates:
     posteriors: LearnedPosteriors
     data: TrainingData
     reserved: Examples
-    tol: float
     seed: int
 
     def promise(self, confidence: float) -> tuple[Solution, Rule, Promise]:
@@ -173,7 +170,7 @@ class PromiseCandidates:
 
     @cached_property
     def _loosest(self) -> Solution:
-        return self.problem.solve(tol=self.tol)
+        return self.problem.solve()
 
     @cached_property
     def _scores(self) -> AnyPosteriors:
@@ -203,6 +200,6 @@ class PromiseCandidates:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", VacuousConstraintWarning)  # `problem` has warned
-                return self.problem.under(internal).solve(tol=self.tol, start=start, advise=False)
+                return self.problem.under(internal).solve(start=start, advise=False)
         except (InfeasibleError, CertificateError):
             return None

@@ -29,11 +29,10 @@ from evenhand.posteriors.models import (
     LabelThenGroup,
     PosteriorModel,
     Product,
-    Reweighted,
     averaged,
     calibrated,
 )
-from evenhand.posteriors.spec import PosteriorSpec, balancing_factors
+from evenhand.posteriors.spec import PosteriorSpec
 
 __all__ = [
     "OutOfFold",
@@ -161,7 +160,7 @@ def cross_fit_batches(
         Number of folds. Models of P(S | x) use at most three.
     average : bool, default=True
         Whether the model for new rows is the mean of the folds' models or one fitted to all rows.
-    calibration : {"dirichlet", "binning"}, default=None
+    calibration : {"dirichlet"}, default=None
     seed : int, default=0
     verbose : bool, default=False
         Whether to show progress.
@@ -212,7 +211,7 @@ def estimate_sample(
     sample : Examples
     numbers : array of int
         Their numbers among all rows.
-    calibration : {"dirichlet", "binning"} or None
+    calibration : {"dirichlet"} or None
     fits : int
         Number of classifiers fitted.
 
@@ -232,7 +231,7 @@ def estimate_sample(
     )
     if calibration is None:
         return found, out_of_fold
-    found = calibrate(found, spec, sample, calibration)
+    found = calibrate(found, spec, sample)
     curves = found.model.calibrator if isinstance(found.model, Calibrated) else None
     return found, replace(out_of_fold, calibrator=curves)
 
@@ -263,20 +262,19 @@ class Target:
     estimator: Any
     classes: Numbers
     n_classes: int
-    balanced: bool = False
 
 
 def targets_of(spec: PosteriorSpec, mass: NDArray[Any]) -> list[Target]:
     """The classifiers of a form, in the order of its parts; see `PosteriorSpec.fit`."""
     cells, M = np.arange(len(mass)), len(mass) // 2
     label = Target(spec.label, cells % 2, 2)
-    group = Target(spec.group, cells // 2, M, balanced=True)
+    group = Target(spec.group, cells // 2, M)
     if spec.form == "known":
         return [label]
     if spec.form == "group":
         return [group]
     if spec.form == "joint":
-        return [Target(spec.label, cells, 2 * M, balanced=True)]
+        return [Target(spec.label, cells, 2 * M)]
     # Without a row of a label, the groups of all rows are learned.
     given = [(cells % 2 == y) if mass[y::2].any() else cells >= 0 for y in (0, 1)]
     return [label, *(replace(group, classes=np.where(used, group.classes, -1)) for used in given)]
@@ -313,26 +311,16 @@ class _Fit:
     def _learner(self, target: Target) -> Learner:
         used = (target.classes >= 0) & (self.mass > 0)
         n = target.n_classes
-        before = np.bincount(target.classes[used], weights=self.mass[used], minlength=n)
-        present = np.flatnonzero(before)
+        present = np.unique(target.classes[used])
         if len(present) == 1:
             return Learner(None, present, n)
-        balanced = target.balanced and self.spec.balance is not None
-        factor = balancing_factors(before) if balanced else np.ones(n)
         numbers = np.where(used, np.searchsorted(present, target.classes), -1)
 
         def batches() -> Iterator[LabelledRows]:
             for rows in self._rows(numbers):
-                weights = rows.weights
-                if balanced:
-                    more = factor[target.classes[rows.cells]]
-                    weights = more if weights is None else weights * more
-                yield rows.X, numbers[rows.cells], weights
+                yield rows.X, numbers[rows.cells], rows.weights
 
-        model = fit_to_batches(target.estimator, batches, len(present))
-        if not balanced:
-            return Learner(model, present, n)
-        return Reweighted(model, present, n, np.where(before > 0, 1 / factor, 1.0))
+        return Learner(fit_to_batches(target.estimator, batches, len(present)), present, n)
 
     def _rows(self, numbers: Numbers) -> Iterator[Examples]:
         """Rows of cells with a class number and outside the fold; a row of weight 0 is no example."""
