@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from evenhand.estimators.rule_making import make_rule
+
 import evenhand as eh
 from evenhand.estimators.base import FairClassifier
 from evenhand.estimators.learned_posteriors import LearnedPosteriors, as_posteriors, learn_posteriors
-from evenhand.estimators.rule_making import choose_multipliers, make_rule
 from evenhand.estimators.training_data import TrainingData, draw_seed, read_training_data
 from evenhand.fairness.requirement import Constraint
 
@@ -27,7 +28,7 @@ class Learned:
     def solve(self, constraint: Constraint, start: eh.Solution | None = None) -> eh.Solution:
         """The optimum under a requirement."""
         problem = self.posteriors.problem(constraint, self.classifier.cost, self.data.groups)
-        return choose_multipliers(self.classifier, problem, start=start)[0]
+        return problem.solve(start=start)
 
     def rule(self, solution: eh.Solution) -> eh.Rule:
         """The rule for new rows."""

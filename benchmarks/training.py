@@ -35,6 +35,7 @@ from fairlearn.reductions import (
 )
 from rich.progress import track
 from scipy.special import logsumexp
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
@@ -68,8 +69,8 @@ LEARNERS = {
 }
 VARIANTS: dict[str, dict[str, Any]] = {
     "as it is": {},
-    "labels only": {"distillation": 0.0},
-    "decisions only": {"distillation": 1.0},
+    "labels only": {"_DISTILLATION": 0.0},
+    "decisions only": {"_DISTILLATION": 1.0},
     "groups not counted": {"counted": False},
     "multipliers not smoothed": {"_SMOOTHING": 0.0},
     "price 4": {"_ABOVE_OPTIMUM": 4.0},
@@ -185,10 +186,10 @@ def measured(seed: int, learner: str) -> Iterator[dict[str, Any]]:
     X, y, codes = population.sample(n, seed)
     new, _, new_codes = population.sample(15_000, seed + 10_000)
     fair = eh.FairInprocessor(model, eh.DemographicParity(difference=0.5), aware=aware)
-    if learner != "logistic":
-        fair.set_params(posterior_estimator=eh.TabularClassifier())
-    learned = learn(fair, X, y, {"group": codes})
-    visible = learned.data.access.read(fair, new, {"group": new_codes} if aware else None).X
+    # Posteriors of trees are those of boosted trees, so that all learners are compared with the same ones.
+    other = fair if learner == "logistic" else clone(fair).set_params(estimator=eh.TabularClassifier())
+    learned = learn(other, X, y, {"group": codes})
+    visible = learned.data.access.read(other, new, {"group": new_codes} if aware else None).X
     truth = Truth(new, new_codes, population.posteriors(new), learned.data.groups, aware)
     for notion, measure, tolerance in ASKED:
         curve, constraint = truth.curve(notion, measure), notion(**{measure: tolerance})
@@ -205,8 +206,6 @@ def measured(seed: int, learner: str) -> Iterator[dict[str, Any]]:
 
 
 def _generated(fair: Any, constraint: Any, learned: Any, change: dict[str, Any]) -> Any:
-    settings = {"distillation": change.get("distillation", 0.5)}
-    fair = eh.FairInprocessor(**{**fair.get_params(deep=False), **settings})
     with ExitStack() as changed:
         for name, value in change.items():
             if name.startswith("_"):

@@ -24,7 +24,7 @@ FIT = {
     "fitting trees": ("tabular.py", "fit"),
     "evaluating trees": ("tabular.py", "predict_proba"),
     "calibrating": ("crossfit.py", "calibrate"),
-    "solving and proving": ("postprocess.py", "choose_multipliers"),
+    "solving and proving": ("problem.py", "solve"),
     "making the rule": ("postprocess.py", "make_rule"),
 }
 PREDICTION = {

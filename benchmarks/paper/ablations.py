@@ -98,7 +98,7 @@ def _auc(y: np.ndarray, score: np.ndarray) -> float:
 
 def calibration(task: Task) -> Lines:
     """Ways to calibrate the posteriors."""
-    for name in (None, "binning", "dirichlet"):
+    for name in (None, "dirichlet"):
         yield from _variant(name or "none", task, calibration=name)
 
 
@@ -106,11 +106,11 @@ def folds(task: Task) -> Lines:
     """Cross-fitting, and the paper's half to learn from and half to choose multipliers on."""
     yield from _variant("five folds, averaged", task)
     yield from _variant("five folds, one model of all rows", task, average=False)
-    yield from _variant("half and half", task, holdout=0.5)
+    yield from _variant("half and half", task, cv=0.5)
     yield from _variant("half and half, joint model, not calibrated", task, **THE_PAPERS)
 
 
-THE_PAPERS = {"holdout": 0.5, "posterior": "joint", "calibration": None}
+THE_PAPERS = {"cv": 0.5, "posterior": "joint", "calibration": None}
 
 
 def groups(task: Task) -> Lines:

@@ -16,11 +16,9 @@ _HOMES = {
     "DemographicParity": "fairness.notions",
     "EqualOpportunity": "fairness.notions",
     "EqualizedOdds": "fairness.notions",
-    "DualAscent": "estimators.search",
     "FairInprocessor": "estimators.inprocess",
     "FairPostprocessor": "estimators.postprocess",
     "FalsePositiveRate": "fairness.bounds",
-    "GridSearch": "estimators.search",
     "GroupedScores": "fairness.scores",
     "Frontier": "tradeoff.frontier",
     "Groups": "fairness.groups",
@@ -62,7 +60,6 @@ if TYPE_CHECKING:
     from evenhand.estimators.missingness import compare_missing
     from evenhand.estimators.postprocess import FairPostprocessor
     from evenhand.estimators.scorer import accuracy_within, fair_scorer
-    from evenhand.estimators.search import DualAscent, GridSearch
     from evenhand.fairness.bounds import (
         Accuracy,
         FalsePositiveRate,
@@ -100,14 +97,12 @@ __all__ = [
     "Audit",
     "CellRates",
     "DemographicParity",
-    "DualAscent",
     "EqualOpportunity",
     "EqualizedOdds",
     "FairInprocessor",
     "FairPostprocessor",
     "FalsePositiveRate",
     "Frontier",
-    "GridSearch",
     "GroupedScores",
     "Groups",
     "NoWorse",

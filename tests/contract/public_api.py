@@ -96,14 +96,14 @@ def classifiers() -> None:
     rule: eh.Rule = eh.Rule.from_json(text)
     score: float = eh.accuracy_within([0, 1], [0, 1], constraint=notion, sensitive_features=["F", "M"])
     scorer = eh.fair_scorer(notion, sensitive_features="sex")
-    trained = eh.FairInprocessor(None, both, search=eh.DualAscent(rate=0.5), max_refits=3)
+    trained = eh.FairInprocessor(None, both, max_refits=3)
     eh.save(fitted, "fair.evenhand", overwrite=True)
     loaded = eh.load("fair.evenhand", max_bytes=1 << 20)
     whole: bool = eh.verify("fair.evenhand").ok
     proof = eh.verify("fair.evenhand", data=([[1.0]], [0]), sample_weight=[1.0]).proof
     proven: bool = proof is not None and proof.confirmed
     fits: int = trained.fit([[1.0], [2.0]], [0, 1], sensitive_features={"sex": ["F", "M"]}).n_fits_
-    other = eh.FairPostprocessor(constraint=notion, search=eh.GridSearch(step=0.2))
+    other = eh.FairPostprocessor(constraint=notion, cv=0.3)
     minmax = eh.FairPostprocessor(constraint=notion, objective="worst group")
     weights = minmax.group_weights_ or {}
     worst: eh.Solution = eh.solve(np.full((2, 2, 2), 0.25), both, objective="worst group")

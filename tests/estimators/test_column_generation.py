@@ -42,12 +42,14 @@ def measure(fair, constraint, sample=TEST):
     return max(one.difference for one in constraint.measure(rates)), 1 - 2 * rates.risk()
 
 
-def test_first_columns_are_constants_the_plain_classifier_and_those_of_the_optimum():
-    pool, _ = pool_of(PARITY)
-    targets = [target for target, _, _ in pool.origins]
-    assert targets[:5] == ["constant", "constant", "labels", "labels", "decisions"]
-    aware, _ = pool_of(PARITY, aware=True)
-    assert [target for target, _, _ in aware.origins][:4] == ["constant", "constant", "labels", "thresholds"]
+@pytest.mark.parametrize("aware", [False, True])
+def test_first_columns_are_constants_the_plain_classifier_and_thresholds_of_known_groups(aware):
+    pool, _ = pool_of(PARITY, aware=aware)
+    nobody, everybody, _, fourth = (pool.model(t) for t in range(4))
+    assert (nobody.model, everybody.model) == (None, None)
+    assert [pool.selections[t].mean() for t in (0, 1)] == [0.0, 1.0]
+    assert (pool.selections[2] == pool.plain.decisions[0]).all()
+    assert isinstance(fourth, GroupThresholds) == aware
 
 
 def test_the_mixture_is_at_least_as_good_as_every_classifier_of_its_pool():
@@ -69,17 +71,15 @@ def test_the_mixture_is_at_least_as_good_as_every_classifier_of_its_pool():
 
 
 def test_training_stops_where_a_new_classifier_gains_no_more_than_chance():
-    fair = fitted(PARITY, max_refits=40)
-    gains = [column.gain for column in fair.history_ if not np.isnan(column.gain)]
-    assert len(fair.history_) < 30
-    assert gains[-1] < 0.01
+    pool, generated = pool_of(PARITY, max_refits=40)
+    assert len(pool.rates) < 30
+    assert generated.mixed.gain(generated.problem.program, pool.sums[-1]) < 0.01
 
 
 def test_a_mixture_reaches_exact_parity_where_one_classifier_does_not():
     exact, sample = eh.DemographicParity(difference=0.0), PROBLEM.sample(12_000, seed=5)
     stump = DecisionTreeClassifier(max_depth=2)
-    settings = {"sample": sample, "posterior_estimator": LogisticRegression()}
-    single, mixture = (fitted(exact, stump, randomize=mixed, **settings) for mixed in (False, True))
+    single, mixture = (fitted(exact, stump, sample, randomize=mixed) for mixed in (False, True))
     new = PROBLEM.sample(20_000, seed=6)
     assert measure(mixture, exact, new)[0] < 0.03
     assert measure(mixture, exact, new)[0] <= measure(single, exact, new)[0] + 0.01
@@ -105,7 +105,7 @@ def test_known_groups_reach_notions_that_need_a_mixture(kind):
 
 def test_thresholds_of_known_groups_are_chosen_where_they_are_best():
     tree = DecisionTreeClassifier(max_depth=5, random_state=0)
-    settings = {"aware": True, "posterior_estimator": LogisticRegression(), "max_refits": 1}
+    settings = {"aware": True, "max_refits": 1}
     fair = fitted(eh.DemographicParity(difference=0.02), tree, **settings)
     plain = fitted(eh.DemographicParity(difference=1.0), tree, **settings)
     assert isinstance(fair.model_, GroupThresholds)
@@ -250,7 +250,6 @@ def test_mixtures_keep_tolerances_on_new_rows_and_do_not_waste_them(learner, n, 
             sample=PROBLEM.sample(n, seed=100 + seed),
             aware=aware,
             randomize=True,
-            posterior_estimator=LogisticRegression(),
         )
         found.append(measure(fair, constraint, new)[0])
         estimated.append(fair.achieved_[0].difference)

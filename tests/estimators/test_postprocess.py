@@ -51,11 +51,8 @@ def test_every_form_of_posteriors_can_be_used(posterior, aware):
     "settings",
     [
         {"average": False},
-        {"holdout": 0.5},
+        {"cv": 0.5},
         {"calibration": None},
-        {"calibration": "binning"},
-        {"balance": "weight"},
-        {"balance": "upsample"},
         {"group_estimator": GaussianNB()},
         {"cv": 2, "n_jobs": 2},
     ],
@@ -162,17 +159,15 @@ def test_costs_move_decisions():
     assert shares[0] > shares[1] + 0.05 > shares[2] + 0.1
 
 
-def test_weights_count_in_fit_and_constraint_or_either():
-    weights = np.where(TRAIN.sensitive["A1"] == 0, 5.0, 0.2)
-    tables = {}
-    for where in ("both", "fit", "constraint"):
-        fair = eh.FairPostprocessor(LogisticRegression(), PARITY, weights=where, aware=True, cv=2)
-        fair.fit(TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive, sample_weight=weights)
-        tables[where] = fair.rule_.table
-        share = fair.rates_.masses[:2].sum()
-        assert share < 0.7 if where == "fit" else share > 0.9
-    assert not np.allclose(tables["both"], tables["fit"])
-    assert not np.allclose(tables["both"], tables["constraint"])
+def test_weights_count_in_fit_and_constraint():
+    of_group = np.where(TRAIN.sensitive["A1"] == 0, 5.0, 0.2)
+    fair = eh.FairPostprocessor(LogisticRegression(), PARITY, aware=True, cv=2)
+    fair.fit(TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive, sample_weight=of_group)
+    assert fair.rates_.masses[:2].sum() > 0.9
+    before = fair.predict_risk(TEST.X, sensitive_features=TEST.sensitive).mean()
+    of_label = np.where(TRAIN.y == 1, 5.0, 1.0)
+    fair.fit(TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive, sample_weight=of_label)
+    assert fair.predict_risk(TEST.X, sensitive_features=TEST.sensitive).mean() > before + 0.1
 
 
 def test_a_row_twice_is_a_row_of_weight_two():

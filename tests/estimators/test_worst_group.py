@@ -65,7 +65,7 @@ def test_the_largest_error_of_a_group_is_smaller_than_with_the_smallest_risk():
 
 def test_posteriors_of_cells_are_learned_where_the_risk_would_not_need_them():
     """Under parity, P(Y|x) P(S|x) suffice for the risk, but not for the errors of a group."""
-    trees = {"estimator": None, "holdout": 0.5}
+    trees = {"estimator": None, "cv": 0.5}
     kinds = [
         type(fitted(NOTHING, objective=objective, **trees).posterior_model_.model.model)
         for objective in ("risk", "worst group")
@@ -195,8 +195,6 @@ def test_it_is_a_parameter_as_others_are():
 def test_what_does_not_go_together_is_refused():
     with pytest.raises(InputError, match="objective should be one of 'risk', 'worst group', but is 'minmax'"):
         fitted(objective="minmax")
-    with pytest.raises(InputError, match="objective='worst group' needs search='exact'"):
-        fitted(search="dual")
     with pytest.raises(InputError, match="'fair' has objective='worst group', but a frontier shows"):
         eh.frontier(
             eh.FairPostprocessor(LogisticRegression(), PARITY, objective="worst group"),

@@ -379,8 +379,7 @@ def test_the_same_seed_gives_the_same_promise():
         ({"reserve": 1}, "reserve should be strictly between 0 and 1"),
         ({"constraint": eh.DemographicParity(difference=0)}, "exact parity, which no number of rows can"),
         ({"constraint": eh.DemographicParity(ratio=1)}, "exact parity, which no number of rows can"),
-        ({"weight": np.full(6000, 2.0)}, "set weights='fit', or leave confidence out"),
-        ({"search": "dual"}, "a promise needs search='exact', but search is 'dual'"),
+        ({"weight": np.full(6000, 2.0)}, "leave sample_weight out, or confidence"),
     ],
     ids=str,
 )
@@ -400,10 +399,6 @@ def test_a_statistic_that_is_not_a_share_cannot_be_promised():
 
     with pytest.raises(InputError, match="the cost of cost is not a share of rows"):
         fit(constraint=Cost(difference=0.1))
-
-
-def test_weights_that_count_in_the_fit_only_are_allowed():
-    assert fit(weight=np.full(6000, 2.0), weights="fit").promise_.holds
 
 
 def test_parameters_are_cloned():

@@ -132,11 +132,10 @@ def test_blind_and_aware_models_decide_the_same_after_loading(aware, constraint,
     "settings",
     [
         {"posterior": "joint", "cost": [1.0, 2.0]},
-        {"posterior": "label_then_group", "balance": "weight"},
+        {"posterior": "label_then_group"},
         {"average": False},
-        {"calibration": "binning", "holdout": 0.5},
+        {"cv": 0.5},
         {"calibration": None, "cv": StratifiedKFold(2), "random_state": np.random.RandomState(1)},
-        {"search": eh.DualAscent()},
         {"min_group_size": 200, "unseen": "pooled"},
     ],
     ids=", ".join,
@@ -162,7 +161,7 @@ def test_the_default_learner_takes_tables_after_loading(library, path):
         "sex": rng.choice(["F", "M"], len(TRAIN.y)),
     }
     table = library(columns)
-    before = eh.FairPostprocessor(None, PARITY, sensitive_features=["sex"], holdout=0.2).fit(table, TRAIN.y)
+    before = eh.FairPostprocessor(None, PARITY, sensitive_features=["sex"], cv=0.2).fit(table, TRAIN.y)
     eh.save(before, path)
     same(before, eh.load(path), table)
 
@@ -285,7 +284,7 @@ def test_a_model_that_cannot_be_saved_is_refused_before_anything_is_written(tmp_
     with pytest.raises(InputError, match=r"numpy.loadtxt"):
         eh.save(post(make_pipeline(reads, LogisticRegression())), path)
     model = post()
-    model.history_ = (np.array([1 + 2j]), iter([1]))
+    model.noted_ = (np.array([1 + 2j]), iter([1]))
     with pytest.raises(InputError, match="cannot be saved"):
         eh.save(model, path)
     assert not list(tmp_path.iterdir())
@@ -710,7 +709,7 @@ def test_an_older_protocol_is_refused(saved):
 
 def test_an_array_named_very_often_is_refused(path):
     large = post()
-    large.history_ = (np.zeros(100_000),)
+    large.noted_ = (np.zeros(100_000),)
     eh.save(large, path)
 
     def copies(schema):

@@ -61,12 +61,11 @@ def test_the_proof_of_a_rule_is_confirmed(constraint, aware, tmp_path):
 SETTINGS = {
     "weights": {"weights": np.random.default_rng(0).random(800)},
     "costs": {"cost": [10.0, 30.0]},
-    "holdout": {"holdout": 0.4, "calibration": "binning"},
-    "randomised ties": {"calibration": "binning", "aware": True, "X": (TRAIN.X > 0).astype(float)},
+    "one split": {"cv": 0.4},
+    "randomised ties": {"aware": True, "X": (TRAIN.X > 0).astype(float)},
     "no seed": {"random_state": None},
     "a used-up seed": {"random_state": np.random.RandomState(5)},
-    "a dual ascent": {"search": eh.DualAscent(max_iter=20)},
-    "a default learner": {"estimator": None, "holdout": 0.4},
+    "a default learner": {"estimator": None, "cv": 0.4},
 }
 
 

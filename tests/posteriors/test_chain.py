@@ -74,8 +74,7 @@ def test_rows_with_one_feature_teach_that_feature(problem):
     assert np.abs(first - problem.posteriors.reshape(5, 2, 3, 2).sum(axis=2)).max() < 0.02
 
 
-@pytest.mark.parametrize("calibration", ["dirichlet", "binning"])
-def test_calibration_corrects_each_feature_on_the_rows_that_know_it(problem, calibration):
+def test_calibration_corrects_each_feature_on_the_rows_that_know_it(problem):
     """Posteriors that are wrong in one direction become nearly right, although hiding is uneven."""
     drawn = problem.sample(100_000, seed=4)
     rows = examples(drawn, hide(drawn))
@@ -83,7 +82,7 @@ def test_calibration_corrects_each_feature_on_the_rows_that_know_it(problem, cal
     wrong = true ** np.array([0.5, 1.0])  # less sure about groups of one label
     wrong /= wrong.sum(axis=(1, 2), keepdims=True)
     flat = wrong.reshape(len(wrong), -1)
-    curves = fit_calibrator(calibration, flat, rows)
+    curves = fit_calibrator(flat, rows)
     new = curves(flat)
     assert new.sum(axis=1) == pytest.approx(1)
     masses = true.mean(axis=0).reshape(-1)
@@ -94,7 +93,7 @@ def test_calibration_of_right_posteriors_changes_little(problem):
     drawn = problem.sample(40_000, seed=5)
     rows = examples(drawn, hide(drawn))
     flat = problem.posteriors[drawn.X[:, 0].astype(int)].reshape(40_000, -1)
-    assert np.abs(fit_calibrator("dirichlet", flat, rows)(flat) - flat).max() < 0.02
+    assert np.abs(fit_calibrator(flat, rows)(flat) - flat).max() < 0.02
 
 
 def test_known_attributes_rule_out_groups_after_calibration(problem):

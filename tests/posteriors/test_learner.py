@@ -84,7 +84,7 @@ def test_probabilities_that_are_nan_are_refused():
         (
             KNeighborsClassifier(),
             True,
-            "KNeighborsClassifier does not take sample_weight.*weights='constraint'",
+            "KNeighborsClassifier does not take sample_weight in fit. Choose another classifier",
         ),
         (
             make_pipeline(StandardScaler(), KNeighborsClassifier()),

@@ -39,29 +39,6 @@ def test_a_known_group_needs_the_label_model_alone(finite):
     assert np.abs(p[:, 0] - finite.posteriors.sum(axis=1)).max() < 0.06  # the tree sees no group here
 
 
-@pytest.mark.parametrize("balance", ["weight", "upsample"])
-@pytest.mark.parametrize("form", FORMS)
-def test_balancing_does_not_change_the_posteriors(finite, form, balance):
-    rows = examples(finite, 40_000)
-    trees = DecisionTreeClassifier()
-    model = PosteriorSpec(form, trees, trees, balance).fit(rows)
-    assert np.abs(model.cells(np.arange(5.0)[:, None], None) - finite.posteriors).max() < 0.05
-
-
-def test_balancing_lets_a_small_group_be_learned():
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(20_000, 1))
-    rare = (x[:, 0] > 2.2) & (rng.random(20_000) < 0.3)
-    rows = Examples(x, rare.astype(np.intp), rng.random(20_000) < 0.5, 2)
-    stump = DecisionTreeClassifier(max_depth=1, min_weight_fraction_leaf=0.1)
-    where = np.array([[2.5]])
-    plain = PosteriorSpec("label_then_group", stump, stump).fit(rows).cells(where, None)[0, 1].sum()
-    balanced = (
-        PosteriorSpec("label_then_group", stump, stump, "weight").fit(rows).cells(where, None)[0, 1].sum()
-    )
-    assert plain < 0.1 < balanced < 0.5
-
-
 @pytest.mark.parametrize("form", FORMS)
 def test_a_cell_that_never_occurs_has_no_posterior(form):
     rng = np.random.default_rng(1)

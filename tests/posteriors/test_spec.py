@@ -110,7 +110,6 @@ LOANS = FiniteProblem.random(6, levels=(2, 2), concentration=1.0, seed=5).sample
         ({"constraint": eh.DemographicParity(ratio=0.8)}, "separate"),
         ({"constraint": eh.DemographicParity(difference=0.1, groups="independent")}, "separate"),
         ({"cost": 0.3}, "separate"),
-        ({"calibration": "binning"}, "separate"),
         ({"aware": ["A1"]}, "label_then_group"),
         ({"cost": [[0.5, 0.5], [0.5, 0.5], [0.2, 0.8], [0.5, 0.5]]}, "label_then_group"),
         ({"constraint": eh.EqualOpportunity(difference=0.1)}, "label_then_group"),

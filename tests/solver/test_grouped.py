@@ -44,10 +44,3 @@ def test_near_rows_and_totals_equal_those_of_dense_rows(both):
     assert totals.positive_part == pytest.approx(expected.positive_part)
     assert totals.ties == expected.ties
     assert np.array_equal(grouped.sample(50).matrix, dense.sample(50).matrix)
-
-
-def test_sums_are_over_the_rows_with_positive_h(both):
-    grouped, dense = both
-    for v in (np.array([-0.5, 0.5, 0.4, -0.6, -0.3, -0.2]), np.array([1.0, 1.0, -1.0, -1.0, 0.3, 0.2])):
-        expected = dense.totals(v).sums
-        assert grouped.sums(v[None])[0] == pytest.approx(expected)

@@ -40,9 +40,6 @@ class ElsewhereRows:
     def near(self, v, count):
         return self.__rows.near(v, count)
 
-    def sums(self, directions):
-        return self.__rows.sums(directions)
-
     def totals(self, v, given=None, values=None):
         return self.__rows.totals(v, given, values)
 

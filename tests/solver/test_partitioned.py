@@ -73,7 +73,6 @@ def test_sums_are_those_of_rows_in_memory(both, v):
         assert one.value == pytest.approx(other.value, abs=1e-12)
         assert one.sums == pytest.approx(other.sums, abs=1e-12)
         assert one.hessian == pytest.approx(other.hessian, abs=1e-11 / width)
-    assert parts.sums(np.array([v, -v])) == pytest.approx(dense.sums(np.array([v, -v])), abs=1e-12)
 
 
 def test_a_sample_is_the_same_rows(both):

@@ -76,7 +76,6 @@ def test_sums_are_those_of_scores_in_memory(both, v):
         assert one.value == pytest.approx(other.value, abs=1e-12)
         assert one.sums == pytest.approx(other.sums, abs=1e-14 / width)
         assert one.hessian == pytest.approx(other.hessian, abs=1e-10 / width)
-    assert parts.sums(np.array([v, -v])) == pytest.approx(grouped.sums(np.array([v, -v])), abs=1e-12)
 
 
 def test_samples_nearest_rows_and_totals_are_those_of_scores_in_memory(both):

@@ -22,7 +22,7 @@ from evenhand.fairness.groups import Groups
 from evenhand.fairness.requirement import Constraint
 from evenhand.inference.guarantee import Promise
 from evenhand.inputs.batched_table import BatchedTable, is_dask, is_lazy
-from evenhand.inputs.checks import check_choice, check_fraction, check_rows
+from evenhand.inputs.checks import check_choice, check_rows
 from evenhand.inputs.columns import level_order
 from evenhand.inputs.features import naming_bad_rows
 from evenhand.inputs.fingerprint import Fingerprint
@@ -133,7 +133,6 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     sensitive_features: Any
     aware: Any
     pos_label: Any
-    weights: Any
     missing: Any
     unseen: Any
     min_group_size: Any
@@ -143,9 +142,6 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     cv: Any
     average: Any
     calibration: Any
-    balance: Any
-    search: Any
-    tol: Any
     n_jobs: Any
     verbose: Any
     confidence: Any
@@ -172,11 +168,9 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
                 f"is {self.constraint!r}."
             )
         self.constraint.check(None)
-        check_choice("weights", self.weights, ("both", "fit", "constraint"))
         forms = ("auto", "separate", "label_then_group", "joint")
         check_choice("posterior", self.posterior, forms)
-        check_choice("calibration", self.calibration, (None, "dirichlet", "binning"))
-        check_choice("balance", self.balance, (None, "weight", "upsample"))
+        check_choice("calibration", self.calibration, (None, "dirichlet"))
         label, group = self.posterior_learners
         check_model(label, role="estimator")
         check_model(group, role="group_estimator")
@@ -184,7 +178,6 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             raise InputError(
                 f"min_group_size should be a whole number from 0 on, but is {self.min_group_size!r}."
             )
-        check_fraction("tol", self.tol)
 
     @property
     def posterior_learners(self) -> tuple[Any, Any]:
@@ -207,11 +200,6 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         """The strata of control features, by their values; None if the requirement names none."""
         check_is_fitted(self)
         return self.access_.strata
-
-    @property
-    def posterior_holdout(self) -> float | None:
-        """Share of the rows that posteriors are found on instead of folds; None for folds."""
-        return None
 
     def _remember(self, data: TrainingData, seed: int) -> None:
         """Keep what every fitted classifier tells, and what it takes to fit it again."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Literal, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,6 @@ from sklearn.isotonic import IsotonicRegression
 
 from evenhand.estimators.cost_sensitive import CostSensitiveTrainer, OutOfFold
 from evenhand.estimators.estimated_rates import RateEstimator, measured, standard_errors
-from evenhand.estimators.search import Trial
 from evenhand.estimators.trained_models import ClassifierMixture, GroupThresholds
 from evenhand.estimators.training_certificate import risk_of, violation_of
 from evenhand.exceptions import CertificateError, InfeasibleError
@@ -34,7 +33,6 @@ from evenhand.solver.master import Mixed, mix_columns
 
 __all__ = [
     "Chosen",
-    "Column",
     "ColumnPool",
     "Generated",
     "beyond_chance",
@@ -45,7 +43,6 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
-Target = Literal["constant", "labels", "decisions", "thresholds"]
 
 _ABOVE_OPTIMUM = 2.0
 """Price of a violation, in multiples of what the optimum pays, its largest multiplier.
@@ -59,6 +56,13 @@ _PLAIN = 2
 """Place of the plain classifier in a pool, behind the two constants."""
 _ALIKE = 1e-9
 """Share of people decided differently from which on a classifier tells them apart; less is rounding."""
+_DISTILLATION = 0.5
+"""How far labels are replaced by their posteriors in training.
+
+0 is the costs of the labels as they are, which are noisy; 1 is what the optimum decides itself, each row
+alike, which is as wrong as the posteriors are. Halfway trusts neither more. One classifier is always trained
+with 1.
+"""
 _SMOOTHING = 0.5
 """How far the multipliers to train with are drawn from those of the master program to the optimum's.
 
@@ -67,37 +71,6 @@ is trusted more. Where nothing is gained so, the master's own are used.
 """
 _NEGLIGIBLE = 1e-6
 """Weights of a mixture below this are left out: fewer than one person in a million."""
-
-
-@dataclass(frozen=True, eq=False)
-class Column(Trial):
-    """A classifier of the pool, as it is told in ``history_``.
-
-    Attributes
-    ----------
-    multipliers : array, shape (J,)
-        Whose costs it was trained with; zeros for the plain classifier and the constants.
-    risk : float
-        Estimated, as all that follows.
-    values : array, shape (J,)
-        Of the linear constraints.
-    violation : float
-        How far the worst constraint is out of bounds; 0 if none is.
-    target : {"constant", "labels", "decisions", "thresholds"}
-        What was learned: labels with costs, the optimum's decisions, or the plain classifier has a threshold
-        for each group.
-    rates : CellRates
-    gain : float
-        By how much a mixture with it could have been better than the one before, at most; NaN for first
-        columns.
-    weight : float
-        Its share in what was chosen.
-    """
-
-    target: Target = "labels"
-    rates: CellRates | None = None
-    gain: float = np.nan
-    weight: float = 0.0
 
 
 @dataclass(eq=False)
@@ -115,7 +88,6 @@ class ColumnPool:
         Decisions of the same classifiers for the rows that they have learned from.
     rates : list of CellRates
         Estimated, of each classifier.
-    origins : list of (Target, multipliers or None, gain)
     trained : dict
         Those that were trained on all rows, by their place.
     """
@@ -125,7 +97,6 @@ class ColumnPool:
     selections: list[Floats] = field(default_factory=list)
     learned: list[Floats] = field(default_factory=list)
     rates: list[CellRates] = field(default_factory=list)
-    origins: list[tuple[Target, Floats | None, float]] = field(default_factory=list)
     trained: dict[int, Learner | GroupThresholds] = field(default_factory=dict)
     _make: list[Callable[[], Learner | GroupThresholds]] = field(default_factory=list)
 
@@ -136,8 +107,8 @@ class ColumnPool:
         pool = cls(trainer, trainer.out_of_fold(none, 0.0))
         for label in (0, 1):
             decided = np.full(n, float(label))
-            pool.add(decided, decided, partial(Learner, None, np.array([label]), 2), "constant")
-        pool.add(*pool.plain.decisions, lambda: trainer.train(none, 0.0, slice(None)), "labels")
+            pool.add(decided, decided, partial(Learner, None, np.array([label]), 2))
+        pool.add(*pool.plain.decisions, lambda: trainer.train(none, 0.0, slice(None)))
         return pool
 
     def add(
@@ -145,8 +116,6 @@ class ColumnPool:
         selection: Floats,
         learned: Floats,
         make: Callable[[], Learner | GroupThresholds],
-        target: Target,
-        multipliers: Floats | None = None,
     ) -> Floats:
         """Add a classifier by its decisions, out of fold and learned; `make` trains it on all rows.
 
@@ -157,7 +126,6 @@ class ColumnPool:
         self.learned.append(learned)
         self.rates.append(rates)
         self._make.append(make)
-        self.origins.append((target, multipliers, np.nan))
         return rates.selected.ravel()
 
     def model(self, t: int) -> Learner | GroupThresholds:
@@ -185,8 +153,6 @@ class ColumnPool:
         return self.add(
             *self.trainer.out_of_fold(table, distillation).decisions,
             lambda: self.trainer.train(table, distillation, slice(None)),
-            "decisions" if distillation == 1 else "labels",
-            multipliers,
         )
 
     def satisfied_by_plain(self, problem: FairnessProblem) -> bool:
@@ -206,25 +172,6 @@ class ColumnPool:
             return mix_columns(problem.program, self.sums, price)
         alone = mix_columns(problem.program, self.sums[[_PLAIN]], price)
         return replace(alone, weights=np.eye(len(self.rates))[_PLAIN])
-
-    def history(self, problem: FairnessProblem, weights: Floats) -> tuple[Column, ...]:
-        """The pool as it is told to users, with the weights of what was chosen."""
-        J = len(problem.linear_constraints)
-        return tuple(
-            Column(
-                np.zeros(J) if multipliers is None else multipliers,
-                risk_of(problem, rates),
-                problem.linear_constraints.values(rates.rates),
-                violation_of(problem, rates),
-                target,
-                rates,
-                gain,
-                float(weight),
-            )
-            for (target, multipliers, gain), rates, weight in zip(
-                self.origins, self.rates, weights, strict=True
-            )
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,8 +203,6 @@ def generate(
     by_posteriors: FairnessProblem,
     *,
     steps: Iterator[int],
-    distillation: float,
-    tol: float,
 ) -> Generated:
     """Add classifiers to a pool until no new one improves the mixture by more than chance.
 
@@ -269,16 +214,12 @@ def generate(
         The requirement, and the rows of the pool.
     steps : iterator
         One for each classifier that may be trained.
-    distillation : float
-        How far labels are replaced by their posteriors.
-    tol : float
-        Of the solver.
 
     Returns
     -------
     Generated
     """
-    optimum = by_posteriors.solve(tol=tol)
+    optimum = by_posteriors.solve()
     problem = pool.trainer.judge.problem.under(by_posteriors.constraint)
     multipliers = multipliers_of(optimum.multipliers, problem.linear_constraints)
     largest = float(np.abs(multipliers).max(initial=0.0)) / problem.unit
@@ -286,11 +227,11 @@ def generate(
     mixed = pool.mix(problem, price)
     if pool.satisfied_by_plain(problem) or (largest == 0 and not _missed(pool, problem, mixed)):
         return Generated(problem, by_posteriors, optimum, mixed, price)
-    first = [1.0, distillation] if distillation < 1 else [1.0]
+    first = [1.0, _DISTILLATION] if _DISTILLATION < 1 else [1.0]
     if largest == 0:
         first = []
     else:
-        _add_thresholds(pool, problem, by_posteriors, multipliers, tol)
+        _add_thresholds(pool, problem, by_posteriors)
         mixed = pool.mix(problem, price)
     centre, smoothing = multipliers / problem.unit, _SMOOTHING
     for _ in steps:
@@ -299,9 +240,8 @@ def generate(
             mixed = pool.mix(problem, price)
             continue
         point = smoothing * centre + (1 - smoothing) * mixed.multipliers
-        sums = pool.train(problem, problem.unit * point, distillation)
+        sums = pool.train(problem, problem.unit * point, _DISTILLATION)
         gain = mixed.gain(problem.program, sums)
-        pool.origins[-1] = (*pool.origins[-1][:2], problem.unit * gain)
         missed = _missed(pool, problem, mixed)
         mixed = pool.mix(problem, price)
         if gain <= _precision(problem, mixed, len(pool.trainer.examples)):
@@ -330,13 +270,7 @@ def _missed(pool: ColumnPool, problem: FairnessProblem, mixed: Mixed) -> bool:
     return beyond_chance(pool.trainer.judge, problem, rates) > 0
 
 
-def _add_thresholds(
-    pool: ColumnPool,
-    problem: FairnessProblem,
-    by_posteriors: FairnessProblem,
-    multipliers: Floats,
-    tol: float,
-) -> None:
+def _add_thresholds(pool: ColumnPool, problem: FairnessProblem, by_posteriors: FairnessProblem) -> None:
     """Where the group is known, add the plain classifier with the optimal threshold for each group.
 
     Given its score, P(Y=1) is the posterior averaged monotonically over the score in each group. For these
@@ -363,7 +297,7 @@ def _add_thresholds(
             cost=pool.trainer.cost,
             sample_weight=weights,
             groups=problem.groups,
-        ).solve(tol=tol)
+        ).solve()
     except (InfeasibleError, CertificateError):
         return
     thresholds = np.zeros(len(members))
@@ -383,7 +317,7 @@ def _add_thresholds(
                 own[m] = _threshold(scores[rows], given[rows], share, near=thresholds[m])
         return GroupThresholds(plain, own)
 
-    pool.add(out_of_fold, in_fold, make, "thresholds", multipliers)
+    pool.add(out_of_fold, in_fold, make)
 
 
 def _threshold(scores: Floats, weights: Floats, selected: float, near: float = np.nan) -> float:

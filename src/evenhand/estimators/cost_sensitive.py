@@ -10,56 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from evenhand.estimators.estimated_rates import RateEstimator, measured
-from evenhand.estimators.search import Trial
-from evenhand.estimators.training_certificate import risk_of, violation_of
-from evenhand.fairness.measurement import AnyMeasurement
-from evenhand.fairness.rates import CellRates
-from evenhand.fairness.requirement import Constraint
+from evenhand.estimators.estimated_rates import RateEstimator
 from evenhand.fairness.scores import GroupedScores, StratifiedPosteriors
 from evenhand.inputs.features import take_rows
 from evenhand.optimum.problem import FairnessProblem, prices_of
 from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.learner import Learner, fit_learner
 
-__all__ = ["CostSensitiveTrainer", "OutOfFold", "TrainedClassifier"]
+__all__ = ["CostSensitiveTrainer", "OutOfFold"]
 
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class TrainedClassifier(Trial):
-    """A trial, with the classifier that was trained for it.
-
-    Attributes
-    ----------
-    distillation : float
-        How far labels were replaced by their posteriors in training: 0 is not at all, 1 completely.
-    selection : array of bool
-        Out-of-fold decisions.
-    rates : CellRates
-        Estimated from these, as `risk`, `values` and `violation`.
-    constraint : Constraint
-    """
-
-    distillation: float
-    selection: NDArray[np.bool_]
-    rates: CellRates
-    constraint: Constraint
-
-    @property
-    def excess(self) -> float:
-        """How far the measures exceed their tolerances.
-
-        Measures rather than linear constraints, because by ratio a classifier that selects almost nobody
-        nearly satisfies the constraints but not the ratio.
-        """
-        return float(np.nanmax([0.0, *(one.excess for one in self.measured)]))
-
-    @property
-    def measured(self) -> tuple[AnyMeasurement, ...]:
-        """The requirement's measures."""
-        return measured(self.constraint, self.rates)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,8 +68,6 @@ class CostSensitiveTrainer:
     problem : FairnessProblem
     examples : Examples
     estimator : classifier
-    distillation : float
-        How far `many` replaces labels by their posteriors.
     weights : array or None
         Weights of the examples in the requirement.
     cost : float, pair or array
@@ -122,7 +80,6 @@ class CostSensitiveTrainer:
     problem: FairnessProblem
     examples: Examples
     estimator: Any
-    distillation: float
     weights: Floats | None
     cost: ArrayLike
     seed: int
@@ -152,29 +109,6 @@ class CostSensitiveTrainer:
         first, second = self._halves
         learners = [self.train(table, distillation, rows) for rows in (second, first)]
         return OutOfFold(self.examples.X, self._halves, tuple(learners))
-
-    def many(self, points: NDArray[np.float64]) -> list[TrainedClassifier]:
-        """Train and evaluate at several multipliers."""
-        return [self.attempt(point, self.distillation) for point in points]
-
-    def attempt(self, point: Floats, distillation: float) -> TrainedClassifier:
-        """Train and evaluate at given multipliers."""
-        selection, _ = self.out_of_fold(self.table(point), distillation).decisions
-        rates = self.judge.rates(selection)
-        return TrainedClassifier(
-            point,
-            risk=risk_of(self.judge.problem, rates),
-            values=self.problem.linear_constraints.values(rates.rates),
-            violation=violation_of(self.problem, rates),
-            distillation=distillation,
-            selection=selection == 1,
-            rates=rates,
-            constraint=self.problem.constraint,
-        )
-
-    def table(self, multipliers: Floats) -> Floats:
-        """A^T lambda, by which multipliers change what selecting a row of each cell gains, shape (M, 2)."""
-        return np.asarray((multipliers @ self.problem.program.A)[: self.prices.size].reshape(-1, 2))
 
     def train(self, table: Floats, distillation: float, rows: NDArray[np.intp] | slice) -> Learner:
         """Train a copy of the classifier with the costs that multipliers imply, given as A^T lambda.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,12 +24,11 @@ from evenhand.estimators.column_generation import (
 from evenhand.estimators.cost_sensitive import CostSensitiveTrainer
 from evenhand.estimators.estimated_rates import measured
 from evenhand.estimators.learned_posteriors import LearnedPosteriors
-from evenhand.estimators.search import DualAscent, GridSearch, Trial, best_trial, read_search
 from evenhand.estimators.trained_models import ClassifierMixture, TrainedModel
 from evenhand.estimators.training_certificate import TrainingCertificate
 from evenhand.estimators.training_data import TrainingData
 from evenhand.exceptions import InfeasibleError
-from evenhand.fairness.constraints import ByConstraint, ConstraintName
+from evenhand.fairness.constraints import ConstraintName
 from evenhand.fairness.measurement import AnyMeasurement
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.requirement import Constraint
@@ -42,12 +41,10 @@ from evenhand.posteriors.tabular import TabularClassifier
 if TYPE_CHECKING:
     from evenhand.estimators.inprocess import FairInprocessor
 
-__all__ = ["FairTraining", "generate_pool", "search_of", "train_fair"]
+__all__ = ["FairTraining", "generate_pool", "train_fair"]
 
 _TIGHTENED = (1.0, 0.5)
 """By how much tolerances are tightened to train for a promise: exact parity, and halfway."""
-_MOST_REFITS = 500
-"""Points of a grid that is asked for by name: each of them is a training."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,8 +61,6 @@ class FairTraining:
         By the name of each constraint.
     certificate : TrainingCertificate
     promise : Promise or None
-    history : tuple of Trial
-        Every classifier that was trained on the way.
     fits : int
         Classifiers trained.
     missed : float
@@ -79,7 +74,6 @@ class FairTraining:
     multipliers: Mapping[ConstraintName, float]
     certificate: TrainingCertificate
     promise: Promise | None
-    history: tuple[Trial, ...]
     fits: int
     missed: float
     clear: bool
@@ -113,9 +107,7 @@ def train_fair(
     FairTraining
     """
     trainer = _trainer(classifier, constraint, data, posteriors, seed=seed)
-    problem, search = trainer.problem, search_of(classifier)
-    if search is not None and reserved is None:
-        return _by_search(classifier, search, trainer)
+    problem = trainer.problem
     pool, key = ColumnPool.start(trainer), f"{seed:08x}"
     if reserved is None:
         generated = _generate(classifier, pool, problem)
@@ -165,16 +157,10 @@ def _trainer(
         posteriors.problem(constraint, classifier.cost, data.compared),
         data.examples.take(posteriors.rows),
         TabularClassifier() if classifier.estimator is None else classifier.estimator,
-        distillation=classifier.distillation,
         weights=posteriors.weights,
         cost=classifier.cost,
         seed=seed,
     )
-
-
-def search_of(classifier: FairInprocessor) -> GridSearch | DualAscent | None:
-    """The search that a classifier names; None for column generation."""
-    return read_search(classifier.search, max_iter=int(classifier.max_refits), budget=_MOST_REFITS)
 
 
 def _generate(
@@ -183,13 +169,7 @@ def _generate(
     """Extend a pool for a requirement; the plain classifier counts as one of the refits."""
     count = int(classifier.max_refits) - 1 if refits is None else refits
     steps = track(iter(range(count)), what="training", total=count, verbose=classifier.verbose)
-    return generate(
-        pool,
-        problem,
-        steps=steps,
-        distillation=float(classifier.distillation),
-        tol=classifier.tol,
-    )
+    return generate(pool, problem, steps=steps)
 
 
 def _choose(classifier: FairInprocessor, pool: ColumnPool, generated: Generated, key: str) -> Chosen:
@@ -208,7 +188,6 @@ def _trained(pool: ColumnPool, generated: Generated, chosen: Chosen) -> FairTrai
         generated.optimum.multipliers,
         TrainingCertificate.of(by_posteriors, generated.optimum, selected),
         None,
-        pool.history(problem, chosen.weights),
         pool.trainer.fits,
         excess(problem, chosen.rates),
         beyond_chance(pool.trainer.judge, problem, chosen.rates) > 0,
@@ -285,30 +264,3 @@ class _PromiseCandidates:
         groups, cells = problem.groups, self.reserved.compared_cells
         counts = [CellRates.count(groups, cells, one) for one in ways]
         return internal, (chosen, counts[0]), counts
-
-
-def _by_search(
-    classifier: FairInprocessor,
-    search: GridSearch | DualAscent,
-    trainer: CostSensitiveTrainer,
-) -> FairTraining:
-    """One of the paper's searches; the best is trained once more, on all rows."""
-
-    def watch(steps: Iterator[Any], total: int) -> Iterator[Any]:
-        return track(steps, what="training", total=total, verbose=classifier.verbose)
-
-    trials = search.run(trainer, watch=watch)
-    best = best_trial(trials)
-    problem, names = trainer.problem, trainer.problem.linear_constraints.names
-    selected = trainer.rate_estimator.by_posteriors(best.selection)
-    return FairTraining(
-        trainer.train(trainer.table(best.multipliers), best.distillation, slice(None)),
-        best.measured,
-        ByConstraint(zip(names, best.multipliers.tolist(), strict=True)),
-        TrainingCertificate.of(problem, problem.at(best.multipliers), selected),
-        None,
-        tuple(Trial(t.multipliers, t.risk, t.values, t.violation) for t in trials),
-        trainer.fits,
-        best.excess,
-        beyond_chance(trainer.judge, problem, best.rates) > 0,
-    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -12,9 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from evenhand.estimators.access import Aware
 from evenhand.estimators.base import FairClassifier, by_batches, names_its_file
-from evenhand.estimators.fair_training import FairTraining, search_of, train_fair
+from evenhand.estimators.fair_training import FairTraining, train_fair
 from evenhand.estimators.fit_rows import read_rows
-from evenhand.estimators.search import Trial
 from evenhand.estimators.trained_models import ClassifierMixture, TrainedModel
 from evenhand.estimators.training_certificate import TrainingCertificate
 from evenhand.estimators.training_data import draw_seed
@@ -28,7 +27,7 @@ from evenhand.inference.guarantee import warn_if_unpromised
 from evenhand.inputs.features import Columns
 from evenhand.posteriors.calibration import Calibration
 from evenhand.posteriors.learner import check_learner, is_frozen
-from evenhand.posteriors.spec import Balance, Form
+from evenhand.posteriors.spec import Form
 from evenhand.posteriors.tabular import TabularClassifier
 
 __all__ = ["FairInprocessor"]
@@ -54,7 +53,8 @@ class FairInprocessor(FairClassifier):
     ----------
     estimator : classifier, default=None
         Any scikit-learn classifier that takes ``sample_weight``. By default boosted trees that take tables as
-        they are.
+        they are. Posteriors are learned with it as well, or with boosted trees if it has no
+        ``predict_proba``.
     constraint : Constraint
         What must hold, such as ``DemographicParity(difference=0.02)``.
     sensitive_features : str, int, list of these, or function, default=None
@@ -65,42 +65,28 @@ class FairInprocessor(FairClassifier):
         As in :class:`FairPostprocessor`.
     pos_label : object, default=None
         The positive label. By default the one that sorts last.
-    posterior_estimator : classifier, default=None
-        For the posteriors: of group and label together, or of the label under other forms of `posterior`. By
-        default like `estimator`, or boosted trees if that has no ``predict_proba``.
     group_estimator : classifier, default=None
-        For the groups in the posteriors, under other forms than "joint". By default like
-        `posterior_estimator`; if that is frozen or the default, boosted trees with a higher learning rate.
+        For the groups in the posteriors, under other forms than "joint". By default like `estimator`; if that
+        is the default, boosted trees with a higher learning rate.
     posterior : {"joint", "auto", "separate", "label_then_group"}, default="joint"
         Form of the posteriors; see :class:`FairPostprocessor`.
     cv : int, splitter or iterable, default=2
         Folds for out-of-fold posteriors.
-    calibration : {"dirichlet", "binning"} or None, default="dirichlet"
-        As in :class:`FairPostprocessor`.
-    balance : {"weight", "upsample"}, default=None
+    calibration : {"dirichlet"} or None, default="dirichlet"
         As in :class:`FairPostprocessor`.
     randomize : bool, default=False
         False gives one classifier: of those trained, the one of least risk, where a violation that cannot be
         chance counts as risk at a price. True gives the mixture itself, a ``ClassifierMixture`` of at
         most one classifier more than the requirement has constraints. It reaches requirements that no single
         classifier does, such as exact parity, and each person is decided by one of them for good.
-    distillation : float, default=0.5
-        How far labels are replaced by their posteriors in training: 0 for the costs of the labels as they
-        are, which are noisy, 1 for what the optimum decides itself, each row alike, which is as wrong as the
-        posteriors are. Halfway trusts neither more. One classifier is always trained with 1.
-    search : {"exact", "dual", "grid"}, DualAscent or GridSearch, default="exact"
-        How multipliers are chosen: "exact" by column generation, starting from the solver's; the others are
-        the paper's. "grid" by name has a budget of 500 trainings.
     max_refits : int, default=8
-        Most classifiers that "exact" tries, and default number of steps of "dual". With `confidence`, half
-        as many, but at least 2, for each of three tolerances. Each is trained on two halves of the rows, and
+        Most classifiers that are tried. With `confidence`, half as many, but at least 2, for each of three
+        tolerances. Each is trained on two halves of the rows, and
         on all of them if it is chosen.
     confidence : float, default=None
         As in :class:`FairPostprocessor`; classifiers or mixtures for ever looser tolerances are tested.
     reserve : float, default=0.3
         Share of the rows that are reserved for the promise.
-    weights : {"both", "fit", "constraint"}, default="both"
-        As in :class:`FairPostprocessor`.
     missing : {"error", "own_group", "exclude"}, default="error"
         As in :class:`FairPostprocessor`. The default form of the posteriors, "joint", learns nothing from
         excluded rows, and neither does the classifier that is trained: its costs depend on the groups.
@@ -108,8 +94,6 @@ class FairInprocessor(FairClassifier):
         As in :class:`FairPostprocessor`.
     min_group_size : int, default=0
         As in :class:`FairPostprocessor`.
-    tol : float, default=1e-6
-        Largest proven distance from the optimum for the posteriors that is accepted.
     random_state : int, RandomState or None, default=0
         For folds and halves of the rows, and the hash key of a mixture.
     n_jobs : int, default=None
@@ -130,7 +114,7 @@ class FairInprocessor(FairClassifier):
         The positive one of them.
     groups_ : Groups
     multipliers_ : dict
-        Of the optimum for the posteriors, by the name of each constraint; those of a search by its name.
+        Of the optimum for the posteriors, by the name of each constraint.
     achieved_ : tuple of Measurement and BoundMeasurement
         What the classifier attains, estimated by classifiers that are trained alike on half of the rows and
         judged by the labels of the other half. Groups, where they are not known to it, are by the posteriors,
@@ -141,10 +125,6 @@ class FairInprocessor(FairClassifier):
         classifier goes below under them. Printed, it says what any other classifier could save.
     promise_ : Promise or None
         What holds on new rows, if `confidence` is given.
-    history_ : tuple of Column
-        Every classifier of the pool: its multipliers, estimated rates, risk and violation, what was learned,
-        by how much it could improve the mixture before it, and its weight in what was chosen. Of "dual" a
-        tuple of Trial, of a grid the best.
     n_fits_ : int
         Models fitted in all, those of the posteriors included; all but the chosen ones to half of the rows.
 
@@ -163,7 +143,6 @@ class FairInprocessor(FairClassifier):
     certificate_: TrainingCertificate
     multipliers_: Mapping[ConstraintName, float]
     achieved_: tuple[AnyMeasurement, ...]
-    history_: tuple[Trial, ...]
     n_fits_: int
 
     def __init__(
@@ -175,24 +154,18 @@ class FairInprocessor(FairClassifier):
         aware: Aware = False,
         cost: ArrayLike = 0.5,
         pos_label: Any = None,
-        posterior_estimator: Any = None,
         group_estimator: Any = None,
         posterior: Form | Literal["auto"] = "joint",
         cv: Any = 2,
         calibration: Calibration | None = "dirichlet",
-        balance: Balance | None = None,
         randomize: bool = False,
-        distillation: float = 0.5,
-        search: Any = "exact",
         max_refits: int = 8,
         confidence: float | None = None,
         reserve: float = 0.3,
-        weights: Literal["both", "fit", "constraint"] = "both",
         missing: Missing = "error",
         unseen: Literal["error", "pooled"] = "error",
         min_group_size: int = 0,
         learn_rows: int = 1_000_000,
-        tol: float = 1e-6,
         random_state: Any = 0,
         n_jobs: int | None = None,
         verbose: bool = False,
@@ -203,24 +176,18 @@ class FairInprocessor(FairClassifier):
         self.aware = aware
         self.cost = cost
         self.pos_label = pos_label
-        self.posterior_estimator = posterior_estimator
         self.group_estimator = group_estimator
         self.posterior = posterior
         self.cv = cv
         self.calibration = calibration
-        self.balance = balance
         self.randomize = randomize
-        self.distillation = distillation
-        self.search = search
         self.max_refits = max_refits
         self.confidence = confidence
         self.reserve = reserve
-        self.weights = weights
         self.missing = missing
         self.unseen = unseen
         self.min_group_size = min_group_size
         self.learn_rows = learn_rows
-        self.tol = tol
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -228,8 +195,6 @@ class FairInprocessor(FairClassifier):
     average = True  # the folds' models serve for the training rows only, so none is fitted to all rows
 
     def _label_estimator(self) -> Any:
-        if self.posterior_estimator is not None:
-            return self.posterior_estimator
         if self.estimator is None or not hasattr(self.estimator, "predict_proba"):
             return TabularClassifier()
         return self.estimator
@@ -248,16 +213,14 @@ class FairInprocessor(FairClassifier):
                 "missing='infer' is for FairPostprocessor: rates of trained classifiers are estimated by "
                 "counting groups, which must be known."
             )
+        if isinstance(self.cv, float):
+            raise InputError(
+                f"cv={self.cv!r} holds rows out, and training needs posteriors of all: set folds."
+            )
         if not isinstance(self.max_refits, Integral) or self.max_refits < 1:
             raise InputError(f"max_refits should be a whole number from 1 on, but is {self.max_refits!r}.")
-        if not isinstance(self.distillation, Real) or not 0 <= float(self.distillation) <= 1:
-            raise InputError(f"distillation should be from 0 to 1, but is {self.distillation!r}.")
         if not isinstance(self.randomize, bool | np.bool_):
             raise InputError(f"randomize should be True or False, but is {self.randomize!r}.")
-        if search_of(self) is not None and self.randomize:
-            raise InputError("randomize=True is for search='exact': the other searches give one classifier.")
-        if is_frozen(self.posterior_estimator) and self.aware:
-            raise InputError("posterior_estimator may be frozen only where aware=False.")
         if is_frozen(self.group_estimator) and self.aware and self.aware is not True:
             # It takes no columns beyond those of its fit, and the classifier would not see what it may.
             raise InputError("group_estimator may be frozen only where aware is True or False.")
@@ -305,7 +268,6 @@ class FairInprocessor(FairClassifier):
         self.certificate_ = trained.certificate
         self.achieved_ = trained.achieved
         self.promise_ = trained.promise
-        self.history_ = trained.history
         self.n_fits_ = posteriors.fits + trained.fits
         self.learner_ = trained.model
         self._warn_if_constant(trained.model.selection(data.examples.take(posteriors.rows).X))
@@ -368,7 +330,7 @@ class FairInprocessor(FairClassifier):
 def _missed(classifier: FairInprocessor, trained: FairTraining) -> str:
     """What to say of a requirement that training has not reached."""
     ways = [
-        *([] if classifier.randomize or search_of(classifier) is not None else ["randomize=True"]),
+        *([] if classifier.randomize else ["randomize=True"]),
         *([] if classifier.aware is True else ["aware=True"]),
         "another estimator",
         "a wider tolerance",

@@ -111,7 +111,6 @@ def learn_posteriors(
         spec,
         data.examples,
         cv=classifier.cv,
-        holdout=classifier.posterior_holdout,
         average=classifier.average,
         calibration=classifier.calibration,
         seed=seed,
@@ -224,17 +223,11 @@ def posterior_spec(classifier: FairClassifier, data: TrainingData, seed: int) ->
             "used: leave it out, or set posterior='label_then_group'."
         )
     weighted = data.examples.weights is not None
-    reweighs = weighted or classifier.balance == "weight"
-    check_learner(
-        label,
-        weighted=reweighs if form == "joint" else weighted,
-        role="estimator",
-        balanced=not weighted,
-    )
+    check_learner(label, weighted=weighted, role="estimator")
     if form not in ("known", "joint", "proxy"):
         if known is not None and any(((p > 0) & (p < 1)).any() for p in known.values):
-            reweighs = True  # a row counts in part for each value that it may have
-        check_learner(group, weighted=reweighs, role="group_estimator", balanced=not weighted)
+            weighted = True  # a row counts in part for each value that it may have
+        check_learner(group, weighted=weighted, role="group_estimator")
     _warn_if_left_out([classifier.estimator, label, group], data)
     levels = _feature_levels(data.groups) if trees else None
     if known is not None:
@@ -244,7 +237,6 @@ def posterior_spec(classifier: FairClassifier, data: TrainingData, seed: int) ->
         form,
         label,
         group,
-        classifier.balance,
         data.classes,
         seed,
         levels,

@@ -18,8 +18,6 @@ from evenhand.estimators.fit_rows import read_rows, space_for_posteriors
 from evenhand.estimators.learned_posteriors import LearnedPosteriors, as_posteriors
 from evenhand.estimators.limits import refused
 from evenhand.estimators.promise_candidates import PromiseCandidates
-from evenhand.estimators.rule_making import choose_multipliers
-from evenhand.estimators.search import Trial, best_trial, read_search, warn_if_missed
 from evenhand.estimators.training_data import draw_seed
 from evenhand.exceptions import (
     InputError,
@@ -47,7 +45,7 @@ from evenhand.optimum.thresholds import group_thresholds
 from evenhand.optimum.worst_group import Objective, group_risks, problem_for
 from evenhand.posteriors.calibration import Calibration
 from evenhand.posteriors.models import PosteriorModel
-from evenhand.posteriors.spec import Balance, Form
+from evenhand.posteriors.spec import Form
 
 __all__ = ["FairPostprocessor"]
 
@@ -85,7 +83,7 @@ class FairPostprocessor(FairClassifier):
     objective : {"risk", "worst group"}, default="risk"
         What is minimised: the risk, or the largest risk of a group (min-max fairness), and the risk among the
         classifiers that attain this. The requirement holds in both cases; ``DemographicParity(difference=1)``
-        requires nothing. Needs ``search="exact"``.
+        requires nothing.
     pos_label : object, default=None
         The positive label. By default the one that sorts last.
     group_estimator : classifier, default=None
@@ -99,25 +97,19 @@ class FairPostprocessor(FairClassifier):
         With "joint", P(Y|x) is a sum over groups. "separate" is the fastest where evenhand's trees learn the
         groups, one sensitive feature after the other. "auto" takes it there for blind decisions, and
         otherwise "label_then_group". Where the group is known, only P(Y|x,s) is learned.
-    cv : int, splitter or iterable, default=5
-        Folds for out-of-fold posteriors. Where this is a number, P(S|x) of "separate" uses at most three.
-    holdout : float, default=None
-        Instead of folds, the share of rows that is held out to find the rule on.
+    cv : int, float, splitter or iterable, default=5
+        Folds for out-of-fold posteriors. Where this is an integer, P(S|x) of "separate" uses at most three. A
+        float between 0 and 1 is one split: that share of the rows is held out to find the rule on.
     average : bool, default=True
         Decide by the mean of the folds' models; otherwise by one that is fitted to all rows: smaller, and
         with trees a little less accurate.
-    calibration : {"dirichlet", "binning"} or None, default="dirichlet"
+    calibration : {"dirichlet"} or None, default="dirichlet"
         How the posteriors are corrected on the rows that the rule is found on, so that tolerances hold on new
         rows as well. The label's probability is corrected by a curve of itself, logistic in the log-odds, and
         only if these rows contradict it; the groups' given the label, linear in the logarithms of all cells
         and shrunk towards no change. So with nothing required, decisions are those of the label's model at
         the threshold of the cost, whatever the group model is. Where the group is known, each group has a
-        curve after the common one. "binning" takes the means of 40 bins instead, as the paper does.
-    balance : {"weight", "upsample"}, default=None
-        Give small groups more weight while the group model is fitted; its probabilities are corrected for it.
-    search : {"exact", "dual", "grid"}, DualAscent or GridSearch, default="exact"
-        How multipliers are chosen: by the exact solver; or, for comparison, by the paper's dual ascent or its
-        grid, whose shortfall the certificate then shows.
+        curve after the common one.
     confidence : float, default=None
         Strictly between 0 and 1: promise that the requirement holds on new rows, with this probability over
         the draw of the data. Rows are reserved. Where groups are known and the requirement is about one rate,
@@ -125,8 +117,6 @@ class FairPostprocessor(FairClassifier):
         test on them are used. ``promise_`` has the result. With too few, a warning says how many are needed.
     reserve : float, default=0.5
         Share of the rows that are reserved for it, drawn at random regardless of group and label.
-    weights : {"both", "fit", "constraint"}, default="both"
-        Whether sample weights count in the inner fit, in risk and requirement, or both.
     missing : {"error", "own_group", "exclude", "infer"}, default="error"
         Whether a missing sensitive value is refused, a value of its own, leaves the row out of groups and
         requirement, or is inferred.
@@ -158,8 +148,6 @@ class FairPostprocessor(FairClassifier):
         Of a table that is not in memory, the largest number of rows that models learn from. They are drawn so
         that small combinations of group and label are kept whole, and weighted accordingly; the rule is found
         on all rows. A table in memory is learned from as a whole.
-    tol : float, default=1e-6
-        Largest proven distance from the optimum for the posteriors that is accepted.
     random_state : int, RandomState or None, default=0
         For folds, and for the key of randomised decisions.
     n_jobs : int, default=None
@@ -205,8 +193,6 @@ class FairPostprocessor(FairClassifier):
         What holds on new rows, if `confidence` is given.
     inferred_ : InferredRows or None
         With ``missing="infer"``, how many rows lack sensitive values, by feature.
-    history_ : tuple of Trial
-        Multipliers, risk and violation of every step of a dual ascent, of the best point of a grid.
 
     Examples
     --------
@@ -235,7 +221,6 @@ class FairPostprocessor(FairClassifier):
     rule_multipliers_: Mapping[ConstraintName, float] | None
     rates_: CellRates
     linear_constraints_: LinearConstraints
-    history_: tuple[Trial, ...]
     prices_: NDArray[np.float64]
 
     def __init__(
@@ -251,19 +236,14 @@ class FairPostprocessor(FairClassifier):
         group_estimator: Any = None,
         posterior: Form | Literal["auto"] = "auto",
         cv: Any = 5,
-        holdout: float | None = None,
         average: bool = True,
         calibration: Calibration | None = "dirichlet",
-        balance: Balance | None = None,
-        search: Any = "exact",
         confidence: float | None = None,
         reserve: float = 0.5,
-        weights: Literal["both", "fit", "constraint"] = "both",
         missing: Missing = "error",
         unseen: Literal["error", "pooled"] = "error",
         min_group_size: int = 0,
         learn_rows: int = 1_000_000,
-        tol: float = 1e-6,
         random_state: Any = 0,
         n_jobs: int | None = None,
         verbose: bool = False,
@@ -278,19 +258,14 @@ class FairPostprocessor(FairClassifier):
         self.group_estimator = group_estimator
         self.posterior = posterior
         self.cv = cv
-        self.holdout = holdout
         self.average = average
         self.calibration = calibration
-        self.balance = balance
-        self.search = search
         self.confidence = confidence
         self.reserve = reserve
-        self.weights = weights
         self.missing = missing
         self.unseen = unseen
         self.min_group_size = min_group_size
         self.learn_rows = learn_rows
-        self.tol = tol
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -299,18 +274,9 @@ class FairPostprocessor(FairClassifier):
         """Raise an InputError if the parameters cannot be used; `fit` does so before it reads any row."""
         super().check_settings()
         problem_for(self.objective)
-        if read_search(self.search) is not None and self.objective != "risk":
-            raise InputError(
-                f"objective={self.objective!r} needs search='exact': the other searches minimise the risk."
-            )
         rows = self.learn_rows
         if isinstance(rows, bool) or not isinstance(rows, Integral) or rows < 1:
             raise InputError(f"learn_rows should be a positive integer, but is {self.learn_rows!r}.")
-
-    @property
-    def posterior_holdout(self) -> float | None:
-        """Share of the rows that posteriors are found on instead of folds; None for folds."""
-        return self.holdout
 
     def fit(
         self,
@@ -361,16 +327,11 @@ class FairPostprocessor(FairClassifier):
             # The optimum under the requirement, as a rule; for a guarantee, under the loosest that allows it.
             problem = scored.problem(self, rows.data.compared)
             if rows.held_out is None:
-                solution, self.history_ = choose_multipliers(self, problem)
+                solution = problem.solve()
                 rule, self.promise_ = scored.rule(solution, problem, seed), None
-                if self.history_:
-                    warn_if_missed(best_trial(self.history_))
             else:
-                candidates = PromiseCandidates(
-                    self.constraint, problem, scored, rows, tol=self.tol, seed=seed
-                )
+                candidates = PromiseCandidates(self.constraint, problem, scored, rows, seed=seed)
                 solution, rule, self.promise_ = candidates.promise(self.confidence)
-                self.history_ = ()
                 warn_if_unpromised(self.promise_)
             solution = problem.shipped(solution, rule)
 

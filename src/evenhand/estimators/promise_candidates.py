@@ -44,8 +44,6 @@ class PromiseCandidates:
         Posteriors of these rows.
     rows : FitRows
         Rows that were learned from, and reserved ones.
-    tol : float
-        Largest gap of an optimum.
     seed : int
     """
 
@@ -53,7 +51,6 @@ class PromiseCandidates:
     problem: FairnessProblem
     scored: ScoredRows
     rows: FitRows
-    tol: float
     seed: int
 
     @property
@@ -194,7 +191,7 @@ class PromiseCandidates:
 
     @cached_property
     def _loosest(self) -> Solution:
-        return self.problem.solve(tol=self.tol)
+        return self.problem.solve()
 
     @cached_property
     def _scores(self) -> AnyPosteriors:
@@ -224,6 +221,6 @@ class PromiseCandidates:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", VacuousConstraintWarning)  # `problem` has warned
-                return self.problem.under(internal).solve(tol=self.tol, start=start, advise=False)
+                return self.problem.under(internal).solve(start=start, advise=False)
         except (InfeasibleError, CertificateError):
             return None

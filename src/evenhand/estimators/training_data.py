@@ -198,11 +198,11 @@ def read_training_data(
         labels.positive,
         len(groups),
         access.allowed(groups, visible.known),
-        weights if classifier.weights != "constraint" else None,
+        weights,
         known_features,
         None if stratum_codes is None else stratum_codes.astype(np.intp),
     )
-    in_requirement = weights if classifier.weights != "fit" else None
+    in_requirement = weights
     if groups.excluded:
         check_splits(classifier, "missing='exclude' leaves rows out")
         in_group = np.flatnonzero(codes >= 0)
@@ -286,7 +286,7 @@ def _by_proxy(
         labels.positive,
         len(found.groups),
         access.allowed(found.groups, visible.known),
-        weights if classifier.weights != "constraint" else None,
+        weights,
         found.known,
         None if stratum_codes is None else stratum_codes.astype(np.intp),
     )
@@ -295,7 +295,7 @@ def _by_proxy(
         found.groups,
         labels.classes,
         access,
-        weights if classifier.weights != "fit" else None,
+        weights,
         Fingerprint.of(X, labels.positive, found.digests, weights),
         compared,
         None,
@@ -434,12 +434,7 @@ def reserve_rows(
         )
     check_promise(classifier.constraint, classifier.confidence, classifier.reserve)
     if data.weights is not None:
-        raise InputError(
-            "a promise needs rows that count alike, but sample_weight counts in the requirement: set "
-            "weights='fit', or leave confidence out."
-        )
-    if classifier.search != "exact":
-        raise InputError(f"a promise needs search='exact', but search is {classifier.search!r}.")
+        raise InputError("a promise needs rows that count alike: leave sample_weight out, or confidence.")
     check_splits(classifier, "rows are reserved for a promise")
     first, second = data.examples.sample(float(classifier.reserve), seed)
     learned, reserved = data.examples.take(first), data.examples.take(second)

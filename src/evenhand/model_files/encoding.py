@@ -18,11 +18,9 @@ import numpy as np
 from evenhand.estimators.access import AttributeAccess
 from evenhand.estimators.base import FairClassifier
 from evenhand.estimators.by_proxy import ProxyAccess
-from evenhand.estimators.column_generation import Column
 from evenhand.estimators.inferred import InferredRows
 from evenhand.estimators.inprocess import FairInprocessor
 from evenhand.estimators.postprocess import FairPostprocessor
-from evenhand.estimators.search import DualAscent, GridSearch, Trial
 from evenhand.estimators.trained_models import ClassifierMixture, GroupThresholds
 from evenhand.estimators.training_certificate import TrainingCertificate
 from evenhand.exceptions import InputError, UntrustedFileError, reason
@@ -42,8 +40,6 @@ from evenhand.inference.ranks import Ranks
 from evenhand.inputs.fingerprint import Fingerprint
 from evenhand.optimum.rule import Rule
 from evenhand.posteriors.calibration import (
-    BinnedShares,
-    Bins,
     CellCalibrator,
     GroupCalibrator,
     Sigmoid,
@@ -62,7 +58,6 @@ from evenhand.posteriors.models import (
     LabelThenGroup,
     Product,
     Restricted,
-    Reweighted,
 )
 from evenhand.posteriors.table_encoder import TableEncoder
 from evenhand.solver.certificate import Certificate
@@ -85,20 +80,16 @@ _CLASSES: tuple[type[Any], ...] = (
         LabelThenGroup,
         Product,
         Restricted,
-        Reweighted,
         FeatureChain,
         Learner,
     ),
     *(
-        BinnedShares,
-        Bins,
         CellCalibrator,
         GroupCalibrator,
         Sigmoid,
         Softmax,
     ),
     *(*NOTIONS, *BOUNDS, NoWorse, AllOf, WithMargins),
-    *(DualAscent, GridSearch),
     *(
         CellRates,
         Certificate,
@@ -112,8 +103,8 @@ _CLASSES: tuple[type[Any], ...] = (
         Ranks,
         ConstraintName,
     ),
-    *(LinearConstraints, AttributeAccess, InferredRows, Proxy, ProxyAccess, Trial),
-    *(ClassifierMixture, Column, GroupThresholds, TrainingCertificate),
+    *(LinearConstraints, AttributeAccess, InferredRows, Proxy, ProxyAccess),
+    *(ClassifierMixture, GroupThresholds, TrainingCertificate),
 )
 _OURS = {kind.__name__: kind for kind in _CLASSES}
 _ELSEWHERE = {"rule_", "_file", "_source"}

@@ -129,12 +129,12 @@ class FairnessProblem:
             oracle=_with_scalars(inner, linear),
         )
 
-    def solve(self, *, tol: float, start: Solution | None = None, advise: bool = True) -> Solution:
+    def solve(self, *, tol: float = 1e-6, start: Solution | None = None, advise: bool = True) -> Solution:
         """Find the optimum and prove it.
 
         Parameters
         ----------
-        tol : float
+        tol : float, default=1e-6
             Largest gap that is accepted.
         start : Solution, default=None
             Solution to start from.
@@ -163,8 +163,8 @@ class FairnessProblem:
         if solution is None:
             refuse()
             raise CertificateError(
-                f"no algorithm proved a solution to a gap of {tol:g} on {self.oracle.n_rows:,} rows; pass a "
-                "larger tol."
+                f"no algorithm proved a solution to a gap of {tol:g} on {self.oracle.n_rows:,} rows: use "
+                "costs and weights of similar size, or pass a larger tol to evenhand.solve."
             )
         for _ in range(_TIGHTENINGS):
             feasibility = _feasibility(self.constraint, solution.rates)
@@ -196,15 +196,6 @@ class FairnessProblem:
             score=label_log_odds,
         )
         return None if optimum is None else self._solution(optimum)
-
-    def at(self, multipliers: Vector) -> Solution:
-        """The classifier at given multipliers, with the certificate that it has.
-
-        Rows with H = 0 are not selected.
-        """
-        point = np.asarray(multipliers, dtype=np.float64) / self.unit
-        totals = self.oracle.totals(self.program.direction(point))
-        return self._solution(Optimum.of(self.program, point, totals))
 
     def _solution(self, optimum: Optimum) -> Solution:
         rates, linear = self._rates(optimum), self.linear_constraints

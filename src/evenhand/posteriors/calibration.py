@@ -21,11 +21,9 @@ from evenhand.posteriors.multinomial import Regression, fit
 
 __all__ = ["Calibration", "CellCalibrator", "GroupCalibrator", "fit_calibrator", "fit_group_calibrator"]
 
-Calibration = Literal["dirichlet", "binning"]
+Calibration = Literal["dirichlet"]
 Floats = NDArray[np.float64]
 
-_BINS = 40
-_PRIOR = 1.0  # rows that are added to a bin at its mean probability
 _LEVEL = 0.01  # of the test whether the rows contradict a probability of the label
 _TINY = 1e-12
 _LEAST = 1e-6
@@ -47,18 +45,7 @@ class Sigmoid:
         return np.asarray(expit(self.slope * _logits(p, self.least) + self.intercept))
 
 
-@dataclass(frozen=True, eq=False)
-class Bins:
-    """A step function of p."""
-
-    edges: Floats
-    values: Floats
-
-    def __call__(self, p: Floats) -> Floats:
-        return np.asarray(self.values[np.searchsorted(self.edges, p, side="right")])
-
-
-Curve = Sigmoid | Bins | None
+Curve = Sigmoid | None
 """The calibrated probability as a function of the probability; None leaves it alone."""
 
 
@@ -108,20 +95,7 @@ class Softmax:
         return new
 
 
-@dataclass(frozen=True, eq=False)
-class BinnedShares:
-    """A step function for each part of a whole, scaled to sum to 1."""
-
-    curves: tuple[Bins | None, ...]
-
-    def __call__(self, q: Floats, p: Floats) -> Floats:  # noqa: ARG002
-        """Calibrated q."""
-        return shares(
-            np.column_stack([q[:, k] if f is None else f(q[:, k]) for k, f in enumerate(self.curves)])
-        )
-
-
-Shares = Softmax | BinnedShares | None
+Shares = Softmax | None
 """The correction of the shares of a feature's values; None leaves them alone."""
 
 
@@ -173,7 +147,6 @@ class CellCalibrator:
 
 
 def fit_calibrator(
-    how: Calibration,
     p: Floats,
     rows: Examples,
     *,
@@ -182,15 +155,12 @@ def fit_calibrator(
 ) -> CellCalibrator:
     """Fit corrections to out-of-fold or held-out posteriors.
 
-    The label's curve is fitted to all rows; that of a feature to the rows of one label that know it and those
-    before.
+    Logistic in the log-odds for the label, and for the groups linear in the log-probabilities of all cells,
+    shrunk towards no change. The label's curve is fitted to all rows; that of a feature to the rows of one
+    label that know it and those before.
 
     Parameters
     ----------
-    how : {"dirichlet", "binning"}
-        Logistic in the log-odds for the label, and for the groups linear in the log-probabilities of all
-        cells, shrunk towards no change; or the mean of each of 40 bins of equal count, to which one row at
-        the mean probability of the bin is added.
     p : array, shape (n, 2 M)
         Posteriors of the cells.
     rows : Examples
@@ -207,7 +177,7 @@ def fit_calibrator(
     known = complete(rows) if rows.known is None else rows.known
     levels = levels if rows.known is None else known.levels
     cells = p.reshape(len(p), -1, 2)
-    label = _label_curve(how, cells[:, :, 1].sum(axis=1), rows.positive, rows.weights)
+    label = _label_curve(cells[:, :, 1].sum(axis=1), rows.positive, rows.weights)
     if proxies:
         return CellCalibrator(label, ((), ()), known.levels)
     context, features = _context(cells, known.tells), []
@@ -222,7 +192,7 @@ def fit_calibrator(
                 q = _branch_shares(cells[part][:, own, int(y)], which)
                 given = targets(own_known, known.levels[own[0], :place], place, values)
                 curves.append(
-                    _shares_curve(how, q, given, values, row_weights=weights, p=context[part], levels=levels)
+                    _shares_curve(q, given, values, row_weights=weights, p=context[part], levels=levels)
                 )
             chain.append(tuple(curves))
         features.append(tuple(chain))
@@ -230,7 +200,6 @@ def fit_calibrator(
 
 
 def fit_group_calibrator(
-    how: Calibration,
     p: Floats,
     positive: NDArray[Any],
     weights: Floats | None,
@@ -242,7 +211,6 @@ def fit_group_calibrator(
 
     Parameters
     ----------
-    how : {"dirichlet", "binning"}
     p : array, shape (n, 2)
         P(Y | x, s).
     positive : array, shape (n,)
@@ -256,17 +224,17 @@ def fit_group_calibrator(
     -------
     GroupCalibrator
     """
-    overall = _label_curve(how, p[:, 1], positive, weights)
+    overall = _label_curve(p[:, 1], positive, weights)
     shared, curves = _applied(overall, p)[:, 1], []
     for m in range(M):
         own = np.flatnonzero(codes == m)
         given = None if weights is None else weights[own]
-        curves.append(_label_curve(how, shared[own], positive[own], given, level=_LEVEL / M))
+        curves.append(_label_curve(shared[own], positive[own], given, level=_LEVEL / M))
     return GroupCalibrator(overall, tuple(curves))
 
 
 def _label_curve(
-    how: Calibration, p: Floats, positive: NDArray[Any], weights: Floats | None, *, level: float = _LEVEL
+    p: Floats, positive: NDArray[Any], weights: Floats | None, *, level: float = _LEVEL
 ) -> Curve:
     """A curve of P(Y=1 | x); None where a likelihood-ratio test does not reject the probabilities.
 
@@ -280,10 +248,9 @@ def _label_curve(
     w = _copies(w)
     # Of n rows, a probability of 0 means no more than that it is below one in n.
     least = min(0.25, 0.5 / float(w.sum()))
-    curve = _binned(p, hit, w) if how == "binning" else _sigmoid(p, hit, w, least)
-    free = 2 if isinstance(curve, Sigmoid) else len(curve.values)
+    curve = _sigmoid(p, hit, w, least)
     before, after = (w @ np.log(np.clip(np.where(hit, q, 1 - q), least, 1.0)) for q in (p, curve(p)))
-    return curve if 2 * (after - before) > chi2.isf(level, free) else None
+    return curve if 2 * (after - before) > chi2.isf(level, 2) else None
 
 
 def _sigmoid(p: Floats, hit: NDArray[np.bool_], w: Floats, least: float) -> Sigmoid:
@@ -295,16 +262,7 @@ def _sigmoid(p: Floats, hit: NDArray[np.bool_], w: Floats, least: float) -> Sigm
     return Sigmoid(float(1 + found[0]), float(found[2] - found[1]), least)
 
 
-def _binned(p: Floats, hit: NDArray[Any], w: Floats) -> Bins:
-    edges = np.unique(np.quantile(p, np.linspace(0, 1, _BINS + 1)[1:-1]))
-    bins = np.searchsorted(edges, p, side="right")
-    count, hits, sums = (np.bincount(bins, weights=v, minlength=len(edges) + 1) for v in (w, w * hit, w * p))
-    middle = np.divide(sums, count, out=np.append(edges, edges[-1]), where=count > 0)
-    return Bins(edges, (hits + _PRIOR * middle) / (count + _PRIOR))
-
-
 def _shares_curve(
-    how: Calibration,
     q: Floats,
     given: tuple[NDArray[np.intp], NDArray[np.intp], Floats],
     values: NDArray[np.intp],
@@ -324,15 +282,7 @@ def _shares_curve(
         return None
     if row_weights is not None:
         weights = _copies(weights)
-    q, p = q[which], p[which]
-    if how == "dirichlet":
-        return _softmax(q, p, target, weights, levels)
-    return BinnedShares(
-        tuple(
-            _binned(q[:, k], target == k, weights) if (target == k).any() and np.ptp(q[:, k]) > 0 else None
-            for k in range(len(values))
-        )
-    )
+    return _softmax(q[which], p[which], target, weights, levels)
 
 
 def _copies(weights: Floats) -> Floats:

@@ -81,7 +81,6 @@ def cross_fit(
     examples: Examples,
     *,
     cv: Any = 5,
-    holdout: float | None = None,
     average: bool = False,
     calibration: Calibration | None = None,
     seed: int = 0,
@@ -95,14 +94,13 @@ def cross_fit(
     ----------
     spec : PosteriorSpec
     examples : Examples
-    cv : int, splitter or iterable of splits, default=5
+    cv : int, float, splitter or iterable of splits, default=5
         Each row's posterior is the mean over the models of the folds that left it out. Where
-        this is a number, models of P(S | x) use at most three folds.
-    holdout : float in (0, 1), default=None
-        Instead of cross-validation, hold out this share of the rows and optimise on them alone.
+        this is an integer, models of P(S | x) use at most three folds. A float holds out this share of the
+        rows, which are optimised on alone.
     average : bool, default=False
         Whether the model for new rows is the mean of the folds' models or one fitted to all rows.
-    calibration : {"dirichlet", "binning"}, default=None
+    calibration : {"dirichlet"}, default=None
         How to correct the posteriors, fitted to the rows that are optimised on.
     seed : int, default=0
     n_jobs : int, default=None
@@ -116,8 +114,9 @@ def cross_fit(
     -------
     Estimated
     """
+    holdout = cv if isinstance(cv, float) else None
     if holdout is not None:
-        check_fraction("holdout", holdout)
+        check_fraction("cv", holdout)
     allowed = None
     if examples.known is not None:  # what a row knows is applied to posteriors that are calibrated without it
         examples, allowed = replace(examples, allowed=None), examples.allowed
@@ -143,7 +142,7 @@ def cross_fit(
             factors.append(_joined(tasks, examples, run, average=average, verbose=verbose))
     found = factors[0] if len(factors) == 1 else _product(examples, *factors)
     if calibration is not None:
-        found = calibrate(found, spec, examples, calibration)
+        found = calibrate(found, spec, examples)
     if allowed is not None:
         found = _restricted(found, allowed[found.rows])
     return found if encoder is None else replace(found, model=Encoded(encoder, found.model))
@@ -173,18 +172,16 @@ def _as_it_is(spec: PosteriorSpec, examples: Examples) -> Estimated:
     return Estimated(np.arange(len(examples)), cells, model, final=cells, plain=cells, fits=0)
 
 
-def calibrate(
-    found: Estimated, spec: PosteriorSpec, examples: Examples, calibration: Calibration
-) -> Estimated:
+def calibrate(found: Estimated, spec: PosteriorSpec, examples: Examples) -> Estimated:
     """Posteriors and model, corrected on the rows that posteriors were found for."""
     used = replace(examples, X=None).take(found.rows)
     p = found.cells.reshape(len(used), -1)
     curves: CellCalibrator | GroupCalibrator
     if spec.form == "known":
         codes, M = used.codes, used.n_groups
-        curves = fit_group_calibrator(calibration, p, used.positive, used.weights, codes=codes, M=M)
+        curves = fit_group_calibrator(p, used.positive, used.weights, codes=codes, M=M)
     else:
-        curves = fit_calibrator(calibration, p, used, levels=spec.levels, proxies=spec.form == "proxy")
+        curves = fit_calibrator(p, used, levels=spec.levels, proxies=spec.form == "proxy")
     return replace(
         found,
         cells=calibrated(curves, found.cells, used.allowed),

@@ -109,9 +109,7 @@ def check_model(estimator: Any, *, role: str) -> None:
         raise InputError(f"{role} {_name(estimator)} is a regressor, and a classifier is needed.")
 
 
-def check_learner(
-    estimator: Any, *, weighted: bool, role: str, balanced: bool = False, probabilities: bool = True
-) -> None:
+def check_learner(estimator: Any, *, weighted: bool, role: str, probabilities: bool = True) -> None:
     """Raise an InputError, before anything is fitted, if an estimator cannot be used.
 
     Parameters
@@ -121,8 +119,6 @@ def check_learner(
         Whether it will be fitted with sample weights.
     role : str
         The name of the parameter, for messages.
-    balanced : bool, default=False
-        Whether the weights are those that balance small groups.
     probabilities : bool, default=True
         Whether it needs predict_proba.
     """
@@ -133,14 +129,9 @@ def check_learner(
             "sklearn.calibration.CalibratedClassifierCV, or choose another classifier."
         )
     if weighted and not takes_weights(estimator):
-        other = "set weights='constraint' to use weights in the requirement only."
-        if balanced:
-            other = "set balance='upsample'."
-        elif not probabilities:
-            other = "use FairPostprocessor, which trains without them."
+        other = "." if probabilities else ", or use FairPostprocessor, which trains without them."
         raise InputError(
-            f"{role} {_name(estimator)} does not take sample_weight in fit. Choose another classifier, "
-            f"or {other}"
+            f"{role} {_name(estimator)} does not take sample_weight in fit. Choose another classifier{other}"
         )
 
 

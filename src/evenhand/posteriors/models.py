@@ -276,18 +276,6 @@ def calibrated(
     return new if allowed is None else given_label(new, allowed[:, :, None])
 
 
-@dataclass(frozen=True, eq=False)
-class Reweighted(Learner):
-    """A classifier fitted to balanced classes; `correction` restores the population's class shares."""
-
-    correction: Floats
-
-    def proba(self, X: Any) -> Floats:
-        """P(class | x) in the population."""
-        p = super().proba(X) * self.correction
-        return np.asarray(p / p.sum(axis=1, keepdims=True))
-
-
 def within(p: Floats, allowed: NDArray[np.bool_] | None) -> Floats:
     """Probabilities restricted to what is allowed and rescaled to sum to 1; uniform if nothing is left."""
     if allowed is None:

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from evenhand.inputs.features import take_rows
 from evenhand.posteriors.chain import FeatureChain, fit_chain, fits_of_chain
 from evenhand.posteriors.examples import Examples, LabelExamples
 from evenhand.posteriors.learner import Learner, fit_learner, is_frozen
@@ -22,17 +21,14 @@ from evenhand.posteriors.models import (
     LabelThenGroup,
     PosteriorModel,
     Product,
-    Reweighted,
     with_features,
 )
 from evenhand.posteriors.table_encoder import TableEncoder, without_last
 from evenhand.posteriors.tabular import TabularClassifier
 
-__all__ = ["Balance", "Form", "PosteriorSpec", "balancing_factors"]
+__all__ = ["Form", "PosteriorSpec"]
 
 Form = Literal["separate", "label_then_group", "joint"]
-Balance = Literal["weight", "upsample"]
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,12 +42,10 @@ class PosteriorSpec:
         probabilities of the groups that are given.
     label, group : classifier
         `label` is the model of the label, or of the cells if `form` is "joint".
-    balance : {"weight", "upsample"}, default=None
-        How to balance small classes of the group model.
     names : array, default=None
         The two values of the label, which a frozen classifier may have as its classes.
     seed : int, default=0
-        For up-sampling.
+        Of the rows by which frozen classifiers are tested.
     levels : array of int, shape (M, features), default=None
         Which value each group has of each sensitive feature, in the order in which they are to be learned. By
         default, and by a frozen group model, the groups are taken for the values of one feature.
@@ -64,7 +58,6 @@ class PosteriorSpec:
     form: Form | Literal["known", "group", "proxy"]
     label: Any
     group: Any
-    balance: Balance | None = None
     names: NDArray[Any] | None = None
     seed: int = 0
     levels: NDArray[np.intp] | None = None
@@ -149,40 +142,6 @@ class PosteriorSpec:
         return fit_learner(self.label, X, target, n_classes=2, weights=rows.weights, names=self.names)
 
     def _group(self, estimator: Any, rows: Examples, target: NDArray[np.intp], n_classes: int) -> Learner:
-        """Fit a model of groups or cells, balanced if asked for and corrected for it afterwards."""
+        """Fit a model of groups or cells."""
         what = "groups and labels" if self.form == "joint" else "groups"
-        if self.balance is None:
-            return fit_learner(
-                estimator, rows.X, target, n_classes=n_classes, weights=rows.weights, what=what
-            )
-        weights = np.ones(len(rows)) if rows.weights is None else rows.weights
-        factor = balancing_factors(np.bincount(target, weights=weights, minlength=n_classes))
-        if self.balance == "weight":
-            more = weights * factor[target]
-            found = fit_learner(estimator, rows.X, target, n_classes=n_classes, weights=more, what=what)
-            after = np.bincount(target, weights=more, minlength=n_classes)
-        else:
-            drawn = _upsampled(target, factor, self.seed)
-            X = take_rows(rows.X, drawn)
-            part = None if rows.weights is None else weights[drawn]
-            found = fit_learner(estimator, X, target[drawn], n_classes=n_classes, weights=part, what=what)
-            after = np.bincount(target[drawn], weights=weights[drawn], minlength=n_classes)
-        before = np.bincount(target, weights=weights, minlength=n_classes)
-        correction = np.divide(before, after, out=np.ones(n_classes), where=after > 0)
-        return Reweighted(found.model, found.places, n_classes, correction)
-
-
-def balancing_factors(mass: NDArray[Any]) -> Floats:
-    """Factor for each class by its mass: a class with less than half of an even share is raised to that."""
-    share = mass / mass.sum()
-    return np.asarray(np.maximum(1.0, 0.5 / len(mass) / np.where(share > 0, share, 1.0)))
-
-
-def _upsampled(target: NDArray[np.intp], factor: Floats, seed: int) -> NDArray[np.intp]:
-    """All rows, followed by further draws from the rows of small classes."""
-    rng = np.random.default_rng(seed)
-    again = []
-    for k in np.flatnonzero(factor > 1):
-        members = np.flatnonzero(target == k)
-        again.append(rng.choice(members, size=round((factor[k] - 1) * len(members))))
-    return np.concatenate([np.arange(len(target)), *again])
+        return fit_learner(estimator, rows.X, target, n_classes=n_classes, weights=rows.weights, what=what)

@@ -109,14 +109,6 @@ class DenseRows:
             h[where] = block @ v
         return h
 
-    def sums(self, directions: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Sum of w p over the rows with h > 0, for several directions v at once, shape (k, D)."""
-        sums = np.tile(self.base, (len(directions), 1))
-        for where, block in self._blocks():
-            chosen = (block @ directions.T > 0).astype(np.float64)
-            sums += chosen.T @ (self.weights_of(where)[:, None] * block)
-        return sums
-
     def smooth(self, v: Vector, width: float) -> Smoothed:
         """Sum over all rows, smoothed within `width` of the boundary."""
         value = float(v @ self.base)

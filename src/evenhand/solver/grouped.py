@@ -124,14 +124,6 @@ class GroupedRows:
             hessian[2 * m : 2 * m + 2, 2 * m : 2 * m + 2] = block / (2 * width)
         return Smoothed(float(value), sums, hessian)
 
-    def sums(self, directions: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Sum of w p over the rows with h > 0, for several directions v at once, shape (k, D)."""
-        sums = np.empty_like(directions)
-        for k, v in enumerate(directions):
-            for m in range(self.n_groups):
-                sums[k, 2 * m : 2 * m + 2] = self._scores.sums_between(m, self._scores.best_threshold(m, v))
-        return sums
-
     def sample(self, count: int) -> DenseRows:
         """Take one row at random from each of `count` equal parts of the rows."""
         count = min(count, self.n_rows)

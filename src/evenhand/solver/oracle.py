@@ -142,9 +142,6 @@ class Oracle(Protocol):
         row may be taken as one. All rows are asked for only if nothing less was proven.
         """
 
-    def sums(self, directions: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Sum of w p over the rows with h > 0, for several directions v at once, shape (k, D)."""
-
     def totals(self, v: Vector, given: DenseRows | None = None, values: Vector | None = None) -> Totals:
         """Sum over all rows without smoothing, with the selection of rows that `near` took given."""
 

@@ -96,11 +96,6 @@ class PartitionedRows:
         )
         return Smoothed(value, self._added([part.sums for part in parts]), hessian)
 
-    def sums(self, directions: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Sum of w p over the rows with h > 0, for several directions v at once, shape (k, D)."""
-        parts = self.partitions.map(_sums, directions)
-        return self._added([part.ravel() for part in parts]).reshape(len(directions), self.n_columns)
-
     def sample(self, count: int) -> DenseRows:
         """Take one row at random from each of `count` equal parts of the rows."""
         count = min(count, self.n_rows)
@@ -195,10 +190,6 @@ class PartitionedRows:
 
 def _smooth(part: Part, v: Vector, width: float) -> Smoothed:
     return part.smooth(v, width)
-
-
-def _sums(part: Part, directions: NDArray[np.float64]) -> NDArray[np.float64]:
-    return part.sums(directions)
 
 
 def _take(part: Part, index: NDArray[np.intp]) -> tuple[NDArray[np.float64], Vector]:

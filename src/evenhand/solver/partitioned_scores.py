@@ -55,10 +55,6 @@ class UnsortedScores(GroupedRows):
                 hessian[2 * m : 2 * m + 2, 2 * m : 2 * m + 2] += block
         return Smoothed(value, sums, hessian)
 
-    def sums(self, directions: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Sum of w p over the rows with h > 0, for several directions v at once, shape (k, D)."""
-        return np.array([self.selected((self.scores(v) > 0).astype(np.float64)) for v in directions])
-
 
 @dataclass(frozen=True, eq=False)
 class _Counted:

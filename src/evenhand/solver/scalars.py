@@ -64,11 +64,6 @@ class RowsWithScalars:
         value = found.value + float(np.where(inside, width * z**2, z * h).sum())
         return Smoothed(value, np.concatenate([found.sums, z]), hessian)
 
-    def sums(self, directions: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Sum of w p over the rows with h > 0, for several directions v at once, shape (k, D)."""
-        D = self.inner.n_columns
-        return np.hstack([self.inner.sums(directions[:, :D]), directions[:, D:] > 0])
-
     def sample(self, count: int) -> DenseRows:
         """Take about `count` rows, and the scalars."""
         return self._extended(self.inner.sample(count))

@@ -131,13 +131,6 @@ class StratifiedRows(DenseRows):
             h[where] = part.scores(v[columns])
         return h
 
-    def sums(self, directions: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Sum of w p over the rows with h > 0, for several directions v at once, shape (k, D)."""
-        sums = np.tile(self.base, (len(directions), 1))
-        for _, columns, part in self.parts():
-            sums[:, columns] += part.sums(directions[:, columns])
-        return sums
-
     def smooth(self, v: Vector, width: float) -> Smoothed:
         """Sum over all rows, smoothed within `width` of the boundary."""
         values, sums = [float(v @ self.base)], self.base.copy()

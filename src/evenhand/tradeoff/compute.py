@@ -24,8 +24,6 @@ from evenhand.estimators.fit_rows import ScoredRows
 from evenhand.estimators.inprocess import FairInprocessor
 from evenhand.estimators.learned_posteriors import LearnedPosteriors, as_posteriors, learn_posteriors
 from evenhand.estimators.postprocess import FairPostprocessor
-from evenhand.estimators.rule_making import choose_multipliers
-from evenhand.estimators.search import read_search
 from evenhand.estimators.training_data import TrainingData, draw_seed, read_training_data
 from evenhand.exceptions import InfeasibleError, InputError
 from evenhand.fairness.proxy import Proxy
@@ -230,7 +228,7 @@ def _slacks(classifier: FairClassifier, learned: _Learned, axis: Axis, tolerance
     if tolerances is not None and not isinstance(tolerances, Integral):
         return sorted(axis.number(float(value)) for value in tolerances)
     default = _POINTS if isinstance(classifier, FairPostprocessor) else _TRAININGS
-    plain = learned.problem(axis.at(1.0), classifier.cost).solve(tol=classifier.tol)
+    plain = learned.problem(axis.at(1.0), classifier.cost).solve()
     if axis.bound is None:
         narrowest, widest = 0.0, _disparity(axis.constraint, plain.rates)
     else:
@@ -243,7 +241,7 @@ def _slacks(classifier: FairClassifier, learned: _Learned, axis: Axis, tolerance
 def _strictest(classifier: FairClassifier, learned: _Learned, axis: Axis) -> float:
     """Slack of the strictest bound that can be satisfied."""
     try:
-        learned.problem(axis.at(0.0), classifier.cost).solve(tol=classifier.tol)
+        learned.problem(axis.at(0.0), classifier.cost).solve()
     except InfeasibleError as error:
         if axis.parameter not in error.nearest:
             raise
@@ -297,7 +295,7 @@ def _solved_curve(
         as_posteriors(cells, rows.codes % len(groups), groups, known=known), rows.visible.strata, n_strata
     )
     # The bound of a mixture holds for optima, and where the smallest risk is convex.
-    mixed = mixed and read_search(classifier.search) is None and rows.axis.convex
+    mixed = mixed and rows.axis.convex
     last = len(slacks) - 1
     knots = sorted({*range(0, last, _EVERY if mixed else 1), last}, reverse=True)
     points: dict[int, Point] = {}
@@ -305,7 +303,7 @@ def _solved_curve(
     varying = rows.axis.varying(problem)
     for k in track(iter(knots), what=f"solving, {name}", total=len(knots), verbose=verbose):
         problem = problem.under(rows.axis.at(slacks[k]))
-        solution, _ = choose_multipliers(classifier, problem, start=solution if warm else None)
+        solution = problem.solve(start=solution if warm else None)
         rule = ScoredRows(learned.posteriors).rule(solution, problem, learned.seed)
         points[k] = rows.point(
             name,
