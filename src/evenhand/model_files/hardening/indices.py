@@ -130,11 +130,8 @@ def _check_trees(objects: list[Any]) -> None:
     from sklearn.tree._tree import Tree  # noqa: PLC0415
 
     checked: set[int] = set()
-    bare: list[Any] = []
     for found in objects:
-        if isinstance(found, Tree | TreePredictor):
-            bare.append(found)
-        elif isinstance(found, BaseHistGradientBoosting) and hasattr(found, "_predictors"):
+        if isinstance(found, BaseHistGradientBoosting) and hasattr(found, "_predictors"):
             checked.update(_check_boosted(found))
         elif isinstance(found, BaseDecisionTree) and hasattr(found, "tree_"):
             checked.add(_check_tree(found.tree_, found.n_features_in_))
@@ -144,7 +141,7 @@ def _check_trees(objects: list[Any]) -> None:
                 raise _out_of_bounds()
             for tree in trees.ravel():
                 _check_tree(tree.tree_, found.n_features_in_)
-    if any(id(tree) not in checked for tree in bare):
+    if not {id(found) for found in objects if isinstance(found, Tree | TreePredictor)} <= checked:
         raise UntrustedFileError("it holds a tree that belongs to no classifier.")
 
 
