@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import altair as alt
 import vl_convert
 
-from evenhand.charts.colours import look_of
 from evenhand.charts.drawing import rendered
+from evenhand.charts.look import FONT, look_of
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -32,7 +32,7 @@ def site_theme() -> alt.theme.ThemeConfig:
             "background": look.paper,
             "mark": {"color": look.colours[0]},
             "padding": 12,
-            "font": "Arial, Liberation Sans, Helvetica, DejaVu Sans, sans-serif",
+            "font": FONT,
             "view": {"stroke": None},
             "range": {"category": list(look.colours)},
             "title": {

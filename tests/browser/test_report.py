@@ -331,6 +331,16 @@ OUTSIDE = """(root) => {
       || at.top < box.top - 1 || at.bottom > box.bottom + 1;
   }).map((text) => text.textContent);
 }"""
+OVERLAPPING = """(root) => {
+  const texts = [...root.querySelectorAll('text')].filter((text) => text.textContent.trim());
+  const boxes = texts.map((text) => text.getBoundingClientRect());
+  return texts.flatMap((text, i) => texts.slice(0, i).flatMap((other, k) => {
+    const a = boxes[i], b = boxes[k];
+    const across = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+    const down = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+    return across > 1 && down > 4 ? [`${text.textContent} on ${other.textContent}`] : [];
+  }));
+}"""
 DRAWN = """(source) => {
   const parsed = new DOMParser().parseFromString(new TextDecoder().decode(
     Uint8Array.from(atob(source.split(',')[1]), (c) => c.charCodeAt(0))), 'image/svg+xml');
@@ -360,6 +370,7 @@ def test_nothing_is_wider_than_the_page_and_no_word_is_cut(browser, report, widt
         source = picture.locator(where[0]).get_attribute(where[1])
         drawn = page.evaluate_handle(DRAWN, source)
         assert page.evaluate(OUTSIDE, drawn) == []
+        assert page.evaluate(OVERLAPPING, drawn) == []
     page.context.close()
 
 

@@ -6,7 +6,6 @@ import html
 import json
 from typing import TYPE_CHECKING, Any
 
-from evenhand.charts.lettering import fitted
 from evenhand.exceptions import MissingExtraError
 
 try:
@@ -45,7 +44,7 @@ def rendered(definition: dict[str, Any], suffix: str, scale: float) -> bytes:
     definition = {**definition, "config": {**definition.get("config", {}), "background": paper}}
     version = ".".join(alt.SCHEMA_VERSION.split(".")[:2])
     if suffix == ".svg":
-        picture = fitted(vl_convert.vegalite_to_svg(definition, vl_version=version, allowed_base_urls=[]))
+        picture = vl_convert.vegalite_to_svg(definition, vl_version=version, allowed_base_urls=[])
         words = html.escape(definition.get("description", ""))
         return picture.replace("<svg", f'<svg role="img" aria-label="{words}"', 1).encode()
     return bytes(
@@ -67,16 +66,14 @@ def shown_offline(chart: ChartType) -> ChartType:
 
     Parameters
     ----------
-    chart : altair.LayerChart or altair.ConcatChart
+    chart : altair.LayerChart or altair.FacetChart
 
     Returns
     -------
     altair chart
     """
-    kinds: dict[type, type] = {alt.LayerChart: _Layers, alt.ConcatChart: _Panels}
-    object.__setattr__(
-        chart, "__class__", kinds[type(chart)]
-    )  # plain assignment would set a field of the chart
+    kind = _Layers if isinstance(chart, alt.LayerChart) else _Panels
+    object.__setattr__(chart, "__class__", kind)  # plain assignment would set a field of the chart
     return chart
 
 
@@ -94,5 +91,5 @@ class _Layers(_AsPicture, alt.LayerChart):
     pass
 
 
-class _Panels(_AsPicture, alt.ConcatChart):
+class _Panels(_AsPicture, alt.FacetChart):
     pass

@@ -4,33 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from evenhand.charts.axes import round_axis
-from evenhand.charts.colours import Look, Theme, look_of
-from evenhand.charts.look import (
-    NO_VALUE,
-    alt,
-    finished,
-    line_styles,
-    own,
-    point_marks,
-    table,
-    text_over,
-)
-from evenhand.charts.placement import Pixel, placed, spaced
-from evenhand.charts.records import Row, known, read_records, shortened
+from evenhand.charts.look import NO_VALUE, Theme, alt, between, finished, line_marks, look_of, numbers, table
+from evenhand.charts.records import Row, known, read_records, shown_groups
 
 if TYPE_CHECKING:
     from altair.typing import ChartType
 
 __all__ = ["frontier_chart"]
 
-_WIDTH, _HEIGHT = 560, 380
 _UP, _ACROSS = ("accuracy_low", "accuracy_high"), ("disparity_low", "disparity_high")
 _MEASURED = ("accuracy", "disparity")
 _EXPECTED = ("expected_accuracy", "expected_disparity")
+_ALONG, _BESIDE = 0.17, 0.08
+"""Shares of the axes between two points of one curve, and to any other point."""
 
 
 def frontier_chart(
@@ -89,48 +77,49 @@ def frontier_chart(
         optional=("tolerance", *_UP, *_ACROSS, *_EXPECTED),
         choices={"kind": ("curve", "point"), "origin": ("solved", "mixture", "trained", "given")},
     )
-    names = list(dict.fromkeys(row["curve"] for row in sorted(rows, key=lambda row: str(row["kind"]))))
-    style = line_styles(names, look)
+    rows.sort(key=lambda row: str(row["kind"]))
     for row in rows:
-        order = row["disparity"] if row["tolerance"] is None else row["tolerance"]
-        row.update(style[row["curve"]], order=order)
-    complete = [row for row in rows if known(row, *_MEASURED)]
+        row["group"] = row["curve"]
+        row["order"] = row["disparity"] if row["tolerance"] is None else row["tolerance"]
+    shown = shown_groups(rows, order=lambda _: 0.0, most=len(rows))
+    complete = [row for row in shown.rows if known(row, *_MEASURED)]
     points = [row for row in complete if row["kind"] == "point"]
-    lines = sorted((row for row in rows if row["kind"] == "curve"), key=_along)
-    curves = [name for name in names if any(row["curve"] == name for row in lines)]
-    line = [row for row in lines if known(row, *_EXPECTED)]
-    measured = [row for row in lines if known(row, *_MEASURED) and row["origin"] != "mixture"]
-    drawn = [*measured, *points]
-    up, across = (
-        _reach([row[key] for row in drawn] + [row[expected] for row in line], drawn, limits)
-        for key, expected, limits in zip(_MEASURED, _EXPECTED, (_UP, _ACROSS), strict=True)
+    curves = sorted((row for row in shown.rows if row["kind"] == "curve"), key=_along)
+    line = [_expected(row) for row in curves if known(row, *_EXPECTED)]
+    measured = [row for row in curves if known(row, *_MEASURED) and row["origin"] != "mixture"]
+    across, up = (
+        _reach([*measured, *points, *line], key, limits)
+        for key, limits in (("disparity", _ACROSS), ("accuracy", _UP))
     )
-    x, y = round_axis([0.0, *across], most=10), round_axis(up, most=7)
-    place = {"x": alt.X("disparity:Q", title=x_title, **x), "y": alt.Y("accuracy:Q", title=y_title, **y)}
-    plane = _Plane(x=x["scale"].domain, y=y["scale"].domain)
-    barred = plane.spaced([[row for row in measured if row["curve"] == name] for name in curves], points)
+    across = [min(0.0, across[0]), across[1]]
+    barred = _spaced(measured, points, across[1] - across[0], up[1] - up[0])
     smooth = {row["curve"] for row in line}
-    counted = [row for row in measured if row in barred or row["curve"] not in smooth]
-    legend = alt.Legend(title=None, values=curves) if curves else None
-    numbers = ("tolerance", "accuracy", "disparity", *_UP, *_ACROSS)
-    marks = {
-        **place,
-        **point_marks("curve", names, look, legend),
-        "tooltip": ["curve:N", "origin:N", *(alt.Tooltip(f"{number}:Q", format=".4f") for number in numbers)],
+    place = {
+        "x": alt.X("disparity:Q", title=x_title, **numbers(8, across)),
+        "y": alt.Y("accuracy:Q", title=y_title, **numbers(7, up)),
     }
+    marks = place | line_marks("group", shown.names, look, "color", "shape")
+    marks["tooltip"] = [
+        "curve:N",
+        "origin:N",
+        *(alt.Tooltip(f"{key}:Q", format=".4f") for key in ("tolerance", *_MEASURED, *_UP, *_ACROSS)),
+    ]
+    bars = alt.Chart(table([*points, *barred])).mark_rule(opacity=0.4, clip=True)
+    colour, dashes = (line_marks("group", shown.names, look, key) for key in ("color", "strokeDash"))
     layers = [
-        *_bars([*points, *barred], place),
-        alt.Chart(table(_expected(row) for row in line))
-        .mark_line(strokeWidth=2)
-        .encode(
-            detail="curve:N", stroke=own("ink"), strokeDash=own("dash", of="dash"), order="order:Q", **place
+        bars.encode(**place | colour | {"y": f"{_UP[0]}:Q", "y2": f"{_UP[1]}:Q"}),
+        bars.encode(**place | colour | {"x": f"{_ACROSS[0]}:Q", "x2": f"{_ACROSS[1]}:Q"}),
+        alt.Chart(table(line)).mark_line(strokeWidth=2).encode(**place | colour | dashes, order="order:Q"),
+        *(
+            alt.Chart(table(drawn)).mark_point(size=size, filled=True, opacity=1).encode(**marks)
+            for size, drawn in (
+                (46, [row for row in measured if row in barred or row["curve"] not in smooth]),
+                (110, points),
+            )
         ),
-        alt.Chart(table(counted)).mark_point(size=46, filled=True, opacity=1).encode(**marks),
-        alt.Chart(table(points)).mark_point(size=110, filled=True, opacity=1).encode(**marks),
-        *_names(points, _paths(line, counted, plane), plane, place, look),
     ]
     return finished(
-        alt.layer(*layers).properties(width=_WIDTH, height=_HEIGHT),
+        alt.layer(*layers).properties(width=560, height=380),
         look,
         title=title,
         subtitle=(
@@ -138,79 +127,47 @@ def frontier_chart(
             "Curves: optimum by the posteriors." if line else "",
             f"Points: test rows{_level(complete, confidence)}." if complete else "",
         ),
-        description=_sentence(names, complete, x_title, y_title),
+        description=_sentence(
+            list(dict.fromkeys(row["name"] for row in shown.rows)), complete, x_title, y_title
+        ),
     )
 
 
-@dataclass(frozen=True)
-class _Plane:
-    """The ranges of both axes."""
+def _spaced(rows: list[Row], taken: list[Row], across: float, up: float) -> list[Row]:
+    """Rows of curves that are far enough from each other: the ends of a curve first, then along it."""
 
-    x: list[float]
-    y: list[float]
+    def gap(one: Row, other: Row) -> float:
+        return math.hypot(
+            (one["disparity"] - other["disparity"]) / across, (one["accuracy"] - other["accuracy"]) / up
+        )
 
-    def pixel(self, row: Row) -> tuple[float, float]:
-        """Position of a row in pixels from the upper left."""
-        across = (row["disparity"] - self.x[0]) / (self.x[1] - self.x[0])
-        return across * _WIDTH, (self.y[1] - row["accuracy"]) / (self.y[1] - self.y[0]) * _HEIGHT
-
-    def spaced(self, curves: list[list[Row]], taken: list[Row]) -> list[Row]:
-        """Rows of curves that are far enough from each other, and from those that are drawn anyway."""
-        pixels = [[self.pixel(row) for row in curve] for curve in curves]
-        chosen = spaced(pixels, [self.pixel(row) for row in taken])
-        return [curve[k] for curve, places in zip(curves, chosen, strict=True) for k in places]
-
-
-def _bars(rows: list[Row], place: dict[str, Any]) -> list[alt.Chart]:
-    """Intervals of both coordinates."""
-    up = {**place, "y": alt.Y(f"{_UP[0]}:Q"), "y2": f"{_UP[1]}:Q"}
-    across = {**place, "x": alt.X(f"{_ACROSS[0]}:Q"), "x2": f"{_ACROSS[1]}:Q"}
-    return [
-        alt.Chart(table(row for row in rows if known(row, other, *limits)))
-        .mark_rule(opacity=0.4, clip=True)
-        .encode(stroke=own("ink"), **encoding)
-        for limits, other, encoding in ((_UP, "disparity", up), (_ACROSS, "accuracy", across))
-    ]
-
-
-def _names(
-    points: list[Row], paths: list[list[Pixel]], plane: _Plane, place: dict[str, Any], look: Look
-) -> list[alt.Chart]:
-    """The names beside the points."""
-    names = [shortened(row["curve"], 30) for row in points]
-    ways = placed(names, [plane.pixel(row) for row in points], paths, (_WIDTH, _HEIGHT))
-    return [
-        layer
-        for row, name, way in zip(points, names, ways, strict=True)
-        for layer in text_over([{**row, "text": name}], look, {**place, "text": "text:N"}, **way)
-    ]
-
-
-def _paths(line: list[Row], counted: list[Row], plane: _Plane) -> list[list[Pixel]]:
-    """What names should not cover: lines and points."""
-    by_curve: dict[str, list[Pixel]] = {}
-    for row in line:
-        by_curve.setdefault(row["curve"], []).append(plane.pixel(_expected(row)))
-    return [*by_curve.values(), *([plane.pixel(row)] * 2 for row in counted)]
+    chosen: list[Row] = []
+    for name in dict.fromkeys(row["curve"] for row in rows):
+        mine = [row for row in rows if row["curve"] == name]
+        for row in [mine[0], mine[-1], *mine[1:-1]]:
+            far = {True: _ALONG, False: _BESIDE}
+            if all(gap(row, other) >= far[other["curve"] == name] for other in (*taken, *chosen)):
+                chosen.append(row)
+    return chosen
 
 
 def _expected(row: Row) -> Row:
     """The row at its expected accuracy and disparity."""
     expected = dict(zip(_MEASURED, (row[key] for key in _EXPECTED), strict=True))
-    return {key: row[key] for key in ("curve", "order", "ink", "dash")} | expected
+    return {key: row[key] for key in ("curve", "group", "order")} | expected
 
 
-def _reach(values: list[float], rows: list[Row], limits: tuple[str, str]) -> list[float]:
+def _reach(rows: list[Row], key: str, limits: tuple[str, str]) -> list[float]:
     """What an axis should reach: all values, and intervals up to a quarter of their range beyond.
 
     An interval from 0 to 1, of a group with few rows, would leave no room for the curve.
     """
-    if not values:
-        return []
-    low, high = min(values), max(values)
-    ends = [row[key] for row in rows for key in limits if known(row, key)]
+    low, high = between(rows, key)
     room = max((high - low) / 4, 0.01)
-    return [*values, *(min(max(end, low - room), high + room) for end in ends)]
+    if low == high:
+        return [low - room, high + room]
+    ends = between(rows, key, *limits)
+    return [max(ends[0], low - room), min(ends[1], high + room)]
 
 
 def _level(rows: list[Row], confidence: float | None) -> str:

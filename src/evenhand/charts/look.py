@@ -1,75 +1,98 @@
-"""The look of all charts: fonts, shapes and dashes that differ in greyscale, titles and notes."""
+"""The look of all charts: themes, titles, and marks that can be told apart in greyscale."""
 
 from __future__ import annotations
 
-import math
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import cycle, islice
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
-from evenhand.charts.colours import Look
 from evenhand.charts.drawing import alt, shown_offline
-from evenhand.charts.lettering import width
 from evenhand.charts.records import Row
+from evenhand.exceptions import InputError
 
 if TYPE_CHECKING:
     from altair.typing import ChartType
 
 __all__ = [
-    "DASHES",
     "NO_VALUE",
-    "SIDES",
+    "Look",
+    "Theme",
     "alt",
+    "beside",
+    "between",
     "finished",
     "group_axis",
     "intervals_note",
-    "line_styles",
+    "line_marks",
+    "look_of",
     "notes",
-    "own",
+    "numbers",
     "paired_marks",
-    "point_marks",
     "table",
-    "text_beside",
-    "text_over",
 ]
 
-T = TypeVar("T")
-
-_LABEL, _WIDEST = 12, 420
-"""Font size of labels, and the largest width of a group's name."""
+Theme = Literal["light", "dark"]
 
 NO_VALUE = "no value"
 """Shown where a number is missing, so that it is not taken for 0."""
 
-SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-left")
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [12, 3], [4, 6], [10, 2, 2, 2, 2, 2])
+"""Seven of each, and six colours, so that pairs differ."""
+
+FONT = "Arial, Liberation Sans, Helvetica, Roboto, DejaVu Sans Condensed, sans-serif"
+"""Charts are laid out with the widths of the first; the others are about as wide."""
 
 
-def _repeated(kinds: Sequence[T], number: int) -> list[T]:
-    """Kinds repeated up to a number. Shapes and dashes have another period than colours, so pairs differ."""
-    return list(islice(cycle(kinds), number))
+@dataclass(frozen=True)
+class Look:
+    """Colours of a theme.
+
+    Attributes
+    ----------
+    paper, ink, faint, grid : str
+        Background, text, secondary text, and lines behind the data.
+    colours : tuple of str
+        After Okabe and Ito, made darker or lighter where the contrast with the background was too low.
+    diverging : tuple of str
+        For values below, at and above 0; text on them is legible.
+    """
+
+    paper: str
+    ink: str
+    faint: str
+    grid: str
+    colours: tuple[str, ...]
+    diverging: tuple[str, str, str]
 
 
-def line_styles(names: list[str], look: Look) -> dict[str, Row]:
-    """Colour and dashes of each line, for its rows."""
-    pairs = zip(_repeated(look.colours, len(names)), _repeated(DASHES, len(names)), strict=True)
-    return {name: {"ink": ink, "dash": dash} for name, (ink, dash) in zip(names, pairs, strict=True)}
+_LOOKS = {
+    "light": Look(
+        paper="#ffffff",
+        ink="#1b1e23",
+        faint="#5b6068",
+        grid="#e3e5e8",
+        colours=("#0072B2", "#D55E00", "#009E73", "#B65A8E", "#9A6A00", "#555555"),
+        diverging=("#F09A4A", "#f4f4f2", "#66AEDD"),
+    ),
+    "dark": Look(
+        paper="#15181d",
+        ink="#eceef0",
+        faint="#a9b0b8",
+        grid="#343a42",
+        colours=("#56B4E9", "#E69F00", "#35C79A", "#E08FBF", "#F0E442", "#BBBBBB"),
+        diverging=("#96540A", "#262b32", "#1F6699"),
+    ),
+}
 
 
-def point_marks(field: str, names: list[str], look: Look, legend: alt.Legend | None) -> dict[str, Any]:
-    """Channels for colour and shape of points, which make the legend."""
-    channels = {"color": (alt.Color, look.colours), "shape": (alt.Shape, SHAPES)}
-    return {
-        key: channel(
-            f"{field}:N",
-            scale=alt.Scale(domain=names, range=_repeated(kinds, len(names))),
-            sort=None,
-            legend=legend,
-        )
-        for key, (channel, kinds) in channels.items()
-    }
+def look_of(theme: str) -> Look:
+    """Colours of a theme."""
+    if theme not in _LOOKS:
+        raise InputError(f"theme is {theme!r}; it must be one of {[*_LOOKS]}")
+    return _LOOKS[theme]
 
 
 def table(rows: Iterable[Row]) -> Any:
@@ -77,26 +100,48 @@ def table(rows: Iterable[Row]) -> Any:
     return alt.InlineData(values=list(rows))
 
 
-def text_beside(rows: Iterable[Row], side: Literal["left", "right"], *, gap: int) -> alt.Chart:
-    """Small text to the left or right of its rows."""
-    ways: dict[str, Any] = {"left": {"align": "right", "dx": -gap}, "right": {"align": "left", "dx": gap}}
-    chart: alt.Chart = alt.Chart(table(rows)).mark_text(fontSize=11, **ways[side])
-    return chart
+def numbers(ticks: int, domain: Sequence[float] | None = None, *, padding: int | None = None) -> Row:
+    """Scale and axis of a channel: about as many ticks, and both ends at one, or `padding` pixels further."""
+    scale: Row = {"nice": ticks, "zero": True} if domain is None else {"nice": ticks, "domain": list(domain)}
+    if padding is not None:
+        scale |= {"nice": False, "padding": padding}
+    return {"scale": alt.Scale(**scale), "axis": alt.Axis(tickCount=ticks)}
 
 
-def text_over(
-    rows: Iterable[Row], look: Look, encoding: Mapping[str, Any], **mark: Any
-) -> tuple[alt.Chart, alt.Chart]:
-    """Text that is legible on top of lines: with an outline in the background colour."""
-    data = table(rows)
-    outline = alt.Chart(data).mark_text(stroke=look.paper, strokeWidth=4, **mark).encode(**encoding)
-    return outline, alt.Chart(data).mark_text(**mark).encode(**encoding)
+def between(rows: Iterable[Row], *keys: str) -> list[float]:
+    """The smallest and largest of the numbers under the keys."""
+    found = [row[key] for row in rows for key in keys if row.get(key) is not None]
+    return [min(found, default=0.0), max(found, default=1.0)]
 
 
-def notes(rows: Iterable[Row], look: Look, **encoding: Any) -> tuple[alt.Chart, alt.Chart]:
-    """The ``note`` of each row in small letters, where there is nothing to draw."""
-    mark = {"align": "left", "fontStyle": "italic", "fontSize": 11, "color": look.faint}
-    return text_over(rows, look, {"x": alt.value(4), "text": "note:N", **encoding}, **mark)
+def group_axis(names: Sequence[str], *, gap: float = 0.25, **axis: Any) -> alt.Y:
+    """A vertical axis with one line per group."""
+    look = {
+        "title": None,
+        "labelLimit": 420,
+        "labelPadding": 8,
+        "ticks": False,
+        "domain": False,
+        "grid": True,
+    }
+    scale = alt.Scale(domain=list(names), paddingInner=gap)
+    return alt.Y("group:N", scale=scale, sort=None, axis=alt.Axis(**look | axis))
+
+
+def line_marks(field: str, names: Sequence[str], look: Look, *channels: str) -> dict[str, Any]:
+    """Channels that tell lines and points from each other, with a legend below the chart."""
+    kinds: dict[str, tuple[Any, Sequence[Any]]] = {
+        "color": (alt.Color, look.colours),
+        "shape": (alt.Shape, SHAPES),
+        "strokeDash": (alt.StrokeDash, DASHES),
+    }
+    legend = alt.Legend(title=None, orient="bottom", columns=2, symbolLimit=0, symbolStrokeWidth=0)
+    found = {}
+    for name in channels:
+        channel, values = kinds[name]
+        scale = alt.Scale(domain=list(names), range=list(islice(cycle(values), len(names))))
+        found[name] = channel(f"{field}:N", scale=scale, sort=None, legend=legend)
+    return found
 
 
 def paired_marks(field: str, kinds: tuple[str, str], look: Look, *, compared: bool) -> dict[str, Any]:
@@ -133,36 +178,31 @@ def paired_marks(field: str, kinds: tuple[str, str], look: Look, *, compared: bo
     }
 
 
+def beside(*, gap: int, **encoding: Any) -> alt.Chart:
+    """The ``label`` of each row, to the ``side`` of it that the row names: "left" or "right"."""
+    chart: alt.Chart = (
+        alt.Chart()
+        .mark_text(
+            fontSize=11,
+            align=alt.expr("datum.side == 'left' ? 'right' : 'left'"),
+            dx=alt.expr(f"datum.side == 'left' ? -{gap} : {gap}"),
+        )
+        .encode(text="label:N", **encoding)
+    )
+    return chart
+
+
+def notes(look: Look, **encoding: Any) -> alt.Chart:
+    """The ``note`` of each row in small letters, where there is nothing to draw."""
+    text = alt.Chart().mark_text(align="left", fontStyle="italic", fontSize=11, color=look.faint)
+    chart: alt.Chart = text.encode(x=alt.value(4), text="note:N", **encoding)
+    return chart.transform_filter("datum.note")
+
+
 def intervals_note(confidence: float | None, *, there: bool) -> str:
     """What the bars are, if there are any."""
     level = "" if confidence is None else f"{100 * confidence:g} % "
     return f"Bars: {level}intervals." if there else ""
-
-
-def group_axis(
-    labels: Iterable[str], *, labelled: bool = True, grid: bool = True, gap: float = 0.25
-) -> alt.Y:
-    """A vertical axis with one line per group."""
-    names = list(labels)
-    # The renderer may lack fonts for other scripts and then reserves too little space.
-    widest = max((width(name, _LABEL) for name in names), default=0.0)
-    axis = alt.Axis(
-        title=None,
-        labelLimit=_WIDEST,
-        minExtent=math.ceil(min(widest, _WIDEST)) + 8 if labelled else 0,
-        labels=labelled,
-        labelPadding=8,
-        ticks=False,
-        domain=False,
-        grid=grid,
-    )
-    return alt.Y("group:N", scale=alt.Scale(domain=names, paddingInner=gap), sort=None, axis=axis)
-
-
-def own(field: str, *, of: str = "stroke") -> Any:
-    """A channel that takes its values from the rows, without scale and legend."""
-    channels = {"stroke": alt.Stroke, "dash": alt.StrokeDash, "fill": alt.Fill}
-    return channels[of](f"{field}:N", scale=None, legend=None)
 
 
 def finished(
@@ -196,43 +236,40 @@ def finished(
     return shown_offline(complete)
 
 
-def _config(look: Look) -> alt.Config:
-    letters: dict[str, Any] = {
-        "labelColor": look.ink,
-        "titleColor": look.ink,
-        "labelFontSize": _LABEL,
-        "titleFontSize": 12,
+def _config(look: Look) -> dict[str, Any]:
+    letters = {"labelColor": look.ink, "titleColor": look.ink, "labelFontSize": 12, "titleFontSize": 12}
+    return {
+        "background": "transparent",
+        "padding": 16,
+        "font": FONT,
+        "lineBreak": "\n",
+        "view": {"stroke": None},
+        "text": {"color": look.ink, "fontSize": 12},
+        "title": {
+            "anchor": "start",
+            "frame": "bounds",
+            "color": look.ink,
+            "fontSize": 16,
+            "subtitleColor": look.faint,
+            "subtitleFontSize": 12,
+            "subtitlePadding": 5,
+            "offset": 14,
+        },
+        "axis": {
+            **letters,
+            "titleFontWeight": "normal",
+            "titlePadding": 8,
+            "labelFlush": False,
+            "gridColor": look.grid,
+            "domainColor": look.faint,
+            "tickColor": look.faint,
+        },
+        "header": {**letters, "titleFontWeight": "normal"},
+        "legend": {
+            **letters,
+            "labelLimit": 340,
+            "symbolSize": 90,
+            "symbolStrokeWidth": 2,
+            "symbolOpacity": 1,
+        },
     }
-    return alt.Config(
-        background="transparent",
-        padding=12,
-        font="Arial, Liberation Sans, Helvetica, DejaVu Sans, sans-serif",
-        view=alt.ViewConfig(stroke=None),
-        text=alt.MarkConfig(color=look.ink, fontSize=12),
-        title=alt.TitleConfig(
-            anchor="start",
-            frame="bounds",
-            color=look.ink,
-            fontSize=16,
-            subtitleColor=look.faint,
-            subtitleFontSize=12,
-            subtitlePadding=5,
-            offset=14,
-        ),
-        axis=alt.AxisConfig(
-            **letters,
-            titleFontWeight="normal",
-            titlePadding=8,
-            labelFlush=False,
-            gridColor=look.grid,
-            domainColor=look.faint,
-            tickColor=look.faint,
-        ),
-        legend=alt.LegendConfig(
-            **letters,
-            titleFontWeight="normal",
-            labelLimit=340,
-            symbolSize=90,
-            symbolStrokeWidth=2,
-        ),
-    )

@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from evenhand.charts.axes import round_axis
-from evenhand.charts.colours import Look, Theme, look_of
 from evenhand.charts.look import (
-    DASHES,
     NO_VALUE,
-    SIDES,
+    Theme,
     alt,
+    beside,
     finished,
     group_axis,
     intervals_note,
+    look_of,
     notes,
-    own,
+    numbers,
     paired_marks,
     table,
-    text_beside,
 )
 from evenhand.charts.records import Row, known, read_records, shown_groups
 
@@ -28,8 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["changed_chart", "rates_chart"]
 
-_COLUMNS = 4
 _WHEN = ("before", "after")
+_CHANGES = ("newly selected", "no longer selected")
 
 
 def rates_chart(
@@ -84,117 +82,70 @@ def rates_chart(
         optional=("low", "high"),
         choices={"when": ("after", "before")},
     )
-    bounds = [
-        row
-        for row in _read_limits(limits)
-        if known(row, "value") and any(row["quantity"] == one["quantity"] for one in rows)
-    ]
-    paired = any(row["when"] == "before" for row in rows)
     quantities = list(dict.fromkeys(row["quantity"] for row in rows))
+    asked = read_records(limits, chart="rates_chart", texts=("quantity",), numbers=("value",), empty=True)
+    bounds = [row for row in asked if known(row, "value") and row["quantity"] in quantities]
+    paired = any(row["when"] == "before" for row in rows)
     everyone = [row for row in rows if row["group"] == overall]
     groups = [row for row in rows if row["group"] != overall] or rows
     latest = {(row["group"], row["quantity"]): row["value"] for row in rows if row["when"] != "before"}
 
     def disparity(group: str) -> float | None:
-        gaps = [
-            abs(latest[group, quantity] - latest[overall, quantity])
-            for quantity in quantities
-            if latest.get((group, quantity)) is not None and latest.get((overall, quantity)) is not None
-        ]
-        return max(gaps, default=None)
+        pairs = ((latest.get((group, one)), latest.get((overall, one))) for one in quantities)
+        return max((abs(a - b) for a, b in pairs if a is not None and b is not None), default=None)
 
-    labels, left_out = shown_groups(
+    shown = shown_groups(
         groups, order=lambda group: latest.get((group, quantities[0])), weight=disparity, most=max_groups
     )
-    drawn = [
-        {**row, "name": row["group"], "group": labels[row["group"]]}
-        for row in groups
-        if row["group"] in labels
+    for row in shown.rows:
+        row["note"] = "" if known(row, "value") else NO_VALUE
+        if row["note"] or not known(row, "low", "high"):
+            row["low"] = row["high"] = None
+    parts = {"group": shown.rows, "everyone": everyone, "bound": bounds}
+    data = table({**row, "part": part} for part, rows in parts.items() for row in rows)
+    columns = min(len(quantities), 4)
+    width = max(150, 640 // columns - 20)
+    x = alt.X("value:Q", title=None, **numbers(min(8, width // 45)))
+    place: dict[str, Any] = {"y": group_axis(shown.names)}
+    if paired:
+        place["yOffset"] = alt.YOffset("when:N", scale=alt.Scale(domain=list(_WHEN)), sort=None)
+    marks = paired_marks("when", _WHEN, look, compared=paired)
+    dashes = alt.condition("datum.when == 'before'", alt.value([6, 3]), alt.value([1, 0]))
+    rounded = (alt.Tooltip(f"{key}:Q", format=".4f") for key in ("value", "low", "high"))
+    words = ["name:N", "quantity:N", "when:N", *rounded]
+
+    def layer(part: str) -> Any:
+        return alt.Chart().transform_filter(f"datum.part == '{part}'")
+
+    layers = [
+        layer("everyone").mark_rule(strokeWidth=1.5).encode(x=x, color=marks["color"], strokeDash=dashes),
+        layer("group")
+        .mark_rule(strokeWidth=2, opacity=0.55)
+        .encode(x="low:Q", x2="high:Q", color=marks["color"], **place),
+        layer("group")
+        .mark_point(size=60, strokeWidth=2, opacity=1)
+        .encode(x=x, tooltip=words, **place, **marks),
+        layer("bound").mark_rule(strokeWidth=2, strokeDash=[2, 3], color=look.ink).encode(x=x),
+        notes(look, **place),
     ]
-    columns = min(len(quantities), _COLUMNS)
-    panels = [
-        _rates_panel(
-            quantity,
-            [row for row in drawn if row["quantity"] == quantity],
-            [row for row in everyone if row["quantity"] == quantity],
-            list(labels.values()),
-            look,
-            bounds=[row for row in bounds if row["quantity"] == quantity],
-            paired=paired,
-            labelled=place % columns == 0,
-            width=max(150, 640 // columns - 20),
-        )
-        for place, quantity in enumerate(quantities)
-    ]
+    panel = alt.Facet(
+        "quantity:N", sort=quantities, title=None, header=alt.Header(labelOrient="bottom", labelPadding=4)
+    )
     return finished(
-        alt.concat(*panels, columns=columns, spacing=22),
+        alt.layer(*layers, data=data)
+        .properties(width=width, height=alt.Step(14 if paired else 22))
+        .facet(panel, columns=columns, spacing=22)
+        .resolve_scale(x="independent"),
         look,
         title=title,
         subtitle=(
             "Vertical lines: everyone." if everyone else "",
             "Dotted lines: bounds." if bounds else "",
-            intervals_note(confidence, there=any(known(row, "low", "high") for row in drawn)),
-            f"{left_out} groups nearer to everyone are not drawn." if left_out else "",
+            intervals_note(confidence, there=any(known(row, "low", "high") for row in shown.rows)),
+            f"{shown.left_out} groups nearer to everyone are not drawn." if shown.left_out else "",
         ),
         description=" ".join(_rates_sentence(quantity, groups, everyone) for quantity in quantities),
     )
-
-
-def _read_limits(limits: Iterable[Mapping[str, Any]]) -> list[Row]:
-    given = list(limits)
-    if not given:
-        return []
-    return read_records(given, chart="rates_chart", texts=("quantity",), numbers=("value",))
-
-
-def _rates_panel(
-    quantity: str,
-    rows: list[Row],
-    everyone: list[Row],
-    labels: list[str],
-    look: Look,
-    *,
-    bounds: list[Row],
-    paired: bool,
-    labelled: bool,
-    width: int,
-) -> Any:
-    for row in (*rows, *everyone):
-        first = paired and row["when"] == "before"
-        row["ink"], row["dash"] = (look.colours[1], DASHES[1]) if first else (look.colours[0], DASHES[0])
-    there = [row for row in rows if known(row, "value")]
-    ends = [
-        row[key]
-        for row in (*there, *everyone, *bounds)
-        for key in ("value", "low", "high")
-        if known(row, key)
-    ]
-    axis = round_axis([0.0, *ends], most=min(8, width // 45))
-    x = alt.X("value:Q", title=quantity, **axis)
-    y = group_axis(labels, labelled=labelled)
-    across = {"yOffset": alt.YOffset("when:N", scale=alt.Scale(domain=list(_WHEN)), sort=None)}
-    place: dict[str, Any] = {"y": y, **(across if paired else {})}
-    words = ["name:N", "quantity:N", "when:N", alt.Tooltip("value:Q", format=".4f")]
-    words += [alt.Tooltip(f"{end}:Q", format=".4f") for end in ("low", "high")]
-    layers = [
-        alt.Chart(table(row for row in everyone if known(row, "value")))
-        .mark_rule(strokeWidth=1.5)
-        .encode(x=x, stroke=own("ink"), strokeDash=own("dash", of="dash"), tooltip=words),
-        alt.Chart(table(row for row in there if known(row, "low", "high")))
-        .mark_rule(strokeWidth=2, opacity=0.55)
-        .encode(x=alt.X("low:Q", scale=axis["scale"]), x2="high:Q", stroke=own("ink"), **place),
-        alt.Chart(table(there))
-        .mark_point(size=60, strokeWidth=2, opacity=1)
-        .encode(x=x, tooltip=words, **place, **paired_marks("when", _WHEN, look, compared=paired)),
-        *notes([{**row, "note": NO_VALUE} for row in rows if not known(row, "value")], look, **place),
-    ]
-    if bounds:
-        layers.append(
-            alt.Chart(table(bounds))
-            .mark_rule(strokeWidth=2, strokeDash=[2, 3], color=look.ink)
-            .encode(x=x, tooltip=["quantity:N", alt.Tooltip("value:Q", title="bound", format=".4f")])
-        )
-    return alt.layer(*layers).properties(width=width, height=alt.Step(14 if paired else 22))
 
 
 def _rates_sentence(quantity: str, groups: list[Row], everyone: list[Row]) -> str:
@@ -243,62 +194,50 @@ def changed_chart(
     look = look_of(theme)
     rows = read_records(records, chart="changed_chart", texts=("group",), numbers=("up", "down", "same"))
     shares = {row["group"]: _shares(row) for row in rows}
-    labels, left_out = shown_groups(
+    shown = shown_groups(
         rows,
         order=lambda group: None if (found := shares[group]) is None else found[0] - found[1],
         weight=lambda group: None if (found := shares[group]) is None else found[0] + found[1],
         most=max_groups,
     )
-    parts, missing = [], []
-    for row in rows:
-        share = shares[row["group"]]
-        if row["group"] not in labels:
-            continue
-        name = {"name": row["group"], "group": labels[row["group"]]}
+    parts: list[Row] = []
+    for row in shown.rows:
+        share = shares[row["name"]]
+        name = {"name": row["name"], "group": row["group"]}
         if share is None:
-            missing.append({**name, "note": NO_VALUE})
+            parts.append({**name, "note": NO_VALUE})
             continue
-        for place, (change, side) in enumerate((("newly selected", "right"), ("no longer selected", "left"))):
-            people = row[("up", "down")[place]]
-            part = {"change": change, "side": side, "at": share[place] if side == "right" else -share[place]}
-            label = f"{share[place]:.1%} ({people:,.0f})" if people or not any(share) else ""
-            parts.append({**name, **part, "people": people, "label": label})
-    widest = max((abs(part["at"]) for part in parts), default=0.0) or 0.01
+        for part, key, change, side in zip(share, ("up", "down"), _CHANGES, ("right", "left"), strict=True):
+            label = f"{part:.1%} ({row[key]:,.0f})" if row[key] or not any(share) else ""
+            at = part if side == "right" else -part
+            parts.append(
+                {**name, "change": change, "side": side, "at": at, "people": row[key], "label": label}
+            )
+    widest = max((abs(part.get("at", 0.0)) for part in parts), default=0.0) or 0.01
+    axis = alt.Axis(format="%", labelExpr="replace(datum.label, '\u2212', '')", tickCount=8)
     x = alt.X(
         "at:Q",
+        stack=None,
         title="← no longer selected · share of the group · newly selected →",
-        **round_axis([-widest, widest], space=0.2, percent=True),
+        **numbers(8, [-widest, widest], padding=90) | {"axis": axis},
     )
-    y = group_axis(labels.values(), grid=False)
-    colour = alt.Color(
-        "change:N",
-        scale=alt.Scale(
-            domain=["no longer selected", "newly selected"], range=[look.colours[1], look.colours[0]]
-        ),
-        legend=None,
-    )
-    bars = (
-        alt.Chart(table(parts))
+    y = group_axis(shown.names, grid=False)
+    colour = alt.Color("change:N", scale=alt.Scale(domain=_CHANGES, range=look.colours[:2]), legend=None)
+    layers = [
+        alt.Chart()
         .mark_bar(height={"band": 0.62})
-        .encode(x=x, y=y, color=colour, tooltip=["name:N", "change:N", "people:Q"])
-    )
-    numbers = [
-        text_beside((part for part in parts if part["side"] == side), side, gap=5).encode(
-            x="at:Q", y=y, text="label:N"
-        )
-        for side in SIDES
+        .encode(x=x, y=y, color=colour, tooltip=["name:N", "change:N", "people:Q"]),
+        beside(gap=5, x=x, y=y),
+        alt.Chart(table([{"at": 0}])).mark_rule(color=look.ink).encode(x=x),
+        notes(look, y=y),
     ]
-    zero = alt.Chart(table([{"at": 0}])).mark_rule(color=look.ink).encode(x="at:Q")
-    chart = alt.layer(bars, *numbers, zero, *notes(missing, look, y=y)).properties(
-        width=540, height=alt.Step(24)
-    )
     return finished(
-        chart,
+        alt.layer(*layers, data=table(parts)).properties(width=540, height=alt.Step(24)),
         look,
         title=title,
         subtitle=(
             "Share of each group, and number of people.",
-            f"{left_out} groups with fewer changes are not drawn." if left_out else "",
+            f"{shown.left_out} groups with fewer changes are not drawn." if shown.left_out else "",
         ),
         description=_changed_sentence(shares),
     )

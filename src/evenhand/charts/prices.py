@@ -6,17 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from evenhand.charts.axes import round_axis
-from evenhand.charts.colours import Theme, look_of
-from evenhand.charts.look import (
-    NO_VALUE,
-    alt,
-    finished,
-    line_styles,
-    own,
-    point_marks,
-    table,
-)
+from evenhand.charts.look import NO_VALUE, Theme, alt, finished, line_marks, look_of, numbers, table
 from evenhand.charts.records import Row, known, read_records, shown_groups
 
 if TYPE_CHECKING:
@@ -73,36 +63,25 @@ def prices_chart(
     for row in there:
         highest[row["group"]] = max(highest.get(row["group"], row["price"]), row["price"])
     number = len({row["group"] for row in rows})
-    labels, left_out = shown_groups(
-        rows, order=highest.get, weight=highest.get, most=_LINES if number <= _LINES else _LINES - 1
-    )
-    drawn = [{**row, "group": labels[row["group"]]} for row in rows if row["group"] in labels]
-    names = list(labels.values())
-    if left_out:
-        names.append(f"{left_out} other groups together")
-        drawn += _added([{**row, "group": names[-1]} for row in rows if row["group"] not in labels])
-    style = line_styles(names, look)
-    for row in drawn:
-        row.update(style[row["group"]])
-    across, up = ([0.0, *(row[key] for row in drawn if known(row, key))] for key in ("tolerance", "price"))
-    x = alt.X("tolerance:Q", title=x_title, **round_axis(across))
-    y = alt.Y("price:Q", title="accuracy gained per 0.01 of tolerance", **round_axis(up, most=6))
+    shown = shown_groups(rows, order=highest.get, most=_LINES if number <= _LINES else _LINES - 1)
+    drawn, names = shown.rows, shown.names
+    if shown.left_out:
+        names = [*names, f"{shown.left_out} other groups together"]
+        own = {row["name"] for row in drawn}
+        drawn = drawn + _added([{**row, "group": names[-1]} for row in rows if row["group"] not in own])
+    place = {
+        "x": alt.X("tolerance:Q", title=x_title, **numbers(8)),
+        "y": alt.Y("price:Q", title="accuracy gained per 0.01 of tolerance", **numbers(6)),
+    }
     words = ["name:N", alt.Tooltip("tolerance:Q", format=".4f"), alt.Tooltip("price:Q", format=".5f")]
-    lines = (
+    layers = [
         alt.Chart(table(drawn))
         .mark_line(strokeWidth=2)
-        .encode(x=x, y=y, detail="group:N", stroke=own("ink"), strokeDash=own("dash", of="dash"))
-    )
-    dots = (
+        .encode(**place, **line_marks("group", names, look, "color", "strokeDash")),
         alt.Chart(table(_some(drawn, names)))
         .mark_point(size=40, filled=True, opacity=1)
-        .encode(
-            x=x,
-            y=y,
-            tooltip=words,
-            **point_marks("group", names, look, alt.Legend(title=None, orient="bottom", columns=2)),
-        )
-    )
+        .encode(**place, **line_marks("group", names, look, "color", "shape"), tooltip=words),
+    ]
     sentence = f"Prices: {NO_VALUE}."
     if there:
         top = max(there, key=lambda row: row["price"])
@@ -111,7 +90,7 @@ def prices_chart(
             f"at tolerance {top['tolerance']:.3f}."
         )
     return finished(
-        alt.layer(lines, dots).properties(width=560, height=300),
+        alt.layer(*layers).properties(width=560, height=300),
         look,
         title=title,
         subtitle=(

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from evenhand.display.text import show
 from evenhand.exceptions import InputError
 
-__all__ = ["Row", "known", "plain_text", "read_records", "shortened", "shown_groups"]
+__all__ = ["Row", "Shown", "known", "plain_text", "read_records", "shown_groups"]
 
 Row = dict[str, Any]
 
@@ -26,6 +28,7 @@ def read_records(
     optional: tuple[str, ...] = (),
     choices: Mapping[str, tuple[str, ...]] | None = None,
     infinite: bool = False,
+    empty: bool = False,
 ) -> list[Row]:
     """Rows of checked records, with plain values.
 
@@ -42,6 +45,8 @@ def read_records(
         Optional keys with their allowed values; the first one is the default.
     infinite : bool, default=False
         Whether infinite numbers are allowed; otherwise they count as missing.
+    empty : bool, default=False
+        Whether there may be no records.
 
     Returns
     -------
@@ -54,7 +59,7 @@ def read_records(
     [{'group': 'F', 'value': None}]
     """
     given = list(records)
-    if not given:
+    if not given and not empty:
         raise InputError(f"{chart} got no records; pass at least one")
     rows: list[Row] = []
     for place, record in enumerate(given):
@@ -113,13 +118,32 @@ def known(row: Row, *keys: str) -> bool:
     return all(row.get(key) is not None and math.isfinite(row[key]) for key in keys)
 
 
+@dataclass(frozen=True)
+class Shown:
+    """What is drawn of the groups.
+
+    Attributes
+    ----------
+    rows : list of dict
+        Those of the groups that are drawn, in order: ``group`` is the short name, ``name`` the whole.
+    names : list of str
+        Short names in order.
+    left_out : int
+        The number of other groups.
+    """
+
+    rows: list[Row]
+    names: list[str]
+    left_out: int
+
+
 def shown_groups(
     rows: list[Row],
     *,
     order: Callable[[str], float | None],
-    weight: Callable[[str], float | None],
+    weight: Callable[[str], float | None] | None = None,
     most: int,
-) -> tuple[dict[str, str], int]:
+) -> Shown:
     """The groups to draw, sorted, with shortened names.
 
     Parameters
@@ -128,36 +152,32 @@ def shown_groups(
         Each with a ``group``.
     order : callable
         Sort key of a group, largest first; None comes last.
-    weight : callable
-        If there are too many groups, those with the largest weights are drawn.
+    weight : callable, default=None
+        If there are too many groups, those with the largest weights are drawn; `order` by default.
     most : int
         The largest number of groups to draw.
 
     Returns
     -------
-    labels : dict
-        Unique short name of each group to draw, in order.
-    left_out : int
+    Shown
     """
     if most < 1:
         raise InputError(f"max_groups is {most}; at least one group must be drawn")
-    names = list(dict.fromkeys(row["group"] for row in rows))
-    kept = sorted(names, key=lambda name: _descending(weight(name)))[:most]
-    kept.sort(key=names.index)
-    kept.sort(key=lambda name: _descending(order(name)))
-    return _labels(kept), len(names) - len(kept)
+    by_group: dict[str, list[Row]] = {}
+    for row in rows:
+        by_group.setdefault(row["group"], []).append(row)
+    kept = set(sorted(by_group, key=lambda name: _descending((weight or order)(name)))[:most])
+    labels = _labels(sorted(filter(kept.__contains__, by_group), key=lambda name: _descending(order(name))))
+    drawn = [{**row, "name": name, "group": one} for name, one in labels.items() for row in by_group[name]]
+    return Shown(drawn, list(labels.values()), len(by_group) - len(kept))
 
 
 def _labels(names: list[str]) -> dict[str, str]:
     """Unique short names: where two would be the same, a digest of the whole name is appended."""
-    labels = {name: shortened(name) for name in names}
-    for name, label in labels.items():
-        rivals = [other for other in names if other != name and shortened(other) == shortened(name)]
-        if rivals:
-            digest, *others = (hashlib.sha256(one.encode()).hexdigest() for one in (name, *rivals))
-            length = next(k for k in range(4, 65) if all(other[:k] != digest[:k] for other in others))
-            labels[name] = f"{label} #{digest[:length]}"
-    return labels
+    short = {name: _shortened(name) for name in names}
+    shared = Counter(short.values())
+    digest = {name: hashlib.sha256(name.encode()).hexdigest()[:6] for name in names}
+    return {name: f"{one} #{digest[name]}" if shared[one] > 1 else one for name, one in short.items()}
 
 
 def _descending(value: float | None) -> float:
@@ -165,12 +185,12 @@ def _descending(value: float | None) -> float:
     return math.inf if value is None else -value
 
 
-def shortened(name: str, most: int = 42) -> str:
+def _shortened(name: str, most: int = 42) -> str:
     """A name without the middle part if it is too long.
 
     Examples
     --------
-    >>> shortened("a long name of a group", 12)
+    >>> _shortened("a long name of a group", 12)
     'a long …roup'
     """
     if len(name) <= most:

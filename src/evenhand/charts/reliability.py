@@ -6,9 +6,17 @@ import textwrap
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from evenhand.charts.axes import round_axis
-from evenhand.charts.colours import Look, Theme, look_of
-from evenhand.charts.look import NO_VALUE, alt, finished, intervals_note, notes, table
+from evenhand.charts.look import (
+    NO_VALUE,
+    Theme,
+    alt,
+    finished,
+    intervals_note,
+    look_of,
+    notes,
+    numbers,
+    table,
+)
 from evenhand.charts.records import Row, known, read_records, shown_groups
 
 if TYPE_CHECKING:
@@ -16,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["calibration_chart"]
 
-_COLUMNS = 4
 _SIDE, _LARGE = 165, 280
 """Pixels of a panel, and of a panel if there are at most two."""
 
@@ -66,74 +73,58 @@ def calibration_chart(
     size: dict[str, float] = {}
     for row in rows:
         size[row["group"]] = size.get(row["group"], 0.0) + (row["n"] if known(row, "n") else 0.0)
-    labels, left_out = shown_groups(rows, order=size.get, weight=size.get, most=max_groups)
-    there = [row for row in rows if known(row, "predicted", "observed")]
-    drawn = [{**row, "name": row["group"]} for row in there if row["group"] in labels]
-    most = max((row["n"] for row in drawn if known(row, "n")), default=1.0)
-    columns = min(len(labels), _COLUMNS)
+    shown = shown_groups(rows, order=size.get, most=max_groups)
+    columns = min(len(shown.names), 4)
     side = _LARGE if columns <= 2 else _SIDE
-    panels = [
-        _panel(
-            [row for row in drawn if row["group"] == group],
-            alt.TitleParams(
-                text=textwrap.wrap(label, side // 6),
-                subtitle=f"{size[group]:,.0f} people" if size[group] else "",
-                fontSize=12,
-                fontWeight="normal",
-                frame="group",
-                limit=side + 10,
-                offset=6,
-                subtitleFontSize=11,
-                subtitlePadding=2,
-            ),
-            look,
-            side=side,
-            most=most,
-            left=place % columns == 0,
-            below=place + columns >= len(labels),
-        )
-        for place, (group, label) in enumerate(labels.items())
+    there = [row for row in rows if known(row, "predicted", "observed")]
+    drawn = {row["group"] for row in there}
+    for row in shown.rows:
+        count = [f"{size[row['name']]:,.0f} people"] if size[row["name"]] else []
+        row["panel"] = "\n".join([*textwrap.wrap(row["group"], side // 6), *count])
+        row["note"] = "" if row["name"] in drawn else NO_VALUE
+        row["n"] = row["n"] or 0
+        if not known(row, "predicted", "observed", "low", "high"):
+            row["low"] = row["high"] = None
+    axis = numbers(5, [0, 1])
+    x = alt.X("predicted:Q", title="predicted probability", **axis)
+    y = alt.Y("observed:Q", title="observed share", **axis)
+    most = max(row["n"] for row in shown.rows) or 1.0
+    area = alt.Size("n:Q", scale=alt.Scale(domain=[0, most], range=[18, 170]), legend=None)
+    words = [
+        "name:N",
+        *(alt.Tooltip(f"{k}:Q", format=".4f") for k in ("predicted", "observed", "low", "high")),
     ]
+    layers = [
+        alt.Chart(table([{"predicted": 0, "observed": 0}, {"predicted": 1, "observed": 1}]))
+        .mark_line(color=look.faint, strokeDash=[4, 4], strokeWidth=1)
+        .encode(x=x, y=y),
+        alt.Chart()
+        .mark_rule(color=look.colours[0], strokeWidth=1.5, opacity=0.55)
+        .encode(x=x, y="low:Q", y2="high:Q"),
+        alt.Chart()
+        .mark_circle(color=look.colours[0], opacity=1)
+        .encode(x=x, y=y, size=area, tooltip=[*words, alt.Tooltip("n:Q", format=",.0f")]),
+        notes(look, y=alt.value(side / 2)),
+    ]
+    header = alt.Header(labelAnchor="start", labelLimit=side + 10, labelAlign="left")
+    panel = alt.Facet(
+        "panel:N", sort=list(dict.fromkeys(row["panel"] for row in shown.rows)), title=None, header=header
+    )
     return finished(
-        alt.concat(*panels, columns=columns, spacing=18),
+        alt.layer(*layers, data=table(shown.rows))
+        .properties(width=side, height=side)
+        .facet(panel, columns=columns, spacing=18),
         look,
         title=title,
         subtitle=(
             "On the dashed line, predicted and observed shares agree.",
             "Above it, more people have the positive label than predicted.",
-            intervals_note(confidence, there=any(known(row, "low", "high") for row in drawn)),
+            intervals_note(confidence, there=any(known(row, "low", "high") for row in shown.rows)),
             "Larger points: more people." if any(size.values()) else "",
-            f"{left_out} smaller groups are not drawn." if left_out else "",
+            f"{shown.left_out} smaller groups are not drawn." if shown.left_out else "",
         ),
         description=_sentence(there),
     )
-
-
-def _panel(
-    rows: list[Row], heading: alt.TitleParams, look: Look, *, side: int, most: float, left: bool, below: bool
-) -> Any:
-    axis = round_axis([0, 1], most=5)
-    x = alt.X("predicted:Q", title="predicted probability" if below else None, **axis)
-    y = alt.Y("observed:Q", title="observed share" if left else None, **axis)
-    words = [
-        "name:N",
-        *(alt.Tooltip(f"{key}:Q", format=".4f") for key in ("predicted", "observed", "low", "high")),
-    ]
-    area = alt.Size("n:Q", scale=alt.Scale(domain=[0, most], range=[18, 170]), legend=None)
-    layers = [
-        alt.Chart(table([{"predicted": 0, "observed": 0}, {"predicted": 1, "observed": 1}]))
-        .mark_line(color=look.faint, strokeDash=[4, 4], strokeWidth=1)
-        .encode(x=x, y=y),
-        alt.Chart(table(row for row in rows if known(row, "low", "high")))
-        .mark_rule(color=look.colours[0], strokeWidth=1.5, opacity=0.55)
-        .encode(x=x, y=alt.Y("low:Q", scale=axis["scale"]), y2="high:Q"),
-        alt.Chart(table({**row, "n": row["n"] or 0} for row in rows))
-        .mark_circle(color=look.colours[0], opacity=1)
-        .encode(x=x, y=y, size=area, tooltip=[*words, alt.Tooltip("n:Q", format=",.0f")]),
-    ]
-    if not rows:
-        layers += notes([{"note": NO_VALUE}], look, y=alt.value(side / 2))
-    return alt.layer(*layers).properties(width=side, height=side, title=heading)
 
 
 def _sentence(rows: list[Row]) -> str:

@@ -6,19 +6,19 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from evenhand.charts.axes import round_axis
-from evenhand.charts.colours import Theme, legible, look_of, mixed
 from evenhand.charts.look import (
     NO_VALUE,
-    SIDES,
+    Theme,
     alt,
+    beside,
+    between,
     finished,
     group_axis,
+    look_of,
     notes,
-    own,
+    numbers,
     paired_marks,
     table,
-    text_beside,
 )
 from evenhand.charts.records import known, read_records, shown_groups
 
@@ -71,69 +71,56 @@ def thresholds_chart(
         optional=("unconstrained",),
         infinite=True,
     )
-    given = {row["group"]: record.get("note") for row, record in zip(rows, records, strict=True)}
-    threshold = {row["group"]: row["threshold"] for row in rows}
-    shift = {
-        row["group"]: abs(row["threshold"] - row["unconstrained"])
-        for row in rows
-        if known(row, "threshold", "unconstrained")
-    }
-    labels, left_out = shown_groups(rows, order=threshold.get, weight=shift.get, most=max_groups)
-    drawn = [
-        {**row, "name": row["group"], "group": labels[row["group"]]} for row in rows if row["group"] in labels
-    ]
-    for row in drawn:
-        row["note"] = given[row["name"]] or _in_words(row["threshold"])
+    for row, record in zip(rows, records, strict=True):
+        row["note"] = record.get("note") or _in_words(row["threshold"])
         row["threshold"] = row["threshold"] if known(row, "threshold") else None
-        row["label"] = f"{row['threshold']:.3f}" if known(row, "threshold") else ""
-        lowered = known(row, "threshold", "unconstrained") and row["threshold"] < row["unconstrained"]
-        row["side"] = "left" if lowered else "right"
-    there = [row for row in drawn if known(row, "threshold")]
-    both = [row for row in there if known(row, "unconstrained")]
-    numbers = [row[key] for row in there for key in ("threshold", "unconstrained") if known(row, key)]
-    y = group_axis(labels.values())
-    x = alt.X(
-        "threshold:Q",
-        title="threshold on the score P(Y = 1 given the person and the group)",
-        **round_axis([0, 1, *numbers], most=10, space=0.08),
+        row["unconstrained"] = row["unconstrained"] if known(row, "unconstrained") else None
+    both = [row for row in rows if known(row, "threshold", "unconstrained")]
+    threshold = {row["group"]: row["threshold"] for row in rows}
+    shift = {row["group"]: row["threshold"] - row["unconstrained"] for row in both}
+    shown = shown_groups(
+        rows,
+        order=threshold.get,
+        weight=lambda group: abs(shift[group]) if group in shift else None,
+        most=max_groups,
     )
+    there = sorted(filter(lambda row: known(row, "threshold"), shown.rows), key=lambda row: row["threshold"])
+    for row in there:
+        row["label"] = f"{row['threshold']:.3f}"
+        row["side"] = "left" if shift.get(row["name"], 0.0) < 0 else "right"
+    ends = between([*there, {"threshold": 0.0}, {"threshold": 1.0}], "threshold", "unconstrained")
+    title_x = "threshold on the score P(Y = 1 given the person and the group)"
+    x = alt.X("threshold:Q", title=title_x, **numbers(8, ends, padding=45))
+    y = group_axis(shown.names)
     words = ["name:N", *(alt.Tooltip(f"{part}:Q", format=".4f") for part in ("threshold", "unconstrained"))]
     dots = [
         {**row, "at": row[part], "kind": kind}
         for part, kind in zip(("unconstrained", "threshold"), _KINDS, strict=True)
-        for row in drawn
+        for row in shown.rows
         if known(row, part)
     ]
     layers = [
-        alt.Chart(table(both))
+        alt.Chart()
         .mark_rule(color=look.faint, strokeWidth=1.5)
-        .encode(x=x, x2="unconstrained:Q", y=y),
+        .encode(x=x, x2="unconstrained:Q", y=y)
+        .transform_filter("isValid(datum.threshold) && isValid(datum.unconstrained)"),
         alt.Chart(table(dots))
         .mark_point(size=80, strokeWidth=2, opacity=1)
         .encode(x="at:Q", y=y, tooltip=words, **paired_marks("kind", _KINDS, look, compared=bool(shift))),
-        *(
-            text_beside((row for row in there if row["side"] == side), side, gap=9).encode(
-                x=x, y=y, text="label:N"
-            )
-            for side in SIDES
-        ),
-        *notes([row for row in drawn if row["note"]], look, y=y),
+        beside(gap=9, x=x, y=y),
+        notes(look, y=y),
     ]
-    found = sorted(there, key=lambda row: row["threshold"])
     sentence = f"Thresholds: {NO_VALUE}."
-    if found:
-        low, high = found[0], found[-1]
-        sentence = (
-            f"The threshold is {low['threshold']:.3f} ({low['name']}) at the lowest and "
-            f"{high['threshold']:.3f} ({high['name']}) at the highest."
-        )
+    if there:
+        low, high = (f"{row['threshold']:.3f} ({row['name']})" for row in (there[0], there[-1]))
+        sentence = f"The threshold is {low} at the lowest and {high} at the highest."
     return finished(
-        alt.layer(*layers).properties(width=540, height=alt.Step(24)),
+        alt.layer(*layers, data=table(shown.rows)).properties(width=540, height=alt.Step(24)),
         look,
         title=title,
         subtitle=(
             "A person is selected if the score is above the threshold of the group.",
-            f"{left_out} groups whose threshold moved less are not drawn." if left_out else "",
+            f"{shown.left_out} groups whose threshold moved less are not drawn." if shown.left_out else "",
         ),
         description=sentence,
     )
@@ -185,31 +172,30 @@ def weights_chart(
     largest: dict[str, float] = {}
     for row in there:
         largest[row["group"]] = max(largest.get(row["group"], 0.0), abs(row["weight"]))
-    labels, left_out = shown_groups(rows, order=lambda _: 0.0, weight=largest.get, most=max_groups)
+    shown = shown_groups(rows, order=lambda _: 0.0, weight=largest.get, most=max_groups)
     top = max(largest.values(), default=0.0) or 1.0
-    drawn = []
-    for row in rows:
-        if row["group"] in labels:
-            weight = row["weight"] if known(row, "weight") else 0.0
-            behind = mixed(look.diverging[1], look.diverging[0 if weight < 0 else 2], abs(weight) / top)
-            name = {"name": row["group"], "group": labels[row["group"]]}
-            text = f"{weight:+.3f}" if known(row, "weight") else NO_VALUE
-            drawn.append({**row, **name, "text": text, "fill": behind, "ink": legible(behind)})
-    columns = sorted({row["label"] for row in rows})
+    for row in shown.rows:
+        row["text"] = f"{row['weight']:+.3f}" if known(row, "weight") else NO_VALUE
     x = alt.X(
         "label:N",
-        scale=alt.Scale(domain=columns),
+        scale=alt.Scale(domain=sorted({row["label"] for row in rows})),
         sort=None,
         axis=alt.Axis(orient="top", labelAngle=0, ticks=False, domain=False),
         title="label Y",
     )
-    y = group_axis(labels.values(), grid=False, gap=0.08)
-    words = ["name:N", "label:N", alt.Tooltip("weight:Q", format="+.6f")]
-    cells = [
-        alt.Chart(table(row for row in drawn if known(row, "weight")))
+    y = group_axis(shown.names, grid=False, gap=0.08)
+    shades = alt.Scale(domain=[-top, 0, top], range=look.diverging, interpolate="rgb")
+    layers = [
+        alt.Chart()
         .mark_rect(stroke=look.paper, strokeWidth=2)
-        .encode(x=x, y=y, fill=own("fill", of="fill"), tooltip=words),
-        alt.Chart(table(drawn)).mark_text().encode(x=x, y=y, text="text:N", fill=own("ink", of="fill")),
+        .encode(
+            x=x,
+            y=y,
+            fill=alt.Fill("weight:Q", scale=shades, legend=None),
+            tooltip=["name:N", "label:N", alt.Tooltip("weight:Q", format="+.6f")],
+        )
+        .transform_filter("isValid(datum.weight)"),
+        alt.Chart().mark_text().encode(x=x, y=y, text="text:N"),
     ]
     sentence = f"Weights: {NO_VALUE}."
     if there:
@@ -217,13 +203,13 @@ def weights_chart(
         ends = (f"{row['weight']:+.3f} ({row['group']}, label {row['label']})" for row in (low, high))
         sentence = f"Weights go from {' to '.join(ends)}."
     return finished(
-        alt.layer(*cells).properties(width=alt.Step(150), height=alt.Step(26)),
+        alt.layer(*layers, data=table(shown.rows)).properties(width=alt.Step(150), height=alt.Step(26)),
         look,
         title=title,
         subtitle=(
             "A person is selected if the sum of weight times probability of group and label is above 0.",
             "Positive weights favour selection, negative ones count against it.",
-            f"{left_out} groups with smaller weights are not drawn." if left_out else "",
+            f"{shown.left_out} groups with smaller weights are not drawn." if shown.left_out else "",
         ),
         description=sentence,
     )

@@ -61,13 +61,10 @@ def index_columns(path: Path) -> list[str]:
     columns = columns_in(path)
     if not is_parquet(path):
         return [name for name in columns[:1] if name == ""]
-    metadata: Any = None
-    try:
-        metadata = json.loads(pl.read_parquet_metadata(path).get("pandas", "{}"))
-    except (pl.exceptions.PolarsError, OSError, ValueError):
-        metadata = {}
-    listed = metadata.get("index_columns") if isinstance(metadata, dict) else None
-    names = [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []
+    listed: Any = None
+    with contextlib.suppress(pl.exceptions.PolarsError, OSError, ValueError, AttributeError):
+        listed = json.loads(pl.read_parquet_metadata(path).get("pandas", "{}")).get("index_columns")
+    names = listed if isinstance(listed, list) else []
     return [name for name in columns if name in names or re.fullmatch(r"__index_level_\d+__", name)]
 
 

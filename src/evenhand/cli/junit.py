@@ -48,9 +48,12 @@ def write_junit(path: Path, found: Audit, *, name: str, fail_on: FailOn) -> None
         Of the test suite.
     fail_on : {"violated", "insufficient"}
     """
+    undecided = "failure" if fail_on == "insufficient" else "skipped"
     cases = [case for one in requested(found) for case in _cases(one)]
-    results = [_result(case, fail_on) for case in cases]
-    suite = Xml.Element(
+    results = [{"satisfied": None, "violated": "failure"}.get(case.verdict, undecided) for case in cases]
+    root = Xml.Element("testsuites")
+    suite = Xml.SubElement(
+        root,
         "testsuite",
         {
             "name": show(f"evenhand audit of {name}"),
@@ -72,32 +75,22 @@ def write_junit(path: Path, found: Audit, *, name: str, fail_on: FailOn) -> None
         "features": ", ".join(map(show, found.terms.features)),
         "confidence": f"{found.terms.confidence:g}",
         "fail_on": fail_on,
+        **({} if found.excluded is None else {"excluded": str(found.excluded)}),
     }
-    if found.excluded is not None:
-        facts["excluded"] = str(found.excluded)
     for key, value in facts.items():
         Xml.SubElement(properties, "property", {"name": key, "value": value})
     for case, result in zip(cases, results, strict=True):
         about = {"classname": f"evenhand.audit.{case.notion}", "name": case.name, "time": "0"}
         test = Xml.SubElement(suite, "testcase", about)
-        message = f"{case.verdict}: {case.found}"
-        if result == "failure":
-            Xml.SubElement(test, result, {"type": case.verdict, "message": message}).text = message
-        elif result == "skipped":
-            Xml.SubElement(test, result, {"message": message})
+        if result is not None:
+            kind = {"type": case.verdict} if result == "failure" else {}
+            message = f"{case.verdict}: {case.found}"
+            Xml.SubElement(test, result, {**kind, "message": message}).text = message if kind else None
     for stream in ("system-out", "system-err"):
         Xml.SubElement(suite, stream)
-    root = Xml.Element("testsuites")
-    root.append(suite)
     Xml.indent(root)
     with written_at_once(path) as unfinished:
         Xml.ElementTree(root).write(unfinished, encoding="utf-8", xml_declaration=True)
-
-
-def _result(case: _Case, fail_on: FailOn) -> str | None:
-    if case.verdict == "satisfied":
-        return None
-    return "failure" if case.verdict == "violated" or fail_on == "insufficient" else "skipped"
 
 
 def _cases(one: Comparison) -> Iterator[_Case]:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import reduce
-from operator import and_
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -26,7 +22,7 @@ from evenhand.cli.rows import (
     read_test_rows,
     split_rows,
 )
-from evenhand.exceptions import InfeasibleError, InputError
+from evenhand.exceptions import InputError
 
 if TYPE_CHECKING:
     from evenhand.fairness.groups import Missing
@@ -48,9 +44,8 @@ __all__ = [
     "column_names",
     "columns_in",
     "control_names",
+    "nearest",
     "read_aware",
-    "requirement",
-    "with_nearest_options",
 ]
 
 Names = Annotated[tuple[str, ...], Parameter(negative="")]
@@ -62,7 +57,6 @@ NotionName = Literal[
     "demographic-parity", "equal-opportunity", "predictive-equality", "accuracy-parity", "equalized-odds"
 ]
 _TEST_SHARE = 0.25
-_EVERYWHERE = "in every group"
 
 
 @Parameter(name="*")
@@ -356,14 +350,6 @@ class RunOptions:
     """Overwrite outputs that exist."""
 
 
-def requirement(
-    compared: Comparison, tolerance: Tolerance, bounds: Bounds = Bounds(), table: Path | None = None
-) -> Any:
-    """The constraint that the options describe: notions and bounds together; None if nothing is required."""
-    parts = [*_notions(compared, tolerance, control_names(compared, table)), *_bounds(compared, bounds)]
-    return reduce(and_, parts) if parts else None
-
-
 def control_names(compared: Comparison, table: Path | None) -> list[str]:
     """Names of the control features."""
     from evenhand.cli.files import refuse_unknown  # noqa: PLC0415  (start-up time)
@@ -376,112 +362,6 @@ def control_names(compared: Comparison, table: Path | None) -> list[str]:
     return names
 
 
-def _notions(compared: Comparison, tolerance: Tolerance, given: Sequence[str]) -> list[Any]:
-    if tolerance.difference is not None and tolerance.ratio is not None:
-        raise InputError("pass --difference or --ratio, not both.")
-    if tolerance.difference is None and tolerance.ratio is None:
-        if compared.against == "groups":
-            raise InputError("--against groups needs a tolerance: pass --difference or --ratio.")
-        return []
-    kinds = {
-        "demographic-parity": eh.DemographicParity,
-        "equal-opportunity": eh.EqualOpportunity,
-        "predictive-equality": eh.PredictiveEquality,
-        "accuracy-parity": eh.AccuracyParity,
-        "equalized-odds": eh.EqualizedOdds,
-    }
-    return [
-        kinds[name](
-            difference=tolerance.difference,
-            ratio=tolerance.ratio,
-            groups=compared.groups,
-            against=compared.against,
-            given=list(given) or None,
-        )
-        for name in dict.fromkeys(compared.notion)
-    ]
-
-
-def _bounds(compared: Comparison, bounds: Bounds) -> list[Any]:
-    from evenhand.fairness.bounds import BOUNDS, RATES  # noqa: PLC0415  (start-up time)
-
-    kinds = {kind.statistic.name: kind for kind in BOUNDS}
-    found: list[Any] = []
-    if bounds.capacity is not None:
-        if not 0 <= bounds.capacity <= 1:
-            raise InputError(f"--capacity should be a share from 0 to 1, but is {bounds.capacity:g}.")
-        found.append(eh.SelectionRate(at_most=bounds.capacity))
-    for option, side, texts in (
-        ("--floor", "at_least", bounds.floor),
-        ("--ceiling", "at_most", bounds.ceiling),
-    ):
-        for text in texts:
-            name, number, everywhere = _read_bound(option, text)
-            scope = compared.groups if everywhere else "population"
-            found.append(kinds[_rate(name, option, list(kinds))](**{side: number}, groups=scope))
-    found += [
-        eh.NoWorse(_rate(name, "--no-worse", RATES), groups=compared.groups) for name in bounds.no_worse
-    ]
-    return found
-
-
-def _read_bound(option: str, text: str) -> tuple[str, float, bool]:
-    """Rate, number, and whether it is about every group: ``true-positive rate=0.6 in every group``."""
-    name, given, rest = text.partition("=")
-    number, *where = rest.split(maxsplit=1) or [""]
-    try:
-        value = float(number)
-    except ValueError:
-        value = math.nan
-    if not given or not 0 <= value <= 1 or where not in ([], [_EVERYWHERE]):
-        raise InputError(
-            f"{option} should be a rate and a number from 0 to 1, such as 'true-positive rate=0.6' or "
-            f"'true-positive rate=0.6 {_EVERYWHERE}', but is {text!r}."
-        )
-    return name.strip(), value, bool(where)
-
-
-def _rate(name: str, option: str, known: Sequence[str]) -> str:
-    """The library's name of a rate, however its words are joined."""
-    words = re.sub(r"[\s_-]+", " ", name.strip().lower())
-    for rate in known:
-        if words == rate.replace("-", " "):
-            return rate
-    close = get_close_matches(name, known, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"it can be {', '.join(map(repr, known))}."
-    raise InputError(f"{option} names the rate {name!r}: {hint}")
-
-
-def with_nearest_options(error: InfeasibleError, constraint: Any) -> InfeasibleError:
-    """The error with what would work in the words of the options."""
-    found = " or ".join(_nearest_options(error, constraint))
-    return InfeasibleError(
-        f"{error} In options: {found}." if found else str(error),
-        conflict=error.conflict,
-        works=error.works,
-        nearest=error.nearest,
-    )
-
-
-def _nearest_options(error: InfeasibleError, constraint: Any) -> list[str]:
-    names = list(constraint._named_parts())
-    parts = dict(zip(names or [""], constraint.requirements, strict=True))
-    found = []
-    for parameter, value in error.nearest.items():
-        owner, _, name = parameter.rpartition("__")
-        part = parts[owner]
-        if name in ("difference", "ratio"):
-            found.append(f"--{name} {value:g}")
-        elif isinstance(part, eh.RateBound):
-            if isinstance(part, eh.SelectionRate) and name == "at_most" and part.groups == "population":
-                found.append(f"--capacity {value:g}")
-            else:
-                option = "--floor" if name == "at_least" else "--ceiling"
-                where = "" if part.groups == "population" else f" {_EVERYWHERE}"
-                found.append(f"{option} '{part.label}={value:g}{where}'")
-    return found
-
-
 def read_aware(aware: tuple[str, ...] | None, sensitive: Sequence[str]) -> bool | list[str]:
     """Read ``--aware``: by itself it means all sensitive features, otherwise it names some."""
     if aware is None or aware == ("False",):
@@ -491,10 +371,15 @@ def read_aware(aware: tuple[str, ...] | None, sensitive: Sequence[str]) -> bool 
     names = column_names(aware, sensitive, "--aware")
     for name in names:
         if name not in sensitive:
-            close = get_close_matches(name, sensitive, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"they are {', '.join(map(repr, sensitive))}."
+            hint = nearest(name, sensitive, "they are")
             raise InputError(f"--aware names {name!r}, which is not among the sensitive features: {hint}")
     return True if set(names) == set(sensitive) else names
+
+
+def nearest(name: str, known: Sequence[str], otherwise: str) -> str:
+    """The end of a message about an unknown name: the one that was meant, or all of them."""
+    close = get_close_matches(name, known, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"{otherwise} {', '.join(map(repr, known))}."
 
 
 def columns_in(table: Path) -> list[str]:

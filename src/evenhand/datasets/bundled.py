@@ -14,26 +14,11 @@ from evenhand.exceptions import InputError
 __all__ = ["load_adult", "load_compas"]
 
 _ADULT_FEATURES = [
-    "age",
-    "workclass",
-    "fnlwgt",
-    "education",
-    "education-num",
-    "marital-status",
-    "occupation",
-    "relationship",
-    "capital-gain",
-    "capital-loss",
-    "hours-per-week",
-    "native-country",
+    *("age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation"),
+    *("relationship", "capital-gain", "capital-loss", "hours-per-week", "native-country"),
 ]
 _COMPAS_FEATURES = [
-    "age",
-    "juv_fel_count",
-    "juv_misd_count",
-    "juv_other_count",
-    "priors_count",
-    "c_charge_degree",
+    *("age", "juv_fel_count", "juv_misd_count", "juv_other_count", "priors_count", "c_charge_degree"),
 ]
 
 

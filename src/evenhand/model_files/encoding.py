@@ -156,8 +156,6 @@ def decode_model(content: Any, parts: list[Any], rule: Rule | None) -> FairClass
         tags = model.__dict__.get("input_tags_", (False, False))
         if not (isinstance(tags, tuple) and len(tags) == 2 and all(type(tag) is bool for tag in tags)):
             raise UntrustedFileError("the model has tags that it should not have.")
-        if "groups_" in model.__dict__:  # files of earlier versions know no control features
-            model.__dict__.setdefault("compared_", model.groups_)
         if rule is not None:
             model.__dict__["rule_"] = rule
     except UntrustedFileError:

@@ -26,7 +26,8 @@ from evenhand.exceptions import (
 from evenhand.model_files.archive import MODEL, PARTS, RULE, pack, read_json, unpack
 from evenhand.model_files.encoding import MODELS, decode_model, encode_model
 from evenhand.model_files.file_report import FileReport, Source, read_source
-from evenhand.model_files.parts import dump_parts, inspect_parts, load_parts, nodes
+from evenhand.model_files.hardening.inspection import inspect_parts, nodes
+from evenhand.model_files.parts import dump_parts, load_parts
 from evenhand.model_files.recertify import Proof, prove
 from evenhand.optimum.rule import Rule
 from evenhand.solver.certificate import Certificate

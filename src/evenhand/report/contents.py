@@ -14,7 +14,7 @@ import numpy as np
 from evenhand.auditing.category_tables import ImpactRatios
 from evenhand.auditing.comparison import FOUR_FIFTHS, Distance
 from evenhand.auditing.exclusion import Excluded, range_notes
-from evenhand.auditing.group_rates import Finding
+from evenhand.auditing.group_rates import Finding, Rate
 from evenhand.auditing.result import Audit
 from evenhand.auditing.text import group_name, range_cells
 from evenhand.estimators.base import FairClassifier
@@ -38,6 +38,8 @@ __all__ = ["contents", "rule_records"]
 
 _SMALL = 30
 _PACKAGES = ("evenhand", "scikit-learn", "numpy")
+_OF_PROOF = ("tightened", "risk_name", "risk", "bound", "violation", "trained")
+_LIMITS = ("value", "low", "high")
 _MOST_GROUPS = 200
 _MOST_STRATA = 50
 
@@ -118,10 +120,7 @@ def _excluded(audit: Audit) -> dict[str, Any] | None:
             if one.rate == SELECTION.name and not np.isnan(one.low)
         ],
         "comparisons": [
-            {
-                "name": f"{one.notion}, {one.groups}",
-                "cells": list(range_cells(one)),
-            }
+            {"name": f"{one.notion}, {one.groups}", "cells": list(range_cells(one))}
             for one in audit.excluded.comparisons
             if one.tolerance is not None
         ],
@@ -153,11 +152,8 @@ def _cost(groups: Sequence[Mapping[str, Any]], earlier: Mapping[str, Any] | None
 
 def _subtracted(rate: Mapping[str, Any], start: float) -> dict[str, Any]:
     """`start` minus a rate, with its limits."""
-    value, low, high = (rate[key] for key in ("value", "high", "low"))
-    return {
-        key: None if number is None else start - number
-        for key, number in (("value", value), ("low", low), ("high", high))
-    }
+    turned = zip(_LIMITS, (rate[key] for key in ("value", "high", "low")), strict=True)
+    return {key: None if number is None else start - number for key, number in turned}
 
 
 def _calibration(
@@ -230,7 +226,7 @@ def _strata(found: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     whole = found.get("aggregate")
     for one in [*([] if whole is None else [whole]), *parts]:
         where = _name(one["stratum"]) if one.get("stratum") else "all together"
-        limits = {key: one[key] for key in ("value", "low", "high")}
+        limits = {key: one[key] for key in _LIMITS}
         yield {"stratum": where, **limits, "group": None if one["group"] is None else _name(one["group"])}
 
 
@@ -240,7 +236,7 @@ def _bounds(audit: Audit) -> dict[str, Any]:
     return {
         "limits": [{"quantity": one.statistic, "value": one.tolerance} for one in found],
         "rates": [
-            {"group": group_name(part.group), "quantity": part.statistic, **_finite(part)}
+            {"group": group_name(part.group), "quantity": part.statistic, **_limits(part)}
             for one in {one.notion: one for one in found}.values()
             if one.statistic not in audit.terms.rates
             for part in one.distances
@@ -248,8 +244,8 @@ def _bounds(audit: Audit) -> dict[str, Any]:
     }
 
 
-def _finite(found: Distance) -> dict[str, float | None]:
-    return {key: _known(getattr(found, key)) for key in ("value", "low", "high")}
+def _limits(found: Distance | Rate) -> dict[str, float | None]:
+    return {key: _known(getattr(found, key)) for key in _LIMITS}
 
 
 def _beside(found: Mapping[str, Any]) -> str | None:
@@ -274,13 +270,8 @@ def _model(model: FairClassifier) -> dict[str, Any]:
         if proof is None
         else {
             "requirement": repr(proof.requirement),
-            "tightened": proof.tightened,
-            "risk_name": proof.risk_name,
-            "risk": proof.risk,
-            "bound": proof.bound,
             "gap": proof.risk - proof.bound,
-            "violation": proof.violation,
-            "trained": proof.trained,
+            **{name: getattr(proof, name) for name in _OF_PROOF},
         },
         "prices": None,
         "rule": None,
@@ -312,9 +303,10 @@ def _asked(part: Requirement) -> Iterator[dict[str, Any]]:
             known = {"notion": part.label, "measure": side, "tolerance": float(bound), "groups": part.groups}
             yield {**known, "against": "bound", "statistics": [part.label]}
     elif isinstance(part, NoWorse):
+        side = "at least" if part.more_is_better else "at most"
         yield {
             "notion": part.label,
-            "measure": "at least" if part.more_is_better else "at most",
+            "measure": side,
             "tolerance": 0.0,
             "groups": part.groups,
             "against": "reference",
@@ -391,10 +383,7 @@ def _rates(point: Point, confidence: float) -> Iterator[dict[str, Any]]:
         yield {
             "name": str(finding.group) or "everyone",
             "rows": finding.rows,
-            "rates": {
-                name: {key: _known(getattr(rate, key)) for key in ("value", "low", "high")}
-                for name, rate in finding.rates.items()
-            },
+            "rates": {name: _limits(rate) for name, rate in finding.rates.items()},
         }
 
 

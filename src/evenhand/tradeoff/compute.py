@@ -124,22 +124,18 @@ def frontier(
     if others and test is None and any(not hasattr(value, "predict") for value in others.values()):
         raise InputError("predictions in others= are for test rows: pass test=(X, y).")
     points: list[Point] = []
-    solved, complete, rows = 0, True, None
+    complete, rows = True, None
     try:
         for name, classifier in named.items():
             learned = _Learned.by(classifier, learn)
             rows = HeldOutRows.read(classifier, learned.data, judge, axis, confidence)
             chosen = _slacks(classifier, learned, axis, tolerances)
             if isinstance(classifier, FairPostprocessor):
-                own = _solved_curve(
+                points += _solved_curve(
                     name, classifier, learned, rows, chosen, warm=dense, mixed=mixed, verbose=verbose
                 )
-                points += own
-                solved += sum(point.origin == "solved" for point in own)
             elif isinstance(classifier, FairInprocessor):
-                for point in _trained_curve(name, classifier, learned, rows, chosen, verbose=verbose):
-                    points.append(point)
-                    solved += 1
+                points += _trained_curve(name, classifier, learned, rows, chosen, verbose=verbose)
     except KeyboardInterrupt:
         if not points:
             raise
@@ -154,7 +150,7 @@ def frontier(
         compared,
         confidence,
         rows.n_counted,
-        solved,
+        sum(point.origin != "mixture" for point in points),
         complete,
         library_of(X, y, sensitive_features),
         None if over is None else axis.label,

@@ -23,22 +23,8 @@ _BINDS = 1e-9
 _UNKNOWN = Rate(math.nan, math.nan, math.nan)
 _HEADINGS = "{:<9}  accuracy                 {:<24} 0.01 more buys"
 _NUMBERS = (
-    "tolerance",
-    "accuracy",
-    "accuracy_low",
-    "accuracy_high",
-    "disparity",
-    "disparity_low",
-    "disparity_high",
-    "expected_accuracy",
-    "expected_disparity",
-    "rate",
-    "rate_low",
-    "rate_high",
-    "expected_rate",
-    "price",
-    "risk",
-    "gap",
+    *(f"{name}{end}" for name in ("accuracy", "disparity", "rate") for end in ("", "_low", "_high")),
+    *("tolerance", "expected_accuracy", "expected_disparity", "expected_rate", "price", "risk", "gap"),
 )
 
 
@@ -205,19 +191,14 @@ class Frontier:
         """A plain record of each point; undefined values are None."""
         found = []
         for point in (*self.points, *self.others):
-            worst, gap = point.comparison, point.risk - point.bound
-            disparity, rate = worst or _UNKNOWN, point.rate or _UNKNOWN
+            worst = point.comparison
             row = {
                 "curve": point.curve,
                 "kind": "point" if point.origin == "given" else "curve",
                 "origin": point.origin,
                 "tolerance": point.tolerance,
-                "accuracy": point.accuracy.value,
-                "accuracy_low": point.accuracy.low,
-                "accuracy_high": point.accuracy.high,
-                "disparity": disparity.value,
-                "disparity_low": disparity.low,
-                "disparity_high": disparity.high,
+                **_limits("accuracy", point.accuracy),
+                **_limits("disparity", worst or _UNKNOWN),
                 "expected_accuracy": point.expected_accuracy,
                 "expected_disparity": point.expected_disparity,
                 "group": None if worst is None or worst.group is None else str(worst.group),
@@ -225,16 +206,11 @@ class Frontier:
                 "price": point.price,
                 "binding": "; ".join(map(str, point.binding())),
                 "risk": point.risk,
-                "gap": gap,
+                "gap": point.risk - point.bound,
             }
             if self.over is not None:
-                row |= {
-                    "over": self.over,
-                    "rate": rate.value,
-                    "rate_low": rate.low,
-                    "rate_high": rate.high,
-                    "expected_rate": point.expected_rate,
-                }
+                row |= {"over": self.over, **_limits("rate", point.rate or _UNKNOWN)}
+                row["expected_rate"] = point.expected_rate
             found.append({key: _known(value) for key, value in row.items()})
         return found
 
@@ -346,37 +322,29 @@ def chart_arguments(records: list[dict[str, Any]], measure: str, notion: str) ->
     Where a bound varies, its rate takes the place of the disparity, and `notion` says which it is.
     """
     if measure == "bound":
-        return _over_a_bound(records, notion)
+        names = {f"disparity{end}": f"rate{end}" for end in ("", "_low", "_high")}
+        names["expected_disparity"] = "expected_rate"
+        return {
+            "records": [record | {key: record[rate] for key, rate in names.items()} for record in records],
+            "x_title": notion,
+            "title": "What a bound costs in accuracy",
+            "note": "Further up is more accurate.",
+        }
     if measure == "difference":
         return {"records": records, "x_title": f"mean difference, {notion}"}
+    kept = ("disparity", "expected_disparity", "tolerance")
+    turned = dict(zip(kept, kept, strict=True))
+    turned |= {"disparity_low": "disparity_high", "disparity_high": "disparity_low"}
     inverted = [
-        {
-            **record,
-            **{
-                key: None if record[other] is None else 1 - record[other]
-                for key, other in (
-                    ("disparity", "disparity"),
-                    ("disparity_low", "disparity_high"),
-                    ("disparity_high", "disparity_low"),
-                    ("expected_disparity", "expected_disparity"),
-                )
-            },
-            "tolerance": None if record["tolerance"] is None else 1 - record["tolerance"],
-        }
+        record | {key: None if record[one] is None else 1 - record[one] for key, one in turned.items()}
         for record in records
     ]
     return {"records": inverted, "x_title": f"1 minus mean ratio, {notion}"}
 
 
-def _over_a_bound(records: list[dict[str, Any]], bound: str) -> dict[str, Any]:
-    names = {f"disparity{end}": f"rate{end}" for end in ("", "_low", "_high")}
-    names["expected_disparity"] = "expected_rate"
-    return {
-        "records": [{**record, **{key: record[rate] for key, rate in names.items()}} for record in records],
-        "x_title": bound,
-        "title": "What a bound costs in accuracy",
-        "note": "Further up is more accurate.",
-    }
+def _limits(name: str, rate: Rate | Comparison) -> dict[str, float]:
+    """A number and its interval, for a record."""
+    return {name: rate.value, f"{name}_low": rate.low, f"{name}_high": rate.high}
 
 
 def _verdict(point: Point) -> str:

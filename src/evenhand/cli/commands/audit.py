@@ -21,10 +21,10 @@ from evenhand.cli.options import (
     column_names,
     columns_in,
     control_names,
-    requirement,
 )
 from evenhand.cli.output import print_note, print_result
 from evenhand.cli.paths import check_paths
+from evenhand.cli.requirement import requirement
 from evenhand.cli.rows import as_value, default_positive, distinct_values, scan_rows
 from evenhand.exceptions import InputError
 

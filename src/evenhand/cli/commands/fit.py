@@ -23,11 +23,10 @@ from evenhand.cli.options import (
     columns_in,
     control_names,
     read_aware,
-    requirement,
-    with_nearest_options,
 )
 from evenhand.cli.output import print_note, print_result, visible
 from evenhand.cli.paths import check_paths
+from evenhand.cli.requirement import requirement, with_nearest_options
 from evenhand.cli.rows import Fitted, Part, read_rows
 from evenhand.exceptions import InfeasibleError, InputError
 

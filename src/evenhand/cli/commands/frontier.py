@@ -19,10 +19,10 @@ from evenhand.cli.options import (
     columns_in,
     control_names,
     read_aware,
-    requirement,
 )
 from evenhand.cli.output import print_note, print_result
 from evenhand.cli.paths import check_paths
+from evenhand.cli.requirement import requirement
 from evenhand.exceptions import InputError
 
 __all__ = ["frontier"]

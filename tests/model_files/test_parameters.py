@@ -32,7 +32,10 @@ from xgboost import XGBClassifier
 import evenhand as eh
 from evenhand.datasets import GaussianProblem
 from evenhand.exceptions import InputError, UntrustedFileError
-from evenhand.model_files import allowlist, parts, settings
+from evenhand.model_files import parts
+from evenhand.model_files.hardening import inspection
+from evenhand.model_files.hardening.allowlist import allowed_types
+from evenhand.model_files.hardening.parameters import _RULES, CALLABLE, CLASS, refused_attribute
 
 PARITY = eh.DemographicParity(difference=0.1)
 TRAIN = GaussianProblem.random(levels=(2,), seed=3).sample(300, seed=0)
@@ -125,8 +128,7 @@ def test_a_cache_folder_is_not_unpickled(folder, monkeypatch):
     assert not Path("hacked").exists()
 
     # The attack is real: without the check, verify runs it.
-    for check in ("refused_node", "refused_object"):
-        monkeypatch.setattr(parts, check, lambda _: None)
+    monkeypatch.setattr(inspection, "refused_node", lambda _: None)
     with pytest.raises(Exception, match=r"."):
         eh.verify("m.eh", **given)
     assert Path("hacked").exists()
@@ -196,18 +198,17 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("estimator", "match"), REFUSED.values(), ids=REFUSED)
-def test_parameters_that_name_paths_functions_or_backends_are_refused(estimator, match, monkeypatch):
+def test_parameters_that_name_paths_functions_or_backends_are_refused(estimator, match):
     """When saving, when inspecting a file, and when loading it."""
     with pytest.raises(InputError, match=match) as error:
         parts.dump_parts([estimator])
     assert re.search("Change it and fit again|Choose another classifier", str(error.value))
-    monkeypatch.setattr(parts, "_refused_setting", lambda _: None)
     try:
         data = parts._skops().dumps([estimator])
     except Exception:  # skops itself cannot write it
         return
     with pytest.raises(UntrustedFileError, match=f"{match.split(', ')[-1]}|not on the list"):
-        parts.inspect_parts(data)
+        inspection.inspect_parts(data)
 
 
 ALLOWED = {
@@ -245,7 +246,7 @@ def test_a_column_selector_is_kept(tmp_path):
 
 
 def classes():
-    for name in sorted(allowlist.allowed_types()["ObjectNode"]):
+    for name in sorted(allowed_types()["ObjectNode"]):
         module, _, kind = name.rpartition(".")
         yield getattr(import_module(module), kind)
 
@@ -282,8 +283,8 @@ def test_a_function_or_class_is_refused_as_any_parameter_of_any_class():
     seen = 0
     for kind in classes():
         for name in parameters(kind):
-            for value, fine in ((np.exp, {"func", "inverse_func"}), (dict, TYPES)):
-                refused = settings.refused_attribute(kind.__name__, name, settings._from_object([value]))
+            for value, fine in ((CALLABLE, {"func", "inverse_func"}), (CLASS, TYPES)):
+                refused = refused_attribute(kind.__name__, name, [value])
                 assert (refused is None) == (name in fine), (kind, name)
                 seen += 1
     assert seen > 3_000
@@ -302,7 +303,7 @@ def test_parameters_that_take_any_text_are_known():
         *("separator", "threshold", "token_pattern"),  # parts of names, "1.5*mean", and a regular expression
         *("dtype", "refit", "scoring", "metric"),  # a type of numbers, and names looked up in a table
     }
-    assert found - harmless == found & set(settings._RULES)
+    assert found - harmless == found & set(_RULES)
     assert found >= {"memory", "encoding", "importance_getter", "pre_dispatch"}
 
 
@@ -320,6 +321,6 @@ def test_losses_are_stored_with_their_real_module():
     members["schema.json"] = members["schema.json"].replace(b'"sklearn._loss._loss"', b'"_loss"')
     old = packed(members)
     with pytest.raises(UntrustedFileError, match=r"_loss.CyHalfBinomialLoss.*not on the list"):
-        parts.inspect_parts(old)
+        inspection.inspect_parts(old)
     [back] = parts.load_parts(parts._with_stable_names(old))
     np.testing.assert_array_equal(back.predict_proba(TRAIN.X), model.predict_proba(TRAIN.X))

@@ -12,9 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
-
-__all__ = ["plain_node", "refused_attribute", "refused_node", "refused_object"]
+__all__ = ["plain_node", "refused_attribute", "refused_node"]
 
 CALLABLE, CLASS, OTHER = object(), object(), object()
 """Placeholders for a function, a class, and an object or array, where only plain values are compared."""
@@ -23,12 +21,6 @@ _FUNCTION_OK = {"func", "inverse_func"}
 """Of FunctionTransformer and TransformedTargetRegressor; `allowlist` lists the functions."""
 
 _CLASS_OK = {"dtype", "dtype_exclude", "dtype_include"}
-_SELECTOR = "make_column_selector"
-"""Of ColumnTransformer: a callable that holds only a pattern and types."""
-
-_PACKAGES = {"evenhand", "lightgbm", "sklearn", "xgboost"}
-"""Packages whose objects may be in files."""
-
 _SEARCHES = {"param_grid", "param_distributions"}
 """Parameters that set those of other classifiers."""
 
@@ -63,14 +55,6 @@ _BOOSTING = set(
 """Further parameters of xgboost and lightgbm that a file may hold: no paths, machines or devices."""
 
 
-def _is_none(value: Any) -> bool:
-    return value is None
-
-
-def _is_count(value: Any) -> bool:
-    return value is None or isinstance(value, int | np.integer)
-
-
 def _matches(pattern: re.Pattern[str]) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, str) and pattern.fullmatch(value) is not None
 
@@ -93,12 +77,12 @@ def _plain(value: Any) -> bool:
         return all(_plain(item) for pair in value.items() for item in pair)
     if isinstance(value, list):
         return all(map(_plain, value))
-    return value is None or isinstance(value, bool | int | float | np.generic)
+    return value is None or isinstance(value, bool | int | float)
 
 
 _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "memory": (_is_none, "None, because files in that folder would be unpickled"),
-    "callback": (_is_none, "None"),
+    "memory": (lambda value: value is None, "None, because files in that folder would be unpickled"),
+    "callback": (lambda value: value is None, "None"),
     "callbacks": (lambda value: value is None or value == [], "None"),
     "input": (lambda value: value == "content", "'content', because rows would name files to read"),
     "encoding": (lambda value: isinstance(value, str) and value.lower() in _ENCODINGS, "'utf-8'"),
@@ -108,11 +92,11 @@ _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     ),
     "importance_getter": (_matches(_PUBLIC), "'auto' or names of attributes"),
     "verbose_feature_names_out": (
-        lambda value: isinstance(value, bool | np.bool_) or _matches(_NAMING)(value),
+        lambda value: isinstance(value, bool) or _matches(_NAMING)(value),
         "True or False",
     ),
     "device": (lambda value: value is None or value == "cpu", "'cpu'"),
-    "n_jobs": (_is_count, "a number of processes"),
+    "n_jobs": (lambda value: value is None or isinstance(value, int), "a number of processes"),
     "kwargs": (_boosting, "without parameters that name paths, machines or devices"),
     "_other_params": (_boosting, "without parameters that name paths, machines or devices"),
 }
@@ -139,9 +123,10 @@ def refused_attribute(kind: str, name: str, value: Any) -> str | None:
     allowed, remedy = _RULES.get(name, (None, ""))
     if allowed is not None and not allowed(value):
         return f"{kind} has {name}={_shown(value)}, but a model file needs it to be {remedy}."
-    if kind.startswith("LGBM") and not name.startswith("_") and not _one_token(value):
+    found = _leaves(value)
+    words = all(_TOKEN.fullmatch(item) for item in found if isinstance(item, str))
+    if kind.startswith("LGBM") and not name.startswith("_") and not words:
         return f"{kind} has {name}={_shown(value)}, but a model file needs it to be a single word or number."
-    found = set(_leaves(value))
     if (CALLABLE in found and name not in _FUNCTION_OK) or (CLASS in found and name not in _CLASS_OK):
         return f"{kind} has a function or class as {name}, and model files hold no code: choose one by name."
     return None
@@ -161,10 +146,6 @@ def _refused_search(kind: str, name: str, value: Any) -> str | None:
     return None
 
 
-def _one_token(value: Any) -> bool:
-    return all(_TOKEN.fullmatch(item) for item in _leaves(value) if isinstance(item, str))
-
-
 def _leaves(value: Any) -> list[Any]:
     """All comparable values in nested lists and dictionaries."""
     waiting, found = [value], []
@@ -181,53 +162,12 @@ def _leaves(value: Any) -> list[Any]:
 
 
 def _shown(value: Any) -> str:
-    if value is CALLABLE:
-        return "a function"
-    if value is CLASS:
-        return "a class"
-    return "an object" if value is OTHER else repr(value)[:80]
-
-
-# Objects, and their descriptions in a file
-
-
-def refused_object(found: Any) -> str | None:
-    """Why the parameters of an object keep it out of a file; None if they do not."""
-    kind = type(found).__name__
-    ours = type(found).__module__.partition(".")[0] in _PACKAGES and hasattr(found, "__dict__")
-    for name, value in vars(found).items() if ours else ():
-        if (kind, name) == ("IsotonicRegression", "f_"):  # not saved: rebuilt from the thresholds
-            continue
-        refused = refused_attribute(kind, name, _from_object(value))
-        if refused:
-            return refused
-    return None
-
-
-def _from_object(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _from_object(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [_from_object(item) for item in value]
-    if isinstance(value, np.ndarray):
-        return [_from_object(item) for item in value.ravel().tolist()] if value.dtype == object else OTHER
-    if isinstance(value, type):
-        return CLASS
-    if callable(value) and not _harmless(value):
-        return CALLABLE
-    return value if value is None or isinstance(value, str | bool | int | float | np.generic) else OTHER
-
-
-def _harmless(value: Any) -> bool:
-    """Whether it is a loss, which only adds numbers, or scikit-learn's column selector."""
-    kind = type(value)
-    return kind.__module__.startswith("sklearn._loss") or (
-        kind.__name__ == _SELECTOR and kind.__module__.startswith("sklearn.compose")
-    )
+    names = {id(CALLABLE): "a function", id(CLASS): "a class", id(OTHER): "an object"}
+    return names.get(id(value), repr(value)[:80])
 
 
 def refused_node(node: Mapping[str, Any]) -> str | None:
-    """The same for the description of an object in a file, without making the object."""
+    """Why the parameters of an object, as a file describes it, are refused; None if they are not."""
     state = plain_node(node.get("content"))
     for name, value in state.items() if isinstance(state, Mapping) else ():
         refused = refused_attribute(str(node["__class__"]), str(name), value)

@@ -16,12 +16,12 @@ from scipy.sparse import issparse
 
 from evenhand.exceptions import UntrustedFileError
 
-__all__ = ["check_bounds", "reached", "rebuild_trees", "without_trees"]
+__all__ = ["check_indices", "lead_on", "rebuild_trees", "without_trees"]
 
 _KERNELS = ("linear", "poly", "rbf", "sigmoid")
 
 
-def check_bounds(parts: Any) -> None:
+def check_indices(parts: Any) -> None:
     """Refuse objects whose numbers are inconsistent.
 
     Parameters
@@ -32,7 +32,7 @@ def check_bounds(parts: Any) -> None:
     from sklearn.neighbors._base import NeighborsBase  # noqa: PLC0415
     from sklearn.svm._base import BaseSVC  # noqa: PLC0415
 
-    objects = list(reached(parts))
+    objects = list(_reached(parts))
     _check_trees(objects)
     for found in objects:
         if issparse(found):
@@ -45,10 +45,10 @@ def check_bounds(parts: Any) -> None:
 
 def without_trees(parts: list[Any]) -> list[Any]:
     """The parts without search trees of nearest neighbours; these are rebuilt from the rows."""
-    if not any(_is_search_tree(found) for found in reached(parts)):
+    if not any(_is_search_tree(found) for found in _reached(parts)):
         return parts
     parts = copy.deepcopy(parts)
-    for found in reached(parts):
+    for found in _reached(parts):
         if _is_search_tree(getattr(found, "_tree", None)):
             found._tree = None
     return parts
@@ -59,7 +59,7 @@ def rebuild_trees(parts: Any) -> None:
     from sklearn.neighbors import BallTree, KDTree  # noqa: PLC0415
     from sklearn.neighbors._base import NeighborsBase  # noqa: PLC0415
 
-    for found in list(reached(parts)):
+    for found in list(_reached(parts)):
         if isinstance(found, NeighborsBase) and hasattr(found, "_fit_method"):
             kind = {"ball_tree": BallTree, "kd_tree": KDTree}.get(found._fit_method)
             known = {**found.effective_metric_params_, "metric": str(found.effective_metric_)}
@@ -130,11 +130,8 @@ def _check_trees(objects: list[Any]) -> None:
     from sklearn.tree._tree import Tree  # noqa: PLC0415
 
     checked: set[int] = set()
-    bare: list[Any] = []
     for found in objects:
-        if isinstance(found, Tree | TreePredictor):
-            bare.append(found)
-        elif isinstance(found, BaseHistGradientBoosting) and hasattr(found, "_predictors"):
+        if isinstance(found, BaseHistGradientBoosting) and hasattr(found, "_predictors"):
             checked.update(_check_boosted(found))
         elif isinstance(found, BaseDecisionTree) and hasattr(found, "tree_"):
             checked.add(_check_tree(found.tree_, found.n_features_in_))
@@ -144,11 +141,11 @@ def _check_trees(objects: list[Any]) -> None:
                 raise _out_of_bounds()
             for tree in trees.ravel():
                 _check_tree(tree.tree_, found.n_features_in_)
-    if any(id(tree) not in checked for tree in bare):
+    if not {id(found) for found in objects if isinstance(found, Tree | TreePredictor)} <= checked:
         raise UntrustedFileError("it holds a tree that belongs to no classifier.")
 
 
-def reached(start: Any) -> Iterator[Any]:
+def _reached(start: Any) -> Iterator[Any]:
     """Everything that objects hold, directly or indirectly."""
     waiting, seen = [start], {}
     while waiting:
@@ -167,17 +164,18 @@ def reached(start: Any) -> Iterator[Any]:
             waiting.extend(vars(found).values())
 
 
+def lead_on(child: np.ndarray[Any, Any], count: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Whether the branch of each node leads to a later one of `count` nodes."""
+    found: np.ndarray[Any, np.dtype[np.bool_]] = (child > np.arange(len(child))) & (child < count)
+    return found
+
+
 def _check_tree(tree: Any, n_features: Any) -> int:
-    left, right, feature = tree.children_left, tree.children_right, tree.feature
-    own = np.arange(tree.node_count)
-    leaf = left == -1
-    inside = (left > own) & (left < len(own)) & (right > own) & (right < len(own))
-    inside &= (feature >= 0) & (feature < tree.n_features)
-    if (
-        type(n_features) is not int
-        or tree.n_features != n_features
-        or not len(own)
-        or not (leaf | inside).all()
+    count, left = tree.node_count, tree.children_left
+    inside = lead_on(left, count) & lead_on(tree.children_right, count)
+    inside &= (tree.feature >= 0) & (tree.feature < tree.n_features)
+    if not (
+        type(n_features) is int and tree.n_features == n_features and count and ((left == -1) | inside).all()
     ):
         raise _out_of_bounds()
     return id(tree)
@@ -188,24 +186,30 @@ def _check_boosted(model: Any) -> Iterator[int]:
 
     n_features, bins = model.n_features_in_, model._bin_mapper
     categorical = np.asarray(bins.is_categorical_)
-    if type(n_features) is not int or not _keeps_width(model, n_features):
+    if not (
+        type(n_features) is int
+        and _keeps_width(model, n_features)
+        and categorical.shape == (n_features,)
+        and len(bins.bin_thresholds_) == n_features
+    ):
         raise _out_of_bounds()
-    if not (categorical.shape == (n_features,) and len(bins.bin_thresholds_) == n_features):
-        raise _out_of_bounds()
-    for k in np.flatnonzero(categorical):
-        known = np.asarray(bins.bin_thresholds_[k])
+    for known in (np.asarray(bins.bin_thresholds_[k]) for k in np.flatnonzero(categorical)):
         if known.size and not (known.min() >= 0 and known.max() <= 255):
             raise _out_of_bounds()
     for predictor in (tree for trees in model._predictors for tree in trees):
-        nodes, own = predictor.nodes, np.arange(len(predictor.nodes))
-        if nodes.dtype != PREDICTOR_RECORD_DTYPE or nodes.ndim != 1 or not len(nodes):
+        nodes, sets = predictor.nodes, np.asarray(predictor.raw_left_cat_bitsets)
+        if (
+            nodes.dtype != PREDICTOR_RECORD_DTYPE
+            or nodes.ndim != 1
+            or not len(nodes)
+            or sets.shape[1:] != (8,)
+        ):
             raise _out_of_bounds()
-        left, right = nodes["left"].astype(np.int64), nodes["right"].astype(np.int64)
-        inside = (left > own) & (left < len(own)) & (right > own) & (right < len(own))
+        left, right = (nodes[side].astype(np.int64) for side in ("left", "right"))
+        inside = lead_on(left, len(nodes)) & lead_on(right, len(nodes))
         inside &= (nodes["feature_idx"] >= 0) & (nodes["feature_idx"] < n_features)
-        sets = np.asarray(predictor.raw_left_cat_bitsets)
         inside &= (nodes["is_categorical"] == 0) | (nodes["bitset_idx"] < len(sets))
-        if not ((nodes["is_leaf"] != 0) | inside).all() or sets.shape[1:] != (8,):
+        if not ((nodes["is_leaf"] != 0) | inside).all():
             raise _out_of_bounds()
         yield id(predictor)
 

@@ -14,11 +14,14 @@ from typing import Any
 import numpy as np
 
 from evenhand.exceptions import UntrustedFileError
+from evenhand.model_files.hardening.indices import lead_on
 
 __all__ = ["check_lightgbm", "check_xgboost"]
 
-_PER_NODE = ("split_feature", "split_gain", "threshold", "decision_type", "left_child", "right_child")
-_PER_NODE_SUMMARY = ("internal_value", "internal_weight", "internal_count")
+_PER_NODE = (
+    *("split_feature", "split_gain", "threshold", "decision_type", "left_child", "right_child"),
+    *("internal_value", "internal_weight", "internal_count"),
+)
 _PER_LEAF = ("leaf_value", "leaf_weight", "leaf_count")
 _OF_NODES = (
     *("left_children", "right_children", "split_indices", "split_type", "split_conditions", "parents"),
@@ -38,27 +41,31 @@ def check_lightgbm(text: Any) -> None:
         As written by ``Booster.model_to_string``.
     """
     try:
-        if not isinstance(text, str) or not text.isascii():
-            raise ValueError
+        _require(isinstance(text, str) and text.isascii())
         start = text.index("\nTree=") + 1
         header = _lines(text[:start])
-        features = int(_ints(header["max_feature_idx"], 1)[0]) + 1
-        classes = int(_ints(header["num_class"], 1)[0])
-        per_round = int(_ints(header["num_tree_per_iteration"], 1)[0])
-        sizes = _ints(header["tree_sizes"])
-        named = [len(header[name].split(" ")) for name in ("feature_names", "feature_infos")]
-        in_objective = re.findall(r"num_class:(\d+)", header.get("objective", ""))
-        if named != [features] * 2 or per_round != classes or not 1 <= classes <= 10**5:
-            raise ValueError
-        if len(sizes) % classes or any(int(number) != classes for number in in_objective):
-            raise ValueError
+        last, classes, per_round = (
+            int(_ints(header[name], 1)[0])
+            for name in ("max_feature_idx", "num_class", "num_tree_per_iteration")
+        )
+        sizes, features = _ints(header["tree_sizes"]), last + 1
+        _require(
+            *(len(header[name].split(" ")) == features for name in ("feature_names", "feature_infos")),
+            *(int(n) == classes for n in re.findall(r"num_class:(\d+)", header.get("objective", ""))),
+            per_round == classes and 1 <= classes <= 10**5 and len(sizes) % classes == 0,
+            (sizes > 0).all(),
+        )
         for k, size in enumerate(sizes.tolist()):
             _check_tree(_lines(text[start : start + size], f"Tree={k}"), features)
             start += size
-        if not text.startswith("end of trees", start) or (sizes <= 0).any():
-            raise ValueError
+        _require(text.startswith("end of trees", start))
     except (ValueError, KeyError):
         raise _refusal("lightgbm") from None
+
+
+def _require(*conditions: Any) -> None:
+    if not all(conditions):
+        raise ValueError
 
 
 def _lines(text: str, first: str = "tree") -> dict[str, str]:
@@ -66,44 +73,39 @@ def _lines(text: str, first: str = "tree") -> dict[str, str]:
     heading, *lines = text.split("\n")
     pairs = [line.split("=", 1) for line in lines if line]
     found = {pair[0]: pair[-1] for pair in pairs}
-    if heading != first or len(found) != len(pairs):
-        raise ValueError
+    _require(heading == first, len(found) == len(pairs))
     return found
 
 
 def _ints(text: str, count: int | None = None) -> np.ndarray[Any, np.dtype[np.int64]]:
     words = text.split(" ") if text else []
-    if (count is not None and len(words) != count) or not all(map(_INT.fullmatch, words)):
-        raise ValueError
+    _require(count in (None, len(words)), *map(_INT.fullmatch, words))
     return np.array([int(word) for word in words], dtype=np.int64)
 
 
 def _check_tree(tree: dict[str, str], features: int) -> None:
-    leaves, categorical = int(_ints(tree["num_leaves"], 1)[0]), int(_ints(tree["num_cat"], 1)[0])
-    if leaves < 1 or categorical < 0 or tree["is_linear"] != "0":
-        raise ValueError
+    leaves, categorical = (int(_ints(tree[name], 1)[0]) for name in ("num_leaves", "num_cat"))
     nodes = leaves - 1
-    for name in (*_PER_NODE, *_PER_NODE_SUMMARY):
-        if len(tree[name].split()) != nodes:
-            raise ValueError
-    for name in _PER_LEAF:
-        if len(tree[name].split()) != leaves and (nodes or name == "leaf_value"):
-            raise ValueError
-    own = np.arange(nodes)
-    for side in ("left_child", "right_child"):
-        child = _ints(tree[side], nodes)
-        if not (((child > own) & (child < nodes)) | ((child < 0) & (child >= -leaves))).all():
-            raise ValueError
-    split, kind = _ints(tree["split_feature"], nodes), _ints(tree["decision_type"], nodes)
-    if not ((split >= 0) & (split < features)).all() or not ((kind >= 0) & (kind < 16)).all():
-        raise ValueError
+    _require(
+        leaves >= 1 and categorical >= 0 and tree["is_linear"] == "0",
+        *(len(tree[name].split()) == nodes for name in _PER_NODE),
+        *(len(tree[name].split()) == leaves for name in _PER_LEAF[: None if nodes else 1]),
+    )
+    left, right, split, kind = (
+        _ints(tree[name], nodes) for name in ("left_child", "right_child", "split_feature", "decision_type")
+    )
+    for child in (left, right):  # negative numbers are leaves
+        _require((lead_on(child, nodes) | ((child < 0) & (child >= -leaves))).all())
+    _require(((split >= 0) & (split < features) & (kind >= 0) & (kind < 16)).all())
     if categorical:
         bounds = _ints(tree["cat_boundaries"], categorical + 1)
-        if bounds[0] != 0 or (np.diff(bounds) < 0).any() or len(tree["cat_threshold"].split()) != bounds[-1]:
-            raise ValueError
+        _require(
+            bounds[0] == 0,
+            (np.diff(bounds) >= 0).all(),
+            len(tree["cat_threshold"].split()) == bounds[-1],
+        )
     places = [float(word) for word, bits in zip(tree["threshold"].split(), kind, strict=True) if bits & 1]
-    if any(not 0 <= place < categorical for place in places):
-        raise ValueError
+    _require(*(0 <= place < categorical for place in places))
 
 
 def check_xgboost(data: Any) -> None:
@@ -124,20 +126,18 @@ def check_xgboost(data: Any) -> None:
         groups = max(int(classes), int(sizes["num_target"]), 1)
         trained = whole["Config"]["learner"]["learner_model_param"]
         softmax = learner["objective"].get("softmax_multiclass_param", {}).get("num_class", classes)
-        same = all(trained[name] == sizes[name] for name in ("num_feature", "num_class", "num_target"))
-        if not same or softmax != classes:
-            raise ValueError
+        _require(
+            *(trained[name] == sizes[name] for name in ("num_feature", "num_class", "num_target")),
+            softmax == classes,
+        )
         booster = learner["gradient_booster"]
         if booster["name"] == "gblinear":
-            if len(booster["model"]["weights"]) != (features + 1) * groups:
-                raise ValueError
+            _require(len(booster["model"]["weights"]) == (features + 1) * groups)
             return
         if booster["name"] == "dart":
-            if len(booster["weight_drop"]) != len(booster["gbtree"]["model"]["trees"]):
-                raise ValueError
+            _require(len(booster["weight_drop"]) == len(booster["gbtree"]["model"]["trees"]))
             booster = booster["gbtree"]
-        if booster["name"] != "gbtree":
-            raise ValueError
+        _require(booster["name"] == "gbtree")
         _check_forest(booster["model"], features, groups)
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, struct.error, OverflowError):
         raise _refusal("xgboost") from None
@@ -146,54 +146,48 @@ def check_xgboost(data: Any) -> None:
 def _check_forest(model: dict[str, Any], features: int, groups: int) -> None:
     trees, info = model["trees"], np.asarray(model["tree_info"], dtype=np.int64)
     rounds = np.asarray(model["iteration_indptr"], dtype=np.int64)
-    if len(trees) != int(model["gbtree_model_param"]["num_trees"]) or info.shape != (len(trees),):
-        raise ValueError
-    if not ((info >= 0) & (info < groups)).all() or (np.diff(rounds) < 0).any():
-        raise ValueError
-    if rounds[0] != 0 or rounds[-1] != len(trees):
-        raise ValueError
+    _require(
+        len(trees) == int(model["gbtree_model_param"]["num_trees"]) and info.shape == (len(trees),),
+        ((info >= 0) & (info < groups)).all(),
+        (np.diff(rounds) >= 0).all() and rounds[0] == 0 and rounds[-1] == len(trees),
+    )
     for k, tree in enumerate(trees):
         _check_nodes(tree, k, features)
 
 
 def _check_nodes(tree: dict[str, Any], k: int, features: int) -> None:
     shape = tree["tree_param"]
-    count, own = int(shape["num_nodes"]), np.arange(len(tree["left_children"]))
-    if count < 1 or shape["size_leaf_vector"] not in ("0", "1") or tree["id"] != k:
-        raise ValueError
-    if int(shape["num_feature"]) != features or any(len(tree[name]) != count for name in _OF_NODES):
-        raise ValueError
+    count = int(shape["num_nodes"])
+    _require(
+        count >= 1 and shape["size_leaf_vector"] in ("0", "1") and tree["id"] == k,
+        int(shape["num_feature"]) == features,
+        *(len(tree[name]) == count for name in _OF_NODES),
+    )
     left, right, split, kind = (np.asarray(tree[name], dtype=np.int64) for name in _OF_NODES[:4])
     leaf = (left == -1) & (right == -1)
-    inside = (left > own) & (left < count) & (right > own) & (right < count)
-    if not (leaf | (inside & (split >= 0) & (split < features))).all() or not np.isin(kind, (0, 1)).all():
-        raise ValueError
+    inside = lead_on(left, count) & lead_on(right, count) & (split >= 0) & (split < features)
+    _require((leaf | inside).all(), np.isin(kind, (0, 1)).all())
     nodes, start, size = (
         np.asarray(tree[f"categories{name}"], dtype=np.int64) for name in ("_nodes", "_segments", "_sizes")
     )
-    if (
-        not len(nodes) == len(start) == len(size)
-        or not np.isin(np.flatnonzero((kind == 1) & ~leaf), nodes).all()
-    ):
-        raise ValueError
     known = np.asarray(tree["categories"], dtype=np.int64)
-    if ((nodes < 0) | (nodes >= count) | (start < 0) | (size < 0) | (start + size > len(known))).any():
-        raise ValueError
-    if ((known < 0) | (known > 1 << 24)).any() or (np.diff(nodes) <= 0).any():
-        raise ValueError
+    _require(len(nodes) == len(start) == len(size))
+    _require(
+        np.isin(np.flatnonzero((kind == 1) & ~leaf), nodes).all(),
+        ((nodes >= 0) & (nodes < count) & (start >= 0) & (size >= 0) & (start + size <= len(known))).all(),
+        ((known >= 0) & (known <= 1 << 24)).all() and (np.diff(nodes) > 0).all(),
+    )
 
 
 def read_ubjson(data: bytes) -> Any:
     """Parsed binary JSON, as written by xgboost."""
     value, end = _value(data, 1, chr(data[0]), 0)
-    if end != len(data):
-        raise ValueError
+    _require(end == len(data))
     return value
 
 
 def _value(data: bytes, at: int, mark: str, depth: int) -> tuple[Any, int]:
-    if depth > _DEEPEST:
-        raise ValueError
+    _require(depth <= _DEEPEST)
     if mark in _NUMBERS:
         return struct.unpack_from(_NUMBERS[mark], data, at)[0], at + struct.calcsize(_NUMBERS[mark])
     if mark in "ZTF":
@@ -204,21 +198,18 @@ def _value(data: bytes, at: int, mark: str, depth: int) -> tuple[Any, int]:
         return _text(data, at)
     if mark == "[":
         return _array(data, at, depth)
-    if mark != "{":
-        raise ValueError
+    _require(mark == "{")
     found: dict[str, Any] = {}
     while data[at] != ord("}"):
         key, at = _text(data, at)
-        if key in found:
-            raise ValueError
+        _require(key not in found)
         found[key], at = _value(data, at + 1, chr(data[at]), depth + 1)
     return found, at + 1
 
 
 def _text(data: bytes, at: int) -> tuple[str, int]:
     length, at = _value(data, at + 1, chr(data[at]), _DEEPEST)
-    if type(length) is not int or not 0 <= length <= len(data) - at:
-        raise ValueError
+    _require(type(length) is int and 0 <= length <= len(data) - at)
     return data[at : at + length].decode(), at + length
 
 
@@ -226,8 +217,7 @@ def _array(data: bytes, at: int, depth: int) -> tuple[Any, int]:
     if data[at] == ord("$"):
         kind, (count, start) = _NUMBERS[chr(data[at + 1])], _value(data, at + 4, chr(data[at + 3]), depth)
         end = start + count * struct.calcsize(kind)
-        if data[at + 2] != ord("#") or count < 0 or end > len(data):
-            raise ValueError
+        _require(data[at + 2] == ord("#"), count >= 0, end <= len(data))
         return np.frombuffer(data[start:end], dtype=kind), end
     items = []
     if data[at] == ord("#"):
