@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Accuracy": "fairness.bounds",
     "AccuracyParity": "fairness.notions",
     "Audit": "auditing.result",
     "CellRates": "fairness.rates",
@@ -19,24 +18,20 @@ _HOMES = {
     "DualAscent": "estimators.search",
     "FairInprocessor": "estimators.inprocess",
     "FairPostprocessor": "estimators.postprocess",
-    "FalsePositiveRate": "fairness.bounds",
     "GridSearch": "estimators.search",
     "GroupedScores": "fairness.scores",
     "Frontier": "tradeoff.frontier",
     "Groups": "fairness.groups",
     "NoWorse": "fairness.bounds",
     "Notion": "fairness.notions",
-    "Precision": "fairness.bounds",
     "PredictiveEquality": "fairness.notions",
     "Proxy": "fairness.proxy",
     "RateBound": "fairness.bounds",
     "Rule": "optimum.rule",
-    "SelectionRate": "fairness.bounds",
     "Solution": "optimum.solution",
     "Statistic": "fairness.statistic",
     "StratifiedPosteriors": "fairness.scores",
     "TabularClassifier": "posteriors.tabular",
-    "TruePositiveRate": "fairness.bounds",
     "accuracy_within": "estimators.scorer",
     "audit": "auditing.audit",
     "audit_table": "auditing.audit_table",
@@ -63,15 +58,7 @@ if TYPE_CHECKING:
     from evenhand.estimators.postprocess import FairPostprocessor
     from evenhand.estimators.scorer import accuracy_within, fair_scorer
     from evenhand.estimators.search import DualAscent, GridSearch
-    from evenhand.fairness.bounds import (
-        Accuracy,
-        FalsePositiveRate,
-        NoWorse,
-        Precision,
-        RateBound,
-        SelectionRate,
-        TruePositiveRate,
-    )
+    from evenhand.fairness.bounds import NoWorse, RateBound
     from evenhand.fairness.groups import Groups
     from evenhand.fairness.notions import (
         AccuracyParity,
@@ -95,7 +82,6 @@ if TYPE_CHECKING:
     from evenhand.tradeoff.frontier import Frontier
 
 __all__ = [
-    "Accuracy",
     "AccuracyParity",
     "Audit",
     "CellRates",
@@ -105,24 +91,20 @@ __all__ = [
     "EqualizedOdds",
     "FairInprocessor",
     "FairPostprocessor",
-    "FalsePositiveRate",
     "Frontier",
     "GridSearch",
     "GroupedScores",
     "Groups",
     "NoWorse",
     "Notion",
-    "Precision",
     "PredictiveEquality",
     "Proxy",
     "RateBound",
     "Rule",
-    "SelectionRate",
     "Solution",
     "Statistic",
     "StratifiedPosteriors",
     "TabularClassifier",
-    "TruePositiveRate",
     "accuracy_within",
     "audit",
     "audit_table",

@@ -16,11 +16,11 @@ notion: eh.Notion = eh.DemographicParity(difference=0.02)
 both = eh.DemographicParity(difference=0.05, groups="independent") & eh.EqualOpportunity(ratio=0.9)
 rates: eh.CellRates = eh.cell_rates([0, 1], [0.2, 0.9], {"sex": ["F", "M"]}, sample_weight=[1.0, 2.0])
 capacity = (
-    eh.SelectionRate(at_most=0.2)
+    eh.RateBound("selection rate", at_most=0.2)
     & eh.NoWorse("error rate")
     & eh.DemographicParity(ratio=0.8, against="groups")
 )
-excess: float = eh.Precision(at_least=0.5).measure(rates)[0].excess
+excess: float = eh.RateBound("precision", at_least=0.5).measure(rates)[0].excess
 difference: float = notion.measure(rates)[0].difference
 risk: float = rates.risk(cost=0.3)
 violation: float = both.linear(rates.masses, rates.groups).violation(rates.rates)

@@ -142,7 +142,7 @@ def fit_to(X, y, group, constraint, **settings):
         eh.DemographicParity(difference=0.15),
         eh.EqualOpportunity(difference=0.15, against="groups"),
         eh.PredictiveEquality(ratio=0.7),
-        eh.DemographicParity(difference=0.15) & eh.SelectionRate(at_most=0.6),
+        eh.DemographicParity(difference=0.15) & eh.RateBound("selection rate", at_most=0.6),
     ],
     ids=str,
 )
@@ -188,7 +188,7 @@ def test_other_promises_are_tested(constraint, settings):
 def test_with_fewer_rows_the_rate_goes_where_it_varies_less():
     fair, _ = fit(eh.EqualOpportunity(difference=0.1, against="groups"), n=1500)
     assert fair.promise_.holds
-    strictest = "EqualOpportunity(difference=0.0, against='groups') & TruePositiveRate(at_"
+    strictest = "EqualOpportunity(difference=0.0, against='groups') & RateBound('true-positive rate', at_"
     assert repr(fair.promise_.internal).startswith(strictest)
 
 
@@ -237,7 +237,9 @@ def test_groups_without_a_row_that_counts_are_not_promised():
 
 def test_requirements_that_nothing_satisfies_are_left_out():
     """Tightened, the two bounds contradict each other."""
-    bounds = eh.SelectionRate(at_least=0.3) & eh.SelectionRate(at_most=0.65, groups="intersectional")
+    bounds = eh.RateBound("selection rate", at_least=0.3) & eh.RateBound(
+        "selection rate", at_most=0.65, groups="intersectional"
+    )
     assert fit(bounds)[0].promise_.ranks is not None
 
 

@@ -135,7 +135,7 @@ def test_no_search_beats_a_known_optimum():
 
 def test_a_grid_has_only_the_signs_that_a_bound_can_have():
     """A capacity has an upper end only, so its multiplier is never positive."""
-    problem = FairnessProblem.read(DENSE, eh.SelectionRate(at_most=0.3))
+    problem = FairnessProblem.read(DENSE, eh.RateBound("selection rate", at_most=0.3))
     tried = []
 
     class Recorded(PlugIn):

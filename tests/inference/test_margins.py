@@ -19,9 +19,10 @@ REQUIREMENTS = [
     eh.AccuracyParity(difference=0.1, groups="independent"),
     eh.DemographicParity(difference=0.1, against="groups"),
     eh.EqualOpportunity(ratio=0.8, against="groups", groups="independent"),
-    eh.SelectionRate(at_most=0.5),
-    eh.TruePositiveRate(at_least=0.5, groups="intersectional") & eh.DemographicParity(ratio=0.7),
-    eh.Precision(at_least=0.5, at_most=0.9),
+    eh.RateBound("selection rate", at_most=0.5),
+    eh.RateBound("true-positive rate", at_least=0.5, groups="intersectional")
+    & eh.DemographicParity(ratio=0.7),
+    eh.RateBound("precision", at_least=0.5, at_most=0.9),
     eh.NoWorse("selection rate", than=TODAY),
     eh.NoWorse("error rate", than=TODAY, groups="independent"),
     eh.DemographicParity(difference=0.1) & eh.DemographicParity(ratio=0.8),
@@ -67,7 +68,10 @@ def name(*values):
 
 
 def test_an_end_that_is_no_bound_stays():
-    for constraint, end in ((eh.SelectionRate(at_most=0.5), "lower"), (REQUIREMENTS[8], "upper")):
+    for constraint, end in (
+        (eh.RateBound("selection rate", at_most=0.5), "lower"),
+        (REQUIREMENTS[8], "upper"),
+    ):
         for step in sequence(constraint)[1:-1]:
             assert set(getattr(step, end).values()) == {0.0}
 

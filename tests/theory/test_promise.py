@@ -91,14 +91,18 @@ def reserved(rates, n, rng):
 @pytest.mark.parametrize(
     ("constraint", "strict", "bad"),
     [
-        (eh.SelectionRate(at_most=0.3), 0.25, 0.301),
+        (eh.RateBound("selection rate", at_most=0.3), 0.25, 0.301),
         (
-            eh.TruePositiveRate(at_least=0.6, groups="intersectional"),
+            eh.RateBound("true-positive rate", at_least=0.6, groups="intersectional"),
             0.75,
             [[0.3, 0.9], [0.3, 0.599], [0.3, 0.9]],
         ),
-        (eh.Precision(at_least=0.5), [[0.2, 0.4]], [[0.2756, 0.3356]]),
-        (eh.Accuracy(at_least=0.6) & eh.FalsePositiveRate(at_most=0.2), [[0.1, 0.6]], [[0.2005, 0.6]]),
+        (eh.RateBound("precision", at_least=0.5), [[0.2, 0.4]], [[0.2756, 0.3356]]),
+        (
+            eh.RateBound("accuracy", at_least=0.6) & eh.RateBound("false-positive rate", at_most=0.2),
+            [[0.1, 0.6]],
+            [[0.2005, 0.6]],
+        ),
         (eh.NoWorse("selection rate", than=TODAY), [[0.3, 0.5]], [[0.3, 0.5], [0.3, 0.5], [0.2, 0.399]]),
         pytest.param(
             eh.DemographicParity(difference=0.1, against="groups"),
@@ -113,7 +117,8 @@ def reserved(rates, n, rng):
             marks=pytest.mark.slow,
         ),
         pytest.param(
-            eh.EqualOpportunity(difference=0.15, against="groups") & eh.SelectionRate(at_most=0.55),
+            eh.EqualOpportunity(difference=0.15, against="groups")
+            & eh.RateBound("selection rate", at_most=0.55),
             0.5,
             [[0.5, 0.5], [0.5, 0.5], [0.5, 0.3495]],
             marks=pytest.mark.slow,
@@ -146,10 +151,14 @@ def test_promises_of_bounds_and_between_groups_are_wrong_no_more_often_than_the_
 @pytest.mark.parametrize(
     ("constraint", "draws"),
     [
-        (eh.SelectionRate(at_most=0.4), 40),
-        (eh.TruePositiveRate(at_least=0.7, groups="intersectional") & eh.SelectionRate(at_most=0.6), 30),
+        (eh.RateBound("selection rate", at_most=0.4), 40),
+        (
+            eh.RateBound("true-positive rate", at_least=0.7, groups="intersectional")
+            & eh.RateBound("selection rate", at_most=0.6),
+            30,
+        ),
         (eh.DemographicParity(difference=0.15, against="groups"), 40),
-        (eh.EqualOpportunity(ratio=0.7, against="groups") & eh.Precision(at_least=0.6), 30),
+        (eh.EqualOpportunity(ratio=0.7, against="groups") & eh.RateBound("precision", at_least=0.6), 30),
     ],
     ids=str,
 )

@@ -84,9 +84,9 @@ def audit(
         same values of these, by every notion; ``strata`` of the result has the audit of each. A notion of
         `constraint` with ``given=`` gets its verdict from the strata of the features that it names.
     constraint : Constraint, default=None
-        The requirement, such as ``DemographicParity(difference=0.05)`` or ``SelectionRate(at_most=0.2)``;
-        several are joined by ``&``, and each gets a verdict. None reports every notion by both measures,
-        without a verdict.
+        The requirement, such as ``DemographicParity(difference=0.05)`` or
+        ``RateBound("selection rate", at_most=0.2)``; several are joined by ``&``, and each gets a verdict.
+        None reports every notion by both measures, without a verdict.
     before : array, sequence or series, default=None
         Earlier predictions for the same rows, to report the changes. They are also the reference of
         ``NoWorse(...)``, unless it has one of its own.

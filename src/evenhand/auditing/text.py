@@ -62,8 +62,8 @@ def asks(found: Comparison) -> str:
 
     Examples
     --------
-    >>> from evenhand import SelectionRate, audit
-    >>> capacity = SelectionRate(at_most=0.3)
+    >>> from evenhand import RateBound, audit
+    >>> capacity = RateBound("selection rate", at_most=0.3)
     >>> asks(audit(None, [1, 0, 1, 0], {"sex": ["F", "F", "M", "M"]}, constraint=capacity).comparisons[0])
     'selection rate, at most 0.3'
     """

@@ -500,7 +500,7 @@ class FairPostprocessor(FairClassifier):
         that costs the least. Equal margins are put in order by a hash of the row, or of its id, and rows with
         the same hash by their position. What is required and promised of the rule, parity included, does not
         hold for decisions that a limit has cut short. If that is a capacity to plan for, fit with
-        ``SelectionRate(at_most=...)``.
+        ``RateBound("selection rate", at_most=...)``.
 
         Parameters
         ----------

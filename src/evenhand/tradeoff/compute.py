@@ -87,8 +87,8 @@ def frontier(
         binds.
     over : str, default=None
         Vary a bound of the requirement instead, by the name of its rate: ``over="true-positive rate"``, or
-        ``over="capacity"`` for ``SelectionRate(at_most=...)``. Tolerances and other bounds stay as they are.
-        Prices are then those of the bound.
+        ``over="capacity"`` for ``RateBound("selection rate", at_most=...)``. Tolerances and other bounds stay
+        as they are. Prices are then those of the bound.
     others : mapping of names to classifiers or predictions, default=None
         To compare with: fitted classifiers, or predictions for the rows of `test` (labels or probabilities).
     confidence : float, default=0.95
