@@ -34,7 +34,6 @@ _HOMES = {
     "TabularClassifier": "posteriors.tabular",
     "accuracy_within": "estimators.scorer",
     "audit": "auditing.audit",
-    "audit_table": "auditing.audit_table",
     "cell_rates": "fairness.rates",
     "compare_missing": "estimators.missingness",
     "datasets": "",
@@ -51,7 +50,6 @@ _HOMES = {
 if TYPE_CHECKING:
     from evenhand import datasets, exceptions
     from evenhand.auditing.audit import audit
-    from evenhand.auditing.audit_table import audit_table
     from evenhand.auditing.result import Audit
     from evenhand.estimators.inprocess import FairInprocessor
     from evenhand.estimators.missingness import compare_missing
@@ -107,7 +105,6 @@ __all__ = [
     "TabularClassifier",
     "accuracy_within",
     "audit",
-    "audit_table",
     "cell_rates",
     "compare_missing",
     "datasets",

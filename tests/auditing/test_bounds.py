@@ -344,9 +344,9 @@ def test_bounds_are_in_the_json(found):
 def test_a_table_has_the_same_comparisons(weights):
     rng = np.random.default_rng(3)
     rows = {"y": Y, "decided": DECIDED, "earlier": EARLIER, **FEATURES, "weight": rng.lognormal(size=len(Y))}
-    roles = {"label": "y", "prediction": "decided", "before": "earlier", "sample_weight": weights}
-    of_table = eh.audit_table(
-        pl.DataFrame(rows).lazy(), **roles, sensitive_features=["sex", "race"], constraint=ALL
+    roles = {"y_true": "y", "y_pred": "decided", "before": "earlier", "sample_weight": weights}
+    of_table = eh.audit(
+        data=pl.DataFrame(rows).lazy(), **roles, sensitive_features=["sex", "race"], constraint=ALL
     )
     of_rows = eh.audit(
         Y,

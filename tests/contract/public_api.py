@@ -41,11 +41,11 @@ audit: eh.Audit = eh.audit(
     threshold=0.5,
 )
 decided = {"y": [0, 1], "decision": [0.2, 0.9], "earlier": [0, 1], "weight": [1.0, 2.0], "sex": ["F", "M"]}
-of_table: eh.Audit = eh.audit_table(
-    pl.DataFrame(decided),
-    label="y",
-    prediction="decision",
-    sensitive_features=["sex"],
+of_table: eh.Audit = eh.audit(
+    "y",
+    "decision",
+    ["sex"],
+    data=pl.DataFrame(decided),
     constraint=both,
     before="earlier",
     sample_weight="weight",

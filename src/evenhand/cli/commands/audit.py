@@ -105,11 +105,11 @@ def audit(
         elif label is None and threshold is None:
             pos_label = default_positive(rows, prediction)
         with in_options(audit_parameters(label=label, prediction=prediction, before=before)):
-            found = eh.audit_table(
-                rows,
-                label=label,
-                prediction=prediction,
-                sensitive_features=features,
+            found = eh.audit(
+                label,
+                prediction,
+                features,
+                data=rows,
                 control_features=controls or None,
                 constraint=constraint,
                 before=before,
