@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import evenhand as eh
 from evenhand.estimators.base import FairClassifier
 from evenhand.estimators.learned_posteriors import LearnedPosteriors, as_posteriors, learn_posteriors
 from evenhand.estimators.rule_making import choose_multipliers, make_rule
 from evenhand.estimators.training_data import TrainingData, draw_seed, read_training_data
 from evenhand.fairness.requirement import Constraint
+from evenhand.optimum.rule import Rule
+from evenhand.optimum.solution import Solution
 
 __all__ = ["Learned", "learn"]
 
@@ -24,12 +25,12 @@ class Learned:
     posteriors: LearnedPosteriors
     seed: int
 
-    def solve(self, constraint: Constraint, start: eh.Solution | None = None) -> eh.Solution:
+    def solve(self, constraint: Constraint, start: Solution | None = None) -> Solution:
         """The optimum under a requirement."""
         problem = self.posteriors.problem(constraint, self.classifier.cost, self.data.groups)
         return choose_multipliers(self.classifier, problem, start=start)[0]
 
-    def rule(self, solution: eh.Solution) -> eh.Rule:
+    def rule(self, solution: Solution) -> Rule:
         """The rule for new rows."""
         return make_rule(solution, self.posteriors, self.seed)
 

@@ -10,8 +10,6 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "AccuracyParity": "fairness.notions",
-    "Audit": "auditing.result",
-    "CellRates": "fairness.rates",
     "DemographicParity": "fairness.notions",
     "EqualOpportunity": "fairness.notions",
     "EqualizedOdds": "fairness.notions",
@@ -20,22 +18,16 @@ _HOMES = {
     "FairPostprocessor": "estimators.postprocess",
     "GridSearch": "estimators.search",
     "GroupedScores": "fairness.scores",
-    "Frontier": "tradeoff.frontier",
     "Groups": "fairness.groups",
     "NoWorse": "fairness.bounds",
     "Notion": "fairness.notions",
     "PredictiveEquality": "fairness.notions",
     "Proxy": "fairness.proxy",
     "RateBound": "fairness.bounds",
-    "Rule": "optimum.rule",
-    "Solution": "optimum.solution",
     "Statistic": "fairness.statistic",
-    "StratifiedPosteriors": "fairness.scores",
     "TabularClassifier": "posteriors.tabular",
-    "accuracy_within": "estimators.scorer",
     "audit": "auditing.audit",
     "cell_rates": "fairness.rates",
-    "compare_missing": "estimators.missingness",
     "datasets": "",
     "exceptions": "",
     "fair_scorer": "estimators.scorer",
@@ -50,11 +42,9 @@ _HOMES = {
 if TYPE_CHECKING:
     from evenhand import datasets, exceptions
     from evenhand.auditing.audit import audit
-    from evenhand.auditing.result import Audit
     from evenhand.estimators.inprocess import FairInprocessor
-    from evenhand.estimators.missingness import compare_missing
     from evenhand.estimators.postprocess import FairPostprocessor
-    from evenhand.estimators.scorer import accuracy_within, fair_scorer
+    from evenhand.estimators.scorer import fair_scorer
     from evenhand.estimators.search import DualAscent, GridSearch
     from evenhand.fairness.bounds import NoWorse, RateBound
     from evenhand.fairness.groups import Groups
@@ -67,29 +57,23 @@ if TYPE_CHECKING:
         PredictiveEquality,
     )
     from evenhand.fairness.proxy import Proxy
-    from evenhand.fairness.rates import CellRates, cell_rates
-    from evenhand.fairness.scores import GroupedScores, StratifiedPosteriors
+    from evenhand.fairness.rates import cell_rates
+    from evenhand.fairness.scores import GroupedScores
     from evenhand.fairness.statistic import Statistic
     from evenhand.model_files.persistence import load, save, verify
-    from evenhand.optimum.rule import Rule
-    from evenhand.optimum.solution import Solution
     from evenhand.optimum.solve import solve
     from evenhand.posteriors.tabular import TabularClassifier
     from evenhand.report.page import write_report
     from evenhand.tradeoff.compute import frontier
-    from evenhand.tradeoff.frontier import Frontier
 
 __all__ = [
     "AccuracyParity",
-    "Audit",
-    "CellRates",
     "DemographicParity",
     "DualAscent",
     "EqualOpportunity",
     "EqualizedOdds",
     "FairInprocessor",
     "FairPostprocessor",
-    "Frontier",
     "GridSearch",
     "GroupedScores",
     "Groups",
@@ -98,15 +82,10 @@ __all__ = [
     "PredictiveEquality",
     "Proxy",
     "RateBound",
-    "Rule",
-    "Solution",
     "Statistic",
-    "StratifiedPosteriors",
     "TabularClassifier",
-    "accuracy_within",
     "audit",
     "cell_rates",
-    "compare_missing",
     "datasets",
     "exceptions",
     "fair_scorer",

@@ -8,6 +8,7 @@ from sklearn.linear_model import LogisticRegression
 import evenhand as eh
 from evenhand.datasets import GaussianProblem
 from evenhand.exceptions import InfeasibleError, InputError, PromiseWarning
+from evenhand.fairness.rates import CellRates
 from evenhand.fairness.statistic import Statistic
 from evenhand.inference.group_tests import run_tests
 from evenhand.inference.noninferiority import bound_p_value, pair_p_value
@@ -184,11 +185,11 @@ def test_a_single_group_is_like_all_others():
     ids=str,
 )
 def test_the_number_of_rows_needed_is_enough(bound, rates):
-    few = eh.CellRates(rates.groups, np.round(rates.mass / 10), np.round(rates.selected / 10))
+    few = CellRates(rates.groups, np.round(rates.mass / 10), np.round(rates.selected / 10))
     for test in run_tests(bound, few, LEVEL):
         assert not test.passed
         grown = test.needed / test.n
-        more = eh.CellRates(rates.groups, np.ceil(few.mass * grown), np.round(few.selected * grown))
+        more = CellRates(rates.groups, np.ceil(few.mass * grown), np.round(few.selected * grown))
         [again] = [other for other in run_tests(bound, more, LEVEL) if other.name == test.name]
         assert again.p_value <= LEVEL
 

@@ -7,12 +7,13 @@ import pytest
 
 import evenhand as eh
 from evenhand.fairness.margins import WithMargins
+from evenhand.fairness.rates import CellRates
 from evenhand.inference.margins import internal_requirements, unpromised_requirement
 
 GROUPS = eh.Groups.product({"sex": ["F", "M"], "race": ["a", "b"]})
 MASSES = np.array([[0.3, 0.2], [0.1, 0.15], [0.1, 0.1], [0.03, 0.02]])
-RATES = eh.CellRates(GROUPS, MASSES, MASSES * [[0.2, 0.6]])
-TODAY = eh.CellRates(GROUPS, MASSES, MASSES * [[0.1, 0.4]])
+RATES = CellRates(GROUPS, MASSES, MASSES * [[0.2, 0.6]])
+TODAY = CellRates(GROUPS, MASSES, MASSES * [[0.1, 0.4]])
 REQUIREMENTS = [
     eh.DemographicParity(difference=0.1),
     eh.EqualizedOdds(ratio=0.8),
@@ -50,7 +51,7 @@ def test_the_sequence_goes_from_the_strictest_to_the_requirement(constraint):
 @pytest.mark.parametrize("constraint", REQUIREMENTS[:5], ids=str)
 def test_a_classifier_with_equal_rates_satisfies_every_step(constraint):
     """Errors are equal too if half of each cell is selected."""
-    for step in internal_requirements(constraint, eh.CellRates(GROUPS, MASSES, MASSES / 2), 2000):
+    for step in internal_requirements(constraint, CellRates(GROUPS, MASSES, MASSES / 2), 2000):
         assert step.linear(MASSES, GROUPS).violation(np.full(MASSES.shape, 0.5)) < 1e-9
 
 
@@ -86,7 +87,7 @@ def test_strata_have_margins_of_their_own():
     strata = eh.Groups.product({"job": ["x", "y"]})
     groups = GROUPS.within(strata)
     masses = np.concatenate([0.9 * MASSES, 0.1 * MASSES])
-    rates = eh.CellRates(groups, masses, masses * [[0.2, 0.6]])
+    rates = CellRates(groups, masses, masses * [[0.2, 0.6]])
     given = eh.DemographicParity(difference=0.1, given=["job"])
     step = list(internal_requirements(given, rates, 5000))[-2]
     by_stratum = {}

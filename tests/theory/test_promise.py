@@ -7,6 +7,7 @@ from sklearn.linear_model import LogisticRegression
 
 import evenhand as eh
 from evenhand.datasets import GaussianProblem
+from evenhand.fairness.rates import CellRates
 from evenhand.inference.guarantee import promised
 from evenhand.inference.noninferiority import p_value
 
@@ -79,13 +80,13 @@ def test_a_split_stratified_by_label_would_break_promises():
 
 
 MASSES = np.array([[0.25, 0.25], [0.2, 0.1], [0.1, 0.1]])
-TODAY = eh.CellRates(eh.Groups.product({"group": range(3)}), MASSES, MASSES * [[0.2, 0.4]])
+TODAY = CellRates(eh.Groups.product({"group": range(3)}), MASSES, MASSES * [[0.2, 0.4]])
 
 
 def reserved(rates, n, rng):
     """Counts of n reserved rows, from a population with given selection rates."""
     cells = rng.multinomial(n, MASSES.ravel()).reshape(MASSES.shape)
-    return eh.CellRates(TODAY.groups, cells.astype(float), rng.binomial(cells, rates).astype(float))
+    return CellRates(TODAY.groups, cells.astype(float), rng.binomial(cells, rates).astype(float))
 
 
 @pytest.mark.parametrize(
@@ -131,7 +132,7 @@ def test_promises_of_bounds_and_between_groups_are_wrong_no_more_often_than_the_
 ):
     """From a classifier that is inside the requirement to one just outside it, which the test must stop."""
     strict, bad = (np.broadcast_to(np.array(rates, float), MASSES.shape) for rates in (strict, bad))
-    outside = eh.CellRates(TODAY.groups, MASSES, MASSES * bad)
+    outside = CellRates(TODAY.groups, MASSES, MASSES * bad)
     assert max(found.excess for found in constraint.measure(outside)) > 0
     rng = np.random.default_rng(0)
     chosen = [

@@ -97,7 +97,7 @@ class CategoryTable:
 
 @dataclass(frozen=True, eq=False)
 class ImpactRatios:
-    """Bias-audit tables of New York City's Local Law 144; made by :meth:`evenhand.Audit.impact_ratios`.
+    """Bias-audit tables of New York City's Local Law 144; made by ``Audit.impact_ratios``.
 
     ``print`` shows them, ``to_csv`` and ``to_frame`` have them as one table, and
     :func:`evenhand.write_report` makes them a section of a page.

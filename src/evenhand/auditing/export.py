@@ -38,7 +38,7 @@ def audit_dict(
     comparisons: tuple[Comparison, ...],
     excluded: Excluded | None,
 ) -> dict[str, Any]:
-    """Everything as plain Python objects; see :meth:`evenhand.Audit.to_dict`."""
+    """Everything as plain Python objects; see :meth:`evenhand.auditing.result.Audit.to_dict`."""
     return {
         **asdict(terms),
         "features": list(terms.features),
@@ -56,7 +56,7 @@ def audit_rows(
     comparisons: tuple[Comparison, ...],
     excluded: Excluded | None,
 ) -> Iterator[dict[str, Any]]:
-    """Rows of a table; see :meth:`evenhand.Audit.to_frame`."""
+    """Rows of a table; see :meth:`evenhand.auditing.result.Audit.to_frame`."""
     if what == "groups":
         return _group_rows(terms, groups)
     if what == "comparisons":

@@ -128,7 +128,7 @@ def impact_ratios(
     min_share: float = SMALLEST_SHARE,
     library: Library | None = None,
 ) -> ImpactRatios:
-    """The tables, from numbers of people; see :meth:`evenhand.Audit.impact_ratios`."""
+    """The tables, from numbers of people; see :meth:`~evenhand.auditing.result.Audit.impact_ratios`."""
     _check(terms, date, source, min_share)
     first = counts[0]
     return ImpactRatios(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import evenhand as eh
 from evenhand.cli.exit_codes import exit_code, requested
@@ -27,6 +27,9 @@ from evenhand.cli.output import print_note, print_result
 from evenhand.cli.paths import check_paths
 from evenhand.cli.rows import as_value, default_positive, distinct_values, scan_rows
 from evenhand.exceptions import InputError
+
+if TYPE_CHECKING:
+    from evenhand.auditing.result import Audit
 
 __all__ = ["audit"]
 
@@ -136,7 +139,7 @@ def audit(
     return exit_code(found, fail_on=gate.fails_on)
 
 
-def _print(found: eh.Audit, ratios: Any, *, as_json: bool) -> None:
+def _print(found: Audit, ratios: Any, *, as_json: bool) -> None:
     """The audit, or the tables of Local Law 144 with the verdicts beside them."""
     shown = found if ratios is None else ratios
     print_result(json.dumps(shown.to_dict(), indent=1) if as_json else shown)
