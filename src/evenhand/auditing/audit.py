@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator
 from copy import copy, deepcopy
 from dataclasses import replace
 from numbers import Integral, Real
@@ -19,7 +18,7 @@ import numpy as np
 
 from evenhand.auditing.bounds import compare_with_bound
 from evenhand.auditing.by_proxy import audit_by_proxy
-from evenhand.auditing.comparison import Comparison, compare, four_fifths
+from evenhand.auditing.comparison import Comparison, all_notions, compare, four_fifths
 from evenhand.auditing.exclusion import find_excluded
 from evenhand.auditing.group_rates import Terms, absent_groups, find, hide_small, pooled_groups
 from evenhand.auditing.impact_ratios import count_categories
@@ -30,8 +29,8 @@ from evenhand.auditing.strata import compare_in_strata
 from evenhand.auditing.tally import Tally, tally
 from evenhand.exceptions import InputError, VacuousConstraintWarning, warn_user
 from evenhand.fairness.bounds import Bound
-from evenhand.fairness.groups import Missing, Mode
-from evenhand.fairness.notions import NOTIONS, Notion
+from evenhand.fairness.groups import Missing
+from evenhand.fairness.notions import Notion
 from evenhand.fairness.proxy import Proxy
 from evenhand.fairness.rates import read_rows
 from evenhand.fairness.requirement import Constraint, Requirement
@@ -242,10 +241,15 @@ def audit_of(
     library: Library | None = None,
 ) -> Audit:
     """Audit of decisions that are already counted; see :func:`audit`."""
-    required = tuple(_all_notions(counted)) if constraint is None else constraint.requirements
+    groups = counted.rates.groups
+    required = (
+        tuple(all_notions(groups, labelled=counted.rates.labelled))
+        if constraint is None
+        else constraint.requirements
+    )
     comparisons = _compare(counted, required, confidence, judge=constraint is not None)
     strata = None
-    if counted.rates.groups.strata is not None:
+    if groups.strata is not None:
         strata = StratumAudits(
             counted,
             lambda part: audit_of(
@@ -269,7 +273,7 @@ def audit_of(
             for group in absent
         )
     terms = Terms(
-        features=counted.rates.groups.features,
+        features=groups.features,
         confidence=confidence,
         labelled=counted.rates.labelled,
         weighted=counted.weighted,
@@ -277,7 +281,7 @@ def audit_of(
         min_count=min_count,
         absent_not_listed=left_out,
         pooled=pooled_groups(counted, counts=not min_count),
-        merged=counted.rates.groups.merged,
+        merged=groups.merged,
         randomised=counted.randomised,
         threshold=None if threshold is None else float(threshold),
         above_median=above_median,
@@ -361,13 +365,3 @@ def _unconditional(constraint: Constraint | None) -> Constraint | None:
     for notion in changed.notions:
         notion.given = None
     return changed
-
-
-def _all_notions(counted: Tally) -> Iterator[Notion]:
-    modes: tuple[Mode, ...] = ("intersectional", "independent")
-    groups = counted.rates.groups
-    for mode in modes if len(groups.features) > 1 and not groups.merged else modes[:1]:
-        for kind in NOTIONS:
-            if counted.rates.labelled or not any(part.needs_labels for part in kind.statistics):
-                yield kind(difference=0.0, groups=mode)
-                yield kind(ratio=1.0, groups=mode)

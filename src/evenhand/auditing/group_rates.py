@@ -32,6 +32,7 @@ __all__ = [
     "find",
     "hide_small",
     "pooled_groups",
+    "reported_groups",
 ]
 
 Kind = Literal["everyone", "independent", "intersectional"]
@@ -158,9 +159,9 @@ class Terms:
     confidence: float
     labelled: bool
     weighted: bool
-    compared: bool
-    min_count: int
-    absent_not_listed: int
+    compared: bool = False
+    min_count: int = 0
+    absent_not_listed: int = 0
     pooled: tuple[Pooled, ...] = ()
     merged: bool = False
     randomised: bool = False
@@ -203,7 +204,7 @@ class Terms:
 
 
 @dataclass(frozen=True, eq=False)
-class _Family:
+class ReportedGroups:
     """All groups that are reported, all rows first."""
 
     kinds: list[Kind]
@@ -211,7 +212,8 @@ class _Family:
     members: NDArray[np.bool_]
 
 
-def _family(groups: Groups) -> _Family:
+def reported_groups(groups: Groups) -> ReportedGroups:
+    """All rows, each value of each feature, and each combination; of a single feature, its values once."""
     everyone = np.ones((1, len(groups)), np.bool_)
     kinds: list[Kind] = ["everyone"]
     names, parts = [GroupName((), ())], [everyone]
@@ -222,7 +224,7 @@ def _family(groups: Groups) -> _Family:
         parts.append(single.matrix)
     cells = groups.members("intersectional")
     kinds += ["intersectional"] * len(cells.names)
-    return _Family(kinds, [*names, *cells.names], np.concatenate([*parts, cells.matrix]))
+    return ReportedGroups(kinds, [*names, *cells.names], np.concatenate([*parts, cells.matrix]))
 
 
 def find(counted: Tally, confidence: float) -> tuple[Finding, ...]:
@@ -240,7 +242,7 @@ def find(counted: Tally, confidence: float) -> tuple[Finding, ...]:
         With a single feature, its values are the combinations and are listed once.
     """
     z = critical_value(confidence)
-    family = _family(counted.rates.groups)
+    family = reported_groups(counted.rates.groups)
     labelled = counted.rates.labelled
     rates = {
         statistic.name: _listed(counted.share(statistic, family.members).estimate(z))
@@ -347,7 +349,7 @@ def hide_small(
     shown : Shown
         Of which groups something is shown.
     """
-    family = _family(counted.rates.groups)
+    family = reported_groups(counted.rates.groups)
     features = dict.fromkeys(name.features for name in family.names[1:])
     families = [np.flatnonzero([name.features == part for name in family.names]) for part in features]
     # Combinations that were pooled are not shown, and must not be revealed by subtraction either.
