@@ -20,12 +20,12 @@ from evenhand.auditing.bounds import compare_with_bound
 from evenhand.auditing.by_proxy import audit_by_proxy
 from evenhand.auditing.comparison import Comparison, all_notions, compare, four_fifths
 from evenhand.auditing.exclusion import find_excluded
-from evenhand.auditing.group_rates import Terms, absent_groups, find, hide_small, pooled_groups
+from evenhand.auditing.group_rates import Terms, absent_groups, find, pooled_groups
 from evenhand.auditing.impact_ratios import count_categories
-from evenhand.auditing.publication import published
 from evenhand.auditing.query import tally_table
 from evenhand.auditing.result import Audit, StratumAudits
 from evenhand.auditing.strata import compare_in_strata
+from evenhand.auditing.suppression import hide_small, published
 from evenhand.auditing.tally import Tally, tally
 from evenhand.exceptions import InputError, VacuousConstraintWarning, warn_user
 from evenhand.fairness.bounds import Bound
@@ -299,34 +299,19 @@ def _check_settings(
             raise InputError("threshold='median' is about one set of scores: omit before.")
         threshold = None
     check_fraction("confidence", confidence)
-    _check_count("min_size", min_size)
-    _check_count("min_count", min_count)
-    _check_constraint(constraint)
-    _check_threshold(threshold)
-
-
-def _check_threshold(threshold: Any) -> None:
-    if threshold is None:
-        return
-    proper = isinstance(threshold, Real) and not isinstance(threshold, bool | np.bool_)
-    if not proper or not math.isfinite(threshold):
+    for name, value in (("min_size", min_size), ("min_count", min_count)):
+        if not isinstance(value, Integral) or isinstance(value, bool) or value < 0:
+            raise InputError(f"{name} should be a whole number, 0 or more, but is {value!r}.")
+    if constraint is not None:
+        if not isinstance(constraint, Constraint):
+            raise InputError(
+                f"constraint should be a requirement such as DemographicParity(difference=0.05), "
+                f"but is of type {type(constraint).__name__}."
+            )
+        constraint.check(None)
+    number = isinstance(threshold, Real) and not isinstance(threshold, bool | np.bool_)
+    if threshold is not None and not (number and math.isfinite(threshold)):
         raise InputError(f"threshold should be a finite number or 'median', but is {threshold!r}.")
-
-
-def _check_count(name: str, value: Any) -> None:
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < 0:
-        raise InputError(f"{name} should be a whole number, 0 or more, but is {value!r}.")
-
-
-def _check_constraint(constraint: Any) -> None:
-    if constraint is None:
-        return
-    if not isinstance(constraint, Constraint):
-        raise InputError(
-            f"constraint should be a requirement such as DemographicParity(difference=0.05), "
-            f"but is of type {type(constraint).__name__}."
-        )
-    constraint.check(None)
 
 
 def _compare(

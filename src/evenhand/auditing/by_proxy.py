@@ -54,8 +54,6 @@ class _Counted:
     selection: Floats
     positive: NDArray[np.bool_] | None
     weights: Floats
-    weighted: bool
-    randomised: bool
     _found: dict[tuple[Statistic, bytes], ProxyRate] = field(default_factory=dict)
 
     def parts(self, statistic: Statistic) -> tuple[Floats, Floats]:
@@ -133,8 +131,6 @@ def audit_by_proxy(
         decisions.selection.astype(np.float64),
         decisions.positive,
         np.ones(len(rows)) if decisions.weights is None else decisions.weights,
-        weighted=decisions.weights is not None,
-        randomised=decisions.randomised,
     )
     labelled = decisions.positive is not None
     if not labelled and any(part.needs_labels for notion in notions for part in notion.statistics):
@@ -152,8 +148,8 @@ def audit_by_proxy(
         features=rows.groups.features,
         confidence=confidence,
         labelled=labelled,
-        weighted=counted.weighted,
-        randomised=counted.randomised,
+        weighted=decisions.weights is not None,
+        randomised=decisions.randomised,
         threshold=threshold,
         proxy=rows.proxy,
     )
@@ -212,19 +208,17 @@ def _compare(notion: Notion, counted: _Counted, family: Members, confidence: flo
             statistic.name,
             family.names,
             float(everyone.value),
-            rates.value,
+            np.asarray(rates.value),
             notion.compares_by,
             notion.tolerance,
             notion.against,
         )
         measured.append(found)
-        distances.append(_distances(found, family, rates, everyone, z))
+        distances.append(_distances(found, rates, everyone, z))
     return concluded(notion, measured, distances)
 
 
-def _distances(
-    found: Measurement, family: Members, rates: ProxyRate, everyone: Estimate, z: float
-) -> Estimate:
+def _distances(found: Measurement, rates: ProxyRate, everyone: Estimate, z: float) -> Estimate:
     """Distance of each group from all rows, or from the highest: with the limits of what is possible."""
     lost, by_difference = np.isnan(found.values), found.measure == "difference"
     lower, upper = (
@@ -233,7 +227,7 @@ def _distances(
     )
     if found.against == "groups":
         combine, itself = (difference, 0.0) if by_difference else (quotient, 1.0)
-        limits = smallest_of_pairs(family, lower, upper, by=combine, itself=itself)
+        limits = smallest_of_pairs(found.names, lower, upper, by=combine, itself=itself)
         return Estimate(-found.differences if by_difference else found.ratios, limits.low, limits.high)
     if by_difference:
         low, high = difference(lower, everyone).low, difference(upper, everyone).high

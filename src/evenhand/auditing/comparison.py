@@ -188,10 +188,9 @@ def compare(notion: Notion, counted: Tally, confidence: float, *, judge: bool = 
     -------
     Comparison
     """
-    measured = notion.measure(counted.rates)
-    family = counted.rates.groups.members(notion.groups)
-    alone = counted.rates.groups.is_one_group(notion.groups)
-    found = _compare(notion, measured, counted, family, confidence, alone=alone)
+    groups = counted.rates.groups
+    alone = groups.is_one_group(notion.groups)
+    found = _compare(notion, counted, groups.members(notion.groups), confidence, alone=alone)
     return found if judge else replace(found, tolerance=None, verdict=None)
 
 
@@ -216,9 +215,7 @@ def four_fifths(counted: Tally, confidence: float) -> tuple[Comparison, ...]:
     """
     found = []
     for what, family in rule_families(counted.rates.groups):
-        measured = FOUR_FIFTHS_RULE.measure_in(family, counted.rates)
-        alone = len(family.names) == 1
-        one = _compare(FOUR_FIFTHS_RULE, measured, counted, family, confidence, alone=alone)
+        one = _compare(FOUR_FIFTHS_RULE, counted, family, confidence, alone=len(family.names) == 1)
         found.append(replace(one, notion=FOUR_FIFTHS, groups=what))
     return tuple(found)
 
@@ -236,14 +233,9 @@ def rule_families(groups: Groups) -> Iterator[tuple[str, Members]]:
 
 
 def _compare(
-    notion: Notion,
-    measured: Sequence[Measurement],
-    counted: Tally,
-    family: Members,
-    confidence: float,
-    *,
-    alone: bool,
+    notion: Notion, counted: Tally, family: Members, confidence: float, *, alone: bool
 ) -> Comparison:
+    measured = notion.measure_in(family, counted.rates)
     found = distances(
         notion.statistics,
         counted,

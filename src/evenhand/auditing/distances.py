@@ -7,13 +7,13 @@ Exact limits of the shares are combined by the method of variance estimates reco
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.auditing.tally import Share, Tally
-from evenhand.fairness.groups import Members
+from evenhand.fairness.groups import GroupName, Members
 from evenhand.fairness.measurement import Against, Measure
 from evenhand.fairness.statistic import Statistic
 from evenhand.inference.intervals import (
@@ -114,17 +114,17 @@ def _pairs(statistic: Statistic, counted: Tally, family: Members) -> int:
 def _below_highest(statistic: Statistic, counted: Tally, family: Members, z: float) -> Estimate:
     """Each group minus the highest: the smallest of its differences from the others, and from itself."""
     rates = counted.share(statistic, family.matrix).estimate(z, clopper_pearson)
-    return smallest_of_pairs(family, rates, rates, by=difference, itself=0.0)
+    return smallest_of_pairs(family.names, rates, rates, by=difference, itself=0.0)
 
 
 def _over_highest(statistic: Statistic, counted: Tally, family: Members, z: float) -> Estimate:
     """Each group over the highest: the smallest of its quotients by the others, and by itself."""
     rates = counted.share(statistic, family.matrix).estimate(z, clopper_pearson)
-    return smallest_of_pairs(family, rates, rates, by=quotient, itself=1.0)
+    return smallest_of_pairs(family.names, rates, rates, by=quotient, itself=1.0)
 
 
 def smallest_of_pairs(
-    family: Members,
+    names: Sequence[GroupName],
     lower: Estimate,
     upper: Estimate,
     *,
@@ -135,7 +135,7 @@ def smallest_of_pairs(
 
     Parameters
     ----------
-    family : Members
+    names : sequence of GroupName
     lower, upper : Estimate
         The lowest and the highest rate that each group can have, NaN where it has none; the same if rates are
         known.
@@ -149,7 +149,7 @@ def smallest_of_pairs(
     Estimate
     """
     known = ~np.isnan(lower.value)
-    features = [name.features for name in family.names]
+    features = [name.features for name in names]
     kinds = np.array([features.index(own) for own in features])
     smallest = np.tile(np.where(known, itself, np.nan), (3, 1))
     for k in np.flatnonzero(known):

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.exceptions import InputError
-from evenhand.fairness.constraints import ConstraintName, LinearConstraints, Slopes
+from evenhand.fairness.constraints import LinearConstraints, Slopes, named
 from evenhand.fairness.groups import Groups, Members
 from evenhand.fairness.margins import WithMargins
 from evenhand.fairness.measurement import BoundMeasurement
@@ -87,16 +87,15 @@ class Bound(Requirement):
     def _linear(self, masses: NDArray[np.float64], groups: Groups) -> LinearConstraints:
         family = bounded_groups(groups, self.groups)
         at_least, at_most = self.limits(groups)
-        names = tuple(ConstraintName(self.label, self.label, group) for group in family.names)
         A, k = cast("Statistic", self.rate_statistic).linear(masses, family.matrix)
         keep = ~np.isnan(k) & ~(np.isnan(at_least) & np.isnan(at_most))
         return LinearConstraints(
-            tuple(name for name, kept in zip(names, keep, strict=True) if kept),
+            named(self.label, self.label, family.names, keep)[0],
             C=A[keep],
             k=k[keep],
             lo=np.where(np.isnan(at_least), -np.inf, at_least)[keep],
             hi=np.where(np.isnan(at_most), np.inf, at_most)[keep],
-            undefined=tuple(name for name, lost in zip(names, np.isnan(k), strict=True) if lost),
+            undefined=named(self.label, self.label, family.names, np.isnan(k))[0],
         )
 
     def _slopes(self, linear: LinearConstraints, rates: CellRates, scalars: NDArray[np.float64]) -> Slopes:  # noqa: ARG002
@@ -233,24 +232,15 @@ class RateBound(Bound):
         if isinstance(statistic, Statistic):
             return super()._linear(masses, groups)
         family, parts = bounded_groups(groups, self.groups), []
+        both = self.at_least is not None and self.at_most is not None
         for side, bound in (("at least", self.at_least), ("at most", self.at_most)):
             if bound is None:
                 continue
             C, known = statistic.linear(masses, family.matrix, float(bound))
-            count = int(known.sum())
-            least = side == "at least"
-            both = self.at_least is not None and self.at_most is not None
-            own = [ConstraintName(self.label, self.label, who, side if both else "") for who in family.names]
-            parts.append(
-                LinearConstraints(
-                    tuple(name for name, kept in zip(own, known, strict=True) if kept),
-                    C=C[known],
-                    k=np.zeros(count),
-                    lo=np.full(count, 0.0 if least else -np.inf),
-                    hi=np.full(count, np.inf if least else 0.0),
-                    undefined=tuple(name for name, kept in zip(own, known, strict=True) if not kept),
-                )
-            )
+            names, undefined = named(self.label, self.label, family.names, known, side if both else "")
+            zero, free = np.zeros(len(names)), np.full(len(names), np.inf)
+            lo, hi = (zero, free) if side == "at least" else (-free, zero)
+            parts.append(LinearConstraints(names, C[known], zero, lo, hi, undefined))
         return LinearConstraints.stack(parts)
 
     def _slopes(self, linear: LinearConstraints, rates: CellRates, scalars: NDArray[np.float64]) -> Slopes:

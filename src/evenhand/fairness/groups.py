@@ -160,17 +160,14 @@ class Groups:
         """
         check_choice("missing", missing, _MISSING)
         check_choice("unseen", unseen, ("error", "pooled"))
-        columns, ordered = in_category_order(sensitive_features, max_levels)
+        columns, ordered = in_category_order(sensitive_features, max_levels=max_levels)
         if missing == "error":
             refuse_missing(columns, row_counts)
         n_rows = len(next(iter(columns.values()))[1])
         rows = complete_rows(columns) if missing == "infer" else None
         if rows is not None:
             columns = {name: (levels, own[rows]) for name, (levels, own) in columns.items()}
-        keys, counts, codes = observed_combinations(list(columns.values()))
-        if row_counts is not None:
-            counts = np.zeros(len(keys), np.int64)
-            np.add.at(counts, codes, row_counts)
+        keys, counts, codes = observed_combinations(list(columns.values()), row_counts)
         excluded: dict[Key, int] = {}
         if missing == "exclude":
             keys, counts, codes, excluded = _without_missing(list(columns), keys, counts, codes)
