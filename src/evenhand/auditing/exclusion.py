@@ -360,17 +360,8 @@ def _ranged(found: Comparison, best: float, worst: float) -> DisparityRange:
     if found.tolerance is not None and not math.isnan(best + worst):
         verdict = judged(found.measure, found.tolerance, min(best, worst), max(best, worst))
         settled = _SETTLED.get(verdict, "depends on excluded rows")
-    return DisparityRange(
-        found.notion,
-        found.measure,
-        found.groups,
-        found.against,
-        found.value,
-        best,
-        worst,
-        found.tolerance,
-        settled,
-    )
+    about = (found.notion, found.measure, found.groups, found.against, found.value)
+    return DisparityRange(*about, best, worst, found.tolerance, settled)
 
 
 def _least(values: Floats) -> float:
