@@ -19,6 +19,7 @@ from benchmarks.record import write
 from evenhand.auditing.comparison import compare
 from evenhand.auditing.group_rates import find
 from evenhand.auditing.tally import Tally
+from evenhand.fairness.rates import CellRates
 
 DRAWS = 1000
 CONFIDENCE = 0.95
@@ -53,10 +54,10 @@ class Population:
     rates: NDArray[np.float64]
 
     @property
-    def true(self) -> eh.CellRates:
+    def true(self) -> CellRates:
         """What is estimated."""
         mass = self.weights * self.joint
-        return eh.CellRates(self.groups, mass.sum(axis=0), (mass * self.rates).sum(axis=0))
+        return CellRates(self.groups, mass.sum(axis=0), (mass * self.rates).sum(axis=0))
 
     def draw(self, n: int, rng: np.random.Generator) -> Tally:
         """Rows of each kind by cell, and how many of them are selected."""
@@ -64,7 +65,7 @@ class Population:
         chosen = rng.binomial(rows, self.rates)
         w, weighted = self.weights, len(self.weights) > 1
         return Tally(
-            eh.CellRates(self.groups, (w * rows).sum(axis=0), (w * chosen).sum(axis=0)),
+            CellRates(self.groups, (w * rows).sum(axis=0), (w * chosen).sum(axis=0)),
             squares=(w**2 * rows).sum(axis=0),
             rows=rows.sum(axis=0).astype(float),
             selected=chosen.sum(axis=0).astype(float),

@@ -20,6 +20,7 @@ from evenhand.fairness.rates import CellRates
 from evenhand.fairness.requirement import Constraint
 from evenhand.inference.guarantee import promised
 from evenhand.inference.margins import internal_requirements
+from evenhand.optimum.solution import Solution
 from evenhand.posteriors.examples import Examples
 
 Divide = Callable[[Examples, float, int], tuple[NDArray[np.intp], NDArray[np.intp]]]
@@ -81,7 +82,7 @@ def draw(setting: Setting, divide: Divide, seed: int) -> tuple[bool, bool]:
     scores = eh.GroupedScores(np.tile([0.02, 0.98], M), np.repeat(np.arange(M), 2), M)
     counts = np.bincount(learned.cells, minlength=2 * M)
 
-    def solution(internal: Constraint) -> eh.Solution:
+    def solution(internal: Constraint) -> Solution:
         return eh.solve(scores, internal, sample_weight=counts, groups=groups)
 
     def candidates() -> Iterator[tuple[Constraint, NDArray[Any], list[CellRates]]]:

@@ -14,7 +14,7 @@ from scipy.optimize import linprog
 import evenhand as eh
 from benchmarks.record import write
 from evenhand.exceptions import CertificateError, EvenhandWarning, InfeasibleError
-from evenhand.fairness.bounds import BOUNDS
+from evenhand.fairness.bounds import BOUNDED_RATES
 from evenhand.fairness.notions import NOTIONS
 from evenhand.fairness.scores import GroupedScores, in_strata
 from evenhand.optimum.problem import FairnessProblem
@@ -42,7 +42,7 @@ def random_part(rng: np.random.Generator, controls: tuple[str, ...] = ()) -> Any
         return eh.NoWorse(str(rng.choice(RATES)), groups=scope)
     low, high = np.sort(rng.random(2)).round(3).tolist()
     bounds = [{"at_least": 0.7 * low}, {"at_most": high}, {"at_least": 0.5 * low, "at_most": high}]
-    return BOUNDS[rng.integers(5)](**bounds[rng.integers(3)], groups=scope)
+    return eh.RateBound(BOUNDED_RATES[rng.integers(5)], **bounds[rng.integers(3)], groups=scope)
 
 
 def random_task(seed: int, most_rows: int = 400) -> tuple[FairnessProblem, np.ndarray, np.ndarray]:

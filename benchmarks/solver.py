@@ -24,8 +24,10 @@ FAIR = eh.DemographicParity(difference=0.02)
 TOL = 1e-9
 RANDOM = 2000
 LABELS = {
-    "DemographicParity(difference=0.02) & SelectionRate(at_most=0.4) & "
-    "TruePositiveRate(at_least=0.3, groups='intersectional')": "parity, capacity and a floor by group",
+    "DemographicParity(difference=0.02) & RateBound('selection rate', at_most=0.4) & "
+    "RateBound('true-positive rate', at_least=0.3, groups='intersectional')": (
+        "parity, capacity and a floor by group"
+    ),
     "DemographicParity(ratio=0.8, against='groups')": "four-fifths between groups",
 }
 """Names of joined requirements in the results."""
@@ -72,7 +74,9 @@ def one_pass(posteriors: np.ndarray) -> float:
 def passes(results: dict[str, Any]) -> None:
     """Solver time in units of one pass, scaling, and memory."""
     bounded = (
-        FAIR & eh.SelectionRate(at_most=0.4) & eh.TruePositiveRate(at_least=0.3, groups="intersectional")
+        FAIR
+        & eh.RateBound("selection rate", at_most=0.4)
+        & eh.RateBound("true-positive rate", at_least=0.3, groups="intersectional")
     )
     cases = [
         (4, FAIR),
@@ -114,7 +118,7 @@ def strata(results: dict[str, Any]) -> None:
     within = eh.DemographicParity(difference=0.02, given=["level"])
     cases = {
         "parity within strata": within,
-        "parity within strata and a capacity": within & eh.SelectionRate(at_most=0.4),
+        "parity within strata and a capacity": within & eh.RateBound("selection rate", at_most=0.4),
         "equalized odds within strata": eh.EqualizedOdds(difference=0.02, given=["level"]),
         "four-fifths within strata": eh.DemographicParity(ratio=0.8, against="groups", given=["level"]),
     }

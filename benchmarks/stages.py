@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from evenhand.estimators.rule_making import make_rule
-
-import evenhand as eh
 from evenhand.estimators.base import FairClassifier
+from evenhand.estimators.fit_rows import ScoredRows
 from evenhand.estimators.learned_posteriors import LearnedPosteriors, as_posteriors, learn_posteriors
 from evenhand.estimators.training_data import TrainingData, draw_seed, read_training_data
 from evenhand.fairness.requirement import Constraint
+from evenhand.optimum.rule import Rule
+from evenhand.optimum.solution import Solution
 
 __all__ = ["Learned", "learn"]
 
@@ -25,14 +25,14 @@ class Learned:
     posteriors: LearnedPosteriors
     seed: int
 
-    def solve(self, constraint: Constraint, start: eh.Solution | None = None) -> eh.Solution:
+    def solve(self, constraint: Constraint, start: Solution | None = None) -> Solution:
         """The optimum under a requirement."""
         problem = self.posteriors.problem(constraint, self.classifier.cost, self.data.groups)
         return problem.solve(start=start)
 
-    def rule(self, solution: eh.Solution) -> eh.Rule:
+    def rule(self, solution: Solution) -> Rule:
         """The rule for new rows."""
-        return make_rule(solution, self.posteriors, self.seed)
+        return ScoredRows(self.posteriors).rule(solution, self.seed)
 
     def new(self, X: Any, sensitive: Any = None) -> Any:
         """Posteriors of new rows; `sensitive` only where it may be used."""

@@ -46,6 +46,7 @@ from evenhand.estimators import column_generation
 from evenhand.estimators.column_generation import choose_mixture, choose_single
 from evenhand.estimators.estimated_rates import RateEstimator
 from evenhand.estimators.fair_training import generate_pool
+from evenhand.fairness.rates import CellRates
 
 KEPT = RESULTS / "training-cells.jsonl"
 ASKED = [
@@ -144,7 +145,7 @@ class Truth:
     def point(self, selection: np.ndarray, notion: Any, measure: str) -> tuple[float, float]:
         """Accuracy and disparity of decisions."""
         p = self.known
-        rates = eh.CellRates(self.groups, p.mean(axis=0), np.tensordot(selection, p, axes=1) / len(p))
+        rates = CellRates(self.groups, p.mean(axis=0), np.tensordot(selection, p, axes=1) / len(p))
         found = notion(**{measure: 0.5}).measure(rates)
         if measure == "difference":
             return 1 - 2 * rates.risk(), max(one.difference for one in found)

@@ -65,12 +65,8 @@ def _compare(path: Path, weight: str | None, repeats: int) -> dict[str, float]:
         "group_by by hand": [sys.executable, "-m", by_hand.__name__, str(path), *weights],
     }
     calls = {
-        "evenhand audit": lambda: eh.audit_table(
-            pl.scan_parquet(path),
-            label="label",
-            prediction="prediction",
-            sensitive_features=["sex", "race"],
-            sample_weight=weight,
+        "evenhand audit": lambda: eh.audit(
+            "label", "prediction", ["sex", "race"], data=pl.scan_parquet(path), sample_weight=weight
         ),
         "group_by by hand": lambda: by_hand.count(path, weight),
     }

@@ -20,6 +20,7 @@ from distributed import Client, LocalCluster, wait
 import evenhand as eh
 from benchmarks.record import seconds
 from evenhand.cluster.partitions import DaskPartitions
+from evenhand.optimum.solution import Solution
 from evenhand.solver.dense import DenseRows
 from evenhand.solver.partitions import Partitions, ThreadedPartitions
 
@@ -89,7 +90,7 @@ def on_cluster(workers: int) -> dict[str, float]:
         rows = client.persist(lazy(CHUNKS, SIZE))
         wait(rows)
 
-        def solve() -> eh.Solution:
+        def solve() -> Solution:
             return eh.solve(DaskPartitions(rows), FAIR)  # as eh.solve of a Dask array does
 
         found = solve()  # workers import the package

@@ -33,9 +33,9 @@ def fitted(constraint):
 # Today the programme takes those with the highest risk. With parity, the share of each
 # group with a place is within 5 points of everyone's.
 
-today = fitted(eh.SelectionRate(at_most=0.25))
+today = fitted(eh.RateBound("selection rate", at_most=0.25))
 similar = eh.DemographicParity(difference=0.05)
-parity = fitted(eh.SelectionRate(at_most=0.25) & similar)
+parity = fitted(eh.RateBound("selection rate", at_most=0.25) & similar)
 
 # %%
 # Can that be had without losses?
@@ -46,7 +46,7 @@ parity = fitted(eh.SelectionRate(at_most=0.25) & similar)
 
 keep = eh.NoWorse("selection rate", than=today.rates_)
 try:
-    fitted(eh.SelectionRate(at_most=0.25) & similar & keep)
+    fitted(eh.RateBound("selection rate", at_most=0.25) & similar & keep)
 except eh.exceptions.InfeasibleError as error:
     nearest = error.nearest
 for name, value in nearest.items():
@@ -55,8 +55,8 @@ for name, value in nearest.items():
 # %%
 # So places for a third are enough.
 
-places = nearest["selectionrate__at_most"]
-more = fitted(eh.SelectionRate(at_most=places) & similar & keep)
+places = nearest["selection_rate__at_most"]
+more = fitted(eh.RateBound("selection rate", at_most=places) & similar & keep)
 
 # %%
 # Who gets a place

@@ -17,6 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import evenhand as eh
+from evenhand.estimators.missingness import compare_missing
 
 adult = eh.datasets.load_adult()
 X, names = adult.one_hot()
@@ -35,7 +36,7 @@ told = truth.with_columns(race=pl.when(~pl.Series(silent)).then("race"))
 # cannot be seen in data: that people with the same features and label do not keep their
 # race to themselves *because of* their race.
 
-compared = eh.compare_missing(X[train], y[train], told[train].select("race"))
+compared = compare_missing(X[train], y[train], told[train].select("race"))
 print(textwrap.fill(repr(compared), 88))
 
 # %%

@@ -9,37 +9,23 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Accuracy": "fairness.bounds",
     "AccuracyParity": "fairness.notions",
-    "Audit": "auditing.result",
-    "CellRates": "fairness.rates",
     "DemographicParity": "fairness.notions",
     "EqualOpportunity": "fairness.notions",
     "EqualizedOdds": "fairness.notions",
     "FairInprocessor": "estimators.inprocess",
     "FairPostprocessor": "estimators.postprocess",
-    "FalsePositiveRate": "fairness.bounds",
     "GroupedScores": "fairness.scores",
-    "Frontier": "tradeoff.frontier",
     "Groups": "fairness.groups",
     "NoWorse": "fairness.bounds",
     "Notion": "fairness.notions",
-    "Precision": "fairness.bounds",
     "PredictiveEquality": "fairness.notions",
     "Proxy": "fairness.proxy",
     "RateBound": "fairness.bounds",
-    "Rule": "optimum.rule",
-    "SelectionRate": "fairness.bounds",
-    "Solution": "optimum.solution",
     "Statistic": "fairness.statistic",
-    "StratifiedPosteriors": "fairness.scores",
     "TabularClassifier": "posteriors.tabular",
-    "TruePositiveRate": "fairness.bounds",
-    "accuracy_within": "estimators.scorer",
     "audit": "auditing.audit",
-    "audit_table": "auditing.audit_table",
     "cell_rates": "fairness.rates",
-    "compare_missing": "estimators.missingness",
     "datasets": "",
     "exceptions": "",
     "fair_scorer": "estimators.scorer",
@@ -54,21 +40,10 @@ _HOMES = {
 if TYPE_CHECKING:
     from evenhand import datasets, exceptions
     from evenhand.auditing.audit import audit
-    from evenhand.auditing.audit_table import audit_table
-    from evenhand.auditing.result import Audit
     from evenhand.estimators.inprocess import FairInprocessor
-    from evenhand.estimators.missingness import compare_missing
     from evenhand.estimators.postprocess import FairPostprocessor
-    from evenhand.estimators.scorer import accuracy_within, fair_scorer
-    from evenhand.fairness.bounds import (
-        Accuracy,
-        FalsePositiveRate,
-        NoWorse,
-        Precision,
-        RateBound,
-        SelectionRate,
-        TruePositiveRate,
-    )
+    from evenhand.estimators.scorer import fair_scorer
+    from evenhand.fairness.bounds import NoWorse, RateBound
     from evenhand.fairness.groups import Groups
     from evenhand.fairness.notions import (
         AccuracyParity,
@@ -79,50 +54,33 @@ if TYPE_CHECKING:
         PredictiveEquality,
     )
     from evenhand.fairness.proxy import Proxy
-    from evenhand.fairness.rates import CellRates, cell_rates
-    from evenhand.fairness.scores import GroupedScores, StratifiedPosteriors
+    from evenhand.fairness.rates import cell_rates
+    from evenhand.fairness.scores import GroupedScores
     from evenhand.fairness.statistic import Statistic
     from evenhand.model_files.persistence import load, save, verify
-    from evenhand.optimum.rule import Rule
-    from evenhand.optimum.solution import Solution
     from evenhand.optimum.solve import solve
     from evenhand.posteriors.tabular import TabularClassifier
     from evenhand.report.page import write_report
     from evenhand.tradeoff.compute import frontier
-    from evenhand.tradeoff.frontier import Frontier
 
 __all__ = [
-    "Accuracy",
     "AccuracyParity",
-    "Audit",
-    "CellRates",
     "DemographicParity",
     "EqualOpportunity",
     "EqualizedOdds",
     "FairInprocessor",
     "FairPostprocessor",
-    "FalsePositiveRate",
-    "Frontier",
     "GroupedScores",
     "Groups",
     "NoWorse",
     "Notion",
-    "Precision",
     "PredictiveEquality",
     "Proxy",
     "RateBound",
-    "Rule",
-    "SelectionRate",
-    "Solution",
     "Statistic",
-    "StratifiedPosteriors",
     "TabularClassifier",
-    "TruePositiveRate",
-    "accuracy_within",
     "audit",
-    "audit_table",
     "cell_rates",
-    "compare_missing",
     "datasets",
     "exceptions",
     "fair_scorer",

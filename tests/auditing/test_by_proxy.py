@@ -186,7 +186,7 @@ def test_what_does_not_go_with_a_proxy_is_told():
         with pytest.raises(InputError, match="an audit by proxies takes neither"):
             audited(**settings)
     with pytest.raises(InputError, match="cannot be judged by proxies"):
-        audited(constraint=eh.SelectionRate(at_most=0.5))
+        audited(constraint=eh.RateBound("selection rate", at_most=0.5))
     with pytest.raises(InputError, match="y_true is None"):
         eh.audit(None, DECISION, eh.Proxy(race=TABLE), constraint=eh.EqualOpportunity(difference=0.1))
     with pytest.raises(GroupError, match="Proxy needs a feature"):

@@ -183,26 +183,21 @@ def test_disparities_are_those_of_all_assignments(
     check_settled(found, values, tolerance, larger_is_worse=larger)
 
 
-BOUNDS = {
-    "selection rate": eh.SelectionRate,
-    "true-positive rate": eh.TruePositiveRate,
-    "precision": eh.Precision,
-}
-
-
 @settings(max_examples=examples(60))
 @given(
     table=TABLES,
     lacking=LACKING,
     features=st.sampled_from([("sex", "race"), ("sex",)]),
-    label=st.sampled_from(list(BOUNDS)),
+    label=st.sampled_from(["selection rate", "true-positive rate", "precision"]),
     mode=st.sampled_from(["intersectional", "independent", "population"]),
     bound=st.sampled_from([0.123, 0.345, 0.678, 0.891]),
 )
 def test_bounded_rates_are_those_of_all_assignments(*, table, lacking, features, label, mode, bound):
     columns, y, d = tables(table, lacking, features)
     assume(len(set(y)) == 2 and any(None in column for column in columns.values()))
-    wanted = BOUNDS[label](at_least=bound, groups=mode) & BOUNDS[label](at_most=bound, groups=mode)
+    wanted = eh.RateBound(label, at_least=bound, groups=mode) & eh.RateBound(
+        label, at_most=bound, groups=mode
+    )
     least, most = eh.audit(y, d, columns, constraint=wanted, missing="exclude").excluded.comparisons[:2]
     lowest, highest = [], []
     for filled in assignments(list(columns.values())):
@@ -290,7 +285,9 @@ def test_figures_by_hand():
     """Ten women, of whom 4 are selected, ten men with 6, and 5 people of unknown sex, of whom 2."""
     sex = ["F"] * 10 + ["M"] * 10 + [None] * 5
     d = [1] * 4 + [0] * 6 + [1] * 6 + [0] * 4 + [1] * 2 + [0] * 3
-    constraint = eh.SelectionRate(at_least=0.3, groups="intersectional") & eh.SelectionRate(at_most=0.6)
+    constraint = eh.RateBound("selection rate", at_least=0.3, groups="intersectional") & eh.RateBound(
+        "selection rate", at_most=0.6
+    )
     audit = eh.audit(None, d, {"sex": sex}, constraint=constraint, missing="exclude")
     rates = {str(one.group): (one.low, one.high) for one in audit.excluded.rates}
     assert rates["sex=F"] == pytest.approx((4 / 13, 6 / 12))
@@ -334,7 +331,7 @@ def test_weights_precision_and_a_reference():
     n = 60
     sex = np.where(rng.random(n) < 0.2, None, rng.choice(["F", "M"], n)).astype(object)
     y, d, w = rng.integers(0, 2, n), rng.integers(0, 2, n), rng.integers(1, 4, n)
-    wanted = eh.Precision(at_least=0.5, groups="intersectional") & eh.NoWorse("selection rate")
+    wanted = eh.RateBound("precision", at_least=0.5, groups="intersectional") & eh.NoWorse("selection rate")
     rows = np.repeat(np.arange(n), w)
     heavy = eh.audit(
         y, d, {"sex": sex}, constraint=wanted, before=1 - d, sample_weight=w, missing="exclude"

@@ -136,9 +136,7 @@ def test_the_median_of_a_table_is_that_of_its_rows(kind):
         "pyarrow": frame.to_arrow,
         "duckdb": lambda: duckdb.from_arrow(frame.to_arrow()),
     }[kind]()
-    found = eh.audit_table(
-        given, label=None, prediction="score", sensitive_features="sex", threshold="median"
-    )
+    found = eh.audit(None, "score", "sex", data=given, threshold="median")
     expected = eh.audit(None, frame["score"], frame.select("sex"), threshold="median")
     assert found.terms == expected.terms
     assert tables(found.impact_ratios()) == tables(expected.impact_ratios())
@@ -148,7 +146,7 @@ def test_dask_has_no_exact_median():
     dd = pytest.importorskip("dask.dataframe")
     table = dd.from_pandas(scored().dropna(), npartitions=2)
     with pytest.raises(InputError, match="no exact median"):
-        eh.audit_table(table, label=None, prediction="score", sensitive_features="sex", threshold="median")
+        eh.audit(None, "score", "sex", data=table, threshold="median")
 
 
 @pytest.mark.parametrize(
@@ -168,9 +166,7 @@ def test_scores_without_a_median_are_refused(scores, settings, message):
     if "before" not in settings and "threshold" not in settings:
         table = pl.DataFrame({"y_pred": scores, "sex": ["F", "M", "M"]})
         with pytest.raises(InputError, match=message.replace("y_pred", "prediction 'y_pred'")):
-            eh.audit_table(
-                table, label=None, prediction="y_pred", sensitive_features="sex", threshold="median"
-            )
+            eh.audit(None, "y_pred", "sex", data=table, threshold="median")
 
 
 # Refused

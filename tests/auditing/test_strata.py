@@ -196,14 +196,7 @@ def test_weights_and_earlier_decisions_are_those_of_the_stratum():
 def test_a_table_is_audited_where_it_is(berkeley):
     table = pl.from_pandas(berkeley).lazy()
     parity = eh.DemographicParity(difference=0.15, given=["department"])
-    found = eh.audit_table(
-        table,
-        label=None,
-        prediction="admitted",
-        sensitive_features="sex",
-        control_features=["department"],
-        constraint=parity,
-    )
+    found = eh.audit(None, "admitted", "sex", data=table, control_features=["department"], constraint=parity)
     expected = eh.audit(
         None,
         berkeley["admitted"],
@@ -216,22 +209,9 @@ def test_a_table_is_audited_where_it_is(berkeley):
         d=pl.when(pl.col("department") == "F").then(None).otherwise(pl.col("department"))
     )
     with pytest.raises(GroupError, match=r"missing in 714 of 4,526 rows"):
-        eh.audit_table(
-            lacking,
-            label=None,
-            prediction="admitted",
-            sensitive_features="sex",
-            control_features="d",
-        )
+        eh.audit(None, "admitted", "sex", data=lacking, control_features="d")
     with pytest.raises(InputError, match="small counts within strata"):
-        eh.audit_table(
-            table,
-            label=None,
-            prediction="admitted",
-            sensitive_features="sex",
-            control_features="department",
-            min_count=5,
-        )
+        eh.audit(None, "admitted", "sex", data=table, control_features="department", min_count=5)
 
 
 def test_excluded_rows_are_in_no_stratum():

@@ -218,3 +218,9 @@ def test_large_counts_are_shown():
     del features["sex"]
     found = eh.audit(y, decided, features, min_count=10)
     assert not any(group.suppressed for group in found.groups)
+
+
+def test_an_audit_in_which_nothing_is_shown_has_a_page_without_a_chart():
+    found = eh.audit([0, 1, 0, 1], [0, 1, 1, 0], {"sex": list("FFMM")}, min_count=50)
+    assert not any(group.rates for group in found.groups)
+    assert "<svg" not in found._repr_html_()

@@ -18,13 +18,18 @@ FIT = ["--target", "paid", "--sensitive", "sex", "--estimator", "logistic", "--d
     ("options", "expected"),
     [
         ({}, None),
-        ({"capacity": 0.2}, eh.SelectionRate(at_most=0.2)),
-        ({"floor": ("true-positive rate=0.6",)}, eh.TruePositiveRate(at_least=0.6)),
+        ({"capacity": 0.2}, eh.RateBound("selection rate", at_most=0.2)),
+        ({"floor": ("true-positive rate=0.6",)}, eh.RateBound("true-positive rate", at_least=0.6)),
         (
             {"floor": ("precision=0.5", "Selection_Rate = 0.1"), "ceiling": ("false positive rate=0.1",)},
-            eh.Precision(at_least=0.5) & eh.SelectionRate(at_least=0.1) & eh.FalsePositiveRate(at_most=0.1),
+            eh.RateBound("precision", at_least=0.5)
+            & eh.RateBound("selection rate", at_least=0.1)
+            & eh.RateBound("false-positive rate", at_most=0.1),
         ),
-        ({"floor": ("accuracy=0.8 in every group",)}, eh.Accuracy(at_least=0.8, groups="intersectional")),
+        (
+            {"floor": ("accuracy=0.8 in every group",)},
+            eh.RateBound("accuracy", at_least=0.8, groups="intersectional"),
+        ),
         ({"no_worse": ("selection rate",)}, eh.NoWorse("selection rate")),
     ],
     ids=str,
@@ -39,8 +44,8 @@ def test_notions_and_bounds_are_joined():
     found = requirement(compared, Tolerance(ratio=0.8), bounds)
     assert found == (
         eh.DemographicParity(ratio=0.8, groups="independent", against="groups")
-        & eh.SelectionRate(at_most=0.2)
-        & eh.Precision(at_least=0.5, groups="independent")
+        & eh.RateBound("selection rate", at_most=0.2)
+        & eh.RateBound("precision", at_least=0.5, groups="independent")
         & eh.NoWorse("error rate", groups="independent")
     )
 
@@ -78,9 +83,9 @@ def test_a_model_is_fitted_for_bounds(loans, capsys, tmp_path):
     asked = eh.load(tmp_path / "m.eh").constraint
     assert asked == (
         eh.DemographicParity(difference=0.2, against="groups")
-        & eh.SelectionRate(at_most=0.4)
-        & eh.Precision(at_least=0.5)
-        & eh.Accuracy(at_least=0.3, groups="intersectional")
+        & eh.RateBound("selection rate", at_most=0.4)
+        & eh.RateBound("precision", at_least=0.5)
+        & eh.RateBound("accuracy", at_least=0.3, groups="intersectional")
     )
     assert json.loads(out)["proof"]["asked"] == repr(asked)
 
@@ -134,7 +139,8 @@ def test_bounds_come_from_a_file(loans, capsys, tmp_path):
     code, out, _ = run(capsys, "frontier", "--config", path)
     assert code == 0
     assert out.startswith(
-        "DemographicParity(ratio=0.5) & SelectionRate(at_most=0.3) & Precision(at_least=0.4)"
+        "DemographicParity(ratio=0.5) & RateBound('selection rate', at_most=0.3) & "
+        "RateBound('precision', at_least=0.4)"
     )
     assert "What varies is the bound: selection rate, at most." in out
 
@@ -143,7 +149,8 @@ def test_bounds_hold_at_every_tolerance_of_a_frontier(loans, capsys):
     call = ["frontier", loans / "train.csv", *FIT, "--tolerances", "2", "--json", "--capacity", "0.3"]
     code, out, _ = run(capsys, *call)
     assert code == 0
-    assert json.loads(out)["constraint"] == "DemographicParity(difference=0.1) & SelectionRate(at_most=0.3)"
+    asked = "DemographicParity(difference=0.1) & RateBound('selection rate', at_most=0.3)"
+    assert json.loads(out)["constraint"] == asked
 
 
 @pytest.mark.filterwarnings("ignore::evenhand.exceptions.EvenhandWarning")

@@ -9,22 +9,28 @@ import polars as pl
 
 import evenhand as eh
 from evenhand import charts
+from evenhand.auditing.result import Audit
+from evenhand.estimators.missingness import compare_missing
+from evenhand.estimators.scorer import accuracy_within
+from evenhand.fairness.rates import CellRates
+from evenhand.optimum.rule import Rule
+from evenhand.optimum.solution import Solution
 
 notion: eh.Notion = eh.DemographicParity(difference=0.02)
 both = eh.DemographicParity(difference=0.05, groups="independent") & eh.EqualOpportunity(ratio=0.9)
-rates: eh.CellRates = eh.cell_rates([0, 1], [0.2, 0.9], {"sex": ["F", "M"]}, sample_weight=[1.0, 2.0])
+rates: CellRates = eh.cell_rates([0, 1], [0.2, 0.9], {"sex": ["F", "M"]}, sample_weight=[1.0, 2.0])
 capacity = (
-    eh.SelectionRate(at_most=0.2)
+    eh.RateBound("selection rate", at_most=0.2)
     & eh.NoWorse("error rate")
     & eh.DemographicParity(ratio=0.8, against="groups")
 )
-excess: float = eh.Precision(at_least=0.5).measure(rates)[0].excess
+excess: float = eh.RateBound("precision", at_least=0.5).measure(rates)[0].excess
 difference: float = notion.measure(rates)[0].difference
 risk: float = rates.risk(cost=0.3)
 violation: float = both.linear(rates.masses, rates.groups).violation(rates.rates)
 groups, codes = eh.Groups.fit({"sex": np.array(["F", "M"])}, missing="own_group", unseen="pooled")
 rows: int = len(eh.datasets.load_adult("multiple", backend="pandas"))
-audit: eh.Audit = eh.audit(
+audit: Audit = eh.audit(
     [0, 1],
     [0.2, 0.9],
     {"sex": ["F", "M"]},
@@ -39,11 +45,11 @@ audit: eh.Audit = eh.audit(
     threshold=0.5,
 )
 decided = {"y": [0, 1], "decision": [0.2, 0.9], "earlier": [0, 1], "weight": [1.0, 2.0], "sex": ["F", "M"]}
-of_table: eh.Audit = eh.audit_table(
-    pl.DataFrame(decided),
-    label="y",
-    prediction="decision",
-    sensitive_features=["sex"],
+of_table: Audit = eh.audit(
+    "y",
+    "decision",
+    ["sex"],
+    data=pl.DataFrame(decided),
     constraint=both,
     before="earlier",
     sample_weight="weight",
@@ -54,15 +60,13 @@ of_table: eh.Audit = eh.audit_table(
     min_count=0,
     threshold=0.5,
 )
-scored: eh.Audit = eh.audit(
+scored: Audit = eh.audit(
     None, [0.2, 0.9, 0.4], {"sex": ["F", "M", None]}, missing="exclude", threshold="median"
 )
 ratio: float = scored.impact_ratios(date="2026", source="a").tables[0].categories[0].ratio
 left_out: int | None = None if scored.excluded is None else scored.excluded.rows
-by_proxy: eh.Audit = eh.audit(
-    [0, 1], [0, 1], eh.Proxy(race={"A": [0.2, 0.7], "B": [0.8, 0.3]}, sex=["F", "M"])
-)
-lacking: float = eh.compare_missing([[0.0], [1.0]], [0, 1], {"race": ["A", None]})[0].auc[0]
+by_proxy: Audit = eh.audit([0, 1], [0, 1], eh.Proxy(race={"A": [0.2, 0.7], "B": [0.8, 0.3]}, sex=["F", "M"]))
+lacking: float = compare_missing([[0.0], [1.0]], [0, 1], {"race": ["A", None]})[0].auc[0]
 inferring = eh.FairPostprocessor(constraint=notion, missing="infer")
 columns = eh.FairPostprocessor(constraint=notion, sensitive_features=eh.Proxy(race=["p_white", "p_black"]))
 verdict: str | None = audit["demographic parity"].verdict
@@ -93,8 +97,8 @@ def classifiers() -> None:
     decisions = fitted.predict([[1.0]], ids=["a"])
     gap: float = fitted.certificate_.gap
     text: str = fitted.rule_.to_json()
-    rule: eh.Rule = eh.Rule.from_json(text)
-    score: float = eh.accuracy_within([0, 1], [0, 1], constraint=notion, sensitive_features=["F", "M"])
+    rule: Rule = Rule.from_json(text)
+    score: float = accuracy_within([0, 1], [0, 1], constraint=notion, sensitive_features=["F", "M"])
     scorer = eh.fair_scorer(notion, sensitive_features="sex")
     trained = eh.FairInprocessor(None, both, max_refits=3)
     eh.save(fitted, "fair.evenhand", overwrite=True)
@@ -106,12 +110,12 @@ def classifiers() -> None:
     other = eh.FairPostprocessor(constraint=notion, cv=0.3)
     minmax = eh.FairPostprocessor(constraint=notion, objective="worst group")
     weights = minmax.group_weights_ or {}
-    worst: eh.Solution = eh.solve(np.full((2, 2, 2), 0.25), both, objective="worst group")
+    worst: Solution = eh.solve(np.full((2, 2, 2), 0.25), both, objective="worst group")
     largest: tuple[str, float] = (worst.certificate.minimised, sum(weights.values()))
 
 
 def on_a_cluster() -> None:
     posteriors = da.full((2, 2, 2), 0.25, chunks=(1, 2, 2))
-    solution: eh.Solution = eh.solve(posteriors, both, cost=0.3, sample_weight=[1.0, 2.0])
+    solution: Solution = eh.solve(posteriors, both, cost=0.3, sample_weight=[1.0, 2.0])
     scores = eh.GroupedScores(da.ones(2), da.zeros(2, dtype=int), 1)
-    again: eh.Solution = eh.solve(scores, both, tol=1e-9, start=solution)
+    again: Solution = eh.solve(scores, both, tol=1e-9, start=solution)

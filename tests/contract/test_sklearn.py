@@ -19,6 +19,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import evenhand as eh
+from evenhand.estimators.scorer import accuracy_within
 from evenhand.posteriors.tabular import TabularClassifier
 
 FAIR = eh.DemographicParity(difference=0.05)
@@ -182,7 +183,7 @@ def test_metadata_routing_passes_groups_and_weights(people, routing, aware):
 
     assert scores["test_score"].tolist() == list(score(sample_weight=weights)) != list(score())
     if not aware:  # scikit-learn passes nothing from a scorer to predict
-        scorer = make_scorer(eh.accuracy_within, constraint=LOOSE).set_score_request(sensitive_features=True)
+        scorer = make_scorer(accuracy_within, constraint=LOOSE).set_score_request(sensitive_features=True)
         search = GridSearchCV(estimator, {"constraint__difference": [0.01, 0.2]}, scoring=scorer, cv=2)
         search.fit(X[["skill"]], y, sensitive_features=groups, sample_weight=weights)
         assert np.isfinite(search.cv_results_["mean_test_score"]).all()

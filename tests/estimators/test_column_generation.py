@@ -215,7 +215,9 @@ def test_rows_and_groups_of_weight_0_have_no_part_in_thresholds():
 
 @pytest.mark.parametrize("randomize", [False, True])
 def test_bounds_and_rates_between_groups_can_be_trained_for(randomize):
-    asked = eh.SelectionRate(at_most=0.3) & eh.DemographicParity(difference=0.08, against="groups")
+    asked = eh.RateBound("selection rate", at_most=0.3) & eh.DemographicParity(
+        difference=0.08, against="groups"
+    )
     fair = fitted(asked, randomize=randomize)
     chance = fair.predict_proba(TEST.X)[:, 1]
     assert chance.mean() < 0.34

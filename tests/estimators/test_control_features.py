@@ -284,7 +284,7 @@ def test_a_frontier_bears_groups_that_are_absent_from_strata(people, over):
     X, y, S = people
     sex = S["sex"].where(X["level"] != "l3", "M").to_numpy()
     sex[np.flatnonzero(X["level"] == "l3")[:1]] = "F"
-    constraint = PARITY if over is None else PARITY & eh.SelectionRate(at_most=0.4)
+    constraint = PARITY if over is None else PARITY & eh.RateBound("selection rate", at_most=0.4)
     found = eh.frontier(
         eh.FairPostprocessor(TabularClassifier(max_iter=10), constraint, cv=2),
         X,

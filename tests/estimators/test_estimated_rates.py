@@ -5,6 +5,7 @@ from sklearn.tree import DecisionTreeClassifier
 import evenhand as eh
 from evenhand.datasets import GaussianProblem
 from evenhand.estimators.estimated_rates import RateEstimator, measured, standard_errors
+from evenhand.fairness.rates import CellRates
 from evenhand.fairness.scores import GroupedScores, StratifiedPosteriors
 from evenhand.optimum.problem import FairnessProblem
 from evenhand.posteriors.examples import Examples
@@ -47,7 +48,7 @@ def test_groups_that_the_posteriors_get_wrong_are_counted():
     decided = (sample.X[:, 0] > 0).astype(float)
     counted = eh.cell_rates(sample.y, decided, sample.sensitive)
     [blind] = PARITY.measure(
-        eh.CellRates(PROBLEM.groups, estimator.problem.masses, estimator.by_posteriors(decided))
+        CellRates(PROBLEM.groups, estimator.problem.masses, estimator.by_posteriors(decided))
     )
     [told] = measured(PARITY, estimator.rates(decided))
     [true] = PARITY.measure(counted)

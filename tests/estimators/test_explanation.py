@@ -123,5 +123,5 @@ def test_groups_that_are_compared_with_each_other_are_explained():
 
 
 def test_a_capacity_is_a_constraint_on_everybody():
-    found, _ = explained(fitted(eh.SelectionRate(at_most=0.1)))
+    found, _ = explained(fitted(eh.RateBound("selection rate", at_most=0.1)))
     assert str(found[0]).endswith("mostly through the constraint on everybody.")

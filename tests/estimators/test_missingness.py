@@ -8,8 +8,7 @@ from scipy.stats import norm
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-import evenhand as eh
-from evenhand.estimators.missingness import _auc
+from evenhand.estimators.missingness import _auc, compare_missing
 from evenhand.exceptions import GroupError, InputError
 
 rng = np.random.default_rng(0)
@@ -26,7 +25,7 @@ def hidden(where):
 
 
 def compared(where, **settings):
-    [found] = eh.compare_missing(X, Y, {"s": hidden(where)}, estimator=LogisticRegression(), **settings)
+    [found] = compare_missing(X, Y, {"s": hidden(where)}, estimator=LogisticRegression(), **settings)
     return found
 
 
@@ -73,7 +72,7 @@ def test_the_interval_of_the_area_has_its_coverage():
 
 def test_every_feature_has_its_line_and_columns_of_x_are_not_used():
     table = pl.DataFrame({"x": X[:, 0], "s": list(hidden(np.arange(N) % 2 == 0))})
-    found = eh.compare_missing(
+    found = compare_missing(
         table, Y, {"s": table["s"], "t": np.where(Y == 1, "u", "v")}, estimator=LogisticRegression()
     )
     assert [one.feature for one in found] == ["s", "t"]
@@ -104,4 +103,4 @@ def test_bad_inputs_are_told():
     with pytest.raises(InputError, match="confidence should be"):
         compared([0], confidence=95)
     with pytest.raises(InputError, match="rows"):
-        eh.compare_missing(X[:5], Y, {"s": S})
+        compare_missing(X[:5], Y, {"s": S})

@@ -13,6 +13,7 @@ from xgboost import XGBClassifier
 import evenhand as eh
 from evenhand.datasets import GaussianProblem
 from evenhand.exceptions import GroupError, InputError, PooledGroupsWarning, TrainingRowsWarning
+from evenhand.optimum.rule import Rule
 
 PARITY = eh.DemographicParity(difference=0.02)
 PROBLEM = GaussianProblem.random(levels=(2, 2), seed=5)
@@ -212,7 +213,7 @@ def test_randomised_decisions_depend_on_the_row_and_the_seed_only(trees, aware):
 def test_a_rule_survives_json_exactly(trees):
     for aware in (False, True):
         fair = fitted(trees, aware=aware, constraint=eh.EqualizedOdds(difference=0.02), cv=2)
-        again = eh.Rule.from_json(fair.rule_.to_json())
+        again = Rule.from_json(fair.rule_.to_json())
         assert again.to_json() == fair.rule_.to_json()
         before = fair.predict_proba(TEST.X, sensitive_features=TEST.sensitive)
         fair.rule_ = again

@@ -8,6 +8,7 @@ from evenhand.datasets import GaussianProblem
 from evenhand.estimators.rank_search import RankSearch
 from evenhand.estimators.rank_thresholds import plan_ranks, set_thresholds
 from evenhand.exceptions import InputError, PromiseWarning
+from evenhand.fairness.rates import CellRates
 from evenhand.fairness.scores import GroupedScores
 from evenhand.inference.ranks import Ranks, violation_chances
 from evenhand.inputs.splits import random_split
@@ -76,7 +77,7 @@ def test_ranks_need_known_groups():
 
 def test_ties_among_rows_to_learn_from_are_allowed_for():
     masses = np.full((2, 2), 0.25)
-    rates = eh.CellRates(eh.Groups.product({"group": range(2)}), masses, masses / 2)
+    rates = CellRates(eh.Groups.product({"group": range(2)}), masses, masses / 2)
     learned = [np.linspace(1, 0, 400), np.repeat(np.linspace(1, 0, 40), 10)]
     ranks = plan_ranks(rates, ALL, learned, np.array([400, 400]))
     assert ranks.slack[0] == 0
@@ -86,7 +87,7 @@ def test_ties_among_rows_to_learn_from_are_allowed_for():
 
 def test_a_group_without_rows_to_learn_from_gets_the_rate_of_all():
     mass = np.array([[0.5, 0.5], [0.0, 0.0]])
-    rates = eh.CellRates(eh.Groups.product({"group": range(2)}), mass, mass * 0.3)
+    rates = CellRates(eh.Groups.product({"group": range(2)}), mass, mass * 0.3)
     ranks = plan_ranks(rates, ALL, [np.linspace(1, 0, 50), np.zeros(0)], np.array([99, 9]))
     assert ranks.ranks == (30, 4)
 
@@ -142,7 +143,7 @@ def fit_to(X, y, group, constraint, **settings):
         eh.DemographicParity(difference=0.15),
         eh.EqualOpportunity(difference=0.15, against="groups"),
         eh.PredictiveEquality(ratio=0.7),
-        eh.DemographicParity(difference=0.15) & eh.SelectionRate(at_most=0.6),
+        eh.DemographicParity(difference=0.15) & eh.RateBound("selection rate", at_most=0.6),
     ],
     ids=str,
 )
@@ -188,7 +189,7 @@ def test_other_promises_are_tested(constraint, settings):
 def test_with_fewer_rows_the_rate_goes_where_it_varies_less():
     fair, _ = fit(eh.EqualOpportunity(difference=0.1, against="groups"), n=1500)
     assert fair.promise_.holds
-    strictest = "EqualOpportunity(difference=0.0, against='groups') & TruePositiveRate(at_"
+    strictest = "EqualOpportunity(difference=0.0, against='groups') & RateBound('true-positive rate', at_"
     assert repr(fair.promise_.internal).startswith(strictest)
 
 
@@ -237,7 +238,9 @@ def test_groups_without_a_row_that_counts_are_not_promised():
 
 def test_requirements_that_nothing_satisfies_are_left_out():
     """Tightened, the two bounds contradict each other."""
-    bounds = eh.SelectionRate(at_least=0.3) & eh.SelectionRate(at_most=0.65, groups="intersectional")
+    bounds = eh.RateBound("selection rate", at_least=0.3) & eh.RateBound(
+        "selection rate", at_most=0.65, groups="intersectional"
+    )
     assert fit(bounds)[0].promise_.ranks is not None
 
 

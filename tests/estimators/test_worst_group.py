@@ -19,7 +19,7 @@ from evenhand.posteriors.models import LabelThenGroup, Product
 from evenhand.report.contents import contents
 
 NOTHING = eh.DemographicParity(difference=1.0)
-PARITY = eh.DemographicParity(ratio=0.9, against="groups") & eh.SelectionRate(at_most=0.45)
+PARITY = eh.DemographicParity(ratio=0.9, against="groups") & eh.RateBound("selection rate", at_most=0.45)
 PROBLEM = GaussianProblem.random(levels=(2, 2), seed=10)
 TRAIN, TEST = PROBLEM.sample(1500, seed=0), PROBLEM.sample(1500, seed=1)
 COSTS = {

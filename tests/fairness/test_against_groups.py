@@ -6,6 +6,7 @@ import pytest
 import evenhand as eh
 from evenhand.exceptions import InputError
 from evenhand.fairness.groups import Groups
+from evenhand.fairness.rates import CellRates
 
 
 def counted(rates, rows=20):
@@ -80,7 +81,7 @@ def test_linear_constraints_agree_with_the_measurement(limit, mode):
     outcomes = set()
     for _ in range(60):
         rho = rng.uniform(0.2, 0.8, (6, 2))
-        rates = eh.CellRates(groups, masses, masses * rho)
+        rates = CellRates(groups, masses, masses * rho)
         notion = eh.DemographicParity(**limit, groups=mode, against="groups")
         holds = measured(notion, rates).excess == 0
         linear = notion.linear(masses, groups)

@@ -1,6 +1,7 @@
 """Bounds on rates: written out, measured, and as parameters."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
 import evenhand as eh
 from evenhand.exceptions import InputError
-from evenhand.fairness.bounds import BOUNDS
+from evenhand.fairness.bounds import BOUNDED_RATES
 from evenhand.fairness.groups import Groups
 
 # Rows of each group: true positives, misses, false alarms, true negatives.
@@ -39,24 +40,24 @@ def counted(table=TABLE):
     return eh.cell_rates(y, decided, {"g": group})
 
 
-@pytest.mark.parametrize("kind", BOUNDS, ids=lambda kind: kind.__name__)
-def test_rates_are_those_of_the_rows(kind):
+@pytest.mark.parametrize("rate", BOUNDED_RATES)
+def test_rates_are_those_of_the_rows(rate):
     rates = counted()
-    [found] = kind(at_least=0.5, groups="intersectional").measure(rates)
+    [found] = eh.RateBound(rate, at_least=0.5, groups="intersectional").measure(rates)
     assert found.values == pytest.approx(list(RATES[found.statistic].values()), nan_ok=True)
     assert [str(name) for name in found.names] == ["g=a", "g=b", "g=c"]
     unknown = [f"g={name}" for name, value in RATES[found.statistic].items() if math.isnan(value)]
     assert [str(name) for name in found.undefined] == unknown
-    [everybody] = kind(at_most=0.5).measure(rates)
+    [everybody] = eh.RateBound(rate, at_most=0.5).measure(rates)
     assert everybody.values == pytest.approx([OVERALL[found.statistic]])
     assert everybody.excess == pytest.approx(max(0.0, OVERALL[found.statistic] - 0.5))
 
 
-@pytest.mark.parametrize("kind", BOUNDS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("rate", BOUNDED_RATES)
 @pytest.mark.parametrize("groups", ["population", "intersectional", "independent"])
-def test_linear_constraints_hold_exactly_where_the_bound_does(kind, groups):
+def test_linear_constraints_hold_exactly_where_the_bound_does(rate, groups):
     rates = counted()
-    bound = kind(at_least=0.3, at_most=0.55, groups=groups)
+    bound = eh.RateBound(rate, at_least=0.3, at_most=0.55, groups=groups)
     [found] = bound.measure(rates)
     linear = bound.linear(rates.masses, rates.groups)
     values = linear.values(rates.rates)
@@ -67,7 +68,7 @@ def test_linear_constraints_hold_exactly_where_the_bound_does(kind, groups):
             assert math.isnan(over) or over <= 0  # a bound on precision is written out, and holds
         else:
             assert (over > 1e-12) == (excess > 1e-12)
-    if kind is eh.Precision:
+    if rate == "precision":
         return
     known = {name.group: value for name, value in zip(linear.names, values, strict=True)}
     for group, value in zip(found.names, found.values, strict=True):
@@ -76,7 +77,7 @@ def test_linear_constraints_hold_exactly_where_the_bound_does(kind, groups):
 
 def test_a_bound_on_precision_holds_where_nobody_is_selected():
     rates = counted({"a": (0, 3, 0, 3), "b": (2, 1, 1, 3)})
-    bound = eh.Precision(at_least=0.9, groups="intersectional")
+    bound = eh.RateBound("precision", at_least=0.9, groups="intersectional")
     linear = bound.linear(rates.masses, rates.groups)
     assert linear.values(rates.rates)[0] == 0
     assert linear.lo[0] == 0
@@ -86,7 +87,7 @@ def test_a_bound_on_precision_holds_where_nobody_is_selected():
 
 
 def test_a_group_without_positives_has_no_constraint_and_is_named():
-    linear = eh.TruePositiveRate(at_least=0.5, groups="intersectional").linear(
+    linear = eh.RateBound("true-positive rate", at_least=0.5, groups="intersectional").linear(
         [[0.5, 0.0], [0.2, 0.3]], Groups.product({"g": "ab"})
     )
     assert [str(name) for name in linear.names] == ["true-positive rate: g=b"]
@@ -99,53 +100,64 @@ def test_without_any_rate_nothing_is_known():
     assert (found.excess, str(found.worst)) == (0.0, "g=c")
     nothing = eh.cell_rates(None, [0, 0], {"g": ["a", "b"]})
     with pytest.raises(InputError, match="a bound on the precision needs labels: pass y_true"):
-        eh.Precision(at_least=0.5).measure(nothing)
-    [found] = eh.SelectionRate(at_most=0.5).measure(nothing)
+        eh.RateBound("precision", at_least=0.5).measure(nothing)
+    [found] = eh.RateBound("selection rate", at_most=0.5).measure(nothing)
     assert found.excess == 0
     nobody = counted({"a": (0, 3, 0, 3), "b": (0, 1, 0, 3)})
-    [found] = eh.Precision(at_least=0.5).measure(nobody)
+    [found] = eh.RateBound("precision", at_least=0.5).measure(nobody)
     assert math.isnan(found.excess)
     assert math.isnan(found.value)
     assert found.worst is None
 
 
 def test_a_rate_between_its_bounds_has_no_excess():
-    [found] = eh.Accuracy(at_least=0.4, at_most=1.0, groups="intersectional").measure(counted())
+    [found] = eh.RateBound("accuracy", at_least=0.4, at_most=1.0, groups="intersectional").measure(counted())
     assert found.excess == 0
     assert str(found.worst) == "g=c"  # nearest to a bound
 
 
-@pytest.mark.parametrize("kind", BOUNDS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("rate", BOUNDED_RATES)
 @pytest.mark.parametrize("value", [-0.1, 1.1, float("nan"), float("inf"), "0.5", True, [0.5]])
-def test_bounds_are_numbers_from_0_to_1(kind, value):
+def test_bounds_are_numbers_from_0_to_1(rate, value):
     for which in ("at_least", "at_most"):
         with pytest.raises(InputError, match=rf"{which} should be a number from 0 to 1, but is"):
-            kind(**{which: value})
+            eh.RateBound(rate, **{which: value})
 
 
-@pytest.mark.parametrize("kind", BOUNDS, ids=lambda kind: kind.__name__)
-def test_bounds_that_make_no_sense_are_refused(kind):
+@pytest.mark.parametrize("rate", BOUNDED_RATES)
+def test_bounds_that_make_no_sense_are_refused(rate):
     with pytest.raises(InputError, match="takes at_least, at_most, or both"):
-        kind()
+        eh.RateBound(rate)
     with pytest.raises(InputError, match=r"at_least=0.6 is above at_most=0.4, so nothing satisfies both"):
-        kind(at_least=0.6, at_most=0.4)
+        eh.RateBound(rate, at_least=0.6, at_most=0.4)
     with pytest.raises(InputError, match="groups should be one of 'population', 'intersec"):
-        kind(at_least=0.5, groups="everyone")
+        eh.RateBound(rate, at_least=0.5, groups="everyone")
     with pytest.raises(TypeError):
-        kind(0.5)
+        eh.RateBound(rate, 0.5)
 
 
-def test_a_base_class_is_no_bound():
-    with pytest.raises(InputError, match="RateBound is a base class"):
-        eh.RateBound(at_least=0.5)
+@pytest.mark.parametrize(
+    ("rate", "hint"),
+    [
+        ("selecton rate", "unknown rate 'selecton rate'. Did you mean 'selection rate'?"),
+        ("true positive rate", "Did you mean 'true-positive rate' or 'false-positive rate'?"),
+        ("recall", "The rates are 'precision', "),
+        (None, "unknown rate None. The rates are "),
+    ],
+)
+def test_an_unknown_rate_is_refused_with_the_near_ones(rate, hint):
+    with pytest.raises(InputError, match=re.escape(hint)):
+        eh.RateBound(rate, at_least=0.5)
+    with pytest.raises(InputError, match=r"^NoWorse: unknown rate"):
+        eh.NoWorse(rate)
 
 
 @pytest.mark.parametrize(
     "bound",
     [
-        eh.SelectionRate(at_most=0.2),
-        eh.TruePositiveRate(at_least=0.6, groups="intersectional"),
-        eh.Precision(at_least=0.2, at_most=0.9, groups="independent"),
+        eh.RateBound("selection rate", at_most=0.2),
+        eh.RateBound("true-positive rate", at_least=0.6, groups="intersectional"),
+        eh.RateBound("precision", at_least=0.2, at_most=0.9, groups="independent"),
         eh.NoWorse("error rate", groups="independent"),
         eh.NoWorse(),
     ],
@@ -163,30 +175,35 @@ class Holder(ClassifierMixin, BaseEstimator):
 
 
 def test_bounds_are_cloned_and_set_with_their_estimator():
-    both = eh.SelectionRate(at_most=0.2) & eh.DemographicParity(ratio=0.8, against="groups")
+    both = eh.RateBound("selection rate", at_most=0.2) & eh.DemographicParity(ratio=0.8, against="groups")
     copy = clone(Holder(both))
     assert copy.constraint == both
     assert copy.constraint is not both
-    copy.set_params(constraint__selectionrate__at_most=0.3)
+    copy.set_params(constraint__selection_rate__at_most=0.3)
     assert (copy.constraint.bounds[0].at_most, both.bounds[0].at_most) == (0.3, 0.2)
     assert both.get_params()["demographicparity__against"] == "groups"
-    one = eh.SelectionRate(at_most=0.2)
-    assert one.get_params() == {"at_least": None, "at_most": 0.2, "groups": "population"}
+    one = eh.RateBound("selection rate", at_most=0.2)
+    assert one.get_params() == {
+        "rate": "selection rate",
+        "at_least": None,
+        "at_most": 0.2,
+        "groups": "population",
+    }
     with pytest.raises(InputError, match="is above at_most"):
         one.set_params(at_least=0.5)
     assert one.at_least is None
 
 
 def test_bounds_join_with_each_other_and_with_themselves():
-    one = eh.SelectionRate(at_most=0.2)
+    one = eh.RateBound("selection rate", at_most=0.2)
     twice = one & one & eh.EqualOpportunity(difference=0.1)
     assert [type(part).__name__ for part in twice.requirements] == [
-        "SelectionRate",
-        "SelectionRate",
+        "RateBound",
+        "RateBound",
         "EqualOpportunity",
     ]
     assert (len(twice.bounds), len(twice.notions)) == (2, 1)
-    twice.set_params(**{"selectionrate-2__at_most": 0.4})
+    twice.set_params(**{"selection_rate-2__at_most": 0.4})
     assert one.at_most == 0.2
     linear = twice.linear(np.full((2, 2), 0.25), Groups.product({"g": "ab"}))
     assert [str(name) for name in linear.names[:2]] == [
@@ -197,23 +214,15 @@ def test_bounds_join_with_each_other_and_with_themselves():
 
 
 def test_a_bound_of_ones_own():
-    class MissRate(eh.RateBound):
-        """A bound on the share of positives that are not selected."""
-
-        statistic = eh.Statistic("miss rate", mask=(0, 1), slope=(0, -1), intercept=(0, 1))
-
+    missed = eh.Statistic("miss rate", mask=(0, 1), slope=(0, -1), intercept=(0, 1))
     rates = counted()
-    [found] = MissRate(at_most=0.5, groups="intersectional").measure(rates)
+    [found] = eh.RateBound(missed, at_most=0.5, groups="intersectional").measure(rates)
     assert found.values == pytest.approx([1 / 4, 4 / 5, np.nan], nan_ok=True)
     assert found.excess == pytest.approx(0.3)
     scores = np.linspace(0.02, 0.98, 50)
     posteriors = np.stack([1 - scores, scores], axis=1)[:, None, :]
-    solved = eh.solve(posteriors, MissRate(at_most=0.1))
+    solved = eh.solve(posteriors, eh.RateBound(missed, at_most=0.1))
     assert 1 - solved.rates.rates[0, 1] <= 0.1 + 1e-9
-    with pytest.raises(InputError, match="should define its rate"):
-
-        class NoRate(eh.RateBound):
-            pass
 
 
 # No worse than a reference
@@ -238,7 +247,7 @@ def test_a_group_is_compared_with_its_rate_under_the_reference(rate, excess, wor
 
 def test_references_are_checked():
     rates = counted()
-    with pytest.raises(InputError, match="rate should be one of 'selection rate'"):
+    with pytest.raises(InputError, match="NoWorse: unknown rate"):
         eh.NoWorse("precision")
     with pytest.raises(InputError, match="than should be 'unconstrained' or CellRates"):
         eh.NoWorse("selection rate", than="today")

@@ -113,11 +113,11 @@ def test_an_audit_leaves_excluded_rows_out_and_says_so(where, weighted):
         )
     else:
         table = pl.from_pandas(frame)
-        found = eh.audit_table(
-            table.lazy() if where == "lazy" else table,
-            label="y",
-            prediction="d",
-            sensitive_features=["sex", "race"],
+        found = eh.audit(
+            "y",
+            "d",
+            ["sex", "race"],
+            data=table.lazy() if where == "lazy" else table,
             constraint=constraint,
             missing="exclude",
             sample_weight="w" if weighted else None,

@@ -7,6 +7,7 @@ import evenhand as eh
 from evenhand.exceptions import InputError
 from evenhand.fairness.bounds import with_reference
 from evenhand.fairness.margins import WithMargins
+from evenhand.fairness.rates import CellRates
 
 GROUPS = eh.Groups.product({"sex": ["F", "M"]})
 MASSES = np.array([[0.3, 0.2], [0.1, 0.4]])
@@ -27,7 +28,7 @@ def test_margins_narrow_the_linear_constraints_and_nothing_else():
 
 
 def test_decisions_are_measured_by_the_requirement_itself():
-    rates = eh.CellRates(GROUPS, MASSES, MASSES * [[0.5, 0.5], [0.6, 0.6]])
+    rates = CellRates(GROUPS, MASSES, MASSES * [[0.5, 0.5], [0.6, 0.6]])
     assert careful().measure(rates)[0].excess == PARITY.measure(rates)[0].excess
     assert repr(careful()) == "DemographicParity(difference=0.1) with margins of 0.02 to 0.05"
 
@@ -53,7 +54,7 @@ def margins(solution, size):
 
 def test_a_reference_is_filled_in_without_losing_the_margins():
     floor = eh.NoWorse("selection rate")
-    today = eh.CellRates(GROUPS, MASSES, MASSES * 0.3)
+    today = CellRates(GROUPS, MASSES, MASSES * 0.3)
     [name, _] = with_reference(floor, today).linear(MASSES, GROUPS).names
     found = with_reference(WithMargins(floor, lower={name: 0.05}, upper={}), today)
     np.testing.assert_allclose(found.linear(MASSES, GROUPS).lo, [0.35, 0.3])

@@ -223,7 +223,7 @@ def test_a_bound_of_single_features_takes_a_smallest_group_size(lazy):
     a[:8] = a[-8:] = "o"
     y = (rng.random(400) < 0.5).astype(int)
     table = pl.DataFrame({"x": rng.normal(size=400), "a": a, "b": b, "y": y})
-    floor = eh.SelectionRate(at_least=0.3, groups="independent")
+    floor = eh.RateBound("selection rate", at_least=0.3, groups="independent")
     fair = eh.FairPostprocessor(
         LogisticRegression(), floor, sensitive_features=["a", "b"], min_group_size=20, cv=2
     )

@@ -6,7 +6,7 @@ import pytest
 
 import evenhand as eh
 from evenhand.exceptions import InputError
-from evenhand.fairness.rates import count_cells
+from evenhand.fairness.rates import sum_cells
 from evenhand.inputs.columns import BLOCK_ROWS
 
 SEX = {"sex": ["F", "F", "M", "M"]}
@@ -57,11 +57,11 @@ def test_blocks_add_up():
     n = 2 * BLOCK_ROWS + 17
     codes, positive, chosen = rng.integers(0, 3, n), rng.random(n) < 0.5, rng.random(n)
     weights = rng.random(n)
-    mass, selected = count_cells(codes, 3, positive, chosen, weights)
+    mass, selected = sum_cells(codes, 3, positive, lambda k: [weights[k], weights[k] * chosen[k]])
     inside = (codes == 2) & positive
     assert mass[2, 1] == pytest.approx(weights[inside].sum())
     assert selected[2, 1] == pytest.approx((weights * chosen)[inside].sum())
-    assert count_cells(codes, 3, positive, chosen > 0.5)[0].sum() == n
+    assert sum_cells(codes, 3, positive, lambda k: [None, chosen[k] > 0.5])[0].sum() == n
 
 
 def test_without_labels_there_are_no_masses_and_rates_of_cells():

@@ -4,6 +4,7 @@ import pytest
 
 import evenhand as eh
 from evenhand.exceptions import InputError
+from evenhand.fairness.scores import StratifiedPosteriors
 
 
 def test_scores_are_not_copied():
@@ -52,7 +53,7 @@ def test_dask_arrays_are_taken_as_they_are():
 def test_stratified_posteriors_are_those_of_their_own_stratum():
     values = np.random.default_rng(0).dirichlet(np.ones(4), 5).reshape(-1, 2, 2)
     strata = np.array([2, 0, 0, 1, 2])
-    rows = eh.StratifiedPosteriors(values, strata, 3)
+    rows = StratifiedPosteriors(values, strata, 3)
     dense = rows.dense(np.arange(5))
     assert dense.shape == (5, 6, 2)
     assert (dense.reshape(5, 3, 2, 2)[np.arange(5), strata] == values).all()
@@ -66,6 +67,6 @@ def test_stratified_posteriors_are_those_of_their_own_stratum():
     ).rule
     assert rule.selection(rows) == pytest.approx(rule.selection(dense))
     with pytest.raises(InputError, match="6 groups in strata"):
-        rule.selection(eh.StratifiedPosteriors(values, strata, 4))
+        rule.selection(StratifiedPosteriors(values, strata, 4))
     with pytest.raises(InputError, match="shape"):
-        eh.StratifiedPosteriors(values[0], strata, 3)
+        StratifiedPosteriors(values[0], strata, 3)

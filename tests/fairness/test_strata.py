@@ -171,7 +171,11 @@ def test_a_grid_search_can_set_it():
     notion = eh.DemographicParity(difference=0.1).set_params(given=["level"])
     assert notion.controls == ("level",)
     assert repr(notion) == "DemographicParity(difference=0.1, given=['level'])"
-    joined = notion & eh.SelectionRate(at_most=0.2) & eh.EqualOpportunity(ratio=0.9, given=["site", "level"])
+    joined = (
+        notion
+        & eh.RateBound("selection rate", at_most=0.2)
+        & eh.EqualOpportunity(ratio=0.9, given=["site", "level"])
+    )
     assert joined.controls == ("level", "site")
 
 

@@ -8,6 +8,7 @@ from sklearn.linear_model import LogisticRegression
 import evenhand as eh
 from evenhand.datasets import GaussianProblem
 from evenhand.exceptions import InfeasibleError, InputError, PromiseWarning
+from evenhand.fairness.rates import CellRates
 from evenhand.fairness.statistic import Statistic
 from evenhand.inference.group_tests import run_tests
 from evenhand.inference.noninferiority import bound_p_value, pair_p_value
@@ -99,18 +100,20 @@ def test_a_bound_that_nothing_violates_needs_no_evidence_and_others_need_rows():
 
 def test_a_bound_is_tested_in_the_population_or_in_each_group():
     rates = counted(150, 250)
-    [one] = run_tests(eh.SelectionRate(at_most=0.25), rates, LEVEL)
+    [one] = run_tests(eh.RateBound("selection rate", at_most=0.25), rates, LEVEL)
     assert (str(one.name), one.n, one.value, one.passed) == ("selection rate: everybody", 2000, 0.2, True)
     assert one.against == "at most 0.25"
     assert math.isnan(one.rest)
-    first, second = run_tests(eh.SelectionRate(at_most=0.25, groups="intersectional"), rates, LEVEL)
+    first, second = run_tests(
+        eh.RateBound("selection rate", at_most=0.25, groups="intersectional"), rates, LEVEL
+    )
     assert (first.passed, second.passed) == (True, False)
     assert second.needed > 1000
 
 
 def test_precision_is_tested_among_the_selected():
     rates = counted(200, 0)  # every second of the selected is positive
-    both = eh.Precision(at_least=0.4, groups="intersectional")
+    both = eh.RateBound("precision", at_least=0.4, groups="intersectional")
     first, second = run_tests(both, rates, LEVEL)
     assert (first.n, first.value, first.passed) == (200, 0.5, True)
     assert first.p_value == pytest.approx(binom.sf(99, 200, 0.4))
@@ -174,25 +177,25 @@ def test_a_single_group_is_like_all_others():
 @pytest.mark.parametrize(
     ("bound", "rates"),
     [
-        (eh.SelectionRate(at_most=0.22), counted(200, 200)),
-        (eh.SelectionRate(at_least=0.18, at_most=0.25), counted(200, 200)),
-        (eh.SelectionRate(at_most=0.001), counted(0, 0)),
-        (eh.Accuracy(at_least=0.45, groups="intersectional"), counted(500, 480)),
+        (eh.RateBound("selection rate", at_most=0.22), counted(200, 200)),
+        (eh.RateBound("selection rate", at_least=0.18, at_most=0.25), counted(200, 200)),
+        (eh.RateBound("selection rate", at_most=0.001), counted(0, 0)),
+        (eh.RateBound("accuracy", at_least=0.45, groups="intersectional"), counted(500, 480)),
     ],
     ids=str,
 )
 def test_the_number_of_rows_needed_is_enough(bound, rates):
-    few = eh.CellRates(rates.groups, np.round(rates.mass / 10), np.round(rates.selected / 10))
+    few = CellRates(rates.groups, np.round(rates.mass / 10), np.round(rates.selected / 10))
     for test in run_tests(bound, few, LEVEL):
         assert not test.passed
         grown = test.needed / test.n
-        more = eh.CellRates(rates.groups, np.ceil(few.mass * grown), np.round(few.selected * grown))
+        more = CellRates(rates.groups, np.ceil(few.mass * grown), np.round(few.selected * grown))
         [again] = [other for other in run_tests(bound, more, LEVEL) if other.name == test.name]
         assert again.p_value <= LEVEL
 
 
 def test_bounds_that_are_missed_have_a_lower_bound_of_the_rows_needed_or_none():
-    [test] = run_tests(eh.SelectionRate(at_most=0.001), counted(100, 100), LEVEL)
+    [test] = run_tests(eh.RateBound("selection rate", at_most=0.001), counted(100, 100), LEVEL)
     assert test.needed >= math.log(LEVEL) / math.log(0.999)
     reference = eh.cell_rates(None, [1] * 2000, GROUPS)
     tests = run_tests(eh.NoWorse("selection rate", than=reference), counted(1000, 1000), LEVEL)
@@ -203,7 +206,7 @@ def test_bounds_that_are_missed_have_a_lower_bound_of_the_rows_needed_or_none():
 
 @pytest.mark.parametrize("kind", [eh.FairPostprocessor, eh.FairInprocessor])
 def test_a_capacity_is_promised_with_a_notion(kind):
-    both = eh.DemographicParity(difference=0.15) & eh.SelectionRate(at_most=0.45)
+    both = eh.DemographicParity(difference=0.15) & eh.RateBound("selection rate", at_most=0.45)
     fair = fit(both, kind=kind)
     promise = fair.promise_
     assert promise.holds
@@ -216,7 +219,7 @@ def test_a_capacity_is_promised_with_a_notion(kind):
 
 def test_tolerances_that_nothing_satisfies_are_left_out_of_the_sequence():
     """A recall of 0.6 and a capacity of 0.5 can hold together, but not if both are much stricter."""
-    both = eh.TruePositiveRate(at_least=0.6) & eh.SelectionRate(at_most=0.5)
+    both = eh.RateBound("true-positive rate", at_least=0.6) & eh.RateBound("selection rate", at_most=0.5)
     with pytest.raises(InfeasibleError):
         eh.FairPostprocessor(LogisticRegression(), both.tightened(1.0), cv=2).fit(
             DATA.X, DATA.y, sensitive_features=DATA.sensitive
@@ -231,8 +234,8 @@ def test_tolerances_that_nothing_satisfies_are_left_out_of_the_sequence():
 
 
 def test_what_nothing_satisfies_is_refused_with_a_promise_too():
-    with pytest.raises(InfeasibleError, match="It can be satisfied from"):
-        fit(eh.TruePositiveRate(at_least=0.9) & eh.SelectionRate(at_most=0.1))
+    with pytest.raises(InfeasibleError, match="It becomes feasible at"):
+        fit(eh.RateBound("true-positive rate", at_least=0.9) & eh.RateBound("selection rate", at_most=0.1))
 
 
 def test_no_worse_than_unconstrained_is_promised_with_the_rates_of_the_fit():
@@ -248,18 +251,24 @@ def test_no_worse_than_unconstrained_is_promised_with_the_rates_of_the_fit():
 
 def test_a_promise_that_fails_names_the_population():
     with pytest.warns(PromiseWarning, match=r"everybody has 2,000 and needs about [\d,]+"):
-        fair = fit(eh.SelectionRate(at_least=0.4999, at_most=0.5001))
+        fair = fit(eh.RateBound("selection rate", at_least=0.4999, at_most=0.5001))
     assert not fair.promise_.holds
 
 
 @pytest.mark.parametrize(
     ("constraint", "message"),
     [
-        (eh.SelectionRate(at_most=0.0), r"SelectionRate\(at_most=0.0\) allows no exception"),
-        (eh.TruePositiveRate(at_least=1), "allows no exception, which no number of rows can promise"),
         (
-            eh.DemographicParity(difference=0.1) & eh.Precision(at_least=1.0),
-            r"Precision\(at_least=1.0\) allows no exception",
+            eh.RateBound("selection rate", at_most=0.0),
+            r"RateBound\('selection rate', at_most=0.0\) allows no exception",
+        ),
+        (
+            eh.RateBound("true-positive rate", at_least=1),
+            "allows no exception, which no number of rows can promise",
+        ),
+        (
+            eh.DemographicParity(difference=0.1) & eh.RateBound("precision", at_least=1.0),
+            r"RateBound\('precision', at_least=1.0\) allows no exception",
         ),
     ],
     ids=str,
@@ -270,8 +279,6 @@ def test_bounds_without_exception_cannot_be_promised(constraint, message):
 
 
 def test_a_bound_on_something_that_is_not_a_share_cannot_be_promised():
-    class Cost(eh.RateBound):
-        statistic = Statistic("cost", slope=(1, -2), intercept=(0, 2))
-
+    cost = Statistic("cost", slope=(1, -2), intercept=(0, 2))
     with pytest.raises(InputError, match="the cost of cost is not a share of rows"):
-        fit(Cost(at_most=0.5))
+        fit(eh.RateBound(cost, at_most=0.5))

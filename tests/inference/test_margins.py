@@ -7,21 +7,23 @@ import pytest
 
 import evenhand as eh
 from evenhand.fairness.margins import WithMargins
+from evenhand.fairness.rates import CellRates
 from evenhand.inference.margins import internal_requirements, unpromised_requirement
 
 GROUPS = eh.Groups.product({"sex": ["F", "M"], "race": ["a", "b"]})
 MASSES = np.array([[0.3, 0.2], [0.1, 0.15], [0.1, 0.1], [0.03, 0.02]])
-RATES = eh.CellRates(GROUPS, MASSES, MASSES * [[0.2, 0.6]])
-TODAY = eh.CellRates(GROUPS, MASSES, MASSES * [[0.1, 0.4]])
+RATES = CellRates(GROUPS, MASSES, MASSES * [[0.2, 0.6]])
+TODAY = CellRates(GROUPS, MASSES, MASSES * [[0.1, 0.4]])
 REQUIREMENTS = [
     eh.DemographicParity(difference=0.1),
     eh.EqualizedOdds(ratio=0.8),
     eh.AccuracyParity(difference=0.1, groups="independent"),
     eh.DemographicParity(difference=0.1, against="groups"),
     eh.EqualOpportunity(ratio=0.8, against="groups", groups="independent"),
-    eh.SelectionRate(at_most=0.5),
-    eh.TruePositiveRate(at_least=0.5, groups="intersectional") & eh.DemographicParity(ratio=0.7),
-    eh.Precision(at_least=0.5, at_most=0.9),
+    eh.RateBound("selection rate", at_most=0.5),
+    eh.RateBound("true-positive rate", at_least=0.5, groups="intersectional")
+    & eh.DemographicParity(ratio=0.7),
+    eh.RateBound("precision", at_least=0.5, at_most=0.9),
     eh.NoWorse("selection rate", than=TODAY),
     eh.NoWorse("error rate", than=TODAY, groups="independent"),
     eh.DemographicParity(difference=0.1) & eh.DemographicParity(ratio=0.8),
@@ -49,7 +51,7 @@ def test_the_sequence_goes_from_the_strictest_to_the_requirement(constraint):
 @pytest.mark.parametrize("constraint", REQUIREMENTS[:5], ids=str)
 def test_a_classifier_with_equal_rates_satisfies_every_step(constraint):
     """Errors are equal too if half of each cell is selected."""
-    for step in internal_requirements(constraint, eh.CellRates(GROUPS, MASSES, MASSES / 2), 2000):
+    for step in internal_requirements(constraint, CellRates(GROUPS, MASSES, MASSES / 2), 2000):
         assert step.linear(MASSES, GROUPS).violation(np.full(MASSES.shape, 0.5)) < 1e-9
 
 
@@ -67,7 +69,10 @@ def name(*values):
 
 
 def test_an_end_that_is_no_bound_stays():
-    for constraint, end in ((eh.SelectionRate(at_most=0.5), "lower"), (REQUIREMENTS[8], "upper")):
+    for constraint, end in (
+        (eh.RateBound("selection rate", at_most=0.5), "lower"),
+        (REQUIREMENTS[8], "upper"),
+    ):
         for step in sequence(constraint)[1:-1]:
             assert set(getattr(step, end).values()) == {0.0}
 
@@ -82,7 +87,7 @@ def test_strata_have_margins_of_their_own():
     strata = eh.Groups.product({"job": ["x", "y"]})
     groups = GROUPS.within(strata)
     masses = np.concatenate([0.9 * MASSES, 0.1 * MASSES])
-    rates = eh.CellRates(groups, masses, masses * [[0.2, 0.6]])
+    rates = CellRates(groups, masses, masses * [[0.2, 0.6]])
     given = eh.DemographicParity(difference=0.1, given=["job"])
     step = list(internal_requirements(given, rates, 5000))[-2]
     by_stratum = {}

@@ -19,12 +19,12 @@ ALL, POSITIVES, NEGATIVES = (True, True), (False, True), (True, False)
         (eh.DemographicParity(difference=0.1), ALL),
         (eh.EqualOpportunity(ratio=0.8, against="groups"), POSITIVES),
         (eh.PredictiveEquality(difference=0.1), NEGATIVES),
-        (eh.DemographicParity(difference=0.1) & eh.SelectionRate(at_most=0.4), ALL),
-        (eh.TruePositiveRate(at_least=0.5, groups="intersectional"), POSITIVES),
-        (eh.DemographicParity(difference=0.1) & eh.TruePositiveRate(at_least=0.5), None),
+        (eh.DemographicParity(difference=0.1) & eh.RateBound("selection rate", at_most=0.4), ALL),
+        (eh.RateBound("true-positive rate", at_least=0.5, groups="intersectional"), POSITIVES),
+        (eh.DemographicParity(difference=0.1) & eh.RateBound("true-positive rate", at_least=0.5), None),
         (eh.EqualizedOdds(difference=0.1), None),
         (eh.AccuracyParity(difference=0.1), None),
-        (eh.DemographicParity(difference=0.1) & eh.Precision(at_least=0.5), None),
+        (eh.DemographicParity(difference=0.1) & eh.RateBound("precision", at_least=0.5), None),
     ],
     ids=str,
 )
@@ -76,7 +76,7 @@ def test_ties_are_too_many_beyond_half_a_standard_error():
 
 
 def test_a_constant_classifier_violates_no_parity_but_a_bound():
-    parity, floor = eh.DemographicParity(difference=0.01), eh.SelectionRate(at_least=0.5)
+    parity, floor = eh.DemographicParity(difference=0.01), eh.RateBound("selection rate", at_least=0.5)
     everybody, nobody = Ranks(ALL, (12, 22), (0, 0), (10, 20)), Ranks(ALL, (0, 0), (0, 0), (10, 20))
     for constraint in (
         parity,
@@ -133,13 +133,13 @@ def test_a_rank_has_its_share_on_average():
 
 def test_below_all_rows_is_not_everybody():
     """With few rows a high rate is uncertain, however it is reached."""
-    constraint, few = eh.SelectionRate(at_least=0.8, groups="intersectional"), (7, 1000)
+    constraint, few = eh.RateBound("selection rate", at_least=0.8, groups="intersectional"), (7, 1000)
     chance, _ = violation_chances(constraint, TWO, Ranks(ALL, (8, 950), (0, 0), few), MANY, 0.9)
     assert chance - 0.9 / 50 == pytest.approx(0.8**7, abs=0.01)
 
 
 def test_probabilities_are_in_the_order_of_tests():
-    both = eh.SelectionRate(at_least=0.4) & eh.SelectionRate(at_most=0.52)
+    both = eh.RateBound("selection rate", at_least=0.4) & eh.RateBound("selection rate", at_most=0.52)
     ranks = Ranks(ALL, (50, 50), (0, 0), (100, 100))
     _, by_group = violation_chances(both, TWO, ranks, np.array([10**6, 10**6]), 0.9)
     low, high = (found for _, found in by_group)

@@ -116,6 +116,17 @@ def test_sparse_training_rows_are_restored(kind, path):
     same(before, eh.load(path), X)
 
 
+def test_bounds_on_rates_are_restored(path):
+    missed = eh.Statistic("miss rate", mask=(0, 1), slope=(0, -1), intercept=(0, 1))
+    constraint = eh.RateBound(missed, at_most=0.9) & eh.RateBound("selection rate", at_most=0.8)
+    before = post(constraint=constraint)
+    eh.save(before, path)
+    after = eh.load(path)
+    same(before, after, TEST.X)
+    assert after.constraint == constraint
+    assert after.multipliers_ == before.multipliers_
+
+
 @pytest.mark.parametrize("aware", [False, True, ["A1"]], ids=["blind", "aware", "mixed"])
 @pytest.mark.parametrize("constraint", [PARITY, PARITY & eh.EqualOpportunity(ratio=0.8)], ids=["one", "two"])
 def test_blind_and_aware_models_decide_the_same_after_loading(aware, constraint, path):

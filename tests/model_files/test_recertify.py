@@ -304,7 +304,7 @@ def test_a_proof_can_be_written_as_json(tmp_path):
 
 def test_a_promise_against_a_reference_is_tested_again_with_the_rates_of_the_fit(tmp_path):
     data = GaussianProblem.random(levels=(2,), seed=3).sample(3000, seed=0)
-    asked = eh.NoWorse("true-positive rate", margin=-0.05) & eh.SelectionRate(at_most=0.6)
+    asked = eh.NoWorse("true-positive rate", margin=-0.05) & eh.RateBound("selection rate", at_most=0.6)
     fair = eh.FairPostprocessor(LogisticRegression(), asked, cv=2, aware=True, confidence=0.9)
     fair.fit(data.X, data.y, sensitive_features=data.sensitive)
     assert fair.promise_.holds

@@ -18,7 +18,7 @@ def test_an_atom_is_selected_in_the_share_of_its_rows():
     selection = np.concatenate([np.arange(40) < 30, np.zeros(40), np.ones(40)]).astype(float)
     rule = randomise_atoms(Rule(TABLE), rows, selection, None)
     assert rule.selection(rows[[0, 40, 80]]).tolist() == [0.75, 0.0, 1.0]
-    assert eh.Rule.from_json(rule.to_json()).selection(rows[[0]]).tolist() == [0.75]
+    assert Rule.from_json(rule.to_json()).selection(rows[[0]]).tolist() == [0.75]
 
 
 def test_weights_count_in_the_share():

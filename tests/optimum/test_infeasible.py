@@ -1,3 +1,4 @@
+import re
 from copy import deepcopy
 
 import numpy as np
@@ -38,6 +39,29 @@ def test_the_conflict_is_named_and_the_smallest_tolerance_works(posteriors):
         eh.solve(posteriors, Benefit(difference=works.difference - 1e-4))
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_the_numbers_of_the_message_are_short_and_possible(posteriors, seed):
+    rng = np.random.default_rng(seed)
+    wanted = eh.RateBound("true-positive rate", at_least=rng.uniform(0.5, 0.9), groups="intersectional")
+    wanted = wanted & eh.RateBound("selection rate", at_most=rng.uniform(0.05, 0.2))
+    with pytest.raises(InfeasibleError) as caught:
+        eh.solve(posteriors, wanted)
+    names = {name: getattr(eh, name) for name in eh.__all__}
+    [together] = re.findall(r"It becomes feasible at (.*)\.$", str(caught.value))
+    singly = re.search(r"as they are, (.*) or (.*) would work", str(caught.value)).groups()
+    for text in (together, *singly):
+        assert max(len(digits) for digits in re.findall(r"0\.0*(\d+)", text)) <= 3
+    shown = eval(together, names)  # noqa: S307
+    assert eh.solve(posteriors, shown).certificate.violation < 1e-9
+    floor, capacity = caught.value.works.requirements
+    assert shown.requirements[0].at_least == pytest.approx(floor.at_least, rel=0.01)
+    assert shown.requirements[1].at_most == pytest.approx(capacity.at_most, rel=0.01)
+    for place, text in enumerate(singly):
+        alone = list(wanted.requirements)
+        alone[place] = eval(text, names)  # noqa: S307
+        assert eh.solve(posteriors, alone[0] & alone[1]).certificate.violation < 1e-9
+
+
 def test_contradictions_between_notions_are_found(posteriors):
     with pytest.raises(InfeasibleError) as caught:
         eh.solve(posteriors, Benefit(ratio=0.9) & eh.DemographicParity(difference=0.001))
@@ -45,7 +69,7 @@ def test_contradictions_between_notions_are_found(posteriors):
 
 
 def test_infeasibility_is_proven_on_many_rows(posteriors):
-    with pytest.raises(InfeasibleError, match="It can be satisfied from"):
+    with pytest.raises(InfeasibleError, match="It becomes feasible at"):
         eh.solve(np.tile(posteriors, (10, 1, 1)), Benefit(difference=0.1))
 
 
@@ -94,29 +118,31 @@ def certain(shares, n=1000):
     ("constraint", "conflict", "nearest"),
     [
         (
-            eh.TruePositiveRate(at_least=0.6) & eh.SelectionRate(at_most=0.05),
+            eh.RateBound("true-positive rate", at_least=0.6) & eh.RateBound("selection rate", at_most=0.05),
             {"true-positive rate: everybody", "selection rate: everybody"},
-            {"truepositiverate__at_least": 0.1, "selectionrate__at_most": 0.3},
+            {"true_positive_rate__at_least": 0.1, "selection_rate__at_most": 0.3},
         ),
         (
-            eh.SelectionRate(at_least=0.5) & eh.SelectionRate(at_most=0.2) & eh.Accuracy(at_least=0.3),
+            eh.RateBound("selection rate", at_least=0.5)
+            & eh.RateBound("selection rate", at_most=0.2)
+            & eh.RateBound("accuracy", at_least=0.3),
             {"selection rate: everybody", "selection rate: everybody, (2)"},
-            {"selectionrate-1__at_least": 0.2, "selectionrate-2__at_most": 0.5},
+            {"selection_rate-1__at_least": 0.2, "selection_rate-2__at_most": 0.5},
         ),
         (
-            eh.Precision(at_least=0.9) & eh.SelectionRate(at_least=0.8),
+            eh.RateBound("precision", at_least=0.9) & eh.RateBound("selection rate", at_least=0.8),
             {"precision: everybody", "selection rate: everybody"},
-            {"precision__at_least": 0.5 / 0.8, "selectionrate__at_least": 0.5 / 0.9},
+            {"precision__at_least": 0.5 / 0.8, "selection_rate__at_least": 0.5 / 0.9},
         ),
         (
             eh.DemographicParity(difference=0.05, against="groups")
-            & eh.TruePositiveRate(at_least=1.0, groups="intersectional")
-            & eh.FalsePositiveRate(at_most=0.0, groups="intersectional"),
+            & eh.RateBound("true-positive rate", at_least=1.0, groups="intersectional")
+            & eh.RateBound("false-positive rate", at_most=0.0, groups="intersectional"),
             None,
             {
                 "demographicparity__difference": 0.2,
-                "truepositiverate__at_least": 0.75,
-                "falsepositiverate__at_most": 0.25,
+                "true_positive_rate__at_least": 0.75,
+                "false_positive_rate__at_most": 0.25,
             },
         ),
     ],
@@ -140,9 +166,12 @@ def test_the_nearest_values_are_those_that_can_be_worked_out(constraint, conflic
 @pytest.mark.filterwarnings("ignore::evenhand.exceptions.ConstantScoreWarning")
 def test_a_precision_that_nobody_reaches_leaves_everybody_out():
     posteriors = np.tile([[[0.15, 0.35], [0.15, 0.35]]], (500, 1, 1))
-    assert eh.solve(posteriors, eh.Precision(at_least=0.8)).rates.rates.max() < 1e-6
-    with pytest.raises(InfeasibleError, match=r"Precision\(at_least=0\.69\d+\)") as caught:
-        eh.solve(posteriors, eh.Precision(at_least=0.8) & eh.TruePositiveRate(at_least=0.1))
+    assert eh.solve(posteriors, eh.RateBound("precision", at_least=0.8)).rates.rates.max() < 1e-6
+    with pytest.raises(InfeasibleError, match=r"RateBound\('precision', at_least=0\.69\d\)") as caught:
+        eh.solve(
+            posteriors,
+            eh.RateBound("precision", at_least=0.8) & eh.RateBound("true-positive rate", at_least=0.1),
+        )
     assert caught.value.nearest["precision__at_least"] == pytest.approx(0.7, abs=1e-4)
 
 
@@ -153,8 +182,8 @@ def test_no_constraint_of_a_conflict_can_be_left_out():
     codes = np.repeat(np.arange(12), 300)
     scores = eh.GroupedScores((rng.random(3600) < shares[codes]).astype(float), codes, 12)
     constraint = (
-        eh.TruePositiveRate(at_least=0.8, groups="intersectional")
-        & eh.SelectionRate(at_most=0.5, groups="intersectional")
+        eh.RateBound("true-positive rate", at_least=0.8, groups="intersectional")
+        & eh.RateBound("selection rate", at_most=0.5, groups="intersectional")
         & eh.DemographicParity(difference=0.4)
     )
     with pytest.raises(InfeasibleError) as caught:
@@ -168,9 +197,9 @@ def test_no_constraint_of_a_conflict_can_be_left_out():
 def test_a_reference_that_is_out_of_reach_has_a_nearest_margin():
     posteriors = certain([0.4, 0.6])
     with pytest.raises(InfeasibleError) as caught:
-        eh.solve(posteriors, eh.NoWorse("selection rate") & eh.SelectionRate(at_most=0.4))
+        eh.solve(posteriors, eh.NoWorse("selection rate") & eh.RateBound("selection rate", at_most=0.4))
     assert caught.value.nearest == pytest.approx(
-        {"noworse__margin": -0.1, "selectionrate__at_most": 0.5}, abs=1e-4
+        {"noworse__margin": -0.1, "selection_rate__at_most": 0.5}, abs=1e-4
     )
 
 

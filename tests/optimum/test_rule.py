@@ -6,7 +6,7 @@ import pytest
 import evenhand as eh
 from evenhand.datasets import FiniteProblem, GaussianProblem
 from evenhand.exceptions import InputError
-from evenhand.optimum.rule import hashed_uniforms
+from evenhand.optimum.rule import Rule, hashed_uniforms
 
 
 def test_the_rule_reproduces_the_selection_with_ties():
@@ -48,18 +48,18 @@ def test_off_the_boundary_the_sign_of_h_decides():
 
 def test_posteriors_of_other_groups_are_refused():
     with pytest.raises(InputError, match="posteriors of 1 groups"):
-        eh.Rule(np.array([[-0.5, 0.5]])).decision(np.full((2, 2, 2), 0.25))
+        Rule(np.array([[-0.5, 0.5]])).decision(np.full((2, 2, 2), 0.25))
 
 
 def test_scores_have_the_same_h_as_dense_posteriors():
-    rule = eh.Rule(np.array([[-0.5, 0.5], [-0.2, 0.7]]))
+    rule = Rule(np.array([[-0.5, 0.5], [-0.2, 0.7]]))
     scores = eh.GroupedScores(np.array([0.3, 0.6]), np.array([0, 1]), 2)
     dense = np.array([[[0.7, 0.3], [0, 0]], [[0, 0], [0.4, 0.6]]])
     assert rule.decision(scores) == pytest.approx(rule.decision(dense))
 
 
 def test_lists_are_read_and_nan_refused():
-    rule = eh.Rule(np.array([[-0.5, 0.5]]))
+    rule = Rule(np.array([[-0.5, 0.5]]))
     assert rule.selection([[[0.3, 0.7]]]).tolist() == [1.0]
     with pytest.raises(InputError, match="NaN in 1 of 2 rows"):
         rule.selection(np.array([[[0.3, 0.7]], [[np.nan, 0.5]]]))
@@ -68,7 +68,7 @@ def test_lists_are_read_and_nan_refused():
 def test_scores_of_more_groups_than_the_rule_knows_are_refused():
     scores = eh.GroupedScores(np.array([0.3, 0.6]), np.array([0, 1]), 2)
     with pytest.raises(InputError, match="the rule is for 1 groups, but the scores have 2"):
-        eh.Rule(np.array([[-0.5, 0.5]])).decision(scores)
+        Rule(np.array([[-0.5, 0.5]])).decision(scores)
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def tied():
 
 def test_a_rule_comes_back_from_text_exactly(tied):
     found, posteriors = tied
-    again = eh.Rule.from_json(found.rule.with_key("k").to_json())
+    again = Rule.from_json(found.rule.with_key("k").to_json())
     assert again.key == "k"
     assert np.array_equal(again.table, found.rule.table)
     assert np.array_equal(again.selection(posteriors), found.selection)
@@ -91,7 +91,7 @@ def test_a_rule_comes_back_from_text_exactly(tied):
 def test_a_rule_of_steps_comes_back_too():
     scores = eh.GroupedScores(np.linspace(0, 1, 100), np.arange(100) % 3, 3)
     rule = eh.solve(scores, eh.EqualizedOdds(difference=0.1)).rule
-    assert np.array_equal(eh.Rule.from_json(rule.to_json()).selection(scores), rule.selection(scores))
+    assert np.array_equal(Rule.from_json(rule.to_json()).selection(scores), rule.selection(scores))
 
 
 @pytest.mark.parametrize(
@@ -116,12 +116,12 @@ def test_text_that_is_not_a_rule_is_refused(tied, change, message):
     content = json.loads(tied[0].rule.to_json())
     change(content)
     with pytest.raises(InputError, match=message):
-        eh.Rule.from_json(json.dumps(content))
+        Rule.from_json(json.dumps(content))
 
 
 def test_text_that_is_not_json_is_refused():
     with pytest.raises(InputError, match="not a rule: JSONDecodeError"):
-        eh.Rule.from_json("{")
+        Rule.from_json("{")
 
 
 def test_a_rule_cannot_be_changed(tied):

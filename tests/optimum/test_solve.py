@@ -11,6 +11,7 @@ import evenhand as eh
 from evenhand.datasets import FiniteProblem, GaussianProblem
 from evenhand.exceptions import CertificateError, ConstantScoreWarning, InputError, VacuousConstraintWarning
 from evenhand.fairness.groups import Groups
+from evenhand.fairness.rates import CellRates
 from evenhand.solver import optimize as optimize_module
 
 FAIR = eh.DemographicParity(difference=0.02)
@@ -246,7 +247,7 @@ def test_a_light_group_behind_heavy_ones_is_held_to_its_bound():
     cells = [[(weights * (codes == m) * part)[:] for part in (1 - eta, eta)] for m in range(3)]
     mass = np.array([[part.sum() for part in row] for row in cells])
     selected = np.array([[(part * found.selection).sum() for part in row] for row in cells])
-    counted = eh.CellRates(found.rates.groups, mass, selected)
+    counted = CellRates(found.rates.groups, mass, selected)
     assert max(measured.excess for measured in constraint.measure(counted)) < 1e-9
 
 

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 import evenhand as eh
+from evenhand.optimum.rule import Rule
 from evenhand.optimum.thresholds import group_thresholds
 
 
@@ -16,7 +17,7 @@ from evenhand.optimum.thresholds import group_thresholds
     ],
 )
 def test_weights_are_read_as_thresholds(weights, threshold, note, steps):
-    rule = eh.Rule(np.array([weights, [-0.5, 0.5]]))
+    rule = Rule(np.array([weights, [-0.5, 0.5]]))
     found, other = group_thresholds(rule)
     assert (found.threshold, found.note, found.steps) == (threshold, note, steps)
     assert other.threshold == 0.5

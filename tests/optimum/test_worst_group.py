@@ -49,11 +49,11 @@ def test_an_optimum_by_hand():
 
 def test_a_price_by_hand():
     """Two thirds of the people are A or B, so that a capacity b makes the risk of A 0.45 - 0.6 b."""
-    found = worst(BY_HAND, eh.SelectionRate(at_most=0.2), groups=GROUPS)
+    found = worst(BY_HAND, eh.RateBound("selection rate", at_most=0.2), groups=GROUPS)
     assert found.certificate.objective == pytest.approx(0.45 - 0.6 * 0.2)
     assert list(found.shadow_prices.values()) == pytest.approx([-0.6])
     assert list(found.group_weights.values()) == pytest.approx([1.0, 0.0, 0.0])
-    tenfold = worst(BY_HAND, eh.SelectionRate(at_most=0.2), groups=GROUPS, cost=(5.0, 5.0))
+    tenfold = worst(BY_HAND, eh.RateBound("selection rate", at_most=0.2), groups=GROUPS, cost=(5.0, 5.0))
     assert tenfold.certificate.objective == pytest.approx(4.5 - 6 * 0.2)
     assert list(tenfold.shadow_prices.values()) == pytest.approx([-6.0])
     assert list(tenfold.group_weights.values()) == pytest.approx([1.0, 0.0, 0.0])
@@ -90,7 +90,7 @@ def test_the_worst_group_gains_and_the_others_pay(rows):
 
 
 def test_a_requirement_holds(rows):
-    fair = eh.DemographicParity(difference=0.01) & eh.SelectionRate(at_most=0.3)
+    fair = eh.DemographicParity(difference=0.01) & eh.RateBound("selection rate", at_most=0.3)
     found = worst(rows, fair)
     assert found.certificate.violation <= 1e-9
     assert all(one.excess <= 1e-8 for one in fair.measure(found.rates))
@@ -101,7 +101,7 @@ def test_a_requirement_holds(rows):
 def test_a_group_without_mass_is_left_out():
     rows = np.concatenate([BY_HAND, np.zeros((3, 1, 2))], axis=1)
     groups = eh.Groups.product({"group": ["A", "B", "C", "nobody"]})
-    found = worst(rows, eh.SelectionRate(at_most=1.0), groups=groups)
+    found = worst(rows, eh.RateBound("selection rate", at_most=1.0), groups=groups)
     assert found.certificate.objective == pytest.approx(0.25, abs=1e-6)
     assert [str(name) for name in found.group_weights] == ["group=A", "group=B", "group=C"]
 
@@ -113,7 +113,9 @@ def test_the_reference_of_no_worse_is_the_rule_of_smallest_risk(rows):
 
 
 def test_what_cannot_be_satisfied_is_said_as_ever(rows):
-    impossible = eh.SelectionRate(at_most=0.1) & eh.TruePositiveRate(at_least=0.9)
+    impossible = eh.RateBound("selection rate", at_most=0.1) & eh.RateBound(
+        "true-positive rate", at_least=0.9
+    )
     with pytest.raises(InfeasibleError, match="true-positive rate") as error:
         worst(rows, impossible)
     assert error.value.nearest
@@ -122,7 +124,7 @@ def test_what_cannot_be_satisfied_is_said_as_ever(rows):
 def test_an_earlier_solution_is_a_start(rows):
     fair = eh.DemographicParity(difference=0.05)
     cold = worst(rows, fair)
-    for start in (cold, eh.solve(rows, fair), worst(rows, eh.SelectionRate(at_most=0.2))):
+    for start in (cold, eh.solve(rows, fair), worst(rows, eh.RateBound("selection rate", at_most=0.2))):
         warm = worst(rows, fair, start=start)
         assert warm.certificate.objective == pytest.approx(cold.certificate.objective, abs=1e-7)
     assert eh.solve(rows, fair, start=cold).certificate.gap < 1e-6

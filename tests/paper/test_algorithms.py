@@ -233,7 +233,7 @@ def test_bins_correct_overconfident_cells():
             {"constraint": eh.DemographicParity(difference=0.1, against="groups")},
             "compares groups with the population",
         ),
-        ({"constraint": eh.SelectionRate(at_most=0.2)}, "compares groups with the population"),
+        ({"constraint": eh.RateBound("selection rate", at_most=0.2)}, "compares groups with the population"),
         ({"multipliers": "exact"}, "multipliers: expected 'grid', 'ascent' or 2 numbers, got 'exact'"),
         ({"multipliers": [0.1]}, "multipliers: expected 'grid', 'ascent' or 2 numbers"),
         ({"multipliers": Grid(stages=((1.0, 0.001),))}, r"has 4,004,001 points, and the budget is 250,000"),

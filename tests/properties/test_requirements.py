@@ -41,7 +41,7 @@ def free_ends(task):
         part = parts[owner]
         if isinstance(part, eh.NoWorse):
             free[:, j] = not part.more_is_better, part.more_is_better
-        elif isinstance(part, eh.Precision):  # each end has a constraint of its own
+        elif getattr(part, "rate", None) == "precision":  # each end has a constraint of its own
             upper = "at most" in name.side if name.side else part.at_least is None
             free[:, j] = upper, not upper
         elif isinstance(part, eh.RateBound):
@@ -83,7 +83,7 @@ def test_only_ends_that_are_set_have_a_price_and_only_where_they_bind(block, cos
 def test_a_floor_has_no_price_where_everyone_is_selected(objective):
     rng = np.random.default_rng(0)
     scores = eh.GroupedScores(rng.uniform(0.2, 0.9, 50), rng.integers(0, 2, 50), 2)
-    floor = eh.TruePositiveRate(at_least=0.5, groups="intersectional")
+    floor = eh.RateBound("true-positive rate", at_least=0.5, groups="intersectional")
     found = eh.solve(scores, floor, cost=(1.0, 20.0), objective=objective)
     assert found.selection.all()
     assert list(found.multipliers.values()) == list(found.shadow_prices.values()) == [0.0, 0.0]
@@ -97,14 +97,14 @@ def posteriors():
 @pytest.mark.parametrize(
     ("make", "bound"),
     [
-        (lambda b: eh.SelectionRate(at_most=b), 0.3),
-        (lambda b: eh.TruePositiveRate(at_least=b, groups="intersectional"), 0.75),
-        (lambda b: eh.FalsePositiveRate(at_most=b), 0.2),
-        (lambda b: eh.Precision(at_least=b), 0.8),
-        (lambda b: eh.Accuracy(at_least=b, groups="intersectional"), 0.6),
+        (lambda b: eh.RateBound("selection rate", at_most=b), 0.3),
+        (lambda b: eh.RateBound("true-positive rate", at_least=b, groups="intersectional"), 0.75),
+        (lambda b: eh.RateBound("false-positive rate", at_most=b), 0.2),
+        (lambda b: eh.RateBound("precision", at_least=b), 0.8),
+        (lambda b: eh.RateBound("accuracy", at_least=b, groups="intersectional"), 0.6),
         (lambda b: eh.DemographicParity(ratio=b, against="groups"), 0.9),
         (lambda b: eh.EqualOpportunity(difference=b, against="groups"), 0.05),
-        (lambda b: eh.SelectionRate(at_most=b) & eh.DemographicParity(difference=0.02), 0.25),
+        (lambda b: eh.RateBound("selection rate", at_most=b) & eh.DemographicParity(difference=0.02), 0.25),
     ],
 )
 def test_prices_are_slopes_of_the_optimal_risk(posteriors, make, bound):
@@ -118,12 +118,12 @@ def test_prices_are_slopes_of_the_optimal_risk(posteriors, make, bound):
 
 
 def test_a_bound_that_is_implied_changes_nothing(posteriors):
-    fair = eh.DemographicParity(difference=0.02) & eh.SelectionRate(at_most=0.3)
+    fair = eh.DemographicParity(difference=0.02) & eh.RateBound("selection rate", at_most=0.3)
     implied = (
         fair
-        & eh.SelectionRate(at_most=0.4)
-        & eh.FalsePositiveRate(at_most=1.0)
-        & eh.SelectionRate(at_most=0.3)
+        & eh.RateBound("selection rate", at_most=0.4)
+        & eh.RateBound("false-positive rate", at_most=1.0)
+        & eh.RateBound("selection rate", at_most=0.3)
     )
     one, other = eh.solve(posteriors, fair), eh.solve(posteriors, implied)
     assert one.certificate.objective == pytest.approx(other.certificate.objective, abs=1e-9)
@@ -144,7 +144,7 @@ def test_no_group_is_worse_off_with_parity_by_raising_only(posteriors):
 
 
 def test_a_capacity_selects_those_with_the_highest_risk(posteriors):
-    found = eh.solve(posteriors, eh.SelectionRate(at_most=0.1))
+    found = eh.solve(posteriors, eh.RateBound("selection rate", at_most=0.1))
     eta = posteriors[:, :, 1].sum(axis=1)
     assert found.selection.mean() == pytest.approx(0.1)
     assert eta[found.selection > 0].min() >= eta[found.selection < 1].max() - 1e-12
@@ -156,12 +156,14 @@ def test_precision_holds_where_nobody_is_selected():
         + np.random.default_rng(0).random((100, 2, 2)) * 1e-3
     )
     hopeless /= hopeless.sum(axis=(1, 2), keepdims=True)
-    found = eh.solve(hopeless, eh.Precision(at_least=0.9))
+    found = eh.solve(hopeless, eh.RateBound("precision", at_least=0.9))
     assert not found.selection.any()
-    [measured] = eh.Precision(at_least=0.9).measure(found.rates)
+    [measured] = eh.RateBound("precision", at_least=0.9).measure(found.rates)
     assert np.isnan(measured.values).all()
     with pytest.raises(InfeasibleError, match="precision"):
-        eh.solve(hopeless, eh.Precision(at_least=0.9) & eh.SelectionRate(at_least=0.1))
+        eh.solve(
+            hopeless, eh.RateBound("precision", at_least=0.9) & eh.RateBound("selection rate", at_least=0.1)
+        )
 
 
 def test_the_four_fifths_rule_can_be_asked_for(posteriors):

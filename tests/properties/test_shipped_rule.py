@@ -40,7 +40,7 @@ def requirement(rng):
     if rng.random() < 0.3:
         found = found & eh.DemographicParity(difference=0.05)
     if rng.random() < 0.2:
-        found = found & eh.SelectionRate(at_most=0.45)
+        found = found & eh.RateBound("selection rate", at_most=0.45)
     return found
 
 

@@ -9,7 +9,7 @@ from tests.conftest import examples
 
 import evenhand as eh
 from evenhand.exceptions import InfeasibleError
-from evenhand.fairness.bounds import BOUNDS
+from evenhand.fairness.bounds import BOUNDED_RATES
 from evenhand.fairness.notions import NOTIONS
 from evenhand.optimum.worst_group import WorstGroupProblem
 
@@ -30,7 +30,7 @@ def random_part(rng):
         return eh.NoWorse(str(rng.choice(["selection rate", "true-positive rate"])), groups=scope)
     low, high = np.sort(rng.random(2)).round(3).tolist()
     bounds = [{"at_least": 0.7 * low}, {"at_most": high}]
-    return BOUNDS[rng.integers(5)](**bounds[rng.integers(2)], groups=scope)
+    return eh.RateBound(BOUNDED_RATES[rng.integers(5)], **bounds[rng.integers(2)], groups=scope)
 
 
 def random_rows(rng, n, M, aware):
@@ -162,12 +162,12 @@ def test_both_stages_are_those_of_the_full_program(aware, seed):
 @pytest.mark.parametrize(
     ("make", "bound"),
     [
-        (lambda b: eh.SelectionRate(at_most=b), 0.3),
-        (lambda b: eh.TruePositiveRate(at_least=b, groups="intersectional"), 0.8),
-        (lambda b: eh.Precision(at_least=b), 0.85),
+        (lambda b: eh.RateBound("selection rate", at_most=b), 0.3),
+        (lambda b: eh.RateBound("true-positive rate", at_least=b, groups="intersectional"), 0.8),
+        (lambda b: eh.RateBound("precision", at_least=b), 0.85),
         (lambda b: eh.DemographicParity(difference=b), 0.02),
         (lambda b: eh.DemographicParity(ratio=b, against="groups"), 0.9),
-        (lambda b: eh.SelectionRate(at_most=b) & eh.DemographicParity(difference=0.02), 0.25),
+        (lambda b: eh.RateBound("selection rate", at_most=b) & eh.DemographicParity(difference=0.02), 0.25),
     ],
     ids=["capacity", "floor", "precision", "difference", "ratio", "capacity-and-parity"],
 )
@@ -191,7 +191,10 @@ def test_prices_are_slopes_of_the_largest_risk(make, bound, cost):
 def test_with_one_group_it_is_the_smallest_risk(seed):
     rng = np.random.default_rng(seed)
     rows, _ = random_rows(rng, int(rng.integers(20, 200)), 1, aware=bool(rng.random() < 0.5))
-    cost, constraint = [0.5, (3.0, 1.0)][rng.integers(2)], eh.SelectionRate(at_most=float(rng.random()))
+    cost, constraint = (
+        [0.5, (3.0, 1.0)][rng.integers(2)],
+        eh.RateBound("selection rate", at_most=float(rng.random())),
+    )
     one = eh.solve(rows, constraint, cost=cost)
     other = eh.solve(rows, constraint, cost=cost, objective="worst group")
     assert other.certificate.objective == pytest.approx(one.certificate.objective, abs=1e-6 * np.max(cost))

@@ -276,7 +276,7 @@ def test_a_page_opens_with_the_curve_of_its_model():
 
 # Bounds on rates, and groups against each other
 
-CAPACITY = eh.SelectionRate(at_most=0.3) & eh.DemographicParity(ratio=0.8, against="groups")
+CAPACITY = eh.RateBound("selection rate", at_most=0.3) & eh.DemographicParity(ratio=0.8, against="groups")
 
 
 @pytest.fixture(scope="module")
@@ -312,8 +312,8 @@ def test_bounds_are_listed_in_plain_words(limited):
 def test_a_page_of_bounds_alone():
     today = eh.cell_rates(TRAIN.y, np.full(len(TRAIN.y), 0.1), TRAIN.sensitive)
     bounds = (
-        eh.TruePositiveRate(at_least=0.6, groups="intersectional")
-        & eh.Precision(at_least=0.2, at_most=1.0, groups="independent")
+        eh.RateBound("true-positive rate", at_least=0.6, groups="intersectional")
+        & eh.RateBound("precision", at_least=0.2, at_most=1.0, groups="independent")
         & eh.NoWorse("selection rate", than=today)
         & eh.NoWorse("error rate", than=today, groups="population")
     )
@@ -348,7 +348,9 @@ def test_a_page_of_bounds_alone():
 @pytest.mark.usefixtures("without_charts")
 def test_undefined_rates_are_named_and_have_no_number():
     y, group = [1, 0] * 100, ["a"] * 100 + ["b"] * 100
-    bound = eh.Precision(at_least=0.9) & eh.Precision(at_least=0.9, groups="intersectional")
+    bound = eh.RateBound("precision", at_least=0.9) & eh.RateBound(
+        "precision", at_least=0.9, groups="intersectional"
+    )
     shown = contents(eh.audit(y, [1, 0] * 50 + [0] * 100, group, constraint=bound), title="", data="")
     assert "precision is undefined for sensitive_feature=b." in render(shown)
     nobody = contents(eh.audit(y, [0] * 200, group, constraint=bound, pos_label=1), title="", data="")

@@ -82,7 +82,7 @@ FEATURES = {
     "controls": {"constraint": eh.DemographicParity(difference=0.05, given=["level"])},
     "controls, aware": {"constraint": eh.DemographicParity(difference=0.05, given=["level"]), "aware": True},
     "minimax": {"objective": "worst group"},
-    "bounds": {"constraint": PARITY & eh.SelectionRate(at_most=0.4)},
+    "bounds": {"constraint": PARITY & eh.RateBound("selection rate", at_most=0.4)},
     "missing as a group": {"gaps": 0.2, "missing": "own_group"},
     "missing excluded": {"gaps": 0.2, "missing": "exclude"},
     "missing excluded, aware": {"gaps": 0.2, "missing": "exclude", "aware": ["sex"]},

@@ -215,8 +215,8 @@ def test_the_largest_distance_between_groups_is_covered(shape, m):
 def test_the_lowest_and_the_highest_bounded_rate_are_covered(shape, groups):
     """Precision is a quotient of two random counts; given the selected, its hits are binomial."""
     population = Population(8, SHAPES[shape](8))
-    for kind in (eh.SelectionRate, eh.TruePositiveRate, eh.Precision, eh.Accuracy):
-        bound = kind(at_least=0.5, at_most=0.5, groups=groups)
+    for rate in ("selection rate", "true-positive rate", "precision", "accuracy"):
+        bound = eh.RateBound(rate, at_least=0.5, at_most=0.5, groups=groups)
         [truth] = bound.measure(population.truth)
         hits = []
         for _ in range(60):
@@ -227,7 +227,7 @@ def test_the_lowest_and_the_highest_bounded_rate_are_covered(shape, groups):
 
 def test_a_bound_that_just_holds_is_hardly_ever_called_violated():
     population = Population(8, SHAPES["equal"](8))
-    bound = eh.TruePositiveRate(at_least=0.5, at_most=0.5, groups="intersectional")
+    bound = eh.RateBound("true-positive rate", at_least=0.5, at_most=0.5, groups="intersectional")
     found = [one for _ in range(200) for one in compare_with_bound(bound, population.sample(3000), 0.95)]
     assert np.mean([one.verdict == "violated" for one in found]) <= 0.05
     assert all(one.verdict != "satisfied" for one in found)

@@ -7,6 +7,7 @@ from sklearn.linear_model import LogisticRegression
 
 import evenhand as eh
 from evenhand.datasets import GaussianProblem
+from evenhand.fairness.rates import CellRates
 from evenhand.inference.guarantee import promised
 from evenhand.inference.noninferiority import p_value
 
@@ -79,26 +80,30 @@ def test_a_split_stratified_by_label_would_break_promises():
 
 
 MASSES = np.array([[0.25, 0.25], [0.2, 0.1], [0.1, 0.1]])
-TODAY = eh.CellRates(eh.Groups.product({"group": range(3)}), MASSES, MASSES * [[0.2, 0.4]])
+TODAY = CellRates(eh.Groups.product({"group": range(3)}), MASSES, MASSES * [[0.2, 0.4]])
 
 
 def reserved(rates, n, rng):
     """Counts of n reserved rows, from a population with given selection rates."""
     cells = rng.multinomial(n, MASSES.ravel()).reshape(MASSES.shape)
-    return eh.CellRates(TODAY.groups, cells.astype(float), rng.binomial(cells, rates).astype(float))
+    return CellRates(TODAY.groups, cells.astype(float), rng.binomial(cells, rates).astype(float))
 
 
 @pytest.mark.parametrize(
     ("constraint", "strict", "bad"),
     [
-        (eh.SelectionRate(at_most=0.3), 0.25, 0.301),
+        (eh.RateBound("selection rate", at_most=0.3), 0.25, 0.301),
         (
-            eh.TruePositiveRate(at_least=0.6, groups="intersectional"),
+            eh.RateBound("true-positive rate", at_least=0.6, groups="intersectional"),
             0.75,
             [[0.3, 0.9], [0.3, 0.599], [0.3, 0.9]],
         ),
-        (eh.Precision(at_least=0.5), [[0.2, 0.4]], [[0.2756, 0.3356]]),
-        (eh.Accuracy(at_least=0.6) & eh.FalsePositiveRate(at_most=0.2), [[0.1, 0.6]], [[0.2005, 0.6]]),
+        (eh.RateBound("precision", at_least=0.5), [[0.2, 0.4]], [[0.2756, 0.3356]]),
+        (
+            eh.RateBound("accuracy", at_least=0.6) & eh.RateBound("false-positive rate", at_most=0.2),
+            [[0.1, 0.6]],
+            [[0.2005, 0.6]],
+        ),
         (eh.NoWorse("selection rate", than=TODAY), [[0.3, 0.5]], [[0.3, 0.5], [0.3, 0.5], [0.2, 0.399]]),
         pytest.param(
             eh.DemographicParity(difference=0.1, against="groups"),
@@ -113,7 +118,8 @@ def reserved(rates, n, rng):
             marks=pytest.mark.slow,
         ),
         pytest.param(
-            eh.EqualOpportunity(difference=0.15, against="groups") & eh.SelectionRate(at_most=0.55),
+            eh.EqualOpportunity(difference=0.15, against="groups")
+            & eh.RateBound("selection rate", at_most=0.55),
             0.5,
             [[0.5, 0.5], [0.5, 0.5], [0.5, 0.3495]],
             marks=pytest.mark.slow,
@@ -126,7 +132,7 @@ def test_promises_of_bounds_and_between_groups_are_wrong_no_more_often_than_the_
 ):
     """From a classifier that is inside the requirement to one just outside it, which the test must stop."""
     strict, bad = (np.broadcast_to(np.array(rates, float), MASSES.shape) for rates in (strict, bad))
-    outside = eh.CellRates(TODAY.groups, MASSES, MASSES * bad)
+    outside = CellRates(TODAY.groups, MASSES, MASSES * bad)
     assert max(found.excess for found in constraint.measure(outside)) > 0
     rng = np.random.default_rng(0)
     chosen = [
@@ -146,10 +152,14 @@ def test_promises_of_bounds_and_between_groups_are_wrong_no_more_often_than_the_
 @pytest.mark.parametrize(
     ("constraint", "draws"),
     [
-        (eh.SelectionRate(at_most=0.4), 40),
-        (eh.TruePositiveRate(at_least=0.7, groups="intersectional") & eh.SelectionRate(at_most=0.6), 30),
+        (eh.RateBound("selection rate", at_most=0.4), 40),
+        (
+            eh.RateBound("true-positive rate", at_least=0.7, groups="intersectional")
+            & eh.RateBound("selection rate", at_most=0.6),
+            30,
+        ),
         (eh.DemographicParity(difference=0.15, against="groups"), 40),
-        (eh.EqualOpportunity(ratio=0.7, against="groups") & eh.Precision(at_least=0.6), 30),
+        (eh.EqualOpportunity(ratio=0.7, against="groups") & eh.RateBound("precision", at_least=0.6), 30),
     ],
     ids=str,
 )

@@ -372,7 +372,7 @@ def over(constraint, bound, tolerances=5, **settings):
 
 
 def test_a_capacity_is_traced_with_its_price():
-    found = over(eh.SelectionRate(at_most=0.2), "capacity")
+    found = over(eh.RateBound("selection rate", at_most=0.2), "capacity")
     points = found.points
     assert found.over == "selection rate, at most"
     assert points[0].tolerance == 0
@@ -387,7 +387,9 @@ def test_a_capacity_is_traced_with_its_price():
 
 
 def test_a_frontier_over_a_bound_says_what_is_on_the_axis():
-    found = over(eh.DemographicParity(difference=0.2) & eh.SelectionRate(at_most=0.2), "selection rate")
+    found = over(
+        eh.DemographicParity(difference=0.2) & eh.RateBound("selection rate", at_most=0.2), "selection rate"
+    )
     assert "over selection rate, at most" in repr(found)
     assert "What varies is the bound: selection rate, at most." in str(found)
     assert "selection rate, at most" in found._repr_html_()
@@ -403,7 +405,7 @@ def test_a_frontier_over_a_bound_says_what_is_on_the_axis():
 
 
 def test_tolerances_and_other_bounds_stay_as_they_are():
-    constraint = eh.DemographicParity(difference=0.1) & eh.SelectionRate(at_most=0.3)
+    constraint = eh.DemographicParity(difference=0.1) & eh.RateBound("selection rate", at_most=0.3)
     for point in over(constraint, "capacity").points:
         assert max(m.difference for m in constraint.notions[0].measure(rates_of(point))) < 0.35
         assert all(name.notion == "selection rate" for name in point.prices)
@@ -417,7 +419,9 @@ def rates_of(point):
 
 
 def test_a_floor_is_traced_from_the_highest_that_is_possible():
-    constraint = eh.SelectionRate(at_most=0.2) & eh.TruePositiveRate(at_least=0.1, groups="intersectional")
+    constraint = eh.RateBound("selection rate", at_most=0.2) & eh.RateBound(
+        "true-positive rate", at_least=0.1, groups="intersectional"
+    )
     found = over(constraint, "true-positive rate", aware=True)
     assert found.over == "true-positive rate of every group, at least"
     floors = [point.tolerance for point in found.points]
@@ -429,7 +433,7 @@ def test_a_floor_is_traced_from_the_highest_that_is_possible():
 
 
 def test_a_precision_is_traced_without_mixtures():
-    constraint = eh.Precision(at_least=0.6) & eh.SelectionRate(at_least=0.2)
+    constraint = eh.RateBound("precision", at_least=0.6) & eh.RateBound("selection rate", at_least=0.2)
     found = over(constraint, "precision", tolerances=[0.5, 0.7, 0.75])
     assert [point.tolerance for point in found.points] == pytest.approx([0.75, 0.7, 0.5])
     dense = over(constraint, "precision", 21)
@@ -437,7 +441,9 @@ def test_a_precision_is_traced_without_mixtures():
 
 
 def test_a_bound_that_binds_nowhere_is_traced_to_its_end():
-    constraint = eh.SelectionRate(at_most=0.1) & eh.TruePositiveRate(at_least=0.01)
+    constraint = eh.RateBound("selection rate", at_most=0.1) & eh.RateBound(
+        "true-positive rate", at_least=0.01
+    )
     floors = [point.tolerance for point in over(constraint, "true-positive rate", 3).points]
     assert floors[-1] == 0
     assert floors[0] > 0.1
@@ -447,12 +453,28 @@ def test_a_bound_that_binds_nowhere_is_traced_to_its_end():
     ("constraint", "bound", "message"),
     [
         (eh.DemographicParity(difference=0.1), "capacity", "has no such bound"),
-        (eh.SelectionRate(at_least=0.1), "capacity", "has no such bound: over can be 'selection rate'"),
-        (eh.SelectionRate(at_least=0.1, at_most=0.2), "selection rate", "has two numbers, and only one can"),
-        (eh.SelectionRate(at_most=0.1) & eh.SelectionRate(at_most=0.2), "capacity", "has several bounds"),
-        (eh.SelectionRate(at_most=0.1), None, "no tolerance to vary: name a bound, such as over='capacity'"),
+        (
+            eh.RateBound("selection rate", at_least=0.1),
+            "capacity",
+            "has no such bound: over can be 'selection rate'",
+        ),
+        (
+            eh.RateBound("selection rate", at_least=0.1, at_most=0.2),
+            "selection rate",
+            "has two numbers, and only one can",
+        ),
+        (
+            eh.RateBound("selection rate", at_most=0.1) & eh.RateBound("selection rate", at_most=0.2),
+            "capacity",
+            "has several bounds",
+        ),
+        (
+            eh.RateBound("selection rate", at_most=0.1),
+            None,
+            "no tolerance to vary: name a bound, such as over='capacity'",
+        ),
         (eh.NoWorse("selection rate"), None, "has no tolerance to vary"),
-        (eh.SelectionRate(at_most=0.1), 0.1, "over should be the name of a bound"),
+        (eh.RateBound("selection rate", at_most=0.1), 0.1, "over should be the name of a bound"),
     ],
     ids=str,
 )
@@ -462,7 +484,7 @@ def test_what_cannot_be_traced_is_refused(constraint, bound, message):
 
 
 def test_trained_classifiers_trace_a_capacity_too():
-    trained = eh.FairInprocessor(LogisticRegression(), eh.SelectionRate(at_most=0.3), cv=2)
+    trained = eh.FairInprocessor(LogisticRegression(), eh.RateBound("selection rate", at_most=0.3), cv=2)
     found = drawn(trained, over="capacity", tolerances=[0.2, 0.4])
     assert [point.origin for point in found.points] == ["trained"] * 2
     assert found.points[0].rate.value < found.points[1].rate.value
@@ -480,4 +502,7 @@ def test_no_group_is_worse_off_at_any_tolerance():
     for point in found.points:
         assert (selection(point) > selection(plain) - 0.06).all()
         assert {name.notion for name in point.prices} == {"demographic parity"}
-    assert len(over(constraint & eh.SelectionRate(at_most=0.9), "capacity", [0.8, 0.9]).points) == 2
+    assert (
+        len(over(constraint & eh.RateBound("selection rate", at_most=0.9), "capacity", [0.8, 0.9]).points)
+        == 2
+    )

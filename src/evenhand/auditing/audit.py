@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator
 from copy import copy, deepcopy
 from dataclasses import replace
 from numbers import Integral, Real
@@ -19,18 +18,19 @@ import numpy as np
 
 from evenhand.auditing.bounds import compare_with_bound
 from evenhand.auditing.by_proxy import audit_by_proxy
-from evenhand.auditing.comparison import Comparison, compare, four_fifths
+from evenhand.auditing.comparison import Comparison, all_notions, compare, four_fifths
 from evenhand.auditing.exclusion import find_excluded
-from evenhand.auditing.group_rates import Terms, absent_groups, find, hide_small, pooled_groups
+from evenhand.auditing.group_rates import Terms, absent_groups, find, pooled_groups
 from evenhand.auditing.impact_ratios import count_categories
-from evenhand.auditing.publication import published
+from evenhand.auditing.query import tally_table
 from evenhand.auditing.result import Audit, StratumAudits
 from evenhand.auditing.strata import compare_in_strata
+from evenhand.auditing.suppression import hide_small, published
 from evenhand.auditing.tally import Tally, tally
 from evenhand.exceptions import InputError, VacuousConstraintWarning, warn_user
 from evenhand.fairness.bounds import Bound
-from evenhand.fairness.groups import Missing, Mode
-from evenhand.fairness.notions import NOTIONS, Notion
+from evenhand.fairness.groups import Missing
+from evenhand.fairness.notions import Notion
 from evenhand.fairness.proxy import Proxy
 from evenhand.fairness.rates import read_rows
 from evenhand.fairness.requirement import Constraint, Requirement
@@ -38,14 +38,7 @@ from evenhand.inputs.checks import check_fraction
 from evenhand.inputs.labels import read_median
 from evenhand.inputs.tables import Library, library_of
 
-__all__ = ["NO_SMALL_STRATA", "Audit", "audit", "audit_of", "check_settings"]
-
-
-NO_SMALL_STRATA = (
-    "min_count cannot suppress small counts within strata: omit control_features, or audit each stratum "
-    "separately."
-)
-"""Why small counts and strata do not go together."""
+__all__ = ["audit", "audit_of"]
 
 
 def audit(
@@ -53,6 +46,7 @@ def audit(
     y_pred: Any,
     sensitive_features: Any,
     *,
+    data: Any = None,
     control_features: Any = None,
     constraint: Constraint | None = None,
     before: Any = None,
@@ -68,29 +62,35 @@ def audit(
 
     Parameters
     ----------
-    y_true : array, sequence, series or None
+    y_true : array, sequence, series, name of a column, or None
         Labels of any two values. None if they are not known; only selection rates are then compared.
-    y_pred : array, sequence or series
+    y_pred : array, sequence, series or name of a column
         Predicted labels, or numbers from 0 to 1: the probability that a randomised decision is positive.
         Scores, such as those of ``predict_proba``, need a `threshold` to become decisions; the result says
         how predictions were read.
-    sensitive_features : table, mapping, array, sequence or Proxy
+    sensitive_features : table, mapping, array, sequence, Proxy, or names of columns
         One column per sensitive feature. With a :class:`Proxy` one of them is known by probabilities: each
         rate then is the probability-weighted estimate, with an interval that holds whatever the true groups
         are within the probabilities, widened for sampling. Verdicts use that interval, so that evidence is
         insufficient where proxies cannot tell.
-    control_features : table, mapping, array or sequence, default=None
+    data : table, default=None
+        The table that has the columns, eager or lazy, of any library that narwhals reads: polars, such as
+        ``pl.scan_parquet("*.parquet")``, pandas, pyarrow, DuckDB, Dask or PySpark. The other arguments then
+        are names of its columns, and the library that holds it counts the rows in one pass, or two for scores
+        and probabilities: only the sums for each combination of values are collected, so that the table need
+        not fit into memory.
+    control_features : table, mapping, array, sequence or names of columns, default=None
         One column per control feature. Groups are then also compared within each stratum, the people with the
         same values of these, by every notion; ``strata`` of the result has the audit of each. A notion of
         `constraint` with ``given=`` gets its verdict from the strata of the features that it names.
     constraint : Constraint, default=None
-        The requirement, such as ``DemographicParity(difference=0.05)`` or ``SelectionRate(at_most=0.2)``;
-        several are joined by ``&``, and each gets a verdict. None reports every notion by both measures,
-        without a verdict.
-    before : array, sequence or series, default=None
+        The requirement, such as ``DemographicParity(difference=0.05)`` or
+        ``RateBound("selection rate", at_most=0.2)``; several are joined by ``&``, and each gets a verdict.
+        None reports every notion by both measures, without a verdict.
+    before : array, sequence, series or name of a column, default=None
         Earlier predictions for the same rows, to report the changes. They are also the reference of
         ``NoWorse(...)``, unless it has one of its own.
-    sample_weight : array, default=None
+    sample_weight : array or name of a column, default=None
         Weight of each row. Intervals then use an effective number of rows, from a linearised variance that
         is valid even if weights and decisions are correlated; see
         ``evenhand.auditing.tally.effective_size``.
@@ -115,7 +115,8 @@ def audit(
     threshold : float or "median", default=None
         Turns scores of any range into decisions: rows with at least this score are selected. It is applied
         to `before` too, unless that holds labels. With "median", rows with a score above the median of all
-        rows count as selected, and selection rates are the scoring rates of New York City's Local Law 144.
+        rows count as selected, and selection rates are the scoring rates of New York City's Local Law 144;
+        tables of Dask have no exact median.
 
     Returns
     -------
@@ -159,12 +160,21 @@ def audit(
     <BLANKLINE>
     four-fifths rule: lowest selection rate divided by the highest
     sex  0.500 [0.414, 0.599]  sex=M  violated (tolerance 0.8)
+
+    Of a table, by the names of its columns:
+
+    >>> import polars as pl
+    >>> table = pl.LazyFrame({"paid": [0, 1, 1, 1], "approved": [0, 1, 1, 0], "sex": ["F", "F", "M", "M"]})
+    >>> audit("paid", "approved", "sex", data=table).terms.features
+    ('sex',)
     """
-    check_settings(constraint, confidence, min_size, min_count, threshold, before=before)
+    _check_settings(constraint, confidence, min_size, min_count, threshold, before=before)
     if isinstance(sensitive_features, Proxy):
-        if before is not None or min_size or min_count or missing != "error" or control_features is not None:
+        others = (data, before, control_features)
+        if any(other is not None for other in others) or min_size or min_count or missing != "error":
             raise InputError(
-                "an audit by proxies takes neither before, missing, min_size, min_count nor control_features."
+                "an audit by proxies takes neither data, before, missing, min_size, min_count nor "
+                "control_features."
             )
         if threshold == "median":
             raise InputError("an audit by proxies takes a number as threshold.")
@@ -179,32 +189,45 @@ def audit(
             threshold=None if threshold is None else float(threshold),
         )
     if control_features is not None and min_count:
-        raise InputError(NO_SMALL_STRATA)
-    library, median = library_of(sensitive_features, y_pred, y_true), None
-    if threshold == "median":
-        y_pred, median = read_median(y_pred)
-        threshold = float(np.nextafter(median, np.inf))
-    decisions = read_rows(
-        y_true,
-        y_pred,
-        sensitive_features,
-        control_features=control_features,
-        before=before,
-        sample_weight=sample_weight,
-        pos_label=pos_label,
-        missing=missing,
-        min_size=min_size,
-        threshold=None if threshold is None else float(threshold),
+        raise InputError(
+            "min_count cannot suppress small counts within strata: omit control_features, or audit each "
+            "stratum separately."
+        )
+    columns: dict[str, Any] = {
+        "y_true": y_true,
+        "y_pred": y_pred,
+        "sensitive_features": sensitive_features,
+        "control_features": control_features,
+        "before": before,
+        "sample_weight": sample_weight,
+    }
+    reading: dict[str, Any] = {
+        "pos_label": pos_label,
+        "missing": missing,
+        "min_size": min_size,
+        "threshold": threshold if threshold in (None, "median") else float(threshold),
+    }
+    counted, median = (
+        _tally_columns(**columns, **reading) if data is None else tally_table(data, **columns, **reading)
     )
     return audit_of(
-        tally(decisions),
+        counted,
         constraint=constraint,
         confidence=float(confidence),
         min_count=int(min_count),
-        threshold=threshold if median is None else median,
-        above_median=median is not None,
-        library=library,
+        threshold=median if threshold == "median" else threshold,
+        above_median=threshold == "median",
+        library=library_of(sensitive_features, y_pred, y_true) if data is None else library_of(data),
     )
+
+
+def _tally_columns(*, y_pred: Any, threshold: Any, **columns: Any) -> tuple[Tally, float | None]:
+    """The sums over cells of columns in memory, and the median of the scores if that is the threshold."""
+    median = None
+    if threshold == "median":
+        y_pred, median = read_median(y_pred)
+        threshold = float(np.nextafter(median, np.inf))
+    return tally(read_rows(y_pred=y_pred, threshold=threshold, **columns)), median
 
 
 def audit_of(
@@ -218,10 +241,15 @@ def audit_of(
     library: Library | None = None,
 ) -> Audit:
     """Audit of decisions that are already counted; see :func:`audit`."""
-    required = tuple(_all_notions(counted)) if constraint is None else constraint.requirements
+    groups = counted.rates.groups
+    required = (
+        tuple(all_notions(groups, labelled=counted.rates.labelled))
+        if constraint is None
+        else constraint.requirements
+    )
     comparisons = _compare(counted, required, confidence, judge=constraint is not None)
     strata = None
-    if counted.rates.groups.strata is not None:
+    if groups.strata is not None:
         strata = StratumAudits(
             counted,
             lambda part: audit_of(
@@ -245,7 +273,7 @@ def audit_of(
             for group in absent
         )
     terms = Terms(
-        features=counted.rates.groups.features,
+        features=groups.features,
         confidence=confidence,
         labelled=counted.rates.labelled,
         weighted=counted.weighted,
@@ -253,7 +281,7 @@ def audit_of(
         min_count=min_count,
         absent_not_listed=left_out,
         pooled=pooled_groups(counted, counts=not min_count),
-        merged=counted.rates.groups.merged,
+        merged=groups.merged,
         randomised=counted.randomised,
         threshold=None if threshold is None else float(threshold),
         above_median=above_median,
@@ -262,7 +290,7 @@ def audit_of(
     return Audit(terms, (*findings, *absent), comparisons, library, excluded, categories, strata)
 
 
-def check_settings(
+def _check_settings(
     constraint: Any, confidence: Any, min_size: Any, min_count: Any, threshold: Any, *, before: Any = None
 ) -> None:
     """Raise an InputError unless the settings of an audit are proper."""
@@ -271,34 +299,19 @@ def check_settings(
             raise InputError("threshold='median' is about one set of scores: omit before.")
         threshold = None
     check_fraction("confidence", confidence)
-    _check_count("min_size", min_size)
-    _check_count("min_count", min_count)
-    _check_constraint(constraint)
-    _check_threshold(threshold)
-
-
-def _check_threshold(threshold: Any) -> None:
-    if threshold is None:
-        return
-    proper = isinstance(threshold, Real) and not isinstance(threshold, bool | np.bool_)
-    if not proper or not math.isfinite(threshold):
+    for name, value in (("min_size", min_size), ("min_count", min_count)):
+        if not isinstance(value, Integral) or isinstance(value, bool) or value < 0:
+            raise InputError(f"{name} should be a whole number, 0 or more, but is {value!r}.")
+    if constraint is not None:
+        if not isinstance(constraint, Constraint):
+            raise InputError(
+                f"constraint should be a requirement such as DemographicParity(difference=0.05), "
+                f"but is of type {type(constraint).__name__}."
+            )
+        constraint.check(None)
+    number = isinstance(threshold, Real) and not isinstance(threshold, bool | np.bool_)
+    if threshold is not None and not (number and math.isfinite(threshold)):
         raise InputError(f"threshold should be a finite number or 'median', but is {threshold!r}.")
-
-
-def _check_count(name: str, value: Any) -> None:
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < 0:
-        raise InputError(f"{name} should be a whole number, 0 or more, but is {value!r}.")
-
-
-def _check_constraint(constraint: Any) -> None:
-    if constraint is None:
-        return
-    if not isinstance(constraint, Constraint):
-        raise InputError(
-            f"constraint should be a requirement such as DemographicParity(difference=0.05), "
-            f"but is of type {type(constraint).__name__}."
-        )
-    constraint.check(None)
 
 
 def _compare(
@@ -337,13 +350,3 @@ def _unconditional(constraint: Constraint | None) -> Constraint | None:
     for notion in changed.notions:
         notion.given = None
     return changed
-
-
-def _all_notions(counted: Tally) -> Iterator[Notion]:
-    modes: tuple[Mode, ...] = ("intersectional", "independent")
-    groups = counted.rates.groups
-    for mode in modes if len(groups.features) > 1 and not groups.merged else modes[:1]:
-        for kind in NOTIONS:
-            if counted.rates.labelled or not any(part.needs_labels for part in kind.statistics):
-                yield kind(difference=0.0, groups=mode)
-                yield kind(ratio=1.0, groups=mode)

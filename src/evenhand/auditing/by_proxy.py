@@ -8,20 +8,28 @@ made from these, and so are verdicts.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import astuple, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.auditing.comparison import FOUR_FIFTHS, Comparison, Distance, concluded
-from evenhand.auditing.group_rates import RATES, Finding, Kind, Rate, Terms
+from evenhand.auditing.comparison import (
+    FOUR_FIFTHS,
+    FOUR_FIFTHS_RULE,
+    Comparison,
+    all_notions,
+    concluded,
+    rule_families,
+)
+from evenhand.auditing.distances import smallest_of_pairs
+from evenhand.auditing.group_rates import RATES, Finding, Rate, Terms, reported_groups
 from evenhand.auditing.result import Audit
 from evenhand.exceptions import InputError
-from evenhand.fairness.groups import GroupName, Groups, Members, Mode
+from evenhand.fairness.groups import Members
 from evenhand.fairness.measurement import Measurement
-from evenhand.fairness.notions import NOTIONS, DemographicParity, Notion
+from evenhand.fairness.notions import Notion
 from evenhand.fairness.proxy import Proxy, ProxyRows, read_proxy
 from evenhand.fairness.rates import read_rows
 from evenhand.fairness.requirement import Constraint
@@ -35,7 +43,6 @@ from evenhand.inputs.tables import library_of
 __all__ = ["audit_by_proxy"]
 
 Floats = NDArray[np.float64]
-_RULE = DemographicParity(ratio=0.8, against="groups")
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,8 +54,6 @@ class _Counted:
     selection: Floats
     positive: NDArray[np.bool_] | None
     weights: Floats
-    weighted: bool
-    randomised: bool
     _found: dict[tuple[Statistic, bytes], ProxyRate] = field(default_factory=dict)
 
     def parts(self, statistic: Statistic) -> tuple[Floats, Floats]:
@@ -71,8 +76,8 @@ class _Counted:
         size = own.sum() ** 2 / max((own**2).sum(), np.finfo(float).tiny)
         return wilson(self.weights @ hit / own.sum() if own.sum() > 0 else np.nan, size, z)
 
-    def rates(self, statistic: Statistic, members: NDArray[np.bool_]) -> list[ProxyRate]:
-        """The rate of each group."""
+    def rates(self, statistic: Statistic, members: NDArray[np.bool_]) -> ProxyRate:
+        """The rates of several groups, as arrays."""
         found, parts = [], None
         for own in members:
             key = (statistic, own.tobytes())  # several notions and measures ask for the same rates
@@ -80,8 +85,8 @@ class _Counted:
                 parts = parts or self.parts(statistic)
                 p = np.minimum(1.0, self.probabilities @ own.astype(np.float64))
                 self._found[key] = proxy_rate(*parts, p, self.weights)
-            found.append(self._found[key])
-        return found
+            found.append(astuple(self._found[key]))
+        return ProxyRate(*np.array(found).T)
 
 
 def audit_by_proxy(
@@ -126,32 +131,29 @@ def audit_by_proxy(
         decisions.selection.astype(np.float64),
         decisions.positive,
         np.ones(len(rows)) if decisions.weights is None else decisions.weights,
-        weighted=decisions.weights is not None,
-        randomised=decisions.randomised,
     )
     labelled = decisions.positive is not None
     if not labelled and any(part.needs_labels for notion in notions for part in notion.statistics):
         raise InputError("this requirement needs labels, and y_true is None.")
     judge = constraint is not None
     if not judge:
-        notions = list(_all_notions(rows.groups, labelled=labelled))
-    comparisons = [_compare(notion, counted, confidence, judge=judge) for notion in notions]
-    for what, family in _families(rows.groups):
-        found = _compare(_RULE, counted, confidence, family=family)
-        comparisons.append(replace(found, notion=FOUR_FIFTHS, groups=what))
+        notions = list(all_notions(rows.groups, labelled=labelled))
+    compared = [_compare(part, counted, rows.groups.members(part.groups), confidence) for part in notions]
+    if not judge:
+        compared = [replace(found, tolerance=None, verdict=None) for found in compared]
+    for what, family in rule_families(rows.groups):
+        found = _compare(FOUR_FIFTHS_RULE, counted, family, confidence)
+        compared.append(replace(found, notion=FOUR_FIFTHS, groups=what))
     terms = Terms(
         features=rows.groups.features,
         confidence=confidence,
         labelled=labelled,
-        weighted=counted.weighted,
-        compared=False,
-        min_count=0,
-        absent_not_listed=0,
-        randomised=counted.randomised,
+        weighted=decisions.weights is not None,
+        randomised=decisions.randomised,
         threshold=threshold,
         proxy=rows.proxy,
     )
-    return Audit(terms, tuple(_findings(counted, confidence)), tuple(comparisons), library_of(y_pred, y_true))
+    return Audit(terms, tuple(_findings(counted, confidence)), tuple(compared), library_of(y_pred, y_true))
 
 
 def _notions(constraint: Constraint | None) -> list[Notion]:
@@ -169,38 +171,15 @@ def _notions(constraint: Constraint | None) -> list[Notion]:
     return found  # type: ignore[return-value]  # all are notions
 
 
-def _all_notions(groups: Groups, *, labelled: bool) -> Iterator[Notion]:
-    modes: tuple[Mode, ...] = ("intersectional", "independent")
-    for mode in modes if len(groups.features) > 1 else modes[:1]:
-        for kind in NOTIONS:
-            if labelled or not any(part.needs_labels for part in kind.statistics):
-                yield kind(difference=0.0, groups=mode)
-                yield kind(ratio=1.0, groups=mode)
-
-
-def _families(groups: Groups) -> Iterator[tuple[str, Members]]:
-    if len(groups.features) > 1:
-        yield "intersectional", groups.members("intersectional")
-    single = groups.members("independent")
-    for feature in groups.features:
-        places = [k for k, name in enumerate(single.names) if name.features == (feature,)]
-        yield feature, Members(tuple(single.names[k] for k in places), single.matrix[places])
-
-
 def _findings(counted: _Counted, confidence: float) -> Iterator[Finding]:
-    z, groups = critical_value(confidence), counted.rows.groups
-    parts: list[tuple[Kind, GroupName, NDArray[np.bool_]]] = [
-        ("everyone", GroupName((), ()), np.ones(len(groups), np.bool_))
-    ]
-    if len(groups.features) > 1:
-        single = groups.members("independent")
-        parts += [("independent", name, own) for name, own in zip(single.names, single.matrix, strict=True)]
-    cells = groups.members("intersectional")
-    parts += [("intersectional", name, own) for name, own in zip(cells.names, cells.matrix, strict=True)]
-    statistics = [part for part in RATES if counted.positive is not None or not part.needs_labels]
-    members = np.array([own for _, _, own in parts])
-    rates = {part.name: counted.rates(part, members) for part in statistics}
-    for k, (kind, name, own) in enumerate(parts):
+    z, family = critical_value(confidence), reported_groups(counted.rows.groups)
+    rates = {}
+    for part in RATES:
+        if counted.positive is not None or not part.needs_labels:
+            found = counted.rates(part, family.members)
+            limits = np.stack([found.value, found.lower(z).low, found.upper(z).high])
+            rates[part.name] = np.where(np.isnan(found.value), np.nan, limits).T.tolist()
+    for k, (kind, name, own) in enumerate(zip(family.kinds, family.names, family.members, strict=True)):
         p = counted.probabilities @ own.astype(np.float64)
         yield Finding(
             kind=kind,
@@ -208,7 +187,7 @@ def _findings(counted: _Counted, confidence: float) -> Iterator[Finding]:
             rows=_rounded(p.sum()),
             positives=None if counted.positive is None else _rounded(p @ counted.positive),
             selected=_rounded(p @ counted.selection),
-            rates={rate: _rate(found[k], z) for rate, found in rates.items()},
+            rates={rate: Rate(*limits[k]) for rate, limits in rates.items()},
         )
 
 
@@ -217,101 +196,42 @@ def _rounded(number: Any) -> float:
     return round(float(number), 6)
 
 
-def _rate(found: ProxyRate, z: float) -> Rate:
-    if math.isnan(found.value):
-        return Rate(math.nan, math.nan, math.nan)
-    return Rate(found.value, float(found.lower(z).low), float(found.upper(z).high))
-
-
-def _compare(
-    notion: Notion, counted: _Counted, confidence: float, *, judge: bool = True, family: Members | None = None
-) -> Comparison:
+def _compare(notion: Notion, counted: _Counted, family: Members, confidence: float) -> Comparison:
     """Disparity of a notion: estimate, limits for all groups together, verdict."""
-    own = counted.rows.groups.members(notion.groups) if family is None else family
-    number = len(own.names) * len(notion.statistics)
-    if notion.against == "groups":
-        number = math.comb(len(own.names), 2) * len(notion.statistics)
-    z = critical_value(confidence, number)
-    measured, distances, limits = [], [], []
+    number = len(family.names) if notion.against == "population" else math.comb(len(family.names), 2)
+    z = critical_value(confidence, number * len(notion.statistics))
+    measured, distances = [], []
     for statistic in notion.statistics:
-        rates = counted.rates(statistic, own.matrix)
-        everyone = counted.overall(statistic, z)
-        values = np.array([rate.value for rate in rates])
+        rates, everyone = counted.rates(statistic, family.matrix), counted.overall(statistic, z)
         found = Measurement(
             notion.label,
             statistic.name,
-            own.names,
+            family.names,
             float(everyone.value),
-            values,
+            np.asarray(rates.value),
             notion.compares_by,
             notion.tolerance,
             notion.against,
         )
         measured.append(found)
-        make = _from_others if notion.against == "groups" else _from_everyone
-        estimate = make(found, rates, everyone, z)
-        limits.append(estimate)
-        distances += [
-            Distance(statistic.name, name, float(value), float(low), float(high))
-            for name, value, low, high in zip(
-                own.names, estimate.value, estimate.low, estimate.high, strict=True
-            )
-        ]
-    low, high = _limits(notion, limits, blind=any(part.undefined for part in measured))
-    compared = concluded(notion, measured, low, high, tuple(distances))
-    return compared if judge else replace(compared, tolerance=None, verdict=None)
+        distances.append(_distances(found, rates, everyone, z))
+    return concluded(notion, measured, distances)
 
 
-def _limits(notion: Notion, limits: Sequence[Estimate], *, blind: bool) -> tuple[float, float]:
-    """The largest difference or the smallest ratio, from the limits of every group."""
-    if notion.compares_by == "difference":
-        low = max(float(np.nanmax(np.fmax(part.low, -part.high), initial=0.0)) for part in limits)
-        high = max(float(np.nanmax(np.fmax(-part.low, part.high), initial=0.0)) for part in limits)
-        return max(0.0, low), 1.0 if blind else min(1.0, high)
-    low = 0.0 if blind else min(float(np.nanmin(part.low, initial=1.0)) for part in limits)
-    return max(0.0, low), min(float(np.nanmin(part.high, initial=1.0)) for part in limits)
-
-
-def _stacked(found: Sequence[Estimate]) -> Estimate:
-    return Estimate(*(np.array([getattr(one, part) for one in found]) for part in ("value", "low", "high")))
-
-
-def _from_everyone(found: Measurement, rates: Sequence[ProxyRate], everyone: Estimate, z: float) -> Estimate:
-    """Distance of each group from all rows."""
-    lower = _stacked([rate.lower(z) for rate in rates])
-    upper = _stacked([rate.upper(z) for rate in rates])
-    lost = np.isnan(found.values)
-    if found.measure == "difference":
+def _distances(found: Measurement, rates: ProxyRate, everyone: Estimate, z: float) -> Estimate:
+    """Distance of each group from all rows, or from the highest: with the limits of what is possible."""
+    lost, by_difference = np.isnan(found.values), found.measure == "difference"
+    lower, upper = (
+        Estimate(*(np.where(lost, np.nan, part) for part in (one.value, one.low, one.high)))
+        for one in (rates.lower(z), rates.upper(z))
+    )
+    if found.against == "groups":
+        combine, itself = (difference, 0.0) if by_difference else (quotient, 1.0)
+        limits = smallest_of_pairs(found.names, lower, upper, by=combine, itself=itself)
+        return Estimate(-found.differences if by_difference else found.ratios, limits.low, limits.high)
+    if by_difference:
         low, high = difference(lower, everyone).low, difference(upper, everyone).high
-        value = found.values - found.overall
-    else:
-        low = np.minimum(quotient(lower, everyone).low, quotient(upper.complement, everyone.complement).low)
-        high = np.minimum(
-            quotient(upper, everyone).high, quotient(lower.complement, everyone.complement).high
-        )
-        value, high = found.ratios, np.minimum(high, 1.0)
-    return Estimate(value, np.where(lost, np.nan, low), np.where(lost, np.nan, high))
-
-
-def _from_others(found: Measurement, rates: Sequence[ProxyRate], everyone: Estimate, z: float) -> Estimate:  # noqa: ARG001
-    """Distance of each group from the highest: the smallest of those from the others, and from itself."""
-    lower = _stacked([rate.lower(z) for rate in rates])
-    upper = _stacked([rate.upper(z) for rate in rates])
-    by_difference = found.measure == "difference"
-    itself, combine = (0.0, difference) if by_difference else (1.0, quotient)
-    features = [name.features for name in found.names]
-    known = ~np.isnan(found.values)
-    low = np.where(known, itself, np.nan)
-    high = low.copy()
-    for k in np.flatnonzero(known):
-        others = [j for j in np.flatnonzero(known) if j != k and features[j] == features[k]]
-        for j in others:
-            own_low, own_high = _at(lower, k), _at(upper, k)
-            low[k] = min(low[k], float(combine(own_low, _at(upper, j)).low))
-            high[k] = min(high[k], float(combine(own_high, _at(lower, j)).high))
-    value = -found.differences if by_difference else found.ratios
-    return Estimate(value, low, high)
-
-
-def _at(found: Estimate, k: Any) -> Estimate:
-    return Estimate(found.value[k], found.low[k], found.high[k])
+        return Estimate(found.values - found.overall, low, high)
+    low = np.minimum(quotient(lower, everyone).low, quotient(upper.complement, everyone.complement).low)
+    high = np.minimum(quotient(upper, everyone).high, quotient(lower.complement, everyone.complement).high)
+    return Estimate(found.ratios, low, np.minimum(high, 1.0))

@@ -97,7 +97,7 @@ class CategoryTable:
 
 @dataclass(frozen=True, eq=False)
 class ImpactRatios:
-    """Bias-audit tables of New York City's Local Law 144; made by :meth:`evenhand.Audit.impact_ratios`.
+    """Bias-audit tables of New York City's Local Law 144; made by ``Audit.impact_ratios``.
 
     ``print`` shows them, ``to_csv`` and ``to_frame`` have them as one table, and
     :func:`evenhand.write_report` makes them a section of a page.
@@ -211,31 +211,12 @@ class ImpactRatios:
             "rule": "6 RCNY 5-301",
             "people": self.people,
             "rate": self.rate_name,
-            "median": self.median,
-            "min_share": self.min_share,
-            "confidence": self.confidence,
-            "date": self.date,
-            "source": self.source,
+            **{name: getattr(self, name) for name in ("median", "min_share", "confidence", "date", "source")},
             "tables": [
                 {
                     "features": list(table.features),
                     "unknown": table.unknown,
-                    "categories": [
-                        {
-                            "category": {
-                                feature: value if isinstance(value, str | bool | int) else show(value)
-                                for feature, value in zip(table.features, one.group.values, strict=True)
-                            },
-                            "applicants": one.applicants,
-                            "selected": one.selected,
-                            "left_out": one.left_out,
-                            **{
-                                name: None if math.isnan(getattr(one, name)) else getattr(one, name)
-                                for name in ("rate", "share", "ratio", *_INTERVALS.values())
-                            },
-                        }
-                        for one in table.categories
-                    ],
+                    "categories": [_category_dict(one) for one in table.categories],
                 }
                 for table in self.tables
             ],
@@ -309,6 +290,17 @@ class ImpactRatios:
             undefined = {self.count_name: None, self.rate_name: math.nan, "impact ratio": math.nan}
             limits = dict.fromkeys(_INTERVALS, math.nan)
             yield {**unknown, **undefined, "note": "not in the calculations", **limits}
+
+
+def _category_dict(one: Category) -> dict[str, Any]:
+    pairs = zip(one.group.features, one.group.values, strict=True)
+    category = {name: value if isinstance(value, str | int) else show(value) for name, value in pairs}
+    numbers = {name: value for name, value in vars(one).items() if name != "group"}
+    return {"category": category, **{name: _defined(value) for name, value in numbers.items()}}
+
+
+def _defined(value: float) -> float | None:
+    return None if math.isnan(value) else value
 
 
 def _rate(value: float) -> str:

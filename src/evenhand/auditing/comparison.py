@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from evenhand.auditing.distances import distances
 from evenhand.auditing.tally import Tally
-from evenhand.fairness.groups import GroupName, Groups, Members
+from evenhand.fairness.groups import GroupName, Groups, Members, Mode
 from evenhand.fairness.measurement import Against, Measure, Measurement
-from evenhand.fairness.notions import DemographicParity, Notion
+from evenhand.fairness.notions import NOTIONS, DemographicParity, Notion
 from evenhand.inference.intervals import Estimate
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "Distance",
     "Side",
     "Verdict",
+    "all_notions",
     "compare",
     "concluded",
     "four_fifths",
@@ -156,6 +157,16 @@ def judged(measure: Measure | Side, tolerance: float | None, low: float, high: f
     return "satisfied" if holds else "violated" if fails else "insufficient evidence"
 
 
+def all_notions(groups: Groups, *, labelled: bool) -> Iterator[Notion]:
+    """Every notion by both measures, for combinations and single features; with exact parity."""
+    modes: tuple[Mode, ...] = ("intersectional", "independent")
+    for mode in modes if len(groups.features) > 1 and not groups.merged else modes[:1]:
+        for kind in NOTIONS:
+            if labelled or not any(part.needs_labels for part in kind.statistics):
+                yield kind(difference=0.0, groups=mode)
+                yield kind(ratio=1.0, groups=mode)
+
+
 def compare(notion: Notion, counted: Tally, confidence: float, *, judge: bool = True) -> Comparison:
     """Compare each group with all rows, or with the group that has the highest rate.
 
@@ -177,10 +188,9 @@ def compare(notion: Notion, counted: Tally, confidence: float, *, judge: bool = 
     -------
     Comparison
     """
-    measured = notion.measure(counted.rates)
-    family = counted.rates.groups.members(notion.groups)
-    alone = counted.rates.groups.is_one_group(notion.groups)
-    found = _compare(notion, measured, counted, family, confidence, alone=alone)
+    groups = counted.rates.groups
+    alone = groups.is_one_group(notion.groups)
+    found = _compare(notion, counted, groups.members(notion.groups), confidence, alone=alone)
     return found if judge else replace(found, tolerance=None, verdict=None)
 
 
@@ -205,9 +215,7 @@ def four_fifths(counted: Tally, confidence: float) -> tuple[Comparison, ...]:
     """
     found = []
     for what, family in rule_families(counted.rates.groups):
-        measured = FOUR_FIFTHS_RULE.measure_in(family, counted.rates)
-        alone = len(family.names) == 1
-        one = _compare(FOUR_FIFTHS_RULE, measured, counted, family, confidence, alone=alone)
+        one = _compare(FOUR_FIFTHS_RULE, counted, family, confidence, alone=len(family.names) == 1)
         found.append(replace(one, notion=FOUR_FIFTHS, groups=what))
     return tuple(found)
 
@@ -225,14 +233,9 @@ def rule_families(groups: Groups) -> Iterator[tuple[str, Members]]:
 
 
 def _compare(
-    notion: Notion,
-    measured: Sequence[Measurement],
-    counted: Tally,
-    family: Members,
-    confidence: float,
-    *,
-    alone: bool,
+    notion: Notion, counted: Tally, family: Members, confidence: float, *, alone: bool
 ) -> Comparison:
+    measured = notion.measure_in(family, counted.rates)
     found = distances(
         notion.statistics,
         counted,
@@ -241,45 +244,43 @@ def _compare(
         against=notion.against,
         confidence=confidence,
     )
-    blind = alone or any(part.undefined for part in measured)
-    if notion.compares_by == "difference":
-        reach = max(counted.share(part, family.matrix).width for part in notion.statistics)
-        low = max(_largest(np.fmax(part.low, -part.high)) for part in found)
-        high = max(_largest(np.fmax(-part.low, part.high)) for part in found)
-        low, high = max(0.0, low), reach if blind else min(high, reach)
-    else:
-        low = 0.0 if blind else min(_smallest(part.low) for part in found)
-        high = min(1.0, *(_smallest(part.high) for part in found))
-    distances_of = tuple(
-        distance
-        for statistic, part in zip(notion.statistics, found, strict=True)
-        for distance in listed(statistic.name, family.names, part)
-    )
-    return concluded(notion, measured, low, high, distances_of)
+    reach = max(counted.share(part, family.matrix).width for part in notion.statistics)
+    return concluded(notion, measured, found, reach=reach, alone=alone)
 
 
 def concluded(
     notion: Notion,
     measured: Sequence[Measurement],
-    low: float,
-    high: float,
-    distances_of: tuple[Distance, ...],
+    found: Sequence[Estimate],
+    *,
+    reach: float = 1.0,
+    alone: bool = False,
 ) -> Comparison:
-    """The comparison by a notion, from its measurements and the interval of the worst.
+    """The comparison by a notion, with the interval of the worst group.
 
     Parameters
     ----------
     notion : Notion
     measured : sequence of Measurement
         One per statistic.
-    low, high : float
-    distances_of : tuple of Distance
-        Of each group and statistic.
+    found : sequence of Estimate
+        The distances of all groups, for each statistic.
+    reach : float, default=1.0
+        The largest difference that is possible.
+    alone : bool, default=False
+        Whether there is only one group.
 
     Returns
     -------
     Comparison
     """
+    blind = alone or any(part.undefined for part in measured)
+    if notion.compares_by == "difference":
+        low = max(0.0, *(_largest(np.fmax(part.low, -part.high)) for part in found))  # not -0.0
+        high = reach if blind else min(reach, max(_largest(np.fmax(-part.low, part.high)) for part in found))
+    else:
+        low = 0.0 if blind else min(_smallest(part.low) for part in found)
+        high = min(_smallest(part.high) for part in found)
     worst = _worst(measured)
     return Comparison(
         notion=notion.label,
@@ -294,7 +295,11 @@ def concluded(
         tolerance=notion.tolerance,
         verdict=judged(notion.compares_by, notion.tolerance, low, high),
         undefined=tuple(dict.fromkeys(name for part in measured for name in part.undefined)),
-        distances=distances_of,
+        distances=tuple(
+            distance
+            for part, estimate in zip(measured, found, strict=True)
+            for distance in listed(part.statistic, part.names, estimate)
+        ),
         against=notion.against,
     )
 

@@ -7,13 +7,13 @@ Exact limits of the shares are combined by the method of variance estimates reco
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.auditing.tally import Share, Tally
-from evenhand.fairness.groups import Members
+from evenhand.fairness.groups import GroupName, Members
 from evenhand.fairness.measurement import Against, Measure
 from evenhand.fairness.statistic import Statistic
 from evenhand.inference.intervals import (
@@ -25,7 +25,7 @@ from evenhand.inference.intervals import (
     quotient,
 )
 
-__all__ = ["distances"]
+__all__ = ["distances", "smallest_of_pairs"]
 
 
 def distances(
@@ -113,33 +113,51 @@ def _pairs(statistic: Statistic, counted: Tally, family: Members) -> int:
 
 def _below_highest(statistic: Statistic, counted: Tally, family: Members, z: float) -> Estimate:
     """Each group minus the highest: the smallest of its differences from the others, and from itself."""
-    return _smallest_of_pairs(statistic, counted, family, z, by=difference, itself=0.0)
+    rates = counted.share(statistic, family.matrix).estimate(z, clopper_pearson)
+    return smallest_of_pairs(family.names, rates, rates, by=difference, itself=0.0)
 
 
 def _over_highest(statistic: Statistic, counted: Tally, family: Members, z: float) -> Estimate:
     """Each group over the highest: the smallest of its quotients by the others, and by itself."""
-    return _smallest_of_pairs(statistic, counted, family, z, by=quotient, itself=1.0)
+    rates = counted.share(statistic, family.matrix).estimate(z, clopper_pearson)
+    return smallest_of_pairs(family.names, rates, rates, by=quotient, itself=1.0)
 
 
-def _smallest_of_pairs(
-    statistic: Statistic,
-    counted: Tally,
-    family: Members,
-    z: float,
+def smallest_of_pairs(
+    names: Sequence[GroupName],
+    lower: Estimate,
+    upper: Estimate,
     *,
     by: Callable[[Estimate, Estimate], Estimate],
     itself: float,
 ) -> Estimate:
-    share = counted.share(statistic, family.matrix)
-    rates, known = share.estimate(z, clopper_pearson), share.mass > 0
-    features = [name.features for name in family.names]
+    """Each group compared with the others of the same features: the smallest value, and its limits.
+
+    Parameters
+    ----------
+    names : sequence of GroupName
+    lower, upper : Estimate
+        The lowest and the highest rate that each group can have, NaN where it has none; the same if rates are
+        known.
+    by : callable
+        The difference or the quotient of two rates.
+    itself : float
+        That of a group and itself.
+
+    Returns
+    -------
+    Estimate
+    """
+    known = ~np.isnan(lower.value)
+    features = [name.features for name in names]
     kinds = np.array([features.index(own) for own in features])
     smallest = np.tile(np.where(known, itself, np.nan), (3, 1))
     for k in np.flatnonzero(known):
-        other = Estimate(rates.value[k], rates.low[k], rates.high[k])
-        pair = by(rates, other)
+        least, most = (Estimate(one.value[k], one.low[k], one.high[k]) for one in (lower, upper))
+        low = by(lower, most)
+        high = low if lower is upper else by(upper, least)
         rest = known & (kinds == kinds[k])
         rest[k] = False
-        limits = np.stack([pair.value, pair.low, pair.high])
+        limits = np.stack([low.value, low.low, high.high])
         smallest[:, rest] = np.minimum(smallest[:, rest], limits[:, rest])
     return Estimate(*smallest)

@@ -28,7 +28,7 @@ from evenhand.auditing.tally import Tally
 from evenhand.display.text import show
 from evenhand.fairness.bounds import RateBound, bounded_groups
 from evenhand.fairness.groups import GroupName, Groups
-from evenhand.fairness.measurement import NOBODY, Measure
+from evenhand.fairness.measurement import NOBODY, Measure, ratios
 from evenhand.fairness.notions import Notion
 from evenhand.fairness.requirement import Requirement
 from evenhand.fairness.statistic import Statistic
@@ -322,13 +322,8 @@ def _from_everyone(notion: Notion, limits: RateLimits, q: float) -> tuple[float,
     if notion.compares_by == "difference":
         worst = np.fmax(np.abs(q - low), np.abs(q - high))
         return float(np.abs(q - nearest).max(initial=0.0)), -_least(-worst)
-
-    def ratio(rates: Floats) -> Floats:
-        up = rates / q if q > NOBODY else 1.0 + 0 * rates
-        down = (1 - rates) / (1 - q) if 1 - q > NOBODY else 1.0 + 0 * rates
-        return np.minimum(up, down)
-
-    return float(ratio(nearest).min(initial=1.0)), _least(np.fmin(ratio(low), ratio(high)))
+    worst = np.fmin(ratios(low, q), ratios(high, q))
+    return float(ratios(nearest, q).min(initial=1.0)), _least(worst)
 
 
 def _between(notion: Notion, limits: RateLimits, features: Sequence[tuple[str, ...]]) -> tuple[float, float]:
@@ -365,17 +360,8 @@ def _ranged(found: Comparison, best: float, worst: float) -> DisparityRange:
     if found.tolerance is not None and not math.isnan(best + worst):
         verdict = judged(found.measure, found.tolerance, min(best, worst), max(best, worst))
         settled = _SETTLED.get(verdict, "depends on excluded rows")
-    return DisparityRange(
-        found.notion,
-        found.measure,
-        found.groups,
-        found.against,
-        found.value,
-        best,
-        worst,
-        found.tolerance,
-        settled,
-    )
+    about = (found.notion, found.measure, found.groups, found.against, found.value)
+    return DisparityRange(*about, best, worst, found.tolerance, settled)
 
 
 def _least(values: Floats) -> float:

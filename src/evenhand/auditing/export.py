@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
 from typing import Any, Literal
 
 from evenhand.auditing.comparison import Comparison
@@ -18,6 +18,10 @@ __all__ = ["COLUMNS", "NUMBERS", "Rows", "audit_dict", "audit_rows"]
 
 Rows = Literal["groups", "comparisons", "distances", "strata", "excluded"]
 NUMBERS = ("value", "low", "high", "tolerance")
+_COMPARISON = (
+    *("notion", "measure", "groups", "value", "low", "high", "statistic"),
+    *("group", "reference", "tolerance", "verdict", "against"),
+)
 _DISTANCE = ("notion", "measure", "groups", "statistic", "group", "value", "low", "high", "stratum")
 _STRATUM = ("notion", "measure", "groups", "given", "stratum", "value", "low", "high", "statistic", "group")
 _EXCLUDED = ("quantity", "measure", "groups", "group", "value", "low", "high", "tolerance", "settled")
@@ -38,14 +42,13 @@ def audit_dict(
     comparisons: tuple[Comparison, ...],
     excluded: Excluded | None,
 ) -> dict[str, Any]:
-    """Everything as plain Python objects; see :meth:`evenhand.Audit.to_dict`."""
+    """Everything as plain Python objects; see :meth:`evenhand.auditing.result.Audit.to_dict`."""
     return {
-        **asdict(terms),
-        "features": list(terms.features),
+        **_fields(terms),
         "pooled": [_pooled_dict(pooled) for pooled in terms.pooled],
         "groups": [_finding_dict(group, terms) for group in groups],
-        "comparisons": [_comparison_dict(found) for found in comparisons],
-        "excluded": _excluded_dict(excluded, comparisons),
+        "comparisons": _plain(comparisons),
+        "excluded": excluded and {**_fields(excluded), "notes": range_notes(comparisons, excluded)},
     }
 
 
@@ -56,7 +59,7 @@ def audit_rows(
     comparisons: tuple[Comparison, ...],
     excluded: Excluded | None,
 ) -> Iterator[dict[str, Any]]:
-    """Rows of a table; see :meth:`evenhand.Audit.to_frame`."""
+    """Rows of a table; see :meth:`evenhand.auditing.result.Audit.to_frame`."""
     if what == "groups":
         return _group_rows(terms, groups)
     if what == "comparisons":
@@ -98,32 +101,16 @@ def _group_rows(terms: Terms, groups: tuple[Finding, ...]) -> Iterator[dict[str,
         who = {columns[name]: show(values[name]) if name in values else None for name in terms.features}
         for quantity, found in _quantities(group, terms):
             rate = found or Rate(math.nan, math.nan, math.nan)
-            yield {
-                "groups": group.kind,
-                "group": group_name(group.group),
-                **who,
-                "quantity": quantity,
-                "value": rate.value,
-                "low": rate.low,
-                "high": rate.high,
-                "note": "left out" if found is None else None,
-            }
+            about = {"groups": group.kind, "group": group_name(group.group), **who, "quantity": quantity}
+            yield {**about, **vars(rate), "note": "left out" if found is None else None}
 
 
 def _comparison_row(found: Comparison) -> dict[str, Any]:
     return {
-        "notion": found.notion,
-        "measure": found.measure,
-        "groups": found.groups,
-        "value": found.value,
-        "low": found.low,
-        "high": found.high,
-        "statistic": found.statistic,
+        **{name: getattr(found, name) for name in _COMPARISON},
         "group": None if found.group is None else group_name(found.group),
         "reference": None if found.reference is None else str(found.reference),
         "tolerance": math.nan if found.tolerance is None else found.tolerance,
-        "verdict": found.verdict,
-        "against": found.against,
         "given": ", ".join(found.given) or None,
         "stratum": None if found.stratum is None else str(found.stratum),
     }
@@ -134,7 +121,7 @@ def _stratum_rows(comparisons: tuple[Comparison, ...]) -> Iterator[dict[str, Any
         given = ", ".join(found.given)
         for part in (*([found.aggregate] if found.aggregate else ()), *found.strata):
             row = _comparison_row(part)
-            where = str(part.stratum) if part.stratum is not None else "all together"
+            where = row["stratum"] or "all together"
             yield {name: row[name] for name in _STRATUM} | {"given": given, "stratum": where}
 
 
@@ -157,118 +144,57 @@ def _excluded_rows(excluded: Excluded | None) -> Iterator[dict[str, Any]]:
         yield dict(zip(_EXCLUDED, (*about, found.value, low, high, tolerance, found.settled), strict=True))
 
 
-def _excluded_dict(excluded: Excluded | None, comparisons: tuple[Comparison, ...]) -> dict[str, Any] | None:
-    if excluded is None:
-        return None
-    return {
-        "rows": excluded.rows,
-        "of_rows": excluded.of_rows,
-        "by_feature": None if excluded.by_feature is None else dict(excluded.by_feature),
-        "rates": [
-            {"group": _group_dict(one.group), "rate": one.rate, **_limits(one)} for one in excluded.rates
-        ],
-        "comparisons": [
-            {
-                **asdict(one),
-                **{name: _number(getattr(one, name)) for name in ("value", "best", "worst")},
-            }
-            for one in excluded.comparisons
-        ],
-        "new_groups": excluded.new_groups,
-        "notes": range_notes(comparisons, excluded),
-    }
-
-
 def _finding_dict(group: Finding, terms: Terms) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "groups": group.kind,
-        "group": _group_dict(group.group),
-        "rows": "left out" if group.rows is None else _number(group.rows),
-        "positives": _number(group.positives),
-        "selected": _number(group.selected),
-        "rates": {name: _rate_dict(group.rates.get(name)) for name in terms.rates},
-        "suppressed": group.suppressed,
-    }
+    def rates(of: Mapping[str, Rate]) -> dict[str, Any]:
+        return {name: _plain(of.get(name)) for name in terms.rates}
+
+    found = {"groups": group.kind, **_fields(group, "kind", "change"), "rates": rates(group.rates)}
+    if group.rows is None:
+        found["rows"] = "left out"
     if terms.compared:
         change = group.change
-        found["change"] = change and {
-            "up": _number(change.up),
-            "down": _number(change.down),
-            "unchanged": _number(change.unchanged),
-            "rates": {name: _rate_dict(change.rates[name]) for name in terms.rates},
-        }
+        found["change"] = None if change is None else {**_fields(change), "rates": rates(change.rates)}
     return found
 
 
 def _pooled_dict(pooled: Pooled) -> dict[str, Any]:
     rows = pooled.rows or (None,) * len(pooled.members)
+    members = zip(pooled.members, rows, strict=True)
     return {
-        "group": _group_dict(pooled.group),
-        "members": [
-            {"group": _group_dict(name), "rows": count}
-            for name, count in zip(pooled.members, rows, strict=True)
-        ],
+        "group": _plain(pooled.group),
+        "members": [{"group": _plain(name), "rows": count} for name, count in members],
     }
 
 
 def _comparison_dict(found: Comparison) -> dict[str, Any]:
-    return {
-        "notion": found.notion,
-        "measure": found.measure,
-        "groups": found.groups,
-        **_limits(found),
-        "statistic": found.statistic,
-        "group": _group_dict(found.group),
-        "reference": _group_dict(found.reference),
-        "tolerance": found.tolerance,
-        "verdict": found.verdict,
-        "against": found.against,
-        **_strata_dict(found),
-        "undefined": [_group_dict(group) for group in found.undefined],
-        "distances": [
-            {"statistic": part.statistic, "group": _group_dict(part.group), **_limits(part)}
-            for part in found.distances
-        ],
-    }
+    """A comparison, without what it would say of strata if it has none."""
+    none = [] if found.given else ["given", "stratum"]
+    none += [] if found.strata else ["strata", "vacuous", "empty", "aggregate"]
+    return {**_fields(found, *none), "distances": [_fields(part, "stratum") for part in found.distances]}
 
 
-def _strata_dict(found: Comparison) -> dict[str, Any]:
-    """What a comparison says of strata; nothing if it has none."""
-    shown: dict[str, Any] = {}
-    if found.given:
-        shown |= {"given": list(found.given), "stratum": _group_dict(found.stratum)}
-    if found.strata:
-        shown |= {
-            "strata": [_comparison_dict(part) for part in found.strata],
-            "vacuous": [_group_dict(name) for name in found.vacuous],
-            "empty": [_group_dict(name) for name in found.empty],
-            "aggregate": None if found.aggregate is None else _comparison_dict(found.aggregate),
-        }
-    return shown
-
-
-def _limits(found: Any) -> dict[str, float | None]:
-    return {name: _number(getattr(found, name)) for name in ("value", "low", "high")}
-
-
-def _rate_dict(rate: Rate | None) -> dict[str, float | None] | None:
-    return None if rate is None else _limits(rate)
-
-
-def _number(value: float | None) -> float | None:
-    """A finite number, else None, because JSON has neither NaN nor infinity."""
-    return None if value is None or not math.isfinite(value) else value
-
-
-def _group_dict(group: GroupName | None) -> dict[str, Any] | None:
-    if group is None:
-        return None
-    pairs = zip(group.features, group.values, strict=True)
-    return {feature: _plain(value) for feature, value in pairs}
+def _fields(value: Any, *left_out: str) -> dict[str, Any]:
+    names = [field.name for field in fields(value) if field.name not in left_out]
+    return {name: _plain(getattr(value, name)) for name in names}
 
 
 def _plain(value: Any) -> Any:
-    """A value that JSON can hold, or its text."""
+    """A result as JSON can hold it, which has neither NaN nor infinity: these are None."""
+    if isinstance(value, GroupName):
+        return {name: _level(level) for name, level in zip(value.features, value.values, strict=True)}
+    if isinstance(value, Comparison):
+        return _comparison_dict(value)
+    if is_dataclass(value):
+        return _fields(value)
+    if isinstance(value, tuple):
+        return [_plain(part) for part in value]
+    if isinstance(value, Mapping):
+        return {name: _plain(part) for name, part in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _level(value: Any) -> Any:
+    """A sensitive value that JSON can hold, or its text."""
     if isinstance(value, float) and not math.isfinite(value):
         return show(value)
     return value if value is None or isinstance(value, str | int | float) else show(value)

@@ -5,15 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.auditing.change import cross_tabulate, rate_changes
-from evenhand.auditing.publication import Shown
-from evenhand.auditing.suppression import shareable
+from evenhand.auditing.change import rate_changes
 from evenhand.auditing.tally import Tally
 from evenhand.fairness.groups import POOLED, GroupName, Groups
 from evenhand.fairness.notions import AccuracyParity, DemographicParity, EqualOpportunity, PredictiveEquality
@@ -30,8 +28,8 @@ __all__ = [
     "Terms",
     "absent_groups",
     "find",
-    "hide_small",
     "pooled_groups",
+    "reported_groups",
 ]
 
 Kind = Literal["everyone", "independent", "intersectional"]
@@ -158,9 +156,9 @@ class Terms:
     confidence: float
     labelled: bool
     weighted: bool
-    compared: bool
-    min_count: int
-    absent_not_listed: int
+    compared: bool = False
+    min_count: int = 0
+    absent_not_listed: int = 0
     pooled: tuple[Pooled, ...] = ()
     merged: bool = False
     randomised: bool = False
@@ -203,7 +201,7 @@ class Terms:
 
 
 @dataclass(frozen=True, eq=False)
-class _Family:
+class ReportedGroups:
     """All groups that are reported, all rows first."""
 
     kinds: list[Kind]
@@ -211,7 +209,8 @@ class _Family:
     members: NDArray[np.bool_]
 
 
-def _family(groups: Groups) -> _Family:
+def reported_groups(groups: Groups) -> ReportedGroups:
+    """All rows, each value of each feature, and each combination; of a single feature, its values once."""
     everyone = np.ones((1, len(groups)), np.bool_)
     kinds: list[Kind] = ["everyone"]
     names, parts = [GroupName((), ())], [everyone]
@@ -222,7 +221,7 @@ def _family(groups: Groups) -> _Family:
         parts.append(single.matrix)
     cells = groups.members("intersectional")
     kinds += ["intersectional"] * len(cells.names)
-    return _Family(kinds, [*names, *cells.names], np.concatenate([*parts, cells.matrix]))
+    return ReportedGroups(kinds, [*names, *cells.names], np.concatenate([*parts, cells.matrix]))
 
 
 def find(counted: Tally, confidence: float) -> tuple[Finding, ...]:
@@ -240,7 +239,7 @@ def find(counted: Tally, confidence: float) -> tuple[Finding, ...]:
         With a single feature, its values are the combinations and are listed once.
     """
     z = critical_value(confidence)
-    family = _family(counted.rates.groups)
+    family = reported_groups(counted.rates.groups)
     labelled = counted.rates.labelled
     rates = {
         statistic.name: _listed(counted.share(statistic, family.members).estimate(z))
@@ -327,72 +326,4 @@ def pooled_groups(counted: Tally, *, counts: bool) -> tuple[Pooled, ...]:
     return tuple(
         Pooled(group, tuple(name for name, _ in parts), tuple(rows for _, rows in parts) if counts else None)
         for group, parts in counted.rates.groups.pooled_groups
-    )
-
-
-def hide_small(
-    counted: Tally, findings: tuple[Finding, ...], min_count: float
-) -> tuple[tuple[Finding, ...], Shown]:
-    """Leave out small counts and everything that would reveal them.
-
-    What is shown of a group depends on its counts, in steps: the rows, if there are enough; the selection
-    rate, if enough are selected and enough are not; everything that depends on the label, if there are enough
-    true and false positives and negatives; and changes, if enough of each kind changed and enough did not. At
-    each step further groups are hidden until no small count can be computed by adding and subtracting what
-    is shown.
-
-    Returns
-    -------
-    findings : tuple of Finding
-    shown : Shown
-        Of which groups something is shown.
-    """
-    family = _family(counted.rates.groups)
-    features = dict.fromkeys(name.features for name in family.names[1:])
-    families = [np.flatnonzero([name.features == part for name in family.names]) for part in features]
-    # Combinations that were pooled are not shown, and must not be revealed by subtraction either.
-    single = family.members[family.members.sum(axis=1) == 1].any(axis=0)
-    every = np.concatenate([family.members, np.eye(len(single), dtype=np.bool_)[~single]])
-    shown = np.arange(len(every)) < len(family.names)
-    steps = []
-    for cells in _cells(counted):
-        shown = shareable(every, families, cells, min_count, allowed=shown)
-        steps.append(shown[: len(family.names)])
-    rows, selection, labels = steps[:3]
-    changes = steps[-1]
-    found = tuple(
-        _suppress(finding, rows=rows[k], selection=selection[k], labels=labels[k], changes=changes[k])
-        for k, finding in enumerate(findings)
-    )
-    names = [{name for name, kept in zip(family.names, step, strict=True) if kept} for step in steps]
-    return found, Shown(names[1], names[2], names[-1])
-
-
-def _cells(counted: Tally) -> Iterator[NDArray[np.float64]]:
-    """The counts that each step of `hide_small` would show, shape (M, kinds)."""
-    rows, selected = counted.rows.sum(axis=1), counted.selected.sum(axis=1)
-    yield rows[:, None]
-    yield np.stack([selected, rows - selected], axis=1)
-    four = np.concatenate([counted.selected, counted.rows - counted.selected], axis=1)
-    yield four if counted.rates.labelled else np.stack([selected, rows - selected], axis=1)
-    if counted.change_counts is not None:
-        table = cross_tabulate(counted.change_counts, counted.rows)
-        if not counted.rates.labelled:
-            table = table[..., :1]
-        yield table.transpose(1, 0, 2).reshape(len(rows), -1)
-
-
-def _suppress(finding: Finding, *, rows: bool, selection: bool, labels: bool, changes: bool) -> Finding:
-    kept = {
-        name: rate for name, rate in finding.rates.items() if (selection if name == RATES[0].name else labels)
-    }
-    complete = labels and (changes or finding.change is None)
-    return replace(
-        finding,
-        rows=finding.rows if rows else None,
-        selected=finding.selected if selection else None,
-        positives=finding.positives if labels else None,
-        rates=kept,
-        change=finding.change if changes else None,
-        suppressed=not complete,
     )

@@ -10,24 +10,22 @@ out, and so may be categories of less than 2 % of the data, whose counts and rat
 from __future__ import annotations
 
 import datetime
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from evenhand.auditing.category_tables import Category, CategoryTable, ImpactRatios
-from evenhand.auditing.distances import distances
+from evenhand.auditing.distances import smallest_of_pairs
 from evenhand.auditing.group_rates import Terms
 from evenhand.auditing.tally import Tally
 from evenhand.exceptions import InputError
 from evenhand.fairness.groups import GroupName, Groups
 from evenhand.fairness.names import Key
-from evenhand.fairness.rates import CellRates
-from evenhand.fairness.statistic import SELECTION
-from evenhand.inference.intervals import critical_value, wilson
+from evenhand.inference.intervals import clopper_pearson, critical_value, quotient, wilson
 from evenhand.inputs.tables import Library
 
 __all__ = ["SMALLEST_SHARE", "CategoryCounts", "count_categories", "impact_ratios"]
@@ -128,7 +126,7 @@ def impact_ratios(
     min_share: float = SMALLEST_SHARE,
     library: Library | None = None,
 ) -> ImpactRatios:
-    """The tables, from numbers of people; see :meth:`evenhand.Audit.impact_ratios`."""
+    """The tables, from numbers of people; see :meth:`~evenhand.auditing.result.Audit.impact_ratios`."""
     _check(terms, date, source, min_share)
     first = counts[0]
     return ImpactRatios(
@@ -173,33 +171,19 @@ def _table(counts: CategoryCounts, confidence: float, min_share: float) -> Categ
     rows, selected = np.array(counts.rows, np.float64), np.array(counts.selected, np.float64)
     share, rate = rows / rows.sum(), selected / rows
     kept = share >= min_share
+    names = tuple(GroupName(counts.features, key) for key in counts.keys)
     ratio, ratio_low, ratio_high = (np.full(len(rows), np.nan) for _ in range(3))
     if kept.any() and rate[kept].max() > 0:
         ratio[kept] = rate[kept] / rate[kept].max()
-        ratio_low[kept], ratio_high[kept] = _ratio_limits(counts, kept, confidence)
-    limits = wilson(rate, rows, critical_value(confidence))
-    columns = (rate, share, kept, ratio, limits.low, limits.high, ratio_low, ratio_high)
+        # Limits of each rate over the highest, as of the four-fifths rule.
+        z = critical_value(confidence, math.comb(int(kept.sum()), 2))
+        rates = clopper_pearson(rate[kept], rows[kept], z)
+        own = [name for name, there in zip(names, kept, strict=True) if there]
+        limits = smallest_of_pairs(own, rates, rates, by=quotient, itself=1.0)
+        ratio_low[kept], ratio_high[kept] = limits.low, limits.high
+    rates = wilson(rate, rows, critical_value(confidence))
+    columns = (rate, share, ~kept, ratio, rates.low, rates.high, ratio_low, ratio_high)
     numbers = zip(*(column.tolist() for column in columns), strict=True)
-    categories = tuple(
-        Category(GroupName(counts.features, key), n, chosen, q, part, not in_ratios, *limits_of)
-        for key, n, chosen, (q, part, in_ratios, *limits_of) in zip(
-            counts.keys, counts.rows, counts.selected, numbers, strict=True
-        )
-    )
+    people = zip(names, counts.rows, counts.selected, numbers, strict=True)
+    categories = tuple(Category(name, n, chosen, *rest) for name, n, chosen, rest in people)
     return CategoryTable(counts.features, categories, counts.unknown)
-
-
-def _ratio_limits(
-    counts: CategoryCounts, kept: NDArray[np.bool_], confidence: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Limits of each rate over the highest, as of the four-fifths rule."""
-    keys = tuple(key for key, there in zip(counts.keys, kept, strict=True) if there)
-    rows = np.array(counts.rows, np.float64)[kept]
-    selected = np.array(counts.selected, np.float64)[kept]
-    groups = Groups(counts.features, keys, rows.astype(np.int64))
-    mass, chosen = (np.stack([column, np.zeros_like(column)], axis=1) for column in (rows, selected))
-    tally = Tally(CellRates(groups, mass, chosen, labelled=False), mass, mass, chosen, weighted=False)
-    [found] = distances(
-        (SELECTION,), tally, groups.members(), measure="ratio", against="groups", confidence=confidence
-    )
-    return found.low, found.high

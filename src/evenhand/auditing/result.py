@@ -18,7 +18,7 @@ from evenhand.auditing.group_rates import Finding, Terms
 from evenhand.auditing.impact_ratios import SMALLEST_SHARE, CategoryCounts, impact_ratios
 from evenhand.auditing.strata import tallies
 from evenhand.auditing.tally import Tally
-from evenhand.auditing.text import asks, estimate, group_name, page, range_cells
+from evenhand.auditing.text import LEFT_OUT, asks, estimate, group_name, page, range_cells, rate_text
 from evenhand.charts.inline import inline_svg
 from evenhand.display.notebook import MOST_ROWS, html_table
 from evenhand.display.text import show
@@ -102,13 +102,8 @@ class Audit:
         rates = [
             (
                 group_name(group.group),
-                "left out" if group.rows is None else f"{group.rows:,.0f}",
-                *(
-                    "left out"
-                    if (rate := group.rates.get(name)) is None
-                    else estimate(rate.value, rate.low, rate.high)
-                    for name in names
-                ),
+                LEFT_OUT if group.rows is None else f"{group.rows:,.0f}",
+                *(rate_text(group.rates.get(name)) for name in names),
             )
             for group in self.groups
         ]
@@ -118,7 +113,7 @@ class Audit:
             + html_table(["disparity", "value", "worst group", "verdict"], compared)
             + html_table(["group", "rows", *names], rates)
             + self._excluded_html()
-            + inline_svg(self._chart)
+            + (inline_svg(self._chart) if any(group.rates for group in self.groups) else "")
         )
 
     def _excluded_html(self) -> str:

@@ -13,12 +13,12 @@ from evenhand.display.text import show
 from evenhand.fairness.groups import GroupName
 from evenhand.fairness.statistic import SELECTION
 
-__all__ = ["aligned", "asks", "estimate", "group_name", "page", "range_cells"]
+__all__ = ["LEFT_OUT", "aligned", "asks", "estimate", "group_name", "page", "range_cells", "rate_text"]
 
 _MOST_LINES = 40
 _NAME_WIDTH = 36
 _WIDTH = 100
-_LEFT_OUT = "left out"
+LEFT_OUT = "left out"
 _MOST_NAMES = 5
 
 
@@ -62,8 +62,8 @@ def asks(found: Comparison) -> str:
 
     Examples
     --------
-    >>> from evenhand import SelectionRate, audit
-    >>> capacity = SelectionRate(at_most=0.3)
+    >>> from evenhand import RateBound, audit
+    >>> capacity = RateBound("selection rate", at_most=0.3)
     >>> asks(audit(None, [1, 0, 1, 0], {"sex": ["F", "F", "M", "M"]}, constraint=capacity).comparisons[0])
     'selection rate, at most 0.3'
     """
@@ -124,11 +124,11 @@ def _rate_tables(terms: Terms, groups: Sequence[Finding]) -> Iterator[list[str]]
 
     def first(group: Finding) -> list[str]:
         numbers = [group.rows, group.positives] if terms.labelled else [group.rows]
-        counts = [_LEFT_OUT if number is None else _count(number) for number in numbers]
+        counts = [LEFT_OUT if number is None else _count(number) for number in numbers]
         return [*counts, *rates(group, terms.rates[:2])]
 
     def rates(group: Finding, names: Sequence[str]) -> list[str]:
-        return [_rate(group.rates.get(name)) for name in names]
+        return [rate_text(group.rates.get(name)) for name in names]
 
     numbers = ["rows", "positives"] if terms.labelled else ["rows"]
     yield _by_group(terms, groups, ["group", *numbers, *terms.rates[:2]], first)
@@ -143,9 +143,9 @@ def _change_table(terms: Terms, groups: Sequence[Finding]) -> list[str]:
     def row(group: Finding) -> list[str]:
         change = group.change
         if change is None:
-            return [_LEFT_OUT] * (3 + len(names))
+            return [LEFT_OUT] * (3 + len(names))
         counts = (change.up, change.down, change.unchanged)
-        return [*map(_count, counts), *(_rate(change.rates[name]) for name in names)]
+        return [*map(_count, counts), *(rate_text(change.rates[name]) for name in names)]
 
     return _by_group(terms, groups, ["changed", "up", "down", "same", *names], row)
 
@@ -326,8 +326,9 @@ def _is_capacity(found: Comparison) -> bool:
     return found.against == "bound" and found.groups == "population" and found.notion == SELECTION.name
 
 
-def _rate(rate: Rate | None) -> str:
-    return _LEFT_OUT if rate is None else estimate(rate.value, rate.low, rate.high)
+def rate_text(rate: Rate | None) -> str:
+    """A rate with its interval, or that it is left out."""
+    return LEFT_OUT if rate is None else estimate(rate.value, rate.low, rate.high)
 
 
 def _count(number: float) -> str:

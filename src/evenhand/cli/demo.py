@@ -7,12 +7,13 @@ from pathlib import Path
 import evenhand as eh
 from evenhand.auditing.comparison import Comparison
 from evenhand.auditing.group_rates import Rate
+from evenhand.auditing.result import Audit
 from evenhand.display.text import show
 from evenhand.exceptions import MissingExtraError
 from evenhand.fairness.groups import GroupName
 from evenhand.inputs.splits import random_split
 from evenhand.solver.certificate import small
-from evenhand.tradeoff.frontier import Point
+from evenhand.tradeoff.frontier import Frontier, Point
 
 try:
     from rich.box import SIMPLE_HEAD
@@ -30,7 +31,7 @@ _STEP = 0.002
 """Distance between the tolerances of the curve, which are all solved exactly."""
 
 
-def run(page: Path) -> eh.Frontier:
+def run(page: Path) -> Frontier:
     """Fit, compare and print models, and write the report.
 
     Parameters
@@ -105,11 +106,11 @@ def _fair(tolerance: float, *, aware: bool) -> eh.FairPostprocessor:
     )
 
 
-def _at(curve: eh.Frontier, name: str, tolerance: float) -> Point:
+def _at(curve: Frontier, name: str, tolerance: float) -> Point:
     return min(curve.curve(name), key=lambda point: abs((point.tolerance or 0.0) - tolerance))
 
 
-def _groups(before: eh.Audit) -> Table:
+def _groups(before: Audit) -> Table:
     table = _table("A plain model", "group", "people", "earn >50K", "are selected")
     for row in before.groups:
         if row.kind != "independent" and row.rows and row.positives is not None:

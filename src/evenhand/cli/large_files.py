@@ -98,11 +98,11 @@ def fit_in_batches(
         rows_of_file = files.count_rows(learning.test or table)
         tested = _Tested(model, features, learning.target, learning.id, rows_of_file)
         files.write_pieces(decided, tested.decide(test))
-        found = eh.audit_table(
-            files.scan(decided),
-            label=learning.target,
-            prediction=tested.decision,
-            sensitive_features=model.sensitive_features,
+        found = eh.audit(
+            learning.target,
+            tested.decision,
+            model.sensitive_features,
+            data=files.scan(decided),
             constraint=constraint,
             pos_label=model.pos_label_,
             missing=model.missing,

@@ -38,7 +38,7 @@ PARAMETERS = {
 
 
 def audit_parameters(*, label: str | None, prediction: str, before: str | None) -> dict[str, str]:
-    """What errors of :func:`evenhand.audit_table` call its columns and parameters, and the options for them.
+    """What errors of an audit of a table call its columns and parameters, and the options for them.
 
     Elsewhere "label", "prediction" and "threshold" are ordinary words.
 

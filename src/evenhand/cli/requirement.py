@@ -47,14 +47,13 @@ def _notions(compared: Comparison, tolerance: Tolerance, given: Sequence[str]) -
 
 
 def _bounds(compared: Comparison, bounds: Bounds) -> list[Any]:
-    from evenhand.fairness.bounds import BOUNDS, RATES  # noqa: PLC0415  (start-up time)
+    from evenhand.fairness.bounds import BOUNDED_RATES, COMPARED_RATES  # noqa: PLC0415  (start-up time)
 
-    kinds = {kind.statistic.name: kind for kind in BOUNDS}
     found: list[Any] = []
     if bounds.capacity is not None:
         if not 0 <= bounds.capacity <= 1:
             raise InputError(f"--capacity should be a share from 0 to 1, but is {bounds.capacity:g}.")
-        found.append(eh.SelectionRate(at_most=bounds.capacity))
+        found.append(eh.RateBound("selection rate", at_most=bounds.capacity))
     for option, side, texts in (
         ("--floor", "at_least", bounds.floor),
         ("--ceiling", "at_most", bounds.ceiling),
@@ -62,9 +61,11 @@ def _bounds(compared: Comparison, bounds: Bounds) -> list[Any]:
         for text in texts:
             name, number, everywhere = _read_bound(option, text)
             scope = compared.groups if everywhere else "population"
-            found.append(kinds[_rate(name, option, list(kinds))](**{side: number}, groups=scope))
+            rate = _rate(name, option, BOUNDED_RATES)
+            found.append(eh.RateBound(rate, **{side: number}, groups=scope))
     found += [
-        eh.NoWorse(_rate(name, "--no-worse", RATES), groups=compared.groups) for name in bounds.no_worse
+        eh.NoWorse(_rate(name, "--no-worse", COMPARED_RATES), groups=compared.groups)
+        for name in bounds.no_worse
     ]
     return found
 
@@ -106,16 +107,18 @@ def with_nearest_options(error: InfeasibleError, constraint: Any) -> InfeasibleE
 
 
 def _nearest_options(error: InfeasibleError, constraint: Any) -> list[str]:
+    from evenhand.optimum.infeasible import shown  # noqa: PLC0415  (start-up time)
+
     names = list(constraint._named_parts())
     parts = dict(zip(names or [""], constraint.requirements, strict=True))
     found = []
-    for parameter, value in error.nearest.items():
+    for parameter, exact in error.nearest.items():
         owner, _, name = parameter.rpartition("__")
-        part = parts[owner]
+        part, value = parts[owner], shown(name, exact)
         if name in ("difference", "ratio"):
             found.append(f"--{name} {value:g}")
         elif isinstance(part, eh.RateBound):
-            if isinstance(part, eh.SelectionRate) and name == "at_most" and part.groups == "population":
+            if part.rate == "selection rate" and name == "at_most" and part.groups == "population":
                 found.append(f"--capacity {value:g}")
             else:
                 option = "--floor" if name == "at_least" else "--ceiling"

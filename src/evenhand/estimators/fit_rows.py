@@ -214,7 +214,7 @@ class ScoredRows:
         for columns in self.kept.blocks():
             yield self.kept.layout.posteriors(columns), columns.get("weights")
 
-    def rule(self, solution: Solution, problem: FairnessProblem, seed: int) -> Rule:
+    def rule(self, solution: Solution, seed: int, problem: FairnessProblem | None = None) -> Rule:
         """The rule for new rows: the solution's table, with the atoms of the deployed model randomised."""
         if self.kept is None:
             selection = np.asarray(solution.selection)
@@ -222,16 +222,16 @@ class ScoredRows:
             selection = solution.rule.selection(self.learned.out_of_fold)
         return self.deployed(solution.rule, selection, problem).with_key(f"{seed:08x}")
 
-    def deployed(self, rule: Rule, selection: Floats, problem: FairnessProblem) -> Rule:
+    def deployed(self, rule: Rule, selection: Floats, problem: FairnessProblem | None = None) -> Rule:
         """A rule with the atoms of the deployed model randomised, by the selection of rows learned from."""
         learned = self.learned
         return randomise_atoms(
             rule, learned.deployed, selection, learned.weights, further=self._further(problem)
         )
 
-    def _further(self, problem: FairnessProblem) -> FurtherRows | None:
+    def _further(self, problem: FairnessProblem | None) -> FurtherRows | None:
         """The rows that were not learned from, which have posteriors of the model for new rows already."""
-        if self.kept is None:
+        if self.kept is None or problem is None:
             return None
         oracle: Any = problem.ordinary_rows
 

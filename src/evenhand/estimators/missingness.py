@@ -179,7 +179,7 @@ def compare_missing(
     >>> X, _ = adult.one_hot()
     >>> race = adult.sensitive["race"].to_numpy().astype(object)
     >>> race[::2] = None  # every second person, whoever that is
-    >>> [found] = eh.compare_missing(X[:4000], adult.label[:4000], {"race": race[:4000]})
+    >>> [found] = compare_missing(X[:4000], adult.label[:4000], {"race": race[:4000]})
     >>> found.missing
     2000
     >>> 0.45 < found.auc[0] < 0.55

@@ -131,11 +131,11 @@ class FairPostprocessor(FairClassifier):
         Rows that lack values count in the requirement by their posteriors. **This assumes that values are
         missing at random given x, y and the features that are learned before**: among people with the same x
         and y, those who do not tell their race are of the same races as those who do; and some people of
-        every kind tell it. :func:`evenhand.compare_missing` shows whether rows without a value differ in x
-        and y, which does no harm; whether they differ in the value itself cannot be seen. Features of `aware`
-        rule out groups after a model that does not see them, a row that lacks one at prediction is decided by
-        what is known of it, and the requirement holds where values are missing as they are in fit.
-        ``inferred_`` has the numbers of rows.
+        every kind tell it. ``evenhand.estimators.missingness.compare_missing`` shows whether rows without a
+        value differ in x and y, which does no harm; whether they differ in the value itself cannot be seen.
+        Features of `aware` rule out groups after a model that does not see them, a row that lacks one at
+        prediction is decided by what is known of it, and the requirement holds where values are missing as
+        they are in fit. ``inferred_`` has the numbers of rows.
     unseen : {"error", "pooled"}, default="error"
         Whether a known group that was not seen in fit is refused at prediction; or decided like the pooled
         group, if there is one, and otherwise by the costs alone. The same holds for a stratum not seen in
@@ -173,14 +173,15 @@ class FairPostprocessor(FairClassifier):
         The same before atoms of the deployed model were randomised, and before thresholds were set by ranks:
         what the certificate is about.
     multipliers_, shadow_prices_ : dict
-        By the name of each constraint; see :class:`evenhand.Solution`. With `confidence` these, the
-        certificate and the linear constraints are of the internal requirement, ``promise_.internal``.
+        By the name of each constraint, as in the ``Solution`` of :func:`evenhand.solve`. With `confidence`
+        these, the certificate and the linear constraints are of the internal requirement,
+        ``promise_.internal``.
     certificate_ : Certificate
         Risk attained, bound, gap and violation: the proof, given the posteriors. With
         ``objective="worst group"`` it is the largest risk of a group.
     group_weights_, rule_multipliers_ : dict or None
         With ``objective="worst group"``, the least favourable mixture of the groups, and the multipliers that
-        the rule follows from; see :class:`evenhand.Solution`.
+        the rule follows from; see the ``Solution`` of :func:`evenhand.solve`.
     rates_ : CellRates
         Masses and selection rates of the cells, as the posteriors have them.
     linear_constraints_ : LinearConstraints
@@ -328,7 +329,7 @@ class FairPostprocessor(FairClassifier):
             problem = scored.problem(self, rows.data.compared)
             if rows.held_out is None:
                 solution = problem.solve()
-                rule, self.promise_ = scored.rule(solution, problem, seed), None
+                rule, self.promise_ = scored.rule(solution, seed, problem), None
             else:
                 candidates = PromiseCandidates(self.constraint, problem, scored, rows, seed=seed)
                 solution, rule, self.promise_ = candidates.promise(self.confidence)
@@ -394,7 +395,7 @@ class FairPostprocessor(FairClassifier):
         that costs the least. Equal margins are put in order by a hash of the row, or of its id, and rows with
         the same hash by their position. What is required and promised of the rule, parity included, does not
         hold for decisions that a limit has cut short. If that is a capacity to plan for, fit with
-        ``SelectionRate(at_most=...)``.
+        ``RateBound("selection rate", at_most=...)``.
 
         Parameters
         ----------

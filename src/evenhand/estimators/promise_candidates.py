@@ -71,7 +71,7 @@ class PromiseCandidates:
         return self.rows.held_out
 
     def _rule(self, solution: Solution) -> Rule:
-        return self.scored.rule(solution, self.problem, self.seed)
+        return self.scored.rule(solution, self.seed, self.problem)
 
     def promise(self, confidence: float) -> tuple[Solution, Rule, Promise]:
         """The classifier that can be promised, or else the one without a promise.

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.estimators.rank_thresholds import plan_ranks
-from evenhand.fairness.bounds import FalsePositiveRate, RateBound, SelectionRate, TruePositiveRate
+from evenhand.fairness.bounds import RateBound
 from evenhand.fairness.constraints import ConstraintName
 from evenhand.fairness.groups import Groups
 from evenhand.fairness.requirement import Constraint
@@ -18,12 +18,12 @@ from evenhand.optimum.solution import Solution
 
 __all__ = ["RankSearch", "Ranked"]
 
-_BOUNDS: dict[tuple[bool, bool], type[RateBound]] = {
-    (True, True): SelectionRate,
-    (False, True): TruePositiveRate,
-    (True, False): FalsePositiveRate,
+_RATES = {
+    (True, True): "selection rate",
+    (False, True): "true-positive rate",
+    (True, False): "false-positive rate",
 }
-"""Bounds on the share selected of the rows with given labels."""
+"""The share selected of the rows with given labels."""
 _NEARER = tuple(np.linspace(0.9, 0.0, 36, endpoint=False).tolist())
 """Parts of the way to a rate of 0 or 1, where a classifier is constant."""
 _NEAR = tuple(part for part in _NEARER if part <= 0.5)
@@ -140,9 +140,9 @@ class RankSearch:
         selected, mass = (
             (part * self.labels).sum() for part in (solution.rates.selected, solution.rates.mass)
         )
-        rate, bound = float(selected / mass), _BOUNDS[self.labels]
-        up = [parity & bound(at_least=round(rate + part * (1 - rate), 4)) for part in nearer]
-        down = [parity & bound(at_most=round(rate * (1 - part), 4)) for part in nearer]
+        rate, name = float(selected / mass), _RATES[self.labels]
+        up = [parity & RateBound(name, at_least=round(rate + part * (1 - rate), 4)) for part in nearer]
+        down = [parity & RateBound(name, at_most=round(rate * (1 - part), 4)) for part in nearer]
         found = [self._last(ends, level) for ends in (up, down)]
         return min(filter(None, found), key=lambda one: one.solution.certificate.objective, default=None)
 

@@ -7,15 +7,16 @@ off" are linear in the selection rates of the cells, like parity, and join with 
 from __future__ import annotations
 
 import math
+import re
 from copy import deepcopy
 from numbers import Real
-from typing import Any, ClassVar, Literal, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.exceptions import InputError
-from evenhand.fairness.constraints import ConstraintName, LinearConstraints, Slopes
+from evenhand.fairness.constraints import LinearConstraints, Slopes, named
 from evenhand.fairness.groups import Groups, Members
 from evenhand.fairness.margins import WithMargins
 from evenhand.fairness.measurement import BoundMeasurement
@@ -26,27 +27,15 @@ from evenhand.fairness.statistic import (
     ACCURACY,
     ERROR,
     FALSE_POSITIVE,
+    PRECISION,
     SELECTION,
     TRUE_POSITIVE,
     SelectedShare,
     Statistic,
 )
-from evenhand.inputs.checks import check_choice
+from evenhand.inputs.checks import check_choice, near_names
 
-__all__ = [
-    "BOUNDS",
-    "EVERYBODY",
-    "RATES",
-    "Accuracy",
-    "Bound",
-    "FalsePositiveRate",
-    "NoWorse",
-    "Precision",
-    "RateBound",
-    "SelectionRate",
-    "TruePositiveRate",
-    "with_reference",
-]
+__all__ = ["BOUNDED_RATES", "COMPARED_RATES", "EVERYBODY", "Bound", "NoWorse", "RateBound", "with_reference"]
 
 Scope = Literal["population", "intersectional", "independent"]
 EVERYBODY = GroupName((), ())
@@ -55,6 +44,13 @@ _MOVED = 0.5
 """How far bounds move towards 0 or 1, where tolerances move to exact parity."""
 _MARGIN = 0.2
 """How far a rate then has to be above its reference: a rate of every group has less room than a bound."""
+
+_BOUNDED = {part.name: part for part in (SELECTION, TRUE_POSITIVE, FALSE_POSITIVE, PRECISION, ACCURACY)}
+BOUNDED_RATES = tuple(_BOUNDED)
+"""The names of the rates of `RateBound`."""
+_COMPARED = {part.name: part for part in (SELECTION, TRUE_POSITIVE, FALSE_POSITIVE, ERROR, ACCURACY)}
+COMPARED_RATES = tuple(_COMPARED)
+"""The names of the rates of `NoWorse`."""
 
 
 def bounded_groups(groups: Groups, scope: Scope) -> Members:
@@ -91,16 +87,15 @@ class Bound(Requirement):
     def _linear(self, masses: NDArray[np.float64], groups: Groups) -> LinearConstraints:
         family = bounded_groups(groups, self.groups)
         at_least, at_most = self.limits(groups)
-        names = tuple(ConstraintName(self.label, self.label, group) for group in family.names)
         A, k = cast("Statistic", self.rate_statistic).linear(masses, family.matrix)
         keep = ~np.isnan(k) & ~(np.isnan(at_least) & np.isnan(at_most))
         return LinearConstraints(
-            tuple(name for name, kept in zip(names, keep, strict=True) if kept),
+            named(self.label, self.label, family.names, keep)[0],
             C=A[keep],
             k=k[keep],
             lo=np.where(np.isnan(at_least), -np.inf, at_least)[keep],
             hi=np.where(np.isnan(at_most), np.inf, at_most)[keep],
-            undefined=tuple(name for name, lost in zip(names, np.isnan(k), strict=True) if lost),
+            undefined=named(self.label, self.label, family.names, np.isnan(k))[0],
         )
 
     def _slopes(self, linear: LinearConstraints, rates: CellRates, scalars: NDArray[np.float64]) -> Slopes:  # noqa: ARG002
@@ -121,10 +116,14 @@ class Bound(Requirement):
 
 
 class RateBound(Bound):
-    """A bound on a rate; subclasses define the rate.
+    """A bound on a rate, such as a capacity, a floor for the recall or a ceiling for false alarms.
 
     Parameters
     ----------
+    rate : str or Statistic
+        "selection rate", "true-positive rate", "false-positive rate", "precision" or "accuracy"; or a
+        :class:`Statistic`, which defines a rate of your own. A bound on precision, the share of positives
+        among the selected, also holds where nobody is selected.
     at_least, at_most : float in [0, 1], default=None
         The bounds; at least one of the two.
     groups : {"population", "intersectional", "independent"}, default="population"
@@ -133,24 +132,31 @@ class RateBound(Bound):
 
     Examples
     --------
-    A bound of your own needs a rate:
+    >>> RateBound("selection rate", at_most=0.2)
+    RateBound('selection rate', at_most=0.2)
+    >>> from evenhand import cell_rates
+    >>> counted = cell_rates([1, 0, 1, 0], [1, 1, 1, 0], {"sex": ["F", "F", "M", "M"]})
+    >>> [found] = RateBound("precision", at_least=0.8, groups="intersectional").measure(counted)
+    >>> found.values.tolist(), str(found.worst), round(found.excess, 3)
+    ([0.5, 1.0], 'sex=F', 0.3)
+
+    A rate of your own:
 
     >>> from evenhand import Statistic
-    >>> class MissRate(RateBound):
-    ...     statistic = Statistic("false-negative rate", mask=(0, 1), slope=(0, -1), intercept=(0, 1))
-    >>> MissRate(at_most=0.3)
-    MissRate(at_most=0.3)
+    >>> missed = Statistic("false-negative rate", mask=(0, 1), slope=(0, -1), intercept=(0, 1))
+    >>> RateBound(missed, at_most=0.3).label
+    'false-negative rate'
     """
 
-    statistic: ClassVar[Statistic | SelectedShare]
-
-    def __init_subclass__(cls) -> None:
-        if not isinstance(getattr(cls, "statistic", None), Statistic | SelectedShare):
-            raise InputError(f"{cls.__name__} should define its rate as `statistic = Statistic(...)`.")
-
     def __init__(
-        self, *, at_least: float | None = None, at_most: float | None = None, groups: Scope = "population"
+        self,
+        rate: str | Statistic,
+        *,
+        at_least: float | None = None,
+        at_most: float | None = None,
+        groups: Scope = "population",
     ) -> None:
+        self.rate = rate
         self.at_least = at_least
         self.at_most = at_most
         self.groups = groups
@@ -159,16 +165,25 @@ class RateBound(Bound):
     @property
     def rate_statistic(self) -> Statistic | SelectedShare:
         """The rate that is bounded."""
-        return self.statistic
+        return _BOUNDED[self.rate] if isinstance(self.rate, str) else self.rate
 
     def __repr__(self) -> str:
-        given = {name: value for name, value in vars(self).items() if value not in (None, "population")}
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in given.items())})"
+        shown = [repr(self.rate)]
+        shown += [
+            f"{name}={value!r}"
+            for name in ("at_least", "at_most", "groups")
+            if (value := getattr(self, name)) not in (None, "population")
+        ]
+        return f"RateBound({', '.join(shown)})"
+
+    @property
+    def _parameter_name(self) -> str:
+        return re.sub(r"\W+", "_", self.label)
 
     def _check(self) -> None:
-        name = type(self).__name__
-        if type(self) is RateBound:
-            raise InputError("RateBound is a base class: use one of its subclasses, or write your own.")
+        if not isinstance(self.rate, Statistic):
+            _check_rate("RateBound", self.rate, BOUNDED_RATES)
+        name = f"RateBound({self.label!r})"
         if self.at_least is None and self.at_most is None:
             raise InputError(f"{name} takes at_least, at_most, or both.")
         for which in ("at_least", "at_most"):
@@ -213,32 +228,23 @@ class RateBound(Bound):
         )
 
     def _linear(self, masses: NDArray[np.float64], groups: Groups) -> LinearConstraints:
-        statistic = self.statistic
+        statistic = self.rate_statistic
         if isinstance(statistic, Statistic):
             return super()._linear(masses, groups)
         family, parts = bounded_groups(groups, self.groups), []
+        both = self.at_least is not None and self.at_most is not None
         for side, bound in (("at least", self.at_least), ("at most", self.at_most)):
             if bound is None:
                 continue
             C, known = statistic.linear(masses, family.matrix, float(bound))
-            count = int(known.sum())
-            least = side == "at least"
-            both = self.at_least is not None and self.at_most is not None
-            own = [ConstraintName(self.label, self.label, who, side if both else "") for who in family.names]
-            parts.append(
-                LinearConstraints(
-                    tuple(name for name, kept in zip(own, known, strict=True) if kept),
-                    C=C[known],
-                    k=np.zeros(count),
-                    lo=np.full(count, 0.0 if least else -np.inf),
-                    hi=np.full(count, np.inf if least else 0.0),
-                    undefined=tuple(name for name, kept in zip(own, known, strict=True) if not kept),
-                )
-            )
+            names, undefined = named(self.label, self.label, family.names, known, side if both else "")
+            zero, free = np.zeros(len(names)), np.full(len(names), np.inf)
+            lo, hi = (zero, free) if side == "at least" else (-free, zero)
+            parts.append(LinearConstraints(names, C[known], zero, lo, hi, undefined))
         return LinearConstraints.stack(parts)
 
     def _slopes(self, linear: LinearConstraints, rates: CellRates, scalars: NDArray[np.float64]) -> Slopes:
-        if isinstance(self.statistic, Statistic):
+        if isinstance(self.rate_statistic, Statistic):
             return super()._slopes(linear, rates, scalars)
         # In t, the value hits - t * selected falls by the share of the group that is selected.
         family = bounded_groups(rates.groups, self.groups)
@@ -246,115 +252,6 @@ class RateBound(Bound):
         share = dict(zip(family.names, selected.tolist(), strict=True))
         value = -np.array([share[name.group] for name in linear.names])
         return Slopes(value, 0.0 * value, 0.0 * value)
-
-
-class SelectionRate(RateBound):
-    """A bound on the share of people that are selected, such as the capacity of a programme.
-
-    Parameters
-    ----------
-    at_least, at_most, groups
-        See :class:`RateBound`.
-
-    Examples
-    --------
-    >>> SelectionRate(at_most=0.2)
-    SelectionRate(at_most=0.2)
-    """
-
-    statistic = SELECTION
-
-
-class TruePositiveRate(RateBound):
-    """A bound on the share of positives that are selected: the recall.
-
-    Parameters
-    ----------
-    at_least, at_most, groups
-        See :class:`RateBound`.
-
-    Examples
-    --------
-    >>> TruePositiveRate(at_least=0.6, groups="intersectional")
-    TruePositiveRate(at_least=0.6, groups='intersectional')
-    """
-
-    statistic = TRUE_POSITIVE
-
-
-class FalsePositiveRate(RateBound):
-    """A bound on the share of negatives that are selected: the false alarms.
-
-    Parameters
-    ----------
-    at_least, at_most, groups
-        See :class:`RateBound`.
-
-    Examples
-    --------
-    >>> FalsePositiveRate(at_most=0.1).label
-    'false-positive rate'
-    """
-
-    statistic = FALSE_POSITIVE
-
-
-class Precision(RateBound):
-    """A bound on the share of positives among the selected; it also holds where nobody is selected.
-
-    Parameters
-    ----------
-    at_least, at_most, groups
-        See :class:`RateBound`.
-
-    Examples
-    --------
-    >>> from evenhand import cell_rates
-    >>> counted = cell_rates([1, 0, 1, 0], [1, 1, 1, 0], {"sex": ["F", "F", "M", "M"]})
-    >>> [found] = Precision(at_least=0.8, groups="intersectional").measure(counted)
-    >>> found.values.tolist(), str(found.worst), round(found.excess, 3)
-    ([0.5, 1.0], 'sex=F', 0.3)
-    """
-
-    statistic = SelectedShare("precision")
-
-
-class Accuracy(RateBound):
-    """A bound on the share of right decisions.
-
-    Parameters
-    ----------
-    at_least, at_most, groups
-        See :class:`RateBound`.
-
-    Examples
-    --------
-    >>> Accuracy(at_least=0.8, groups="independent")
-    Accuracy(at_least=0.8, groups='independent')
-    """
-
-    statistic = ACCURACY
-
-
-BOUNDS: tuple[type[RateBound], ...] = (
-    SelectionRate,
-    TruePositiveRate,
-    FalsePositiveRate,
-    Precision,
-    Accuracy,
-)
-"""The bounds that come with the package."""
-
-_RATES: dict[str, tuple[Statistic, bool]] = {
-    "selection rate": (SELECTION, True),
-    "true-positive rate": (TRUE_POSITIVE, True),
-    "false-positive rate": (FALSE_POSITIVE, False),
-    "error rate": (ERROR, False),
-    "accuracy": (ACCURACY, True),
-}
-"""Rates of `NoWorse`, and whether more of them is better."""
-RATES = tuple(_RATES)
-"""The names of these rates."""
 
 
 class NoWorse(Bound):
@@ -402,12 +299,12 @@ class NoWorse(Bound):
     @property
     def rate_statistic(self) -> Statistic:
         """The rate that is bounded."""
-        return _RATES[self.rate][0]
+        return _COMPARED[self.rate]
 
     @property
     def more_is_better(self) -> bool:
         """Whether more of the rate is better: of a false-positive or an error rate, it is not."""
-        return _RATES[self.rate][1]
+        return self.rate_statistic not in (FALSE_POSITIVE, ERROR)
 
     @property
     def label(self) -> str:
@@ -415,7 +312,7 @@ class NoWorse(Bound):
         return f"{self.rate} no worse"
 
     def _check(self) -> None:
-        check_choice("NoWorse: rate", self.rate, RATES)
+        _check_rate("NoWorse", self.rate, COMPARED_RATES)
         if not isinstance(self.than, CellRates) and self.than != "unconstrained":
             raise InputError(
                 "NoWorse: than should be 'unconstrained' or CellRates, which evenhand.cell_rates counts, but "
@@ -460,6 +357,12 @@ class NoWorse(Bound):
         """A reference is what it is, but a rate can be better or worse than that."""
         step = _MARGIN * share * (1 - self.margin) if share >= 0 else share * (1 + self.margin)
         self.margin = round(self.margin + step, 12)
+
+
+def _check_rate(requirement: str, rate: Any, known: tuple[str, ...]) -> None:
+    """Raise an InputError unless a rate is one of those known, with the names that may have been meant."""
+    if not isinstance(rate, str) or rate not in known:
+        raise InputError(f"{requirement}: unknown rate {rate!r}. {near_names(rate, known, 'The rates are')}")
 
 
 def with_reference(constraint: Constraint, unconstrained: CellRates) -> Constraint:

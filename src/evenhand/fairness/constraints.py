@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 _TERNARY = 90
 """Steps of a ternary search: the interval is then a few units in the last place."""
 
-__all__ = ["ByConstraint", "ByGroup", "ConstraintName", "LinearConstraints", "Slopes"]
+__all__ = ["ByConstraint", "ByGroup", "ConstraintName", "LinearConstraints", "Slopes", "named"]
 
 Name = TypeVar("Name")
 
@@ -44,6 +44,18 @@ class ConstraintName:
     def __str__(self) -> str:
         what = self.statistic if self.notion == self.statistic else f"{self.notion}, {self.statistic}"
         return f"{what}: {self.who}{f', {self.side}' if self.side else ''}"
+
+
+def named(
+    notion: str, statistic: str, groups: Sequence[GroupName], keep: NDArray[np.bool_], side: str = ""
+) -> tuple[tuple[ConstraintName, ...], tuple[ConstraintName, ...]]:
+    """The names of the constraints of some groups, and those of the other groups."""
+    names = [ConstraintName(notion, statistic, group, side) for group in groups]
+    known, others = (
+        tuple(name for name, kept in zip(names, keep, strict=True) if kept == wanted)
+        for wanted in (True, False)
+    )
+    return known, others
 
 
 class _ByName(dict[Name, float]):

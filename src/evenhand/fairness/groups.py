@@ -160,7 +160,7 @@ class Groups:
         """
         check_choice("missing", missing, _MISSING)
         check_choice("unseen", unseen, ("error", "pooled"))
-        columns, ordered = in_category_order(sensitive_features, max_levels)
+        columns, ordered = in_category_order(sensitive_features, max_levels=max_levels)
         if missing == "error":
             refuse_missing(columns, row_counts)
         n_rows = len(next(iter(columns.values()))[1])
@@ -168,10 +168,7 @@ class Groups:
         if rows is not None:
             columns = {name: (levels, own[rows]) for name, (levels, own) in columns.items()}
             row_counts = None if row_counts is None else row_counts[rows]
-        keys, counts, codes = observed_combinations(list(columns.values()))
-        if row_counts is not None:
-            counts = np.zeros(len(keys), np.int64)
-            np.add.at(counts, codes, row_counts)
+        keys, counts, codes = observed_combinations(list(columns.values()), row_counts)
         excluded: dict[Key, int] = {}
         if missing == "exclude":
             keys, counts, codes, excluded = _without_missing(list(columns), keys, counts, codes)

@@ -11,13 +11,21 @@ from numpy.typing import NDArray
 
 from evenhand.fairness.groups import GroupName
 
-__all__ = ["NOBODY", "Against", "AnyMeasurement", "BoundMeasurement", "Measure", "Measurement"]
+__all__ = ["NOBODY", "Against", "AnyMeasurement", "BoundMeasurement", "Measure", "Measurement", "ratios"]
 
 Measure = Literal["difference", "ratio"]
 Against = Literal["population", "groups"]
 
 NOBODY = 1e-9
 """A rate below this counts as 0; `solve` lets a bound be violated by as much."""
+
+
+def ratios(rates: NDArray[np.float64], overall: float) -> NDArray[np.float64]:
+    """The smaller of q_g / q and (1 - q_g) / (1 - q), for rates q_g; a quotient by almost 0 is 1."""
+    same = 1.0 + 0 * rates
+    up = rates / overall if overall > NOBODY else same
+    down = (1 - rates) / (1 - overall) if 1 - overall > NOBODY else same
+    return np.minimum(up, down)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,10 +89,7 @@ class Measurement:
             return np.where(
                 most > NOBODY, self.values / np.where(most > NOBODY, most, 1.0), 1.0 + 0 * self.values
             )
-        q, q_g = self.overall, self.values
-        up = q_g / q if q > NOBODY else np.ones_like(q_g)
-        down = (1 - q_g) / (1 - q) if 1 - q > NOBODY else np.ones_like(q_g)
-        return np.where(np.isnan(q_g), np.nan, np.minimum(up, down))
+        return ratios(self.values, self.overall)
 
     @property
     def difference(self) -> float:

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.exceptions import InputError
-from evenhand.fairness.constraints import ConstraintName, LinearConstraints, Slopes
+from evenhand.fairness.constraints import ConstraintName, LinearConstraints, Slopes, named
 from evenhand.fairness.groups import Groups, Members, Mode
 from evenhand.fairness.measurement import Against, Measure, Measurement
 from evenhand.fairness.rates import CellRates
@@ -209,40 +209,23 @@ class Notion(Requirement):
         if self.difference is not None:  # 0 <= q_g - l <= delta
             lo, hi = np.zeros(len(names)), np.full(len(names), self.difference)
             return LinearConstraints(names, A, k - start, lo, hi, undefined, -width * one)
-        delta = self.tolerance  # q_g - u <= 0 and q_g - delta u >= 0
-        sides = [
-            LinearConstraints(
-                tuple(replace(name, side="highest") for name in names),
-                A,
-                k - start,
-                np.full(len(names), -np.inf),
-                np.zeros(len(names)),
-                undefined,
-                -width * one,
-            ),
-            LinearConstraints(
-                tuple(replace(name, side="lowest") for name in names),
-                A,
-                k - delta * start,
-                np.zeros(len(names)),
-                np.full(len(names), np.inf),
-                (),
-                -delta * width * one,
-            ),
-        ]
-        both = LinearConstraints.stack(sides)
-        return replace(
-            both, B=np.vstack([side.B for side in sides if side.B is not None])
-        )  # the same scalars
+        delta, J = self.tolerance, len(names)  # q_g - u <= 0 and q_g - delta u >= 0
+        return LinearConstraints(
+            tuple(replace(name, side=side) for side in ("highest", "lowest") for name in names),
+            C=np.concatenate([A, A]),
+            k=np.concatenate([k - start, k - delta * start]),
+            lo=np.repeat([-np.inf, 0.0], J),
+            hi=np.repeat([0.0, np.inf], J),
+            undefined=undefined,
+            B=np.vstack([-width * one, -delta * width * one]),
+        )
 
     def _named(
         self, statistic: Statistic, family: Members, k: NDArray[np.float64]
     ) -> tuple[NDArray[np.bool_], tuple[ConstraintName, ...], tuple[ConstraintName, ...]]:
         """Which groups have the statistic; the names of their constraints, and those of the others."""
         keep = ~np.isnan(k)
-        names = [ConstraintName(self.label, statistic.name, group) for group in family.names]
-        known = tuple(name for name, kept in zip(names, keep, strict=True) if kept)
-        return keep, known, tuple(name for name, kept in zip(names, keep, strict=True) if not kept)
+        return keep, *named(self.label, statistic.name, family.names, keep)
 
     def _slopes(self, linear: LinearConstraints, rates: CellRates, scalars: NDArray[np.float64]) -> Slopes:
         """A constraint is linear in the tolerance, so the slope is what it differs by between 1 and 0."""

@@ -116,9 +116,8 @@ class ProxyRows:
     def probabilities(self) -> Floats:
         """P(S=m) of each row, shape (n, M)."""
         p = np.ones((len(self), len(self.groups)))
-        for name, level in zip(
-            self.groups.features, self.groups.level_codes(self.groups.features).T, strict=True
-        ):
+        features = self.groups.features
+        for name, level in zip(features, self.groups.level_codes(features).T, strict=True):
             p *= self.values[name][:, level]
         return p
 
@@ -137,11 +136,12 @@ def group_probabilities(proxy: Proxy, groups: Groups) -> Floats:
     -------
     array
     """
-    p = np.ones((check_rows(_columns_by_name(proxy)), len(groups)))
-    for name, level in zip(groups.features, groups.level_codes(groups.features).T, strict=True):
+    check_rows(_columns_by_name(proxy))
+    values = {}
+    for name in groups.features:
         value = proxy.features[name]
         if _is_table(value):
-            levels, own = _probabilities(name, value)
+            levels, values[name] = _probabilities(name, value)
             if levels != list(groups.levels(name)):
                 wanted = ", ".join(map(repr, groups.levels(name)))
                 raise GroupError(
@@ -155,9 +155,8 @@ def group_probabilities(proxy: Proxy, groups: Groups) -> Floats:
             strange = [one for one in found if one not in known]
             if strange:
                 raise GroupError(f"{name}={strange[0]!r} was not seen in fit; there are {known}.")
-            own = np.eye(len(known))[np.array([known.index(one) for one in found])[codes]]
-        p *= own[:, level]
-    return p
+            values[name] = np.eye(len(known))[np.array([known.index(one) for one in found])[codes]]
+    return ProxyRows(groups, "", values).probabilities
 
 
 def _columns_by_name(proxy: Proxy) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from evenhand.inputs.labels import (
     read_weights,
 )
 
-__all__ = ["ArgumentNames", "CellRates", "Decisions", "cell_rates", "count_cells", "read_rows", "sum_cells"]
+__all__ = ["ArgumentNames", "CellRates", "Decisions", "cell_rates", "read_rows", "sum_cells"]
 
 Selection = NDArray[np.bool_] | NDArray[np.floating[Any]]
 
@@ -179,13 +179,14 @@ def cell_rates(
         missing=missing,
         min_size=min_size,
     )
-    groups, positive = decisions.groups, decisions.positive
-    mass, selected = (
-        part[: len(groups)]
-        for part in count_cells(
-            decisions.codes, decisions.n_codes, positive, decisions.selection, decisions.weights
-        )
-    )
+    groups, positive, weights = decisions.groups, decisions.positive, decisions.weights
+
+    def columns(rows: slice) -> tuple[NDArray[Any] | None, NDArray[Any]]:
+        selection = decisions.selection[rows]
+        return (None, selection) if weights is None else (weights[rows], weights[rows] * selection)
+
+    sums = sum_cells(decisions.codes, decisions.n_codes, positive, columns)
+    mass, selected = sums[:, : len(groups)]
     return CellRates(groups, mass, selected, labelled=positive is not None, classes=decisions.classes)
 
 
@@ -350,48 +351,6 @@ def _check_positive(pos_label: Any, predictions: dict[str, Any]) -> None:
         raise InputError(f"{where} should hold the same two labels, but hold {shown}.")
 
 
-def count_cells(
-    codes: NDArray[np.integer[Any]],
-    n_groups: int,
-    positive: NDArray[np.bool_] | None,
-    selection: Selection,
-    weights: NDArray[np.float64] | None = None,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Sums of weights, and of weights times selection, over the rows of each cell.
-
-    Parameters
-    ----------
-    codes : array of int
-        Group of each row.
-    n_groups : int
-        Number of groups, M.
-    positive : array of bool or None
-        Label of each row; None gives every row label 0.
-    selection : array of bool or float
-        Decision on each row, or its probability.
-    weights : array of float, default=None
-        Weight of each row.
-
-    Returns
-    -------
-    mass, selected : arrays of shape (M, 2)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> count_cells(np.array([0, 1]), 2, np.array([True, False]), np.array([0.5, 1.0]))
-    (array([[0., 1.], [1., 0.]]), array([[0. , 0.5], [1. , 0. ]]))
-    """
-
-    def columns(rows: slice) -> tuple[NDArray[Any] | None, NDArray[Any]]:
-        if weights is None:
-            return None, selection[rows]
-        return weights[rows], weights[rows] * selection[rows]
-
-    mass, selected = sum_cells(codes, n_groups, positive, columns)
-    return mass, selected
-
-
 def sum_cells(
     codes: NDArray[np.integer[Any]],
     n_groups: int,
@@ -402,8 +361,12 @@ def sum_cells(
 
     Parameters
     ----------
-    codes, n_groups, positive
-        See :func:`count_cells`.
+    codes : array of int
+        Group of each row.
+    n_groups : int
+        Number of groups, M.
+    positive : array of bool or None
+        Label of each row; None gives every row label 0.
     columns : callable
         Returns the columns of a slice of rows, so they need not exist for all rows at once. None is a column
         of ones.

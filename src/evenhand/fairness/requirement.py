@@ -211,6 +211,11 @@ class Requirement(Constraint):
     groups: Any
 
     @property
+    def _parameter_name(self) -> str:
+        """Its name among the parameters of several."""
+        return type(self).__name__.lower()
+
+    @property
     def requirements(self) -> tuple[Requirement, ...]:
         """The requirement itself."""
         return (self,)
@@ -272,7 +277,7 @@ class AllOf(Constraint):
             raise InputError(f"AllOf takes a list of notions and bounds, but got {self.parts!r}.")
 
     def _named_parts(self) -> dict[str, Requirement]:
-        kinds = [type(part).__name__.lower() for part in self.parts]
+        kinds = [part._parameter_name for part in self.parts]
         return {
             kind if kinds.count(kind) == 1 else f"{kind}-{kinds[: k + 1].count(kind)}": self.parts[k]
             for k, kind in enumerate(kinds)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,16 +42,19 @@ _TABLE_SIZE = 1 << 20
 """Up to here combinations are counted in a table of all of them; beyond, the codes are sorted."""
 
 
-def read_columns(sensitive_features: Any, *, max_levels: int | None) -> dict[str, Factors]:
-    """The values of each sensitive feature, sorted; more than `max_levels` of them are refused."""
-    columns = named_columns(sensitive_features, what="sensitive_features", default_name="sensitive_feature")
+def read_columns(
+    features: Any, *, max_levels: int | None, kind: Literal["sensitive", "control"] = "sensitive"
+) -> dict[str, Factors]:
+    """The values of each feature, sorted; more than `max_levels` of them are refused."""
+    what = f"{kind}_features"
+    columns = named_columns(features, what=what, default_name=f"{kind}_feature")
     if not columns:
-        raise GroupError("sensitive_features has no columns.")
-    check_rows({"sensitive_features": columns})
+        raise GroupError(f"{what} has no columns.")
+    check_rows({what: columns})
     limit = np.iinfo(np.int32).max if max_levels is None else max_levels
     try:
         return {
-            name: factorize(column, what=f"sensitive feature {name!r}", limit=limit)
+            name: factorize(column, what=f"{kind} feature {name!r}", limit=limit)
             for name, column in columns.items()
         }
     except TooManyLevels as error:
@@ -64,9 +67,9 @@ def refuse_many(error: TooManyLevels) -> NoReturn:
 
 
 def in_category_order(
-    sensitive_features: Any, max_levels: int
+    features: Any, *, max_levels: int | None, kind: Literal["sensitive", "control"] = "sensitive"
 ) -> tuple[dict[str, Factors], dict[str, tuple[Level, ...]]]:
-    """The values of each sensitive feature, sorted or in the order of its categories.
+    """The values of each feature, sorted or in the order of its categories.
 
     Returns
     -------
@@ -75,8 +78,8 @@ def in_category_order(
     ordered : dict
         The categories that occur, in their order, of features that are ordered categoricals.
     """
-    given = named_columns(sensitive_features, what="sensitive_features", default_name="sensitive_feature")
-    columns = read_columns(given, max_levels=max_levels)
+    given = named_columns(features, what=f"{kind}_features", default_name=f"{kind}_feature")
+    columns = read_columns(given, max_levels=max_levels, kind=kind)
     ordered = {}
     for name, column in given.items():
         levels, codes = columns[name]
@@ -85,7 +88,7 @@ def in_category_order(
             present = tuple(value for value in categories if value in levels)
             rank = np.array([*(present.index(value) for value in levels), -1], np.int32)
             columns[name], ordered[name] = (present, rank[codes]), present
-        elif len(levels) > _MANY_NUMBERS and are_numbers(levels):
+        elif kind == "sensitive" and len(levels) > _MANY_NUMBERS and are_numbers(levels):
             warn_user(
                 f"sensitive feature {name!r} has {len(levels)} different numbers, each a group of its own. "
                 "Band them first, such as ages into '18-29', '30-49' and '50+'.",
@@ -111,12 +114,13 @@ def refuse_missing(columns: Mapping[str, Factors], counts: NDArray[np.int64] | N
 
 
 def observed_combinations(
-    columns: Sequence[Factors],
+    columns: Sequence[Factors], row_counts: NDArray[np.int64] | None = None
 ) -> tuple[list[Key], NDArray[np.int64], NDArray[np.int32]]:
     """The combinations that occur, in lexicographic order, their row counts and each row's position.
 
-    Missing values come last, as None. Features are joined one at a time and only combinations that occur are
-    kept, so memory stays small with many features.
+    Each row stands for one, or for as many as `row_counts` says. Missing values come last, as None. Features
+    are joined one at a time and only combinations that occur are kept, so memory stays small with many
+    features.
     """
     keys: list[Key] = [()]
     joint: NDArray[Any] = np.zeros(1, np.int32)
@@ -138,6 +142,9 @@ def observed_combinations(
             present, inverse, counts = np.unique(combined, return_inverse=True, return_counts=True)
             joint = inverse.astype(np.int32)
         keys = [(*keys[p // len(levels)], levels[p % len(levels)]) for p in present.tolist()]
+    if row_counts is not None:
+        counts = np.zeros(len(keys), np.int64)
+        np.add.at(counts, joint, row_counts)
     return keys, counts, joint
 
 

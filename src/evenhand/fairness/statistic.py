@@ -13,7 +13,16 @@ from evenhand.exceptions import InputError
 from evenhand.fairness.measurement import NOBODY
 from evenhand.fairness.rates import CellRates
 
-__all__ = ["ACCURACY", "ERROR", "FALSE_POSITIVE", "SELECTION", "TRUE_POSITIVE", "SelectedShare", "Statistic"]
+__all__ = [
+    "ACCURACY",
+    "ERROR",
+    "FALSE_POSITIVE",
+    "PRECISION",
+    "SELECTION",
+    "TRUE_POSITIVE",
+    "SelectedShare",
+    "Statistic",
+]
 
 
 @dataclass(frozen=True)
@@ -131,3 +140,4 @@ TRUE_POSITIVE = Statistic("true-positive rate", mask=(0, 1), slope=(0, 1))
 FALSE_POSITIVE = Statistic("false-positive rate", mask=(1, 0), slope=(1, 0))
 ERROR = Statistic("error rate", slope=(1, -1), intercept=(0, 1))
 ACCURACY = Statistic("accuracy", slope=(-1, 1), intercept=(1, 0))
+PRECISION = SelectedShare("precision")

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from evenhand.exceptions import GroupError, InputError, UnseenGroupWarning, warn_user
 from evenhand.fairness.groups import GroupName, Groups, Members, Mode
-from evenhand.fairness.sensitive import are_numbers, observed_combinations
+from evenhand.fairness.sensitive import are_numbers, in_category_order, observed_combinations, read_columns
 from evenhand.fairness.unseen import list_groups, type_hint
 from evenhand.inputs.checks import check_rows
-from evenhand.inputs.columns import count_rows, factorize, named_columns, ordered_categories
+from evenhand.inputs.columns import count_rows, named_columns
 
 __all__ = [
     "Stratum",
@@ -107,25 +107,11 @@ def read_strata(
     >>> strata.keys, codes.tolist()
     ((('junior',), ('senior',)), [1, 0, 1])
     """
-    given = named_columns(control_features, what="control_features", default_name="control_feature")
-    if not given:
-        raise GroupError("control_features has no columns.")
-    check_rows({"control_features": given})
-    columns, ordered = {}, {}
-    for name, column in given.items():
-        levels, codes = factorize(column, what=f"control feature {name!r}", limit=np.iinfo(np.int32).max)
-        _refuse_missing(name, codes, row_counts)
+    columns, ordered = in_category_order(control_features, max_levels=None, kind="control")
+    for name, (levels, own) in columns.items():
+        _refuse_missing(name, own, row_counts)
         _refuse_numbers(name, levels)
-        categories = ordered_categories(column)
-        if categories is not None:
-            present = tuple(value for value in categories if value in levels)
-            codes = np.array([present.index(value) for value in levels], np.int32)[codes]
-            levels = ordered[name] = present
-        columns[name] = levels, codes
-    keys, counts, codes = observed_combinations(list(columns.values()))
-    if row_counts is not None:
-        counts = np.zeros(len(keys), np.int64)
-        np.add.at(counts, codes, row_counts)
+    keys, counts, codes = observed_combinations(list(columns.values()), row_counts)
     return Groups(tuple(columns), tuple(keys), counts, ordered=ordered), codes
 
 
@@ -172,13 +158,10 @@ def encode_strata(strata: Groups, control_features: Any) -> NDArray[np.int32]:
     array of int32
         Codes. A stratum that was not seen is an error or, under ``unseen="pooled"``, has the code -1.
     """
-    given = named_columns(control_features, what="control_features", default_name="control_feature")
-    columns = []
+    columns = read_columns(control_features, max_levels=None, kind="control")
     for name in strata.features:
-        levels, codes = factorize(given[name], what=f"control feature {name!r}", limit=np.iinfo(np.int32).max)
-        _refuse_missing(name, codes)
-        columns.append((levels, codes))
-    keys, counts, codes = observed_combinations(columns)
+        _refuse_missing(name, columns[name][1])
+    keys, counts, codes = observed_combinations([columns[name] for name in strata.features])
     places = {key: place for place, key in enumerate(strata.keys)}
     new = [k for k, key in enumerate(keys) if key not in places]
     if new:

@@ -73,7 +73,8 @@ def internal_requirements(
     Examples
     --------
     >>> import numpy as np
-    >>> from evenhand import CellRates, DemographicParity, Groups
+    >>> from evenhand import DemographicParity, Groups
+    >>> from evenhand.fairness.rates import CellRates
     >>> masses = np.array([[0.4, 0.5], [0.04, 0.06]])
     >>> rates = CellRates(Groups.product({"sex": ["F", "M"]}), masses, masses / 2)
     >>> steps = list(internal_requirements(DemographicParity(difference=0.1), rates, 1000))

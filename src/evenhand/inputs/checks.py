@@ -12,7 +12,7 @@ import numpy as np
 
 from evenhand.exceptions import InputError
 
-__all__ = ["check_choice", "check_fraction", "check_rows", "near_columns"]
+__all__ = ["check_choice", "check_fraction", "check_rows", "near_columns", "near_names"]
 
 _NEAR = 0.6
 """Similarity above which a name may have been meant; difflib's own limit."""
@@ -50,14 +50,25 @@ def near_columns(name: Any, columns: Sequence[Any]) -> str:
     >>> near_columns("income", ["sex", "age", "pincp"])
     "It has 'pincp', 'sex', 'age'."
     """
+    return near_names(name, columns, "It has")
+
+
+def near_names(name: Any, known: Sequence[Any], otherwise: str) -> str:
+    """A sentence with the names that may have been meant, or `otherwise` and what there is.
+
+    Examples
+    --------
+    >>> near_names("recal", ["recall", "precision"], "The rates are")
+    "Did you mean 'recall'?"
+    """
     wanted = str(name).lower()
-    likeness = {one: SequenceMatcher(None, str(one).lower(), wanted).ratio() for one in columns}
+    likeness = {one: SequenceMatcher(None, str(one).lower(), wanted).ratio() for one in known}
     nearest = sorted(likeness, key=likeness.__getitem__, reverse=True)[:8]
     meant = [one for one in nearest[:3] if likeness[one] >= _NEAR]
     if meant:
         return f"Did you mean {' or '.join(map(repr, meant))}?"
     more = len(likeness) - len(nearest)
-    return f"It has {', '.join(map(repr, nearest))}{f' and {more:,} more' if more else ''}."
+    return f"{otherwise} {', '.join(map(repr, nearest))}{f' and {more:,} more' if more else ''}."
 
 
 def check_rows(columns: Mapping[str, Any], *, expected: int | None = None) -> int:

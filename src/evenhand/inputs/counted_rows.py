@@ -34,7 +34,7 @@ Table = nw.DataFrame[Any] | nw.LazyFrame[Any]
 Way = Literal["value", "score", "probability", "weight"]
 _MAX_COMBINATIONS = 1 << 20
 """No more are collected: a key with a value of its own in each row would bring the whole table."""
-_NO_ROWS = "no rows: frame is empty."
+_NO_ROWS = "no rows: data is empty."
 _LARGEST = sys.float_info.max
 _VALID: Mapping[Way, tuple[float, float]] = {
     "score": (-_LARGEST, _LARGEST),
@@ -186,7 +186,7 @@ class TableRows:
         -------
         TableRows
         """
-        table = as_table(frame, what="frame")
+        table = as_table(frame, what="data")
         if isinstance(table, nw.DataFrame) and table.implementation.is_polars():
             table = table.lazy()
         schema = table.collect_schema()
@@ -245,7 +245,7 @@ class TableRows:
             refuse_median(self.roles.describe(role))
         if implementation.is_dask():
             raise InputError(
-                "a table of Dask has no exact median: compute the column of scores and use evenhand.audit, "
+                "a table of Dask has no exact median: compute its columns and pass them instead of data=, "
                 "or pass a number as threshold."
             )
         if implementation.is_pyarrow():  # its own median is approximate
@@ -340,7 +340,7 @@ class TableRows:
         try:
             found = _collected(table.group_by(*keys).agg(*sums).head(_MAX_COMBINATIONS + 1))
         except TypeError as error:  # from pandas, about a column of objects
-            raise InputError(f"frame holds values that cannot be grouped, such as lists: {error}") from error
+            raise InputError(f"data holds values that cannot be grouped, such as lists: {error}") from error
         if not len(found):
             raise InputError(_NO_ROWS)
         if len(found) > _MAX_COMBINATIONS:
@@ -435,4 +435,4 @@ def _collected(table: Table) -> nw.DataFrame[Any]:
 def _refuse_unknown(names: Sequence[str], columns: Sequence[str]) -> None:
     for name in names:
         if name not in columns:
-            raise InputError(f"frame has no column {name!r}. {near_columns(name, columns)}")
+            raise InputError(f"data has no column {name!r}. {near_columns(name, columns)}")

@@ -24,7 +24,7 @@ from evenhand.estimators.postprocess import FairPostprocessor
 from evenhand.estimators.trained_models import ClassifierMixture, GroupThresholds
 from evenhand.estimators.training_certificate import TrainingCertificate
 from evenhand.exceptions import InputError, UntrustedFileError, reason
-from evenhand.fairness.bounds import BOUNDS, NoWorse
+from evenhand.fairness.bounds import NoWorse, RateBound
 from evenhand.fairness.constraints import ByConstraint, ByGroup, ConstraintName, LinearConstraints
 from evenhand.fairness.groups import POOLED, GroupName, Groups
 from evenhand.fairness.margins import WithMargins
@@ -34,6 +34,7 @@ from evenhand.fairness.parameters import Parameters
 from evenhand.fairness.proxy import Proxy
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.requirement import AllOf
+from evenhand.fairness.statistic import Statistic
 from evenhand.inference.group_tests import GroupTest
 from evenhand.inference.guarantee import Promise
 from evenhand.inference.ranks import Ranks
@@ -89,7 +90,7 @@ _CLASSES: tuple[type[Any], ...] = (
         Sigmoid,
         Softmax,
     ),
-    *(*NOTIONS, *BOUNDS, NoWorse, AllOf, WithMargins),
+    *(*NOTIONS, RateBound, Statistic, NoWorse, AllOf, WithMargins),
     *(
         CellRates,
         Certificate,

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,13 +25,22 @@ from evenhand.solver.conflict import Conflict, find_conflict
 from evenhand.solver.oracle import Oracle, Vector
 from evenhand.solver.problem import Problem
 
-__all__ = ["refuse_infeasible"]
+__all__ = ["refuse_infeasible", "shown"]
 
 _SHOWN = 6  # of the constraints in conflict: a message that can be read
 _TRIALS = 24  # constraints that are left out to see whether the others still conflict: each is a program,
 _TRIAL_ROWS = 5_000  # of a second or less
 _EDGE = 1e-5  # of the way on from what is just possible, where rounding would decide
 _DIGITS = 6
+_SHOWN_DIGITS = 3
+_LOOSER = {
+    "at_least": ROUND_FLOOR,
+    "at_most": ROUND_CEILING,
+    "difference": ROUND_CEILING,
+    "ratio": ROUND_FLOOR,
+    "margin": ROUND_FLOOR,
+}
+"""Which way each parameter is rounded: what is less strict than something possible is possible."""
 _STEPS, _FLAT = 60, 1e-13
 _NOTHING = 1e-4  # from the value that requires nothing: next to that, rounding would decide
 
@@ -95,15 +105,37 @@ def _message(
 ) -> str:
     listed = "; ".join(str(name) for name in conflict[:_SHOWN])
     more = f" and {len(conflict) - _SHOWN} more" if len(conflict) > _SHOWN else ""
-    single = [repr(change.part_at(nearest[change.parameter])) for change in changes]
+    single = [repr(change.part_at(shown(change.name, nearest[change.parameter]))) for change in changes]
     said = [f"no classifier satisfies {constraint}: these cannot hold together: {listed}{more}."]
     if single and len(constraint.requirements) > 1:
         said.append(f"With the others as they are, {' or '.join(single)} would work.")
     if works is not None:
-        said.append(f"It can be satisfied from {works} on.")
+        said.append(f"It becomes feasible at {_rounded(works)}.")
     elif not single:
         said.append("No tolerance makes it possible.")
     return " ".join(said)
+
+
+def shown(parameter: str, value: float) -> float:
+    """A tolerance, bound or margin with few digits, rounded to the side that is less strict.
+
+    Examples
+    --------
+    >>> shown("at_least", 0.62782248), shown("at_most", 0.44193557)
+    (0.627, 0.442)
+    """
+    rounding = Context(prec=_SHOWN_DIGITS, rounding=_LOOSER[parameter])
+    return float(rounding.create_decimal(repr(float(value))))
+
+
+def _rounded(constraint: Constraint) -> Constraint:
+    """The requirement with numbers that are short, and not stricter."""
+    changed = deepcopy(constraint)
+    for part in changed.requirements:
+        for name in _LOOSER:
+            if (value := getattr(part, name, None)) is not None:
+                setattr(part, name, shown(name, value))
+    return changed
 
 
 def _irreducible(oracle: Oracle, problem: Problem, masses: Vector, multipliers: Vector) -> Vector:

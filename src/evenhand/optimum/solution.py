@@ -35,8 +35,8 @@ class Solution:
         Change of the optimal risk per unit of each constraint's tolerance or bound: negative for a difference
         and for what a rate is at most, as a larger one is easier, positive for a ratio and for what a rate is
         at least, as a larger one is harder, and 0 where it does not bind. For a capacity,
-        ``SelectionRate(at_most=...)``, it is what one more place would save: among 1,000 people a place is
-        0.001 of the share, so the costs of their errors change by the price itself.
+        ``RateBound("selection rate", at_most=...)``, it is what one more place would save: among 1,000 people
+        a place is 0.001 of the share, so the costs of their errors change by the price itself.
     rates : CellRates
         Masses and selection rates according to the posteriors.
     certificate : Certificate

@@ -60,7 +60,7 @@ def solve(
         Names of the M groups. Without it they are one feature with values 0 to M - 1.
     control_features : table, mapping, array or sequence, default=None
         One column per control feature, for notions with ``given=``. Posteriors are the same as without; the
-        rule has a table for each stratum, and decides about :class:`StratifiedPosteriors`.
+        rule has a table for each stratum, and decides about ``StratifiedPosteriors``.
     start : Solution, default=None
         An earlier solution to start from, of the same problem or a similar one.
     objective : {"risk", "worst group"}, default="risk"

@@ -14,12 +14,12 @@ import numpy as np
 from evenhand.auditing.group_rates import Rate
 from evenhand.auditing.tally import Tally
 from evenhand.exceptions import InputError
-from evenhand.fairness.bounds import RateBound, SelectionRate, bounded_groups
+from evenhand.fairness.bounds import RateBound, bounded_groups
 from evenhand.fairness.constraints import ConstraintName
 from evenhand.fairness.notions import Notion
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.requirement import Constraint
-from evenhand.fairness.statistic import SelectedShare
+from evenhand.fairness.statistic import SELECTION, SelectedShare
 from evenhand.inference.intervals import critical_value, wilson
 from evenhand.optimum.problem import FairnessProblem
 
@@ -117,7 +117,7 @@ class Axis:
     def convex(self) -> bool:
         """Whether the smallest risk is convex in the slack, which bounds the loss of mixtures."""
         if self.bound is not None:
-            return not isinstance(self.bound.statistic, SelectedShare)
+            return not isinstance(self.bound.rate_statistic, SelectedShare)
         return all(notion.compares_by == "difference" for notion in self.constraint.notions)
 
     def varying(self, problem: FairnessProblem) -> set[ConstraintName]:
@@ -137,11 +137,11 @@ class Axis:
         if bound is None:
             return None
         members, z = bounded_groups(counted.rates.groups, bound.groups).matrix, critical_value(confidence)
-        if isinstance(bound.statistic, SelectedShare):
+        if isinstance(bound.rate_statistic, SelectedShare):
             sizes = members @ counted.selected.sum(axis=1)
-            found = wilson(bound.statistic.values(counted.rates, members), sizes, z)
+            found = wilson(bound.rate_statistic.values(counted.rates, members), sizes, z)
         else:
-            found = counted.share(bound.statistic, members).estimate(z)
+            found = counted.share(bound.rate_statistic, members).estimate(z)
         if np.isnan(found.value).all():
             return Rate(np.nan, np.nan, np.nan)
         worst = int(np.nanargmax(found.value) if self.side == "at_most" else np.nanargmin(found.value))
@@ -152,13 +152,13 @@ class Axis:
         bound = self.bound
         values = np.array([np.nan])
         if bound is not None:
-            values = bound.statistic.values(rates, bounded_groups(rates.groups, bound.groups).matrix)
+            values = bound.rate_statistic.values(rates, bounded_groups(rates.groups, bound.groups).matrix)
         known = values[~np.isnan(values)]
         return float(known.max() if self.side == "at_most" else known.min()) if len(known) else np.nan
 
 
 def _names_of(bound: RateBound) -> list[str]:
-    capacity = isinstance(bound, SelectionRate) and bound.at_most is not None
+    capacity = bound.rate_statistic == SELECTION and bound.at_most is not None
     return [*(["capacity"] if capacity else []), bound.label]
 
 

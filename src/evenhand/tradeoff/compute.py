@@ -86,8 +86,8 @@ def frontier(
         binds.
     over : str, default=None
         Vary a bound of the requirement instead, by the name of its rate: ``over="true-positive rate"``, or
-        ``over="capacity"`` for ``SelectionRate(at_most=...)``. Tolerances and other bounds stay as they are.
-        Prices are then those of the bound.
+        ``over="capacity"`` for ``RateBound("selection rate", at_most=...)``. Tolerances and other bounds stay
+        as they are. Prices are then those of the bound.
     others : mapping of names to classifiers or predictions, default=None
         To compare with: fitted classifiers, or predictions for the rows of `test` (labels or probabilities).
     confidence : float, default=0.95
@@ -300,7 +300,7 @@ def _solved_curve(
     for k in track(iter(knots), what=f"solving, {name}", total=len(knots), verbose=verbose):
         problem = problem.under(rows.axis.at(slacks[k]))
         solution = problem.solve(start=solution if warm else None)
-        rule = ScoredRows(learned.posteriors).rule(solution, problem, learned.seed)
+        rule = ScoredRows(learned.posteriors).rule(solution, learned.seed)
         points[k] = rows.point(
             name,
             slacks[k],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import evenhand as eh
 from evenhand.cli.exit_codes import exit_code, requested
@@ -27,6 +27,9 @@ from evenhand.cli.paths import check_paths
 from evenhand.cli.requirement import requirement
 from evenhand.cli.rows import as_value, default_positive, distinct_values, scan_rows
 from evenhand.exceptions import InputError
+
+if TYPE_CHECKING:
+    from evenhand.auditing.result import Audit
 
 __all__ = ["audit"]
 
@@ -105,11 +108,11 @@ def audit(
         elif label is None and threshold is None:
             pos_label = default_positive(rows, prediction)
         with in_options(audit_parameters(label=label, prediction=prediction, before=before)):
-            found = eh.audit_table(
-                rows,
-                label=label,
-                prediction=prediction,
-                sensitive_features=features,
+            found = eh.audit(
+                label,
+                prediction,
+                features,
+                data=rows,
                 control_features=controls or None,
                 constraint=constraint,
                 before=before,
@@ -136,7 +139,7 @@ def audit(
     return exit_code(found, fail_on=gate.fails_on)
 
 
-def _print(found: eh.Audit, ratios: Any, *, as_json: bool) -> None:
+def _print(found: Audit, ratios: Any, *, as_json: bool) -> None:
     """The audit, or the tables of Local Law 144 with the verdicts beside them."""
     shown = found if ratios is None else ratios
     print_result(json.dumps(shown.to_dict(), indent=1) if as_json else shown)

@@ -31,6 +31,7 @@ from evenhand.cli.rows import Fitted, Part, read_rows
 from evenhand.exceptions import InfeasibleError, InputError
 
 if TYPE_CHECKING:
+    from evenhand.auditing.result import Audit
     from evenhand.inference.guarantee import Promise
     from evenhand.model_files.recertify import Claim
 
@@ -223,7 +224,7 @@ def _print(done: Fitted, *, out: Path, as_json: bool) -> None:
     print_result(visible(f"model: {out}{note}"))
 
 
-def _as_dict(proof: Claim, promise: Promise | None, found: eh.Audit, *, constant: bool) -> dict[str, Any]:
+def _as_dict(proof: Claim, promise: Promise | None, found: Audit, *, constant: bool) -> dict[str, Any]:
     return {
         "proof": {
             "text": str(proof),

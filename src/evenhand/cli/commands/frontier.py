@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import evenhand as eh
 from evenhand.cli.messages import in_options
@@ -24,6 +25,9 @@ from evenhand.cli.output import print_note, print_result
 from evenhand.cli.paths import check_paths
 from evenhand.cli.requirement import requirement
 from evenhand.exceptions import InputError
+
+if TYPE_CHECKING:
+    from evenhand.tradeoff.frontier import Frontier
 
 __all__ = ["frontier"]
 
@@ -106,7 +110,7 @@ def frontier(
     return 0
 
 
-def _write_report(path: Path, curves: eh.Frontier, *, title: str) -> None:
+def _write_report(path: Path, curves: Frontier, *, title: str) -> None:
     """Write the report, with tables for the middle tolerance of the first curve."""
     from evenhand.auditing.audit import audit_of  # noqa: PLC0415  (start-up time)
 

@@ -25,7 +25,7 @@ import evenhand as eh
 from evenhand.exceptions import GroupError, InputError, PooledGroupsWarning, VacuousConstraintWarning
 from evenhand.inputs import counted_rows
 
-ROLES = {"label": "y", "prediction": "decided", "sensitive_features": ["sex"]}
+ROLES = {"y_true": "y", "y_pred": "decided", "sensitive_features": ["sex"]}
 
 
 def sample(n=600, seed=0):
@@ -128,44 +128,44 @@ def engine(request, tmp_path):
 
 CASES = {
     "labels": {},
-    "booleans": {"label": "y_bool", "prediction": "decided_bool"},
-    "text": {"label": "y_text", "prediction": "decided_text", "pos_label": "bad"},
-    "floats that are labels": {"label": "y_sign", "prediction": "decided_sign", "before": "earlier_sign"},
-    "floats that are decisions": {"prediction": "decided_float", "before": "earlier"},
-    "no labels": {"label": None, "prediction": "decided_text", "pos_label": "good"},
-    "no labels, floats": {"label": None, "prediction": "decided_sign", "pos_label": -1.0},
-    "no labels, scores": {"label": None, "prediction": "score"},
-    "probabilities": {"label": "y_text", "prediction": "score"},
-    "probabilities of 32 bits": {"prediction": "score_32"},
-    "two probabilities": {"prediction": "coarse", "before": "coarse"},
-    "threshold": {"prediction": "score", "threshold": 0.5, "before": "earlier_score"},
-    "threshold of 32 bits": {"prediction": "score_32", "threshold": float(ROWS["score_32"][0])},
-    "threshold of integers": {"prediction": "points", "threshold": 50, "before": "decided_bool"},
-    "threshold of decisions": {"prediction": "decided_float", "threshold": 2.0, "before": "earlier"},
+    "booleans": {"y_true": "y_bool", "y_pred": "decided_bool"},
+    "text": {"y_true": "y_text", "y_pred": "decided_text", "pos_label": "bad"},
+    "floats that are labels": {"y_true": "y_sign", "y_pred": "decided_sign", "before": "earlier_sign"},
+    "floats that are decisions": {"y_pred": "decided_float", "before": "earlier"},
+    "no labels": {"y_true": None, "y_pred": "decided_text", "pos_label": "good"},
+    "no labels, floats": {"y_true": None, "y_pred": "decided_sign", "pos_label": -1.0},
+    "no labels, scores": {"y_true": None, "y_pred": "score"},
+    "probabilities": {"y_true": "y_text", "y_pred": "score"},
+    "probabilities of 32 bits": {"y_pred": "score_32"},
+    "two probabilities": {"y_pred": "coarse", "before": "coarse"},
+    "threshold": {"y_pred": "score", "threshold": 0.5, "before": "earlier_score"},
+    "threshold of 32 bits": {"y_pred": "score_32", "threshold": float(ROWS["score_32"][0])},
+    "threshold of integers": {"y_pred": "points", "threshold": 50, "before": "decided_bool"},
+    "threshold of decisions": {"y_pred": "decided_float", "threshold": 2.0, "before": "earlier"},
     "weights": {"sample_weight": "weight"},
-    "whole weights": {"sample_weight": "size", "prediction": "score"},
-    "weights that are booleans": {"sample_weight": "y_bool", "label": None},
+    "whole weights": {"sample_weight": "size", "y_pred": "score"},
+    "weights that are booleans": {"sample_weight": "y_bool", "y_true": None},
     "before": {"before": "earlier", "sample_weight": "weight"},
-    "text before": {"label": "y_text", "prediction": "score", "before": "earlier_text"},
-    "probabilities before": {"prediction": "decided", "before": "earlier_score", "sample_weight": "weight"},
-    "both probabilities": {"prediction": "score", "before": "earlier_score", "sample_weight": "weight"},
-    "probabilities, then labels": {"label": "y_sign", "prediction": "score", "before": "earlier_sign"},
+    "text before": {"y_true": "y_text", "y_pred": "score", "before": "earlier_text"},
+    "probabilities before": {"y_pred": "decided", "before": "earlier_score", "sample_weight": "weight"},
+    "both probabilities": {"y_pred": "score", "before": "earlier_score", "sample_weight": "weight"},
+    "probabilities, then labels": {"y_true": "y_sign", "y_pred": "score", "before": "earlier_sign"},
     "missing": {"sensitive_features": ["sex", "gaps"], "missing": "own_group"},
     "missing numbers": {"sensitive_features": "nan", "missing": "own_group"},
     "dates": {"sensitive_features": "born"},
     "pooled": {"sensitive_features": ["sex", "race"], "min_size": 30},
     "two features": {"sensitive_features": ["sex", "race"], "min_count": 5},
-    "one column twice": {"label": "y", "prediction": "y", "sensitive_features": ["y_text", "sex"]},
+    "one column twice": {"y_true": "y", "y_pred": "y", "sensitive_features": ["y_text", "sex"]},
     "requirement": {"constraint": eh.DemographicParity(difference=0.05), "confidence": 0.9},
 }
 
 
-def audit_rows(rows, *, label, prediction, sensitive_features, before=None, sample_weight=None, **settings):
+def audit_rows(rows, *, y_true, y_pred, sensitive_features, before=None, sample_weight=None, **settings):
     """The audit of a polars table by `eh.audit`."""
     names = [sensitive_features] if isinstance(sensitive_features, str) else sensitive_features
     return eh.audit(
-        None if label is None else rows[label],
-        rows[prediction],
+        None if y_true is None else rows[y_true],
+        rows[y_pred],
         rows.select(names),
         before=None if before is None else rows[before],
         sample_weight=None if sample_weight is None else rows[sample_weight],
@@ -185,7 +185,7 @@ def grid():
 @pytest.mark.parametrize(("engine", "case"), [*grid()], indirect=["engine"])
 def test_a_table_is_audited_as_its_rows_are(engine, case):
     asked = ROLES | CASES[case]
-    found, expected = eh.audit_table(engine(ROWS), **asked), audit_rows(ROWS, **asked)
+    found, expected = eh.audit(data=engine(ROWS), **asked), audit_rows(ROWS, **asked)
     assert_same(found.to_dict(), expected.to_dict())
     if not expected.terms.randomised:
         assert [group.rows for group in found.groups] == [group.rows for group in expected.groups]
@@ -198,7 +198,7 @@ def test_ordered_categories_keep_their_order(name, tmp_path):
     table = on(name, ROWS, tmp_path)
     if name in ("pandas", "dask"):
         table["band"] = table["band"].astype(pd.CategoricalDtype(["young", "old"], ordered=True))
-    found = eh.audit_table(table, **asked)
+    found = eh.audit(data=table, **asked)
     assert [str(group.group) for group in found.groups[1:]] == ["band=young", "band=old"]
     assert_same(found.to_dict(), audit_rows(ROWS, **asked).to_dict())
 
@@ -206,16 +206,16 @@ def test_ordered_categories_keep_their_order(name, tmp_path):
 def test_pooled_groups_are_listed_in_the_same_warning():
     asked = ROLES | CASES["pooled"]
     with pytest.warns(PooledGroupsWarning) as of_table:
-        eh.audit_table(ROWS.lazy(), **asked)
+        eh.audit(data=ROWS.lazy(), **asked)
     with pytest.warns(PooledGroupsWarning) as of_rows:
         audit_rows(ROWS, **asked)
     assert str(of_table[0].message) == str(of_rows[0].message)
 
 
 def test_results_are_tables_of_the_library_that_was_audited():
-    assert isinstance(eh.audit_table(ROWS.lazy(), **ROLES).to_frame(), pl.DataFrame)
-    assert isinstance(eh.audit_table(ROWS.to_arrow(), **ROLES).to_frame(), pa.Table)
-    assert isinstance(eh.audit_table(duckdb.from_arrow(ROWS.to_arrow()), **ROLES).to_frame(), pd.DataFrame)
+    assert isinstance(eh.audit(data=ROWS.lazy(), **ROLES).to_frame(), pl.DataFrame)
+    assert isinstance(eh.audit(data=ROWS.to_arrow(), **ROLES).to_frame(), pa.Table)
+    assert isinstance(eh.audit(data=duckdb.from_arrow(ROWS.to_arrow()), **ROLES).to_frame(), pd.DataFrame)
 
 
 def test_partitions_of_a_spark_table_may_be_empty():
@@ -223,20 +223,20 @@ def test_partitions_of_a_spark_table_may_be_empty():
     from pyspark.sql.functions import spark_partition_id
 
     assert table.select(spark_partition_id()).distinct().count() < table.rdd.getNumPartitions() == 4
-    assert_same(eh.audit_table(table, **ROLES).to_dict(), audit_rows(ROWS, **ROLES).to_dict())
+    assert_same(eh.audit(data=table, **ROLES).to_dict(), audit_rows(ROWS, **ROLES).to_dict())
 
 
 def test_decimals_are_probabilities():
     rows = "(VALUES (0, 0.5, 'a'), (1, 0.25, 'b'), (1, 1.0, 'a')) AS t(y, decided, sex)"
     table = duckdb.sql(f"FROM {rows}")
-    assert eh.audit_table(table, **ROLES).groups[0].selected == 1.75
+    assert eh.audit(data=table, **ROLES).groups[0].selected == 1.75
 
 
 def test_very_large_and_very_small_weights_are_scaled():
     for scale in (1e200, 1e-200):
         rows = ROWS.with_columns(weight=pl.col("weight") * scale)
         asked = ROLES | {"sample_weight": "weight"}
-        assert_same(eh.audit_table(rows, **asked).to_dict(), audit_rows(ROWS, **asked).to_dict())
+        assert_same(eh.audit(data=rows, **asked).to_dict(), audit_rows(ROWS, **asked).to_dict())
 
 
 # Any small table
@@ -275,13 +275,13 @@ def outcome(audit, *args, **asked):
     sample_weight=st.sampled_from([None, "weight"]),
     threshold=st.sampled_from([None, 0.5]),
     missing=st.sampled_from(["error", "own_group"]),
-    label=st.sampled_from([None, "y"]),
+    y_true=st.sampled_from([None, "y"]),
     min_size=st.sampled_from([0, 3]),
     lazy=st.booleans(),
 )
 def test_any_small_table_is_audited_as_its_rows_are(rows, lazy, **asked):
-    asked |= {"prediction": "decided", "sensitive_features": ["sex", "age"]}
-    found = outcome(eh.audit_table, rows.lazy() if lazy else rows, **asked)
+    asked |= {"y_pred": "decided", "sensitive_features": ["sex", "age"]}
+    found = outcome(eh.audit, data=rows.lazy() if lazy else rows, **asked)
     assert_same(found, outcome(audit_rows, rows, **asked))
 
 
@@ -294,7 +294,7 @@ WRONG = {
     "missing decision": (pl.when(pl.int_range(pl.len()) > 3).then("decided").alias("decided"), {}, None),
     "missing text": (
         pl.when(pl.int_range(pl.len()) > 3).then("decided_text").alias("decided"),
-        {"label": "y_text"},
+        {"y_true": "y_text"},
         None,
     ),
     "missing sensitive value": (pl.col("gaps").alias("sex"), {}, None),
@@ -319,7 +319,7 @@ WRONG = {
     "unknown positive label": (pl.col("y"), {"pos_label": 7}, None),
     "unknown positive decision": (
         pl.col("decided_text").alias("decided"),
-        {"label": None, "pos_label": "x"},
+        {"y_true": None, "pos_label": "x"},
         None,
     ),
     "lists": (pl.concat_list("sex").alias("sex"), {}, None),
@@ -351,7 +351,7 @@ def test_bad_input_raises_the_error_of_an_audit(wrong, name, tmp_path):
     rows = ROWS.with_columns(change).drop("band").head(len(ROWS) if height is None else height)
     asked = ROLES | more
     of_rows, said = message_of(audit_rows, rows, **asked)
-    of_table, found = message_of(eh.audit_table, on(name, rows, tmp_path), **asked)
+    of_table, found = message_of(eh.audit, data=on(name, rows, tmp_path), **asked)
     assert issubclass(of_rows, of_table) or issubclass(of_table, of_rows), (said, found)
 
 
@@ -360,78 +360,78 @@ def test_messages_differ_only_in_the_name_of_the_column(wrong):
     change, more, _ = WRONG[wrong]
     rows, asked = ROWS.with_columns(change), ROLES | more
     _, said = message_of(audit_rows, rows, **asked)
-    _, found = message_of(eh.audit_table, rows.lazy(), **asked)
-    for name, column in (("y_true", f"label {asked['label']!r}"), ("y_pred", "prediction 'decided'")):
+    _, found = message_of(eh.audit, data=rows.lazy(), **asked)
+    for name, column in (("y_true", f"label {asked['y_true']!r}"), ("y_pred", "prediction 'decided'")):
         said = said.replace(name, column)
     assert found == said
 
 
 @pytest.mark.parametrize("prediction", ["decided", "score"])
 def test_a_table_without_rows_is_refused(engine, prediction):
-    with pytest.raises(InputError, match="no rows: frame is empty"):
-        eh.audit_table(engine(ROWS.head(0)), **ROLES | {"prediction": prediction})
+    with pytest.raises(InputError, match="no rows: data is empty"):
+        eh.audit(data=engine(ROWS.head(0)), **ROLES | {"y_pred": prediction})
 
 
 def test_a_missing_column_is_named_with_its_neighbours(engine):
-    with pytest.raises(InputError, match=r"frame has no column 'decidet'. Did you mean 'decided'"):
-        eh.audit_table(engine(ROWS), **ROLES | {"prediction": "decidet"})
-    with pytest.raises(InputError, match=r"frame has no column 'xyzzy'. It has 'y', .* and 17 more\.$"):
-        eh.audit_table(engine(ROWS), **ROLES | {"sensitive_features": "xyzzy"})
+    with pytest.raises(InputError, match=r"data has no column 'decidet'. Did you mean 'decided'"):
+        eh.audit(data=engine(ROWS), **ROLES | {"y_pred": "decidet"})
+    with pytest.raises(InputError, match=r"data has no column 'xyzzy'. It has 'y', .* and 17 more\.$"):
+        eh.audit(data=engine(ROWS), **ROLES | {"sensitive_features": "xyzzy"})
 
 
 def test_what_is_not_a_table_is_refused():
-    for frame in ({"y": [0, 1]}, [1, 2], None, ROWS["y"]):
-        with pytest.raises(InputError, match="frame should be a table, but is of type"):
-            eh.audit_table(frame, **ROLES)
+    for frame in ({"y": [0, 1]}, [1, 2], ROWS["y"]):
+        with pytest.raises(InputError, match="data should be a table, but is of type"):
+            eh.audit(data=frame, **ROLES)
 
 
 def test_sensitive_features_are_some_and_different():
     with pytest.raises(GroupError, match="no columns"):
-        eh.audit_table(ROWS, **ROLES | {"sensitive_features": []})
+        eh.audit(data=ROWS, **ROLES | {"sensitive_features": []})
     with pytest.raises(InputError, match="same name"):
-        eh.audit_table(ROWS, **ROLES | {"sensitive_features": ["sex", "sex"]})
+        eh.audit(data=ROWS, **ROLES | {"sensitive_features": ["sex", "sex"]})
 
 
-@pytest.mark.parametrize("name", ["label", "prediction", "sensitive_features", "before", "sample_weight"])
+@pytest.mark.parametrize("name", ["y_true", "y_pred", "sensitive_features", "before", "sample_weight"])
 def test_columns_are_given_by_name(name):
     with pytest.raises(
-        InputError, match=f"{name} should be the name of a column of frame, but is of type Ser"
+        InputError, match=f"{name} should be the name of a column of data, but is of type Ser"
     ):
-        eh.audit_table(ROWS, **ROLES | {name: ROWS["y"]})
+        eh.audit(data=ROWS, **ROLES | {name: ROWS["y"]})
 
 
 def test_decisions_are_no_control_features():
     table = pl.DataFrame({"y": [0, 1] * 20, "p": [0, 0, 1, 1] * 10, "s": ["F", "M"] * 20, "old": [1, 0] * 20})
-    roles = {"label": "y", "prediction": "p", "before": "old", "sensitive_features": "s"}
+    roles = {"y_true": "y", "y_pred": "p", "before": "old", "sensitive_features": "s"}
     for name, what in (("p", "predictions"), ("old", "earlier predictions")):
         with pytest.raises(
             InputError, match=f"control_features has '{name}', which is the column of {what}:"
         ):
-            eh.audit_table(table, **roles, control_features=[name])
-    assert len(eh.audit_table(table, **roles, control_features=["y"]).strata) == 2  # the label may be one
+            eh.audit(data=table, **roles, control_features=[name])
+    assert len(eh.audit(data=table, **roles, control_features=["y"]).strata) == 2  # the label may be one
 
 
 def test_a_prediction_and_a_sensitive_feature_are_needed():
-    for name in ("prediction", "sensitive_features"):
+    for name in ("y_pred", "sensitive_features"):
         with pytest.raises(InputError, match=f"{name} should be the name of a column"):
-            eh.audit_table(ROWS, **ROLES | {name: None})
+            eh.audit(data=ROWS, **ROLES | {name: None})
 
 
 def test_columns_of_the_same_name_are_refused():
     twice = pd.DataFrame([[0, 1, 1]], columns=["y", "decided", "decided"])
     with pytest.raises(InputError, match="same name"):
-        eh.audit_table(twice, **ROLES)
+        eh.audit(data=twice, **ROLES)
 
 
 def test_objects_that_cannot_be_grouped_are_refused():
     table = pd.DataFrame({"y": [0, 1], "decided": [0, 1], "sex": [["F"], ["M"]]})
     with pytest.raises(InputError, match="cannot be grouped"):
-        eh.audit_table(table, **ROLES)
+        eh.audit(data=table, **ROLES)
 
 
 def test_one_group_is_nothing_to_compare():
     with pytest.warns(VacuousConstraintWarning, match="only one group"):
-        eh.audit_table(ROWS.with_columns(sex=pl.lit("F")), **ROLES)
+        eh.audit(data=ROWS.with_columns(sex=pl.lit("F")), **ROLES)
 
 
 # What is collected
@@ -458,14 +458,14 @@ LAZY = ["parquet", "polars lazy", "duckdb", "dask", "spark"]
 @pytest.mark.parametrize("name", LAZY)
 def test_labels_and_weights_take_one_pass(name, tmp_path, heights):
     for more in ({}, {"sample_weight": "weight"}):
-        eh.audit_table(on(name, ROWS, tmp_path), **ROLES | more)
+        eh.audit(data=on(name, ROWS, tmp_path), **ROLES | more)
     assert heights == [2 * 2 * 2] * 2  # sex, label, decision
 
 
 @pytest.mark.parametrize("name", LAZY)
 def test_numbers_take_two_passes_and_the_table_is_never_collected(name, tmp_path, heights):
-    asked = ROLES | {"prediction": "score", "before": "earlier", "sample_weight": "weight"}
-    eh.audit_table(on(name, ROWS, tmp_path), **asked)
+    asked = ROLES | {"y_pred": "score", "before": "earlier", "sample_weight": "weight"}
+    eh.audit(data=on(name, ROWS, tmp_path), **asked)
     ranges, combinations = heights
     assert ranges == 1
     assert combinations <= 2 * 2 * 2 * 3  # sex, label, earlier decision; lowest, highest or in between
@@ -477,15 +477,15 @@ def test_a_column_with_a_value_per_row_is_refused_and_not_collected(name, tmp_pa
     rows = ROWS.with_columns(id=pl.int_range(pl.len()))
     for change, error, message in [
         ({"sensitive_features": ["sex", "id"]}, GroupError, "sensitive feature 'id' has more than 200"),
-        ({"label": "id"}, InputError, "label 'id' has more than 100 distinct values. A label needs"),
-        ({"prediction": "id"}, InputError, "prediction 'id' has more than 100 distinct values"),
+        ({"y_true": "id"}, InputError, "label 'id' has more than 100 distinct values. A label needs"),
+        ({"y_pred": "id"}, InputError, "prediction 'id' has more than 100 distinct values"),
     ]:
         with pytest.raises(error, match=re.escape(message)):
-            eh.audit_table(on(name, rows, tmp_path), **ROLES | change)
+            eh.audit(data=on(name, rows, tmp_path), **ROLES | change)
     assert max(heights, default=0) <= 251
 
 
 def test_too_many_combinations_are_refused(monkeypatch):
     monkeypatch.setattr(counted_rows, "_MAX_COMBINATIONS", 20)
     with pytest.raises(GroupError, match="more than 20 combinations of sensitive values, label and decision"):
-        eh.audit_table(ROWS, **ROLES | {"sensitive_features": ["sex", "race", "born"]})
+        eh.audit(data=ROWS, **ROLES | {"sensitive_features": ["sex", "race", "born"]})

@@ -1,127 +1,69 @@
-"""Audit of a table of any size, counted where it is.
+"""The sums over cells of a table of any size, counted where it is.
 
 One or two small queries take the place of reading rows (:mod:`evenhand.inputs.counted_rows`). Their result is
-read as rows are, by the same functions, and everything after the sums over cells is that of
-:func:`evenhand.audit`.
+read as rows are, by the same functions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.auditing.audit import NO_SMALL_STRATA, audit_of, check_settings
-from evenhand.auditing.result import Audit
 from evenhand.auditing.tally import Tally, tally_of_sums
 from evenhand.exceptions import GroupError, InputError
 from evenhand.fairness.groups import MAX_LEVELS, Missing
 from evenhand.fairness.rates import ArgumentNames, Decisions, Selection, read_rows
-from evenhand.fairness.requirement import Constraint
 from evenhand.fairness.sensitive import refuse_many
 from evenhand.inputs.columns import TooManyLevels, check_names, refuse_many_levels
 from evenhand.inputs.counted_rows import CountedRows, Roles, TableRows, TooManyCombinations
 from evenhand.inputs.labels import MAX_CLASSES, refuse_continuous
-from evenhand.inputs.tables import library_of
 
-__all__ = ["audit_table"]
+__all__ = ["tally_table"]
 
 _KINDS_OF_MISSING = 2
 """A column can have two missing values that a query tells apart: null and NaN."""
 
 
-def audit_table(
-    frame: Any,
+def tally_table(
+    data: Any,
+    y_true: Any,
+    y_pred: Any,
+    sensitive_features: Any,
     *,
-    label: str | None,
-    prediction: str,
-    sensitive_features: str | Sequence[str],
-    control_features: str | Sequence[str] | None = None,
-    constraint: Constraint | None = None,
-    before: str | None = None,
-    sample_weight: str | None = None,
-    confidence: float = 0.95,
-    pos_label: Any = None,
-    missing: Missing = "error",
-    min_size: int = 0,
-    min_count: int = 0,
-    threshold: float | Literal["median"] | None = None,
-) -> Audit:
-    """Audit the decisions in a table that need not fit into memory.
-
-    The result is that of :func:`evenhand.audit` on the same rows. The table is read in one pass, by the
-    library that holds it, and only its result is collected: a row of sums for each combination of sensitive
-    values, label and decision. Scores and probabilities need a pass before, for their ranges.
+    control_features: Any,
+    before: Any,
+    sample_weight: Any,
+    pos_label: Any,
+    missing: Missing,
+    min_size: int,
+    threshold: float | Literal["median"] | None,
+) -> tuple[Tally, float | None]:
+    """The sums over cells of a table, and the median of its scores if that is the threshold.
 
     Parameters
     ----------
-    frame : table
-        Any table, eager or lazy, that narwhals reads: of polars, such as ``pl.scan_parquet("*.parquet")``,
-        pandas, pyarrow, DuckDB, Dask or PySpark.
-    label : str or None
-        Name of the column of labels. None if they are not known; only selection rates are then compared.
-    prediction : str
-        Name of the column of predicted labels, of probabilities of randomised decisions or, with a
-        `threshold`, of scores.
-    sensitive_features : str or list of str
-        Names of the sensitive columns.
-    control_features : str or list of str, default=None
-        Names of the columns of control features: groups are then also compared within each stratum. The
-        columns of predictions are refused.
-    constraint : Constraint, default=None
-        The requirement, such as ``DemographicParity(difference=0.05)``. None reports every notion by both
-        measures, without a verdict.
-    before : str, default=None
-        Name of a column of earlier predictions, to report the changes.
-    sample_weight : str, default=None
-        Name of a column of weights.
-    confidence : float, default=0.95
-        Of the intervals; strictly between 0 and 1.
-    pos_label : object, default=None
-        The positive label; None stands for the one that sorts last.
-    missing : {"error", "own_group", "exclude"}, default="error"
-        How missing sensitive values are treated: refused, as a group, or left out and counted.
-    min_size : int, default=0
-        Combinations with fewer rows are pooled.
-    min_count : int, default=0
-        For publication: smaller counts are left out, with everything that would reveal them.
-    threshold : float or "median", default=None
-        Turns scores of any range into decisions: rows with at least this score are selected, or those above
-        the median of all rows, which takes a further pass. Tables of Dask have no exact median.
+    data : table
+        Eager or lazy.
+    y_true, y_pred, sensitive_features, control_features, before, sample_weight
+        Names of its columns.
+    pos_label, missing, min_size, threshold
+        See :func:`evenhand.audit`.
 
     Returns
     -------
-    Audit
-
-    See Also
-    --------
-    evenhand.audit : The same for arrays and columns in memory, with more on each parameter.
-
-    Examples
-    --------
-    >>> import polars as pl
-    >>> table = pl.LazyFrame(
-    ...     {
-    ...         "hired": [0, 1, 1, 1, 0, 1] * 100,
-    ...         "decision": [0, 1, 1, 1, 0, 0] * 100,
-    ...         "sex": ["F", "F", "F", "M", "M", "M"] * 100,
-    ...     }
-    ... )
-    >>> audit_table(table, label="hired", prediction="decision", sensitive_features="sex")
-    <Audit of 600 rows by sex: demographic parity, difference 0.167 [0.124, 0.207]>
+    counted : Tally
+    median : float or None
     """
-    check_settings(constraint, confidence, min_size, min_count, threshold, before=before)
-    roles = _read_roles(label, prediction, sensitive_features, before, sample_weight)
+    roles = _read_roles(y_true, y_pred, sensitive_features, before, sample_weight)
     if control_features is not None:
-        if min_count:
-            raise InputError(NO_SMALL_STRATA)
-        roles = replace(roles, controls=_control_names(control_features, prediction, before))
-    only_labels = label is None and pos_label is not None
+        roles = replace(roles, controls=_control_names(control_features, y_pred, before))
+    only_labels = y_true is None and pos_label is not None
     limit, median = 0.0 if threshold == "median" else threshold, None
-    rows = TableRows.find(frame, roles, threshold=limit, only_labels=only_labels)
+    rows = TableRows.find(data, roles, threshold=limit, only_labels=only_labels)
     numbers = rows.numbers()
     if threshold == "median":
         rows, median = rows.above_median(numbers)
@@ -144,26 +86,16 @@ def audit_table(
         counts=counted.counts,
         names=ArgumentNames(*map(roles.describe, ("label", "prediction", "before"))),
     )
-    return audit_of(
-        _tally(decisions, counted),
-        constraint=constraint,
-        confidence=float(confidence),
-        min_count=int(min_count),
-        threshold=limit if median is None else median,
-        above_median=median is not None,
-        library=library_of(frame),
-    )
+    return _tally(decisions, counted), median
 
 
-def _read_roles(
-    label: Any, prediction: Any, sensitive_features: Any, before: Any, sample_weight: Any
-) -> Roles:
+def _read_roles(y_true: Any, y_pred: Any, sensitive_features: Any, before: Any, sample_weight: Any) -> Roles:
     features = _feature_names(sensitive_features, "sensitive_features")
-    _check_name("prediction", prediction)
-    for what, name in (("label", label), ("before", before), ("sample_weight", sample_weight)):
+    _check_name("y_pred", y_pred)
+    for what, name in (("y_true", y_true), ("before", before), ("sample_weight", sample_weight)):
         if name is not None:
             _check_name(what, name)
-    return Roles(label, prediction, features, before, sample_weight)
+    return Roles(y_true, y_pred, features, before, sample_weight)
 
 
 def _control_names(names: Any, prediction: str, before: str | None) -> tuple[str, ...]:
@@ -191,8 +123,8 @@ def _feature_names(names: Any, what: str) -> tuple[str, ...]:
 def _check_name(what: str, name: Any) -> None:
     if not isinstance(name, str | int):
         raise InputError(
-            f"{what} should be the name of a column of frame, but is of type {type(name).__name__}. "
-            "evenhand.audit takes the columns themselves."
+            f"{what} should be the name of a column of data, but is of type {type(name).__name__}. "
+            "Without data=, audit takes the columns themselves."
         )
 
 
