@@ -62,10 +62,11 @@ def browser():
 
 @pytest.fixture(scope="module", autouse=True)
 def few_trees(request: pytest.FixtureRequest):
-    """Fewer trees by default, which take a moment; theory is tested with as many as users get."""
+    """Fewer trees and folds by default, which take a moment; theory is tested with as many as users get."""
     with pytest.MonkeyPatch.context() as patch:
         if request.path.parent.name != "theory":
             patch.setitem(eh.TabularClassifier.__init__.__kwdefaults__, "max_iter", 20)
+            patch.setitem(eh.FairPostprocessor.__init__.__kwdefaults__, "cv", 2)
         yield
 
 
