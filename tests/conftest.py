@@ -2,7 +2,9 @@
 
 import os
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,6 +26,11 @@ EXPLORING = bool(os.environ.get("EVENHAND_EXPLORE"))
 def examples(count: int) -> int:
     """How many of so many examples are tried here: all of them under CI and when new ones are looked for."""
     return count if EXPLORING or os.environ.get("EVENHAND_REQUIRE_ALL") else count // 4
+
+
+def often(values: Iterable[Any], count: int) -> list[Any]:
+    """Parameters of a test: so many of them always, and the others where slow tests run."""
+    return [pytest.param(one, marks=[] if k < count else pytest.mark.slow) for k, one in enumerate(values)]
 
 
 settings.register_profile("steady", derandomize=True, deadline=None, max_examples=examples(100))
