@@ -75,3 +75,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     ordered = sorted((items[k] for k in places), key=lambda item: (str(item.path), item.location[1] or 0))
     for k, item in zip(places, ordered, strict=True):
         items[k] = item
+    # Files that take longest begin, because whole files go to a process; pages and doctests fill the end.
+    long = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in long)
