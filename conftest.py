@@ -24,6 +24,7 @@ SLOW = [
         "start/five_minutes",
     )
 ]
+BENCHMARKS, THEORY = (Path(__file__).parent / "tests" / name for name in ("benchmarks", "theory"))
 
 # What script/docs makes, and what it runs by itself.
 collect_ignore_glob = [
@@ -59,13 +60,21 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
-    """Mark pages that fit models and the demo as slow, and keep examples of a page in order if shuffled."""
+    """Mark pages that fit models, the demo and benchmarks as slow; keep examples of a page in order.
+
+    Coverage is that of the other tests: measuring it makes Python half as slow again.
+    """
     for item in items:
-        if item.path in SLOW or PAGES.runs_demo(item):
+        if item.path in SLOW or BENCHMARKS in item.path.parents or PAGES.runs_demo(item):
             item.add_marker(pytest.mark.slow)
+        if item.get_closest_marker("slow") or THEORY in item.path.parents:
+            item.add_marker(pytest.mark.no_cover)
     yield
     # Examples of a page build on each other.
     places = [k for k, item in enumerate(items) if item.path.suffix in (".md", ".rst")]
     ordered = sorted((items[k] for k in places), key=lambda item: (str(item.path), item.location[1] or 0))
     for k, item in zip(places, ordered, strict=True):
         items[k] = item
+    # Files that take longest begin, because whole files go to a process; pages and doctests fill the end.
+    long = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in long)

@@ -2,7 +2,9 @@
 
 import os
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,6 +26,11 @@ EXPLORING = bool(os.environ.get("EVENHAND_EXPLORE"))
 def examples(count: int) -> int:
     """How many of so many examples are tried here: all of them under CI and when new ones are looked for."""
     return count if EXPLORING or os.environ.get("EVENHAND_REQUIRE_ALL") else count // 4
+
+
+def often(values: Iterable[Any], count: int) -> list[Any]:
+    """Parameters of a test: so many of them always, and the others where slow tests run."""
+    return [pytest.param(one, marks=[] if k < count else pytest.mark.slow) for k, one in enumerate(values)]
 
 
 settings.register_profile("steady", derandomize=True, deadline=None, max_examples=examples(100))
@@ -62,10 +69,11 @@ def browser():
 
 @pytest.fixture(scope="module", autouse=True)
 def few_trees(request: pytest.FixtureRequest):
-    """Fewer trees by default, which take a moment; theory is tested with as many as users get."""
+    """Fewer trees and folds by default, which take a moment; theory is tested with as many as users get."""
     with pytest.MonkeyPatch.context() as patch:
         if request.path.parent.name != "theory":
             patch.setitem(eh.TabularClassifier.__init__.__kwdefaults__, "max_iter", 20)
+            patch.setitem(eh.FairPostprocessor.__init__.__kwdefaults__, "cv", 2)
         yield
 
 

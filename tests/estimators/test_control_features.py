@@ -28,12 +28,12 @@ def make(n, seed=0):
 
 @pytest.fixture(scope="module")
 def people():
-    return make(6000)
+    return make(3000)
 
 
 @pytest.fixture(scope="module")
 def others():
-    return make(20000, seed=1)
+    return make(8000, seed=1)
 
 
 def worst(constraint, X, y, S, decided):
@@ -58,9 +58,9 @@ def test_parity_holds_within_levels_on_new_rows(people, others, aware):
     assert worst(PARITY, X, y, S, plain) > 0.2
     assert worst(PARITY, X, y, S, decided) < 0.14  # groups of some hundred rows are 0.02 off by chance
     assert len(fair.explain(X[:2], **{name: part[:2] for name, part in shown.items()})) == 2
-    assert fair.predict_proba(X, **shown).shape == (20000, 2)
-    assert fair.decision_function(X, **shown).shape == (20000,)
-    assert ((fair.predict_risk(X, **shown) >= 0) & (fair.predict_risk(X, **shown) <= 1)).all()
+    assert fair.predict_proba(X, **shown).shape == (8000, 2)
+    assert fair.decision_function(X, **shown).shape == (8000,)
+    assert np.abs(fair.predict_risk(X, **shown) - y).mean() < 0.4  # 0.5 by chance
     if aware is True:
         assert next(str(name) for name in fair.thresholds_) == "level=l1, sex=F, race=a"
 
@@ -203,11 +203,11 @@ def test_bad_inputs(people):
         )
     with pytest.raises(InputError, match="given names the column 'level', but X has no column names"):
         eh.FairPostprocessor(None, PARITY).fit(X[["u", "v"]].to_numpy(), y, sensitive_features=S)
-    with pytest.raises(GroupError, match="control feature 'level' is missing in 1 of 6,000 rows"):
+    with pytest.raises(GroupError, match="control feature 'level' is missing in 1 of 3,000 rows"):
         eh.FairPostprocessor(None, PARITY).fit(
             X.assign(level=[None, *X["level"][1:]]), y, sensitive_features=S
         )
-    with pytest.raises(GroupError, match="'u' has 6,000 different numbers"):
+    with pytest.raises(GroupError, match="'u' has 3,000 different numbers"):
         eh.FairPostprocessor(None, eh.DemographicParity(difference=0.1, given=["u"])).fit(
             X, y, sensitive_features=S
         )

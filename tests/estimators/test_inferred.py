@@ -54,7 +54,7 @@ def parity(problem, fair):
 
 @pytest.mark.parametrize("constraint", [PARITY, eh.EqualOpportunity(difference=0.03)], ids=["DP", "EO"])
 def test_blind_decisions_are_fair_to_groups_that_most_rows_do_not_tell(problem, constraint):
-    train = problem.sample(20_000, seed=1)
+    train = problem.sample(10_000, seed=1)
     fair = postprocessor(constraint).fit(train.X, train.y, sensitive_features=columns(train, hide(train)))
     assert parity(problem, fair) < 0.045
     assert fair.certificate_.gap < 1e-6
@@ -110,7 +110,7 @@ def test_decisions_that_use_what_is_known_are_fair_where_values_are_missing_alik
     problem = FiniteProblem.random(8, levels=(2, 2), concentration=1.0, seed=3)
     tree = DecisionTreeClassifier()
     fair = eh.FairPostprocessor(tree, constraint, missing="infer", aware=aware)
-    train, test = problem.sample(50_000, seed=1), problem.sample(100_000, seed=2)
+    train, test = problem.sample(30_000, seed=1), problem.sample(50_000, seed=2)
 
     def known(sample):
         chance = np.array([0.1, 0.8, 0.5, 0.3])[sample.X[:, 0].astype(int) % 4] * np.where(sample.y, 1.0, 0.4)

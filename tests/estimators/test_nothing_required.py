@@ -160,7 +160,7 @@ def test_many_groups_leave_a_logistic_model_as_it_is():
     X = np.hstack([X, rng.normal(size=(1000, 20))])
     race = np.minimum(rng.geometric(0.3, 1000), 9)
     new = np.hstack([NEW, rng.normal(size=(800, 20))])
-    fair = eh.FairPostprocessor(LR, NOTHING)
+    fair = eh.FairPostprocessor(LR, NOTHING, cv=5)
     fair.fit(X, y, sensitive_features={"race": race, "sex": rng.integers(0, 2, 1000)})
     plain = LogisticRegression().fit(X, y).predict(new)
     assert np.mean(fair.predict(new) != plain) < 0.01

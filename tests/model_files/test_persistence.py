@@ -854,6 +854,7 @@ for path in sys.argv[2:]:
 """
 
 
+@pytest.mark.slow
 def test_small_files_that_would_fill_the_memory_are_refused_before_they_do(model, tmp_path):
     """Each would take more than 100 MB, where 20 are allowed; a normal file is loaded first."""
     pytest.importorskip("resource")

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from benchmarks.hostile import compare, exact_certificate, hostile_problem, shortfall
+from tests.conftest import often
 
 import evenhand as eh
 from evenhand.datasets import FiniteProblem
@@ -25,7 +26,7 @@ def quiet():
         yield
 
 
-@pytest.mark.parametrize("seed", HARDEST)
+@pytest.mark.parametrize("seed", often(HARDEST, 10))
 def test_problems_beyond_the_tolerances_of_highs_are_solved_by_refinement(seed):
     hostile = hostile_problem(seed)
     found = hostile.solve()
@@ -34,7 +35,7 @@ def test_problems_beyond_the_tolerances_of_highs_are_solved_by_refinement(seed):
     assert compare(hostile, found) != "is better"
 
 
-@pytest.mark.parametrize("first", range(0, 200, 25))
+@pytest.mark.parametrize("first", often(range(0, 200, 25), 3))
 def test_certificates_hold_in_rational_numbers(first):
     for seed in range(first, first + 25):
         hostile = hostile_problem(seed, most_rows=60)

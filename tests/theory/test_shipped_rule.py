@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from lightgbm import LGBMClassifier
 from sklearn.linear_model import LogisticRegression
+from tests.conftest import often
 from xgboost import XGBClassifier
 
 import evenhand as eh
@@ -35,7 +36,7 @@ REQUIREMENTS = {
 }
 
 
-@pytest.mark.parametrize("population", [0, 2])
+@pytest.mark.parametrize("population", often([0, 2], 1))
 @pytest.mark.parametrize(
     ("name", "learner"),
     [*((name, "logistic") for name in REQUIREMENTS), ("exact odds", "lightgbm"), ("exact odds", "xgboost")],
