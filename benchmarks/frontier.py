@@ -47,7 +47,7 @@ def curve(results: dict[str, Any]) -> None:
     cells = (flat.cumsum(axis=1) < rng.random((N_ROWS, 1))).sum(axis=1)
     X, (codes, y) = np.arange(N_ROWS, dtype=float)[:, None], np.divmod(cells, 2)
     fair = eh.FairPostprocessor(
-        FrozenEstimator(Known(posteriors)), PARITY, posterior="joint", calibration=None
+        FrozenEstimator(Known(posteriors)), PARITY, posteriors=eh.CrossFit(form="joint", calibration=None)
     )
     few = slice(0, 10_000)
     given = {"sensitive_features": {"g": codes}, "test": (X[few], y[few], {"g": codes[few]})}

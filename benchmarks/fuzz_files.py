@@ -80,19 +80,30 @@ def models() -> dict[str, Any]:
 
     parity = eh.DemographicParity(difference=0.1)
     chosen = {
-        "logistic": eh.FairPostprocessor(LogisticRegression(), parity, cv=2),
+        "logistic": eh.FairPostprocessor(LogisticRegression(), parity, posteriors=eh.CrossFit(2)),
         "pipeline": eh.FairPostprocessor(
-            make_pipeline(StandardScaler(), LogisticRegression()), parity, cv=2, calibration=None
+            make_pipeline(StandardScaler(), LogisticRegression()),
+            parity,
+            posteriors=eh.CrossFit(2, calibration=None),
         ),
         "aware": eh.FairPostprocessor(
-            RandomForestClassifier(3, max_depth=3, random_state=0), parity, cv=2, aware=True
+            RandomForestClassifier(3, max_depth=3, random_state=0),
+            parity,
+            aware=True,
+            posteriors=eh.CrossFit(2),
         ),
-        "boosting": eh.FairPostprocessor(HistGradientBoostingClassifier(max_iter=3), parity, cv=2),
-        "neighbours": eh.FairPostprocessor(KNeighborsClassifier(), parity, cv=2),
-        "support vectors": eh.FairPostprocessor(CalibratedClassifierCV(SVC(), cv=2), parity, cv=2),
-        "lightgbm": eh.FairPostprocessor(LGBMClassifier(n_estimators=3, verbose=-1), parity, cv=2),
-        "xgboost": eh.FairPostprocessor(XGBClassifier(n_estimators=3), parity, cv=2),
-        "training": eh.FairInprocessor(LogisticRegression(), parity, cv=2),
+        "boosting": eh.FairPostprocessor(
+            HistGradientBoostingClassifier(max_iter=3), parity, posteriors=eh.CrossFit(2)
+        ),
+        "neighbours": eh.FairPostprocessor(KNeighborsClassifier(), parity, posteriors=eh.CrossFit(2)),
+        "support vectors": eh.FairPostprocessor(
+            CalibratedClassifierCV(SVC(), cv=2), parity, posteriors=eh.CrossFit(2)
+        ),
+        "lightgbm": eh.FairPostprocessor(
+            LGBMClassifier(n_estimators=3, verbose=-1), parity, posteriors=eh.CrossFit(2)
+        ),
+        "xgboost": eh.FairPostprocessor(XGBClassifier(n_estimators=3), parity, posteriors=eh.CrossFit(2)),
+        "training": eh.FairInprocessor(LogisticRegression(), parity, posteriors=eh.CrossFit(2)),
     }
     return {
         name: model.fit(DRAWN.X, DRAWN.y, sensitive_features=DRAWN.sensitive)

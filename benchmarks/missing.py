@@ -108,7 +108,7 @@ def outcomes(data: Data, learner: str, notion: str, split: int) -> list[dict[str
     constraint = NOTIONS[notion]
 
     def measured(rows: NDArray[Any], race: NDArray[Any], policy: str) -> tuple[float, float]:
-        fair = eh.FairPostprocessor(LEARNERS[learner](), constraint, missing=policy)
+        fair = eh.FairPostprocessor(LEARNERS[learner](), constraint, groups=eh.GroupPolicy(missing=policy))
         fair.fit(data.X[rows], data.y[rows], sensitive_features={"sex": data.sex[rows], "race": race})
         decided = fair.predict(data.X[test])
         truth = {"sex": data.sex[test], "race": data.race[test]}

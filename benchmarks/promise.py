@@ -110,10 +110,9 @@ def draw(n_groups: int, seed: int, part: str, *, uneven: bool, blind: bool) -> d
             learner(blind=blind),
             eh.DemographicParity(difference=tolerance),
             aware=not blind,
-            posterior="joint",
-            cv=2,
-            confidence=1 - LEVEL if part == "promised" else None,
             random_state=seed,
+            posteriors=eh.CrossFit(2, form="joint"),
+            guarantee=1 - LEVEL if part == "promised" else None,
         )
 
         def decide(X: Any, codes: Any) -> Any:

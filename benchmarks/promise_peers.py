@@ -218,11 +218,9 @@ def ours(setting: GaussianProblem, data: Any, seed: int, *, confidence: float | 
         learner(blind=False),
         eh.EqualOpportunity(difference=TOLERANCE, against="groups"),
         aware=True,
-        posterior="joint",
-        cv=2,
-        confidence=confidence,
-        reserve=RESERVE,
         random_state=seed,
+        posteriors=eh.CrossFit(2, form="joint"),
+        guarantee=eh.Guarantee(confidence=confidence, reserve=RESERVE),
     )
     fair.fit(data.X, data.y, sensitive_features=data.sensitive)
     return judge(

@@ -44,6 +44,7 @@ class Learned:
 
 def learn(classifier: FairClassifier, X: Any, y: Any, sensitive: Any) -> Learned:
     """Read the rows and learn posteriors, as `fit` does."""
-    data = read_training_data(classifier, X, y, sensitive, None)
+    settings = classifier.settings()
+    data = read_training_data(settings, X, y, sensitive, None)
     seed = draw_seed(classifier.random_state)
-    return Learned(classifier, data, learn_posteriors(classifier, data, seed=seed), seed)
+    return Learned(classifier, data, learn_posteriors(settings, data, seed=seed), seed)

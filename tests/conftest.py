@@ -73,7 +73,7 @@ def few_trees(request: pytest.FixtureRequest):
     with pytest.MonkeyPatch.context() as patch:
         if request.path.parent.name != "theory":
             patch.setitem(eh.TabularClassifier.__init__.__kwdefaults__, "max_iter", 20)
-            patch.setitem(eh.FairPostprocessor.__init__.__kwdefaults__, "cv", 2)
+            patch.setattr(eh.CrossFit.__init__, "__defaults__", (2,))
         yield
 
 

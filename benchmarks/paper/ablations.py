@@ -134,7 +134,7 @@ def promise(task: Task) -> Lines:
     tolerance = 0.15
     for confidence in (None, 0.95):
         fair = eh.FairPostprocessor(
-            task.table.model(), DP.at(tolerance), aware=task.aware, confidence=confidence
+            task.table.model(), DP.at(tolerance), aware=task.aware, guarantee=confidence
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PromiseWarning)

@@ -34,7 +34,7 @@ _STAGES = {
 """Functions that `fit` calls besides the solver, and what they do."""
 
 
-def measure(rows: int = ROWS, learn_rows: int = LEARN_ROWS) -> dict[str, Any]:
+def measure(rows: int = ROWS, max_samples: int = LEARN_ROWS) -> dict[str, Any]:
     """Peak memory of a fit, and its seconds by stage relative to reading the file once with polars.
 
     Every step runs in a process of its own, so that memory is that of the fit alone.
@@ -42,7 +42,7 @@ def measure(rows: int = ROWS, learn_rows: int = LEARN_ROWS) -> dict[str, Any]:
     Parameters
     ----------
     rows : int, default=10_000_000
-    learn_rows : int, default=200_000
+    max_samples : int, default=200_000
 
     Returns
     -------
@@ -52,12 +52,12 @@ def measure(rows: int = ROWS, learn_rows: int = LEARN_ROWS) -> dict[str, Any]:
         path = str(Path(folder) / "people.parquet")
         written = _in_process("write", path, rows)
         read = min(_in_process("read", path)["seconds"] for _ in range(3))
-        fitted = _in_process("fit", path, learn_rows)
+        fitted = _in_process("fit", path, max_samples)
         predicted = _in_process("predict", path, Path(folder) / "model.eh")
         stages = fitted.pop("stages")
     return {
         "rows": rows,
-        "rows learned from": learn_rows,
+        "rows learned from": max_samples,
         "file, bytes": written["bytes"],
         "table in memory, bytes": written["memory"],
         "reading the file once with polars, seconds": read,
@@ -107,7 +107,7 @@ def _read(path: str) -> dict[str, Any]:
     return {"seconds": time.perf_counter() - start}
 
 
-def _fit(path: str, learn_rows: str) -> dict[str, Any]:
+def _fit(path: str, max_samples: str) -> dict[str, Any]:
     taken: dict[str, float] = {}
 
     def timed(stage: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -134,7 +134,7 @@ def _fit(path: str, learn_rows: str) -> dict[str, Any]:
     model = eh.FairPostprocessor(
         constraint=eh.DemographicParity(difference=0.02),
         sensitive_features=["sex", "race"],
-        learn_rows=int(learn_rows),
+        posteriors=eh.CrossFit(max_samples=int(max_samples)),
     )
     before, start = _peak(), time.perf_counter()
     model.fit(pl.scan_parquet(path), "paid")

@@ -21,9 +21,9 @@ train, test = slice(0, 8000), slice(8000, None)
 alike = eh.EqualOpportunity(difference=0.02)
 ways = {"as it is": None, "calibrated": "dirichlet"}
 fair = {
-    name: eh.FairPostprocessor(BernoulliNB(), alike, calibration=how).fit(
-        X[train], y[train], sensitive_features=groups[train]
-    )
+    name: eh.FairPostprocessor(
+        BernoulliNB(), alike, posteriors=eh.CrossFit(calibration=how)
+    ).fit(X[train], y[train], sensitive_features=groups[train])
     for name, how in ways.items()
 }
 

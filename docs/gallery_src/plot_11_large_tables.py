@@ -2,7 +2,7 @@
 A table that is never held in memory
 ====================================
 
-A lazy table is read in batches: models learn from ``learn_rows`` of its rows, and the
+A lazy table is read in batches: models learn from ``max_samples`` of its rows, and the
 rule is found on all of them and proven for what was learned. This problem has a known
 optimum, so that we see how many rows are enough to learn from.
 """
@@ -46,7 +46,7 @@ def in_population(fair):
 found = []
 for rows in (250, 1000, 4000):
     for seed in range(4):
-        settings = {"learn_rows": rows, "random_state": seed}
+        settings = {"max_samples": rows, "random_state": seed}
         fair = eh.FairPostprocessor(model, parity, sensitive_features=names, **settings)
         fair.fit(people, "label")
         found.append({"rows": f"{rows:,}", **in_population(fair)})

@@ -34,7 +34,7 @@ fair = eh.FairPostprocessor(
     eh.DemographicParity(difference=0.1),
     sensitive_features=["sex", "race"],
     aware=True,
-    cv=3,
+    posteriors=eh.CrossFit(3),
 )
 search = GridSearchCV(
     fair,

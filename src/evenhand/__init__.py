@@ -10,13 +10,16 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "AccuracyParity": "fairness.notions",
+    "CrossFit": "estimators.settings",
     "DemographicParity": "fairness.notions",
     "EqualOpportunity": "fairness.notions",
     "EqualizedOdds": "fairness.notions",
     "FairInprocessor": "estimators.inprocess",
     "FairPostprocessor": "estimators.postprocess",
+    "GroupPolicy": "estimators.settings",
     "GroupedScores": "fairness.scores",
     "Groups": "fairness.groups",
+    "Guarantee": "estimators.settings",
     "NoWorse": "fairness.bounds",
     "Notion": "fairness.notions",
     "PredictiveEquality": "fairness.notions",
@@ -43,6 +46,7 @@ if TYPE_CHECKING:
     from evenhand.estimators.inprocess import FairInprocessor
     from evenhand.estimators.postprocess import FairPostprocessor
     from evenhand.estimators.scorer import fair_scorer
+    from evenhand.estimators.settings import CrossFit, GroupPolicy, Guarantee
     from evenhand.fairness.bounds import NoWorse, RateBound
     from evenhand.fairness.groups import Groups
     from evenhand.fairness.notions import (
@@ -65,13 +69,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AccuracyParity",
+    "CrossFit",
     "DemographicParity",
     "EqualOpportunity",
     "EqualizedOdds",
     "FairInprocessor",
     "FairPostprocessor",
+    "GroupPolicy",
     "GroupedScores",
     "Groups",
+    "Guarantee",
     "NoWorse",
     "Notion",
     "PredictiveEquality",

@@ -33,7 +33,7 @@ ESTIMATORS = {
 def test_an_altered_file_is_refused_in_a_sentence_or_decides(name, tmp_path):
     """Most of them have checksums that are right again."""
     path = tmp_path / "m.eh"
-    fair = eh.FairPostprocessor(ESTIMATORS[name], PARITY, cv=2)
+    fair = eh.FairPostprocessor(ESTIMATORS[name], PARITY, posteriors=eh.CrossFit(2))
     eh.save(fair.fit(DRAWN.X, DRAWN.y, sensitive_features=DRAWN.sensitive), path)
     whole = path.read_bytes()
     outcomes = []
@@ -51,7 +51,7 @@ def test_an_altered_file_is_refused_in_a_sentence_or_decides(name, tmp_path):
 def test_a_loaded_model_that_cannot_decide_says_so_and_names_its_file(tmp_path):
     """Errors of other packages say nothing of the file; those of a model that was fitted here stay."""
     path = tmp_path / "m.eh"
-    fair = eh.FairPostprocessor(LogisticRegression(), PARITY, cv=2)
+    fair = eh.FairPostprocessor(LogisticRegression(), PARITY, posteriors=eh.CrossFit(2))
     fair.fit(DRAWN.X, DRAWN.y, sensitive_features=DRAWN.sensitive)
     eh.save(fair, path)
     loaded = eh.load(path)

@@ -27,7 +27,7 @@ def test_posteriors_are_those_of_the_rows(seed):
 def test_every_variant_can_be_trained():
     X, y, codes = Population.random(1).sample(600, 0)
     parity = eh.DemographicParity(difference=0.02)
-    fair = eh.FairInprocessor(LogisticRegression(), parity, max_refits=3)
+    fair = eh.FairInprocessor(LogisticRegression(), parity, max_fits=10)
     learned = learn(fair, X, y, {"group": codes})
     pools = {name: _generated(fair, parity, learned, change)[0] for name, change in VARIANTS.items()}
     assert not np.allclose(pools["as it is"].sums[2], pools["groups not counted"].sums[2])

@@ -39,8 +39,8 @@ def named(data):
 @pytest.fixture(scope="module")
 def curve():
     fair = {
-        "blind": eh.FairPostprocessor(LogisticRegression(), PARITY, cv=2),
-        "aware": eh.FairPostprocessor(LogisticRegression(), PARITY, cv=2, aware=True),
+        "blind": eh.FairPostprocessor(LogisticRegression(), PARITY, posteriors=eh.CrossFit(2)),
+        "aware": eh.FairPostprocessor(LogisticRegression(), PARITY, aware=True, posteriors=eh.CrossFit(2)),
     }
     plain = LogisticRegression().fit(TRAIN.X, TRAIN.y)
     test = (TEST.X, TEST.y, named(TEST))
@@ -57,7 +57,7 @@ def curve():
 
 @pytest.fixture(scope="module")
 def report(curve, tmp_path_factory):
-    model = eh.FairPostprocessor(LogisticRegression(), PARITY, cv=2, aware=True)
+    model = eh.FairPostprocessor(LogisticRegression(), PARITY, aware=True, posteriors=eh.CrossFit(2))
     model.fit(TRAIN.X, TRAIN.y, sensitive_features=named(TRAIN))
     plain = LogisticRegression().fit(TRAIN.X, TRAIN.y).predict(TEST.X)
     now = model.predict(TEST.X, sensitive_features=named(TEST))
@@ -222,8 +222,8 @@ def test_the_legend_says_what_is_expected_and_what_was_measured(opened):
 
 
 def test_a_trained_classifier_has_test_points_and_no_curve(browser, tmp_path):
-    trained = eh.FairInprocessor(LogisticRegression(), PARITY, cv=2)
-    solved = eh.FairPostprocessor(LogisticRegression(), PARITY, cv=2)
+    trained = eh.FairInprocessor(LogisticRegression(), PARITY, posteriors=eh.CrossFit(2))
+    solved = eh.FairPostprocessor(LogisticRegression(), PARITY, posteriors=eh.CrossFit(2))
     curve = eh.frontier(
         {"trained": trained, "solved": solved},
         TRAIN.X,

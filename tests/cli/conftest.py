@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 from tests.cli.helpers import main
 
-from evenhand import FairPostprocessor
+from evenhand import CrossFit
 from evenhand.posteriors.tabular import TabularClassifier
 
 
@@ -14,7 +14,7 @@ def few_trees():
     """Fits take a moment: few trees and folds. What they decide is tested elsewhere."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(TabularClassifier.__init__.__kwdefaults__, "max_iter", 10)
-        patch.setitem(FairPostprocessor.__init__.__kwdefaults__, "cv", 2)
+        patch.setattr(CrossFit.__init__, "__defaults__", (2,))
         yield
 
 

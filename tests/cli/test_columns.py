@@ -150,7 +150,7 @@ def test_some_features_may_be_used_and_small_groups_are_pooled(place, capsys, tm
     assert code != FAILED, err
     assert json.loads(out)["audit"]
     loaded = load(model)
-    assert (loaded.aware, loaded.min_group_size) == (["sex"], 70)
+    assert (loaded.aware, loaded.groups.min_size) == (["sex"], 70)
     assert min(loaded.groups_.counts) >= 70 or len(loaded.groups_) < 4
     assert loaded.access_.unused == ("age",)
     assert "job" not in loaded.feature_names_in_
@@ -227,7 +227,7 @@ def test_a_file_of_options_may_have_these_options(place, capsys, tmp_path, monke
     code, _, err = run(capsys, "fit", "--config", "run.toml")
     assert (code != FAILED, err) == (True, "")
     loaded = load("m.eh")
-    assert (loaded.aware, loaded.min_group_size) == (["age"], 10)
+    assert (loaded.aware, loaded.groups.min_size) == (["age"], 10)
     assert sorted(loaded.feature_names_in_) == ["age", "income", "member", "sex"]
 
 

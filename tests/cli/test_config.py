@@ -90,7 +90,7 @@ def test_a_wrong_file_is_one_sentence(options_file, capsys, text, message):
     [
         ("audit", "--min-count"),
         ("fit", "--min-group-size"),
-        ("fit", "--learn-rows"),
+        ("fit", "--max-samples"),
         ("frontier", "--tolerances"),
         ("predict", "--rows"),
     ],

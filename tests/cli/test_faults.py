@@ -40,7 +40,10 @@ def place(tmp_path_factory):
     )
     table.write_csv(folder / "t.csv")
     model = eh.FairPostprocessor(
-        LogisticRegression(), eh.DemographicParity(difference=0.3), sensitive_features="s", cv=2
+        LogisticRegression(),
+        eh.DemographicParity(difference=0.3),
+        sensitive_features="s",
+        posteriors=eh.CrossFit(2),
     )
     eh.save(model.fit(table.select("x", "s"), table["y"]), folder / "m.eh")
     return folder
@@ -480,7 +483,7 @@ import numpy as np, evenhand as eh
 from sklearn.linear_model import LogisticRegression
 rng = np.random.default_rng(0)
 X, y, s = rng.normal(size=(200, 2)), rng.integers(0, 2, 200), rng.integers(0, 2, 200)
-fair = eh.FairPostprocessor(LogisticRegression(), eh.DemographicParity(difference=0.5), cv=2)
+fair = eh.FairPostprocessor(LogisticRegression(), eh.DemographicParity(difference=0.5), posteriors=eh.CrossFit(2))
 fair.fit(X, y, sensitive_features=s)
 results = {"audit": str(eh.audit(y, fair.predict(X), s))}
 for call in sys.argv[2:]:

@@ -46,13 +46,13 @@ EITHER = pytest.mark.parametrize("table", ["csv", "parquet"], indirect=True)
 @EITHER
 def test_a_fit_in_batches_from_the_file_to_the_proof(table, capsys, tmp_path):
     model, page = tmp_path / "m.eh", tmp_path / "r.html"
-    call = ["fit", table, *FIT, "--in-batches", "--learn-rows", "300", "--out", model]
+    call = ["fit", table, *FIT, "--in-batches", "--max-samples", "300", "--out", model]
     code, out, err = run(capsys, *call, "--report", page)
     assert code in (0, 4)
     assert err == f"Report: {page}\n"  # nothing else, because nobody watches
     fitted = eh.load(model)
     assert fitted._source.in_batches
-    assert fitted.learn_rows == 300
+    assert fitted.posteriors.max_samples == 300
     tested = 1000 - fitted.fitted_to_.rows
     assert 200 < tested < 300
     assert out.startswith(f"Audit of {tested} rows in 2 groups by sex")
@@ -125,7 +125,9 @@ def test_ids_are_the_key_of_randomised_decisions(table, capsys, tmp_path):
 @pytest.mark.parametrize("option", [[], ["--no-in-batches"]])
 def test_a_file_that_is_large_for_the_memory_is_read_in_batches(option, table, capsys, tmp_path, monkeypatch):
     monkeypatch.setattr(large_files, "available_memory", lambda: 50_000)
-    code, _, err = run(capsys, "fit", table, *FIT, *option, "--learn-rows", "500", "--out", tmp_path / "m.eh")
+    code, _, err = run(
+        capsys, "fit", table, *FIT, *option, "--max-samples", "500", "--out", tmp_path / "m.eh"
+    )
     assert code in (0, 4)
     assert eh.load(tmp_path / "m.eh")._source.in_batches == (not option)
     if option:
@@ -144,19 +146,19 @@ def test_a_file_that_fits_is_read_as_a_whole(available, table, capsys, tmp_path,
 
 def test_options_can_be_in_a_file(table, capsys, tmp_path):
     (tmp_path / "c.toml").write_text(
-        f'[fit]\nin-batches = true\nlearn-rows = 250\nscratch = "{tmp_path / "s"}"\n'
+        f'[fit]\nin-batches = true\nmax-samples = 250\nscratch = "{tmp_path / "s"}"\n'
     )
     call = ["fit", table, *FIT, "--config", tmp_path / "c.toml", "--out", tmp_path / "m.eh"]
     assert run(capsys, *call)[0] in (0, 4)
-    assert eh.load(tmp_path / "m.eh").learn_rows == 250
+    assert eh.load(tmp_path / "m.eh").posteriors.max_samples == 250
     assert list((tmp_path / "s").iterdir()) == []
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--learn-rows", "3"], "--learn-rows 3 is too few for 4 combinations of group and label"),
-        (["--learn-rows", "0"], "--learn-rows should be a positive integer"),
+        (["--max-samples", "3"], "--max-samples 3 is too few for 4 combinations of group and label"),
+        (["--max-samples", "0"], "--max-samples must be a positive integer"),
         (["--positive", "maybe"], "--positive 'maybe' is not a value of"),
         (["--target", "job", "--drop", "paid"], "3 classes"),
     ],
@@ -180,13 +182,13 @@ def test_a_full_disk_is_one_sentence(table, capsys, tmp_path, monkeypatch):
         free = 10
 
     monkeypatch.setattr("shutil.disk_usage", lambda _: Usage)
-    call = ["fit", table, *FIT, "--in-batches", "--learn-rows", "300", "--out", tmp_path / "m.eh"]
+    call = ["fit", table, *FIT, "--in-batches", "--max-samples", "300", "--out", tmp_path / "m.eh"]
     assert "pass another folder as --scratch to fit" in refused(capsys, *call)
 
 
 def test_an_interrupted_fit_goes_on(table, capsys, tmp_path, monkeypatch):
     call = ["fit", table, *FIT, "--in-batches", "--scratch", tmp_path / "s", "--out", tmp_path / "m.eh"]
-    call += ["--learn-rows", "300"]
+    call += ["--max-samples", "300"]
     score, scored, most = Score.__call__, [], [1]
 
     def watched(self, batch):

@@ -67,7 +67,7 @@ ratio: float = scored.impact_ratios(date="2026", source="a").tables[0].categorie
 left_out: int | None = None if scored.excluded is None else scored.excluded.rows
 by_proxy: Audit = eh.audit([0, 1], [0, 1], eh.Proxy(race={"A": [0.2, 0.7], "B": [0.8, 0.3]}, sex=["F", "M"]))
 lacking: float = compare_missing([[0.0], [1.0]], [0, 1], {"race": ["A", None]})[0].auc[0]
-inferring = eh.FairPostprocessor(constraint=notion, missing="infer")
+inferring = eh.FairPostprocessor(constraint=notion, groups=eh.GroupPolicy(missing="infer"))
 columns = eh.FairPostprocessor(constraint=notion, sensitive_features=eh.Proxy(race=["p_white", "p_black"]))
 verdict: str | None = audit["demographic parity"].verdict
 interval: tuple[float, float] = (audit.comparisons[0].low, audit.comparisons[0].high)
@@ -90,8 +90,7 @@ def classifiers() -> None:
         sensitive_features=["sex", "race"],
         aware=["sex"],
         cost=(1.0, 2.0),
-        posterior="joint",
-        cv=3,
+        posteriors=eh.CrossFit(3, form="joint"),
     )
     fitted: eh.FairPostprocessor = fair.fit([[1.0], [2.0]], [0, 1], sensitive_features={"sex": ["F", "M"]})
     decisions = fitted.predict([[1.0]], ids=["a"])
@@ -100,14 +99,14 @@ def classifiers() -> None:
     rule: Rule = Rule.from_json(text)
     score: float = accuracy_within([0, 1], [0, 1], constraint=notion, sensitive_features=["F", "M"])
     scorer = eh.fair_scorer(notion, sensitive_features="sex")
-    trained = eh.FairInprocessor(None, both, max_refits=3)
+    trained = eh.FairInprocessor(None, both, max_fits=10)
     eh.save(fitted, "fair.evenhand", overwrite=True)
     loaded = eh.load("fair.evenhand", max_bytes=1 << 20)
     whole: bool = eh.verify("fair.evenhand").ok
     proof = eh.verify("fair.evenhand", data=([[1.0]], [0]), sample_weight=[1.0]).proof
     proven: bool = proof is not None and proof.confirmed
     fits: int = trained.fit([[1.0], [2.0]], [0, 1], sensitive_features={"sex": ["F", "M"]}).n_fits_
-    other = eh.FairPostprocessor(constraint=notion, cv=0.3)
+    other = eh.FairPostprocessor(constraint=notion, posteriors=eh.CrossFit(0.3))
     minmax = eh.FairPostprocessor(constraint=notion, objective="worst group")
     weights = minmax.group_weights_ or {}
     worst: Solution = eh.solve(np.full((2, 2, 2), 0.25), both, objective="worst group")

@@ -9,6 +9,7 @@ from sklearn.metrics import get_scorer, get_scorer_names, make_scorer, precision
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from tests.flat import build
 
 import evenhand as eh
 
@@ -17,8 +18,8 @@ X, CODES = np.column_stack([DRAWN.X, DRAWN.sensitive["A1"]]), DRAWN.y
 PARITY = eh.DemographicParity(difference=0.1)
 WIDE = eh.DemographicParity(difference=0.6)  # with one feature no linear classifier is within 0.1
 KINDS = {
-    "post": lambda **more: eh.FairPostprocessor(LogisticRegression(), PARITY, cv=2, **more),
-    "in": lambda **more: eh.FairInprocessor(LogisticRegression(), WIDE, max_refits=2, **more),
+    "post": lambda **more: build(eh.FairPostprocessor, LogisticRegression(), PARITY, cv=2, **more),
+    "in": lambda **more: build(eh.FairInprocessor, LogisticRegression(), WIDE, max_refits=2, **more),
 }
 LABELS = [(1, 2), (-1, 1), ("no", "yes")]
 # All scorers of binary labels; not those of continuous targets, clusters and multilabel targets.
@@ -109,7 +110,9 @@ def test_a_grid_search_does_not_pick_the_worst_model():
     y = np.array([1, 2])[1 - CODES]
     fair = KINDS["post"](sensitive_features=1, pos_label=1)
     grid = {"estimator": [DummyClassifier(), LogisticRegression()]}
-    fair.set_params(constraint=eh.DemographicParity(difference=1.0), group_estimator=LogisticRegression())
+    fair.set_params(
+        constraint=eh.DemographicParity(difference=1.0), posteriors__group_estimator=LogisticRegression()
+    )
     found = GridSearchCV(fair, grid, scoring="roc_auc", cv=3).fit(X, y)
     assert isinstance(found.best_params_["estimator"], LogisticRegression)
     assert found.best_score_ > 0.6

@@ -98,7 +98,9 @@ def test_the_repr_of_prices_survives_saving(tmp_path):
     from sklearn.linear_model import LogisticRegression
 
     data = eh.datasets.GaussianProblem.random(levels=(2,), seed=1).sample(500)
-    fair = eh.FairPostprocessor(LogisticRegression(), eh.DemographicParity(difference=0.1), cv=2)
+    fair = eh.FairPostprocessor(
+        LogisticRegression(), eh.DemographicParity(difference=0.1), posteriors=eh.CrossFit(2)
+    )
     fair.fit(data.X, data.y, sensitive_features=data.sensitive)
     eh.save(fair, tmp_path / "fair.evenhand")
     again = eh.load(tmp_path / "fair.evenhand")

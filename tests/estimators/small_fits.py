@@ -5,6 +5,7 @@ import pandas as pd
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
+from tests.flat import build
 
 import evenhand as eh
 
@@ -32,8 +33,10 @@ FROZEN_GROUP = FrozenEstimator(LogisticRegression().fit(OTHER_X, (OTHER_SEX == "
 
 
 def fair(**settings):
-    return eh.FairPostprocessor(
-        **{"estimator": LogisticRegression(), "constraint": FAIR, "cv": 2, "group_estimator": None} | settings
+    return build(
+        eh.FairPostprocessor,
+        **{"estimator": LogisticRegression(), "constraint": FAIR, "cv": 2, "group_estimator": None}
+        | settings,
     )
 
 

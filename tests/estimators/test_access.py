@@ -6,6 +6,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from tests.flat import build
 
 import evenhand as eh
 from evenhand.estimators.access import find_access, find_groups
@@ -142,7 +143,7 @@ def test_a_pipeline_that_drops_the_group_is_told(kind):
         columns = ColumnTransformer([("number", StandardScaler(), ["x"])], remainder=remainder)
         pipeline = make_pipeline(columns, LogisticRegression())
         parity = eh.DemographicParity(difference=0.1)
-        return kind(pipeline, parity, sensitive_features="sex", aware=aware, cv=2).fit(table, y)
+        return build(kind, pipeline, parity, sensitive_features="sex", aware=aware, cv=2).fit(table, y)
 
     with pytest.warns(VisibleFeatureWarning, match=r"leaves out .*'known_group_0'.*remainder='passthrough'"):
         fitted("drop", True)

@@ -29,7 +29,9 @@ def income(acs_folder):
 @pytest.mark.parametrize("aware", [False, True], ids=["blind", "aware"])
 def test_the_default_trains_on_a_real_table(income, aware):
     features, _, label, sensitive = income
-    fair = eh.FairPostprocessor(constraint=eh.DemographicParity(difference=0.05), aware=aware, cv=2)
+    fair = eh.FairPostprocessor(
+        constraint=eh.DemographicParity(difference=0.05), aware=aware, posteriors=eh.CrossFit(2)
+    )
     fair.fit(features, label, sensitive_features=sensitive)
     assert len(fair.groups_) == 18
     assert fair.groups_.counts.min() == 2
@@ -43,7 +45,7 @@ def test_every_notion_can_be_asked_for(income, notion, aware):
     _, numbers, label, sensitive = income
     X = np.nan_to_num(numbers)
     model = make_pipeline(StandardScaler(), LogisticRegression())
-    fair = eh.FairPostprocessor(model, notion(difference=0.05), aware=aware, cv=2)
+    fair = eh.FairPostprocessor(model, notion(difference=0.05), aware=aware, posteriors=eh.CrossFit(2))
     fair.fit(X, label, sensitive_features=sensitive)
     assert abs(fair.certificate_.gap) < 1e-6
     assert fair.certificate_.violation < 1e-8

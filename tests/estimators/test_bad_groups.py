@@ -196,7 +196,7 @@ def test_small_groups_can_be_pooled_and_are_reported():
 
 @pytest.mark.parametrize("size", ["ten", None, -1])
 def test_a_smallest_size_that_is_not_a_number_is_refused(size):
-    with pytest.raises(InputError, match=f"min_group_size should be .*, but is {size!r}"):
+    with pytest.raises(InputError, match=f"min_size must be a non-negative integer, got {size!r}"):
         fit(min_group_size=size)
 
 

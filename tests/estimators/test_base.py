@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
+from tests.flat import build
 
 import evenhand as eh
 from evenhand.estimators.base import FairClassifier
@@ -17,10 +18,10 @@ SEX = np.array(["F", "M"])[np.arange(40) % 2]
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"posterior": np.ones(2)}, "posterior should be one of 'auto'"),
-        ({"calibration": "platt"}, "calibration should be one of None, 'dirichlet'"),
+        ({"posterior": np.ones(2)}, "form should be one of 'auto'"),
+        ({"calibration": "platt"}, "calibration should be one of None, 'auto'"),
         ({"missing": 1}, "missing should be one of 'error', 'own_group'"),
-        ({"min_group_size": 1.5}, "min_group_size should be a whole number"),
+        ({"min_group_size": 1.5}, "min_size must be a non-negative integer"),
         ({"cost": "high"}, "cost should be numbers"),
         ({"aware": 3}, "aware should be True, False or names"),
     ],
@@ -32,7 +33,7 @@ def test_settings_are_refused_before_any_model_is_fitted(kind, settings, message
 
     monkeypatch.setattr(LogisticRegression, "fit", fitted)
     with pytest.raises(InputError, match=message):
-        kind(LogisticRegression(), FAIR, **settings).fit(X, Y, sensitive_features=SEX)
+        build(kind, LogisticRegression(), FAIR, **settings).fit(X, Y, sensitive_features=SEX)
 
 
 def test_posteriors_are_rounded_to_hide_the_last_bits_of_matrix_products():
@@ -50,7 +51,13 @@ def test_the_base_class_does_not_decide():
 
 @pytest.mark.filterwarnings("ignore::evenhand.exceptions.ConstantClassifierWarning")
 def test_warnings_point_at_the_line_of_the_user():
-    fair = eh.FairPostprocessor(LogisticRegression(), FAIR, aware=True, unseen="pooled", cv=2)
+    fair = eh.FairPostprocessor(
+        LogisticRegression(),
+        FAIR,
+        aware=True,
+        posteriors=eh.CrossFit(2),
+        groups=eh.GroupPolicy(unseen="pooled"),
+    )
     fair.fit(X, Y, sensitive_features=SEX)
     new = np.full(3, "X")
     for decide in (fair.predict, fair.predict_proba, fair.decision_function, fair.explain):
@@ -58,5 +65,5 @@ def test_warnings_point_at_the_line_of_the_user():
             decide(X[:3], sensitive_features=new)
         assert [one.filename for one in seen] == [__file__]
     with pytest.warns(PromiseWarning) as seen:
-        fair.set_params(confidence=0.99).fit(X, Y, sensitive_features=SEX)
+        fair.set_params(guarantee=0.99).fit(X, Y, sensitive_features=SEX)
     assert {one.filename for one in seen if one.category is PromiseWarning} == {__file__}

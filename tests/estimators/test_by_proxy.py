@@ -11,6 +11,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
+from tests.flat import build
 
 import evenhand as eh
 from evenhand.exceptions import GroupError, InputError, ProxyCalibrationWarning
@@ -52,9 +53,11 @@ def difference(fair, frame=TEST[SEEN], constraint=PARITY, **given):
 def test_decisions_are_fair_to_the_true_groups(constraint):
     """Probabilities are passed to fit and not needed afterwards; sex is known in fit."""
     proxy = eh.Proxy(sex=X["sex"], race=table(X))
-    fair = eh.FairPostprocessor(LEARNER, constraint, cv=3).fit(X[SEEN], Y, sensitive_features=proxy)
+    fair = eh.FairPostprocessor(LEARNER, constraint, posteriors=eh.CrossFit(3)).fit(
+        X[SEEN], Y, sensitive_features=proxy
+    )
     assert difference(fair, constraint=constraint) < 0.05
-    loose = eh.FairPostprocessor(LEARNER, type(constraint)(difference=0.9), cv=2).fit(
+    loose = eh.FairPostprocessor(LEARNER, type(constraint)(difference=0.9), posteriors=eh.CrossFit(2)).fit(
         X[SEEN], Y, sensitive_features=proxy
     )
     assert difference(loose, constraint=constraint) > 0.1
@@ -175,10 +178,12 @@ def test_saved_models_decide_alike_and_are_verified(tmp_path):
 
 def test_default_trees_and_cross_validation_work():
     columns = [*SEEN, "p_a", "p_b"]
-    fair = eh.FairPostprocessor(constraint=PARITY, sensitive_features=eh.Proxy(race=["p_a", "p_b"]), cv=2)
+    fair = eh.FairPostprocessor(
+        constraint=PARITY, sensitive_features=eh.Proxy(race=["p_a", "p_b"]), posteriors=eh.CrossFit(2)
+    )
     decisions = cross_val_predict(clone(fair), pl.from_pandas(X[columns][:2_000]), Y[:2_000], cv=2)
     assert set(decisions) <= {0, 1}
-    in_fit = eh.FairPostprocessor(constraint=PARITY, cv=2)
+    in_fit = eh.FairPostprocessor(constraint=PARITY, posteriors=eh.CrossFit(2))
     in_fit.fit(X[SEEN][:3_000], Y[:3_000], sensitive_features=eh.Proxy(race=table(X[:3_000])))
     assert (in_fit.predict(TEST[SEEN][:5]) == in_fit.predict(TEST[SEEN])[:5]).all()
 
@@ -186,7 +191,7 @@ def test_default_trees_and_cross_validation_work():
 def test_known_values_check_the_calibration_in_fit():
     wrong = {"A": np.full(20_000, 0.3), "B": np.full(20_000, 0.7)}
     known = {"race": np.where(np.arange(20_000) % 20 == 0, RACE, None)}
-    fair = eh.FairPostprocessor(DecisionTreeClassifier(max_depth=3), PARITY, cv=2)
+    fair = eh.FairPostprocessor(DecisionTreeClassifier(max_depth=3), PARITY, posteriors=eh.CrossFit(2))
     with pytest.warns(ProxyCalibrationWarning, match="are not calibrated"):
         fair.fit(X[SEEN], Y, sensitive_features=eh.Proxy(race=wrong, known=known))
 
@@ -196,7 +201,7 @@ def test_known_values_check_the_calibration_in_fit():
     [
         ({"aware": True}, eh.Proxy(race=table(X)), "'race' is known by probabilities only"),
         ({"confidence": 0.9}, eh.Proxy(race=table(X)), "or a Proxy: leave confidence out"),
-        ({"min_group_size": 5}, eh.Proxy(race=table(X)), "min_group_size counts rows of groups"),
+        ({"min_group_size": 5}, eh.Proxy(race=table(X)), "min_size counts rows of groups"),
         ({"posterior": "joint"}, eh.Proxy(race=table(X)), "posterior='joint' cannot be learned"),
         ({"group_estimator": KNeighborsClassifier()}, eh.Proxy(race=table(X)), "does not take sample_weight"),
         ({"sensitive_features": "sex"}, eh.Proxy(race=table(X)), "both named in the constructor and passed"),
@@ -228,7 +233,7 @@ def test_known_values_check_the_calibration_in_fit():
 )
 def test_what_does_not_work_is_told(settings, proxy, message):
     with pytest.raises((GroupError, InputError), match=message):
-        eh.FairPostprocessor(LEARNER, PARITY, **settings).fit(X, Y, sensitive_features=proxy)
+        build(eh.FairPostprocessor, LEARNER, PARITY, **settings).fit(X, Y, sensitive_features=proxy)
 
 
 def test_other_estimators_refuse_proxies():
@@ -254,7 +259,9 @@ def test_groups_by_columns_are_compared_within_strata(tmp_path):
     train, labels, control = train[:5_000], Y[:5_000], {"level": test["level"]}
     proxy = eh.Proxy(race={"A": "p_a", "B": "p_b"})
     fair, loose = (
-        eh.FairPostprocessor(LEARNER, asked, sensitive_features=proxy, cv=2).fit(train, labels)
+        eh.FairPostprocessor(LEARNER, asked, sensitive_features=proxy, posteriors=eh.CrossFit(2)).fit(
+            train, labels
+        )
         for asked in (within, within.with_tolerance(0.9))
     )
 

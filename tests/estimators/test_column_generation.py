@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
+from tests.flat import build
 
 import evenhand as eh
 from evenhand.datasets import GaussianProblem
@@ -25,14 +26,14 @@ pytestmark = [
 
 
 def pool_of(constraint, estimator=None, sample=TRAIN, **settings):
-    fair = eh.FairInprocessor(estimator or LogisticRegression(), constraint, **settings)
-    data = read_training_data(fair, sample.X, sample.y, sample.sensitive, None)
-    posteriors = learn_posteriors(fair, data, seed=0)
+    fair = build(eh.FairInprocessor, estimator or LogisticRegression(), constraint, **settings)
+    data = read_training_data(fair.settings(), sample.X, sample.y, sample.sensitive, None)
+    posteriors = learn_posteriors(fair.settings(), data, seed=0)
     return generate_pool(fair, constraint, data, posteriors, seed=0)
 
 
 def fitted(constraint, estimator=None, sample=TRAIN, **settings):
-    fair = eh.FairInprocessor(estimator or LogisticRegression(), constraint, **settings)
+    fair = build(eh.FairInprocessor, estimator or LogisticRegression(), constraint, **settings)
     return fair.fit(sample.X, sample.y, sensitive_features=sample.sensitive)
 
 
@@ -197,11 +198,11 @@ def test_rows_and_groups_of_weight_0_have_no_part_in_thresholds():
     asked = {"constraint": eh.DemographicParity(difference=0.02), "aware": True, "max_refits": 1}
     first = TRAIN.sensitive["A1"] * 2 + TRAIN.sensitive["A2"] == 0
     for given in (weights, np.where(first, 0.0, weights)):
-        fair = eh.FairInprocessor(LogisticRegression(), **asked)
+        fair = build(eh.FairInprocessor, LogisticRegression(), **asked)
         fair.fit(TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive, sample_weight=given)
         assert isinstance(fair.model_, GroupThresholds)
         counted = given > 0
-        alone = eh.FairInprocessor(LogisticRegression(), **asked)
+        alone = build(eh.FairInprocessor, LogisticRegression(), **asked)
         alone.fit(
             TRAIN.X[counted],
             TRAIN.y[counted],

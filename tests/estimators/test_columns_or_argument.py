@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_predict
+from tests.flat import build
 from xgboost import XGBClassifier
 
 import evenhand as eh
@@ -22,11 +23,11 @@ TABLE = pd.DataFrame(NUMBERS, columns=["score", "noise"])
 LEARN, NEW = np.arange(600), np.arange(600, 900)
 PARITY = eh.DemographicParity(difference=0.05)
 KINDS = {
-    "post": lambda learner=None, **more: eh.FairPostprocessor(
-        learner or LogisticRegression(), PARITY, cv=2, **more
+    "post": lambda learner=None, **more: build(
+        eh.FairPostprocessor, learner or LogisticRegression(), PARITY, cv=2, **more
     ),
-    "in": lambda learner=None, **more: eh.FairInprocessor(
-        learner or LogisticRegression(), PARITY, max_refits=2, **more
+    "in": lambda learner=None, **more: build(
+        eh.FairInprocessor, learner or LogisticRegression(), PARITY, max_refits=2, **more
     ),
 }
 # Few rows and few trainings: how fair the result is does not matter here.

@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
+from tests.flat import build
 
 import evenhand as eh
 from evenhand.exceptions import GroupError, InputError, UnseenGroupWarning
@@ -44,7 +45,9 @@ def worst(constraint, X, y, S, decided):
 @pytest.mark.parametrize("aware", [False, True, ["race"]], ids=["blind", "aware", "partly"])
 def test_parity_holds_within_levels_on_new_rows(people, others, aware):
     X, y, S = people
-    fair = eh.FairPostprocessor(TabularClassifier(max_iter=30), PARITY, aware=aware, cv=3)
+    fair = eh.FairPostprocessor(
+        TabularClassifier(max_iter=30), PARITY, aware=aware, posteriors=eh.CrossFit(3)
+    )
     fair.fit(X, y, sensitive_features=S)
     assert fair.certificate_.gap < 1e-6
     assert fair.certificate_.violation < 1e-6
@@ -67,7 +70,9 @@ def test_parity_holds_within_levels_on_new_rows(people, others, aware):
 
 def test_it_is_the_optimum_of_solve(people):
     X, y, S = people
-    fair = eh.FairPostprocessor(LogisticRegressionOnNumbers(), PARITY, cv=2).fit(X, y, sensitive_features=S)
+    fair = eh.FairPostprocessor(LogisticRegressionOnNumbers(), PARITY, posteriors=eh.CrossFit(2)).fit(
+        X, y, sensitive_features=S
+    )
     assert fair.certificate_.objective < 0.5
     names = fair.linear_constraints_.names
     assert {str(name.stratum) for name in names} == {"level=l1", "level=l2", "level=l3"}
@@ -87,9 +92,13 @@ class LogisticRegressionOnNumbers(LogisticRegression):
 def test_strata_cost_accuracy_only_where_they_bind(people):
     """Parity within levels may differ from parity overall in both directions."""
     X, y, S = people
-    loose = eh.FairPostprocessor(TabularClassifier(max_iter=10), eh.DemographicParity(difference=1.0), cv=2)
+    loose = eh.FairPostprocessor(
+        TabularClassifier(max_iter=10), eh.DemographicParity(difference=1.0), posteriors=eh.CrossFit(2)
+    )
     given = eh.FairPostprocessor(
-        TabularClassifier(max_iter=10), eh.DemographicParity(difference=1.0, given=["level"]), cv=2
+        TabularClassifier(max_iter=10),
+        eh.DemographicParity(difference=1.0, given=["level"]),
+        posteriors=eh.CrossFit(2),
     )
     one = loose.fit(X, y, sensitive_features=S).certificate_.objective
     other = given.fit(X, y, sensitive_features=S).certificate_.objective
@@ -99,7 +108,9 @@ def test_strata_cost_accuracy_only_where_they_bind(people):
 def test_a_saved_model_decides_alike_and_is_verified(people, tmp_path):
     X, y, S = people
     for aware in (False, True):
-        fair = eh.FairPostprocessor(TabularClassifier(max_iter=10), PARITY, aware=aware, cv=2)
+        fair = eh.FairPostprocessor(
+            TabularClassifier(max_iter=10), PARITY, aware=aware, posteriors=eh.CrossFit(2)
+        )
         fair.fit(X, y, sensitive_features=S)
         shown = {"sensitive_features": S} if aware else {}
         path = tmp_path / f"{aware}.eh"
@@ -114,14 +125,20 @@ def test_a_saved_model_decides_alike_and_is_verified(people, tmp_path):
 def test_unseen_strata_are_refused_or_decided_by_costs(people):
     X, y, S = people
     new = X[:4].assign(level=["l1", "l9", "l2", "l9"])
-    fair = eh.FairPostprocessor(TabularClassifier(max_iter=10), PARITY, cv=2).fit(X, y, sensitive_features=S)
+    fair = eh.FairPostprocessor(TabularClassifier(max_iter=10), PARITY, posteriors=eh.CrossFit(2)).fit(
+        X, y, sensitive_features=S
+    )
     with pytest.raises(
         GroupError, match=r"2 of 4 rows belong to strata not seen in fit: level=l9 .*Check the"
     ):
         fair.predict(new)
     for aware in (False, True):
         fair = eh.FairPostprocessor(
-            TabularClassifier(max_iter=10), PARITY, cv=2, unseen="pooled", aware=aware
+            TabularClassifier(max_iter=10),
+            PARITY,
+            aware=aware,
+            posteriors=eh.CrossFit(2),
+            groups=eh.GroupPolicy(unseen="pooled"),
         ).fit(X, y, sensitive_features=S)
         shown = {"sensitive_features": S[:4]} if aware else {}
         with pytest.warns(UnseenGroupWarning, match="No requirement was fitted for them"):
@@ -134,7 +151,9 @@ def test_unseen_strata_are_refused_or_decided_by_costs(people):
 def test_a_promise_is_tested_in_every_stratum(people):
     X, y, S = people
     wide = eh.DemographicParity(difference=0.25, given=["level"])
-    fair = eh.FairPostprocessor(TabularClassifier(max_iter=10), wide, cv=2, confidence=0.9)
+    fair = eh.FairPostprocessor(
+        TabularClassifier(max_iter=10), wide, posteriors=eh.CrossFit(2), guarantee=0.9
+    )
     fair.fit(X, y, sensitive_features=S[["sex"]])
     assert fair.promise_.holds
     assert len(fair.promise_.tests) == 6
@@ -145,7 +164,7 @@ def test_a_promise_is_tested_in_every_stratum(people):
 def test_in_processing_takes_control_features(people, others):
     X, y, S = people
     wide = eh.DemographicParity(difference=0.1, given=["level"])
-    fair = eh.FairInprocessor(TabularClassifier(max_iter=10), wide, max_refits=4)
+    fair = eh.FairInprocessor(TabularClassifier(max_iter=10), wide, max_fits=12)
     fair.fit(X, y, sensitive_features=S[["sex"]])
     plain = TabularClassifier(max_iter=10).fit(X, y)
     X, y, S = others
@@ -157,7 +176,7 @@ def test_in_processing_takes_control_features(people, others):
 def test_a_frontier_compares_within_strata(people):
     X, y, S = people
     found = eh.frontier(
-        eh.FairPostprocessor(TabularClassifier(max_iter=10), PARITY, cv=2),
+        eh.FairPostprocessor(TabularClassifier(max_iter=10), PARITY, posteriors=eh.CrossFit(2)),
         X,
         y,
         sensitive_features=S[["sex"]],
@@ -172,7 +191,9 @@ def test_a_frontier_compares_within_strata(people):
 def test_a_grid_search_works(people):
     X, y, S = people
     table = X.assign(sex=S["sex"])
-    fair = eh.FairPostprocessor(TabularClassifier(max_iter=10), PARITY, sensitive_features="sex", cv=2)
+    fair = eh.FairPostprocessor(
+        TabularClassifier(max_iter=10), PARITY, sensitive_features="sex", posteriors=eh.CrossFit(2)
+    )
     found = GridSearchCV(fair, {"constraint__difference": [0.05, 0.5]}, cv=2).fit(table, y)
     assert found.best_estimator_.strata_ is not None
 
@@ -180,11 +201,13 @@ def test_a_grid_search_works(people):
 def test_other_tables_and_sensitive_features_as_controls(people):
     X, y, S = people
     table = pl.from_pandas(X)
-    fair = eh.FairPostprocessor(TabularClassifier(max_iter=10), PARITY, cv=2)
+    fair = eh.FairPostprocessor(TabularClassifier(max_iter=10), PARITY, posteriors=eh.CrossFit(2))
     fair.fit(table, y, sensitive_features=pl.from_pandas(S[["sex"]]))
     assert len(fair.predict(table)) == len(X)
     both = eh.DemographicParity(difference=0.05, given=["race"])
-    fair = eh.FairPostprocessor(TabularClassifier(max_iter=10), both, cv=2, aware=["race"])
+    fair = eh.FairPostprocessor(
+        TabularClassifier(max_iter=10), both, aware=["race"], posteriors=eh.CrossFit(2)
+    )
     fair.fit(X, y, sensitive_features=S)
     assert fair.strata_ is None
     decided = fair.predict(X, sensitive_features=S[["race"]])
@@ -222,7 +245,11 @@ def test_bad_inputs(people):
 def test_the_worst_group_is_a_group_of_all_strata(people, tmp_path, aware):
     X, y, S = people
     fair = eh.FairPostprocessor(
-        TabularClassifier(max_iter=10), PARITY, cv=2, objective="worst group", aware=aware
+        TabularClassifier(max_iter=10),
+        PARITY,
+        objective="worst group",
+        aware=aware,
+        posteriors=eh.CrossFit(2),
     )
     fair.fit(X, y, sensitive_features=S)
     assert len(fair.group_weights_) == 4
@@ -246,7 +273,13 @@ def test_a_stratum_without_reserved_rows_is_not_promised():
     X = pd.DataFrame({"x": x, "level": level})
     wide = eh.DemographicParity(difference=0.1, given=["level"])
     tabular = TabularClassifier(max_iter=10)
-    fair = eh.FairPostprocessor(tabular, wide, cv=2, confidence=0.9, reserve=0.3, random_state=13)
+    fair = eh.FairPostprocessor(
+        tabular,
+        wide,
+        random_state=13,
+        posteriors=eh.CrossFit(2),
+        guarantee=eh.Guarantee(confidence=0.9, reserve=0.3),
+    )
     with pytest.warns(eh.exceptions.PromiseWarning):
         fair.fit(X, y, sensitive_features={"sex": sex})
     rare = [test for test in fair.promise_.tests if str(test.name.stratum) == "level=5"]
@@ -263,7 +296,7 @@ def test_known_groups_without_rows_in_a_stratum_are_decided_by_costs(people, set
     if held_out:  # two rows are there, but they may both be learned from
         kept[np.flatnonzero(absent)[:2]] = True
     X, y, S = X[kept].reset_index(drop=True), y[kept], S[kept].reset_index(drop=True)
-    fair = eh.FairPostprocessor(TabularClassifier(max_iter=10), PARITY, aware=True, **settings)
+    fair = build(eh.FairPostprocessor, TabularClassifier(max_iter=10), PARITY, aware=True, **settings)
     if held_out:
         fair.fit(X, y, sensitive_features=S[["sex"]])
     else:
@@ -286,7 +319,7 @@ def test_a_frontier_bears_groups_that_are_absent_from_strata(people, over):
     sex[np.flatnonzero(X["level"] == "l3")[:1]] = "F"
     constraint = PARITY if over is None else PARITY & eh.RateBound("selection rate", at_most=0.4)
     found = eh.frontier(
-        eh.FairPostprocessor(TabularClassifier(max_iter=10), constraint, cv=2),
+        eh.FairPostprocessor(TabularClassifier(max_iter=10), constraint, posteriors=eh.CrossFit(2)),
         X,
         y,
         sensitive_features={"sex": sex},
@@ -299,7 +332,7 @@ def test_a_frontier_bears_groups_that_are_absent_from_strata(people, over):
 def test_messages_name_strata_and_control_features(people):
     X, y, S = people
     numbers = X.assign(level=X["level"].str[1:].astype(int))
-    fair = eh.FairPostprocessor(TabularClassifier(max_iter=10), PARITY, cv=2)
+    fair = eh.FairPostprocessor(TabularClassifier(max_iter=10), PARITY, posteriors=eh.CrossFit(2))
     fair.fit(numbers, y, sensitive_features=S)
     with pytest.raises(InputError, match="the control feature 'level' is a column of X: pass a table"):
         fair.predict(numbers.to_numpy())
@@ -312,7 +345,9 @@ def test_no_group_is_worse_off_than_under_decisions_counted_without_strata(peopl
     X, y, S = people
     today = eh.cell_rates(y, (X["u"] > 1).astype(int), S)
     both = PARITY & eh.NoWorse("selection rate", than=today)
-    fair = eh.FairPostprocessor(TabularClassifier(max_iter=10), both, cv=2).fit(X, y, sensitive_features=S)
+    fair = eh.FairPostprocessor(TabularClassifier(max_iter=10), both, posteriors=eh.CrossFit(2)).fit(
+        X, y, sensitive_features=S
+    )
     assert fair.certificate_.violation < 1e-6
     unconstrained = eh.NoWorse("error rate").against(fair.rates_)
     assert repr(unconstrained) == "NoWorse('error rate')"

@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 from scipy.sparse import csr_array
 from sklearn.linear_model import LogisticRegression
+from tests.flat import build
 
 import evenhand as eh
 from evenhand.exceptions import GroupError, InputError
@@ -24,7 +25,7 @@ PLAIN = {"cv": 2, "average": False, "calibration": None}
 
 
 def fair(kind=eh.FairPostprocessor, constraint=PARITY, **settings):
-    return kind(LogisticRegression(), constraint, missing="exclude", **{**PLAIN, **settings})
+    return build(kind, LogisticRegression(), constraint, missing="exclude", **{**PLAIN, **settings})
 
 
 def label_model(model):
@@ -106,7 +107,9 @@ def test_columns_of_x_and_weights():
 
 
 def test_the_default_trees_calibrated_and_saved(tmp_path):
-    model = eh.FairPostprocessor(None, PARITY, missing="exclude", cv=2, n_jobs=1)
+    model = eh.FairPostprocessor(
+        None, PARITY, n_jobs=1, posteriors=eh.CrossFit(2), groups=eh.GroupPolicy(missing="exclude")
+    )
     model.fit(X, Y, sensitive_features=PARTLY)
     path = tmp_path / "model.eh"
     eh.save(model, path)
@@ -128,9 +131,11 @@ def test_a_promise_is_about_the_rows_that_have_groups():
 
 @pytest.mark.filterwarnings("ignore::evenhand.exceptions.ToleranceWarning")
 def test_in_processing_leaves_excluded_rows_out():
-    found = eh.FairInprocessor(LogisticRegression(), PARITY, missing="exclude", cv=2)
+    found = eh.FairInprocessor(
+        LogisticRegression(), PARITY, posteriors=eh.CrossFit(2), groups=eh.GroupPolicy(missing="exclude")
+    )
     found.fit(X, Y, sensitive_features=PARTLY)
-    expected = eh.FairInprocessor(LogisticRegression(), PARITY, cv=2)
+    expected = eh.FairInprocessor(LogisticRegression(), PARITY, posteriors=eh.CrossFit(2))
     expected.fit(X[WHOLE], Y[WHOLE], sensitive_features=GROUPS[WHOLE])
     assert np.array_equal(found.predict(X), expected.predict(X))
     assert found.groups_.excluded_rows == (~WHOLE).sum()
@@ -157,6 +162,6 @@ def test_what_cannot_be_excluded_is_refused():
     with pytest.raises(InputError, match=r"y has only one class in the [\d,]+ of 800 rows that have all"):
         fair().fit(X, Y, sensitive_features=one_class)
     with pytest.raises(InputError, match="missing"):
-        eh.FairPostprocessor(LogisticRegression(), PARITY, missing="drop").fit(
+        eh.FairPostprocessor(LogisticRegression(), PARITY, groups=eh.GroupPolicy(missing="drop")).fit(
             X, Y, sensitive_features=GROUPS
         )

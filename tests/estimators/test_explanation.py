@@ -5,6 +5,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from sklearn.linear_model import LogisticRegression
+from tests.flat import build
 
 import evenhand as eh
 from evenhand.datasets import GaussianProblem
@@ -15,7 +16,7 @@ FAIR = eh.DemographicParity(difference=0.02)
 
 
 def fitted(constraint=FAIR, y=TRAIN.y, **settings):
-    fair = eh.FairPostprocessor(LogisticRegression(), constraint, cv=2, **settings)
+    fair = build(eh.FairPostprocessor, LogisticRegression(), constraint, cv=2, **settings)
     return fair.fit(TRAIN.X, y, sensitive_features=TRAIN.sensitive)
 
 
@@ -58,7 +59,11 @@ def test_sentences_name_labels_requirement_and_chance():
     groups = {"g": np.arange(400) % 2}
     with pytest.warns(eh.exceptions.EvenhandWarning):
         lottery = eh.FairPostprocessor(
-            LogisticRegression(), eh.EqualizedOdds(difference=0.0), cost=0.5, aware=True, cv=2
+            LogisticRegression(),
+            eh.EqualizedOdds(difference=0.0),
+            cost=0.5,
+            aware=True,
+            posteriors=eh.CrossFit(2),
         ).fit(constant, np.arange(400) // 2 % 2, sensitive_features=groups)
     one = lottery.explain(constant[:1], sensitive_features={"g": [0]})[0]
     assert one.randomised == (0 < one.probability < 1)
@@ -67,7 +72,9 @@ def test_sentences_name_labels_requirement_and_chance():
 @pytest.mark.parametrize("library", [pd, pl], ids=["pandas", "polars"])
 def test_a_table_has_a_row_per_decision_in_the_library_of_x(library):
     X = library.DataFrame({"x": TRAIN.X[:, 0], **TRAIN.sensitive})
-    fair = eh.FairPostprocessor(LogisticRegression(), FAIR, sensitive_features=["A1", "A2"], cv=2)
+    fair = eh.FairPostprocessor(
+        LogisticRegression(), FAIR, sensitive_features=["A1", "A2"], posteriors=eh.CrossFit(2)
+    )
     fair.fit(X, TRAIN.y)
     found = fair.explain(X[:20])
     frame = found.to_frame()

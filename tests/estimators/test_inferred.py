@@ -9,6 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
+from tests.flat import build
 
 import evenhand as eh
 from evenhand.datasets import FiniteProblem, GaussianProblem
@@ -34,7 +35,7 @@ def columns(sample, hidden_second=None, hidden_first=None):
 
 
 def postprocessor(constraint=PARITY, **settings):
-    return eh.FairPostprocessor(LEARNER, constraint, missing="infer", **settings)
+    return build(eh.FairPostprocessor, LEARNER, constraint, missing="infer", **settings)
 
 
 def hide(sample, seed=0):
@@ -109,7 +110,7 @@ def test_decisions_that_use_what_is_known_are_fair_where_values_are_missing_alik
     """Features with a few values, which trees learn exactly; values are missing by feature and label."""
     problem = FiniteProblem.random(8, levels=(2, 2), concentration=1.0, seed=3)
     tree = DecisionTreeClassifier()
-    fair = eh.FairPostprocessor(tree, constraint, missing="infer", aware=aware)
+    fair = eh.FairPostprocessor(tree, constraint, aware=aware, groups=eh.GroupPolicy(missing="infer"))
     train, test = problem.sample(30_000, seed=1), problem.sample(50_000, seed=2)
 
     def known(sample):
@@ -199,7 +200,11 @@ def test_the_default_trees_infer_too():
     race = compas.sensitive["race"].to_numpy().astype(object)
     race[np.random.default_rng(0).random(len(race)) < 0.5] = None
     given = {"race": race, "sex": compas.sensitive["sex"].to_numpy()}
-    fair = eh.FairPostprocessor(constraint=eh.DemographicParity(difference=0.05), missing="infer", cv=3)
+    fair = eh.FairPostprocessor(
+        constraint=eh.DemographicParity(difference=0.05),
+        posteriors=eh.CrossFit(3),
+        groups=eh.GroupPolicy(missing="infer"),
+    )
     fair.fit(compas.features, compas.label, sensitive_features=given)
     few = fair.predict(compas.features[:5])
     assert (few == fair.predict(compas.features)[:5]).all()
@@ -267,13 +272,24 @@ def test_a_frozen_model_of_the_label_is_used_unless_it_sees_sensitive_features(p
     given = columns(train, hide(train))
     other = problem.sample(3_000, seed=14)
     blind = FrozenEstimator(LogisticRegression().fit(other.X, other.y))
-    fair = eh.FairPostprocessor(blind, PARITY, group_estimator=LEARNER, missing="infer", aware=["A1"])
+    fair = eh.FairPostprocessor(
+        blind,
+        PARITY,
+        aware=["A1"],
+        posteriors=eh.CrossFit(group_estimator=LEARNER),
+        groups=eh.GroupPolicy(missing="infer"),
+    )
     fair.fit(train.X, train.y, sensitive_features=given)
     assert set(fair.predict(train.X, sensitive_features={"A1": given["A1"]})) <= {0, 1}
     table = pd.DataFrame({"x": train.X[:, 0], "A1": train.sensitive["A1"], "A2": given["A2"]})
     sees = FrozenEstimator(LogisticRegression().fit(table[["x", "A1"]], train.y))
     fair = eh.FairPostprocessor(
-        sees, PARITY, missing="infer", sensitive_features=["A1", "A2"], aware=["A1"], group_estimator=LEARNER
+        sees,
+        PARITY,
+        sensitive_features=["A1", "A2"],
+        aware=["A1"],
+        posteriors=eh.CrossFit(group_estimator=LEARNER),
+        groups=eh.GroupPolicy(missing="infer"),
     )
     with pytest.raises(InputError, match="the frozen model was fitted to the sensitive feature 'A1'"):
         fair.fit(table, train.y)
@@ -283,11 +299,15 @@ def test_other_estimators_and_audits_refuse_it(problem):
     train = problem.sample(200, seed=11)
     given = columns(train, hide(train))
     with pytest.raises(InputError, match="missing='infer' is for FairPostprocessor"):
-        eh.FairInprocessor(constraint=PARITY, missing="infer").fit(train.X, train.y, sensitive_features=given)
+        eh.FairInprocessor(constraint=PARITY, groups=eh.GroupPolicy(missing="infer")).fit(
+            train.X, train.y, sensitive_features=given
+        )
     with pytest.raises(InputError, match="missing='infer' is for fit"):
         eh.audit(train.y, train.y, given, missing="infer")
     with pytest.raises(GroupError, match="is missing in"):
-        clone(postprocessor()).set_params(missing="error").fit(train.X, train.y, sensitive_features=given)
+        clone(postprocessor()).set_params(groups__missing="error").fit(
+            train.X, train.y, sensitive_features=given
+        )
 
 
 def test_the_report_says_what_was_inferred(problem, tmp_path):

@@ -13,6 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
+from tests.flat import build
 from xgboost import XGBClassifier
 
 import evenhand as eh
@@ -38,13 +39,13 @@ pytestmark = [
 
 
 def fitted(estimator=None, constraint=PARITY, **settings):
-    fair = eh.FairInprocessor(estimator or LogisticRegression(), constraint, **settings)
+    fair = build(eh.FairInprocessor, estimator or LogisticRegression(), constraint, **settings)
     return fair.fit(TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive)
 
 
 def trainer_of(fair, X, y, sensitive, weights):
-    data = read_training_data(fair, X, y, sensitive, weights)
-    posteriors = learn_posteriors(fair, data, seed=0)
+    data = read_training_data(fair.settings(), X, y, sensitive, weights)
+    posteriors = learn_posteriors(fair.settings(), data, seed=0)
     problem = posteriors.problem(fair.constraint, 0.5, data.groups)
     return problem, CostSensitiveTrainer(
         problem,
@@ -89,7 +90,7 @@ UNEQUAL, UNEQUAL_TEST = unequal_groups(6000, seed=0), unequal_groups(6000, seed=
 
 def fitted_to_unequal(constraint, estimator=None, **settings):
     X, y, sensitive = UNEQUAL
-    fair = eh.FairInprocessor(estimator or LogisticRegression(), constraint, **settings)
+    fair = build(eh.FairInprocessor, estimator or LogisticRegression(), constraint, **settings)
     return fair.fit(X, y, sensitive_features=sensitive)
 
 
@@ -150,7 +151,7 @@ def test_any_classifier_that_takes_weights_can_be_trained(learner, unconstrained
 
 
 def test_by_default_boosted_trees_are_trained():
-    fair = eh.FairInprocessor(None, PARITY, max_refits=1)
+    fair = eh.FairInprocessor(None, PARITY, max_fits=6)
     X, y, sensitive = (take_first(part, 1000) for part in UNEQUAL)
     fair.fit(X, y, sensitive_features=sensitive)
     assert isinstance(fair.model_, TabularClassifier)
@@ -236,7 +237,7 @@ def test_no_rows_are_held_out_that_nobody_reads():
 @pytest.mark.parametrize("randomize", [False, True])
 def test_an_estimate_beyond_the_tolerance_is_warned_of_even_if_it_may_be_chance(randomize):
     fair = eh.FairInprocessor(LogisticRegression(), eh.DemographicParity(difference=0.02))
-    fair.set_params(max_refits=2, randomize=randomize)
+    fair.set_params(max_fits=8, randomize=randomize)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         fair.fit(TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive)
@@ -253,7 +254,7 @@ def test_an_estimate_beyond_the_tolerance_is_warned_of_even_if_it_may_be_chance(
 
 def test_a_violated_tolerance_is_warned_of_and_what_was_achieved_is_recorded():
     exact = eh.DemographicParity(difference=0.0)
-    fair = eh.FairInprocessor(LogisticRegression(), exact, max_refits=1)
+    fair = eh.FairInprocessor(LogisticRegression(), exact, max_fits=6)
     with pytest.warns(ToleranceWarning, match="the trained classifier misses the requirement") as caught:
         fair.fit(TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive)
     [found] = fair.achieved_
@@ -303,7 +304,7 @@ def test_weights_count():
     [
         ({"estimator": KNeighborsClassifier()}, "KNeighborsClassifier does not take sample_weight"),
         ({"estimator": FrozenEstimator(LogisticRegression())}, "frozen classifier cannot be trained"),
-        ({"max_refits": 0}, "max_refits should be a whole number from 1 on"),
+        ({"max_fits": 0}, "max_fits must be a positive integer, got 0"),
         ({"group_estimator": LogisticRegression()}, "group_estimator would not be used: leave it out"),
         ({"cv": 0.5}, "cv=0.5 holds rows out, and training needs posteriors of all: set folds"),
         ({"randomize": "yes"}, "randomize should be True or False"),
@@ -312,7 +313,7 @@ def test_weights_count():
     ids=str,
 )
 def test_bad_settings_are_refused(settings, message):
-    fair = eh.FairInprocessor(**({"constraint": PARITY, "estimator": LogisticRegression()} | settings))
+    fair = build(eh.FairInprocessor, **{"constraint": PARITY, "estimator": LogisticRegression()} | settings)
     with pytest.raises(InputError, match=message):
         fair.fit(TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive)
 
@@ -323,7 +324,7 @@ def test_aware_decisions_need_groups():
 
 
 def test_a_classifier_may_turn_out_constant():
-    fair = eh.FairInprocessor(LogisticRegression(), PARITY, cost=1.0, max_refits=1)
+    fair = eh.FairInprocessor(LogisticRegression(), PARITY, cost=1.0, max_fits=6)
     with pytest.warns(ConstantClassifierWarning, match="it selects nobody among the rows of fit"):
         fair.fit(TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive)
     assert fair.model_ is None
@@ -378,7 +379,7 @@ def test_counted_groups_show_a_violation_that_the_posteriors_do_not():
     group = (np.abs(x[:, 0]) + 0.3 * rng.normal(size=4000) > 0.7).astype(int)
     y = (np.abs(x[:, 0]) + 0.5 * rng.normal(size=4000) > 0.7).astype(int)
     tree = DecisionTreeClassifier(max_depth=5)
-    fair = eh.FairInprocessor(tree, PARITY, max_refits=1)
+    fair = eh.FairInprocessor(tree, PARITY, max_fits=6)
     linear = mock.patch.object(eh.FairInprocessor, "_label_estimator", return_value=LogisticRegression())
     with linear, pytest.warns(ToleranceWarning, match="misses the requirement by an estimated 0.[2-9]"):
         fair.fit(x, y, sensitive_features={"group": group})

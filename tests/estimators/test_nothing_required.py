@@ -7,6 +7,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
+from tests.flat import build
 
 import evenhand as eh
 from evenhand.posteriors.models import Calibrated, Encoded
@@ -44,7 +45,7 @@ NOTHING = eh.DemographicParity(difference=1)
 
 
 def fitted(estimator=LR, constraint=NOTHING, sensitive=GROUPS, **settings):
-    fair = eh.FairPostprocessor(estimator, constraint, **{"cv": 2, **settings})
+    fair = build(eh.FairPostprocessor, estimator, constraint, **{"cv": 2, **settings})
     return fair.fit(X, Y, sensitive_features=sensitive)
 
 
@@ -146,7 +147,9 @@ def test_tables_in_batches_are_decided_by_the_label_too():
     new = pl.DataFrame(NEW, schema=list("abcd"))
     risks = []
     for group in (LR, Noise()):
-        fair = eh.FairPostprocessor(LR, NOTHING, sensitive_features=["sex"], group_estimator=group, cv=2)
+        fair = eh.FairPostprocessor(
+            LR, NOTHING, sensitive_features=["sex"], posteriors=eh.CrossFit(2, group_estimator=group)
+        )
         fair.fit(table.lazy(), "y")
         risks.append(fair.predict_risk(new))
         np.testing.assert_array_equal(fair.predict(new), risks[-1] > 0.5)
@@ -160,7 +163,7 @@ def test_many_groups_leave_a_logistic_model_as_it_is():
     X = np.hstack([X, rng.normal(size=(1000, 20))])
     race = np.minimum(rng.geometric(0.3, 1000), 9)
     new = np.hstack([NEW, rng.normal(size=(800, 20))])
-    fair = eh.FairPostprocessor(LR, NOTHING, cv=5)
+    fair = eh.FairPostprocessor(LR, NOTHING, posteriors=eh.CrossFit(5))
     fair.fit(X, y, sensitive_features={"race": race, "sex": rng.integers(0, 2, 1000)})
     plain = LogisticRegression().fit(X, y).predict(new)
     assert np.mean(fair.predict(new) != plain) < 0.01
@@ -176,7 +179,7 @@ def test_a_frozen_model_that_sees_a_known_feature_is_not_moved_by_the_groups():
     risks = []
     for group in (LR, Noise()):
         fair = eh.FairPostprocessor(frozen, NOTHING, sensitive_features=["race", "sex"], aware=["sex"])
-        fair.set_params(group_estimator=group, cv=2, calibration=None)
+        fair.set_params(posteriors=eh.CrossFit(2, group_estimator=group, calibration=None))
         fair.fit(table[:250].to_pandas(), Y[:250])
         risks.append(fair.predict_risk(table[:250].to_pandas()))
     np.testing.assert_allclose(risks[0], frozen.predict_proba(seen[:250])[:, 1], atol=1e-9)

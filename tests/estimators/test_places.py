@@ -19,7 +19,10 @@ GROUP = {"A1": DATA.sensitive["A1"][:100]}
 @pytest.fixture(scope="module", params=[False, True], ids=["blind", "aware"])
 def fair(request):
     model = eh.FairPostprocessor(
-        LogisticRegression(), eh.DemographicParity(difference=0.3), aware=request.param, cv=2
+        LogisticRegression(),
+        eh.DemographicParity(difference=0.3),
+        aware=request.param,
+        posteriors=eh.CrossFit(2),
     )
     model.fit(DATA.X, DATA.y, sensitive_features=DATA.sensitive)
     model.groups_of_batch = {"sensitive_features": GROUP} if request.param else {}
@@ -63,7 +66,9 @@ def test_the_order_of_the_rows_does_not_matter(fair):
 
 
 def test_equal_margins_are_put_in_order_by_their_ids():
-    fair = eh.FairPostprocessor(LogisticRegression(), eh.DemographicParity(difference=0.5), cv=2)
+    fair = eh.FairPostprocessor(
+        LogisticRegression(), eh.DemographicParity(difference=0.5), posteriors=eh.CrossFit(2)
+    )
     fair.fit(DATA.X, DATA.y, sensitive_features=DATA.sensitive)
     alike = np.tile(BATCH[[int(np.argmax(fair.decision_function(BATCH)))]], (50, 1))
     ids = np.arange(50)
@@ -79,7 +84,7 @@ def test_equal_margins_are_put_in_order_by_their_ids():
 def test_labels_are_those_of_fit():
     y = np.where(DATA.y == 1, "bad", "good")
     fair = eh.FairPostprocessor(
-        LogisticRegression(), eh.DemographicParity(difference=0.5), pos_label="bad", cv=2
+        LogisticRegression(), eh.DemographicParity(difference=0.5), pos_label="bad", posteriors=eh.CrossFit(2)
     )
     fair.fit(DATA.X, y, sensitive_features=DATA.sensitive)
     decisions, _ = fair.predict(BATCH, at_most=5, return_excluded=True)

@@ -8,6 +8,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
+from tests.flat import build
 from xgboost import XGBClassifier
 
 import evenhand as eh
@@ -23,7 +24,7 @@ EASY = eh.DemographicParity(difference=0.5)
 
 def fitted(estimator=None, constraint=PARITY, drawn=TRAIN, **settings):
     model = LogisticRegression() if estimator is None else estimator
-    fair = eh.FairPostprocessor(model, constraint, **settings)
+    fair = build(eh.FairPostprocessor, model, constraint, **settings)
     return fair.fit(drawn.X, drawn.y, sensitive_features=drawn.sensitive)
 
 
@@ -125,7 +126,9 @@ def test_mixed_decisions_need_only_the_features_that_may_be_used():
 
 def test_blind_tables_may_lack_sensitive_columns_at_prediction():
     table = pd.DataFrame({"x": TRAIN.X[:, 0], **TRAIN.sensitive})
-    fair = eh.FairPostprocessor(LogisticRegression(), PARITY, sensitive_features=["A1", "A2"], cv=2)
+    fair = eh.FairPostprocessor(
+        LogisticRegression(), PARITY, sensitive_features=["A1", "A2"], posteriors=eh.CrossFit(2)
+    )
     fair.fit(table, TRAIN.y)
     assert (fair.predict(table) == fair.predict(table[["x"]])).all()
     assert (fair.predict(table) == fair.predict(table[["x", "A2"]])).all()
@@ -136,7 +139,7 @@ def test_blind_tables_may_lack_sensitive_columns_at_prediction():
 @pytest.mark.parametrize("labels", [("no", "yes"), (-1, 1), (False, True), (1, 2), (0.0, 1.0)])
 def test_predictions_have_the_labels_of_fit(labels):
     y = np.array(labels)[TRAIN.y]
-    fair = eh.FairPostprocessor(LogisticRegression(), PARITY, cv=2).fit(
+    fair = eh.FairPostprocessor(LogisticRegression(), PARITY, posteriors=eh.CrossFit(2)).fit(
         TRAIN.X, y, sensitive_features=TRAIN.sensitive
     )
     assert fair.classes_.tolist() == list(labels)
@@ -162,7 +165,7 @@ def test_costs_move_decisions():
 
 def test_weights_count_in_fit_and_constraint():
     of_group = np.where(TRAIN.sensitive["A1"] == 0, 5.0, 0.2)
-    fair = eh.FairPostprocessor(LogisticRegression(), PARITY, aware=True, cv=2)
+    fair = eh.FairPostprocessor(LogisticRegression(), PARITY, aware=True, posteriors=eh.CrossFit(2))
     fair.fit(TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive, sample_weight=of_group)
     assert fair.rates_.masses[:2].sum() > 0.9
     before = fair.predict_risk(TEST.X, sensitive_features=TEST.sensitive).mean()
@@ -175,7 +178,7 @@ def test_a_row_twice_is_a_row_of_weight_two():
     frozen = FrozenEstimator(LogisticRegression().fit(TEST.X, TEST.y))
     twice = np.repeat(np.arange(1000), np.where(np.arange(1000) % 3 == 0, 2, 1))
     weights = np.where(np.arange(1000) % 3 == 0, 2.0, 1.0)
-    fair = eh.FairPostprocessor(frozen, PARITY, aware=True, calibration=None)
+    fair = eh.FairPostprocessor(frozen, PARITY, aware=True, posteriors=eh.CrossFit(calibration=None))
     groups = {name: values[:1000] for name, values in TRAIN.sensitive.items()}
     one = fair.fit(TRAIN.X[:1000], TRAIN.y[:1000], sensitive_features=groups, sample_weight=weights)
     table, bound = one.rule_.table, one.certificate_.bound
@@ -263,7 +266,9 @@ def test_an_unseen_group_is_refused_or_decided_by_the_costs():
 
 def test_small_groups_can_be_pooled_and_that_is_recorded():
     rare = {"who": np.where(np.arange(4000) < 10, "x", np.where(np.arange(4000) < 15, "y", "z"))}
-    fair = eh.FairPostprocessor(LogisticRegression(), PARITY, min_group_size=20, cv=2)
+    fair = eh.FairPostprocessor(
+        LogisticRegression(), PARITY, posteriors=eh.CrossFit(2), groups=eh.GroupPolicy(min_size=20)
+    )
     with pytest.warns(PooledGroupsWarning, match=r"who=x \(10 rows\); who=y \(5 rows\)"):
         fair.fit(TRAIN.X, TRAIN.y, sensitive_features=rare)
     assert fair.groups_.pooled == {("x",): 10, ("y",): 5}
@@ -272,7 +277,7 @@ def test_small_groups_can_be_pooled_and_that_is_recorded():
 
 def test_a_sparse_matrix_is_accepted_if_the_model_accepts_it():
     X = sparse.csr_array(np.hstack([TRAIN.X, np.ones((4000, 1))]))
-    fair = eh.FairPostprocessor(LogisticRegression(), PARITY, aware=True, cv=2)
+    fair = eh.FairPostprocessor(LogisticRegression(), PARITY, aware=True, posteriors=eh.CrossFit(2))
     fair.fit(X, TRAIN.y, sensitive_features=TRAIN.sensitive)
     groups = {name: values[:50] for name, values in TRAIN.sensitive.items()}
     assert set(fair.predict(X[:50], sensitive_features=groups)) == {0, 1}

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
+from tests.flat import build
 
 import evenhand as eh
 from evenhand.datasets import GaussianProblem
@@ -123,7 +124,8 @@ def test_thresholds_break_a_requirement_as_often_as_computed(atoms):
 
 def fit(constraint, n=3000, model=None, **settings):
     data = PROBLEM.sample(n, seed=0)
-    fair = eh.FairPostprocessor(
+    fair = build(
+        eh.FairPostprocessor,
         model or LogisticRegression(),
         constraint,
         **{"aware": True, "confidence": 0.95, "cv": 2, "random_state": 0, **settings},
@@ -133,7 +135,7 @@ def fit(constraint, n=3000, model=None, **settings):
 
 def fit_to(X, y, group, constraint, **settings):
     shared = {"aware": True, "confidence": 0.9, "cv": 2, "random_state": 0}
-    fair = eh.FairPostprocessor(LogisticRegression(), constraint, **shared, **settings)
+    fair = build(eh.FairPostprocessor, LogisticRegression(), constraint, **shared, **settings)
     return fair.fit(X, y, sensitive_features={"group": group})
 
 
@@ -265,7 +267,7 @@ def test_reserved_rows_have_no_part_in_pooling(missing):
     parity = eh.DemographicParity(difference=0.3)
     fair = fit_to(X, y, group, parity, min_group_size=20, missing=missing)
     inside = np.flatnonzero([value is not None for value in group])
-    learned = group[inside[random_split(len(inside), fair.reserve, fair.seed_)[0]]]
+    learned = group[inside[random_split(len(inside), fair.settings().reserve, fair.seed_)[0]]]
     counts = {name: int((learned == name).sum()) for name in names}
     assert dict(fair.groups_.pooled) == {(name,): k for name, k in counts.items() if k < 20}
     assert len(fair.groups_.pooled) >= 2

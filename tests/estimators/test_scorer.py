@@ -32,7 +32,9 @@ def test_a_scorer_finds_groups_by_its_own_setting_or_that_of_the_estimator():
     assert eh.fair_scorer(FAIR, sensitive_features="sex")(plain, X, Y) == 0.5
     with pytest.raises(GroupError, match="no sensitive features: name the columns of X"):
         eh.fair_scorer(FAIR)(plain, X, Y)
-    fair = eh.FairPostprocessor(LogisticRegression(), FAIR, sensitive_features="sex", cv=2).fit(X, Y)
+    fair = eh.FairPostprocessor(
+        LogisticRegression(), FAIR, sensitive_features="sex", posteriors=eh.CrossFit(2)
+    ).fit(X, Y)
     expected = accuracy_within(Y, fair.predict(X), constraint=FAIR, sensitive_features=X["sex"])
     assert eh.fair_scorer(FAIR)(fair, X, Y) == expected
 

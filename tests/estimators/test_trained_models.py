@@ -140,7 +140,7 @@ def test_the_certificate_of_a_mixture_is_confirmed_where_counted_groups_correct_
     """Corrections are shrunk for each classifier, so that they are not those of the mixed decisions."""
     rows = PROBLEM.sample(300, seed=0)
     similar = eh.EqualOpportunity(difference=0.05)
-    fair = eh.FairInprocessor(GaussianNB(), similar, randomize=True, max_refits=5)
+    fair = eh.FairInprocessor(GaussianNB(), similar, randomize=True, max_fits=14)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ToleranceWarning)
         fair.fit(rows.X, rows.y, sensitive_features=rows.sensitive)

@@ -9,6 +9,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
+from tests.flat import build
 
 import evenhand as eh
 from evenhand.datasets import GaussianProblem
@@ -30,14 +31,15 @@ COSTS = {
 
 
 def fitted(constraint=PARITY, **settings):
-    model = eh.FairPostprocessor(
+    model = build(
+        eh.FairPostprocessor,
         **{
             "estimator": LogisticRegression(),
             "constraint": constraint,
             "cv": 2,
             "objective": "worst group",
             **settings,
-        }
+        },
     )
     return model.fit(TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive)
 
@@ -169,9 +171,8 @@ def test_a_table_in_batches(monkeypatch, tmp_path):
         LogisticRegression(),
         PARITY,
         sensitive_features=list(TRAIN.sensitive),
-        cv=2,
         objective="worst group",
-        learn_rows=600,
+        posteriors=eh.CrossFit(2, max_samples=600),
     ).fit(frame.lazy(), "y")
     assert model.certificate_.minimised == "largest risk of a group"
     assert model.certificate_.gap <= 1e-6
@@ -186,7 +187,9 @@ def test_it_is_a_parameter_as_others_are():
     assert eh.FairPostprocessor().objective == "risk"
     X = np.column_stack([TRAIN.X, TRAIN.codes])
     search = GridSearchCV(
-        model.set_params(sensitive_features=[1], cv=2), {"objective": ["risk", "worst group"]}, cv=2
+        model.set_params(sensitive_features=[1], posteriors__cv=2),
+        {"objective": ["risk", "worst group"]},
+        cv=2,
     ).fit(X, TRAIN.y)
     assert search.best_params_["objective"] == "risk"  # by accuracy
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()

@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 from sklearn.linear_model import LogisticRegression
+from tests.flat import build
 
 import evenhand as eh
 from evenhand.exceptions import GroupError, PooledGroupsWarning, VacuousConstraintWarning
@@ -129,7 +130,7 @@ def test_suppression_protects_pooled_combinations():
 def test_a_requirement_on_single_features_holds_for_a_race_whose_combinations_are_pooled():
     X, y, features = people()
     settings = {"cv": 2, "min_group_size": 250, "random_state": 0}
-    fair = eh.FairPostprocessor(LogisticRegression(), PARITY, **settings)
+    fair = build(eh.FairPostprocessor, LogisticRegression(), PARITY, **settings)
     fair.fit(X, y, sensitive_features=features)
     assert "race=C" in [str(name.group) for name in fair.multipliers_]
     assert {key[0] for key in fair.groups_.pooled} == {"B", "C", "D"}
@@ -144,7 +145,10 @@ def test_a_requirement_on_single_features_holds_for_a_race_whose_combinations_ar
 def test_without_a_requirement_on_single_features_pooled_combinations_are_one_group_to_learn():
     X, y, features = people()
     fair = eh.FairPostprocessor(
-        LogisticRegression(), eh.DemographicParity(difference=0.02), cv=2, min_group_size=250
+        LogisticRegression(),
+        eh.DemographicParity(difference=0.02),
+        posteriors=eh.CrossFit(2),
+        groups=eh.GroupPolicy(min_size=250),
     ).fit(X, y, sensitive_features=features)
     assert len(fair.groups_) == 6
     assert fair.groups_.keys[-1] == (POOLED, POOLED)
@@ -156,7 +160,9 @@ def test_without_a_requirement_on_single_features_pooled_combinations_are_one_gr
 def test_both_kinds_of_requirement_at_once():
     X, y, features = people()
     both = PARITY & eh.DemographicParity(difference=0.05)
-    fair = eh.FairPostprocessor(LogisticRegression(), both, cv=2, min_group_size=250)
+    fair = eh.FairPostprocessor(
+        LogisticRegression(), both, posteriors=eh.CrossFit(2), groups=eh.GroupPolicy(min_size=250)
+    )
     fair.fit(X, y, sensitive_features=features)
     names = [str(name.group) for name in fair.multipliers_]
     assert len(names) == len(set(names)) == 7 + 6
@@ -169,7 +175,13 @@ def test_pooled_groups_are_recognised_in_new_data(aware, tmp_path):
     X, y, features = people(2000)
     features["race"][:10] = "E"
     features["race"][10:20] = "F"
-    fair = eh.FairPostprocessor(LogisticRegression(), PARITY, aware=aware, cv=2, min_group_size=250)
+    fair = eh.FairPostprocessor(
+        LogisticRegression(),
+        PARITY,
+        aware=aware,
+        posteriors=eh.CrossFit(2),
+        groups=eh.GroupPolicy(min_size=250),
+    )
     fair.fit(X, y, sensitive_features=features)
     known = features if aware is True else {"race": features["race"]}
     path = tmp_path / "model.eh"
@@ -207,7 +219,10 @@ def test_a_single_pooled_group_causes_a_warning():
 def test_a_frontier_of_merged_groups_says_that_single_features_are_not_shown():
     X, y, features = people(1500)
     fair = eh.FairPostprocessor(
-        LogisticRegression(), eh.DemographicParity(difference=0.02), cv=2, min_group_size=100
+        LogisticRegression(),
+        eh.DemographicParity(difference=0.02),
+        posteriors=eh.CrossFit(2),
+        groups=eh.GroupPolicy(min_size=100),
     )
     curve = eh.frontier(fair, X, y, sensitive_features=features, tolerances=2)
     found = eh.auditing.audit.audit_of(curve.points[0].counted)
@@ -225,7 +240,11 @@ def test_a_bound_of_single_features_takes_a_smallest_group_size(lazy):
     table = pl.DataFrame({"x": rng.normal(size=400), "a": a, "b": b, "y": y})
     floor = eh.RateBound("selection rate", at_least=0.3, groups="independent")
     fair = eh.FairPostprocessor(
-        LogisticRegression(), floor, sensitive_features=["a", "b"], min_group_size=20, cv=2
+        LogisticRegression(),
+        floor,
+        sensitive_features=["a", "b"],
+        posteriors=eh.CrossFit(2),
+        groups=eh.GroupPolicy(min_size=20),
     )
     fair.fit(table.lazy(), "y") if lazy else fair.fit(table.drop("y"), table["y"])
     assert {str(name.group) for name in fair.multipliers_} >= {"a=p", "b=s"}

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 from sklearn.linear_model import LogisticRegression
+from tests.flat import build
 
 import evenhand as eh
 from evenhand.datasets import GaussianProblem
@@ -20,8 +21,8 @@ GROUPS = {"g": np.repeat(["a", "b"], 1000)}
 
 
 def fit(constraint, confidence=0.95, kind=eh.FairPostprocessor, data=DATA, **settings):
-    fair = kind(
-        LogisticRegression(), constraint, **{"aware": True, "cv": 2, **settings}, confidence=confidence
+    fair = build(
+        kind, LogisticRegression(), constraint, **{"aware": True, "cv": 2, **settings}, confidence=confidence
     )
     return fair.fit(data.X, data.y, sensitive_features=data.sensitive)
 
@@ -221,7 +222,7 @@ def test_tolerances_that_nothing_satisfies_are_left_out_of_the_sequence():
     """A recall of 0.6 and a capacity of 0.5 can hold together, but not if both are much stricter."""
     both = eh.RateBound("true-positive rate", at_least=0.6) & eh.RateBound("selection rate", at_most=0.5)
     with pytest.raises(InfeasibleError):
-        eh.FairPostprocessor(LogisticRegression(), both.tightened(1.0), cv=2).fit(
+        eh.FairPostprocessor(LogisticRegression(), both.tightened(1.0), posteriors=eh.CrossFit(2)).fit(
             DATA.X, DATA.y, sensitive_features=DATA.sensitive
         )
     fair = fit(both)

@@ -10,6 +10,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold
 from sklearn.tree import DecisionTreeClassifier
+from tests.flat import build
 
 import evenhand as eh
 from evenhand.datasets import GaussianProblem
@@ -31,7 +32,7 @@ PARITY = eh.DemographicParity(difference=0.1)
 
 
 def fit(kind=eh.FairPostprocessor, constraint=PARITY, data=DATA, confidence=0.95, weight=None, **settings):
-    fair = kind(LogisticRegression(), constraint, confidence=confidence, **{"aware": True, **settings})
+    fair = build(kind, LogisticRegression(), constraint, confidence=confidence, **{"aware": True, **settings})
     return fair.fit(data.X, data.y, sensitive_features=data.sensitive, sample_weight=weight)
 
 
@@ -183,7 +184,7 @@ def test_a_promise_holds_and_says_so(kind, aware):
     fair = fit(kind, aware=aware)
     promise = fair.promise_
     assert promise.holds
-    assert promise.n_rows == 6000 * fair.reserve
+    assert promise.n_rows == 6000 * fair.settings().reserve
     assert promise.constraint == PARITY
     masses = np.full((2, 2), 0.25)
     ends = promise.internal.linear(masses, fair.groups_).hi
@@ -245,7 +246,7 @@ def test_a_group_with_one_row_cannot_be_promised():
     groups = DATA.sensitive["A1"].astype(str)
     groups[0] = "alone"
     with pytest.warns(PromiseWarning, match="A1=alone has"):
-        eh.FairPostprocessor(LogisticRegression(), PARITY, confidence=0.9).fit(
+        eh.FairPostprocessor(LogisticRegression(), PARITY, guarantee=0.9).fit(
             DATA.X, DATA.y, sensitive_features={"A1": groups}
         )
 
@@ -258,7 +259,7 @@ def test_nothing_is_fitted_to_the_reserved_rows():
             seen.append(np.asarray(X)[:, 0])
             return super().fit(X, y, sample_weight)
 
-    fair = eh.FairPostprocessor(Recording(), PARITY, confidence=0.95, aware=True)
+    fair = eh.FairPostprocessor(Recording(), PARITY, aware=True, guarantee=0.95)
     fair.fit(DATA.X, DATA.y, sensitive_features=DATA.sensitive)
     used = np.unique(np.concatenate(seen))
     assert len(used) == 3000
@@ -266,11 +267,11 @@ def test_nothing_is_fitted_to_the_reserved_rows():
 
 def test_which_rows_are_reserved_depends_only_on_the_seed_and_their_number():
     """A draw that used labels or groups would hide their sampling error from the test of a promise."""
-    fair = eh.FairPostprocessor(LogisticRegression(), PARITY, aware=True, confidence=0.9)
+    fair = eh.FairPostprocessor(LogisticRegression(), PARITY, aware=True, guarantee=0.9)
     drawn = []
     for y, groups in ((DATA.y, DATA.sensitive["A1"]), (DATA.y[::-1], np.arange(6000) % 3)):
-        data = read_training_data(fair, DATA.X, y, {"A1": groups}, None)
-        learned, reserved = reserve_rows(fair, data, seed=7)
+        data = read_training_data(fair.settings(), DATA.X, y, {"A1": groups}, None)
+        learned, reserved = reserve_rows(fair.settings(), data, seed=7)
         drawn.append(np.concatenate([np.asarray(part.X)[:, 0] for part in (learned.examples, reserved)]))
     assert (drawn[0] == drawn[1]).all()
 
@@ -284,7 +285,7 @@ def test_a_group_may_be_missing_from_the_training_rows(kind, aware):
     groups[[5, 6]] = "few"
     few = []
     for seed in (0, 3, 4):
-        fair = kind(LogisticRegression(), PARITY, aware=aware, cv=2, confidence=0.9, random_state=seed)
+        fair = build(kind, LogisticRegression(), PARITY, aware=aware, cv=2, confidence=0.9, random_state=seed)
         fair.fit(DATA.X[:300], DATA.y[:300], sensitive_features={"A1": groups})
         few += [test.n for test in fair.promise_.tests if str(test.name.group) == "A1=few"]
         assert not fair.promise_.holds
@@ -296,7 +297,9 @@ def test_a_group_may_be_missing_from_the_training_rows(kind, aware):
 def test_training_rows_with_a_single_label_are_refused():
     y = np.zeros(200, int)
     y[:2] = 1
-    fair = eh.FairPostprocessor(LogisticRegression(), PARITY, confidence=0.9, reserve=0.99)
+    fair = eh.FairPostprocessor(
+        LogisticRegression(), PARITY, guarantee=eh.Guarantee(confidence=0.9, reserve=0.99)
+    )
     with pytest.raises(InputError, match=r"reserve=0\.99 leaves 2 of 200 rows to learn from, and y has only"):
         fair.fit(DATA.X[:200], y, sensitive_features={"g": np.arange(200) % 2})
 
@@ -307,7 +310,7 @@ def test_a_promise_about_a_constant_says_so(kind):
     rng = np.random.default_rng(0)
     codes = rng.integers(0, 2, 4000)
     y = (rng.random(4000) < np.where(codes == 1, 0.9, 0.7)).astype(int)
-    fair = kind(LogisticRegression(), PARITY, confidence=0.95, cv=2)
+    fair = build(kind, LogisticRegression(), PARITY, confidence=0.95, cv=2)
     with pytest.warns(ConstantClassifierWarning, match="is constant: it selects everybody among the rows of"):
         fair.fit(codes[:, None] + rng.normal(size=(4000, 1)), y, sensitive_features={"g": codes})
     assert fair.promise_.holds
@@ -319,7 +322,7 @@ def test_a_promise_about_a_constant_says_so(kind):
 def test_a_constant_is_warned_of_without_a_promise_too(kind):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(300, 1)), (rng.random(300) < 0.1).astype(int)
-    fair = kind(LogisticRegression(), PARITY, cv=2)
+    fair = build(kind, LogisticRegression(), PARITY, cv=2)
     with pytest.warns(ConstantClassifierWarning, match="it selects nobody among the rows of fit"):
         fair.fit(X, y, sensitive_features={"g": np.arange(300) % 2})
     assert not fair.predict(X).any()
@@ -402,8 +405,12 @@ def test_a_statistic_that_is_not_a_share_cannot_be_promised():
 
 
 def test_parameters_are_cloned():
-    fair = clone(eh.FairInprocessor(DecisionTreeClassifier(), PARITY, confidence=0.9, reserve=0.2))
-    assert (fair.confidence, fair.reserve) == (0.9, 0.2)
+    fair = clone(
+        eh.FairInprocessor(
+            DecisionTreeClassifier(), PARITY, guarantee=eh.Guarantee(confidence=0.9, reserve=0.2)
+        )
+    )
+    assert (fair.settings().confidence, fair.settings().reserve) == (0.9, 0.2)
 
 
 @pytest.mark.slow
@@ -416,7 +423,9 @@ def test_promises_cover_decisions_randomised_by_id():
         X = (rng.random(4000) < np.where(codes == 1, 0.8, 0.3)).astype(float)[:, None]
         y = (rng.random(4000) < np.where(X[:, 0] > 0, 0.7, 0.35)).astype(int)
         narrow = eh.DemographicParity(difference=0.2)
-        fair = eh.FairPostprocessor(LogisticRegression(), narrow, cv=2, confidence=0.95, random_state=seed)
+        fair = eh.FairPostprocessor(
+            LogisticRegression(), narrow, random_state=seed, posteriors=eh.CrossFit(2), guarantee=0.95
+        )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             fair.fit(X, y, sensitive_features={"g": codes})
@@ -438,7 +447,7 @@ def test_a_list_of_splits_is_refused_because_it_refers_to_all_rows():
 def test_nothing_is_promised_about_a_frozen_model_on_its_training_rows():
     X = np.column_stack([DATA.X, np.random.default_rng(0).normal(size=(6000, 3)), DATA.sensitive["A1"]])
     model = FrozenEstimator(RandomForestClassifier(20, random_state=0).fit(X, DATA.y))
-    fair = eh.FairPostprocessor(model, PARITY, aware=True, sensitive_features=[4], confidence=0.95)
+    fair = eh.FairPostprocessor(model, PARITY, aware=True, sensitive_features=[4], guarantee=0.95)
     with pytest.raises(InputError, match="nothing can be promised of a frozen model"):
         fair.fit(X, DATA.y)
 
@@ -447,7 +456,9 @@ def test_nothing_is_promised_about_a_frozen_model_on_its_training_rows():
 def test_many_groups_are_not_all_listed():
     rng = np.random.default_rng(0)
     codes = rng.integers(0, 15, 400)
-    fair = eh.FairPostprocessor(LogisticRegression(), PARITY, aware=True, cv=2, confidence=0.9)
+    fair = eh.FairPostprocessor(
+        LogisticRegression(), PARITY, aware=True, posteriors=eh.CrossFit(2), guarantee=0.9
+    )
     with pytest.warns(PromiseWarning, match=r"and \d+ more have too few") as caught:
         fair.fit(rng.normal(size=(400, 1)), rng.integers(0, 2, 400), sensitive_features={"g": codes})
     assert max(len(str(warning.message)) for warning in caught) < 600
@@ -457,12 +468,16 @@ def test_a_group_without_relevant_rows_is_named():
     y = np.where(DATA.sensitive["A1"] == 1, 0, DATA.y)
     with pytest.warns(PromiseWarning, match="A1=1 has none"):
         eh.FairPostprocessor(
-            LogisticRegression(), eh.EqualOpportunity(difference=0.1), aware=True, cv=2, confidence=0.9
+            LogisticRegression(),
+            eh.EqualOpportunity(difference=0.1),
+            aware=True,
+            posteriors=eh.CrossFit(2),
+            guarantee=0.9,
         ).fit(DATA.X, y, sensitive_features=DATA.sensitive)
 
 
 def test_a_single_group_is_warned_of_at_most_twice():
-    fair = eh.FairPostprocessor(LogisticRegression(), PARITY, cv=2, confidence=0.9)
+    fair = eh.FairPostprocessor(LogisticRegression(), PARITY, posteriors=eh.CrossFit(2), guarantee=0.9)
     with pytest.warns(eh.exceptions.VacuousConstraintWarning) as caught:
         fair.fit(DATA.X, DATA.y, sensitive_features={"g": ["a"] * 6000})
     assert len(caught) <= 2

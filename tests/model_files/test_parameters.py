@@ -42,7 +42,7 @@ TRAIN = GaussianProblem.random(levels=(2,), seed=3).sample(300, seed=0)
 
 
 def fitted(estimator):
-    fair = eh.FairPostprocessor(estimator, PARITY, cv=2)
+    fair = eh.FairPostprocessor(estimator, PARITY, posteriors=eh.CrossFit(2))
     return fair.fit(TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive)
 
 
@@ -232,7 +232,9 @@ def test_a_column_selector_is_kept(tmp_path):
     table = pd.DataFrame({f"a{k}": column for k, column in enumerate(TRAIN.X.T)}).assign(b="text")
     numbers = make_column_selector("^a", dtype_include=np.number, dtype_exclude=["category", np.int8])
     model = make_pipeline(make_column_transformer((StandardScaler(), numbers)), LogisticRegression())
-    fair = eh.FairPostprocessor(model, PARITY, cv=2).fit(table, TRAIN.y, sensitive_features=TRAIN.sensitive)
+    fair = eh.FairPostprocessor(model, PARITY, posteriors=eh.CrossFit(2)).fit(
+        table, TRAIN.y, sensitive_features=TRAIN.sensitive
+    )
     eh.save(fair, tmp_path / "m.eh")
     assert eh.verify(
         tmp_path / "m.eh", data=(table, TRAIN.y), sensitive_features=TRAIN.sensitive

@@ -31,6 +31,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
+from tests.flat import build
 from xgboost import XGBClassifier
 
 import evenhand as eh
@@ -50,7 +51,7 @@ class Foreign(LogisticRegression):
 
 def post(estimator=None, constraint=PARITY, drawn=TRAIN, **settings):
     model = LogisticRegression() if estimator is None else estimator
-    fair = eh.FairPostprocessor(model, constraint, **{"cv": 2, **settings})
+    fair = build(eh.FairPostprocessor, model, constraint, **{"cv": 2, **settings})
     return fair.fit(drawn.X, drawn.y, sensitive_features=drawn.sensitive)
 
 
@@ -110,7 +111,7 @@ def test_every_kind_of_classifier_is_restored_exactly(estimator, path):
 @pytest.mark.parametrize("kind", [csr_array, csr_matrix])
 def test_sparse_training_rows_are_restored(kind, path):
     X = kind(np.where(np.abs(TRAIN.X) > 0.5, TRAIN.X, 0.0))
-    fair = eh.FairPostprocessor(KNeighborsClassifier(), PARITY, cv=2)
+    fair = eh.FairPostprocessor(KNeighborsClassifier(), PARITY, posteriors=eh.CrossFit(2))
     before = fair.fit(X, TRAIN.y, sensitive_features=TRAIN.sensitive)
     eh.save(before, path)
     same(before, eh.load(path), X)
@@ -173,7 +174,9 @@ def test_the_default_learner_takes_tables_after_loading(library, path):
         "sex": rng.choice(["F", "M"], len(TRAIN.y)),
     }
     table = library(columns)
-    before = eh.FairPostprocessor(None, PARITY, sensitive_features=["sex"], cv=0.2).fit(table, TRAIN.y)
+    before = eh.FairPostprocessor(None, PARITY, sensitive_features=["sex"], posteriors=eh.CrossFit(0.2)).fit(
+        table, TRAIN.y
+    )
     eh.save(before, path)
     same(before, eh.load(path), table)
 
@@ -187,7 +190,7 @@ def test_boosted_trees_with_categories_are_restored(path):
         }
     )
     boosting = HistGradientBoostingClassifier(max_iter=3, categorical_features="from_dtype")
-    fair = eh.FairPostprocessor(boosting, PARITY, cv=2)
+    fair = eh.FairPostprocessor(boosting, PARITY, posteriors=eh.CrossFit(2))
     before = fair.fit(table, TRAIN.y, sensitive_features=TRAIN.sensitive)
     eh.save(before, path)
     same(before, eh.load(path), table)
@@ -210,7 +213,7 @@ def test_a_promise_is_kept_in_the_file(path):
 
 def test_randomised_decisions_are_the_same_after_loading(path):
     X = np.round(TRAIN.X[:, :1])
-    fair = eh.FairPostprocessor(DecisionTreeClassifier(max_depth=2), PARITY, cv=2)
+    fair = eh.FairPostprocessor(DecisionTreeClassifier(max_depth=2), PARITY, posteriors=eh.CrossFit(2))
     before = fair.fit(X, TRAIN.y, sensitive_features=TRAIN.sensitive)
     assert ((before.predict_proba(X) > 0) & (before.predict_proba(X) < 1)).any()
     eh.save(before, path)
@@ -223,7 +226,7 @@ def test_randomised_decisions_are_the_same_after_loading(path):
 @pytest.mark.filterwarnings("ignore::evenhand.exceptions.ToleranceWarning")
 @pytest.mark.parametrize("estimator", [LogisticRegression(), XGBClassifier(n_estimators=3)])
 def test_a_trained_classifier_is_restored_exactly(estimator, path):
-    before = eh.FairInprocessor(estimator, PARITY, cv=2).fit(
+    before = eh.FairInprocessor(estimator, PARITY, posteriors=eh.CrossFit(2)).fit(
         TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive
     )
     eh.save(before, path)
@@ -236,7 +239,9 @@ def test_a_trained_classifier_is_restored_exactly(estimator, path):
 def test_labels_and_groups_of_any_type_are_restored(path):
     labels = np.where(TRAIN.y == 1, "yes", "no").astype(object)
     group = np.array([None, pd.Timestamp("2020-01-01").date()], dtype=object)[(TRAIN.X[:, 0] > 0).astype(int)]
-    fair = eh.FairPostprocessor(LogisticRegression(), PARITY, cv=2, missing="own_group")
+    fair = eh.FairPostprocessor(
+        LogisticRegression(), PARITY, posteriors=eh.CrossFit(2), groups=eh.GroupPolicy(missing="own_group")
+    )
     before = fair.fit(TRAIN.X, labels, sensitive_features={"born": group})
     eh.save(before, path)
     after = eh.load(path)
@@ -289,7 +294,7 @@ def test_a_model_that_cannot_be_saved_is_refused_before_anything_is_written(tmp_
     with pytest.raises(InputError, match=r"a function or class as kernel"):
         eh.save(post(CalibratedClassifierCV(callable_kernel, cv=2)), path)
     sparse = CalibratedClassifierCV(SVC(), cv=2)
-    fair = eh.FairPostprocessor(sparse, PARITY, cv=2)
+    fair = eh.FairPostprocessor(sparse, PARITY, posteriors=eh.CrossFit(2))
     with pytest.raises(InputError, match=r"a support vector machine fitted to sparse rows"):
         eh.save(fair.fit(csr_array(TRAIN.X), TRAIN.y, sensitive_features=TRAIN.sensitive), path)
     reads = FunctionTransformer(inverse_func=np.loadtxt, check_inverse=False)
@@ -303,7 +308,9 @@ def test_a_model_that_cannot_be_saved_is_refused_before_anything_is_written(tmp_
 
 
 def test_a_function_for_the_groups_is_refused(path):
-    fair = eh.FairPostprocessor(LogisticRegression(), PARITY, sensitive_features=lambda X: X[:, 0] > 0, cv=2)
+    fair = eh.FairPostprocessor(
+        LogisticRegression(), PARITY, sensitive_features=lambda X: X[:, 0] > 0, posteriors=eh.CrossFit(2)
+    )
     fair.fit(TRAIN.X, TRAIN.y)
     with pytest.raises(InputError, match="sensitive_features holds the function"):
         eh.save(fair, path)
@@ -927,7 +934,7 @@ def test_trees_out_of_bounds_are_refused(path, monkeypatch):
             eh.load(path)
     X = np.column_stack([np.round(TRAIN.X), TRAIN.X])
     boosting = HistGradientBoostingClassifier(max_iter=2, categorical_features=[True, False])
-    fair = eh.FairPostprocessor(boosting, PARITY, calibration=None, average=False, cv=2)
+    fair = eh.FairPostprocessor(boosting, PARITY, posteriors=eh.CrossFit(2, calibration=None, average=False))
     fair.fit(np.abs(X), TRAIN.y, sensitive_features=TRAIN.sensitive)
     save(fair)
     same(fair, eh.load(path), np.abs(X))
@@ -1030,7 +1037,9 @@ def test_reports_are_of_the_public_type(saved):
 @pytest.mark.parametrize(("other", "match"), [("deny", "manifest describes"), ("perhaps", "damaged")])
 def test_the_positive_label_is_kept_and_cannot_be_changed(other, match, path):
     labels = np.where(TRAIN.y == 1, "approve", "deny")
-    before = eh.FairPostprocessor(LogisticRegression(), PARITY, cv=2, pos_label="approve")
+    before = eh.FairPostprocessor(
+        LogisticRegression(), PARITY, pos_label="approve", posteriors=eh.CrossFit(2)
+    )
     eh.save(before.fit(TRAIN.X, labels, sensitive_features=TRAIN.sensitive), path)
     after = eh.load(path)
     assert (after.classes_.tolist(), after.pos_label_) == (["approve", "deny"], "approve")
@@ -1051,7 +1060,10 @@ def test_no_module_path_of_ours_is_in_a_file(tmp_path):
     compas = eh.datasets.load_compas()
     rows = slice(0, 400)
     fair = eh.FairPostprocessor(
-        eh.TabularClassifier(max_iter=5), eh.DemographicParity(difference=0.3), aware=True, cv=2
+        eh.TabularClassifier(max_iter=5),
+        eh.DemographicParity(difference=0.3),
+        aware=True,
+        posteriors=eh.CrossFit(2),
     )
     fair.fit(compas.features[rows], compas.label[rows], sensitive_features=compas.sensitive[rows])
     eh.save(fair, tmp_path / "m.eh")

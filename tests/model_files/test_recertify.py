@@ -11,6 +11,7 @@ import pytest
 from scipy.sparse import csr_array
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
+from tests.flat import build
 
 import evenhand as eh
 from evenhand.datasets import GaussianProblem
@@ -26,7 +27,7 @@ GIVEN = {"data": (TRAIN.X, TRAIN.y), "sensitive_features": TRAIN.sensitive}
 
 
 def fitted(kind=eh.FairPostprocessor, constraint=PARITY, weights=None, X=TRAIN.X, **settings):
-    model = kind(**{"estimator": LogisticRegression(), "constraint": constraint, "cv": 2, **settings})
+    model = build(kind, **{"estimator": LogisticRegression(), "constraint": constraint, "cv": 2, **settings})
     return model.fit(X, TRAIN.y, sensitive_features=TRAIN.sensitive, sample_weight=weights)
 
 
@@ -111,8 +112,8 @@ def test_a_promise_is_tested_again(kind, tmp_path):
     proof = proof_of(model, tmp_path)
     assert model.promise_.holds
     assert proof.confirmed, proof.verdict
-    assert proof.rows == 800 * (1 - model.reserve)  # the others were reserved
-    model.confidence = 1 - 1e-12
+    assert proof.rows == 800 * (1 - model.settings().reserve)  # the others were reserved
+    model.promise_ = dataclasses.replace(model.promise_, confidence=1 - 1e-12)
     ranked = kind is eh.FairPostprocessor
     wrong = "ranks of the promise break it with probability" if ranked else "the promise does not hold"
     assert wrong in proof_of(model, tmp_path).verdict
@@ -305,7 +306,9 @@ def test_a_proof_can_be_written_as_json(tmp_path):
 def test_a_promise_against_a_reference_is_tested_again_with_the_rates_of_the_fit(tmp_path):
     data = GaussianProblem.random(levels=(2,), seed=3).sample(3000, seed=0)
     asked = eh.NoWorse("true-positive rate", margin=-0.05) & eh.RateBound("selection rate", at_most=0.6)
-    fair = eh.FairPostprocessor(LogisticRegression(), asked, cv=2, aware=True, confidence=0.9)
+    fair = eh.FairPostprocessor(
+        LogisticRegression(), asked, aware=True, posteriors=eh.CrossFit(2), guarantee=0.9
+    )
     fair.fit(data.X, data.y, sensitive_features=data.sensitive)
     assert fair.promise_.holds
     eh.save(fair, tmp_path / "m.eh")

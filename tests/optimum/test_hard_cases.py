@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
+from tests.flat import build
 
 import evenhand as eh
 from evenhand.exceptions import InputError
@@ -105,7 +106,7 @@ def test_columns_named_by_numbers_may_be_absent_at_prediction():
 @pytest.mark.parametrize("settings", [{"aware": None}, {"aware": 1}, {"cv": "0.3"}])
 def test_parameters_of_the_wrong_type_are_refused(settings):
     with pytest.raises(InputError, match=next(iter(settings))):
-        eh.FairPostprocessor(LR, DP, **settings).fit(X, Y, sensitive_features=GROUP)
+        build(eh.FairPostprocessor, LR, DP, **settings).fit(X, Y, sensitive_features=GROUP)
 
 
 def test_many_classes_with_few_rows_are_fitted():
@@ -145,7 +146,9 @@ def test_a_known_feature_of_the_group_informs_the_label():
     y = (rng.random(8000) < eta).astype(int)
     frozen = FrozenEstimator(LogisticRegression().fit(features[:4000], y[:4000]))
     loose = eh.DemographicParity(difference=0.9)
-    fair = eh.FairPostprocessor(frozen, loose, aware=["sex"], group_estimator=LR, calibration=None)
+    fair = eh.FairPostprocessor(
+        frozen, loose, aware=["sex"], posteriors=eh.CrossFit(group_estimator=LR, calibration=None)
+    )
     groups = {"sex": sex[4000:], "race": race[4000:]}
     fair.fit(features[4000:], y[4000:], sensitive_features=groups)
     assert fair.score(features[4000:], y[4000:], sensitive_features={"sex": sex[4000:]}) > 0.72

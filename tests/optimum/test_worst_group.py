@@ -199,8 +199,8 @@ def test_rare_groups_that_are_pooled_are_one_group(mode, tmp_path):
         LogisticRegression(),
         eh.DemographicParity(difference=1.0, groups=mode),
         objective="worst group",
-        min_group_size=60,
-        cv=2,
+        posteriors=eh.CrossFit(2),
+        groups=eh.GroupPolicy(min_size=60),
     ).fit(X, y, sensitive_features=sensitive)
     names = [str(name) for name in fair.group_weights_]
     assert len(names) == fair.groups_.size("intersectional") < 6

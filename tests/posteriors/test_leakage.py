@@ -8,6 +8,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassif
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
+from tests.flat import build
 
 import evenhand as eh
 from evenhand.exceptions import InputError, TrainingRowsWarning
@@ -94,7 +95,8 @@ PARITY = eh.DemographicParity(difference=0.1)
 
 
 def fit(model, group_model=None, **settings):
-    fair = eh.FairPostprocessor(
+    fair = build(
+        eh.FairPostprocessor,
         FrozenEstimator(model),
         PARITY,
         group_estimator=None if group_model is None else FrozenEstimator(group_model),

@@ -15,18 +15,18 @@ COUNTS = {
 
 
 @pytest.mark.parametrize("counts", COUNTS.values(), ids=COUNTS)
-@pytest.mark.parametrize("learn_rows", [200, 1001, 3000])
+@pytest.mark.parametrize("max_samples", [200, 1001, 3000])
 @pytest.mark.parametrize("equal", [False, True])
-def test_at_most_the_asked_rows_and_some_of_every_cell(counts, learn_rows, equal):
-    sizes = sample_sizes(counts, learn_rows, equal=equal)
+def test_at_most_the_asked_rows_and_some_of_every_cell(counts, max_samples, equal):
+    sizes = sample_sizes(counts, max_samples, equal=equal)
     cells = np.count_nonzero(counts)
-    assert learn_rows - cells <= sizes.sum() <= learn_rows
+    assert max_samples - cells <= sizes.sum() <= max_samples
     assert ((sizes > 0) == (counts > 0)).all()
     assert (sizes <= counts).all()
     if not equal:
-        whole = counts <= learn_rows // (2 * cells)
+        whole = counts <= max_samples // (2 * cells)
         assert (sizes[whole] == counts[whole]).all()
-        assert (sizes[~whole] >= learn_rows // (2 * cells)).all()
+        assert (sizes[~whole] >= max_samples // (2 * cells)).all()
 
 
 def test_large_cells_are_drawn_in_proportion():
@@ -34,17 +34,17 @@ def test_large_cells_are_drawn_in_proportion():
     assert sizes.tolist() == [[1000, 2000], [4000, 5]]
 
 
-@pytest.mark.parametrize("learn_rows", [None, 2000, 10**9])
-def test_few_rows_are_all_learned_from(learn_rows):
+@pytest.mark.parametrize("max_samples", [None, 2000, 10**9])
+def test_few_rows_are_all_learned_from(max_samples):
     counts = np.array([[900, 100], [800, 200]])
-    assert (sample_sizes(counts, learn_rows) == counts).all()
+    assert (sample_sizes(counts, max_samples) == counts).all()
     assert (candidate_rates(counts, counts) == 1).all()
 
 
 @pytest.mark.parametrize("equal", [False, True])
 def test_fewer_rows_than_cells_are_refused(equal):
     with pytest.raises(
-        InputError, match="learn_rows=7 is too few for 4 combinations of group and label: at le"
+        InputError, match="max_samples=7 is too few for 4 combinations of group and label: at le"
     ):
         sample_sizes(np.full((2, 2), 100), 7, equal=equal)
     assert (sample_sizes(np.full((2, 2), 100), 8, equal=equal) == 2).all()

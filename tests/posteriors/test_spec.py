@@ -6,6 +6,7 @@ import pytest
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
+from tests.flat import build
 
 import evenhand as eh
 from evenhand.datasets import FiniteProblem
@@ -125,7 +126,7 @@ LOANS = FiniteProblem.random(6, levels=(2, 2), concentration=1.0, seed=5).sample
 def test_the_form_is_chosen_by_what_requirement_and_costs_depend_on(settings, chosen):
     def found(posterior, estimator=None):
         given = {"constraint": eh.DemographicParity(difference=0.1), "calibration": None} | settings
-        fair = eh.FairPostprocessor(estimator, posterior=posterior, cv=2, **given)
+        fair = build(eh.FairPostprocessor, estimator, posterior=posterior, cv=2, **given)
         fair.fit(LOANS.X, LOANS.y, sensitive_features=LOANS.sensitive)
         seen = fair.access_.read(fair, LOANS.X, {"A1": LOANS.sensitive["A1"]} if "aware" in given else None)
         return fair.posterior_model_.cells(seen.X, fair.access_.allowed(fair.groups_, seen.known))
@@ -140,7 +141,9 @@ def test_a_group_without_a_label_ties_label_and_group_together():
     rng = np.random.default_rng(0)
     x, sex = rng.normal(size=3000), rng.choice(["F", "M"], 3000)
     y = ((x + 0.5 * rng.normal(size=3000) > 0) & (sex == "M")).astype(int)
-    fair = eh.FairPostprocessor(constraint=eh.DemographicParity(difference=0.02), calibration=None, cv=2)
+    fair = eh.FairPostprocessor(
+        constraint=eh.DemographicParity(difference=0.02), posteriors=eh.CrossFit(2, calibration=None)
+    )
     fair.fit(x[:, None], y, sensitive_features=sex)
     assert fair.predict_risk(x[:, None]).mean() == pytest.approx(y.mean(), abs=0.02)
 
@@ -163,7 +166,9 @@ def test_what_is_known_restricts_groups_that_were_learned_without_it():
     y = (X[:, 0] + rng.normal(size=4000) > 0).astype(int)
     frozen = FrozenEstimator(LogisticRegression().fit(X[:2000], y[:2000]))
     parity = eh.DemographicParity(difference=0.1)
-    fair = eh.FairPostprocessor(frozen, parity, aware=["race"], posterior="separate", calibration=None)
+    fair = eh.FairPostprocessor(
+        frozen, parity, aware=["race"], posteriors=eh.CrossFit(form="separate", calibration=None)
+    )
     sensitive = {"race": race[2000:], "sex": sex[2000:]}
     fair.fit(X[2000:], y[2000:], sensitive_features=sensitive)
     seen = fair.access_.read(fair, X[2000:], {"race": race[2000:]})
@@ -173,5 +178,6 @@ def test_what_is_known_restricts_groups_that_were_learned_without_it():
 
 def test_settings_of_trees_hold_for_the_groups_too():
     own = eh.TabularClassifier(max_iter=7)
-    assert eh.FairPostprocessor(own).posterior_learners == (own, own)
-    assert eh.FairPostprocessor().posterior_learners[1].learning_rate == 0.2
+    parity = eh.DemographicParity(difference=0.1)
+    assert eh.FairPostprocessor(own, parity).settings().learners == (own, own)
+    assert eh.FairPostprocessor(None, parity).settings().group.learning_rate == 0.2

@@ -55,8 +55,7 @@ def test_a_row_is_decided_alike_alone_and_among_others(posterior, aware, monkeyp
         eh.DemographicParity(difference=0.1),
         sensitive_features=["sex", "race"],
         aware=aware,
-        posterior=posterior,
-        cv=2,
+        posteriors=eh.CrossFit(2, form=posterior),
     )
     fair.fit(X[:1000], compas.label[:1000])
     together = fair.posterior_model_

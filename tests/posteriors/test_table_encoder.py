@@ -48,7 +48,10 @@ def test_a_fit_and_a_prediction_read_the_table_once(aware, monkeypatch):
         table_encoder.TableEncoder, "__call__", lambda self, X: calls.append(len(X)) or encode(self, X)
     )
     fair = eh.FairPostprocessor(
-        eh.TabularClassifier(max_iter=3), eh.DemographicParity(difference=0.2), aware=aware, cv=3
+        eh.TabularClassifier(max_iter=3),
+        eh.DemographicParity(difference=0.2),
+        aware=aware,
+        posteriors=eh.CrossFit(3),
     )
     sensitive = compas.sensitive[:600]
     fair.fit(rows, compas.label[:600], sensitive_features=sensitive)
@@ -87,7 +90,9 @@ def test_a_column_may_be_unknown_in_a_fold_or_for_a_label(posterior):
     single[0] = 1.0
     X = pd.DataFrame({"x": rng.normal(size=300) + y, "single": single, "positives": positives})
     fair = eh.FairPostprocessor(
-        eh.TabularClassifier(max_iter=5), eh.DemographicParity(difference=0.5), posterior=posterior, cv=3
+        eh.TabularClassifier(max_iter=5),
+        eh.DemographicParity(difference=0.5),
+        posteriors=eh.CrossFit(3, form=posterior),
     )
     fair.fit(X, y, sensitive_features=rng.integers(0, 2, 300))
     assert (fair.predict(X) == y).mean() > 0.6

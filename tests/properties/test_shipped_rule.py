@@ -10,6 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from tests.conftest import often
+from tests.flat import build
 
 import evenhand as eh
 from evenhand.fairness.notions import NOTIONS
@@ -74,7 +75,7 @@ def test_the_shipped_rule_is_the_proven_one(seed, tmp_path):
     new, _ = table(1500, seed=10_000 + seed, population=seed % 5)
     weights = rng.choice([0.0, 1.0, 2.5], n) if rng.random() < 0.3 else None
     asked, how = requirement(rng), settings(rng)
-    model = eh.FairPostprocessor(pipeline(), asked, sensitive_features=["sex", "race"], **how)
+    model = build(eh.FairPostprocessor, pipeline(), asked, sensitive_features=["sex", "race"], **how)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", eh.exceptions.EvenhandWarning)

@@ -4,6 +4,7 @@ import re
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
+from tests.flat import build
 
 import evenhand as eh
 from evenhand.datasets import GaussianProblem
@@ -19,7 +20,7 @@ PARITY = eh.DemographicParity(difference=0.05) & eh.EqualOpportunity(ratio=0.8)
 
 
 def fitted(kind=eh.FairPostprocessor, **settings):
-    return kind(LogisticRegression(), PARITY, cv=2, **settings).fit(
+    return build(kind, LogisticRegression(), PARITY, cv=2, **settings).fit(
         TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive
     )
 
@@ -134,7 +135,7 @@ def test_a_gap_within_rounding_is_shown_as_such(report):
 
 def test_each_of_two_notions_has_a_price_at_every_tolerance():
     both = eh.DemographicParity(difference=0.05) & eh.EqualOpportunity(difference=0.05)
-    blind = eh.FairPostprocessor(LogisticRegression(), both, cv=2)
+    blind = eh.FairPostprocessor(LogisticRegression(), both, posteriors=eh.CrossFit(2))
     curve = eh.frontier(blind, TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive, tolerances=6)
     shown = contents(eh.audit(TEST.y, TEST.y, TEST.sensitive), frontier=curve, title="", data="")
     rows = list(_prices(shown["frontier"], "fair"))
@@ -186,7 +187,11 @@ def test_the_summary_of_decisions_without_labels_or_tolerance():
 @pytest.mark.usefixtures("without_charts")
 def test_a_promise_is_shown(tmp_path):
     own = eh.FairPostprocessor(
-        LogisticRegression(), eh.DemographicParity(difference=0.2), aware=True, confidence=0.9, cv=2
+        LogisticRegression(),
+        eh.DemographicParity(difference=0.2),
+        aware=True,
+        posteriors=eh.CrossFit(2),
+        guarantee=0.9,
     ).fit(TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive)
     audit = eh.audit(TEST.y, decided(own), TEST.sensitive)
     page = eh.write_report(tmp_path / "r.html", audit, model=own).read_text("utf-8")
@@ -242,7 +247,9 @@ def test_of_many_groups_some_are_shown_and_the_rest_counted():
 
 def test_randomised_thresholds_are_shown_and_rounding_errors_are_not():
     """If two rates are bounded together, H is 0 in a whole group, and only the steps define the rule."""
-    odds = eh.FairPostprocessor(LogisticRegression(), eh.EqualizedOdds(difference=0.0), aware=True, cv=2)
+    odds = eh.FairPostprocessor(
+        LogisticRegression(), eh.EqualizedOdds(difference=0.0), aware=True, posteriors=eh.CrossFit(2)
+    )
     odds.fit(TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive)
     names = [str(name) for name in odds.groups_.names]
     found = rule_records(odds.rule_, names, aware=True)["thresholds"]
@@ -262,7 +269,7 @@ def test_randomised_thresholds_are_shown_and_rounding_errors_are_not():
 def test_a_page_opens_with_the_curve_of_its_model():
     models = {
         name: eh.FairPostprocessor(
-            LogisticRegression(), eh.DemographicParity(difference=0.1), aware=aware, cv=2
+            LogisticRegression(), eh.DemographicParity(difference=0.1), aware=aware, posteriors=eh.CrossFit(2)
         )
         for name, aware in (("blind", False), ("aware", True))
     }
@@ -281,7 +288,7 @@ CAPACITY = eh.RateBound("selection rate", at_most=0.3) & eh.DemographicParity(ra
 
 @pytest.fixture(scope="module")
 def limited():
-    return eh.FairPostprocessor(LogisticRegression(), CAPACITY, aware=True, cv=2).fit(
+    return eh.FairPostprocessor(LogisticRegression(), CAPACITY, aware=True, posteriors=eh.CrossFit(2)).fit(
         TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive
     )
 
@@ -317,12 +324,14 @@ def test_a_page_of_bounds_alone():
         & eh.NoWorse("selection rate", than=today)
         & eh.NoWorse("error rate", than=today, groups="population")
     )
-    model = eh.FairPostprocessor(LogisticRegression(), bounds, aware=True, cv=2).fit(
+    model = eh.FairPostprocessor(LogisticRegression(), bounds, aware=True, posteriors=eh.CrossFit(2)).fit(
         TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive
     )
     audit = eh.audit(TEST.y, decided(model), TEST.sensitive, constraint=bounds)
     curve = eh.frontier(
-        eh.FairPostprocessor(LogisticRegression(), eh.DemographicParity(difference=0.1), cv=2),
+        eh.FairPostprocessor(
+            LogisticRegression(), eh.DemographicParity(difference=0.1), posteriors=eh.CrossFit(2)
+        ),
         TRAIN.X,
         TRAIN.y,
         sensitive_features=TRAIN.sensitive,
@@ -369,9 +378,9 @@ def test_prices_of_places_are_sentences():
 
 @pytest.mark.usefixtures("without_charts")
 def test_with_unequal_costs_prices_are_risks():
-    model = eh.FairPostprocessor(LogisticRegression(), CAPACITY, aware=True, cv=2, cost=0.3).fit(
-        TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive
-    )
+    model = eh.FairPostprocessor(
+        LogisticRegression(), CAPACITY, aware=True, cost=0.3, posteriors=eh.CrossFit(2)
+    ).fit(TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive)
     page = render(contents(eh.audit(TEST.y, decided(model), TEST.sensitive), model=model, title="", data=""))
     assert "of the costs of errors among them" in page
     assert "Risk saved by 0.01 more tolerance" in page

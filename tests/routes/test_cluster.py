@@ -8,6 +8,7 @@ import pytest
 from distributed import Client
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
+from tests.flat import build
 from tests.routes.data import FAIR, SENSITIVE, in_partitions, table
 
 import evenhand as eh
@@ -20,7 +21,7 @@ METHODS = ("predict", "predict_proba", "decision_function", "predict_risk")
 
 def make(estimator=None, constraint=FAIR, **params):
     params = {"sensitive_features": SENSITIVE, "cv": 3, **params}
-    return eh.FairPostprocessor(estimator or LogisticRegression(), constraint, **params)
+    return build(eh.FairPostprocessor, estimator or LogisticRegression(), constraint, **params)
 
 
 def assert_same(found, expected, method):
@@ -41,7 +42,7 @@ def fitted(cluster, rows):
     """Fitted to a sample of the rows, with its Dask table."""
     with Client(cluster):
         ddf = dd.from_pandas(rows, npartitions=4)
-        return make(learn_rows=600).fit(ddf[[*FEATURES, "y"]], "y"), ddf
+        return make(max_samples=600).fit(ddf[[*FEATURES, "y"]], "y"), ddf
 
 
 @pytest.mark.parametrize(
@@ -58,7 +59,7 @@ def test_sample_and_rule_do_not_depend_on_the_partitions(client, rows, monkeypat
     found = []
     for sizes in ([2000], [0, 100, 900, 500, 0, 499, 1]):
         frame = rows if weight else rows.drop(columns="weight")
-        fair = make(aware=aware, learn_rows=500).fit(in_partitions(frame, sizes), "y", sample_weight=weight)
+        fair = make(aware=aware, max_samples=500).fit(in_partitions(frame, sizes), "y", sample_weight=weight)
         found.append(fair)
         assert fair.certificate_.gap < 1e-6
         assert fair.fitted_to_.rows == 2000
@@ -70,8 +71,8 @@ def test_sample_and_rule_do_not_depend_on_the_partitions(client, rows, monkeypat
 
 
 @pytest.mark.parametrize("as_array", [False, True])
-@pytest.mark.parametrize("learn_rows", [500, 2000])
-def test_rows_with_bad_values_are_told(client, rows, learn_rows, as_array):
+@pytest.mark.parametrize("max_samples", [500, 2000])
+def test_rows_with_bad_values_are_told(client, rows, max_samples, as_array):
     frame = rows[[*FEATURES, "y"]].assign(sex=(rows["sex"] == "F").astype(float))
     frame.loc[[700, 1500], "z"] = np.inf
     ddf = dd.from_pandas(frame, npartitions=4)
@@ -79,13 +80,13 @@ def test_rows_with_bad_values_are_told(client, rows, learn_rows, as_array):
     y = da.from_array((frame["y"] == "yes").to_numpy(), chunks=X.chunks[0]) if as_array else "y"
     columns = [2, 3] if as_array else SENSITIVE
     with pytest.raises(InputError, match=r"infinite in [12] rows of X, the first of them row (700|1,500) "):
-        make(learn_rows=learn_rows, sensitive_features=columns).fit(X, y)
+        make(max_samples=max_samples, sensitive_features=columns).fit(X, y)
 
 
 @pytest.mark.parametrize("aware", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_arrays_with_sensitive_features_beside_them_or_in_them(client, rows, aware):
     X, S, y = rows[["x", "z"]].to_numpy(), rows[["race"]].to_numpy(), (rows["y"] == "yes").to_numpy()
-    known = eh.FairPostprocessor(LogisticRegression(), FAIR, aware=aware, cv=3)
+    known = eh.FairPostprocessor(LogisticRegression(), FAIR, aware=aware, posteriors=eh.CrossFit(3))
     known.fit(X, y, sensitive_features=S)
     lazy = {name: da.from_array(array, chunks=300) for name, array in {"X": X, "S": S, "y": y}.items()}
     beside = make(LogisticRegression(), sensitive_features=None, aware=aware)
@@ -215,7 +216,7 @@ def test_categories_that_dask_does_not_know_are_found(client, rows):
 def test_a_group_that_lives_in_one_partition_only(client, rows):
     frame = rows.sort_values(["race", "sex"], ignore_index=True)
     ddf = dd.from_pandas(frame[[*FEATURES, "y"]], npartitions=6)
-    fair = make(aware=True, learn_rows=900).fit(ddf, "y")
+    fair = make(aware=True, max_samples=900).fit(ddf, "y")
     assert len(fair.groups_) == 6
     assert fair.groups_.counts.sum() == len(rows)
     assert set(fair.predict(ddf).compute()) == {"no", "yes"}
@@ -238,8 +239,8 @@ BAD = {
         "y should be a Dask Series, .* column of X, but is of type",
     ),
     "no label": ({}, {"y": None}, "requires y to be passed"),
-    "too few rows": ({"learn_rows": 5}, {}, "learn_rows=5 is too few for 12 combinations"),
-    "a bad setting": ({"learn_rows": 0}, {}, "learn_rows should be a positive integer"),
+    "too few rows": ({"max_samples": 5}, {}, "max_samples=5 is too few for 12 combinations"),
+    "a bad setting": ({"max_samples": 0}, {}, "max_samples must be a positive integer"),
     "words as weights": ({}, {"sample_weight": "race_name"}, "sample_weight should be numbers"),
     "negative weights": (
         {},

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from distributed import Client
 from sklearn.linear_model import LogisticRegression
+from tests.flat import build
 from tests.routes.data import FAIR, SENSITIVE, table, wait_until
 
 import evenhand as eh
@@ -29,8 +30,8 @@ pytestmark = [
 
 
 def make(estimator=None, **params):
-    params = {"sensitive_features": SENSITIVE, "cv": 2, "learn_rows": 500, "calibration": None, **params}
-    return eh.FairPostprocessor(estimator or LogisticRegression(), FAIR, **params)
+    params = {"sensitive_features": SENSITIVE, "cv": 2, "max_samples": 500, "calibration": None, **params}
+    return build(eh.FairPostprocessor, estimator or LogisticRegression(), FAIR, **params)
 
 
 def rows(partitions=8):
@@ -144,7 +145,7 @@ def test_a_client_closed_early_is_an_error(cluster, monkeypatch, stage):
 
 def test_two_fits_at_once_do_not_disturb_each_other(client):
     ddf = rows()
-    settings = [{}, {"learn_rows": 300}]
+    settings = [{}, {"max_samples": 300}]
     alone = [make(**one).fit(ddf, "y") for one in settings]
     with ThreadPoolExecutor(2) as pool:
         together = list(pool.map(lambda one: make(**one).fit(ddf, "y"), settings))

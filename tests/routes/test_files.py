@@ -16,6 +16,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
+from tests.flat import build
 
 import evenhand as eh
 from evenhand.estimators.fit_rows import Score
@@ -57,14 +58,15 @@ def small_batches(monkeypatch):
 
 
 def classifier(**settings):
-    return eh.FairPostprocessor(
+    return build(
+        eh.FairPostprocessor,
         **{
             "estimator": LogisticRegression(),
             "constraint": PARITY,
             "sensitive_features": ["sex", "race"],
             "cv": 3,
             **settings,
-        }
+        },
     )
 
 
@@ -82,16 +84,16 @@ def of(model, table, method="predict"):
 
 @pytest.mark.filterwarnings("ignore::evenhand.exceptions.PooledGroupsWarning")
 @pytest.mark.parametrize("aware", [False, True, ["sex"]], ids=["blind", "aware", "partly"])
-@pytest.mark.parametrize("learn_rows", [10_000, 600])
-def test_rare_groups_are_pooled(aware, learn_rows):
+@pytest.mark.parametrize("max_samples", [10_000, 600])
+def test_rare_groups_are_pooled(aware, max_samples):
     rare = pl.when(pl.int_range(pl.len()) % 60 < 4).then(pl.format("z{}", pl.int_range(pl.len()) % 60))
     table = people().drop("weight").with_columns(sex=rare.otherwise("sex"))
-    model = classifier(min_group_size=200, aware=aware, unseen="pooled", learn_rows=learn_rows)
+    model = classifier(min_group_size=200, aware=aware, unseen="pooled", max_samples=max_samples)
     outside = clone(model).fit(table.lazy(), "paid")
     inside = in_memory(model, table)
     assert outside.groups_.pooled == inside.groups_.pooled
     assert outside.groups_.keys == inside.groups_.keys
-    if learn_rows > N:
+    if max_samples > N:
         assert (of(inside, table) == of(outside, table)).mean() > 0.99
 
 
@@ -127,7 +129,7 @@ def test_a_group_in_one_file_only(tmp_path):
     table = people().drop("weight").sort("race", maintain_order=True)
     table[:1500].write_parquet(tmp_path / "0.parquet")
     table[1500:].write_parquet(tmp_path / "1.parquet")
-    outside = classifier(learn_rows=500).fit(pl.scan_parquet(tmp_path / "*.parquet"), "paid")
+    outside = classifier(max_samples=500).fit(pl.scan_parquet(tmp_path / "*.parquet"), "paid")
     assert len(outside.groups_) == 4
     assert outside.certificate_.gap < 1e-6
 
@@ -136,14 +138,14 @@ def test_a_group_in_one_file_only(tmp_path):
 
 
 @pytest.mark.parametrize("aware", [False, True], ids=["blind", "aware"])
-@pytest.mark.parametrize("learn_rows", [20_000, 1500], ids=["all rows", "a sample"])
+@pytest.mark.parametrize("max_samples", [20_000, 1500], ids=["all rows", "a sample"])
 @pytest.mark.parametrize("estimator", [None, LogisticRegression()], ids=["trees", "logistic"])
-def test_planned_rates_hold_where_rows_repeat(aware, learn_rows, estimator, monkeypatch):
+def test_planned_rates_hold_where_rows_repeat(aware, max_samples, estimator, monkeypatch):
     """With nine distinct rows a requirement needs randomised decisions, which further rows share."""
     monkeypatch.setattr(batched_table, "BATCH_ROWS", 5000)
     table = people(12_000, discrete=True).drop("weight")
     constraint = eh.DemographicParity(difference=0.01)
-    model = classifier(aware=aware, learn_rows=learn_rows, constraint=constraint, estimator=estimator)
+    model = classifier(aware=aware, max_samples=max_samples, constraint=constraint, estimator=estimator)
     outside = clone(model).fit(table.lazy(), "paid")
     chance = of(outside, table, "predict_proba")[:, 1]
     assert ((chance > 0) & (chance < 1)).mean() > 0.02
@@ -156,7 +158,7 @@ def test_planned_rates_hold_where_rows_repeat(aware, learn_rows, estimator, monk
     selected = (p * chance[:, None, None]).mean(axis=0) / masses
     np.testing.assert_allclose(masses, planned.masses, atol=0.01)
     np.testing.assert_allclose(selected, planned.rates, atol=0.03)
-    if learn_rows > len(table):
+    if max_samples > len(table):
         inside = in_memory(model, table)
         np.testing.assert_allclose(of(inside, table, "predict_proba")[:, 1], chance, atol=2e-3)
         assert outside.certificate_.objective == pytest.approx(inside.certificate_.objective, abs=1e-6)
@@ -191,23 +193,24 @@ def test_a_frozen_model_with_atoms_is_decided_as_in_memory():
 
 def sample_of(model, table, **columns):
     source = InFiles(table.lazy(), "paid", model.sensitive_features, columns.get("weight"))
-    counted = count_table(model, source)
-    return counted.cells[:-1], draw_sample(model, source, counted, seed=3)
+    settings = model.settings()
+    counted = count_table(settings, source)
+    return counted.cells[:-1], draw_sample(settings, source, counted, seed=3)
 
 
-@pytest.mark.parametrize("learn_rows", [40, 300, 1000, 2999])
-def test_at_most_learn_rows_are_learned_from_and_every_cell_is_among_them(learn_rows):
+@pytest.mark.parametrize("max_samples", [40, 300, 1000, 2999])
+def test_at_most_max_samples_are_learned_from_and_every_cell_is_among_them(max_samples):
     table = (
         people()
         .drop("weight")
         .with_columns(race=pl.when(pl.int_range(pl.len()) % 600 == 0).then(pl.lit("rare")).otherwise("race"))
     )
-    large, sample = sample_of(classifier(learn_rows=learn_rows), table)
+    large, sample = sample_of(classifier(max_samples=max_samples), table)
     examples = sample.data.examples
-    assert learn_rows - large.size <= len(examples) == len(sample.rows) <= learn_rows
+    assert max_samples - large.size <= len(examples) == len(sample.rows) <= max_samples
     drawn = np.bincount(examples.cells, minlength=large.size).reshape(-1, 2)
     assert ((drawn > 0) == (large > 0)).all()
-    small = large <= learn_rows // (2 * np.count_nonzero(large))
+    small = large <= max_samples // (2 * np.count_nonzero(large))
     assert (drawn[small] == large[small]).all()
     weighted = np.bincount(examples.cells, examples.weights, minlength=drawn.size).reshape(-1, 2)
     np.testing.assert_allclose(weighted / weighted.sum(), large / N, rtol=1e-9)
@@ -218,7 +221,7 @@ def test_at_most_learn_rows_are_learned_from_and_every_cell_is_among_them(learn_
 
 
 def test_rows_are_drawn_alike_for_a_learner_without_weights():
-    large, sample = sample_of(classifier(estimator=KNeighborsClassifier(), learn_rows=600), people())
+    large, sample = sample_of(classifier(estimator=KNeighborsClassifier(), max_samples=600), people())
     assert sample.data.examples.weights is None
     drawn = np.bincount(sample.data.examples.cells, minlength=8).reshape(-1, 2)
     np.testing.assert_allclose(drawn / drawn.sum(), large / N, atol=0.01)
@@ -226,8 +229,8 @@ def test_rows_are_drawn_alike_for_a_learner_without_weights():
 
 def test_weights_of_a_column_and_of_the_draw_are_multiplied():
     table = people()
-    _, sample = sample_of(classifier(learn_rows=600), table, weight="weight")
-    large, plain = sample_of(classifier(learn_rows=600), table.drop("weight"))
+    _, sample = sample_of(classifier(max_samples=600), table, weight="weight")
+    large, plain = sample_of(classifier(max_samples=600), table.drop("weight"))
     del large
     own = table["weight"].to_numpy()[sample.rows]
     expected = own * plain.data.examples.weights
@@ -238,7 +241,7 @@ def test_weights_of_a_column_and_of_the_draw_are_multiplied():
 def test_a_sampled_fit_keeps_the_requirement_on_all_rows(monkeypatch):
     monkeypatch.setattr(batched_table, "BATCH_ROWS", 8000)
     table = people(20_000).drop("weight")
-    outside = classifier(learn_rows=2000).fit(table.lazy(), "paid")
+    outside = classifier(max_samples=2000).fit(table.lazy(), "paid")
     assert outside.certificate_.violation < 1e-9
     assert outside.certificate_.gap < 1e-6
     assert outside.fitted_to_.rows == 20_000
@@ -252,21 +255,21 @@ def test_a_sampled_fit_keeps_the_requirement_on_all_rows(monkeypatch):
 
 def test_the_same_seed_draws_the_same_rows():
     table = people().drop("weight")
-    first, again = (classifier(learn_rows=500).fit(table.lazy(), "paid") for _ in range(2))
-    other = classifier(learn_rows=500, random_state=1).fit(table.lazy(), "paid")
+    first, again = (classifier(max_samples=500).fit(table.lazy(), "paid") for _ in range(2))
+    other = classifier(max_samples=500, random_state=1).fit(table.lazy(), "paid")
     assert first.rule_.to_json() == again.rule_.to_json()
     assert first.rule_.to_json() != other.rule_.to_json()
 
 
-@pytest.mark.parametrize("learn_rows", [0, -5, 2.5, "all", True])
-def test_learn_rows_should_be_a_positive_integer(learn_rows):
-    with pytest.raises(InputError, match="learn_rows should be a positive integer"):
-        classifier(learn_rows=learn_rows).fit(people().lazy(), "paid")
+@pytest.mark.parametrize("max_samples", [0, -5, 2.5, "all", True])
+def test_max_samples_should_be_a_positive_integer(max_samples):
+    with pytest.raises(InputError, match="max_samples must be a positive integer"):
+        classifier(max_samples=max_samples).fit(people().lazy(), "paid")
 
 
-def test_fewer_learn_rows_than_cells_are_refused():
-    with pytest.raises(InputError, match="learn_rows=9 is too few for 8 combinations of group and label"):
-        classifier(learn_rows=9).fit(people().lazy(), "paid")
+def test_fewer_max_samples_than_cells_are_refused():
+    with pytest.raises(InputError, match="max_samples=9 is too few for 8 combinations of group and label"):
+        classifier(max_samples=9).fit(people().lazy(), "paid")
 
 
 # After the fit
@@ -275,7 +278,7 @@ def test_fewer_learn_rows_than_cells_are_refused():
 @pytest.mark.parametrize("aware", [False, True, ["race"]], ids=["blind", "aware", "partly"])
 def test_a_saved_model_decides_the_same(aware, tmp_path):
     table = people(discrete=True).drop("weight")
-    outside = classifier(aware=aware, learn_rows=900).fit(table.lazy(), "paid")
+    outside = classifier(aware=aware, max_samples=900).fit(table.lazy(), "paid")
     eh.save(outside, tmp_path / "m.eh")
     assert eh.verify(tmp_path / "m.eh").ok
     again = eh.load(tmp_path / "m.eh")
@@ -386,13 +389,13 @@ def test_a_bad_weight_is_told_with_its_row(value):
         classifier().fit(table.lazy(), "paid", sample_weight="weight")
 
 
-@pytest.mark.parametrize("learn_rows", [10_000, 100])
+@pytest.mark.parametrize("max_samples", [10_000, 100])
 @pytest.mark.parametrize("value", [float("nan"), None, float("inf")])
-def test_a_bad_feature_is_told_with_its_row(value, learn_rows):
+def test_a_bad_feature_is_told_with_its_row(value, max_samples):
     """Whether the row is learned from or only scored."""
     table = with_cell(2345, "x1", value).drop("weight")
     with pytest.raises(InputError, match=r"row 2,345 \(counted from 0\)"):
-        classifier(learn_rows=learn_rows).fit(table.lazy(), "paid")
+        classifier(max_samples=max_samples).fit(table.lazy(), "paid")
 
 
 def test_a_bad_feature_of_a_row_to_decide_is_told_with_its_row():
@@ -410,12 +413,12 @@ def test_given_splits_need_all_rows():
     with pytest.raises(
         InputError, match="does not support cv as a list of splits, where models learn from a sample"
     ):
-        classifier(cv=splits, learn_rows=500).fit(table.lazy(), "paid")
+        classifier(cv=splits, max_samples=500).fit(table.lazy(), "paid")
 
 
 def test_learners_that_take_missing_values_get_them():
     table = with_cell(2345, "x1", None).drop("weight")
-    assert classifier(estimator=None, cv=2, learn_rows=500).fit(table.lazy(), "paid").certificate_.gap < 1e-6
+    assert classifier(estimator=None, cv=2, max_samples=500).fit(table.lazy(), "paid").certificate_.gap < 1e-6
 
 
 def test_labels_that_are_missing_or_of_one_class_are_refused():
@@ -471,7 +474,7 @@ def scored(monkeypatch):
 def test_an_interrupted_fit_leaves_nothing(error, scored, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     scored[1][1400] = error
-    model = classifier(learn_rows=800)
+    model = classifier(max_samples=800)
     with pytest.raises(type(error)):
         model.fit(people().drop("weight").lazy(), "paid")
     assert scored[0] == [0, 700]
@@ -483,7 +486,7 @@ def test_an_interrupted_fit_leaves_nothing(error, scored, tmp_path, monkeypatch)
 def test_an_interrupted_fit_goes_on_from_its_scratch_folder(aware, scored, tmp_path):
     table = people()
     (tmp_path / "mine.txt").write_text("not a part of it")
-    model = classifier(aware=aware, learn_rows=800)
+    model = classifier(aware=aware, max_samples=800)
     given = {"sample_weight": "weight", "scratch": tmp_path}
     scored[1][1400] = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt):
@@ -503,15 +506,15 @@ def test_other_data_or_parameters_are_refused(scored, tmp_path):
     table = people().drop("weight")
     scored[1][2800] = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt):
-        classifier(learn_rows=800).fit(table.lazy(), "paid", scratch=tmp_path)
+        classifier(max_samples=800).fit(table.lazy(), "paid", scratch=tmp_path)
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
-    more = classifier(learn_rows=800, estimator=LogisticRegression(C=0.5))
+    more = classifier(max_samples=800, estimator=LogisticRegression(C=0.5))
     for model, rows in (
-        (classifier(learn_rows=900), table),
-        (classifier(learn_rows=800, constraint=eh.DemographicParity(difference=0.1)), table),
+        (classifier(max_samples=900), table),
+        (classifier(max_samples=800, constraint=eh.DemographicParity(difference=0.1)), table),
         (more, table),
-        (classifier(learn_rows=800), table[:-1]),
-        (classifier(learn_rows=800), table.rename({"x0": "z"})),
+        (classifier(max_samples=800), table[:-1]),
+        (classifier(max_samples=800), table.rename({"x0": "z"})),
     ):
         with pytest.raises(
             InputError, match="holds an unfinished fit of other data or with other parameters"
@@ -519,11 +522,11 @@ def test_other_data_or_parameters_are_refused(scored, tmp_path):
             model.fit(rows.lazy(), "paid", scratch=tmp_path)
     changed = table.with_columns(x0=pl.when(pl.int_range(pl.len()) == 900).then(5.0).otherwise("x0"))
     with pytest.raises(InputError, match="rows 700 to 1,399 have changed since the fit that left its files"):
-        classifier(learn_rows=800).fit(changed.lazy(), "paid", scratch=tmp_path)
+        classifier(max_samples=800).fit(changed.lazy(), "paid", scratch=tmp_path)
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
     scored[0].clear()
     # Settings that change no result are no other parameters.
-    classifier(learn_rows=800, n_jobs=2, verbose=True).fit(table.lazy(), "paid", scratch=tmp_path)
+    classifier(max_samples=800, n_jobs=2, verbose=True).fit(table.lazy(), "paid", scratch=tmp_path)
     assert scored[0] == [2800]
 
 
@@ -532,9 +535,9 @@ def test_a_model_that_is_learned_anew_scores_all_rows_again(scored, tmp_path):
     table = people().drop("weight")
     scored[1][2800] = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt):
-        classifier(random_state=None, learn_rows=800).fit(table.lazy(), "paid", scratch=tmp_path)
+        classifier(random_state=None, max_samples=800).fit(table.lazy(), "paid", scratch=tmp_path)
     scored[0].clear()
-    classifier(random_state=None, learn_rows=800).fit(table.lazy(), "paid", scratch=tmp_path)
+    classifier(random_state=None, max_samples=800).fit(table.lazy(), "paid", scratch=tmp_path)
     assert scored[0] == [0, 700, 1400, 2100, 2800]
 
 
@@ -559,7 +562,7 @@ SCRIPT = """
     Score.__call__ = watched
     model = eh.FairPostprocessor(
         LogisticRegression(), eh.DemographicParity(difference=0.05), sensitive_features=["sex", "race"],
-        learn_rows=800, cv=3,
+        max_samples=800, cv=3,
     )
     model.fit(pl.scan_parquet(table), "paid", scratch=None if scratch == "-" else scratch)
     eh.save(model, out)

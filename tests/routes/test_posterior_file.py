@@ -185,7 +185,10 @@ def test_a_fit_on_a_full_disk_is_one_sentence_and_leaves_nothing(scratch, tmp_pa
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=100))
     table = pl.DataFrame({"x": ETA, "s": CODES, "y": (ETA + WEIGHTS > 1).astype(int)})
     model = eh.FairPostprocessor(
-        LogisticRegression(), eh.DemographicParity(difference=0.1), sensitive_features=["s"], learn_rows=500
+        LogisticRegression(),
+        eh.DemographicParity(difference=0.1),
+        sensitive_features=["s"],
+        posteriors=eh.CrossFit(max_samples=500),
     )
     with pytest.raises(InputError, match=FULL.replace("24", "48")):
         model.fit(table.lazy(), "y", scratch=tmp_path / "s" if scratch else None)

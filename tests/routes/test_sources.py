@@ -1,6 +1,6 @@
 """What works in memory works on files and on a cluster: one grid of sources and features.
 
-Where no more rows than `learn_rows` are there, all of them are learned from and every source gives the answer
+Where no more rows than `max_samples` are there, all of them are learned from and every source gives the answer
 of a table in memory, to the bit. Where there are more, a sample is learned from: files and a cluster draw the
 same one, and agree; what a memory fit would decide is checked on rates.
 """
@@ -12,6 +12,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import ShuffleSplit
+from tests.flat import build
 
 import evenhand as eh
 from evenhand.inputs import batched_table
@@ -56,14 +57,15 @@ class Feature:
         self.weighted = weighted
         if not weighted:
             self.table = self.table.drop("weight")
-        self.model = kind(
+        self.model = build(
+            kind,
             **{
                 "estimator": LogisticRegression(),
                 "constraint": PARITY,
                 "sensitive_features": ["sex", "race"],
                 "cv": 3,
                 **settings,
-            }
+            },
         )
 
     @property
@@ -162,7 +164,7 @@ def test_a_table_that_is_learned_from_as_a_whole_gives_the_answers_of_one_in_mem
 
 @pytest.mark.filterwarnings("ignore::evenhand.exceptions.EvenhandWarning")
 def test_a_sample_gives_a_proven_rule_for_all_rows(feature, source, tmp_path):
-    model = elsewhere(feature, source, learn_rows=900)
+    model = elsewhere(feature, source, posteriors__max_samples=900)
     if isinstance(model, eh.FairPostprocessor):
         assert model.certificate_.gap < 1e-6
         assert model.certificate_.violation < 1e-6
@@ -182,8 +184,8 @@ def test_a_sample_gives_a_proven_rule_for_all_rows(feature, source, tmp_path):
 @pytest.mark.filterwarnings("ignore::evenhand.exceptions.EvenhandWarning")
 def test_files_and_a_cluster_learn_from_the_same_sample(feature, client, monkeypatch):
     monkeypatch.setattr(batched_table, "BATCH_ROWS", 500)
-    files = elsewhere(feature, pl.DataFrame.lazy, learn_rows=900)
-    cluster = elsewhere(feature, on_workers, learn_rows=900)
+    files = elsewhere(feature, pl.DataFrame.lazy, posteriors__max_samples=900)
+    cluster = elsewhere(feature, on_workers, posteriors__max_samples=900)
     X = feature.features
     assert files.fitted_to_ == cluster.fitted_to_
     assert (files.predict(X) == cluster.predict(X)).mean() > 0.999

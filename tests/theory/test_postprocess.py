@@ -28,7 +28,9 @@ def test_with_counted_posteriors_the_population_optimum_is_approached(constraint
     losses = []
     for n in (1_000, 100_000):
         drawn = problem.sample(n, seed=1)
-        fair = eh.FairPostprocessor(DecisionTreeClassifier(), constraint, calibration=None, average=False)
+        fair = eh.FairPostprocessor(
+            DecisionTreeClassifier(), constraint, posteriors=eh.CrossFit(calibration=None, average=False)
+        )
         fair.fit(drawn.X, drawn.y, sensitive_features=drawn.sensitive)
         selection = fair.predict_proba(np.arange(8.0)[:, None])[:, 1]
         rates = problem.rates(selection)
@@ -62,7 +64,7 @@ def test_with_true_posteriors_decisions_become_those_of_the_optimal_rule(constra
     for n in (500, 50_000):
         drawn = problem.sample(n, seed=2)
         model = FrozenEstimator(TruePosteriors(problem))
-        fair = eh.FairPostprocessor(model, constraint, posterior="joint", calibration=None)
+        fair = eh.FairPostprocessor(model, constraint, posteriors=eh.CrossFit(form="joint", calibration=None))
         fair.fit(drawn.X, drawn.y, sensitive_features=drawn.sensitive)
         shares.append(np.mean(fair.predict(grid) != optimal))
     assert shares[1] < 0.02

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from benchmarks.division import PARITY, WAYS, Setting, draw
 from sklearn.linear_model import LogisticRegression
+from tests.flat import build
 
 import evenhand as eh
 from evenhand.datasets import GaussianProblem
@@ -29,7 +30,7 @@ def problem(n_groups):
 def broken(kind, setting, n, *, constraint, confidence, seed, **settings):
     """Whether the promise was made (or none asked for), and whether the tolerance is then broken."""
     data = setting.sample(n, seed=seed)
-    fair = kind(LogisticRegression(), constraint, aware=True, confidence=confidence, **settings)
+    fair = build(kind, LogisticRegression(), constraint, aware=True, confidence=confidence, **settings)
     fair.fit(data.X, data.y, sensitive_features=data.sensitive)
     rates = setting.rates_of(lambda X, codes: fair.predict(X, sensitive_features={"group": codes}))
     promised = fair.promise_ is None or fair.promise_.holds

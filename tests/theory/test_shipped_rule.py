@@ -47,7 +47,7 @@ def test_no_known_value_is_decided_by_a_coin(name, learner, population, tmp_path
     new, labels, groups = people(4000, seed=2, population=population)
     objective = "worst group" if "minimax" in name else "risk"
     model = eh.FairPostprocessor(
-        LEARNERS[learner], REQUIREMENTS[name], aware=["sex"], cv=3, objective=objective
+        LEARNERS[learner], REQUIREMENTS[name], aware=["sex"], objective=objective, posteriors=eh.CrossFit(3)
     ).fit(X, y, sensitive_features=S)
     path = tmp_path / "model.evenhand"
     eh.save(model, path)
@@ -78,7 +78,7 @@ def test_no_known_value_is_decided_by_a_coin(name, learner, population, tmp_path
 def test_verify_recomputes_what_the_shipped_rule_attains(tmp_path):
     X, y, S = people(600, seed=1, population=0)
     model = eh.FairPostprocessor(
-        LogisticRegression(), eh.EqualizedOdds(difference=0.0), aware=["sex"], cv=3
+        LogisticRegression(), eh.EqualizedOdds(difference=0.0), aware=["sex"], posteriors=eh.CrossFit(3)
     ).fit(X, y, sensitive_features=S)
     path = tmp_path / "model.evenhand"
     eh.save(model, path)

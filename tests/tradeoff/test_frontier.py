@@ -9,6 +9,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from sklearn.linear_model import LogisticRegression
+from tests.flat import build
 
 import evenhand as eh
 from evenhand.auditing.comparison import compare
@@ -23,7 +24,7 @@ HELD = (TEST.X, TEST.y, TEST.sensitive)
 
 
 def post(constraint=PARITY, **settings):
-    return eh.FairPostprocessor(LogisticRegression(), constraint, **{"cv": 2, **settings})
+    return build(eh.FairPostprocessor, LogisticRegression(), constraint, **{"cv": 2, **settings})
 
 
 def drawn(classifiers=None, **settings):
@@ -84,7 +85,7 @@ def rows_with(layer, kind):
 
 
 def test_a_trained_curve_has_points_and_no_line():
-    trained = eh.FairInprocessor(LogisticRegression(), PARITY, cv=2)
+    trained = eh.FairInprocessor(LogisticRegression(), PARITY, posteriors=eh.CrossFit(2))
     chart = drawn({"ours": post(), "trained": trained}, tolerances=[0.02, 0.1, 0.2]).plot()
     lines, dots = (
         [row["curve"] for one in chart.layer for row in rows_with(one, k)] for k in ("line", "point")
@@ -181,7 +182,7 @@ def test_mixtures_are_named_in_table_text_and_chart():
 
 def test_training_is_compared_with_solved_points_only():
     """Mixtures of a dense curve would not be the optimum."""
-    trained = eh.FairInprocessor(LogisticRegression(), PARITY, max_refits=1)
+    trained = eh.FairInprocessor(LogisticRegression(), PARITY, max_fits=6)
     few = PROBLEM.sample(600, seed=2)
     found = eh.frontier(
         {"ours": post(), "trained": trained}, few.X, few.y, sensitive_features=few.sensitive, tolerances=21
@@ -193,7 +194,7 @@ def test_training_is_compared_with_solved_points_only():
 
 @pytest.mark.filterwarnings("ignore::evenhand.exceptions.ConstantClassifierWarning")
 def test_the_callers_classifiers_are_not_changed():
-    trained = eh.FairInprocessor(LogisticRegression(), eh.DemographicParity(difference=0.01), max_refits=2)
+    trained = eh.FairInprocessor(LogisticRegression(), eh.DemographicParity(difference=0.01), max_fits=8)
     ready = post(eh.DemographicParity(difference=0.01))
     ready.fit(TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive)
     mine = {"trained": trained, "ready": ready, "seeded": post(random_state=np.random.RandomState(3))}
@@ -484,7 +485,9 @@ def test_what_cannot_be_traced_is_refused(constraint, bound, message):
 
 
 def test_trained_classifiers_trace_a_capacity_too():
-    trained = eh.FairInprocessor(LogisticRegression(), eh.RateBound("selection rate", at_most=0.3), cv=2)
+    trained = eh.FairInprocessor(
+        LogisticRegression(), eh.RateBound("selection rate", at_most=0.3), posteriors=eh.CrossFit(2)
+    )
     found = drawn(trained, over="capacity", tolerances=[0.2, 0.4])
     assert [point.origin for point in found.points] == ["trained"] * 2
     assert found.points[0].rate.value < found.points[1].rate.value

@@ -43,7 +43,7 @@ def is_read_in_batches(table: Path, batches: Batches) -> bool:
     print_note(
         f"evenhand: {table.name} takes about {readable_size(needed)} in memory, and "
         f"{readable_size(available)} are available: it is read in batches, and models learn from at most "
-        f"{batches.learn_rows:,} rows."
+        f"{batches.max_samples:,} rows."
     )
     return True
 
@@ -90,7 +90,7 @@ def fit_in_batches(
     for note in learning.notes(table, first, "rows at the start"):
         print_note(f"evenhand: {note}")
     model: Any = learning.classifier(first, labels, constraint=constraint, **settings)
-    model.set_params(learn_rows=batches.learn_rows)
+    model.set_params(posteriors__max_samples=batches.max_samples)
     scratch = {} if batches.scratch is None else {"scratch": batches.scratch}
     model.fit(train.select([*features, learning.target]), learning.target, **scratch)
     with tempfile.TemporaryDirectory(prefix="evenhand-") as folder:
@@ -105,7 +105,7 @@ def fit_in_batches(
             data=files.scan(decided),
             constraint=constraint,
             pos_label=model.pos_label_,
-            missing=model.missing,
+            missing=model.settings().missing,
             min_size=math.ceil(learning.min_group_size * tested.rows / model.fitted_to_.rows),
         )
     rows = model.fitted_to_.rows + (tested.rows if learning.test is None else 0)

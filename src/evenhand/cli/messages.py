@@ -21,8 +21,8 @@ PARAMETERS = {
     "y_pred": "--prediction",
     "sample_weight": "--weight",
     "pos_label": "--positive",
-    "min_group_size": "--min-group-size",
-    "learn_rows": "--learn-rows",
+    "min_size": "--min-group-size",
+    "max_samples": "--max-samples",
     "scratch=": "--scratch",
     "aware=True": "--aware",
     "groups='independent'": "--groups independent",
@@ -79,7 +79,7 @@ def with_options(text: str, parameters: Mapping[str, str] = PARAMETERS) -> str:
     >>> with_options("pos_label='7' is not a value of y_true (see 'y_true' of y_true.csv).")
     "--positive '7' is not a value of --label (see 'y_true' of y_true.csv)."
     """
-    text = text.replace("pos_label=", "pos_label ").replace("learn_rows=", "learn_rows ")
+    text = text.replace("pos_label=", "pos_label ").replace("max_samples=", "max_samples ")
     names = "|".join(map(re.escape, parameters))
     whole = rf"(?<![^\s(])(?:{names})(?=[(),.:;]*(?:\s|$))"
     return re.sub(whole, lambda found: parameters[found[0]], text)

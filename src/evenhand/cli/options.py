@@ -253,14 +253,16 @@ class Learning:
         """Share of the rows to test on, without a file for them."""
         return self.test_share or _TEST_SHARE
 
-    def classifier(self, X: Any, y: Any, **settings: Any) -> eh.FairPostprocessor | eh.FairInprocessor:
+    def classifier(
+        self, X: Any, y: Any, *, missing: Any = "error", **settings: Any
+    ) -> eh.FairPostprocessor | eh.FairInprocessor:
         """The fair classifier that the options describe, not fitted yet."""
         kind = eh.FairPostprocessor if self.method == "post" else eh.FairInprocessor
         sensitive = column_names(self.sensitive, X.columns)
         return kind(
             estimator_for(self.estimator, X.drop(sensitive)),  # those it may use are added as 0 and 1
             sensitive_features=sensitive,
-            min_group_size=self.min_group_size,
+            groups=eh.GroupPolicy(missing, min_size=self.min_group_size),
             pos_label=None if self.positive is None else as_value(y, self.positive),
             verbose=True,
             **settings,
@@ -276,7 +278,7 @@ class Batches:
     """Read the file in batches, or as a whole. By default in batches if it would take more than a quarter of
     the available memory."""
 
-    learn_rows: int = 1_000_000
+    max_samples: int = 1_000_000
     """Of a file that is read in batches, the largest number of rows to learn from. All rows are scored."""
 
     scratch: Path | None = None

@@ -4,29 +4,38 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from numbers import Integral
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import narwhals.stable.v2 as nw
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from evenhand.estimators.access import AttributeAccess
+from evenhand.estimators.access import AttributeAccess, Aware
 from evenhand.estimators.inferred import InferredRows
+from evenhand.estimators.settings import (
+    CrossFit,
+    GroupPolicy,
+    Guarantee,
+    Settings,
+    group_learner,
+    read_object,
+    read_settings,
+)
 from evenhand.exceptions import ConstantClassifierWarning, EvenhandError, InputError, reason, warn_user
 from evenhand.fairness.groups import Groups
+from evenhand.fairness.proxy import Proxy
 from evenhand.fairness.requirement import Constraint
 from evenhand.inference.guarantee import Promise
 from evenhand.inputs.batched_table import BatchedTable, is_dask, is_lazy
-from evenhand.inputs.checks import check_choice, check_rows
+from evenhand.inputs.checks import check_rows
 from evenhand.inputs.columns import level_order
-from evenhand.inputs.features import naming_bad_rows
+from evenhand.inputs.features import Columns, naming_bad_rows
 from evenhand.inputs.fingerprint import Fingerprint
-from evenhand.posteriors.learner import check_model, is_frozen
+from evenhand.optimum.worst_group import Objective
 from evenhand.posteriors.tabular import TabularClassifier
 from evenhand.solver.certificate import Certificate
 
@@ -128,25 +137,18 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     """What that file says of the table that it was learned from."""
 
     estimator: Any
-    group_estimator: Any
-    constraint: Any
-    sensitive_features: Any
-    aware: Any
+    constraint: Constraint | None
+    sensitive_features: Columns | Proxy | None
+    aware: Aware
+    cost: ArrayLike
+    guarantee: Guarantee | float | None
+    posteriors: CrossFit | None
+    groups: GroupPolicy | None
     pos_label: Any
-    missing: Any
-    unseen: Any
-    min_group_size: Any
     random_state: Any
-    cost: Any
-    posterior: Any
-    cv: Any
-    average: Any
-    calibration: Any
-    n_jobs: Any
-    verbose: Any
-    confidence: Any
-    reserve: Any
-    objective: Any = "risk"
+    n_jobs: int | None
+    verbose: bool
+    objective: Objective = "risk"
     """What is minimised; a parameter of those that can choose it."""
     classes_: NDArray[Any]
     pos_label_: Any
@@ -160,37 +162,13 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     seed_: int
     input_tags_: tuple[bool, bool]
 
-    def check_settings(self) -> None:
-        """Raise an InputError if the parameters cannot be used; `fit` does so before it reads any row."""
-        if not isinstance(self.constraint, Constraint):
-            raise InputError(
-                "constraint should be a notion of fairness, such as DemographicParity(difference=0.02), but "
-                f"is {self.constraint!r}."
-            )
-        self.constraint.check(None)
-        forms = ("auto", "separate", "label_then_group", "joint")
-        check_choice("posterior", self.posterior, forms)
-        check_choice("calibration", self.calibration, (None, "dirichlet"))
-        label, group = self.posterior_learners
-        check_model(label, role="estimator")
-        check_model(group, role="group_estimator")
-        if not isinstance(self.min_group_size, Integral) or self.min_group_size < 0:
-            raise InputError(
-                f"min_group_size should be a whole number from 0 on, but is {self.min_group_size!r}."
-            )
+    def settings(self) -> Settings:
+        """The parameters, checked: raises an InputError if they cannot be used."""
+        return read_settings(self, self._posteriors(), self._label_estimator())
 
-    @property
-    def posterior_learners(self) -> tuple[Any, Any]:
-        """The classifiers that posteriors are learned with: of the label (or the cells), of the groups."""
-        label = self._label_estimator()
-        if self.group_estimator is not None:
-            return label, self.group_estimator
-        default = TabularClassifier()
-        if is_frozen(label) or (
-            type(label) is TabularClassifier and label.get_params() == default.get_params()
-        ):
-            return label, default.set_params(learning_rate=0.2)  # half of the trees: benchmarks/TUNING.md
-        return label, label
+    def _posteriors(self) -> CrossFit:
+        found: CrossFit = read_object(CrossFit, "posteriors", self.posteriors)
+        return found
 
     def _label_estimator(self) -> Any:
         return TabularClassifier() if self.estimator is None else self.estimator
@@ -301,8 +279,11 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         return float(accuracy_score(np.asarray(y), np.asarray(decisions), sample_weight=sample_weight))
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters, as scikit-learn does."""
+        """Set parameters, as scikit-learn does; ``posteriors__cv`` also where `posteriors` is left out."""
         self.__dict__.pop("input_tags_", None)
+        for name, kind in (("posteriors", CrossFit), ("groups", GroupPolicy), ("guarantee", Guarantee)):
+            if getattr(self, name) is None and any(key.startswith(f"{name}__") for key in params):
+                setattr(self, name, kind())
         return super().set_params(**params)  # type: ignore[no-any-return]
 
     def __sklearn_tags__(self) -> Any:
@@ -314,5 +295,6 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
 
     def _find_input_tags(self) -> tuple[bool, bool]:
         """Whether all learners take missing values, and sparse matrices."""
-        inner = [get_tags(learner).input_tags for learner in self.posterior_learners]
+        label, given = self._label_estimator(), getattr(self.posteriors, "group_estimator", None)
+        inner = [get_tags(learner).input_tags for learner in (label, group_learner(label, given))]
         return all(tags.allow_nan for tags in inner), all(tags.sparse for tags in inner)

@@ -87,6 +87,7 @@ def train_fair(
     *,
     seed: int,
     reserved: Examples | None = None,
+    confidence: float | None = None,
 ) -> FairTraining:
     """Train for a requirement.
 
@@ -101,6 +102,8 @@ def train_fair(
         For the halves that classifiers are judged on, and the hash key of a mixture.
     reserved : Examples, default=None
         Rows to test a promise on.
+    confidence : float, default=None
+        Of the promise.
 
     Returns
     -------
@@ -109,7 +112,7 @@ def train_fair(
     trainer = _trainer(classifier, constraint, data, posteriors, seed=seed)
     problem = trainer.problem
     pool, key = ColumnPool.start(trainer), f"{seed:08x}"
-    if reserved is None:
+    if reserved is None or confidence is None:
         generated = _generate(classifier, pool, problem)
         return _trained(pool, generated, _choose(classifier, pool, generated, key))
     generated = _generate_for_promise(classifier, constraint, pool, problem)
@@ -117,7 +120,7 @@ def train_fair(
     (chosen, counted), promise = promised(
         candidates.from_strictest(),
         constraint,
-        classifier.confidence,
+        confidence,
         resolved=problem.constraint,
         all_rows=data.everyone,
         otherwise=candidates.unpromised,
@@ -167,7 +170,7 @@ def _generate(
     classifier: FairInprocessor, pool: ColumnPool, problem: FairnessProblem, refits: int | None = None
 ) -> Generated:
     """Extend a pool for a requirement; the plain classifier counts as one of the refits."""
-    count = int(classifier.max_refits) - 1 if refits is None else refits
+    count = classifier.rounds - 1 if refits is None else refits
     steps = track(iter(range(count)), what="training", total=count, verbose=classifier.verbose)
     return generate(pool, problem, steps=steps)
 
@@ -198,7 +201,7 @@ def _generate_for_promise(
     classifier: FairInprocessor, constraint: Constraint, pool: ColumnPool, problem: FairnessProblem
 ) -> Generated:
     """A pool for tightened requirements too, so that the requested one is generated last."""
-    refits = max(2, int(classifier.max_refits) // 2)
+    refits = max(2, classifier.rounds // 2)
     for share in _TIGHTENED:
         try:
             _generate(classifier, pool, problem.under(constraint.tightened(share)), refits)

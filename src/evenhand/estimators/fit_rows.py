@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -21,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.estimators.access import AttributeAccess, check_one_source
-from evenhand.estimators.base import FairClassifier
 from evenhand.estimators.learned_posteriors import LearnedPosteriors, as_posteriors, learn_posteriors
 from evenhand.estimators.limits import refuse_beyond_memory, refuse_large
 from evenhand.estimators.row_sample import (
@@ -32,8 +30,10 @@ from evenhand.estimators.row_sample import (
     draw_sample,
     joined_examples,
 )
+from evenhand.estimators.settings import Settings
 from evenhand.estimators.training_data import TrainingData, read_training_data, reserve_rows
 from evenhand.fairness.groups import Groups
+from evenhand.fairness.proxy import Proxy
 from evenhand.fairness.scores import AnyPosteriors, in_strata
 from evenhand.inputs.batched_table import is_dask, is_lazy
 from evenhand.inputs.features import concat_rows, naming_bad_rows, read_features
@@ -83,18 +83,18 @@ class FitRows:
         """Rows to learn from, with weights in risk and requirement by which they stand for all rows."""
         return self.data if self.sample is None else replace(self.data, weights=self.sample.weights)
 
-    def learn(self, classifier: FairClassifier, data: TrainingData, seed: int) -> LearnedPosteriors:
+    def learn(self, settings: Settings, data: TrainingData, seed: int) -> LearnedPosteriors:
         """Out-of-fold posteriors P(S, Y | x) of the rows to learn from, calibrated."""
         numbers = None if self.sample is None else self.sample.rows
         if self.source is not None and self.held_out is None and numbers is None:
             numbers = np.arange(len(data.examples))
         naming = nullcontext() if numbers is None else naming_bad_rows(data.examples.X, numbers)
         with naming:
-            return learn_posteriors(classifier, data, seed=seed, reserved=self.held_out, run=self.run)
+            return learn_posteriors(settings, data, seed=seed, reserved=self.held_out, run=self.run)
 
 
 def read_rows(
-    classifier: FairClassifier,
+    settings: Settings,
     X: Any,
     y: Any,
     sensitive_features: Any,
@@ -107,8 +107,8 @@ def read_rows(
 
     Parameters
     ----------
-    classifier : FairClassifier
-        Its parameters say how; ``n_features_in_`` and ``feature_names_in_`` are recorded on it.
+    settings : Settings
+        On whose recorder ``n_features_in_`` and ``feature_names_in_`` are set.
     X, y, sensitive_features, sample_weight, scratch
         As passed to `fit`.
     seed : int
@@ -118,54 +118,59 @@ def read_rows(
     FitRows
     """
     refuse_beyond_memory(X, sensitive_features, scratch)
-    source = _source(classifier, X, y, sensitive_features, sample_weight)
+    source = _source(settings, X, y, sensitive_features, sample_weight)
     if isinstance(source, InFiles) and scratch is not None:
         source.scratch = Path(scratch)
     if source is None:
-        data = read_training_data(classifier, X, y, sensitive_features, sample_weight, seed=seed)
-        return FitRows(*reserve_rows(classifier, data, seed))
-    if source.n_rows <= classifier.learn_rows:
+        data = read_training_data(settings, X, y, sensitive_features, sample_weight, seed=seed)
+        return FitRows(*reserve_rows(settings, data, seed))
+    if source.n_rows <= settings.max_samples:
         drawn = source.map(_as_they_are, what="reading rows")
-        data = _read_all(classifier, seed, source.label, drawn)
-        run = source.fold_runner(partial(_all_examples, copy.copy(classifier), seed, source.label))
-        return FitRows(*reserve_rows(classifier, data, seed), run, source)
-    refuse_large(classifier)
-    sample = draw_sample(classifier, source, count_table(classifier, source), seed)
-    if classifier.confidence is not None:
-        reserve_rows(classifier, sample.data, seed)  # refuses what cannot have a guarantee
-    run = source.fold_runner(partial(joined_examples, copy.copy(classifier), sample.table, sample.draw))
+        data = _read_all(settings, seed, source.label, drawn)
+        run = source.fold_runner(partial(_all_examples, _copied(settings), seed, source.label))
+        return FitRows(*reserve_rows(settings, data, seed), run, source)
+    refuse_large(settings)
+    sample = draw_sample(settings, source, count_table(settings, source), seed)
+    if settings.confidence is not None:
+        reserve_rows(settings, sample.data, seed)  # refuses what cannot have a guarantee
+    run = source.fold_runner(partial(joined_examples, _copied(settings), sample.table, sample.draw))
     return FitRows(sample.data, sample.held_out, run, source, sample)
 
 
 def _source(
-    classifier: FairClassifier, X: Any, y: Any, sensitive_features: Any, sample_weight: Any
+    settings: Settings, X: Any, y: Any, sensitive_features: Any, sample_weight: Any
 ) -> RowSource | None:
     """All rows, if they are not in memory."""
     if not (is_lazy(X) or is_dask(X)):
         return None
-    classifier.check_settings()
-    where, controls = classifier.sensitive_features, classifier.constraint.controls
+    where, controls = settings.sensitive_features, settings.constraint.controls
     if is_lazy(X):
-        return InFiles(X, y, where, sample_weight, controls=controls, verbose=classifier.verbose)
+        return InFiles(X, y, where, sample_weight, controls=controls, verbose=settings.verbose)
     from evenhand.cluster.rows import OnCluster  # noqa: PLC0415  (Dask is an extra)
 
-    check_one_source(sensitive_features, where)
+    if not isinstance(where, Proxy):
+        check_one_source(sensitive_features, where)
     return OnCluster(X, y, where, sample_weight, sensitive_features=sensitive_features, controls=controls)
+
+
+def _copied(settings: Settings) -> Settings:
+    """The same with a recorder of its own, to be sent."""
+    return replace(settings, recorder=copy.copy(settings.recorder))
 
 
 def _as_they_are(rows: Rows) -> Rows:
     return rows
 
 
-def _read_all(classifier: FairClassifier, seed: int, label: str, parts: Sequence[Rows]) -> TrainingData:
+def _read_all(settings: Settings, seed: int, label: str, parts: Sequence[Rows]) -> TrainingData:
     parts = [part for part in parts if len(part)]
     separate = None
-    if classifier.sensitive_features is None:
+    if settings.sensitive_features is None:
         names = parts[0].sensitive
         separate = {name: concat_rows([part.sensitive[name] for part in parts]) for name in names}
     weights = [part.weights for part in parts if part.weights is not None]
     return read_training_data(
-        classifier,
+        settings,
         concat_rows([part.X for part in parts]),
         concat_rows([part.y for part in parts]),
         separate,
@@ -175,8 +180,8 @@ def _read_all(classifier: FairClassifier, seed: int, label: str, parts: Sequence
     )
 
 
-def _all_examples(classifier: FairClassifier, seed: int, label: str, parts: Sequence[Rows]) -> Examples:
-    return reserve_rows(classifier, _read_all(classifier, seed, label, parts), seed)[0].examples
+def _all_examples(settings: Settings, seed: int, label: str, parts: Sequence[Rows]) -> Examples:
+    return reserve_rows(settings, _read_all(settings, seed, label, parts), seed)[0].examples
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,17 +199,15 @@ class ScoredRows:
     learned: LearnedPosteriors
     kept: Kept | None = None
 
-    def problem(self, classifier: FairClassifier, groups: Groups) -> FairnessProblem:
+    def problem(self, settings: Settings, groups: Groups) -> FairnessProblem:
         """The fairness problem on these rows."""
-        kind = problem_for(classifier.objective)
+        kind = problem_for(settings.objective)
         if self.kept is None:
             rows: Any = self.learned.out_of_fold
             weights = self.learned.weights
         else:
             rows, weights = self.kept.partitions(), None
-        return kind.read(
-            rows, classifier.constraint, cost=classifier.cost, sample_weight=weights, groups=groups
-        )
+        return kind.read(rows, settings.constraint, cost=settings.cost, sample_weight=weights, groups=groups)
 
     def parts(self) -> Iterator[tuple[AnyPosteriors, Floats | None]]:
         """Posteriors and weights, a part of the rows at a time."""
@@ -243,13 +246,13 @@ class ScoredRows:
 
 @contextmanager
 def space_for_posteriors(
-    classifier: FairClassifier, rows: FitRows
+    settings: Settings, rows: FitRows
 ) -> Iterator[Callable[[LearnedPosteriors], ScoredRows]]:
     """Space for the posteriors of all rows, taken before anything is learned.
 
     Parameters
     ----------
-    classifier : FairClassifier
+    settings : Settings
     rows : FitRows
 
     Yields
@@ -260,16 +263,16 @@ def space_for_posteriors(
     if rows.source is None or rows.sample is None:
         yield ScoredRows
         return
-    layout = _layout(classifier, rows.data)
-    with rows.source.store(layout, task=_task(classifier, rows.sample)) as store:
-        yield partial(_scored, classifier, rows.sample, layout, store)
+    layout = _layout(settings, rows.data)
+    with rows.source.store(layout, task=_task(settings, rows.sample)) as store:
+        yield partial(_scored, settings, rows.sample, layout, store)
 
 
-def _layout(classifier: FairClassifier, data: TrainingData) -> Layout:
+def _layout(settings: Settings, data: TrainingData) -> Layout:
     # Rows that models have seen, that are held out or that are in no group do not count.
-    seen = not isinstance(classifier.cv, Integral | None)
+    seen = not isinstance(settings.cv, Integral | None)
     given = data.weights is not None
-    weighted = given or seen or classifier.confidence is not None or bool(data.groups.excluded)
+    weighted = given or seen or settings.confidence is not None or bool(data.groups.excluded)
     known, strata = data.access.knows(data.groups), data.access.strata
     n_strata = 1 if strata is None else len(strata)
     if known:
@@ -278,10 +281,10 @@ def _layout(classifier: FairClassifier, data: TrainingData) -> Layout:
 
 
 def _scored(
-    classifier: FairClassifier, sample: Sample, layout: Layout, store: Store, learned: LearnedPosteriors
+    settings: Settings, sample: Sample, layout: Layout, store: Store, learned: LearnedPosteriors
 ) -> ScoredRows:
     own = OwnPosteriors.of(sample, learned, layout)
-    view = View(classifier, sample.data.groups, sample.data.access)
+    view = View(settings, sample.data.groups, sample.data.access)
     score = Score(view, learned.model, sample.table, sample.draw, layout, own)
     digest = hashlib.sha256(np.round(own.posteriors, 6).tobytes()).hexdigest()
     return ScoredRows(learned, store.fill(score, model=digest, digests=sample.digests))
@@ -293,19 +296,19 @@ class View:
 
     Attributes
     ----------
-    classifier : FairClassifier
-        Whose features the rows should have.
+    settings : Settings
+        Whose recorder has the features that rows should have.
     groups : Groups
     access : AttributeAccess
     """
 
-    classifier: FairClassifier
+    settings: Settings
     groups: Groups
     access: AttributeAccess
 
     def cells(self, rows: Rows, model: PosteriorModel) -> Floats:
         """Posteriors of the cells."""
-        visible = self.access.view(read_features(self.classifier, rows.X, reset=False), rows.sensitive)
+        visible = self.access.view(read_features(self.settings.recorder, rows.X, reset=False), rows.sensitive)
         with naming_bad_rows(visible.X, rows.numbers):
             return model.cells(visible.X, self.access.allowed(self.groups, visible.known))
 
@@ -407,14 +410,13 @@ class Score:
         return self.layout.columns(self.view.posteriors(cells, codes, rows), weights)
 
 
-def _task(classifier: FairClassifier, sample: Sample) -> str:
+def _task(settings: Settings, sample: Sample) -> str:
     """Digest of what determines posteriors: parameters, and the table as far as it was counted."""
-    params = {
-        name: re.sub(r" at 0x[0-9a-f]+", "", repr(value))  # where an object is in memory
-        for name, value in classifier.get_params().items()
-        if name not in ("n_jobs", "verbose")
-    }
     table = sample.table
     keys = None if table.counted.groups is None else table.counted.groups.keys
-    counted = (keys, table.cells.tolist(), getattr(classifier, "feature_names_in_", np.empty(0)).tolist())
-    return hashlib.sha256(repr((sorted(params.items()), counted)).encode()).hexdigest()
+    counted = (
+        keys,
+        table.cells.tolist(),
+        getattr(settings.recorder, "feature_names_in_", np.empty(0)).tolist(),
+    )
+    return hashlib.sha256(repr((settings.text, counted)).encode()).hexdigest()

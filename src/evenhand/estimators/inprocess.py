@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from numbers import Integral
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,20 +14,18 @@ from evenhand.estimators.access import Aware
 from evenhand.estimators.base import FairClassifier, by_batches, names_its_file
 from evenhand.estimators.fair_training import FairTraining, train_fair
 from evenhand.estimators.fit_rows import read_rows
+from evenhand.estimators.settings import CrossFit, GroupPolicy, Guarantee, Settings
 from evenhand.estimators.trained_models import ClassifierMixture, TrainedModel
 from evenhand.estimators.training_certificate import TrainingCertificate
 from evenhand.estimators.training_data import draw_seed
 from evenhand.exceptions import InputError, ToleranceWarning, warn_user
 from evenhand.fairness.constraints import ConstraintName
-from evenhand.fairness.groups import Missing
 from evenhand.fairness.measurement import AnyMeasurement
 from evenhand.fairness.proxy import Proxy
 from evenhand.fairness.requirement import Constraint
 from evenhand.inference.guarantee import warn_if_unpromised
 from evenhand.inputs.features import Columns
-from evenhand.posteriors.calibration import Calibration
 from evenhand.posteriors.learner import check_learner, is_frozen
-from evenhand.posteriors.spec import Form
 from evenhand.posteriors.tabular import TabularClassifier
 
 __all__ = ["FairInprocessor"]
@@ -63,37 +61,25 @@ class FairInprocessor(FairClassifier):
         As in :class:`FairPostprocessor`.
     cost : float, pair, or array of shape (M, 2), default=0.5
         As in :class:`FairPostprocessor`.
-    pos_label : object, default=None
-        The positive label. By default the one that sorts last.
-    group_estimator : classifier, default=None
-        For the groups in the posteriors, under other forms than "joint". By default like `estimator`; if that
-        is the default, boosted trees with a higher learning rate.
-    posterior : {"joint", "auto", "separate", "label_then_group"}, default="joint"
-        Form of the posteriors; see :class:`FairPostprocessor`.
-    cv : int, splitter or iterable, default=2
-        Folds for out-of-fold posteriors.
-    calibration : {"dirichlet"} or None, default="dirichlet"
-        As in :class:`FairPostprocessor`.
     randomize : bool, default=False
         False gives one classifier: of those trained, the one of least risk, where a violation that cannot be
         chance counts as risk at a price. True gives the mixture itself, a ``ClassifierMixture`` of at
         most one classifier more than the requirement has constraints. It reaches requirements that no single
         classifier does, such as exact parity, and each person is decided by one of them for good.
-    max_refits : int, default=8
-        Most classifiers that are tried. With `confidence`, half as many, but at least 2, for each of three
-        tolerances. Each is trained on two halves of the rows, and
-        on all of them if it is chosen.
-    confidence : float, default=None
+    max_fits : int, default=20
+        Most classifiers that are trained: two in each round, on the two halves of the rows, and four are left
+        for the result, which is trained on all rows (a mixture may need more). With a guarantee, half as many
+        rounds, but at least 2, for each of three tolerances.
+    guarantee : float or Guarantee, default=None
         As in :class:`FairPostprocessor`; classifiers or mixtures for ever looser tolerances are tested.
-    reserve : float, default=0.3
-        Share of the rows that are reserved for the promise.
-    missing : {"error", "own_group", "exclude"}, default="error"
+    posteriors : CrossFit, default=None
+        As in :class:`FairPostprocessor`; by default in two folds, and in the form "joint". The mean of the
+        fold models is always taken: they serve for the training rows only.
+    groups : GroupPolicy, default=None
         As in :class:`FairPostprocessor`. The default form of the posteriors, "joint", learns nothing from
         excluded rows, and neither does the classifier that is trained: its costs depend on the groups.
-    unseen : {"error", "pooled"}, default="error"
-        As in :class:`FairPostprocessor`.
-    min_group_size : int, default=0
-        As in :class:`FairPostprocessor`.
+    pos_label : object, default=None
+        The positive label. By default the one that sorts last.
     random_state : int, RandomState or None, default=0
         For folds and halves of the rows, and the hash key of a mixture.
     n_jobs : int, default=None
@@ -124,7 +110,7 @@ class FairInprocessor(FairClassifier):
         `objective` is the risk of this classifier under the posteriors, `bound` a risk that no fair
         classifier goes below under them. Printed, it says what any other classifier could save.
     promise_ : Promise or None
-        What holds on new rows, if `confidence` is given.
+        What holds on new rows, if a guarantee was asked for.
     n_fits_ : int
         Models fitted in all, those of the posteriors included; all but the chosen ones to half of the rows.
 
@@ -133,7 +119,7 @@ class FairInprocessor(FairClassifier):
     >>> import evenhand as eh
     >>> compas = eh.datasets.load_compas()
     >>> X, names = compas.one_hot()
-    >>> fair = eh.FairInprocessor(constraint=eh.DemographicParity(difference=0.25), max_refits=3)
+    >>> fair = eh.FairInprocessor(constraint=eh.DemographicParity(difference=0.25), max_fits=10)
     >>> decisions = fair.fit(X, compas.label, sensitive_features=compas.sensitive).predict(X)
     >>> bool((fair.model_.predict(X) == decisions).all())
     True
@@ -153,19 +139,12 @@ class FairInprocessor(FairClassifier):
         sensitive_features: Columns | None = None,
         aware: Aware = False,
         cost: ArrayLike = 0.5,
-        pos_label: Any = None,
-        group_estimator: Any = None,
-        posterior: Form | Literal["auto"] = "joint",
-        cv: Any = 2,
-        calibration: Calibration | None = "dirichlet",
         randomize: bool = False,
-        max_refits: int = 8,
-        confidence: float | None = None,
-        reserve: float = 0.3,
-        missing: Missing = "error",
-        unseen: Literal["error", "pooled"] = "error",
-        min_group_size: int = 0,
-        learn_rows: int = 1_000_000,
+        max_fits: int = 20,
+        guarantee: Guarantee | float | None = None,
+        posteriors: CrossFit | None = None,
+        groups: GroupPolicy | None = None,
+        pos_label: Any = None,
         random_state: Any = 0,
         n_jobs: int | None = None,
         verbose: bool = False,
@@ -175,55 +154,57 @@ class FairInprocessor(FairClassifier):
         self.sensitive_features = sensitive_features
         self.aware = aware
         self.cost = cost
-        self.pos_label = pos_label
-        self.group_estimator = group_estimator
-        self.posterior = posterior
-        self.cv = cv
-        self.calibration = calibration
         self.randomize = randomize
-        self.max_refits = max_refits
-        self.confidence = confidence
-        self.reserve = reserve
-        self.missing = missing
-        self.unseen = unseen
-        self.min_group_size = min_group_size
-        self.learn_rows = learn_rows
+        self.max_fits = max_fits
+        self.guarantee = guarantee
+        self.posteriors = posteriors
+        self.groups = groups
+        self.pos_label = pos_label
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    average = True  # the folds' models serve for the training rows only, so none is fitted to all rows
+    @property
+    def rounds(self) -> int:
+        """How often two classifiers are trained, one on each half of the rows."""
+        return max(1, (int(self.max_fits) - 4) // 2)
 
     def _label_estimator(self) -> Any:
         if self.estimator is None or not hasattr(self.estimator, "predict_proba"):
             return TabularClassifier()
         return self.estimator
 
-    def check_settings(self) -> None:
-        """Raise an InputError if the parameters cannot be used; `fit` does so before it reads any row."""
+    def _posteriors(self) -> CrossFit:
+        given = CrossFit(2) if self.posteriors is None else super()._posteriors()
+        form = "joint" if isinstance(given.form, str) and given.form == "auto" else given.form
+        return CrossFit(**{**given.get_params(deep=False), "form": form, "average": True})
+
+    def settings(self) -> Settings:
+        """The parameters, checked: raises an InputError if they cannot be used."""
         if is_frozen(self.estimator):
             raise InputError("a frozen classifier cannot be trained: use FairPostprocessor for it.")
         trained = TabularClassifier() if self.estimator is None else self.estimator
         check_learner(trained, weighted=True, role="estimator", probabilities=False)
-        super().check_settings()
+        found = super().settings()
         if isinstance(self.sensitive_features, Proxy):
             raise InputError("proxies are for FairPostprocessor: trained classifiers need known groups.")
-        if self.missing == "infer":
+        if found.missing == "infer":
             raise InputError(
                 "missing='infer' is for FairPostprocessor: rates of trained classifiers are estimated by "
                 "counting groups, which must be known."
             )
-        if isinstance(self.cv, float):
+        if isinstance(found.cv, float):
             raise InputError(
-                f"cv={self.cv!r} holds rows out, and training needs posteriors of all: set folds."
+                f"cv={found.cv!r} holds rows out, and training needs posteriors of all: set folds."
             )
-        if not isinstance(self.max_refits, Integral) or self.max_refits < 1:
-            raise InputError(f"max_refits should be a whole number from 1 on, but is {self.max_refits!r}.")
+        if isinstance(self.max_fits, bool) or not isinstance(self.max_fits, Integral) or self.max_fits < 1:
+            raise InputError(f"max_fits must be a positive integer, got {self.max_fits!r}.")
         if not isinstance(self.randomize, bool | np.bool_):
             raise InputError(f"randomize should be True or False, but is {self.randomize!r}.")
-        if is_frozen(self.group_estimator) and self.aware and self.aware is not True:
+        if is_frozen(found.group) and self.aware and self.aware is not True:
             # It takes no columns beyond those of its fit, and the classifier would not see what it may.
             raise InputError("group_estimator may be frozen only where aware is True or False.")
+        return found
 
     def fit(self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None) -> Self:
         """Learn posteriors, choose multipliers, and train.
@@ -231,7 +212,7 @@ class FairInprocessor(FairClassifier):
         Parameters
         ----------
         X : table, array or sparse matrix
-            Of a lazy table or one of Dask, at most `learn_rows` rows are trained on and judged by; small
+            Of a lazy table or one of Dask, at most `max_samples` rows are trained on and judged by; small
             groups are kept whole.
         y : array
             Any two labels. The name of a column of a table that is not in memory.
@@ -249,15 +230,23 @@ class FairInprocessor(FairClassifier):
             raise InputError("proxies are for FairPostprocessor: trained classifiers need known groups.")
 
         # Read the table, the labels, the groups, and who may see what, wherever the rows are.
-        seed = draw_seed(self.random_state)
-        rows = read_rows(self, X, y, sensitive_features, sample_weight, seed=seed)
+        settings, seed = self.settings(), draw_seed(self.random_state)
+        rows = read_rows(settings, X, y, sensitive_features, sample_weight, seed=seed)
         data = rows.standing_for_all
 
         # Out-of-fold posteriors P(S, Y | x), calibrated.
-        posteriors = rows.learn(self, data, seed)
+        posteriors = rows.learn(settings, data, seed)
 
         # Classifiers trained with the costs of multipliers, and the best of them or of their mixtures.
-        trained = train_fair(self, self.constraint, data, posteriors, seed=seed, reserved=rows.held_out)
+        trained = train_fair(
+            self,
+            settings.constraint,
+            data,
+            posteriors,
+            seed=seed,
+            reserved=rows.held_out,
+            confidence=settings.confidence,
+        )
         if trained.promise is not None:
             warn_if_unpromised(trained.promise)
         elif trained.missed > _SHOWN:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from evenhand.estimators.base import FairClassifier
 from evenhand.estimators.by_proxy import ProxyAccess
+from evenhand.estimators.settings import Settings
 from evenhand.estimators.training_data import TrainingData
 from evenhand.exceptions import (
     ConstantScoreWarning,
@@ -80,7 +80,7 @@ class LearnedPosteriors:
 
 
 def learn_posteriors(
-    classifier: FairClassifier,
+    settings: Settings,
     data: TrainingData,
     *,
     seed: int,
@@ -91,7 +91,7 @@ def learn_posteriors(
 
     Parameters
     ----------
-    classifier : FairClassifier
+    settings : Settings
         Its parameters say how.
     data : TrainingData
     seed : int
@@ -105,17 +105,17 @@ def learn_posteriors(
     -------
     LearnedPosteriors
     """
-    spec = posterior_spec(classifier, data, seed)
+    spec = posterior_spec(settings, data, seed)
     _check_frozen(spec, data.examples, reserved)
     estimated = cross_fit(
         spec,
         data.examples,
-        cv=classifier.cv,
-        average=classifier.average,
-        calibration=classifier.calibration,
+        cv=settings.cv,
+        average=settings.average,
+        calibration=settings.calibration,
         seed=seed,
-        n_jobs=classifier.n_jobs,
-        verbose=classifier.verbose,
+        n_jobs=settings.n_jobs,
+        verbose=settings.verbose,
         run=run,
     )
     return collect_posteriors(estimated, spec, data)
@@ -194,11 +194,11 @@ def collect_posteriors(estimated: Estimated, spec: PosteriorSpec, data: Training
     )
 
 
-def posterior_spec(classifier: FairClassifier, data: TrainingData, seed: int) -> PosteriorSpec:
+def posterior_spec(settings: Settings, data: TrainingData, seed: int) -> PosteriorSpec:
     """How posteriors are learned; what cannot be is refused before any fit."""
-    error_prices(classifier.cost, len(data.groups))
-    form: Any = "known" if data.access.knows(data.groups) else classifier.posterior
-    label, group = classifier.posterior_learners
+    error_prices(settings.cost, len(data.groups))
+    form: Any = "known" if data.access.knows(data.groups) else settings.form
+    label, group = settings.learners
     trees = type(group) is TabularClassifier
     known = data.examples.known
     if isinstance(data.access, ProxyAccess):
@@ -216,8 +216,8 @@ def posterior_spec(classifier: FairClassifier, data: TrainingData, seed: int) ->
             )
         form = "label_then_group"
     if form == "auto":
-        form = "separate" if trees and _separate_is_enough(classifier, data) else "label_then_group"
-    if form == "joint" and classifier.group_estimator is not None:
+        form = "separate" if trees and _separate_is_enough(settings, data) else "label_then_group"
+    if form == "joint" and settings.own_group_model:
         raise InputError(
             "posterior='joint' learns group and label with one model, so group_estimator would not be "
             "used: leave it out, or set posterior='label_then_group'."
@@ -228,7 +228,7 @@ def posterior_spec(classifier: FairClassifier, data: TrainingData, seed: int) ->
         if known is not None and any(((p > 0) & (p < 1)).any() for p in known.values):
             weighted = True  # a row counts in part for each value that it may have
         check_learner(group, weighted=weighted, role="group_estimator")
-    _warn_if_left_out([classifier.estimator, label, group], data)
+    _warn_if_left_out([settings.estimator, label, group], data)
     levels = _feature_levels(data.groups) if trees else None
     if known is not None:
         levels = known.levels
@@ -273,16 +273,16 @@ def _feature_levels(groups: Groups) -> NDArray[np.intp]:
     return groups.level_codes(sorted(groups.features, key=lambda name: len(groups.levels(name))))
 
 
-def _separate_is_enough(classifier: FairClassifier, data: TrainingData) -> bool:
+def _separate_is_enough(settings: Settings, data: TrainingData) -> bool:
     """Whether P(Y | x) P(S | x) leads to the same optimum as the posteriors of the cells."""
     if data.access.known is not None or not data.examples.seen.all():
         return False  # a known feature, or an empty cell, ties label and group together
-    if classifier.objective != "risk":
+    if settings.objective != "risk":
         return False  # errors of a group depend on how label and group go together
     cells = data.examples.compared_cells
     counts = np.bincount(cells, weights=data.weights, minlength=2 * len(data.compared))
     masses = (counts / counts.sum()).reshape(-1, 2)
-    return label_and_group_suffice(classifier.constraint, classifier.cost, masses, data.compared)
+    return label_and_group_suffice(settings.constraint, settings.cost, masses, data.compared)
 
 
 def as_posteriors(

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from evenhand.estimators.base import FairClassifier
+from evenhand.estimators.settings import Settings
 from evenhand.exceptions import InputError
 from evenhand.fairness.proxy import Proxy
 from evenhand.inputs.batched_table import is_dask, is_lazy
@@ -28,11 +28,11 @@ LIMITS = {
     ),
     "splits": (
         "`cv` as a list of splits, where models learn from a sample",
-        "pass a number or a splitter, or raise `learn_rows`",
+        "pass a number or a splitter, or raise `max_samples`",
     ),
     "pooled": (
-        "a guarantee together with `min_group_size`, where models learn from a sample",
-        "merge rare groups beforehand, or raise `learn_rows`",
+        "a guarantee together with `min_size`, where models learn from a sample",
+        "merge rare groups beforehand, or raise `max_samples`",
     ),
 }
 """What is refused for tables that are not in memory, and what to do instead."""
@@ -49,11 +49,11 @@ def refuse_beyond_memory(X: Any, sensitive_features: Any, scratch: Any) -> None:
         raise refused("sensitive_features")
 
 
-def refuse_large(classifier: FairClassifier) -> None:
+def refuse_large(settings: Settings) -> None:
     """Raise an InputError for what needs all rows to be learned from."""
-    if classifier.confidence is not None and classifier.min_group_size:
+    if settings.confidence is not None and settings.min_size:
         raise refused("pooled")
-    cv = classifier.cv
+    cv = settings.cv
     if cv is not None and not isinstance(cv, int | float | np.integer) and not hasattr(cv, "split"):
         raise refused("splits")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from numbers import Integral
 from os import PathLike
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +18,7 @@ from evenhand.estimators.fit_rows import read_rows, space_for_posteriors
 from evenhand.estimators.learned_posteriors import LearnedPosteriors, as_posteriors
 from evenhand.estimators.limits import refused
 from evenhand.estimators.promise_candidates import PromiseCandidates
+from evenhand.estimators.settings import CrossFit, GroupPolicy, Guarantee, Settings
 from evenhand.estimators.training_data import draw_seed
 from evenhand.exceptions import (
     InputError,
@@ -27,7 +28,7 @@ from evenhand.exceptions import (
 )
 from evenhand.fairness.bounds import EVERYBODY
 from evenhand.fairness.constraints import ByConstraint, ConstraintName, LinearConstraints
-from evenhand.fairness.groups import GroupName, Missing
+from evenhand.fairness.groups import GroupName
 from evenhand.fairness.proxy import Proxy
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.requirement import Constraint
@@ -43,9 +44,7 @@ from evenhand.optimum.rule import Rule, hashed_uniforms
 from evenhand.optimum.solution import Solution
 from evenhand.optimum.thresholds import group_thresholds
 from evenhand.optimum.worst_group import Objective, group_risks, problem_for
-from evenhand.posteriors.calibration import Calibration
 from evenhand.posteriors.models import PosteriorModel
-from evenhand.posteriors.spec import Form
 
 __all__ = ["FairPostprocessor"]
 
@@ -61,9 +60,9 @@ class FairPostprocessor(FairClassifier):
     Parameters
     ----------
     estimator : classifier, default=None
-        Any scikit-learn classifier with ``predict_proba``, for the label (with ``posterior="joint"``, for
-        group and label together). By default boosted trees that take tables as they are. A fitted model goes
-        into ``sklearn.frozen.FrozenEstimator`` and stays as it is; pass other rows to `fit` than it was
+        Any scikit-learn classifier with ``predict_proba``, for the label (with ``CrossFit(form="joint")``,
+        for group and label together). By default boosted trees that take tables as they are. A fitted model
+        goes into ``sklearn.frozen.FrozenEstimator`` and stays as it is; pass other rows to `fit` than it was
         fitted to.
     constraint : Constraint
         What must hold, such as ``DemographicParity(difference=0.02)``.
@@ -84,70 +83,15 @@ class FairPostprocessor(FairClassifier):
         What is minimised: the risk, or the largest risk of a group (min-max fairness), and the risk among the
         classifiers that attain this. The requirement holds in both cases; ``DemographicParity(difference=1)``
         requires nothing.
+    guarantee : float or Guarantee, default=None
+        The confidence with which the requirement has to hold on new rows, or a :class:`Guarantee`, which also
+        says how many rows are held out for it. ``guarantee_`` has the result.
+    posteriors : CrossFit, default=None
+        How posteriors are learned; by default in five folds.
+    groups : GroupPolicy, default=None
+        What becomes of groups that are missing, unseen or small; by default they are errors.
     pos_label : object, default=None
         The positive label. By default the one that sorts last.
-    group_estimator : classifier, default=None
-        For the groups. By default like `estimator`; if `estimator` is frozen or left at its default, boosted
-        trees with a higher learning rate. A frozen one has the codes of the groups as its classes and is
-        taken for P(S|x), or for P(S|x,y) of both labels, as if the group told nothing more of the label.
-    posterior : {"auto", "separate", "label_then_group", "joint"}, default="auto"
-        P(Y|x) P(S|x), P(Y|x) P(S|x,y), or one model of all cells. "separate" is enough where a decision
-        counts the same for both labels in the requirement and for all groups in the cost, as under
-        demographic parity; rates of single cells, such as true-positive rates, then rest on the calibration.
-        With "joint", P(Y|x) is a sum over groups. "separate" is the fastest where evenhand's trees learn the
-        groups, one sensitive feature after the other. "auto" takes it there for blind decisions, and
-        otherwise "label_then_group". Where the group is known, only P(Y|x,s) is learned.
-    cv : int, float, splitter or iterable, default=5
-        Folds for out-of-fold posteriors. Where this is an integer, P(S|x) of "separate" uses at most three. A
-        float between 0 and 1 is one split: that share of the rows is held out to find the rule on.
-    average : bool, default=True
-        Decide by the mean of the folds' models; otherwise by one that is fitted to all rows: smaller, and
-        with trees a little less accurate.
-    calibration : {"dirichlet"} or None, default="dirichlet"
-        How the posteriors are corrected on the rows that the rule is found on, so that tolerances hold on new
-        rows as well. The label's probability is corrected by a curve of itself, logistic in the log-odds, and
-        only if these rows contradict it; the groups' given the label, linear in the logarithms of all cells
-        and shrunk towards no change. So with nothing required, decisions are those of the label's model at
-        the threshold of the cost, whatever the group model is. Where the group is known, each group has a
-        curve after the common one.
-    confidence : float, default=None
-        Strictly between 0 and 1: promise that the requirement holds on new rows, with this probability over
-        the draw of the data. Rows are reserved. Where groups are known and the requirement is about one rate,
-        they set the thresholds; otherwise the smallest margins within the tolerance that pass a binomial
-        test on them are used. ``promise_`` has the result. With too few, a warning says how many are needed.
-    reserve : float, default=0.5
-        Share of the rows that are reserved for it, drawn at random regardless of group and label.
-    missing : {"error", "own_group", "exclude", "infer"}, default="error"
-        Whether a missing sensitive value is refused, a value of its own, leaves the row out of groups and
-        requirement, or is inferred.
-
-        With "exclude", ``groups_.excluded`` counts the rows that are left out. They still teach P(Y|x), in
-        the forms "separate" and "label_then_group" and if they have all features that `aware` names; a
-        model of "joint" needs the group and learns nothing from them. Blind classifiers decide
-        every row; where decisions use a feature, a row that lacks it is an error.
-
-        "infer" learns P(Y|x) from all rows and P(S|x,y) from the rows that have sensitive values: one feature
-        after the other, those that most rows have first, each from the rows that have it and those before.
-        Rows that lack values count in the requirement by their posteriors. **This assumes that values are
-        missing at random given x, y and the features that are learned before**: among people with the same x
-        and y, those who do not tell their race are of the same races as those who do; and some people of
-        every kind tell it. ``evenhand.estimators.missingness.compare_missing`` shows whether rows without a
-        value differ in x and y, which does no harm; whether they differ in the value itself cannot be seen.
-        Features of `aware` rule out groups after a model that does not see them, a row that lacks one at
-        prediction is decided by what is known of it, and the requirement holds where values are missing as
-        they are in fit. ``inferred_`` has the numbers of rows.
-    unseen : {"error", "pooled"}, default="error"
-        Whether a known group that was not seen in fit is refused at prediction; or decided like the pooled
-        group, if there is one, and otherwise by the costs alone. The same holds for a stratum not seen in
-        fit; strata are never pooled.
-    min_group_size : int, default=0
-        Smaller groups are pooled, with a warning; ``groups_.pooled`` records them. A requirement on single
-        features is about all rows of each value, whatever its combinations are pooled into. With `confidence`
-        only rows that are not reserved count.
-    learn_rows : int, default=1_000_000
-        Of a table that is not in memory, the largest number of rows that models learn from. They are drawn so
-        that small combinations of group and label are kept whole, and weighted accordingly; the rule is found
-        on all rows. A table in memory is learned from as a whole.
     random_state : int, RandomState or None, default=0
         For folds, and for the key of randomised decisions.
     n_jobs : int, default=None
@@ -191,7 +135,7 @@ class FairPostprocessor(FairClassifier):
     thresholds_ : Thresholds
         The threshold of each group on ``predict_risk``, where the group is known.
     promise_ : Promise or None
-        What holds on new rows, if `confidence` is given.
+        What holds on new rows, if a guarantee was asked for.
     inferred_ : InferredRows or None
         With ``missing="infer"``, how many rows lack sensitive values, by feature.
 
@@ -233,18 +177,10 @@ class FairPostprocessor(FairClassifier):
         aware: Aware = False,
         cost: ArrayLike = 0.5,
         objective: Objective = "risk",
+        guarantee: Guarantee | float | None = None,
+        posteriors: CrossFit | None = None,
+        groups: GroupPolicy | None = None,
         pos_label: Any = None,
-        group_estimator: Any = None,
-        posterior: Form | Literal["auto"] = "auto",
-        cv: Any = 5,
-        average: bool = True,
-        calibration: Calibration | None = "dirichlet",
-        confidence: float | None = None,
-        reserve: float = 0.5,
-        missing: Missing = "error",
-        unseen: Literal["error", "pooled"] = "error",
-        min_group_size: int = 0,
-        learn_rows: int = 1_000_000,
         random_state: Any = 0,
         n_jobs: int | None = None,
         verbose: bool = False,
@@ -255,29 +191,18 @@ class FairPostprocessor(FairClassifier):
         self.aware = aware
         self.cost = cost
         self.objective = objective
+        self.guarantee = guarantee
+        self.posteriors = posteriors
+        self.groups = groups
         self.pos_label = pos_label
-        self.group_estimator = group_estimator
-        self.posterior = posterior
-        self.cv = cv
-        self.average = average
-        self.calibration = calibration
-        self.confidence = confidence
-        self.reserve = reserve
-        self.missing = missing
-        self.unseen = unseen
-        self.min_group_size = min_group_size
-        self.learn_rows = learn_rows
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def check_settings(self) -> None:
-        """Raise an InputError if the parameters cannot be used; `fit` does so before it reads any row."""
-        super().check_settings()
+    def settings(self) -> Settings:
+        """The parameters, checked: raises an InputError if they cannot be used."""
         problem_for(self.objective)
-        rows = self.learn_rows
-        if isinstance(rows, bool) or not isinstance(rows, Integral) or rows < 1:
-            raise InputError(f"learn_rows should be a positive integer, but is {self.learn_rows!r}.")
+        return super().settings()
 
     def fit(
         self,
@@ -294,7 +219,7 @@ class FairPostprocessor(FairClassifier):
         ----------
         X : table, array or sparse matrix
             A ``polars.LazyFrame`` or a ``pyarrow.dataset.Dataset`` is read in batches, and a Dask DataFrame
-            or array stays on its workers, on the client that is current. If it has more than `learn_rows`
+            or array stays on its workers, on the client that is current. If it has more than `max_samples`
             rows, models learn from as many, and the rule is found on all.
         y : array
             Any two labels. The name of a column of a lazy table; or of one of Dask, or what goes with it.
@@ -315,24 +240,24 @@ class FairPostprocessor(FairClassifier):
         self
         """
         self.__dict__.pop("rule_", None)  # an interrupted fit leaves an unfitted estimator
-        seed = draw_seed(self.random_state)
+        settings, seed = self.settings(), draw_seed(self.random_state)
 
         # Read the table, the labels, the groups, and who may see what, wherever the rows are.
-        rows = read_rows(self, X, y, sensitive_features, sample_weight, seed=seed, scratch=scratch)
+        rows = read_rows(settings, X, y, sensitive_features, sample_weight, seed=seed, scratch=scratch)
 
-        with space_for_posteriors(self, rows) as score_all:
+        with space_for_posteriors(settings, rows) as score_all:
             # Out-of-fold posteriors P(S, Y | x), calibrated; other rows are scored by the model.
-            posteriors = rows.learn(self, rows.data, seed)
+            posteriors = rows.learn(settings, rows.data, seed)
             scored = score_all(posteriors)
 
             # The optimum under the requirement, as a rule; for a guarantee, under the loosest that allows it.
-            problem = scored.problem(self, rows.data.compared)
-            if rows.held_out is None:
+            problem = scored.problem(settings, rows.data.compared)
+            if settings.confidence is None:
                 solution = problem.solve()
                 rule, self.promise_ = scored.rule(solution, seed, problem), None
             else:
-                candidates = PromiseCandidates(self.constraint, problem, scored, rows, seed=seed)
-                solution, rule, self.promise_ = candidates.promise(self.confidence)
+                candidates = PromiseCandidates(settings.constraint, problem, scored, rows, seed=seed)
+                solution, rule, self.promise_ = candidates.promise(settings.confidence)
                 warn_if_unpromised(self.promise_)
             solution = problem.shipped(solution, rule)
 

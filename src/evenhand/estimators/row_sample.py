@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.estimators.access import usable_features
-from evenhand.estimators.base import FairClassifier
 from evenhand.estimators.inferred import groups_of_patterns
+from evenhand.estimators.settings import Settings
 from evenhand.estimators.training_data import (
     Counted,
     TrainingData,
@@ -85,12 +85,12 @@ class CountedTable:
         return (2 * np.where(codes < 0, len(self.cells) - 1, codes) + positive).astype(np.intp)
 
 
-def count_table(classifier: FairClassifier, source: RowSource) -> CountedTable:
+def count_table(settings: Settings, source: RowSource) -> CountedTable:
     """Labels, groups and strata of all rows.
 
     Parameters
     ----------
-    classifier : FairClassifier
+    settings : Settings
     source : RowSource
 
     Returns
@@ -98,47 +98,47 @@ def count_table(classifier: FairClassifier, source: RowSource) -> CountedTable:
     CountedTable
     """
     counts = source.counts()
-    found = read_labels(counts.labels, pos_label=classifier.pos_label, what=source.label, counts=counts.rows)
+    found = read_labels(counts.labels, pos_label=settings.pos_label, what=source.label, counts=counts.rows)
     labels = found.positive.astype(np.intp)
     strata, stratum_codes = None, None
     if counts.controls:
         strata, stratum_codes = read_strata(counts.controls, counts.rows)
-        strata = replace(strata, unseen=classifier.unseen)
-    if isinstance(classifier.sensitive_features, Proxy):
+        strata = replace(strata, unseen=settings.unseen)
+    if isinstance(settings.sensitive_features, Proxy):
         cells = np.bincount(labels, counts.rows, 2).astype(np.int64)[None]
         return CountedTable(found.classes, cells, Counted(None, None, strata, None, None))
-    groups, codes = _groups(classifier, counts)
-    control_columns(classifier, groups)  # refuses sensitive ones that decisions may not use
+    groups, codes = _groups(settings, counts)
+    control_columns(settings, groups)  # refuses sensitive ones that decisions may not use
     compared, in_cells = count_in_strata(
         groups, codes, strata, stratum_codes, labels=labels, rows=counts.rows
     )
-    classifier.constraint.check(compared)
+    settings.constraint.check(compared)
     cells = np.zeros((len(groups) + 1, 2), np.int64)
     np.add.at(cells, (np.where(codes < 0, len(groups), codes), labels), counts.rows)
-    known = _known_groups(classifier, groups, counts)
+    known = _known_groups(settings, groups, counts)
     return CountedTable(found.classes, cells, Counted(groups, known, strata, compared, in_cells))
 
 
-def _groups(classifier: FairClassifier, counts: Counts) -> tuple[Groups, NDArray[np.int32]]:
+def _groups(settings: Settings, counts: Counts) -> tuple[Groups, NDArray[np.int32]]:
     return Groups.fit(
         counts.sensitive,
-        missing=classifier.missing,
-        unseen=classifier.unseen,
-        min_size=classifier.min_group_size,
-        single_features=classifier.constraint.single_features,
+        missing=settings.missing,
+        unseen=settings.unseen,
+        min_size=settings.min_size,
+        single_features=settings.constraint.single_features,
         row_counts=counts.rows,
     )
 
 
-def _known_groups(classifier: FairClassifier, groups: Groups, counts: Counts) -> Groups | None:
+def _known_groups(settings: Settings, groups: Groups, counts: Counts) -> Groups | None:
     """Combinations of the features that may be used, of which a sample need not have all."""
-    usable = usable_features(classifier.aware, groups.features)
+    usable = usable_features(settings.aware, groups.features)
     if not usable or (usable == groups.features and groups.missing != "infer"):
         return None
     if groups.missing == "infer":
         return groups_of_patterns(groups, counts.sensitive, usable)
     columns = {name: counts.sensitive[name] for name in usable}
-    policies: dict[str, Any] = {"missing": classifier.missing, "unseen": classifier.unseen}
+    policies: dict[str, Any] = {"missing": settings.missing, "unseen": settings.unseen}
     return Groups.fit(columns, **policies, row_counts=counts.rows)[0]
 
 
@@ -209,14 +209,14 @@ class Draw:
         return row_uniforms(numbers, self.seed + 1) < self.reserve
 
 
-def draw_sample(classifier: FairClassifier, source: RowSource, table: CountedTable, seed: int) -> Sample:
+def draw_sample(settings: Settings, source: RowSource, table: CountedTable, seed: int) -> Sample:
     """Draw the rows to learn from; small cells are kept whole.
 
     Parameters
     ----------
-    classifier : FairClassifier
-        Its `learn_rows` is the largest number of rows; ``n_features_in_`` and ``feature_names_in_`` are
-        recorded on it.
+    settings : Settings
+        Its `max_samples` is the largest number of rows; ``n_features_in_`` and ``feature_names_in_`` are set
+        on its recorder.
     source : RowSource
     table : CountedTable
     seed : int
@@ -225,35 +225,35 @@ def draw_sample(classifier: FairClassifier, source: RowSource, table: CountedTab
     -------
     Sample
     """
-    draw = _plan(classifier, table, seed)
+    draw = _plan(settings, table, seed)
     drawn = source.map(_candidates, table, draw, what="drawing rows to learn from")
     parts, held_out, digests = zip(*drawn, strict=True)
-    numbers, data = _joined(classifier, table, draw, parts)
+    numbers, data = _joined(settings, table, draw, parts)
     tested = [part for part in held_out if len(part)]
-    reserved = _read(classifier, table, tested).examples if tested else None
+    reserved = _read(settings, table, tested).examples if tested else None
     texts = tuple(map(repr, digests))
     data = replace(data, fingerprint=sum_of(digests))
     return Sample(data, numbers, reserved, table, texts, draw)
 
 
 def joined_examples(
-    classifier: FairClassifier, table: CountedTable, draw: Draw, drawn: Sequence[tuple[Rows, Rows, Any]]
+    settings: Settings, table: CountedTable, draw: Draw, drawn: Sequence[tuple[Rows, Rows, Any]]
 ) -> Examples:
     """The examples to learn from, out of what was drawn from each batch."""
-    return _joined(classifier, table, draw, [part for part, _, _ in drawn])[1].examples
+    return _joined(settings, table, draw, [part for part, _, _ in drawn])[1].examples
 
 
-def _plan(classifier: FairClassifier, table: CountedTable, seed: int) -> Draw:
+def _plan(settings: Settings, table: CountedTable, seed: int) -> Draw:
     """How many rows of each cell to draw."""
-    most, cells = classifier.learn_rows, table.cells
+    most, cells = settings.max_samples, table.cells
     reserve = tested = 0.0
-    if classifier.confidence is not None:
-        reserve = float(classifier.reserve)
+    if settings.confidence is not None:
+        reserve = float(settings.reserve)
         tested = min(reserve, most / table.n_rows)
         cells = np.ceil(cells * (1 - reserve)).astype(np.int64)
-    weighted = all(takes_weights(learner) for learner in classifier.posterior_learners)
+    weighted = all(takes_weights(learner) for learner in settings.learners)
     sizes = sample_sizes(cells, most, equal=not weighted)
-    cv = classifier.cv
+    cv = settings.cv
     if not (cv is None or isinstance(cv, Integral | float) or hasattr(cv, "split")):
         raise InputError(
             f"cv should be a number or a splitter where models learn from {sizes.sum():,} of "
@@ -276,7 +276,7 @@ def _candidates(rows: Rows, table: CountedTable, draw: Draw) -> tuple[Rows, Rows
 
 
 def _joined(
-    classifier: FairClassifier, table: CountedTable, draw: Draw, candidates: Sequence[Rows]
+    settings: Settings, table: CountedTable, draw: Draw, candidates: Sequence[Rows]
 ) -> tuple[NDArray[np.intp], TrainingData]:
     """The drawn rows of all batches: their numbers, and as training data."""
     parts = [part for part in candidates if len(part)]
@@ -287,7 +287,7 @@ def _joined(
     cuts = np.searchsorted(drawn, firsts)
     own = [drawn[a:b] - first for a, b, first in zip(cuts, cuts[1:], firsts, strict=False)]
     kept = [part.take(rows) for part, rows in zip(parts, own, strict=True) if len(rows)]
-    data = _read(classifier, table, kept)
+    data = _read(settings, table, kept)
     numbers, inside = numbers[drawn], cells[drawn] < 2 * len(table.cells) - 2
     if data.groups.excluded:
         numbers = numbers[inside]
@@ -299,16 +299,16 @@ def _joined(
     return numbers, data
 
 
-def _read(classifier: FairClassifier, table: CountedTable, parts: Sequence[Rows]) -> TrainingData:
+def _read(settings: Settings, table: CountedTable, parts: Sequence[Rows]) -> TrainingData:
     """Some rows of all batches as training data, with the groups of the whole table."""
     X, y = concat_rows([part.X for part in parts]), concat_rows([part.y for part in parts])
     weights = [part.weights for part in parts if part.weights is not None]
     separate = None  # columns of X, if the constructor names them
-    if classifier.sensitive_features is None:
+    if settings.sensitive_features is None:
         names = parts[0].sensitive
         separate = {name: concat_rows([part.sensitive[name] for part in parts]) for name in names}
     given = np.concatenate(weights) if weights else None
-    return read_training_data(classifier, X, y, separate, given, counted=table.counted)
+    return read_training_data(settings, X, y, separate, given, counted=table.counted)
 
 
 def _stands_for(table: CountedTable, drawn: Examples) -> Floats:

@@ -13,9 +13,9 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import check_random_state
 
 from evenhand.estimators.access import AttributeAccess, find_access, find_groups, usable_features
-from evenhand.estimators.base import FairClassifier
 from evenhand.estimators.by_proxy import ProxyGroups, find_proxy
 from evenhand.estimators.inferred import InferredRows, find_known_features, row_codes
+from evenhand.estimators.settings import Settings
 from evenhand.exceptions import InputError, VacuousConstraintWarning, warn_user
 from evenhand.fairness.groups import Groups
 from evenhand.fairness.proxy import Proxy
@@ -108,7 +108,7 @@ class Counted:
 
 
 def read_training_data(
-    classifier: FairClassifier,
+    settings: Settings,
     X: Any,
     y: Any,
     sensitive_features: Any,
@@ -122,8 +122,8 @@ def read_training_data(
 
     Parameters
     ----------
-    classifier : FairClassifier
-        Its parameters say how; ``n_features_in_`` and ``feature_names_in_`` are recorded on it.
+    settings : Settings
+        On whose recorder ``n_features_in_`` and ``feature_names_in_`` are set.
     X, y, sensitive_features, sample_weight
         As passed to `fit`.
     seed : int, default=0
@@ -137,39 +137,38 @@ def read_training_data(
     -------
     TrainingData
     """
-    classifier.check_settings()
-    X = read_features(classifier, X, reset=True)
+    X = read_features(settings.recorder, X, reset=True)
     y = _label_column(y)
     given = None if isinstance(sensitive_features, Proxy) else sensitive_features
     if given is not None:  # refuses lazy tables and duplicate names
         named_columns(given, what="sensitive_features", default_name="sensitive_feature")
     check_rows({"X": X, "y": y, "sensitive_features": given, "sample_weight": sample_weight})
-    labels = read_labels(y, pos_label=classifier.pos_label, what=label)
+    labels = read_labels(y, pos_label=settings.pos_label, what=label)
     weights = read_weights(sample_weight, X.shape[0])
     if weights is not None and len(np.unique(labels.positive[weights > 0])) < 2:
         raise InputError("y has only one class where sample_weight is not 0, and two are needed.")
     by_proxy = find_proxy(
         X,
         sensitive_features,
-        classifier.sensitive_features,
-        aware=classifier.aware,
-        frozen_to=_frozen_to(classifier, None),
+        settings.sensitive_features,
+        aware=settings.aware,
+        frozen_to=_frozen_to(settings, None),
     )
     if by_proxy is not None:
         strata = None if counted is None else counted.strata
-        return _by_proxy(classifier, X, labels, weights, by_proxy, strata=strata)
+        return _by_proxy(settings, X, labels, weights, by_proxy, strata=strata)
     groups, codes, columns = find_groups(
         X,
         sensitive_features,
-        classifier.sensitive_features,
+        settings.columns,
         None if counted is None else counted.groups,
-        learned=_learned_rows(classifier, seed),
-        missing=classifier.missing,
-        unseen=classifier.unseen,
-        min_size=classifier.min_group_size,
-        single_features=classifier.constraint.single_features,
+        learned=_learned_rows(settings, seed),
+        missing=settings.missing,
+        unseen=settings.unseen,
+        min_size=settings.min_size,
+        single_features=settings.constraint.single_features,
     )
-    strata, stratum_codes = find_strata_of(classifier, X, groups, None if counted is None else counted.strata)
+    strata, stratum_codes = find_strata_of(settings, X, groups, None if counted is None else counted.strata)
     compared, cells = count_in_strata(
         groups, codes, strata, stratum_codes, labels=labels.positive.astype(np.intp)
     )
@@ -177,14 +176,14 @@ def read_training_data(
         compared, cells = counted.compared, counted.cells
     if strata is not None:
         _warn_of_empty(compared)
-    classifier.constraint.check(compared)
+    settings.constraint.check(compared)
     access = find_access(
         X,
         columns,
         groups,
-        classifier.sensitive_features,
-        aware=classifier.aware,
-        frozen_to=_frozen_to(classifier, groups),
+        settings.columns,
+        aware=settings.aware,
+        frozen_to=_frozen_to(settings, groups),
         known=None if counted is None else counted.known,
         strata=strata,
     )
@@ -204,7 +203,7 @@ def read_training_data(
     )
     in_requirement = weights
     if groups.excluded:
-        check_splits(classifier, "missing='exclude' leaves rows out")
+        check_splits(settings, "missing='exclude' leaves rows out")
         in_group = np.flatnonzero(codes >= 0)
         examples = _without_excluded(examples, in_group, visible.known)
         in_requirement = None if in_requirement is None else in_requirement[in_group]
@@ -264,7 +263,7 @@ def count_in_strata(
 
 
 def _by_proxy(
-    classifier: FairClassifier,
+    settings: Settings,
     X: Any,
     labels: Labels,
     weights: NDArray[np.float64] | None,
@@ -273,11 +272,11 @@ def _by_proxy(
     strata: Groups | None,
 ) -> TrainingData:
     """Training data whose groups are known by probabilities only."""
-    if classifier.min_group_size:
-        raise InputError("min_group_size counts rows of groups, which a Proxy does not tell: leave it out.")
-    strata, stratum_codes = find_strata_of(classifier, X, found.groups, strata)
+    if settings.min_size:
+        raise InputError("min_size counts rows of groups, which a Proxy does not tell: leave it out.")
+    strata, stratum_codes = find_strata_of(settings, X, found.groups, strata)
     compared = found.groups if strata is None else found.groups.within(strata)
-    classifier.constraint.check(compared)
+    settings.constraint.check(compared)
     access = replace(found.access, strata=strata)
     visible = access.view(X, found.columns)
     examples = Examples(
@@ -303,13 +302,13 @@ def _by_proxy(
 
 
 def find_strata_of(
-    classifier: FairClassifier, X: Any, groups: Groups, strata: Groups | None = None
+    settings: Settings, X: Any, groups: Groups, strata: Groups | None = None
 ) -> tuple[Groups | None, NDArray[np.int32] | None]:
     """Strata of the control features that a requirement names, and the stratum of each row of X.
 
     Parameters
     ----------
-    classifier : FairClassifier
+    settings : Settings
     X : table or matrix
         Validated.
     groups : Groups
@@ -322,7 +321,7 @@ def find_strata_of(
         None if it names none, or only sensitive features.
     codes : array of int32 or None
     """
-    names = control_columns(classifier, groups)
+    names = control_columns(settings, groups)
     if not names:
         return None, None
     if not has_names(X):
@@ -336,7 +335,7 @@ def find_strata_of(
     if strata is not None:
         return strata, encode_strata(strata, columns)
     strata, codes = read_strata(columns)
-    return replace(strata, unseen=classifier.unseen), codes
+    return replace(strata, unseen=settings.unseen), codes
 
 
 def _warn_of_empty(compared: Groups) -> None:
@@ -353,10 +352,10 @@ def _warn_of_empty(compared: Groups) -> None:
     )
 
 
-def control_columns(classifier: FairClassifier, groups: Groups) -> tuple[str, ...]:
+def control_columns(settings: Settings, groups: Groups) -> tuple[str, ...]:
     """Control features that are columns of X; sensitive ones that may not be used are refused."""
-    usable = usable_features(classifier.aware, groups.features)
-    controls = classifier.constraint.controls
+    usable = usable_features(settings.aware, groups.features)
+    controls = settings.constraint.controls
     for name in controls:
         if name in groups.features and name not in usable:
             raise InputError(
@@ -385,9 +384,9 @@ def _without_excluded(
     return replace(learned, without_group=LabelExamples(others.X, others.positive, others.weights))
 
 
-def check_splits(classifier: FairClassifier, because: str) -> None:
+def check_splits(settings: Settings, because: str) -> None:
     """Raise an InputError if folds are given as row numbers, where not all rows are in them."""
-    if not isinstance(classifier.cv, Integral) and not hasattr(classifier.cv, "split"):
+    if not isinstance(settings.cv, Integral) and not hasattr(settings.cv, "split"):
         raise InputError(
             f"cv should be a number or a splitter where {because}: given splits are about all rows."
         )
@@ -398,22 +397,20 @@ def draw_seed(random_state: Any) -> int:
     return int(check_random_state(random_state).randint(2**31))
 
 
-def _learned_rows(classifier: FairClassifier, seed: int) -> Callable[[int], NDArray[np.intp]] | None:
+def _learned_rows(settings: Settings, seed: int) -> Callable[[int], NDArray[np.intp]] | None:
     """Which of a number of rows are learned from, if others are reserved."""
-    if classifier.confidence is None:
+    if settings.confidence is None:
         return None
-    check_promise(classifier.constraint, classifier.confidence, classifier.reserve)
-    return lambda n_rows: random_split(n_rows, float(classifier.reserve), seed)[0]
+    check_promise(settings.constraint, settings.confidence, settings.reserve)
+    return lambda n_rows: random_split(n_rows, float(settings.reserve), seed)[0]
 
 
-def reserve_rows(
-    classifier: FairClassifier, data: TrainingData, seed: int
-) -> tuple[TrainingData, Examples | None]:
+def reserve_rows(settings: Settings, data: TrainingData, seed: int) -> tuple[TrainingData, Examples | None]:
     """Set rows aside for the promise, if `confidence` asks for one.
 
     Parameters
     ----------
-    classifier : FairClassifier
+    settings : Settings
     data : TrainingData
     seed : int
 
@@ -424,7 +421,7 @@ def reserve_rows(
     reserved : Examples or None
         Rows that nothing is learned from.
     """
-    if classifier.confidence is None:
+    if settings.confidence is None:
         return data, None
     if data.groups.missing == "infer":
         raise InputError(
@@ -432,26 +429,26 @@ def reserve_rows(
             "missing='infer' or a Proxy: leave confidence out, or fit to the rows that have all sensitive "
             "values."
         )
-    check_promise(classifier.constraint, classifier.confidence, classifier.reserve)
+    check_promise(settings.constraint, settings.confidence, settings.reserve)
     if data.weights is not None:
         raise InputError("a promise needs rows that count alike: leave sample_weight out, or confidence.")
-    check_splits(classifier, "rows are reserved for a promise")
-    first, second = data.examples.sample(float(classifier.reserve), seed)
+    check_splits(settings, "rows are reserved for a promise")
+    first, second = data.examples.sample(float(settings.reserve), seed)
     learned, reserved = data.examples.take(first), data.examples.take(second)
     counted = learned.positive if learned.weights is None else learned.positive[learned.weights > 0]
     if len(np.unique(counted)) < 2:
         raise InputError(
-            f"reserve={classifier.reserve:g} leaves {len(learned):,} of {len(data.examples):,} rows to learn "
+            f"reserve={settings.reserve:g} leaves {len(learned):,} of {len(data.examples):,} rows to learn "
             "from, and y has only one class there: reserve fewer rows, or fit with more."
         )
     return replace(data, examples=learned), reserved
 
 
-def _frozen_to(classifier: FairClassifier, groups: Groups | None) -> int | None:
+def _frozen_to(settings: Settings, groups: Groups | None) -> int | None:
     """How many columns a frozen model that will be asked was fitted to; -1 if it does not tell."""
-    label, group = classifier.posterior_learners
+    label, group = settings.learners
     models = [label]
-    if groups is None or usable_features(classifier.aware, groups.features) != groups.features:  # learned too
+    if groups is None or usable_features(settings.aware, groups.features) != groups.features:  # learned too
         models.append(group)
     frozen = [model for model in models if is_frozen(model)]
     return int(getattr(frozen[0], "n_features_in_", -1)) if frozen else None

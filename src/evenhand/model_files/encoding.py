@@ -21,6 +21,7 @@ from evenhand.estimators.by_proxy import ProxyAccess
 from evenhand.estimators.inferred import InferredRows
 from evenhand.estimators.inprocess import FairInprocessor
 from evenhand.estimators.postprocess import FairPostprocessor
+from evenhand.estimators.settings import CrossFit, GroupPolicy, Guarantee
 from evenhand.estimators.trained_models import ClassifierMixture, GroupThresholds
 from evenhand.estimators.training_certificate import TrainingCertificate
 from evenhand.exceptions import InputError, UntrustedFileError, reason
@@ -90,6 +91,7 @@ _CLASSES: tuple[type[Any], ...] = (
         Sigmoid,
         Softmax,
     ),
+    *(CrossFit, GroupPolicy, Guarantee),
     *(*NOTIONS, RateBound, Statistic, NoWorse, AllOf, WithMargins),
     *(
         CellRates,

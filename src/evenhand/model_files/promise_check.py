@@ -80,7 +80,7 @@ def compare_promise(
         scores = deployed_posteriors(model, reserved)
         decisions = model.rule_.decide(scores, lambda rows: row_keys(reserved.X, rows))
     rates = CellRates.count(model.compared_, reserved.compared_cells, decisions)
-    tests = run_tests(problem.constraint, rates, 1 - model.confidence, all_rows=data.everyone)
+    tests = run_tests(problem.constraint, rates, 1 - model.promise_.confidence, all_rows=data.everyone)
     if model.promise_.holds and not all(test.passed for test in tests):
         return ["the promise does not hold on the reserved rows"]
     return []
@@ -112,7 +112,7 @@ def _compare_ranks(
     )
     if ranks.sizes != planned.sizes or not near:
         return ["the ranks that the promise rests on are not those of these rows"]
-    level = 1 - model.confidence
+    level = 1 - model.promise_.confidence
     chance, _ = violation_chances(problem.constraint, groups, ranks, everyone, level)
     if not chance <= _SAME_CHANCE * level:
         return [f"thresholds at the ranks of the promise break it with probability {chance:.3f}"]

@@ -154,7 +154,7 @@ def claimed(model: FairClassifier, found: Certificate | None = None) -> Claim:
     certificate = model.certificate_ if found is None else found
     return Claim(
         _certified(model),
-        model.constraint,
+        model.settings().constraint,
         certificate.bound,
         certificate.objective,
         certificate.violation,
@@ -185,16 +185,17 @@ def prove(model: FairClassifier, X: Any, y: Any, sensitive_features: Any, sample
     again = clone(model)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EvenhandWarning)  # shown by fit
-        rows = read_rows(again, X, y, sensitive_features, sample_weight, seed=model.seed_)
+        settings = again.settings()
+        rows = read_rows(settings, X, y, sensitive_features, sample_weight, seed=model.seed_)
         other = model.fitted_to_.difference(rows.data.fingerprint)
         if other is not None:
             return Proof(False, f"not confirmed: {other}.", stored)
         if isinstance(model, FairInprocessor):
             return _prove_trained(model, again, rows)
-        with space_for_posteriors(again, rows) as score_all:
-            posteriors = rows.learn(again, rows.data, model.seed_)
+        with space_for_posteriors(settings, rows) as score_all:
+            posteriors = rows.learn(settings, rows.data, model.seed_)
             scored = score_all(posteriors)
-            problem = scored.problem(again, rows.data.compared)
+            problem = scored.problem(settings, rows.data.compared)
 
             def randomised(rule: Rule) -> Rule:
                 selection = rule.selection(posteriors.out_of_fold)
@@ -210,13 +211,22 @@ def prove(model: FairClassifier, X: Any, y: Any, sensitive_features: Any, sample
 
 def _prove_trained(model: FairInprocessor, again: FairInprocessor, rows: FitRows) -> Proof:
     data = rows.standing_for_all
-    posteriors = rows.learn(again, data, model.seed_)
-    trained = train_fair(again, model.constraint, data, posteriors, seed=model.seed_, reserved=rows.held_out)
+    settings = again.settings()
+    posteriors = rows.learn(settings, data, model.seed_)
+    trained = train_fair(
+        again,
+        settings.constraint,
+        data,
+        posteriors,
+        seed=model.seed_,
+        reserved=rows.held_out,
+        confidence=settings.confidence,
+    )
     scored = ScoredRows(posteriors)
     examples = data.examples.take(posteriors.rows)
     found, problems = compare(model, examples, posteriors, parts=scored.parts, trained=trained)
     if found is not None and rows.held_out is not None:
-        problem = posteriors.problem(model.constraint, model.cost, model.compared_)
+        problem = posteriors.problem(settings.constraint, model.cost, model.compared_)
         problems += compare_promise(model, problem, posteriors, data, rows.held_out)
     return conclude(model, found, problems, len(posteriors.rows))
 

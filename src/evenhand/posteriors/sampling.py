@@ -13,7 +13,7 @@ Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
 
-def sample_sizes(counts: Counts, learn_rows: int | None, *, equal: bool = False) -> Counts:
+def sample_sizes(counts: Counts, max_samples: int | None, *, equal: bool = False) -> Counts:
     """How many rows of each cell to learn from.
 
     Small cells are kept whole, and a cell has at least half of an even share of the sample, because few rows
@@ -24,7 +24,7 @@ def sample_sizes(counts: Counts, learn_rows: int | None, *, equal: bool = False)
     ----------
     counts : array of int, shape (M, 2)
         Rows of each cell.
-    learn_rows : int or None
+    max_samples : int or None
         Largest number of rows; None is all.
     equal : bool, default=False
         Whether all cells are drawn from at the same rate, for learners that take no weights.
@@ -41,14 +41,14 @@ def sample_sizes(counts: Counts, learn_rows: int | None, *, equal: bool = False)
            [740, 125]])
     """
     cells = int(np.count_nonzero(counts))
-    if learn_rows is None or counts.sum() <= learn_rows:
+    if max_samples is None or counts.sum() <= max_samples:
         return counts.copy()
-    if learn_rows < 2 * cells:
+    if max_samples < 2 * cells:
         raise InputError(
-            f"learn_rows={learn_rows:,} is too few for {cells:,} combinations of group and label: at least "
+            f"max_samples={max_samples:,} is too few for {cells:,} combinations of group and label: at least "
             f"{2 * cells:,} are needed, and some hundred for each are better."
         )
-    at_least = np.minimum(counts, 1 if equal else learn_rows // (2 * cells))
+    at_least = np.minimum(counts, 1 if equal else max_samples // (2 * cells))
 
     def sizes(rate: float) -> Counts:
         return np.asarray(np.maximum(at_least, np.floor(rate * counts).astype(np.int64)))
@@ -56,7 +56,7 @@ def sample_sizes(counts: Counts, learn_rows: int | None, *, equal: bool = False)
     low, high = 0.0, 1.0
     for _ in range(60):  # the number of rows grows with the common rate
         rate = (low + high) / 2
-        low, high = (rate, high) if sizes(rate).sum() <= learn_rows else (low, rate)
+        low, high = (rate, high) if sizes(rate).sum() <= max_samples else (low, rate)
     return sizes(low)
 
 

@@ -166,7 +166,7 @@ def _calibration(
     aware = model.aware is not False and model.sensitive_features is None
     eta = model.predict_risk(X, sensitive_features=sensitive if aware else None)
     positive = read_labels(y, pos_label=model.pos_label_).positive
-    where = model.sensitive_features
+    where = model.settings().columns
     columns = columns_of(X, where) if where is not None else sensitive
     codes = model.groups_.encode(columns)
     found = []
@@ -263,7 +263,7 @@ def _model(model: FairClassifier) -> dict[str, Any]:
     promise = getattr(model, "promise_", None)
     shown: dict[str, Any] = {
         "method": "post-processing" if isinstance(model, FairPostprocessor) else "in-processing",
-        "asked": [one for part in model.constraint.requirements for one in _asked(part)],
+        "asked": [one for part in model.settings().constraint.requirements for one in _asked(part)],
         "aware": model.aware if isinstance(model.aware, bool) else ", ".join(model.aware),
         "promise": None if promise is None else {"holds": promise.holds, "text": str(promise)},
         "proof": None
@@ -353,7 +353,7 @@ def rule_records(rule: Rule, names: list[str], *, aware: bool) -> dict[str, Any]
 
 
 def _frontier(frontier: Frontier, model: FairClassifier | None) -> dict[str, Any]:
-    notions = () if model is None else model.constraint.notions
+    notions = () if model is None else model.settings().constraint.notions
     asked = notions[0].tolerance if notions else None
     known = isinstance(model, FairPostprocessor) and model.access_.knows(model.groups_)
     names = list(dict.fromkeys(point.curve for point in frontier.points))

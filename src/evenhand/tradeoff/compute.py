@@ -167,9 +167,10 @@ class _Learned:
 
     @classmethod
     def by(cls, classifier: FairClassifier, rows: LabelledRows) -> _Learned:
-        data = read_training_data(classifier, rows.X, rows.y, rows.sensitive, None)
+        settings = classifier.settings()
+        data = read_training_data(settings, rows.X, rows.y, rows.sensitive, None)
         seed = draw_seed(classifier.random_state)
-        return cls(data, learn_posteriors(classifier, data, seed=seed), seed)
+        return cls(data, learn_posteriors(settings, data, seed=seed), seed)
 
     def problem(self, constraint: Constraint, cost: Any) -> FairnessProblem:
         return self.posteriors.problem(constraint, cost, self.data.compared)
@@ -185,7 +186,7 @@ def _check(named: Mapping[str, Any], tolerances: Any, confidence: Any, over: Any
             )
         if not isinstance(classifier.constraint, Constraint):
             raise InputError(f"{name!r} has no constraint.")
-        if classifier.confidence is not None:
+        if classifier.guarantee is not None:
             raise InputError(
                 f"{name!r} makes a promise, which is for one tolerance: leave out its confidence."
             )

@@ -110,7 +110,7 @@ class HeldOutRows:
     ) -> HeldOutRows:
         """Read and check the rows, with groups and classes of the training data."""
         groups, classes = learned_from.groups, learned_from.classes
-        where = classifier.sensitive_features
+        where = classifier.settings().columns
         columns = (
             columns_of(rows.X, where)
             if where is not None

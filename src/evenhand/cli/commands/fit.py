@@ -102,7 +102,7 @@ def fit(
         "constraint": constraint,
         "aware": aware_features,
         "missing": compared.missing_policy,
-        "confidence": confidence,
+        "guarantee": confidence,
         **of_method,
     }
     with in_options():
@@ -161,7 +161,7 @@ def _fit_in_memory(table: Path, learning: Learning, codes: list[str], settings: 
         constraint=model.constraint,
         pos_label=model.pos_label_,
         before=_without_requirement(model, test.X),
-        missing="exclude" if model.missing == "infer" else model.missing,
+        missing="exclude" if model.settings().missing == "infer" else model.settings().missing,
         min_size=math.ceil(learning.min_group_size * len(test.y) / len(train.y)),
     )
     constant = decisions[0] if (decisions == decisions[0]).all() else None
@@ -172,7 +172,7 @@ def _decidable(test: Part, model: Any) -> Part:
     """Test rows without those that lack a sensitive feature which decisions use."""
     from evenhand.fairness.sensitive import read_columns  # noqa: PLC0415  (start-up time)
 
-    if model.missing != "exclude" or model.aware is False:
+    if model.settings().missing != "exclude" or model.aware is False:
         return test
     used = model.sensitive_features if model.aware is True else model.aware
     columns = read_columns(test.X.select(used), max_levels=None).values()

@@ -1,0 +1,336 @@
+"""Settings of a fit: the objects that group parameters, and all of them together, checked."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, Literal
+
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+
+from evenhand.estimators.access import Aware
+from evenhand.exceptions import InputError
+from evenhand.fairness.groups import Missing
+from evenhand.fairness.proxy import Proxy
+from evenhand.fairness.requirement import Constraint
+from evenhand.inputs.checks import check_choice, check_fraction
+from evenhand.inputs.features import Columns
+from evenhand.optimum.worst_group import Objective
+from evenhand.posteriors.calibration import Calibration
+from evenhand.posteriors.learner import check_model, is_frozen
+from evenhand.posteriors.spec import Form
+from evenhand.posteriors.tabular import TabularClassifier
+
+if TYPE_CHECKING:
+    from evenhand.estimators.base import FairClassifier
+
+__all__ = [
+    "CrossFit",
+    "GroupPolicy",
+    "Guarantee",
+    "Settings",
+    "group_learner",
+    "read_object",
+    "read_settings",
+]
+
+_FORMS = ("auto", "separate", "label_then_group", "joint")
+
+
+class CrossFit(BaseEstimator):
+    """How posteriors P(S, Y | x) are learned: in folds, so that no row is scored by a model that has seen it.
+
+    Parameters
+    ----------
+    cv : int, float, splitter or iterable, default=5
+        Number of folds; a splitter or the splits; or a share in (0, 1), which is held out in one split, and
+        the rule is found on it alone. With a number of folds, P(S|x) of "separate" uses at most three.
+    group_estimator : classifier, default=None
+        For the groups. By default like the label's; if that is frozen or left at its default, boosted trees
+        with a higher learning rate. A frozen one has the codes of the groups as its classes and is taken for
+        P(S|x), or for P(S|x,y) of both labels, as if the group told nothing more of the label.
+    form : {"auto", "separate", "label_then_group", "joint"}, default="auto"
+        P(Y|x) P(S|x), P(Y|x) P(S|x,y), or one model of all cells. "separate" is enough where a decision
+        counts the same for both labels in the requirement and for all groups in the cost, as under
+        demographic parity; rates of single cells, such as true-positive rates, then rest on the calibration.
+        With "joint", P(Y|x) is a sum over groups. "auto" is "separate" for blind decisions where that is
+        enough and evenhand's trees learn the groups, and otherwise "label_then_group"; for
+        :class:`FairInprocessor` it is "joint". Where the group is known, only P(Y|x,s) is learned.
+    average : bool or "auto", default="auto"
+        Average the fold models at prediction, or refit one model on all rows: smaller and faster, slightly
+        less accurate with trees. "auto" averages.
+    calibration : "auto" or None, default="auto"
+        Whether posteriors are corrected on the rows that the rule is found on, so that tolerances hold on new
+        rows as well. The label's probability is corrected by a curve of itself, logistic in the log-odds, and
+        only if these rows contradict it; the groups' given the label, linear in the logarithms of all cells
+        and shrunk towards no change. With nothing required, decisions are those of the label's model at the
+        threshold of the cost, whatever the group model is. Where the group is known, each group has a curve
+        after the common one.
+    max_samples : int, default=1_000_000
+        Of a table that is not in memory, the largest number of rows that models learn from. They are drawn so
+        that small combinations of group and label are kept whole, and weighted accordingly; the rule is found
+        on all rows. A table in memory is learned from as a whole.
+
+    Examples
+    --------
+    >>> import evenhand as eh
+    >>> fair = eh.FairPostprocessor(posteriors=eh.CrossFit(3, average=False))
+    >>> fair.set_params(posteriors__cv=10).posteriors
+    CrossFit(average=False, cv=10)
+    """
+
+    def __init__(
+        self,
+        cv: Any = 5,
+        *,
+        group_estimator: Any = None,
+        form: Form | Literal["auto"] = "auto",
+        average: bool | Literal["auto"] = "auto",
+        calibration: Literal["auto"] | None = "auto",
+        max_samples: int = 1_000_000,
+    ) -> None:
+        self.cv = cv
+        self.group_estimator = group_estimator
+        self.form = form
+        self.average = average
+        self.calibration = calibration
+        self.max_samples = max_samples
+
+
+class GroupPolicy(BaseEstimator):
+    """What becomes of groups that are missing, unseen or small.
+
+    Parameters
+    ----------
+    missing : {"error", "category", "exclude", "impute"}, default="error"
+        Whether a missing sensitive value is refused, a value of its own, leaves the row out of groups and
+        requirement, or is imputed.
+
+        With "exclude", ``groups_.excluded`` counts the rows that are left out. They still teach P(Y|x), in
+        the forms "separate" and "label_then_group" and if they have all features that `aware` names; a
+        model of "joint" needs the group and learns nothing from them. Blind classifiers decide every row;
+        where decisions use a feature, a row that lacks it is an error.
+
+        "impute" learns P(Y|x) from all rows and P(S|x,y) from the rows that have sensitive values: one
+        feature after the other, those that most rows have first, each from the rows that have it and those
+        before. Rows that lack values count in the requirement by their posteriors. **This assumes that values
+        are missing at random given x, y and the features that are learned before**: among people with the same x
+        and y, those who do not tell their race are of the same races as those who do; and some people of
+        every kind tell it. :func:`evenhand.estimators.missingness.compare_missing` shows whether rows without
+        a value differ in x and y, which does no harm; whether they differ in the value itself cannot be seen.
+        Features of `aware` rule out groups after a model that does not see them, a row that lacks one at
+        prediction is decided by what is known of it, and the requirement holds where values are missing as
+        they are in fit. ``imputed_`` has the numbers of rows.
+    unseen : {"error", "pooled"}, default="error"
+        Whether a known group that was not seen in fit is refused at prediction; or decided like the pooled
+        group, if there is one, and otherwise by the costs alone. The same holds for a stratum not seen in
+        fit; strata are never pooled.
+    min_size : int, default=0
+        Smaller groups are pooled, with a warning; ``groups_.pooled`` records them. A requirement on single
+        features is about all rows of each value, whatever its combinations are pooled into. With a guarantee
+        only rows that are not held out count.
+
+    Examples
+    --------
+    >>> import evenhand as eh
+    >>> eh.FairPostprocessor(groups=eh.GroupPolicy(missing="exclude", min_size=50)).groups
+    GroupPolicy(min_size=50, missing='exclude')
+    """
+
+    def __init__(
+        self,
+        missing: Missing = "error",
+        unseen: Literal["error", "pooled"] = "error",
+        min_size: int = 0,
+    ) -> None:
+        self.missing = missing
+        self.unseen = unseen
+        self.min_size = min_size
+
+
+class Guarantee(BaseEstimator):
+    """A guarantee for new rows: the requirement holds on them with a probability over the draw of the data.
+
+    Parameters
+    ----------
+    confidence : float, default=0.95
+        That probability, strictly between 0 and 1.
+    reserve : float, default=0.5
+        Share of the rows that are held out for it, drawn at random regardless of group and label. Where
+        groups are known and the requirement is about one rate, they set the thresholds; otherwise the
+        smallest margins within the tolerance that pass a binomial test on them are used. With too few, a
+        warning says how many are needed.
+
+    Examples
+    --------
+    >>> import evenhand as eh
+    >>> eh.FairPostprocessor(guarantee=0.9).guarantee  # the confidence alone will do
+    0.9
+    """
+
+    def __init__(self, confidence: float = 0.95, reserve: float = 0.5) -> None:
+        self.confidence = confidence
+        self.reserve = reserve
+
+
+@dataclass(frozen=True, eq=False)
+class Settings:
+    """What a fit is told, checked. Stages take this, and not the estimator.
+
+    Attributes
+    ----------
+    recorder : FairClassifier
+        Object that the number and the names of features are recorded on.
+    constraint, cost, objective, sensitive_features, aware, pos_label, estimator, n_jobs, verbose
+        As in the constructors.
+    label, group : classifier
+        Those that posteriors are learned with: of the label, or of the cells; of the groups.
+    own_group_model : bool
+        Whether the latter was given.
+    cv, form, average, calibration, max_samples
+        Of :class:`CrossFit`.
+    missing, unseen, min_size
+        Of :class:`GroupPolicy`.
+    confidence, reserve
+        Of :class:`Guarantee`; None if there is to be none.
+    text : str
+        All parameters, by which an interrupted fit is recognised.
+    """
+
+    recorder: Any
+    constraint: Constraint
+    cost: ArrayLike
+    objective: Objective
+    sensitive_features: Columns | Proxy | None
+    aware: Aware
+    pos_label: Any
+    estimator: Any
+    n_jobs: int | None
+    verbose: bool
+    label: Any
+    group: Any
+    own_group_model: bool
+    cv: Any
+    form: Form | Literal["auto"]
+    average: bool
+    calibration: Calibration | None
+    max_samples: int
+    missing: Missing
+    unseen: Literal["error", "pooled"]
+    min_size: int
+    confidence: float | None
+    reserve: float
+    text: str
+
+    @property
+    def columns(self) -> Columns | None:
+        """Sensitive columns of X; None if they are passed to `fit`, or known by proxies."""
+        return None if isinstance(self.sensitive_features, Proxy) else self.sensitive_features
+
+    @property
+    def learners(self) -> tuple[Any, Any]:
+        """The classifiers that posteriors are learned with: of the label (or the cells), of the groups."""
+        return self.label, self.group
+
+
+def read_settings(classifier: FairClassifier, posteriors: CrossFit, label: Any) -> Settings:
+    """The parameters of a classifier, checked before any row is read.
+
+    Parameters
+    ----------
+    classifier : FairClassifier
+    posteriors : CrossFit
+        Its own, or the default.
+    label : classifier
+        Of the label, or of the cells.
+
+    Returns
+    -------
+    Settings
+    """
+    constraint, groups = classifier.constraint, read_object(GroupPolicy, "groups", classifier.groups)
+    if not isinstance(constraint, Constraint):
+        raise InputError(
+            "constraint should be a notion of fairness, such as DemographicParity(difference=0.02), but is "
+            f"{constraint!r}."
+        )
+    constraint.check(None)
+    check_choice("form", posteriors.form, _FORMS)
+    check_choice("calibration", posteriors.calibration, (None, "auto"))
+    if not isinstance(posteriors.average, bool) and posteriors.average != "auto":
+        raise InputError(f"average should be True, False or 'auto', but is {posteriors.average!r}.")
+    group = group_learner(label, posteriors.group_estimator)
+    check_model(label, role="estimator")
+    check_model(group, role="group_estimator")
+    _check_count("min_size", groups.min_size, 0)
+    _check_count("max_samples", posteriors.max_samples, 1)
+    confidence, reserve = _read_guarantee(classifier.guarantee)
+    params = {
+        name: re.sub(r" at 0x[0-9a-f]+", "", repr(value))  # where an object is in memory
+        for name, value in classifier.get_params().items()
+        if name not in ("n_jobs", "verbose")
+    }
+    return Settings(
+        classifier,
+        constraint,
+        classifier.cost,
+        classifier.objective,
+        classifier.sensitive_features,
+        classifier.aware,
+        classifier.pos_label,
+        classifier.estimator,
+        classifier.n_jobs,
+        classifier.verbose,
+        label,
+        group,
+        posteriors.group_estimator is not None,
+        posteriors.cv,
+        posteriors.form,
+        posteriors.average is not False,
+        None if posteriors.calibration is None else "dirichlet",
+        int(posteriors.max_samples),
+        groups.missing,
+        groups.unseen,
+        int(groups.min_size),
+        confidence,
+        reserve,
+        repr(sorted(params.items())),
+    )
+
+
+def read_object(kind: type[Any], name: str, given: Any) -> Any:
+    """Settings that are given, or the defaults."""
+    if given is None:
+        return kind()
+    if not isinstance(given, kind):
+        raise InputError(f"{name} should be a {kind.__name__}, such as {kind()!r}, but is {given!r}.")
+    return given
+
+
+def _read_guarantee(given: Any) -> tuple[float | None, float]:
+    if given is None:
+        return None, 0.0
+    if isinstance(given, Real) and not isinstance(given, bool):
+        given = Guarantee(float(given))
+    found = read_object(Guarantee, "guarantee", given)
+    check_fraction("confidence", found.confidence)
+    check_fraction("reserve", found.reserve)
+    return float(found.confidence), float(found.reserve)
+
+
+def _check_count(name: str, value: Any, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        kind = "a non-negative integer" if least == 0 else "a positive integer"
+        raise InputError(f"{name} must be {kind}, got {value!r}.")
+
+
+def group_learner(label: Any, given: Any) -> Any:
+    """The classifier that groups are learned with."""
+    if given is not None:
+        return given
+    default = TabularClassifier()
+    if is_frozen(label) or (type(label) is TabularClassifier and label.get_params() == default.get_params()):
+        return default.set_params(learning_rate=0.2)  # half of the trees: benchmarks/TUNING.md
+    return label
