@@ -16,9 +16,8 @@ from benchmarks.record import write
 from evenhand.exceptions import CertificateError, EvenhandWarning, InfeasibleError
 from evenhand.fairness.bounds import BOUNDED_RATES
 from evenhand.fairness.notions import NOTIONS
-from evenhand.fairness.scores import GroupedScores, in_strata
+from evenhand.fairness.scores import GroupedScores, read_posteriors
 from evenhand.optimum.problem import FairnessProblem
-from evenhand.optimum.rows import dense_posteriors
 from evenhand.solver import optimize as optimize_module
 
 RANDOM = 2000
@@ -68,7 +67,7 @@ def random_task(seed: int, most_rows: int = 400) -> tuple[FairnessProblem, np.nd
         sizes = {"C0": 2, "C1": int(rng.integers(1, 4))}
         strata = eh.Groups.product({name: range(size) for name, size in sizes.items()})
         controls = ("C0", "C1", "A0") if len(levels) > 1 else ("C0", "C1")
-        rows = in_strata(rows, rng.integers(0, len(strata), n), len(strata))
+        rows = read_posteriors(rows).within(rng.integers(0, len(strata), n), len(strata))
         groups = groups.within(strata)
     weights = rng.random(n) if rng.random() < 0.5 else None
     constraint = random_part(rng, controls)
@@ -76,7 +75,7 @@ def random_task(seed: int, most_rows: int = 400) -> tuple[FairnessProblem, np.nd
         constraint = constraint & random_part(rng, controls)
     cost = float(rng.choice([0.5, 0.3, 0.8]))
     task = FairnessProblem.read(rows, constraint, cost=cost, sample_weight=weights, groups=groups)
-    written_out = dense_posteriors(rows, np.arange(n), len(groups)).reshape(n, -1)
+    written_out = read_posteriors(rows).dense().reshape(n, -1)
     return task, written_out, np.full(n, 1 / n) if weights is None else weights / weights.sum()
 
 

@@ -258,19 +258,10 @@ def _linear(task: Task, asked: list[Asked], p: np.ndarray, new: np.ndarray, shar
 def linear_alike(task: Task, asked: list[Asked]) -> Curves:
     """The same linear program on the cross-fitted, calibrated posteriors that post-processing has."""
     for some, learned, posteriors, shared in _learned(task, asked):
-        p, new = every_cell(learned.posteriors.out_of_fold), every_cell(posteriors)
+        p, new = learned.posteriors.out_of_fold.dense(), posteriors.dense()
         for one, curve in _linear(task, some, p, new, shared):
             curve.fits = learned.posteriors.fits
             yield one, curve
-
-
-def every_cell(posteriors: Any) -> np.ndarray:
-    """Posteriors of shape (n, M, 2), zero in other groups where the group is known."""
-    if not isinstance(posteriors, eh.GroupedScores):
-        return np.asarray(posteriors)
-    p = np.zeros((len(posteriors), posteriors.n_groups, 2))
-    p[np.arange(len(p)), posteriors.codes] = np.column_stack([1 - posteriors.eta, posteriors.eta])
-    return p
 
 
 def biased(task: Task, asked: list[Asked]) -> Curves:

@@ -12,7 +12,7 @@ from benchmarks.paper.asked import Asked
 from benchmarks.paper.comparison import Verdict, between, coin, hull, mean_curve, on_hull, verdicts
 from benchmarks.paper.intervals import interval, jackknife_half
 from benchmarks.paper.kept import CELLS, Kept
-from benchmarks.paper.methods import Task, every_cell
+from benchmarks.paper.methods import Task
 from benchmarks.paper.page import TITLES, write_page
 from benchmarks.paper.pictures import _without_outlier
 from benchmarks.paper.plan import Choice, planned
@@ -86,11 +86,6 @@ def test_the_algorithms_as_printed_have_the_kept_digits(aware):
     for what, cell in as_printed.as_printed(Task(table, 0, aware, *table.halves(0))):
         expected = kept[table.name, "as printed", setting, what, 0]["points"]
         np.testing.assert_allclose(cell["points"], expected, atol=6e-6)
-
-
-def test_known_groups_as_cells():
-    p = every_cell(eh.GroupedScores(np.array([0.2, 0.9]), np.array([1, 0]), 2))
-    np.testing.assert_allclose(p, [[[0, 0], [0.8, 0.2]], [[0.1, 0.9], [0, 0]]])
 
 
 def test_the_paper_prints_34_rows():

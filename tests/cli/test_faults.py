@@ -483,7 +483,8 @@ import numpy as np, evenhand as eh
 from sklearn.linear_model import LogisticRegression
 rng = np.random.default_rng(0)
 X, y, s = rng.normal(size=(200, 2)), rng.integers(0, 2, 200), rng.integers(0, 2, 200)
-fair = eh.FairPostprocessor(LogisticRegression(), eh.DemographicParity(difference=0.5), posteriors=eh.CrossFit(2))
+parity, folds = eh.DemographicParity(difference=0.5), eh.CrossFit(2)
+fair = eh.FairPostprocessor(LogisticRegression(), parity, posteriors=folds)
 fair.fit(X, y, sensitive_features=s)
 results = {"audit": str(eh.audit(y, fair.predict(X), s))}
 for call in sys.argv[2:]:

@@ -10,7 +10,7 @@ from evenhand.estimators.rank_search import RankSearch
 from evenhand.estimators.rank_thresholds import plan_ranks, set_thresholds
 from evenhand.exceptions import InputError, PromiseWarning
 from evenhand.fairness.rates import CellRates
-from evenhand.fairness.scores import GroupedScores
+from evenhand.fairness.scores import DensePosteriors, GroupedScores
 from evenhand.inference.ranks import Ranks, violation_chances
 from evenhand.inputs.splits import random_split
 from evenhand.optimum.rule import Rule
@@ -73,7 +73,12 @@ def test_rows_with_the_same_score_are_on_the_same_side():
 
 def test_ranks_need_known_groups():
     with pytest.raises(InputError, match="group of each row"):
-        set_thresholds(RULE, np.full((4, 2, 2), 0.25), np.zeros(4, bool), Ranks(ALL, (1, 1), (0, 0), (2, 2)))
+        set_thresholds(
+            RULE,
+            DensePosteriors(np.full((4, 2, 2), 0.25)),
+            np.zeros(4, bool),
+            Ranks(ALL, (1, 1), (0, 0), (2, 2)),
+        )
 
 
 def test_ties_among_rows_to_learn_from_are_allowed_for():

@@ -1,10 +1,11 @@
+import dask
 import dask.array as da
 import numpy as np
 import pytest
 
 import evenhand as eh
 from evenhand.exceptions import InputError
-from evenhand.fairness.scores import StratifiedPosteriors
+from evenhand.fairness.scores import DensePosteriors, StratifiedPosteriors, read_posteriors
 
 
 def test_scores_are_not_copied():
@@ -46,27 +47,76 @@ def test_dask_arrays_are_taken_as_they_are():
         eh.GroupedScores(eta, np.zeros(10, int), 2)
     with pytest.raises(InputError, match="codes one column of integers"):
         eh.GroupedScores(eta, eta, 2)
-    with pytest.raises(InputError, match=r"dask arrays: call evenhand\.dask\.solve"):
+    with pytest.raises(InputError, match="there is no Dask client"):
         eh.solve(scores, eh.DemographicParity(difference=0.1))
 
 
-def test_stratified_posteriors_are_those_of_their_own_stratum():
-    values = np.random.default_rng(0).dirichlet(np.ones(4), 5).reshape(-1, 2, 2)
-    strata = np.array([2, 0, 0, 1, 2])
-    rows = StratifiedPosteriors(values, strata, 3)
-    dense = rows.dense(np.arange(5))
-    assert dense.shape == (5, 6, 2)
-    assert (dense.reshape(5, 3, 2, 2)[np.arange(5), strata] == values).all()
-    assert dense.sum() == pytest.approx(values.sum())
-    table = np.random.default_rng(1).normal(size=(6, 2))
-    assert rows.weighted(table) == pytest.approx(np.tensordot(dense, table, axes=2))
-    weights = np.arange(5.0)
-    assert rows.summed(weights) == pytest.approx(np.tensordot(weights, dense, axes=1))
+RNG = np.random.default_rng(0)
+VALUES = RNG.dirichlet(np.ones(4), 6).reshape(-1, 2, 2)
+STRATA = np.array([2, 0, 0, 1, 2, 0])
+SCORES = eh.GroupedScores(RNG.random(6), np.array([0, 1, 1, 0, 1, 0]), 2)
+FORMS = [
+    DensePosteriors(VALUES),
+    DensePosteriors(VALUES.astype(np.float32)),
+    SCORES,
+    DensePosteriors(VALUES).within(STRATA, 3),
+    SCORES.within(STRATA, 3),
+]
+
+
+@pytest.mark.parametrize("rows", FORMS, ids=repr)
+def test_all_forms_are_sums_over_the_same_cells(rows):
+    cells = rows.dense()
+    assert cells.shape == (6, rows.n_groups, 2)
+    assert cells.sum(axis=(1, 2)) == pytest.approx(1)
+    table, weights, some = RNG.normal(size=cells.shape[1:]), RNG.dirichlet(np.ones(6)), np.array([4, 1])
+    assert (rows.dense(some) == cells[some]).all()
+    assert (rows.take(some).dense() == cells[some]).all()
+    assert rows.label() == pytest.approx(cells[:, :, 1].sum(axis=1))
+    assert rows.weighted(table) == pytest.approx(np.tensordot(cells, table, axes=2))
+    assert rows.by_label(table) == pytest.approx((cells * table).sum(axis=1))
+    assert rows.summed(weights) == pytest.approx(np.tensordot(weights, cells, axes=1))
+    everybody = rows.oracle(weights).totals(np.ones(table.size)).sums
+    assert everybody == pytest.approx(rows.summed(weights).ravel())
+
+
+@pytest.mark.parametrize("rows", FORMS, ids=repr)
+def test_labels_take_the_place_of_their_probability(rows):
+    positive = np.array([True, False, False, True, True, False])
+    cells, own = rows.with_labels(positive).dense(), positive.astype(int)
+    assert cells[np.arange(6), :, 1 - own].max() == 0
+    given = rows.dense()[np.arange(6), :, own]
+    assert cells[np.arange(6), :, own] == pytest.approx(given / given.sum(axis=1, keepdims=True))
+
+
+def test_posteriors_are_in_the_cells_of_their_own_stratum():
+    within = DensePosteriors(VALUES).within(STRATA, 3).dense().reshape(6, 3, 2, 2)
+    assert (within[np.arange(6), STRATA] == VALUES).all()
+    codes = SCORES.within(STRATA, 3).codes
+    assert (codes // 2 == STRATA).all()
+    assert (codes % 2 == SCORES.codes).all()
+    for rows in (DensePosteriors(VALUES), SCORES):
+        assert rows.within(None, 1) is rows
+
+
+def test_a_rule_in_strata_decides_in_every_form():
     rule = eh.solve(
-        values, eh.DemographicParity(difference=0.1, given=["level"]), control_features={"level": strata}
+        VALUES, eh.DemographicParity(difference=0.1, given=["level"]), control_features={"level": STRATA}
     ).rule
-    assert rule.selection(rows) == pytest.approx(rule.selection(dense))
-    with pytest.raises(InputError, match="6 groups in strata"):
-        rule.selection(StratifiedPosteriors(values, strata, 4))
+    rows = StratifiedPosteriors(VALUES, STRATA, 3)
+    assert rule.selection(rows) == pytest.approx(rule.selection(rows.dense()))
+    with pytest.raises(InputError, match="for 6 groups, but the posteriors have 8"):
+        rule.selection(StratifiedPosteriors(VALUES, STRATA, 4))
     with pytest.raises(InputError, match="shape"):
-        StratifiedPosteriors(values[0], strata, 3)
+        StratifiedPosteriors(VALUES[0], STRATA, 3)
+
+
+def test_arrays_are_read_once():
+    assert read_posteriors(VALUES).values is VALUES
+    assert read_posteriors(SCORES) is SCORES
+    assert read_posteriors([[[0, 1]]]).values.dtype == np.float64
+    lazy = da.from_array(VALUES, chunks=3)
+    assert read_posteriors(lazy).values is lazy
+    assert repr(read_posteriors(lazy)) == "DensePosteriors(dask arrays, 2 groups)"
+    with pytest.raises(InputError, match="should be a Dask array, got Delayed"):
+        eh.solve(dask.delayed(VALUES), eh.DemographicParity(difference=0.1))

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 import evenhand as eh
+from evenhand.fairness.scores import DensePosteriors
 from evenhand.optimum.atoms import FurtherRows, randomise_atoms
 from evenhand.optimum.rule import Rule
 from evenhand.solver.thresholds import Steps
@@ -16,7 +17,7 @@ def copies(eta, times):
 def test_an_atom_is_selected_in_the_share_of_its_rows():
     rows = np.concatenate([copies(0.6, 40), copies(0.3, 40), copies(0.9, 40)])
     selection = np.concatenate([np.arange(40) < 30, np.zeros(40), np.ones(40)]).astype(float)
-    rule = randomise_atoms(Rule(TABLE), rows, selection, None)
+    rule = randomise_atoms(Rule(TABLE), DensePosteriors(rows), selection, None)
     assert rule.selection(rows[[0, 40, 80]]).tolist() == [0.75, 0.0, 1.0]
     assert Rule.from_json(rule.to_json()).selection(rows[[0]]).tolist() == [0.75]
 
@@ -24,13 +25,15 @@ def test_an_atom_is_selected_in_the_share_of_its_rows():
 def test_weights_count_in_the_share():
     rows, selection = copies(0.6, 40), (np.arange(40) < 30).astype(float)
     weights = np.where(np.arange(40) < 30, 1.0, 3.0)
-    assert randomise_atoms(Rule(TABLE), rows, selection, weights).selection(rows[[0]]).tolist() == [0.5]
+    assert randomise_atoms(Rule(TABLE), DensePosteriors(rows), selection, weights).selection(
+        rows[[0]]
+    ).tolist() == [0.5]
 
 
 def test_a_few_rows_that_differ_change_nothing():
     rows, selection = copies(0.6, 40), (np.arange(40) > 3).astype(float)
     rule = Rule(TABLE)
-    randomised = randomise_atoms(rule, rows, selection, None)
+    randomised = randomise_atoms(rule, DensePosteriors(rows), selection, None)
     assert (randomised.atoms, randomised.steps, randomised.ties) == (None, None, None)
     np.testing.assert_array_equal(randomised.selection(rows), rule.selection(rows))
 
@@ -62,14 +65,14 @@ def further(count, weight):
 
 def test_further_rows_at_an_atom_are_decided_as_the_rule_decides():
     rows, selection = copies(0.6, 40), (np.arange(40) < 30).astype(float)
-    rule = randomise_atoms(Rule(TABLE), rows, selection, None, further=further(60, 60))
+    rule = randomise_atoms(Rule(TABLE), DensePosteriors(rows), selection, None, further=further(60, 60))
     assert rule.selection(rows[[0]]).tolist() == [pytest.approx((30 + 60) / 100)]
 
 
 def test_further_rows_count_for_what_is_few():
     """Of 100,000 rows, 40 decided otherwise change less than one in a thousand."""
     rows, selection = copies(0.6, 40), np.zeros(40)
-    rule = randomise_atoms(Rule(TABLE), rows, selection, None, further=further(100_000, 500))
+    rule = randomise_atoms(Rule(TABLE), DensePosteriors(rows), selection, None, further=further(100_000, 500))
     assert rule.selection(rows[[0]]).tolist() == [1.0]
 
 

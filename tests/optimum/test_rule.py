@@ -47,7 +47,7 @@ def test_off_the_boundary_the_sign_of_h_decides():
 
 
 def test_posteriors_of_other_groups_are_refused():
-    with pytest.raises(InputError, match="posteriors of 1 groups"):
+    with pytest.raises(InputError, match="for 1 groups, but the posteriors have 2"):
         Rule(np.array([[-0.5, 0.5]])).decision(np.full((2, 2, 2), 0.25))
 
 
@@ -67,7 +67,7 @@ def test_lists_are_read_and_nan_refused():
 
 def test_scores_of_more_groups_than_the_rule_knows_are_refused():
     scores = eh.GroupedScores(np.array([0.3, 0.6]), np.array([0, 1]), 2)
-    with pytest.raises(InputError, match="the rule is for 1 groups, but the scores have 2"):
+    with pytest.raises(InputError, match="the rule is for 1 groups, but the posteriors have 2"):
         Rule(np.array([[-0.5, 0.5]])).decision(scores)
 
 

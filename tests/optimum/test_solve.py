@@ -120,7 +120,7 @@ def test_heavy_ties_are_solved_exactly(n):
 
 BAD = [
     (np.zeros((3, 2)), "shape \\(n, M, 2\\), but have \\(3, 2\\)"),
-    (np.zeros((0, 2, 2)), "shape"),
+    (np.zeros((0, 2, 2)), "no rows"),
     (np.full((3, 2, 2), np.nan), "NaN, negative or do not sum to 1 in 3 of 3 rows"),
     (np.full((3, 2, 2), 0.3), "do not sum to 1 in 3 of 3 rows"),
     (np.array([[[0.5, 0.6], [0.1, -0.2]]]), "negative"),

@@ -166,15 +166,7 @@ def test_planned_rates_hold_where_rows_repeat(aware, max_samples, estimator, mon
 
 def cells_of(model, table):
     """Posteriors of the cells by the model for new rows."""
-    visible, posteriors = model._read(table.select(model.feature_names_in_.tolist()), None)
-    del visible
-    if isinstance(posteriors, eh.GroupedScores):
-        cells = np.zeros((len(table), len(model.groups_), 2))
-        rows = np.arange(len(table))
-        cells[rows, posteriors.codes, 1] = posteriors.eta
-        cells[rows, posteriors.codes, 0] = 1 - posteriors.eta
-        return cells
-    return posteriors
+    return model._read(table.select(model.feature_names_in_.tolist()), None)[1].dense()
 
 
 def test_a_frozen_model_with_atoms_is_decided_as_in_memory():

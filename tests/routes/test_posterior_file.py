@@ -12,6 +12,7 @@ from sklearn.linear_model import LogisticRegression
 
 import evenhand as eh
 from evenhand.exceptions import InputError
+from evenhand.fairness.scores import DensePosteriors
 from evenhand.sources import posterior_file
 from evenhand.sources.layout import Layout
 from evenhand.sources.posterior_file import PosteriorFile, opened, readable_size
@@ -38,10 +39,10 @@ def test_posteriors_come_back_in_parts(weighted, tmp_path, monkeypatch):
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) == file.size
     for first in (600, 0, 300):  # in any order
         rows = slice(first, first + (400 if first == 600 else 300))
-        file.write(first, layout.columns(P[rows], WEIGHTS[rows]))
+        file.write(first, layout.columns(DensePosteriors(P[rows]), WEIGHTS[rows]))
     posteriors, weights = read(file)
     assert len(posteriors) == file.n_parts == file.partitions().count > 1
-    np.testing.assert_array_equal(np.concatenate(posteriors), P.astype(np.float32))
+    np.testing.assert_array_equal(np.concatenate([part.values for part in posteriors]), P.astype(np.float32))
     if weighted:
         np.testing.assert_array_equal(np.concatenate(weights), WEIGHTS)
     assert sum(file.partitions().map(lambda part: part.n_rows)) == 1000
@@ -95,7 +96,7 @@ def test_other_files_in_the_folder_stay(tmp_path):
         (tmp_path / name).write_text("mine")
     with opened(tmp_path, 10, Layout(2, weighted=True)) as file:
         file.reserve()
-        file.write(0, file.layout.columns(P[:10, :2], WEIGHTS[:10]))
+        file.write(0, file.layout.columns(DensePosteriors(P[:10, :2]), WEIGHTS[:10]))
         file.write_state({})
     assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"] * 4
 
@@ -152,7 +153,7 @@ def test_a_disk_that_fills_up_while_writing_is_one_sentence(tmp_path, monkeypatc
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(InputError, match=FULL):
-        file.write(0, SHORT.columns(P, None))
+        file.write(0, SHORT.columns(DensePosteriors(P), None))
     with pytest.raises(InputError, match=FULL):
         file.write_state({})
     assert [path.name for path in tmp_path.iterdir()] == ["evenhand-posteriors.bin"]
@@ -172,10 +173,10 @@ def test_systems_without_allocation_have_files_of_the_size(tmp_path, monkeypatch
     monkeypatch.delattr(os, "posix_fallocate", raising=False)
     file = PosteriorFile(tmp_path, 1000, SHORT)
     file.reserve()
-    file.write(0, SHORT.columns(P, None))
+    file.write(0, SHORT.columns(DensePosteriors(P), None))
     file.reserve()  # what is there stays
     [posteriors], _ = read(file)
-    np.testing.assert_array_equal(posteriors, P.astype(np.float32))
+    np.testing.assert_array_equal(posteriors.values, P.astype(np.float32))
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) == file.size
 
 

@@ -17,7 +17,7 @@ from dask.highlevelgraph import HighLevelGraph
 from numpy.typing import NDArray
 
 from evenhand.exceptions import InputError
-from evenhand.fairness.scores import GroupedScores
+from evenhand.fairness.scores import Posteriors
 from evenhand.inputs.labels import read_weights
 
 __all__ = ["Block", "RowArrays", "aligned"]
@@ -78,19 +78,12 @@ class RowArrays:
     arrays: tuple[da.Array, ...]
 
     @classmethod
-    def read(
-        cls, posteriors: da.Array | GroupedScores, sample_weight: Any, strata: da.Array | None = None
-    ) -> Self:
+    def read(cls, posteriors: Posteriors, sample_weight: Any) -> Self:
         """Check what is known before anything is computed."""
-        if isinstance(posteriors, GroupedScores):
-            columns, arrays = [_Column("eta"), _Column("codes")], [posteriors.eta, posteriors.codes]
-        else:
-            columns = [_Column("posteriors", posteriors.shape[1:])]
-            arrays = [posteriors.rechunk({1: -1, 2: -1})]
+        given: Any = posteriors.arrays  # of Dask
+        columns = [_Column(name, array.shape[1:]) for name, array in given.items()]
+        arrays = [array.rechunk({1: -1, 2: -1}) if array.ndim > 1 else array for array in given.values()]
         rows: da.Array = arrays[0]
-        if strata is not None:
-            columns.append(_Column("strata"))
-            arrays.append(strata)
         if sample_weight is not None:
             columns.append(_Column("sample_weight"))
             arrays.append(_weights(sample_weight, rows))

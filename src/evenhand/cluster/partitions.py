@@ -15,7 +15,7 @@ from distributed import Client, Future
 from evenhand.cluster.arrays import Block, RowArrays
 from evenhand.cluster.client import connected, find_client, finish, gather
 from evenhand.exceptions import InputError
-from evenhand.fairness.scores import GroupedScores
+from evenhand.fairness.scores import AnyPosteriors, read_posteriors
 from evenhand.solver.oracle import Vector
 from evenhand.solver.partitions import Part
 from evenhand.solver.threads import one_thread
@@ -40,14 +40,12 @@ class DaskPartitions:
 
     Parameters
     ----------
-    posteriors : dask array, shape (n, M, 2), or GroupedScores of dask arrays
+    posteriors : dask array, shape (n, M, 2), or GroupedScores or StratifiedPosteriors of dask arrays
     sample_weight : dask array or array, shape (n,), default=None
     client : distributed.Client, default=None
         By default the current one.
     optimize_graph : bool, default=True
         False where Dask has optimised the graph already: doing so again could give a key another task.
-    strata : pair of (dask array, int), default=None
-        Stratum of each row, and the number of strata.
 
     Examples
     --------
@@ -63,25 +61,27 @@ class DaskPartitions:
 
     def __init__(
         self,
-        posteriors: da.Array | GroupedScores,
+        posteriors: AnyPosteriors | da.Array,
         sample_weight: Any = None,
         *,
         client: Client | None = None,
         optimize_graph: bool = True,
-        strata: tuple[da.Array, int] | None = None,
     ) -> None:
+        posteriors = read_posteriors(posteriors)
+        if not posteriors.lazy:
+            raise InputError(f"posteriors should be dask arrays, got {posteriors!r}.")
         self.layout = Layout(
-            _n_groups(posteriors),
-            known=isinstance(posteriors, GroupedScores),
+            posteriors.sizes[1],
+            known=posteriors.codes is not None,
             weighted=sample_weight is not None,
-            n_strata=None if strata is None else strata[1],
+            n_strata=posteriors.sizes[0] if "strata" in posteriors.arrays else None,
         )
         self.n_groups = self.layout.compared
         self.known = self.layout.known
         self.weighted = self.layout.weighted
         self.most = max(_TRAVELLING // (16 * self.n_groups), 1)
         self._client = find_client(client)
-        self._arrays = RowArrays.read(posteriors, sample_weight, None if strata is None else strata[0])
+        self._arrays = RowArrays.read(posteriors, sample_weight)
         with connected(self._client):
             self._futures: list[Future] = self._client.compute(
                 self._arrays.blocks(optimize_graph=optimize_graph)
@@ -182,19 +182,3 @@ def _unchanged(call: _Call) -> _Call:
 
 def _length(part: Part) -> int:
     return part.n_rows
-
-
-def _n_groups(posteriors: Any) -> int:
-    """M, if these are dask arrays that can be posteriors or scores."""
-    if isinstance(posteriors, GroupedScores):
-        if not isinstance(posteriors.eta, da.Array):
-            raise InputError("eta and codes should be dask arrays")
-        return int(posteriors.n_groups)
-    if not isinstance(posteriors, da.Array):
-        raise InputError(
-            f"posteriors should be a dask array or GroupedScores of dask arrays, but are of type "
-            f"{type(posteriors).__name__}"
-        )
-    if posteriors.ndim != 3 or posteriors.shape[2] != 2 or not posteriors.shape[1] >= 1:
-        raise InputError(f"posteriors should have shape (n, M, 2), but have {posteriors.shape}.")
-    return int(posteriors.shape[1])

@@ -25,7 +25,6 @@ from evenhand.cluster.partitions import DaskPartitions
 from evenhand.cluster.schema import Schema
 from evenhand.exceptions import InputError
 from evenhand.fairness.proxy import Proxy
-from evenhand.fairness.scores import GroupedScores
 from evenhand.fairness.sensitive import observed_combinations
 from evenhand.inputs.batched_table import BatchedTable
 from evenhand.inputs.columns import (
@@ -197,12 +196,8 @@ class _OnWorkers:
             return da.concatenate(parts).rechunk({0: rows})
 
         found = {name: column(name) for name in layout.kinds}
-        posteriors: Any = found.get("posteriors")
-        if layout.known:
-            posteriors = GroupedScores(found["eta"], found["codes"], layout.n_groups)
-        strata = None if layout.n_strata is None else (found["strata"], layout.n_strata)
         return DaskPartitions(
-            posteriors, found.get("weights"), client=client, optimize_graph=False, strata=strata
+            layout.posteriors(found), found.get("weights"), client=client, optimize_graph=False
         )
 
 

@@ -25,7 +25,7 @@ from evenhand.estimators.trained_models import ClassifierMixture, GroupThreshold
 from evenhand.estimators.training_certificate import risk_of, violation_of
 from evenhand.exceptions import CertificateError, InfeasibleError
 from evenhand.fairness.rates import CellRates
-from evenhand.fairness.scores import GroupedScores
+from evenhand.fairness.scores import GroupedScores, Posteriors
 from evenhand.optimum.problem import FairnessProblem, multipliers_of
 from evenhand.optimum.solution import Solution
 from evenhand.posteriors.learner import Learner
@@ -277,15 +277,15 @@ def _add_thresholds(pool: ColumnPool, problem: FairnessProblem, by_posteriors: F
     the solver finds the share of each group to be selected, and the threshold is where the score has that
     share above it.
     """
-    posteriors = by_posteriors.posteriors
-    if not isinstance(posteriors, GroupedScores) or problem.groups.strata:
+    posteriors = cast("Posteriors", by_posteriors.posteriors)
+    if posteriors.codes is None or problem.groups.strata:
         return
     (scores, learned), codes = pool.plain.scores, np.asarray(posteriors.codes)
     weights = pool.trainer.weights
     given = np.ones(len(scores)) if weights is None else weights
     # A row of weight 0 is no example: a group of such rows keeps the classifier's own threshold.
     members = [np.flatnonzero((codes == m) & (given > 0)) for m in range(posteriors.n_groups)]
-    eta = np.array(posteriors.eta, dtype=np.float64)
+    eta = posteriors.label().copy()
     for rows in members:
         if len(rows):
             monotone = IsotonicRegression().fit(scores[rows], eta[rows], given[rows])

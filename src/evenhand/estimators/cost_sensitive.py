@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenhand.estimators.estimated_rates import RateEstimator
-from evenhand.fairness.scores import GroupedScores, StratifiedPosteriors
+from evenhand.fairness.scores import Posteriors
 from evenhand.inputs.features import take_rows
 from evenhand.optimum.problem import FairnessProblem, prices_of
 from evenhand.posteriors.examples import Examples
@@ -141,11 +141,4 @@ class CostSensitiveTrainer:
 
     def _summed(self, table: Floats, index: NDArray[np.intp]) -> Floats:
         """A table summed over the groups, weighted by the posteriors: shape (n, 2)."""
-        posteriors: Any = self.problem.posteriors
-        if isinstance(posteriors, GroupedScores):
-            eta, codes = posteriors.eta[index], posteriors.codes[index]
-            return np.asarray(table[codes] * np.column_stack([1 - eta, eta]))
-        if isinstance(posteriors, StratifiedPosteriors):
-            tables = table.reshape(posteriors.n_strata, -1, 2)[posteriors.strata[index]]
-            return np.asarray((posteriors.values[index] * tables).sum(axis=1))
-        return np.asarray(np.einsum("nmy,my->ny", posteriors[index], table))
+        return cast("Posteriors", self.problem.posteriors).take(index).by_label(table)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,7 +27,7 @@ from evenhand.fairness.constraints import LinearConstraints
 from evenhand.fairness.measurement import AnyMeasurement
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.requirement import Constraint
-from evenhand.fairness.scores import GroupedScores, StratifiedPosteriors
+from evenhand.fairness.scores import Posteriors
 from evenhand.optimum.problem import FairnessProblem
 from evenhand.posteriors.examples import Examples
 
@@ -88,15 +88,7 @@ class RateEstimator:
 
         What is left of the posteriors is P(S | x, y), so that risks are those that the labels show.
         """
-        p: Any = self.problem.posteriors
-        y = self.examples.positive.astype(np.float64)
-        label = np.column_stack([1 - y, y])[:, None]
-        if isinstance(p, GroupedScores):
-            p = replace(p, eta=y)
-        elif isinstance(p, StratifiedPosteriors):
-            p = replace(p, values=label * self._given[:, :, None])
-        else:
-            p = label * self._given[:, :, None]
+        p = self._posteriors.with_labels(self.examples.positive)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", VacuousConstraintWarning)  # shown by the posteriors
             problem = FairnessProblem.read(
@@ -106,13 +98,11 @@ class RateEstimator:
 
     def by_posteriors(self, selection: NDArray[Any]) -> Floats:
         """Mass selected of each cell, E[p f]."""
-        chosen, posteriors = selection * self._shares, self.problem.posteriors
-        if isinstance(posteriors, GroupedScores):
-            eta, codes, n_groups = posteriors.eta, posteriors.codes, len(self.problem.masses)
-            return np.column_stack([np.bincount(codes, chosen * by, n_groups) for by in (1 - eta, eta)])
-        if isinstance(posteriors, StratifiedPosteriors):
-            return posteriors.summed(chosen)
-        return np.asarray(np.tensordot(chosen, np.asarray(posteriors), axes=1))
+        return self._posteriors.summed(selection * self._shares)
+
+    @property
+    def _posteriors(self) -> Posteriors:
+        return cast("Posteriors", self.problem.posteriors)
 
     @cached_property
     def counts(self) -> NDArray[np.intp]:
@@ -150,28 +140,15 @@ class RateEstimator:
     @cached_property
     def _surprise(self) -> tuple[NDArray[np.intp], Floats] | None:
         """For each row and group, the cell of its label and 1(S=m) - g[m], weighted; None if all are 0."""
-        posteriors: Any = self.problem.posteriors
-        if isinstance(posteriors, GroupedScores):
+        posteriors, y = self._posteriors, self.examples.positive
+        if posteriors.codes is not None:
             return None
-        strata: Any = 0
-        if isinstance(posteriors, StratifiedPosteriors):
-            strata = posteriors.strata[:, None].astype(np.intp)
-        n_groups = self._given.shape[1]
-        y = self.examples.positive.astype(np.intp)
-        surprise = (self.examples.codes[:, None] == np.arange(n_groups)) - self._given
+        given = posteriors.given_label(y)
+        groups = np.arange(given.shape[1])
+        surprise = (self.examples.codes[:, None] == groups) - given
         surprise[self.examples.codes < 0] = 0.0
-        places = 2 * (strata * n_groups + np.arange(n_groups)) + y[:, None]
+        places = 2 * (posteriors.offsets[:, None] + groups) + y[:, None]
         return places, surprise * self._shares[:, None]
-
-    @cached_property
-    def _given(self) -> Floats:
-        """P(S=m | x, y) of each row at its own label, shape (n, M)."""
-        p: Any = self.problem.posteriors
-        p = p.values if isinstance(p, StratifiedPosteriors) else p
-        n, n_groups = p.shape[:2]
-        own = np.asarray(p, dtype=np.float64)[np.arange(n), :, self.examples.positive.astype(np.intp)]
-        total = own.sum(axis=1, keepdims=True)
-        return np.asarray(np.divide(own, total, out=np.full_like(own, 1 / n_groups), where=total > 0))
 
 
 def measured(constraint: Constraint, rates: CellRates) -> tuple[AnyMeasurement, ...]:

@@ -34,7 +34,7 @@ from evenhand.estimators.settings import Settings
 from evenhand.estimators.training_data import TrainingData, read_training_data, reserve_rows
 from evenhand.fairness.groups import Groups
 from evenhand.fairness.proxy import Proxy
-from evenhand.fairness.scores import AnyPosteriors, in_strata
+from evenhand.fairness.scores import Posteriors
 from evenhand.inputs.batched_table import is_dask, is_lazy
 from evenhand.inputs.features import concat_rows, naming_bad_rows, read_features
 from evenhand.optimum.atoms import FurtherRows, randomise_atoms
@@ -209,7 +209,7 @@ class ScoredRows:
             rows, weights = self.kept.partitions(), None
         return kind.read(rows, settings.constraint, cost=settings.cost, sample_weight=weights, groups=groups)
 
-    def parts(self) -> Iterator[tuple[AnyPosteriors, Floats | None]]:
+    def parts(self) -> Iterator[tuple[Posteriors, Floats | None]]:
         """Posteriors and weights, a part of the rows at a time."""
         if self.kept is None:
             yield self.learned.out_of_fold, self.learned.weights
@@ -312,13 +312,13 @@ class View:
         with naming_bad_rows(visible.X, rows.numbers):
             return model.cells(visible.X, self.access.allowed(self.groups, visible.known))
 
-    def posteriors(self, cells: Floats, codes: NDArray[np.int32], rows: Rows) -> AnyPosteriors:
+    def posteriors(self, cells: Floats, codes: NDArray[np.int32], rows: Rows) -> Posteriors:
         """Posteriors as the solver takes them."""
         known, strata = self.access.knows(self.groups), self.access.strata
         found = as_posteriors(cells, np.maximum(codes, 0), self.groups, known=known)
         if strata is None:
             return found
-        return in_strata(found, self.access.stratum_codes(rows.X), len(strata))
+        return found.within(self.access.stratum_codes(rows.X), len(strata))
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ from evenhand.exceptions import (
 )
 from evenhand.fairness.groups import Groups
 from evenhand.fairness.requirement import Constraint
-from evenhand.fairness.scores import AnyPosteriors, GroupedScores, in_strata
+from evenhand.fairness.scores import DensePosteriors, GroupedScores, Posteriors
 from evenhand.optimum.problem import FairnessProblem, error_prices, label_and_group_suffice
 from evenhand.optimum.worst_group import Objective, problem_for
 from evenhand.posteriors.crossfit import Estimated, RunFolds, cross_fit
@@ -49,9 +49,9 @@ class LearnedPosteriors:
 
     Attributes
     ----------
-    out_of_fold : array of shape (k, M, 2), GroupedScores or StratifiedPosteriors
+    out_of_fold : Posteriors
         By models that have not seen the rows.
-    deployed : array, GroupedScores or StratifiedPosteriors
+    deployed : Posteriors
         Of the same rows, by `model`.
     rows : array of int
         Which of the examples they are.
@@ -63,8 +63,8 @@ class LearnedPosteriors:
         How many classifiers were fitted.
     """
 
-    out_of_fold: AnyPosteriors
-    deployed: AnyPosteriors
+    out_of_fold: Posteriors
+    deployed: Posteriors
     rows: NDArray[np.intp]
     weights: NDArray[np.float64] | None
     model: PosteriorModel
@@ -177,10 +177,8 @@ def collect_posteriors(estimated: Estimated, spec: PosteriorSpec, data: Training
         warn_user("all rows have the same scores, so decisions can only be randomised.", ConstantScoreWarning)
     strata = None if data.examples.strata is None else data.examples.strata[rows]
     cells, final = (
-        in_strata(
-            as_posteriors(found, codes, data.groups, known=known),
-            strata,
-            len(data.compared) // len(data.groups),
+        as_posteriors(found, codes, data.groups, known=known).within(
+            strata, len(data.compared) // len(data.groups)
         )
         for found in (estimated.cells, estimated.final)
     )
@@ -287,10 +285,10 @@ def _separate_is_enough(settings: Settings, data: TrainingData) -> bool:
 
 def as_posteriors(
     cells: NDArray[np.float64], codes: NDArray[Any], groups: Groups, *, known: bool
-) -> NDArray[Any] | GroupedScores:
+) -> Posteriors:
     """Posteriors rounded to 12 digits, so that the last bits of a matrix product tell no rows apart."""
     p = np.round(cells, _DIGITS)
-    return GroupedScores(p[:, 0, 1], codes, len(groups)) if known else p
+    return GroupedScores(p[:, 0, 1], codes, len(groups)) if known else DensePosteriors(p)
 
 
 def _constant(cells: NDArray[np.float64]) -> bool:

@@ -32,14 +32,13 @@ from evenhand.fairness.groups import GroupName
 from evenhand.fairness.proxy import Proxy
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.requirement import Constraint
-from evenhand.fairness.scores import AnyPosteriors, GroupedScores, StratifiedPosteriors, in_strata
+from evenhand.fairness.scores import Posteriors
 from evenhand.inference.guarantee import warn_if_unpromised
 from evenhand.inputs.batched_table import is_dask, is_lazy
 from evenhand.inputs.features import Columns
 from evenhand.inputs.row_keys import id_column, row_keys
 from evenhand.inputs.tables import library_of
 from evenhand.optimum.problem import prices_of
-from evenhand.optimum.rows import dense_posteriors
 from evenhand.optimum.rule import Rule, hashed_uniforms
 from evenhand.optimum.solution import Solution
 from evenhand.optimum.thresholds import group_thresholds
@@ -286,7 +285,7 @@ class FairPostprocessor(FairClassifier):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "rule_")
 
-    def _read(self, X: Any, sensitive_features: Any) -> tuple[ModelInput, AnyPosteriors]:
+    def _read(self, X: Any, sensitive_features: Any) -> tuple[ModelInput, Posteriors]:
         """New rows as models see them, and their posteriors."""
         check_is_fitted(self)
         visible = self.access_.read(self, X, sensitive_features)
@@ -297,7 +296,7 @@ class FairPostprocessor(FairClassifier):
         if visible.strata is None:
             return visible, posteriors
         own = np.maximum(visible.strata, 0)
-        return visible, in_strata(posteriors, own, len(self.compared_) // len(self.groups_))
+        return visible, posteriors.within(own, len(self.compared_) // len(self.groups_))
 
     @names_its_file
     def predict(
@@ -359,7 +358,7 @@ class FairPostprocessor(FairClassifier):
         return (decisions, excluded) if return_excluded else decisions
 
     def _within(
-        self, at_most: Any, visible: ModelInput, posteriors: AnyPosteriors, ids: Any
+        self, at_most: Any, visible: ModelInput, posteriors: Posteriors, ids: Any
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Rows that have a place, and rows that would be selected but have none."""
         whole = isinstance(at_most, Integral) and not isinstance(at_most, bool)
@@ -380,7 +379,7 @@ class FairPostprocessor(FairClassifier):
         visible, posteriors = self._read(X, sensitive_features)
         return self._decided(visible, posteriors, ids)
 
-    def _decided(self, visible: ModelInput, posteriors: AnyPosteriors, ids: Any) -> NDArray[np.bool_]:
+    def _decided(self, visible: ModelInput, posteriors: Posteriors, ids: Any) -> NDArray[np.bool_]:
         identity = visible.X if ids is None else id_column(ids, len(posteriors))
         decisions = self.rule_.decide(posteriors, lambda rows: row_keys(identity, rows))
         unseen, H = self._unseen(visible, posteriors)
@@ -404,7 +403,7 @@ class FairPostprocessor(FairClassifier):
         """
         return self._by_class(self._selection(*self._read(X, sensitive_features)))
 
-    def _selection(self, visible: ModelInput, posteriors: AnyPosteriors) -> NDArray[np.float64]:
+    def _selection(self, visible: ModelInput, posteriors: Posteriors) -> NDArray[np.float64]:
         selection = self.rule_.selection(posteriors)
         unseen, H = self._unseen(visible, posteriors)
         selection[unseen] = H > 0
@@ -426,7 +425,7 @@ class FairPostprocessor(FairClassifier):
         array, shape (n,)
         """
         _, posteriors = self._read(X, sensitive_features)
-        return _risk(posteriors)
+        return posteriors.label()
 
     @names_its_file
     def explain(self, X: Any, *, sensitive_features: Any = None, ids: Any = None) -> Explanations:
@@ -456,7 +455,7 @@ class FairPostprocessor(FairClassifier):
         The decision is ...; the probability of 1 is ...
         """
         visible, posteriors = self._read(X, sensitive_features)
-        p = dense_posteriors(posteriors, np.arange(len(posteriors)), len(self.compared_))
+        p = posteriors.dense()
         unseen, _ = self._unseen(visible, posteriors)
         p[unseen] = p[unseen].sum(axis=1, keepdims=True) / len(self.compared_)  # of no group in particular
         names, shifts = self._shifts()
@@ -541,30 +540,22 @@ class FairPostprocessor(FairClassifier):
         """
         return self._for_last(self._margins(*self._read(X, sensitive_features)))
 
-    def _margins(self, visible: ModelInput, posteriors: AnyPosteriors) -> NDArray[np.float64]:
+    def _margins(self, visible: ModelInput, posteriors: Posteriors) -> NDArray[np.float64]:
         margins = self.rule_.margins(posteriors)
         unseen, H = self._unseen(visible, posteriors)
         margins[unseen] = H
         return margins
 
     def _unseen(
-        self, visible: ModelInput, posteriors: AnyPosteriors
+        self, visible: ModelInput, posteriors: Posteriors
     ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         """Rows of a known group or stratum that was not seen in fit, and their H by the costs alone."""
         unseen = np.zeros(len(posteriors), np.bool_)
-        if isinstance(posteriors, GroupedScores) and visible.known is not None:
+        if posteriors.codes is not None and visible.known is not None:
             unseen |= visible.known < 0
         if visible.strata is not None:
             unseen |= visible.strata < 0
         rows = np.flatnonzero(unseen)
-        eta = _risk(posteriors)[rows] if len(rows) else np.empty(0)
+        eta = posteriors.label()[rows] if len(rows) else np.empty(0)
         false_positive, false_negative = self.prices_.mean(axis=0)
         return rows, false_negative * eta - false_positive * (1 - eta)
-
-
-def _risk(posteriors: AnyPosteriors) -> NDArray[np.float64]:
-    """P(Y=1 | x) of each row."""
-    if isinstance(posteriors, GroupedScores):
-        return np.asarray(posteriors.eta, dtype=np.float64)
-    cells = posteriors.values if isinstance(posteriors, StratifiedPosteriors) else posteriors
-    return np.asarray(cells[:, :, 1].sum(axis=1))

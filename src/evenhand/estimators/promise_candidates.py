@@ -17,7 +17,7 @@ from evenhand.estimators.training_data import TrainingData
 from evenhand.exceptions import CertificateError, InfeasibleError, VacuousConstraintWarning
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.requirement import Constraint
-from evenhand.fairness.scores import AnyPosteriors, GroupedScores, in_strata
+from evenhand.fairness.scores import Posteriors
 from evenhand.inference.guarantee import Candidate, Promise, promised, ranked_promise
 from evenhand.inference.margins import internal_requirements, unpromised_requirement
 from evenhand.inference.ranks import counted_labels
@@ -155,7 +155,7 @@ class PromiseCandidates:
         groups = self.data.compared
         labels = counted_labels(self.problem.constraint, groups)
         deployed, learned = self.posteriors.deployed, self.data.examples
-        if labels is None or not isinstance(deployed, GroupedScores) or self._loosest.group_weights:
+        if labels is None or deployed.codes is None or self._loosest.group_weights:
             return None
         counted = count_ranked(labels, learned, groups)
         expected = counted * len(self.reserved) / len(learned)
@@ -194,13 +194,13 @@ class PromiseCandidates:
         return self.problem.solve()
 
     @cached_property
-    def _scores(self) -> AnyPosteriors:
+    def _scores(self) -> Posteriors:
         """Posteriors of the reserved rows."""
         data, reserved = self.data, self.reserved
         cells = self.posteriors.model.cells(reserved.X, reserved.allowed)
         known = data.access.knows(data.groups)
         scores = as_posteriors(cells, reserved.codes, data.groups, known=known)
-        return in_strata(scores, reserved.strata, len(data.compared) // len(data.groups))
+        return scores.within(reserved.strata, len(data.compared) // len(data.groups))
 
     def _under(self, internal: Constraint, start: Solution | None) -> Candidate[Solution] | None:
         """The optimum under a requirement; None if there is none.

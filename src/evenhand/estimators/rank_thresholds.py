@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from evenhand.exceptions import InputError
 from evenhand.fairness.groups import Groups
 from evenhand.fairness.rates import CellRates
-from evenhand.fairness.scores import AnyPosteriors, GroupedScores
+from evenhand.fairness.scores import Posteriors
 from evenhand.inference.ranks import Ranks, rank_of
 from evenhand.optimum.rule import SAME_ATOM, Rule
 from evenhand.posteriors.examples import Examples
@@ -67,9 +67,7 @@ def count_all(labels: tuple[bool, bool], learned: Examples, reserved: Examples, 
     return count_ranked(labels, reserved, groups) + others
 
 
-def ranked_scores(
-    scores: GroupedScores, labels: tuple[bool, bool], positive: NDArray[np.bool_]
-) -> list[Floats]:
+def ranked_scores(scores: Posteriors, labels: tuple[bool, bool], positive: NDArray[np.bool_]) -> list[Floats]:
     """Scores of the rows that count, of each group, from the highest on.
 
     Parameters
@@ -84,8 +82,10 @@ def ranked_scores(
     -------
     list of arrays
     """
+    if scores.codes is None:
+        raise InputError("ranks need the group of each row: pass GroupedScores.")
     rows = np.flatnonzero(np.where(positive, labels[1], labels[0]))
-    codes, eta = scores.codes[rows], scores.eta[rows].astype(np.float64)
+    codes, eta = scores.codes[rows], scores.label()[rows]
     return [np.sort(eta[codes == m])[::-1] for m in range(scores.n_groups)]
 
 
@@ -118,9 +118,7 @@ def plan_ranks(
     return Ranks(labels, tuple(rank_of(share, sizes).tolist()), tuple(slack), tuple(sizes.tolist()))
 
 
-def set_thresholds(
-    rule: Rule, scores: AnyPosteriors, positive: NDArray[np.bool_], ranks: Ranks
-) -> Rule | None:
+def set_thresholds(rule: Rule, scores: Posteriors, positive: NDArray[np.bool_], ranks: Ranks) -> Rule | None:
     """The rule with a threshold for each group, where reserved rows have given ranks.
 
     Parameters
@@ -138,8 +136,6 @@ def set_thresholds(
     Rule or None
         None if more rows have the same score than the slack allows, or a group has too few rows for its rank.
     """
-    if not isinstance(scores, GroupedScores):
-        raise InputError("ranks need the group of each row: pass GroupedScores.")
     ranked = ranked_scores(scores, ranks.labels, positive)
     edges = [_edge(*each) for each in zip(ranked, ranks.ranks, ranks.slack, strict=True)]
     at = [edge for edge in edges if edge is not None]

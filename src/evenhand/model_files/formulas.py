@@ -14,9 +14,8 @@ from evenhand.fairness.constraints import ConstraintName
 from evenhand.fairness.groups import GroupName, Groups
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.requirement import Constraint
-from evenhand.fairness.scores import AnyPosteriors, GroupedScores, StratifiedPosteriors
+from evenhand.fairness.scores import Posteriors
 from evenhand.inputs.columns import blocks
-from evenhand.optimum.rows import dense_posteriors
 from evenhand.optimum.rule import Rule
 from evenhand.optimum.worst_group import WORST_GROUP
 from evenhand.solver.certificate import Certificate
@@ -24,7 +23,6 @@ from evenhand.solver.certificate import Certificate
 __all__ = ["Mixture", "Part", "recompute"]
 
 Floats = NDArray[np.float64]
-Posteriors = AnyPosteriors
 Part = tuple[Posteriors, Floats | None]
 """Posteriors of some rows, and their weights."""
 
@@ -128,14 +126,14 @@ def recompute(
     """
     M = len(prices)
     masses, total = np.zeros((M, 2)), 0.0
-    for _, p, w in _blocks(parts(), M):
+    for _, p, w in _blocks(parts()):
         masses += np.tensordot(w, p, axes=1)
         total += float(w.sum())
     masses /= total
     masses = np.where(masses < _NEGLIGIBLE, 0.0, masses)
     if any(isinstance(part, NoWorse) for part in constraint.bounds):
         best = np.zeros((M, 2))  # of the best rule without a requirement
-        for _, p, w in _blocks(parts(), M):
+        for _, p, w in _blocks(parts()):
             best += np.tensordot(w / total * (np.tensordot(p, prices * [-1.0, 1.0], axes=2) > 0), p, axes=1)
         constraint = with_reference(constraint, CellRates(groups, masses, np.minimum(best, masses)))
     linear = constraint.linear(masses, groups)
@@ -149,7 +147,7 @@ def recompute(
     W = of_rule * [-1.0, 1.0] + np.tensordot(ruling, C, axes=1)
 
     s, s_shipped, positive_part, tied = np.zeros((M, 2)), np.zeros((M, 2)), 0.0, 0.0
-    for posteriors, p, weights in _blocks(parts(), M):
+    for posteriors, p, weights in _blocks(parts()):
         w = weights / total
         H = np.tensordot(p, W, axes=2)
         f = H > 0 if rule is None else rule.selection(posteriors)
@@ -179,19 +177,10 @@ def recompute(
     return Certificate(objective, float(bound), violation, minimised, *of_shipped), W, slack
 
 
-def _blocks(parts: Iterable[Part], n_groups: int) -> Iterator[tuple[Posteriors, Floats, Floats]]:
+def _blocks(parts: Iterable[Part]) -> Iterator[tuple[Posteriors, Floats, Floats]]:
     """Some rows at a time: posteriors as they are, of shape (k, M, 2), and weights."""
     for posteriors, weights in parts:
         for where in blocks(len(posteriors)):
-            rows = np.arange(len(posteriors))[where]
-            own: Posteriors
-            if isinstance(posteriors, GroupedScores):
-                own = GroupedScores(posteriors.eta[rows], posteriors.codes[rows], posteriors.n_groups)
-            elif isinstance(posteriors, StratifiedPosteriors):
-                own = StratifiedPosteriors(
-                    posteriors.values[rows], posteriors.strata[rows], posteriors.n_strata
-                )
-            else:
-                own = posteriors[rows]
-            w = np.ones(len(rows)) if weights is None else np.asarray(weights[rows], dtype=np.float64)
-            yield own, dense_posteriors(posteriors, rows, n_groups), w
+            own = posteriors.take(where)
+            w = np.ones(len(own)) if weights is None else np.asarray(weights[where], dtype=np.float64)
+            yield own, own.dense(), w

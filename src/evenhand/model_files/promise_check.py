@@ -17,7 +17,7 @@ from evenhand.estimators.rank_thresholds import (
 )
 from evenhand.estimators.training_data import TrainingData
 from evenhand.fairness.rates import CellRates
-from evenhand.fairness.scores import AnyPosteriors, GroupedScores, in_strata
+from evenhand.fairness.scores import Posteriors
 from evenhand.inference.group_tests import run_tests
 from evenhand.inference.ranks import counted_labels, violation_chances
 from evenhand.inputs.row_keys import row_keys
@@ -31,12 +31,12 @@ _SAME_CHANCE = 1.1
 """Other versions of NumPy may draw other numbers; a computed probability has an error of a few per cent."""
 
 
-def deployed_posteriors(model: FairPostprocessor, rows: Examples) -> AnyPosteriors:
+def deployed_posteriors(model: FairPostprocessor, rows: Examples) -> Posteriors:
     """Posteriors of some rows by the model for new rows."""
     cells = model.posterior_model_.cells(rows.X, rows.allowed)
     known = model.access_.knows(model.groups_)
     posteriors = as_posteriors(cells, rows.codes, model.groups_, known=known)
-    return in_strata(posteriors, rows.strata, len(model.compared_) // len(model.groups_))
+    return posteriors.within(rows.strata, len(model.compared_) // len(model.groups_))
 
 
 def with_ranks(model: Any, rule: Rule, reserved: Examples | None) -> Rule:
@@ -92,7 +92,7 @@ def _compare_ranks(
     """Plan the ranks of the promise again, and compute again how probable it is that they break it."""
     ranks, groups = model.promise_.ranks, model.compared_
     labels = counted_labels(problem.constraint, groups)
-    if labels is None or labels != ranks.labels or not isinstance(posteriors.deployed, GroupedScores):
+    if labels is None or labels != ranks.labels or posteriors.deployed.codes is None:
         return ["the promise rests on ranks, which do not belong to its requirement"]
     at = learned.take(posteriors.rows)
     selected = RateEstimator(problem, at, posteriors.weights).by_posteriors(

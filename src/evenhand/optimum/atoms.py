@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.fairness.scores import AnyPosteriors, GroupedScores
-from evenhand.optimum.rows import dense_posteriors
+from evenhand.fairness.scores import GroupedScores, Posteriors
 from evenhand.optimum.rule import REACH_MARGIN, SAME_ATOM, Rule
 from evenhand.solver.oracle import ROUNDING
 from evenhand.solver.thresholds import Steps
@@ -45,7 +44,7 @@ class FurtherRows:
 
 def randomise_atoms(
     rule: Rule,
-    posteriors: AnyPosteriors,
+    posteriors: Posteriors,
     selection: Floats,
     weights: Floats | None,
     *,
@@ -56,7 +55,7 @@ def randomise_atoms(
     Parameters
     ----------
     rule : Rule
-    posteriors : array of shape (n, M, 2), GroupedScores or StratifiedPosteriors
+    posteriors : Posteriors
         Of the rows that the rule was found on, by the model for new rows.
     selection : array, shape (n,)
         The optimum for these rows.
@@ -76,11 +75,11 @@ def randomise_atoms(
     others = _Others(found_on, further)
     if len(off) < least:
         return rule
-    if rule.steps is not None and isinstance(posteriors, GroupedScores):
+    if rule.steps is not None and posteriors.codes is not None:
         # The step function decides alone, so an atom becomes a step of its own.
         steps = _with_atoms(rule.steps, posteriors, selection, weights, off=off, least=least, others=others)
         return replace(rule, steps=steps)
-    found, counts = np.unique(dense_posteriors(posteriors, off, len(rule.table)), axis=0, return_counts=True)
+    found, counts = np.unique(posteriors.dense(off), axis=0, return_counts=True)
     found = found[counts >= least]
     if not len(found):
         return rule
@@ -92,7 +91,7 @@ def randomise_atoms(
     known = rule.boundary()
     for atom, begin, end, other in zip(found, first, last, others.at(found), strict=True):
         near = order[begin:end]  # the same H: few of them are other atoms
-        members = near[(dense_posteriors(posteriors, near, len(rule.table)) == atom).all(axis=(1, 2))]
+        members = near[(posteriors.dense(near) == atom).all(axis=(1, 2))]
         known[atom.tobytes()] = _mean(selection, weights, members, other)
     atoms = np.array([np.frombuffer(key) for key in known]).reshape(-1, *rule.table.shape)
     reach = max(rule.reach, REACH_MARGIN * float(np.abs(own).max()))

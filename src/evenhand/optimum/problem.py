@@ -17,7 +17,7 @@ from evenhand.fairness.groups import Groups
 from evenhand.fairness.measurement import NOBODY
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.requirement import Constraint
-from evenhand.fairness.scores import AnyPosteriors, GroupedScores, StratifiedPosteriors
+from evenhand.fairness.scores import AnyPosteriors, GroupedScores, Posteriors, read_posteriors
 from evenhand.optimum.infeasible import refuse_infeasible
 from evenhand.optimum.rows import read_rows
 from evenhand.optimum.rule import REACH_MARGIN, Rule, label_log_odds
@@ -51,7 +51,7 @@ class FairnessProblem:
 
     Attributes
     ----------
-    posteriors : array of shape (n, M, 2), GroupedScores, StratifiedPosteriors or Partitions
+    posteriors : Posteriors or Partitions
     constraint : Constraint
     groups : Groups
     masses : array, shape (M, 2)
@@ -64,7 +64,7 @@ class FairnessProblem:
     program : Problem
     """
 
-    posteriors: AnyPosteriors | Partitions
+    posteriors: Posteriors | Partitions
     constraint: Constraint
     groups: Groups
     masses: NDArray[np.float64]
@@ -88,13 +88,8 @@ class FairnessProblem:
             raise InputError(f"constraint should be a notion of fairness, but is {constraint!r}.")
         if not isinstance(groups, Groups | None):
             raise InputError("groups should be made by Groups.")
-        try:
-            elsewhere = isinstance(posteriors, GroupedScores | StratifiedPosteriors | Partitions)
-            posteriors = posteriors if elsewhere else np.asarray(posteriors)
-        except ValueError:
-            raise InputError(
-                "posteriors should have shape (n, M, 2), but their rows differ in length."
-            ) from None
+        if not isinstance(posteriors, Partitions):
+            posteriors = read_posteriors(posteriors)
         oracle, masses = read_rows(posteriors, sample_weight)
         masses = np.where(masses < _NEGLIGIBLE, 0.0, masses)
         groups = groups if groups is not None else Groups.product({"group": range(len(masses))})
@@ -217,7 +212,7 @@ class FairnessProblem:
         if isinstance(rows, PartitionedRows):
             sums = rows.summed(_chosen_sums, rule)
         else:
-            selection = rule.selection(cast("AnyPosteriors", self.posteriors))
+            selection = rule.selection(cast("Posteriors", self.posteriors))
             sums = rows.selected(selection[rows.order] if isinstance(rows, StratifiedRows) else selection)
         rates = CellRates(self.groups, self.masses, _selected(sums, self.masses))
         violation = solution.linear_constraints.violation(np.nan_to_num(rates.rates))

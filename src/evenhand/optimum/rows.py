@@ -12,18 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.exceptions import ConstantScoreWarning, InputError, warn_user
-from evenhand.fairness.scores import AnyPosteriors, GroupedScores, StratifiedPosteriors
+from evenhand.fairness.scores import Posteriors
 from evenhand.inputs.columns import blocks
 from evenhand.inputs.labels import read_weights
-from evenhand.solver.dense import DenseRows, as_float64, exact_sum
+from evenhand.solver.dense import as_float64, exact_sum
 from evenhand.solver.grouped import GroupedRows
 from evenhand.solver.oracle import Oracle, Vector
 from evenhand.solver.partitioned import PartitionedRows, Sizes
 from evenhand.solver.partitioned_scores import PartitionedScores
 from evenhand.solver.partitions import Part, Partitions
-from evenhand.solver.stratified import StratifiedRows
 
-__all__ = ["dense_posteriors", "read_rows"]
+__all__ = ["read_rows"]
 
 _SUM_TOLERANCE = 1e-3
 """Rounded posteriors, such as those of float16, miss a sum of 1 by about this much."""
@@ -33,14 +32,12 @@ _SUMMED = 256
 """Rows that are added up at a time, so that an error is at most a few units in the last place."""
 
 
-def read_rows(
-    posteriors: AnyPosteriors | Partitions, sample_weight: Any
-) -> tuple[Oracle, NDArray[np.float64]]:
+def read_rows(posteriors: Posteriors | Partitions, sample_weight: Any) -> tuple[Oracle, NDArray[np.float64]]:
     """Validate posteriors; their oracle and the masses of the cells.
 
     Parameters
     ----------
-    posteriors : array, shape (n, M, 2), GroupedScores, StratifiedPosteriors or Partitions
+    posteriors : Posteriors or Partitions
         Partitions hold their weights themselves.
     sample_weight : array or None
 
@@ -53,40 +50,24 @@ def read_rows(
         if sample_weight is not None:
             raise InputError("partitions hold their weights themselves: sample_weight should be None.")
         return _read_partitions(posteriors)
-    if isinstance(posteriors, GroupedScores):
-        weights = _normalised(sample_weight, len(posteriors))
-        grouped = GroupedRows(posteriors.eta, posteriors.codes, posteriors.n_groups, weights)
-        _warn_if_constant(posteriors.eta)
-        return grouped, grouped.masses().reshape(-1, 2)
-    array = posteriors.values if isinstance(posteriors, StratifiedPosteriors) else posteriors
-    if array.ndim != 3 or array.shape[2] != 2 or 0 in array.shape:
-        raise InputError(f"posteriors should have shape (n, M, 2), but have {array.shape}.")
-    if array.dtype not in (np.float32, np.float64):
-        if array.dtype.kind not in "biuf":
-            raise InputError(f"posteriors should be numbers, but are of type {array.dtype}.")
-        array = array.astype(np.float64)
-    dense = DenseRows(array, _normalised(sample_weight, len(array)))
-    fine, masses = _fine_and_masses(dense)
-    if not fine.all():
-        bad = len(array) - int(np.count_nonzero(fine))
-        raise InputError(
-            f"posteriors are NaN, negative or do not sum to 1 in {bad:,} of {len(array):,} rows."
-        )
-    _warn_if_constant(array)
-    if isinstance(posteriors, StratifiedPosteriors):
-        return _read_strata(array, posteriors, dense.weights)
-    return dense, masses.reshape(-1, 2) / (len(array) if dense.weights is None else 1.0)
-
-
-def _read_strata(
-    array: NDArray[Any], posteriors: StratifiedPosteriors, weights: Vector | None
-) -> tuple[Oracle, NDArray[np.float64]]:
-    rows = StratifiedRows.sorted(array, posteriors.strata, posteriors.n_strata, weights)
-    masses = np.zeros(rows.n_columns)
-    for where, columns, part in rows.parts():
-        part.weights = None if rows.weights is None else rows.weights[where]
-        masses[columns] = _fine_and_masses(part)[1]
-    return rows, masses.reshape(-1, 2) / (len(array) if weights is None else 1.0)
+    n = len(posteriors)
+    if not n:
+        raise InputError("no rows: posteriors are empty.")
+    rows = posteriors.oracle(_normalised(sample_weight, n))
+    if isinstance(rows, GroupedRows):
+        masses = rows.masses()
+    else:
+        masses, bad = np.zeros(rows.n_columns), 0
+        for where, columns, part in rows.parts():
+            part.weights = None if rows.weights is None else rows.weights[where]
+            fine, masses[columns] = _fine_and_masses(part)
+            bad += len(fine) - int(np.count_nonzero(fine))
+        if bad:
+            raise InputError(f"posteriors are NaN, negative or do not sum to 1 in {bad:,} of {n:,} rows.")
+        masses /= n if rows.weights is None else 1.0
+    if n > 1 and _constant(_scores(rows)):
+        _warn_constant()
+    return rows, masses.reshape(-1, 2)
 
 
 @dataclass(frozen=True)
@@ -163,7 +144,7 @@ def _inspect(part: Part) -> _Inspected:
     weights = np.ones(part.n_rows) if part.weights is None else np.asarray(part.weights, dtype=np.float64)
     bad_weights = _Bad.rows(np.isfinite(weights) & (weights >= 0))
     fine, masses = _fine_and_masses(part)
-    rows = part.eta if isinstance(part, GroupedRows) else part.rows
+    rows = _scores(part)
     first = as_float64(rows[:1]) if _constant(rows) else None
     return _Inspected(part.n_rows, _Bad.rows(fine), bad_weights, masses, float(weights.sum()), first)
 
@@ -199,46 +180,13 @@ def _sum(rows: NDArray[np.float64], weights: Vector | None) -> Vector:
     return exact_sum([*parts[:, 0], weights[whole:] @ rows[whole:]])
 
 
-def dense_posteriors(posteriors: AnyPosteriors, rows: NDArray[np.intp], n_groups: int) -> NDArray[np.float64]:
-    """Posteriors of some rows as float64 of shape (k, M, 2); zero off a known group or stratum.
-
-    Parameters
-    ----------
-    posteriors : array of shape (n, M, 2), GroupedScores or StratifiedPosteriors
-    rows : array of int
-    n_groups : int
-
-    Returns
-    -------
-    array, shape (k, M, 2)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> scores = GroupedScores(np.array([0.5, 0.75]), np.array([0, 1]), 2)
-    >>> dense_posteriors(scores, np.array([1]), 2).tolist()
-    [[[0.0, 0.0], [0.25, 0.75]]]
-    """
-    if isinstance(posteriors, StratifiedPosteriors):
-        return posteriors.dense(rows) + 0.0
-    if not isinstance(posteriors, GroupedScores):
-        return np.ascontiguousarray(posteriors[rows], dtype=np.float64) + 0.0  # no negative zeros
-    out = np.zeros((len(rows), n_groups, 2))
-    eta = posteriors.eta[rows].astype(np.float64)
-    codes = posteriors.codes[rows]
-    out[np.arange(len(rows)), codes, 0] = 1.0 - eta
-    out[np.arange(len(rows)), codes, 1] = eta
-    return out
-
-
 def _normalised(sample_weight: Any, n: int) -> Vector | None:
     weights = read_weights(sample_weight, n)
     return None if weights is None else weights / weights.sum()
 
 
-def _warn_if_constant(scores: NDArray[Any]) -> None:
-    if len(scores) > 1 and _constant(scores):
-        _warn_constant()
+def _scores(rows: Part) -> NDArray[Any]:
+    return rows.eta if isinstance(rows, GroupedRows) else rows.rows
 
 
 def _constant(scores: NDArray[Any]) -> bool:

@@ -14,9 +14,7 @@ from scipy.special import logit
 
 from evenhand.display.notebook import html_table
 from evenhand.exceptions import InputError
-from evenhand.fairness.scores import AnyPosteriors, GroupedScores, StratifiedPosteriors
-from evenhand.inputs.columns import blocks
-from evenhand.optimum.rows import dense_posteriors
+from evenhand.fairness.scores import AnyPosteriors, Posteriors, read_posteriors
 from evenhand.optimum.rule_format import read, write
 from evenhand.solver.dense import as_float64
 from evenhand.solver.oracle import ROUNDING
@@ -115,7 +113,7 @@ class Rule:
         -------
         array, shape (n,)
         """
-        H = self._weighted(posteriors, self.table)
+        H = self._read(posteriors).weighted(self.table)
         unknown = int(np.count_nonzero(np.isnan(H)))
         if unknown:
             raise InputError(f"posteriors are NaN in {unknown:,} of {len(H):,} rows.")
@@ -132,22 +130,17 @@ class Rule:
         -------
         array, shape (n,)
         """
+        posteriors = self._read(posteriors)
         if self.steps is not None:
-            if not isinstance(posteriors, GroupedScores):
+            if posteriors.codes is None:
                 raise InputError("this rule needs the group of each row: pass GroupedScores.")
-            if posteriors.n_groups > len(self.table):
-                raise InputError(
-                    f"the rule is for {len(self.table)} groups, but the scores have {posteriors.n_groups}."
-                )
-            return self.steps.selection(posteriors.eta.astype(np.float64, copy=False), posteriors.codes)
-        if not isinstance(posteriors, GroupedScores | StratifiedPosteriors):
-            posteriors = np.asarray(posteriors)
+            return self.steps.selection(posteriors.label(), posteriors.codes)
         H = self.decision(posteriors)
         _, chosen = self._decided(posteriors, H)
         if self.atoms is not None and self.chances is not None and len(self.atoms):
             width = max(self._rounding, self.resolution * float(np.abs(self.table).sum()))
             open_rows = self._beside_atoms(H, width)
-            here = dense_posteriors(posteriors, open_rows, len(self.table)).reshape(-1, self.table.size)
+            here = posteriors.dense(open_rows).reshape(-1, self.table.size)
             tree = KDTree(self.atoms.reshape(len(self.atoms), -1))
             beyond = np.nextafter(self.resolution, np.inf)
             distance, atom = tree.query(here, p=np.inf, distance_upper_bound=beyond)
@@ -167,6 +160,7 @@ class Rule:
         sure : array of bool, shape (n,)
         decisions : array, shape (n,)
         """
+        posteriors = self._read(posteriors)
         return self._decided(posteriors, self.decision(posteriors))
 
     def margins(self, posteriors: AnyPosteriors) -> NDArray[np.float64]:
@@ -180,13 +174,14 @@ class Rule:
         -------
         array, shape (n,)
         """
+        posteriors = self._read(posteriors)
         H = self.decision(posteriors)
         tied, second, _ = self._second(posteriors, H)
         H[tied] = ROUNDING * self.unit * second / (1 + np.abs(second))
         return H
 
     def _decided(
-        self, posteriors: AnyPosteriors, H: NDArray[np.float64]
+        self, posteriors: Posteriors, H: NDArray[np.float64]
     ) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
         sure, chosen = np.ones(len(H), np.bool_), (H > 0).astype(np.float64)
         tied, second, rounding = self._second(posteriors, H)
@@ -194,11 +189,11 @@ class Rule:
         return sure, chosen
 
     def _second(
-        self, posteriors: AnyPosteriors, H: NDArray[np.float64]
+        self, posteriors: Posteriors, H: NDArray[np.float64]
     ) -> tuple[NDArray[np.intp], NDArray[np.float64], NDArray[np.float64]]:
         """The rows with H = 0 up to rounding, their second score, and its rounding errors."""
         tied = np.flatnonzero(np.abs(H) <= self._rounding)
-        here = dense_posteriors(posteriors, tied, len(self.table))
+        here = posteriors.dense(tied)
         terms = np.tensordot(here, np.abs(self.table), axes=2)
         kept = np.abs(H[tied]) <= ROUNDING * np.maximum(self.unit, terms)
         tied, here = tied[kept], here[kept]
@@ -213,28 +208,12 @@ class Rule:
         """Size of H above which no row is on the boundary."""
         return ROUNDING * max(self.unit, float(np.abs(self.table).max()))
 
-    def _weighted(self, posteriors: AnyPosteriors, table: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Sum of a table times the posteriors of each row."""
-        if isinstance(posteriors, StratifiedPosteriors):
-            if posteriors.n_strata * posteriors.n_groups != len(table):
-                raise InputError(f"the rule is for {len(table)} groups in strata, not {posteriors!r}.")
-            return posteriors.weighted(table)
-        found = np.empty(len(posteriors))
-        if isinstance(posteriors, GroupedScores):
-            if posteriors.n_groups > len(table):
-                raise InputError(
-                    f"the rule is for {len(table)} groups, but the scores have {posteriors.n_groups}."
-                )
-            for rows in blocks(len(posteriors)):
-                eta, codes = posteriors.eta[rows].astype(np.float64), posteriors.codes[rows]
-                found[rows] = table[codes, 0] * (1.0 - eta) + table[codes, 1] * eta
-            return found
-        posteriors = np.asarray(posteriors)
-        if posteriors.shape[1:] != table.shape:
-            raise InputError(f"the rule is for posteriors of {len(table)} groups, of shape (n, M, 2).")
-        for rows in blocks(len(posteriors)):
-            block = posteriors[rows].astype(np.float64, copy=False)
-            found[rows] = block.reshape(len(block), -1) @ table.ravel()
+    def _read(self, posteriors: AnyPosteriors) -> Posteriors:
+        found = read_posteriors(posteriors)
+        if found.n_groups != len(self.table):
+            raise InputError(
+                f"the rule is for {len(self.table)} groups, but the posteriors have {found.n_groups}."
+            )
         return found
 
     def decide(

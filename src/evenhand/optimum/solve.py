@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenhand.exceptions import InputError
 from evenhand.fairness.groups import Groups
 from evenhand.fairness.requirement import Constraint
-from evenhand.fairness.scores import AnyPosteriors, GroupedScores, in_strata
+from evenhand.fairness.scores import GroupedScores, Posteriors, read_posteriors
 from evenhand.fairness.strata import needed_controls, read_strata
 from evenhand.inputs.batched_table import is_dask, is_lazy
 from evenhand.inputs.checks import check_fraction, check_rows
@@ -114,10 +113,12 @@ def solve(
         if control_features is not None:
             raise InputError("control features need posteriors in memory: collect them first.")
         posteriors, sample_weight = spooled(posteriors, sample_weight), None
-    if is_dask(posteriors) or (isinstance(posteriors, GroupedScores) and posteriors.lazy):
-        from evenhand.cluster.partitions import DaskPartitions  # noqa: PLC0415  (Dask is an extra)
+    elif is_dask(posteriors) or not isinstance(posteriors, Partitions):  # a Delayed has every attribute
+        posteriors = read_posteriors(posteriors)
+        if posteriors.lazy:
+            from evenhand.cluster.partitions import DaskPartitions  # noqa: PLC0415  (Dask is an extra)
 
-        posteriors, sample_weight = DaskPartitions(posteriors, sample_weight), None
+            posteriors, sample_weight = DaskPartitions(posteriors, sample_weight), None
     if control_features is not None:
         posteriors, groups = _in_strata(posteriors, constraint, groups, control_features)
     task = kind.read(posteriors, constraint, cost=cost, sample_weight=sample_weight, groups=groups)
@@ -125,21 +126,16 @@ def solve(
 
 
 def _in_strata(
-    posteriors: Any, constraint: Constraint, groups: Groups | None, control_features: Any
-) -> tuple[AnyPosteriors, Groups]:
+    posteriors: Posteriors | Partitions, constraint: Constraint, groups: Groups | None, control_features: Any
+) -> tuple[Posteriors, Groups]:
     """Posteriors and groups within the strata of the control features that the requirement names."""
     if isinstance(posteriors, Partitions):
         raise InputError("control features need posteriors in memory, not partitions.")
-    if not isinstance(posteriors, GroupedScores):
-        posteriors = np.asarray(posteriors)
-        if posteriors.ndim != 3:
-            raise InputError(f"posteriors should have shape (n, M, 2), but have {posteriors.shape}.")
-    n_groups = posteriors.n_groups if isinstance(posteriors, GroupedScores) else posteriors.shape[1]
-    groups = groups if groups is not None else Groups.product({"group": range(n_groups)})
+    groups = groups if groups is not None else Groups.product({"group": range(posteriors.n_groups)})
     columns = needed_controls(control_features, constraint.controls, groups.features)
     if not columns:
         return posteriors, groups
     strata, codes = read_strata(columns)
     check_rows({"posteriors": posteriors, "control_features": codes})
     constraint.check(groups.within(strata))
-    return in_strata(posteriors, codes, len(strata)), groups.within(strata)
+    return posteriors.within(codes, len(strata)), groups.within(strata)

@@ -102,6 +102,10 @@ class DenseRows:
             where = slice(start, start + _BLOCK)
             yield where, as_float64(self.rows[where])
 
+    def parts(self) -> Iterator[tuple[slice, slice, DenseRows]]:
+        """The rows of each stratum: where they are, which columns they have, and the rows themselves."""
+        yield slice(None), slice(None), self
+
     def scores(self, v: Vector) -> Vector:
         """Compute h of every row."""
         h = np.empty(self.n_rows)

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.fairness.scores import AnyPosteriors, GroupedScores, StratifiedPosteriors
+from evenhand.fairness.scores import DensePosteriors, GroupedScores, Posteriors
 from evenhand.solver.dense import DenseRows
 from evenhand.solver.partitioned_scores import UnsortedScores
 from evenhand.solver.partitions import Part, Partitions
@@ -67,38 +67,28 @@ class Layout:
         """Bytes of a row."""
         return sum(kind.itemsize * int(np.prod(shape)) for kind, shape in self.kinds.values())
 
-    def columns(self, posteriors: AnyPosteriors, weights: NDArray[np.float64] | None) -> Columns:
+    def columns(self, posteriors: Posteriors, weights: NDArray[np.float64] | None) -> Columns:
         """Posteriors of some rows as arrays."""
-        found: dict[str, NDArray[Any]] = {}
-        if isinstance(posteriors, GroupedScores):
-            found = {"eta": posteriors.eta, "codes": posteriors.codes}
-        elif isinstance(posteriors, StratifiedPosteriors):
-            found = {"posteriors": posteriors.values, "strata": posteriors.strata}
-        else:
-            found = {"posteriors": posteriors}
+        found = posteriors.arrays
         if self.weighted and weights is not None:
             found["weights"] = weights
         return {name: np.ascontiguousarray(found[name], dtype=kind) for name, (kind, _) in self.kinds.items()}
 
-    def posteriors(self, columns: Columns) -> AnyPosteriors:
+    def posteriors(self, columns: Columns) -> Posteriors:
         """The posteriors that arrays hold."""
         if self.known:
             return GroupedScores(columns["eta"], columns["codes"], self.n_groups)
-        if self.n_strata is not None:
-            return StratifiedPosteriors(columns["posteriors"], columns["strata"], self.n_strata)
-        return columns["posteriors"]
+        return DensePosteriors(columns["posteriors"]).within(columns.get("strata"), self.n_strata or 1)
 
     def part(self, columns: Columns) -> Part:
         """The same as rows of the solver."""
         weights = columns.get("weights")
         if self.known:
             return UnsortedScores(columns["eta"], columns["codes"], self.n_groups, weights)
-        found = self.posteriors(columns)
-        if isinstance(
-            found, StratifiedPosteriors
-        ):  # zeros in the other strata, as the solver's rows are alike
-            return DenseRows(found.dense(np.arange(len(found))), weights)
-        return DenseRows(columns["posteriors"], weights)
+        if self.n_strata is None:
+            return DenseRows(columns["posteriors"], weights)
+        # Zeros in the other strata, as the solver's rows are alike.
+        return DenseRows(self.posteriors(columns).dense(), weights)
 
 
 class Kept(Protocol):

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from evenhand._atomic import written_at_once
 from evenhand.exceptions import InputError
+from evenhand.fairness.scores import DensePosteriors
 from evenhand.inputs.batched_table import BatchedTable
 from evenhand.solver.partitions import ThreadedPartitions
 from evenhand.sources.layout import Columns, Layout
@@ -242,9 +243,8 @@ def spooled(posteriors: Any, weight: str | None) -> ThreadedPartitions:
             if weight is not None:
                 [weights] = _numbers(batch, [weight]).astype(np.float64).T
             written.result()
-            written = writer.submit(
-                file.write, first, layout.columns(rows.reshape(len(rows), -1, 2), weights)
-            )
+            posteriors = DensePosteriors(rows.reshape(len(rows), -1, 2))
+            written = writer.submit(file.write, first, layout.columns(posteriors, weights))
             first += len(rows)
         written.result()
     return file.partitions()

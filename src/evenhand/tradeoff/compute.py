@@ -29,7 +29,6 @@ from evenhand.exceptions import InfeasibleError, InputError
 from evenhand.fairness.proxy import Proxy
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.requirement import Constraint
-from evenhand.fairness.scores import in_strata
 from evenhand.inputs.checks import check_fraction
 from evenhand.inputs.tables import library_of
 from evenhand.optimum.problem import FairnessProblem
@@ -288,9 +287,8 @@ def _solved_curve(
     cells = model.cells(rows.visible.X, access.allowed(groups, rows.visible.known))
     known = access.knows(groups)
     n_strata = len(rows.groups) // len(groups)
-    posteriors = in_strata(
-        as_posteriors(cells, rows.codes % len(groups), groups, known=known), rows.visible.strata, n_strata
-    )
+    posteriors = as_posteriors(cells, rows.codes % len(groups), groups, known=known)
+    posteriors = posteriors.within(rows.visible.strata, n_strata)
     # The bound of a mixture holds for optima, and where the smallest risk is convex.
     mixed = mixed and rows.axis.convex
     last = len(slacks) - 1
