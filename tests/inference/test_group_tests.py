@@ -2,11 +2,11 @@ import math
 
 import numpy as np
 import pytest
+from benchmarks.exact import GaussianProblem
 from scipy.stats import binom
 from sklearn.linear_model import LogisticRegression
 
 import evenhand as eh
-from evenhand.datasets import GaussianProblem
 from evenhand.exceptions import InfeasibleError, InputError, PromiseWarning
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.statistic import Statistic

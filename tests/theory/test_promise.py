@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from benchmarks.division import PARITY, WAYS, Setting, draw
+from benchmarks.exact import GaussianProblem
 from sklearn.linear_model import LogisticRegression
 
 import evenhand as eh
-from evenhand.datasets import GaussianProblem
 from evenhand.fairness.rates import CellRates
 from evenhand.inference.guarantee import promised
 from evenhand.inference.noninferiority import p_value

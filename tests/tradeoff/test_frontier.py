@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from benchmarks.exact import GaussianProblem
 from sklearn.linear_model import LogisticRegression
 
 import evenhand as eh
 from evenhand.auditing.comparison import compare
-from evenhand.datasets import GaussianProblem
 from evenhand.exceptions import InfeasibleError, InputError
 from evenhand.tradeoff import compute, held_out
 
