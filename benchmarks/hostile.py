@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 import evenhand as eh
+from benchmarks.exact import FiniteProblem
 from benchmarks.record import write
-from evenhand.datasets import FiniteProblem
 from evenhand.exceptions import CertificateError, EvenhandWarning, InputError
 from evenhand.fairness.notions import NOTIONS
 from evenhand.optimum.problem import error_prices

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import evenhand as eh
-from evenhand.datasets import FiniteProblem
+from benchmarks.exact import FiniteProblem
 from evenhand.fairness.notions import NOTIONS
 
 

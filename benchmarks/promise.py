@@ -31,8 +31,8 @@ from sklearn.utils.parallel import Parallel, delayed
 
 import evenhand as eh
 from benchmarks import division
+from benchmarks.exact import GaussianProblem
 from benchmarks.record import RESULTS, write
-from evenhand.datasets import GaussianProblem
 
 SHARES = {2: [0.8, 0.2], 4: [0.5, 0.3, 0.15, 0.05], 16: [0.15] * 4 + [0.06] * 4 + [0.03] * 4 + [0.01] * 4}
 ROWS = {2: 4_000, 4: 8_000, 16: 30_000}

@@ -30,9 +30,9 @@ from scipy.special import betainc, betaincinv
 from sklearn.utils.parallel import Parallel, delayed
 
 import evenhand as eh
+from benchmarks.exact import GaussianProblem
 from benchmarks.promise import learner, problem, summary
 from benchmarks.record import write
-from evenhand.datasets import GaussianProblem
 from evenhand.inputs.splits import random_split
 
 Floats = NDArray[np.float64]

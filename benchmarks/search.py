@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 import evenhand as eh
+from benchmarks.exact import FiniteProblem
 from benchmarks.record import write
-from evenhand.datasets import FiniteProblem
 from evenhand.optimum.problem import FairnessProblem
 from evenhand.paper import Ascent, Grid
 from evenhand.paper.algorithms import Validation, corrections, plug_in

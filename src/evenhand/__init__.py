@@ -8,96 +8,61 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "AccuracyParity": "fairness.notions",
-    "CrossFit": "estimators.settings",
-    "DemographicParity": "fairness.notions",
-    "EqualOpportunity": "fairness.notions",
-    "EqualizedOdds": "fairness.notions",
-    "FairInprocessor": "estimators.inprocess",
-    "FairPostprocessor": "estimators.postprocess",
-    "GroupPolicy": "estimators.settings",
-    "GroupedScores": "fairness.scores",
-    "Groups": "fairness.groups",
-    "Guarantee": "estimators.settings",
-    "NoWorse": "fairness.bounds",
-    "Notion": "fairness.notions",
-    "PredictiveEquality": "fairness.notions",
-    "Proxy": "fairness.proxy",
-    "RateBound": "fairness.bounds",
-    "Statistic": "fairness.statistic",
-    "TabularClassifier": "posteriors.tabular",
-    "audit": "auditing.audit",
-    "cell_rates": "fairness.rates",
-    "datasets": "",
-    "exceptions": "",
-    "fair_scorer": "estimators.scorer",
-    "frontier": "tradeoff.compute",
-    "load": "model_files.persistence",
-    "save": "model_files.persistence",
-    "solve": "optimum.solve",
-    "verify": "model_files.persistence",
-    "write_report": "report.page",
+# The module of each public name; an empty module stands for a module that is public itself.
+_NAMES = {
+    "": "datasets exceptions",
+    "auditing.audit": "audit",
+    "estimators.inprocess": "FairInprocessor",
+    "estimators.postprocess": "FairPostprocessor",
+    "estimators.scorer": "fair_scorer",
+    "estimators.settings": "CrossFit GroupPolicy Guarantee",
+    "fairness.bounds": "NoWorse RateBound",
+    "fairness.groups": "Groups",
+    "fairness.notions": "AccuracyParity DemographicParity EqualOpportunity EqualizedOdds "
+    "Notion PredictiveEquality",
+    "fairness.proxy": "Proxy",
+    "fairness.rates": "cell_rates",
+    "fairness.scores": "GroupedScores",
+    "fairness.statistic": "Statistic",
+    "model_files.persistence": "load save verify",
+    "optimum.solve": "solve",
+    "posteriors.tabular": "TabularClassifier",
+    "report.page": "write_report",
+    "tradeoff.compute": "frontier",
 }
+_HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
+__all__ = list(_HOMES)  # type checkers see the aliases below
 
 if TYPE_CHECKING:
-    from evenhand import datasets, exceptions
-    from evenhand.auditing.audit import audit
-    from evenhand.estimators.inprocess import FairInprocessor
-    from evenhand.estimators.postprocess import FairPostprocessor
-    from evenhand.estimators.scorer import fair_scorer
-    from evenhand.estimators.settings import CrossFit, GroupPolicy, Guarantee
-    from evenhand.fairness.bounds import NoWorse, RateBound
-    from evenhand.fairness.groups import Groups
-    from evenhand.fairness.notions import (
-        AccuracyParity,
-        DemographicParity,
-        EqualizedOdds,
-        EqualOpportunity,
-        Notion,
-        PredictiveEquality,
-    )
-    from evenhand.fairness.proxy import Proxy
-    from evenhand.fairness.rates import cell_rates
-    from evenhand.fairness.scores import GroupedScores
-    from evenhand.fairness.statistic import Statistic
-    from evenhand.model_files.persistence import load, save, verify
-    from evenhand.optimum.solve import solve
-    from evenhand.posteriors.tabular import TabularClassifier
-    from evenhand.report.page import write_report
-    from evenhand.tradeoff.compute import frontier
-
-__all__ = [
-    "AccuracyParity",
-    "CrossFit",
-    "DemographicParity",
-    "EqualOpportunity",
-    "EqualizedOdds",
-    "FairInprocessor",
-    "FairPostprocessor",
-    "GroupPolicy",
-    "GroupedScores",
-    "Groups",
-    "Guarantee",
-    "NoWorse",
-    "Notion",
-    "PredictiveEquality",
-    "Proxy",
-    "RateBound",
-    "Statistic",
-    "TabularClassifier",
-    "audit",
-    "cell_rates",
-    "datasets",
-    "exceptions",
-    "fair_scorer",
-    "frontier",
-    "load",
-    "save",
-    "solve",
-    "verify",
-    "write_report",
-]
+    from evenhand import datasets as datasets
+    from evenhand import exceptions as exceptions
+    from evenhand.auditing.audit import audit as audit
+    from evenhand.estimators.inprocess import FairInprocessor as FairInprocessor
+    from evenhand.estimators.postprocess import FairPostprocessor as FairPostprocessor
+    from evenhand.estimators.scorer import fair_scorer as fair_scorer
+    from evenhand.estimators.settings import CrossFit as CrossFit
+    from evenhand.estimators.settings import GroupPolicy as GroupPolicy
+    from evenhand.estimators.settings import Guarantee as Guarantee
+    from evenhand.fairness.bounds import NoWorse as NoWorse
+    from evenhand.fairness.bounds import RateBound as RateBound
+    from evenhand.fairness.groups import Groups as Groups
+    from evenhand.fairness.notions import AccuracyParity as AccuracyParity
+    from evenhand.fairness.notions import DemographicParity as DemographicParity
+    from evenhand.fairness.notions import EqualizedOdds as EqualizedOdds
+    from evenhand.fairness.notions import EqualOpportunity as EqualOpportunity
+    from evenhand.fairness.notions import Notion as Notion
+    from evenhand.fairness.notions import PredictiveEquality as PredictiveEquality
+    from evenhand.fairness.proxy import Proxy as Proxy
+    from evenhand.fairness.rates import cell_rates as cell_rates
+    from evenhand.fairness.scores import GroupedScores as GroupedScores
+    from evenhand.fairness.statistic import Statistic as Statistic
+    from evenhand.model_files.persistence import load as load
+    from evenhand.model_files.persistence import save as save
+    from evenhand.model_files.persistence import verify as verify
+    from evenhand.optimum.solve import solve as solve
+    from evenhand.posteriors.tabular import TabularClassifier as TabularClassifier
+    from evenhand.report.page import write_report as write_report
+    from evenhand.tradeoff.compute import frontier as frontier
 
 
 def __getattr__(name: str) -> Any:

@@ -86,6 +86,30 @@ def test_the_audit_is_of_the_rows_that_were_not_learned_from(table, capsys, tmp_
     assert audit == json.loads(json.dumps(expected.to_dict()))
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--given", "job"], "demographic parity, difference given job"),
+        (["--no-worse", "selection rate"], "selection rate"),
+        (["--missing", "infer"], "left out"),
+    ],
+    ids=["control feature", "no worse", "inferred"],
+)
+def test_the_audit_has_what_one_in_memory_has(options, words, table, capsys, tmp_path):
+    rows = pl.read_parquet(table)
+    if "infer" in options:
+        rows = rows.with_columns(pl.when(pl.int_range(len(rows)) % 9 > 0).then("sex").alias("sex"))
+    rows.write_parquet(table)
+    call = ["fit", table, *FIT, *options, "--test", table, "--out", tmp_path / "m.eh", "--force"]
+    heads = []
+    for reading in ("--in-batches", "--no-in-batches"):
+        code, out, _ = run(capsys, *call, reading)
+        assert code in (0, VIOLATED, 4)
+        assert words in out
+        heads.append([line.split("  ")[0] for line in out.partition("proof:")[0].splitlines()])
+    assert heads[0] == heads[1]
+
+
 def test_other_files_are_told_by_verify(table, capsys, tmp_path):
     model, other = tmp_path / "m.eh", tmp_path / "other.parquet"
     run(capsys, "fit", table, *FIT, "--in-batches", "--out", model)

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
+from benchmarks.exact import GaussianProblem
 from sklearn.tree import DecisionTreeClassifier
 
 import evenhand as eh
-from evenhand.datasets import GaussianProblem
 from evenhand.estimators.estimated_rates import RateEstimator, measured, standard_errors
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.scores import GroupedScores, StratifiedPosteriors

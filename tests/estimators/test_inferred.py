@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from benchmarks.exact import FiniteProblem, GaussianProblem
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
@@ -12,7 +13,6 @@ from sklearn.tree import DecisionTreeClassifier
 from tests.flat import build
 
 import evenhand as eh
-from evenhand.datasets import FiniteProblem, GaussianProblem
 from evenhand.exceptions import GroupError, InputError, PooledGroupsWarning
 from evenhand.fairness.groups import Groups
 

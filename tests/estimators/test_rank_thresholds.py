@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
+from benchmarks.exact import GaussianProblem
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 from tests.flat import build
 
 import evenhand as eh
-from evenhand.datasets import GaussianProblem
 from evenhand.estimators.rank_search import RankSearch
 from evenhand.estimators.rank_thresholds import plan_ranks, set_thresholds
 from evenhand.exceptions import InputError, PromiseWarning

@@ -2,12 +2,12 @@ import math
 
 import numpy as np
 import pytest
+from benchmarks.exact import GaussianProblem
 from scipy.stats import binom
 from sklearn.linear_model import LogisticRegression
 from tests.flat import build
 
 import evenhand as eh
-from evenhand.datasets import GaussianProblem
 from evenhand.exceptions import InfeasibleError, InputError, PromiseWarning
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.statistic import Statistic

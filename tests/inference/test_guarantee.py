@@ -3,6 +3,7 @@ import warnings
 
 import numpy as np
 import pytest
+from benchmarks.exact import GaussianProblem
 from scipy.stats import beta, binom, norm
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
@@ -13,7 +14,6 @@ from sklearn.tree import DecisionTreeClassifier
 from tests.flat import build
 
 import evenhand as eh
-from evenhand.datasets import GaussianProblem
 from evenhand.estimators.training_data import read_training_data, reserve_rows
 from evenhand.exceptions import (
     ConstantClassifierWarning,

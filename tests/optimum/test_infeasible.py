@@ -3,9 +3,9 @@ from copy import deepcopy
 
 import numpy as np
 import pytest
+from benchmarks.exact import FiniteProblem
 
 import evenhand as eh
-from evenhand.datasets import FiniteProblem
 from evenhand.exceptions import InfeasibleError
 
 

@@ -2,9 +2,9 @@ import json
 
 import numpy as np
 import pytest
+from benchmarks.exact import FiniteProblem, GaussianProblem
 
 import evenhand as eh
-from evenhand.datasets import FiniteProblem, GaussianProblem
 from evenhand.exceptions import InputError
 from evenhand.optimum.rule import Rule, hashed_uniforms
 

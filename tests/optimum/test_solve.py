@@ -6,10 +6,10 @@ import time
 
 import numpy as np
 import pytest
+from benchmarks.exact import FiniteProblem, GaussianProblem
 from tests.conftest import often
 
 import evenhand as eh
-from evenhand.datasets import FiniteProblem, GaussianProblem
 from evenhand.exceptions import CertificateError, ConstantScoreWarning, InputError, VacuousConstraintWarning
 from evenhand.fairness.groups import Groups
 from evenhand.fairness.rates import CellRates

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from benchmarks.exact import FiniteProblem
 
 import evenhand as eh
-from evenhand.datasets import FiniteProblem
 
 NOTIONS = [eh.DemographicParity, eh.EqualOpportunity, eh.EqualizedOdds]
 

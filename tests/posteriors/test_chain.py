@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from benchmarks.exact import FiniteProblem
 from sklearn.frozen import FrozenEstimator
 from sklearn.tree import DecisionTreeClassifier
 
-from evenhand.datasets import FiniteProblem
 from evenhand.posteriors.calibration import fit_calibrator
 from evenhand.posteriors.chain import FeatureChain
 from evenhand.posteriors.crossfit import cross_fit

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
+from benchmarks.exact import FiniteProblem, GaussianProblem
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
-from evenhand.datasets import FiniteProblem, GaussianProblem
 from evenhand.exceptions import InputError
 from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.spec import PosteriorSpec

@@ -3,13 +3,13 @@
 import numpy as np
 import polars as pl
 import pytest
+from benchmarks.exact import FiniteProblem
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 from tests.flat import build
 
 import evenhand as eh
-from evenhand.datasets import FiniteProblem
 from evenhand.optimum.problem import label_and_group_suffice
 from evenhand.posteriors.crossfit import GROUP_FOLDS, cross_fit
 from evenhand.posteriors.examples import Examples

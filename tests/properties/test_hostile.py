@@ -4,11 +4,11 @@ import warnings
 
 import numpy as np
 import pytest
+from benchmarks.exact import FiniteProblem
 from benchmarks.hostile import compare, exact_certificate, hostile_problem, shortfall
 from tests.conftest import often
 
 import evenhand as eh
-from evenhand.datasets import FiniteProblem
 from evenhand.fairness.notions import NOTIONS
 
 # A linear program within the tolerances of HiGHS fails on these.

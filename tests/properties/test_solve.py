@@ -4,12 +4,12 @@ import warnings
 
 import numpy as np
 import pytest
+from benchmarks.exact import FiniteProblem
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.conftest import examples
 
 import evenhand as eh
-from evenhand.datasets import FiniteProblem
 from evenhand.fairness.groups import Groups
 from evenhand.fairness.notions import NOTIONS
 from evenhand.solver import optimize as optimize_module

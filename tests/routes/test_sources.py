@@ -1,7 +1,7 @@
 """What works in memory works on files and on a cluster: one grid of sources and features.
 
-Where no more rows than `max_samples` are there, all of them are learned from and every source gives the answer
-of a table in memory, to the bit. Where there are more, a sample is learned from: files and a cluster draw the
+Where no more rows than `max_samples` are there, all of them are learned from and every source gives the
+answer of a table in memory, to the bit. Where there are more, a sample is learned from: files and a cluster draw the
 same one, and agree; what a memory fit would decide is checked on rates.
 """
 

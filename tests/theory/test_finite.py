@@ -4,9 +4,9 @@ import itertools
 
 import numpy as np
 import pytest
+from benchmarks.exact import FiniteProblem
 
 import evenhand as eh
-from evenhand.datasets import FiniteProblem
 from evenhand.exceptions import InputError
 from evenhand.fairness.groups import Groups
 

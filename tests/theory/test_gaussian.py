@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from benchmarks.exact import FiniteProblem, GaussianProblem
 from scipy.optimize import brentq
 from scipy.stats import norm
 
 import evenhand as eh
-from evenhand.datasets import FiniteProblem, GaussianProblem
 from evenhand.exceptions import InputError
 from evenhand.fairness.groups import Groups
 

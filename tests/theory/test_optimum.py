@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from benchmarks.exact import FiniteProblem, GaussianProblem
 
 import evenhand as eh
-from evenhand.datasets import FiniteProblem, GaussianProblem
 
 KINDS = [eh.DemographicParity, eh.EqualOpportunity, eh.PredictiveEquality, eh.AccuracyParity]
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from benchmarks.exact import FiniteProblem, GaussianProblem
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
@@ -10,7 +11,6 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import evenhand as eh
-from evenhand.datasets import FiniteProblem, GaussianProblem
 
 NOTIONS = [
     eh.DemographicParity(difference=0.05),

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 from benchmarks.division import PARITY, WAYS, Setting, draw
+from benchmarks.exact import GaussianProblem
 from sklearn.linear_model import LogisticRegression
 from tests.flat import build
 
 import evenhand as eh
-from evenhand.datasets import GaussianProblem
 from evenhand.fairness.rates import CellRates
 from evenhand.inference.guarantee import promised
 from evenhand.inference.noninferiority import p_value

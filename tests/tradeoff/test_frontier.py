@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from benchmarks.exact import GaussianProblem
 from sklearn.linear_model import LogisticRegression
 from tests.flat import build
 
 import evenhand as eh
 from evenhand.auditing.comparison import compare
-from evenhand.datasets import GaussianProblem
 from evenhand.exceptions import InfeasibleError, InputError
 from evenhand.tradeoff import compute, held_out
 

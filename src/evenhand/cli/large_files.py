@@ -1,26 +1,20 @@
-"""A fit to a file that is larger than memory: read in batches, tested on rows that were held out."""
+"""Rows of a file that may be larger than memory: read in batches, decided and kept for the audit."""
 
 from __future__ import annotations
 
-import math
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import evenhand as eh
 from evenhand.cli.memory import SHARE, available_memory, memory_of
 from evenhand.cli.options import Batches, Learning
 from evenhand.cli.output import print_note
-from evenhand.cli.rows import SPLIT_SEED, Fitted, distinct_values, large_table, refuse_other_labels
+from evenhand.cli.rows import SPLIT_SEED, FitRows, Part, distinct_values, large_table, refuse_other_labels
 from evenhand.display.progress import track
 from evenhand.exceptions import InputError
 
-if TYPE_CHECKING:
-    from evenhand.inputs.batched_table import BatchedTable
-
-__all__ = ["fit_in_batches", "is_read_in_batches"]
+__all__ = ["Tested", "is_read_in_batches", "rows_in_batches"]
 
 _REPORTED = 100_000
 """Test rows that a report shows calibration on, at most."""
@@ -48,33 +42,10 @@ def is_read_in_batches(table: Path, batches: Batches) -> bool:
     return True
 
 
-def fit_in_batches(
-    table: Path,
-    learning: Learning,
-    batches: Batches,
-    codes: Sequence[str],
-    *,
-    constraint: Any,
-    **settings: Any,
-) -> Fitted:
-    """Fit a model to a file, and audit it on held-out rows.
-
-    Parameters
-    ----------
-    table : Path
-    learning : Learning
-    batches : Batches
-    codes : sequence of str
-        Columns that are read as text.
-    constraint : Constraint
-    **settings : object
-        Of the classifier: aware, missing.
-
-    Returns
-    -------
-    Fitted
-    """
+def rows_in_batches(table: Path, learning: Learning, codes: Sequence[str]) -> FitRows:
+    """The rows of a file that is read in batches; `codes` are read as text."""
     from evenhand.cli import files  # noqa: PLC0415  (start-up time)
+    from evenhand.inputs import batched_table  # noqa: PLC0415
 
     key = [] if learning.id is None else [learning.id]
     left_out = [name for name in learning.left_out(table) if name not in key]
@@ -86,89 +57,88 @@ def fit_in_batches(
         train = large_table(table, left_out, codes)
         test = large_table(learning.test, [], codes).select(train.names)
     features = [name for name in train.names if name not in (learning.target, *key)]
-    first = files.read_first(table, _FIRST_ROWS, codes).select(features)
-    for note in learning.notes(table, first, "rows at the start"):
-        print_note(f"evenhand: {note}")
-    model: Any = learning.classifier(first, labels, constraint=constraint, **settings)
-    model.set_params(posteriors__max_samples=batches.max_samples)
-    scratch = {} if batches.scratch is None else {"scratch": batches.scratch}
-    model.fit(train.select([*features, learning.target]), learning.target, **scratch)
-    with tempfile.TemporaryDirectory(prefix="evenhand-") as folder:
-        decided = Path(folder) / "decisions.parquet"
-        rows_of_file = files.count_rows(learning.test or table)
-        tested = _Tested(model, features, learning.target, learning.id, rows_of_file)
-        files.write_pieces(decided, tested.decide(test))
-        found = eh.audit(
-            learning.target,
-            tested.decision,
-            model.sensitive_features,
-            data=files.scan(decided),
-            constraint=constraint,
-            pos_label=model.pos_label_,
-            missing=model.settings().missing,
-            min_size=math.ceil(learning.min_group_size * tested.rows / model.fitted_to_.rows),
-        )
-    rows = model.fitted_to_.rows + (tested.rows if learning.test is None else 0)
-    source = learning.source(table, rows=rows, in_batches=True)
-    return Fitted(model, found, tested.constant, tested.sample(), source)
+    rows_of_file = files.count_rows(learning.test or table)
+    pieces = track(
+        test.batches(),
+        what="deciding test rows",
+        total=-(-rows_of_file // batched_table.BATCH_ROWS),
+        verbose=True,
+    )
+    return FitRows(
+        (train.select([*features, learning.target]), learning.target),
+        (learning.part(piece) for piece in pieces),
+        first=files.read_first(table, _FIRST_ROWS, codes).select(features),
+        labels=labels,
+        reported=_REPORTED / max(1.0, (learning.share if learning.test is None else 1.0) * rows_of_file),
+    )
 
 
 @dataclass(eq=False)
-class _Tested:
-    """Decisions for the test rows, and what is kept of them in memory."""
+class Tested:
+    """Decisions for the test rows, and what is kept of them in memory.
+
+    `reported` is the share of the rows that is kept for the report.
+    """
 
     model: Any
-    features: list[str]
     target: str
-    key: str | None
-    rows_of_file: int
+    reported: float
     rows: int = 0
-    seen: set[Any] = field(default_factory=set)
-    kept: list[Any] = field(default_factory=list)
+    kept: list[Part] = field(default_factory=list)
 
     @property
-    def decision(self) -> str:
-        """Name of the column of decisions."""
-        name = "decision"
-        while name == self.target or name in self.model.sensitive_features:
+    def groups(self) -> list[str]:
+        """Columns that the audit needs: sensitive features and control features."""
+        strata = self.model.strata_.features if self.model.strata_ else ()
+        return list(dict.fromkeys([*self.model.sensitive_features, *strata]))
+
+    def column(self, name: str) -> str:
+        """A name that no other column has."""
+        while name == self.target or name in self.groups:
             name += "_"
         return name
 
-    def decide(self, test: BatchedTable) -> Iterator[Any]:
-        """Label, sensitive features and decision of each row, batch by batch."""
+    def decide(self, parts: Iterable[Part]) -> Iterator[Any]:
+        """Label, groups and decision of each row, and what it would be without the requirement, if needed."""
         import numpy as np  # noqa: PLC0415  (start-up time)
         import polars as pl  # noqa: PLC0415
 
-        from evenhand.inputs import batched_table  # noqa: PLC0415
+        from evenhand.inputs.batched_table import row_uniforms  # noqa: PLC0415
 
         kind = pl.Series(self.model.classes_.tolist()).dtype
-        total = -(-self.rows_of_file // batched_table.BATCH_ROWS)
-        share = 1.0 if test.share is None else test.share[1] - test.share[0]
-        rate = _REPORTED / max(1.0, share * self.rows_of_file)
-        for batch in track(test.batches(), what="deciding test rows", total=total, verbose=True):
-            ids = None if self.key is None else batch.get_column(self.key)
-            decisions = self.model.predict(batch.select(self.features), ids=ids)
-            self.seen.update(np.unique(decisions).tolist())
-            numbers = np.arange(self.rows, self.rows + len(batch))
-            drawn = np.flatnonzero(batched_table.row_uniforms(numbers, 1) < rate)
-            self.kept.append(batch[drawn].select(*self.features, self.target))
-            self.rows += len(batch)
-            column = pl.Series(self.decision, decisions.tolist(), dtype=kind)
-            yield batch.select(self.target, *self.model.sensitive_features).with_columns(column)
+        for part in parts:
+            decided = {"decision": self.model.predict(part.X, ids=part.ids)}
+            if self.compares:
+                decided["before"] = self._without_requirement(part.X)
+            numbers = np.arange(self.rows, self.rows + len(part.y))
+            drawn = np.flatnonzero(row_uniforms(numbers, 1) < self.reported)
+            self.kept.append(Part(part.X[drawn], part.y[drawn]))
+            self.rows += len(part.y)
+            columns = [pl.Series(self.column(name), v.tolist(), dtype=kind) for name, v in decided.items()]
+            yield part.X.select(self.groups).with_columns(part.y.alias(self.target), *columns)
         if not self.rows:
             raise InputError("no rows are left to test on: choose a larger --test-share.")
 
     @property
-    def constant(self) -> Any:
-        """The decision for all rows, if it is the same."""
-        return next(iter(self.seen)) if len(self.seen) == 1 else None
+    def compares(self) -> bool:
+        """Whether the requirement says that no group may be worse off than without it."""
+        from evenhand.fairness.bounds import NoWorse  # noqa: PLC0415  (start-up time)
+
+        return any(isinstance(part, NoWorse) for part in self.model.constraint.bounds)
+
+    def _without_requirement(self, X: Any) -> Any:
+        """What would be decided without the requirement."""
+        if not hasattr(self.model, "predict_risk"):
+            raise InputError("--no-worse needs --method post.")
+        positive = self.model.classes_.tolist().index(self.model.pos_label_)
+        likely = self.model.predict_risk(X) > 0.5
+        return self.model.classes_[[positive if one else 1 - positive for one in likely]]
 
     def sample(self) -> tuple[Any, Any]:
         """Some of the rows, and their labels."""
         import polars as pl  # noqa: PLC0415  (start-up time)
 
-        drawn = pl.concat(self.kept)
-        return drawn.select(self.features), drawn.get_column(self.target)
+        return pl.concat([part.X for part in self.kept]), pl.concat([part.y for part in self.kept])
 
 
 def _labels(path: Path, target: str) -> Any:

@@ -229,9 +229,12 @@ class Learning:
             both = [(X, y), read_test_rows(self.test, self.target, codes, table=table, X=X, y=y)]
         else:
             both = split_rows(X, y, self.share)
-        if self.id is None:
-            return [Part(X, y) for X, y in both]
-        return [Part(X.drop(self.id), y, X.get_column(self.id)) for X, y in both]
+        return [self.part(X.with_columns(y)) for X, y in both]
+
+    def part(self, rows: Any) -> Part:
+        """Features, labels and keys of some rows."""
+        ids = None if self.id is None else rows.get_column(self.id)
+        return Part(rows.drop(self.target, *self._key()), rows.get_column(self.target), ids)
 
     def notes(self, table: Path, X: Any, rows: str = "rows") -> list[str]:
         """Notes on columns that identify rows; `rows` says which ones X has."""

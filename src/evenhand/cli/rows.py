@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SPLIT_SEED",
+    "FitRows",
     "Fitted",
     "Part",
     "as_value",
@@ -47,6 +48,22 @@ class Part:
     X: Any
     y: Any
     ids: Any = None
+
+
+@dataclass(frozen=True, eq=False)
+class FitRows:
+    """Rows to learn from, as `fit` takes them, and batches of rows to test on.
+
+    `first` and `labels` show the columns and the labels before anything is fitted. `reported` is the share of
+    the test rows that a report shows calibration on; `source` describes a file that was read as a whole.
+    """
+
+    train: tuple[Any, Any]
+    test: Iterable[Part]
+    first: Any
+    labels: Any
+    reported: float = 1.0
+    source: Source | None = None
 
 
 @dataclass(frozen=True, eq=False)

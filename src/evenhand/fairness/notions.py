@@ -389,10 +389,6 @@ class EqualizedOdds(Notion):
 
 
 NOTIONS: tuple[type[Notion], ...] = (
-    DemographicParity,
-    EqualOpportunity,
-    PredictiveEquality,
-    AccuracyParity,
-    EqualizedOdds,
+    *(DemographicParity, EqualOpportunity, PredictiveEquality, AccuracyParity, EqualizedOdds),
 )
 """The notions that come with the package."""

@@ -101,17 +101,15 @@ def run_tests(
             found += _against_numbers(part, rates, level)
         elif isinstance(part, Notion):
             for statistic in part.statistics:
-                if part.controls:
-                    for stratum in find_strata(rates.groups, part.controls, part.groups):
-                        inside, all_inside = (counts.among(stratum.cells) for counts in (rates, everyone))
-                        family = stratum.family
-                        for one in _of_groups(
-                            part, statistic, inside, all_rows=all_inside, family=family, level=level
-                        ):
-                            found.append(replace(one, name=replace(one.name, stratum=stratum.name)))
-                else:
-                    family = rates.groups.members(part.groups)
-                    found += _of_groups(part, statistic, rates, all_rows=everyone, family=family, level=level)
+                if not part.controls:
+                    found += _of_groups(
+                        part, statistic, rates, everyone, rates.groups.members(part.groups), level=level
+                    )
+                    continue
+                for stratum in find_strata(rates.groups, part.controls, part.groups):
+                    inside, all_inside = (counts.among(stratum.cells) for counts in (rates, everyone))
+                    for one in _of_groups(part, statistic, inside, all_inside, stratum.family, level=level):
+                        found.append(replace(one, name=replace(one.name, stratum=stratum.name)))
     return tuple(found)
 
 
@@ -119,34 +117,21 @@ def _of_groups(
     notion: Notion,
     statistic: Statistic,
     rates: CellRates,
-    *,
     all_rows: CellRates,
     family: Members,
+    *,
     level: float,
 ) -> Iterator[GroupTest]:
+    """One test for each group: against the population, or against the other groups."""
     if notion.against == "groups":
-        return _against_groups(notion, statistic, rates, family, level)
-    return _against_population(notion, statistic, rates, all_rows=all_rows, family=family, level=level)
-
-
-def _against_population(
-    notion: Notion,
-    statistic: Statistic,
-    rates: CellRates,
-    *,
-    all_rows: CellRates,
-    family: Members,
-    level: float,
-) -> Iterator[GroupTest]:
-    inside, outside = (_counts(statistic, rates, who) for who in (family.matrix, ~family.matrix))
-    sizes = [
-        (own[1], others[1])
-        for own, others in zip(
-            *(_counts(statistic, all_rows, who) for who in (family.matrix, ~family.matrix)), strict=True
-        )
+        yield from _against_groups(notion, statistic, rates, family, level)
+        return
+    counts = [
+        _counts(statistic, one, who) for one in (rates, all_rows) for who in (family.matrix, ~family.matrix)
     ]
-    for name, own, others, size in zip(family.names, inside, outside, sizes, strict=True):
-        p = _p_value(own, others, notion, level, size) if own[1] else 1.0  # of no rows, nothing is known
+    for name, own, others, (_, size), (_, rest) in zip(family.names, *counts, strict=True):
+        # Of no rows, nothing is known.
+        p = _p_value(own, others, notion, level, (size, rest)) if own[1] else 1.0
         constraint = ConstraintName(notion.label, statistic.name, name)
         yield _compared(notion, constraint, own, others, p=p, level=level)
 

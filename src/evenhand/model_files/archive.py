@@ -91,9 +91,8 @@ def unpack(path: Path, max_bytes: int) -> tuple[dict[str, Any], dict[str, bytes]
                 raise UntrustedFileError("its checksum is wrong: it was altered or damaged.")
             members = {}
             for entry in archive.infolist():
-                with archive.open(
-                    entry
-                ) as stream:  # ZipFile.read would unpack more than the size that is told
+                # ZipFile.read would unpack more than the size that is told.
+                with archive.open(entry) as stream:
                     members[entry.filename] = stream.read(entry.file_size)
     except UntrustedFileError:
         raise

@@ -41,26 +41,10 @@ from evenhand.inference.guarantee import Promise
 from evenhand.inference.ranks import Ranks
 from evenhand.inputs.fingerprint import Fingerprint
 from evenhand.optimum.rule import Rule
-from evenhand.posteriors.calibration import (
-    CellCalibrator,
-    GroupCalibrator,
-    Sigmoid,
-    Softmax,
-)
+from evenhand.posteriors import models
+from evenhand.posteriors.calibration import CellCalibrator, GroupCalibrator, Sigmoid, Softmax
 from evenhand.posteriors.chain import FeatureChain
 from evenhand.posteriors.learner import Learner
-from evenhand.posteriors.models import (
-    Averaged,
-    Calibrated,
-    Encoded,
-    GroupByFeature,
-    Joint,
-    KnownGroup,
-    LabelAndProxy,
-    LabelThenGroup,
-    Product,
-    Restricted,
-)
 from evenhand.posteriors.table_encoder import TableEncoder
 from evenhand.solver.certificate import Certificate
 
@@ -70,44 +54,13 @@ MODELS: dict[str, type[FairClassifier]] = {
     kind.__name__: kind for kind in (FairPostprocessor, FairInprocessor)
 }
 _CLASSES: tuple[type[Any], ...] = (
-    *(
-        Averaged,
-        GroupByFeature,
-        Calibrated,
-        Encoded,
-        TableEncoder,
-        Joint,
-        KnownGroup,
-        LabelAndProxy,
-        LabelThenGroup,
-        Product,
-        Restricted,
-        FeatureChain,
-        Learner,
-    ),
-    *(
-        CellCalibrator,
-        GroupCalibrator,
-        Sigmoid,
-        Softmax,
-    ),
-    *(CrossFit, GroupPolicy, Guarantee),
-    *(*NOTIONS, RateBound, Statistic, NoWorse, AllOf, WithMargins),
-    *(
-        CellRates,
-        Certificate,
-        Fingerprint,
-        GroupName,
-        GroupTest,
-        Groups,
-        BoundMeasurement,
-        Measurement,
-        Promise,
-        Ranks,
-        ConstraintName,
-    ),
-    *(LinearConstraints, AttributeAccess, InferredRows, Proxy, ProxyAccess),
-    *(ClassifierMixture, GroupThresholds, TrainingCertificate),
+    *(models.Averaged, models.Calibrated, models.Encoded, models.GroupByFeature, models.Joint),
+    *(models.KnownGroup, models.LabelAndProxy, models.LabelThenGroup, models.Product, models.Restricted),
+    *(FeatureChain, Learner, TableEncoder, CellCalibrator, GroupCalibrator, Sigmoid, Softmax),
+    *(*NOTIONS, RateBound, Statistic, NoWorse, AllOf, WithMargins, LinearConstraints, ConstraintName),
+    *(CellRates, Certificate, Fingerprint, GroupName, GroupTest, Groups, BoundMeasurement, Measurement),
+    *(Promise, Ranks, AttributeAccess, InferredRows, Proxy, ProxyAccess),
+    *(ClassifierMixture, GroupThresholds, TrainingCertificate, CrossFit, GroupPolicy, Guarantee),
 )
 _OURS = {kind.__name__: kind for kind in _CLASSES}
 _ELSEWHERE = {"rule_", "_file", "_source"}
@@ -184,9 +137,8 @@ class _Writer:
         if kind is list or kind is tuple:
             return {kind.__name__: [self.encode(item, where) for item in value]}
         if isinstance(value, Mapping) and not isinstance(value, Parameters):
-            return {
-                "dict": [[self.encode(key, where), self.encode(item, where)] for key, item in value.items()]
-            }
+            pairs = [[self.encode(one, where) for one in pair] for pair in value.items()]
+            return {"dict": pairs}
         if value is POOLED:
             return {"pooled": True}
         if kind is Rule:
@@ -194,10 +146,8 @@ class _Writer:
         if _TIMES.get(kind.__name__) is kind:
             return {kind.__name__: value.isoformat()}
         if _OURS.get(kind.__name__) is kind:
-            return {
-                "object": kind.__name__,
-                "fields": {k: self.encode(v, k) for k, v in _fields(value).items()},
-            }
+            found = {name: self.encode(item, name) for name, item in _fields(value).items()}
+            return {"object": kind.__name__, "fields": found}
         if callable(value) and not hasattr(value, "fit") and not isinstance(value, np.generic | type):
             function = getattr(value, "__name__", value)
             raise InputError(

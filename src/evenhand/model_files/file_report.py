@@ -117,12 +117,12 @@ def read_source(noted: Any) -> Source | None:
         source = Source(**{**noted, "left_out": tuple(noted.get("left_out", ()))})
     except (TypeError, AttributeError):
         source = Source("", "", math.nan)
+    texts = [source.file, source.target, *source.left_out]
+    optional = [source.labels, source.id, source.unordered]
     share = source.test_share
-    proper = isinstance(source.file, str) and isinstance(source.target, str)
-    proper = proper and isinstance(source.rows, int | None) and isinstance(source.labels, str | None)
-    proper = proper and isinstance(source.id, str | None) and isinstance(source.unordered, str | None)
-    proper = proper and all(isinstance(name, str) for name in source.left_out)
-    proper = proper and isinstance(source.in_batches, bool)
+    proper = all(isinstance(text, str) for text in texts) and isinstance(source.in_batches, bool)
+    proper = proper and all(isinstance(text, str | None) for text in optional)
+    proper = proper and isinstance(source.rows, int | None)
     if not proper or not (share is None or (isinstance(share, float) and 0 < share < 1)):
         raise UntrustedFileError("its manifest was not written by evenhand.")
     return source

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from functools import partial
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -27,7 +27,7 @@ from evenhand.cli.options import (
 from evenhand.cli.output import print_note, print_result, visible
 from evenhand.cli.paths import check_paths
 from evenhand.cli.requirement import requirement, with_nearest_options
-from evenhand.cli.rows import Fitted, Part, read_rows
+from evenhand.cli.rows import FitRows, Fitted, Part, distinct_values, read_rows
 from evenhand.exceptions import InfeasibleError, InputError
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def fit(
     report
         HTML file for the report.
     """
-    from evenhand.cli.large_files import fit_in_batches, is_read_in_batches  # noqa: PLC0415  (start-up time)
+    from evenhand.cli.large_files import is_read_in_batches  # noqa: PLC0415  (start-up time)
     from evenhand.inputs.checks import check_fraction  # noqa: PLC0415
 
     constraint = requirement(compared, tolerance, bounds, table)
@@ -106,17 +106,14 @@ def fit(
         **of_method,
     }
     with in_options():
-        if is_read_in_batches(table, batches):
-            fitted = partial(fit_in_batches, table, learning, batches, codes, **settings)
-        elif batches.scratch is not None:
+        in_batches = is_read_in_batches(table, batches)
+        if batches.scratch is not None and not in_batches:
             raise InputError(
                 f"--scratch is for a file that is read in batches, and {table.name} is read as a whole: pass "
                 "--in-batches, or leave it out."
             )
-        else:
-            fitted = partial(_fit_in_memory, table, learning, codes, settings)
         try:
-            done = fitted()
+            done = _fit(table, learning, codes, settings, batches if in_batches else None)
         except InfeasibleError as error:
             raise with_nearest_options(error, constraint) from error
     eh.save(done.model, out, overwrite=run.force, source=done.source)
@@ -139,7 +136,49 @@ def _settings_of_method(method: str, objective: str, *, randomize: bool) -> dict
     return {"objective": objective} if method == "post" else {"randomize": randomize}
 
 
-def _fit_in_memory(table: Path, learning: Learning, codes: list[str], settings: dict[str, Any]) -> Fitted:
+def _fit(
+    table: Path, learning: Learning, codes: list[str], settings: dict[str, Any], batches: Batches | None
+) -> Fitted:
+    """Fit a model to a file, read in batches or (None) as a whole, and audit it on held-out rows."""
+    from evenhand.cli import files  # noqa: PLC0415  (start-up time)
+    from evenhand.cli.large_files import Tested, rows_in_batches  # noqa: PLC0415
+
+    whole = batches is None
+    rows = _rows_in_memory(table, learning, codes) if whole else rows_in_batches(table, learning, codes)
+    for note in learning.notes(table, rows.first, "rows" if whole else "rows at the start"):
+        print_note(f"evenhand: {note}")
+    model: Any = learning.classifier(rows.first, rows.labels, **settings)
+    options: dict[str, Any] = {}
+    if batches is not None:
+        model.set_params(posteriors__max_samples=batches.max_samples)
+        options = {} if batches.scratch is None else {"scratch": batches.scratch}
+    test = [_decidable(part, model) for part in rows.test] if whole else rows.test
+    model.fit(*rows.train, **options)
+    tested, policy = Tested(model, learning.target, rows.reported), model.settings().missing
+    with tempfile.TemporaryDirectory(prefix="evenhand-") as folder:
+        decided = Path(folder) / "decisions.parquet"
+        files.write_pieces(decided, tested.decide(test))
+        learned = len(rows.train[1]) if whole else model.fitted_to_.rows
+        found = eh.audit(
+            learning.target,
+            tested.column("decision"),
+            model.sensitive_features,
+            data=files.scan(decided),
+            control_features=list(model.strata_.features) if model.strata_ else None,
+            constraint=model.constraint,
+            pos_label=model.pos_label_,
+            before=tested.column("before") if tested.compares else None,
+            missing="exclude" if policy == "infer" else policy,
+            min_size=math.ceil(learning.min_group_size * tested.rows / learned),
+        )
+        decisions = distinct_values(files.scan(decided), tested.column("decision"))
+    constant = decisions[0] if len(decisions) == 1 else None
+    count = learned + (tested.rows if learning.test is None else 0)
+    source = rows.source or learning.source(table, rows=count, in_batches=True)
+    return Fitted(model, found, constant, tested.sample(), source)
+
+
+def _rows_in_memory(table: Path, learning: Learning, codes: list[str]) -> FitRows:
     from evenhand.inputs.fingerprint import digest_of, unordered_digest  # noqa: PLC0415  (start-up time)
 
     rows = read_rows(table, codes)
@@ -147,39 +186,22 @@ def _fit_in_memory(table: Path, learning: Learning, codes: list[str], settings: 
     source = learning.source(table, rows=len(rows), **digests)
     del rows
     train, test = learning.parts(table, codes)
-    for note in learning.notes(table, train.X):
-        print_note(f"evenhand: {note}")
-    model = learning.classifier(train.X, train.y, **settings)
-    test = _decidable(test, model)
-    model.fit(train.X, train.y)
-    decisions = model.predict(test.X, ids=test.ids)
-    found = eh.audit(
-        test.y,
-        decisions,
-        test.X.select(model.sensitive_features),
-        control_features=test.X.select(model.strata_.features) if model.strata_ else None,
-        constraint=model.constraint,
-        pos_label=model.pos_label_,
-        before=_without_requirement(model, test.X),
-        missing="exclude" if model.settings().missing == "infer" else model.settings().missing,
-        min_size=math.ceil(learning.min_group_size * len(test.y) / len(train.y)),
-    )
-    constant = decisions[0] if (decisions == decisions[0]).all() else None
-    return Fitted(model, found, constant, (test.X, test.y), source)
+    return FitRows((train.X, train.y), [test], first=train.X, labels=train.y, source=source)
 
 
 def _decidable(test: Part, model: Any) -> Part:
     """Test rows without those that lack a sensitive feature which decisions use."""
-    from evenhand.fairness.sensitive import read_columns  # noqa: PLC0415  (start-up time)
+    import numpy as np  # noqa: PLC0415  (start-up time)
+
+    from evenhand.fairness.sensitive import read_columns  # noqa: PLC0415
 
     if model.settings().missing != "exclude" or model.aware is False:
         return test
     used = model.sensitive_features if model.aware is True else model.aware
     columns = read_columns(test.X.select(used), max_levels=None).values()
-    there = [all(row) for row in zip(*((codes >= 0).tolist() for _, codes in columns), strict=True)]
-    whole = [k for k, known in enumerate(there) if known]
-    lacking = len(there) - len(whole)
-    if not whole:
+    whole = np.flatnonzero(np.all([codes >= 0 for _, codes in columns], axis=0))
+    lacking = len(test.y) - len(whole)
+    if not len(whole):
         raise InputError("no test row has the sensitive features that decisions use: choose other test rows.")
     if lacking:
         print_note(
@@ -187,19 +209,6 @@ def _decidable(test: Part, model: Any) -> Part:
             "use, and are not decided."
         )
     return Part(test.X[whole], test.y[whole], None if test.ids is None else test.ids[whole])
-
-
-def _without_requirement(model: Any, X: Any) -> Any:
-    """What would be decided without the requirement, if it says that no group may be worse off than that."""
-    from evenhand.fairness.bounds import NoWorse  # noqa: PLC0415  (start-up time)
-
-    if not any(isinstance(part, NoWorse) for part in model.constraint.bounds):
-        return None
-    if not hasattr(model, "predict_risk"):
-        raise InputError("--no-worse needs --method post.")
-    positive = model.classes_.tolist().index(model.pos_label_)
-    likely = model.predict_risk(X) > 0.5
-    return model.classes_[[positive if one else 1 - positive for one in likely]]
 
 
 def _print(done: Fitted, *, out: Path, as_json: bool) -> None:
@@ -216,8 +225,7 @@ def _print(done: Fitted, *, out: Path, as_json: bool) -> None:
     if excluded is not None:
         print_result(visible(f"fit: {excluded}"))
     print_result(visible(f"proof: {proof}."))
-    advice = "pass --confidence 0.95"
-    print_result(promise or f"No guarantee for new data; {advice}.")
+    print_result(promise or "No guarantee for new data; pass --confidence 0.95.")
     if done.constant is not None:
         print_result(visible(f"constant: this model decides {done.constant!s} for every test row."))
     note = "" if promise is None or promise.holds else ", saved although its promise does not hold"

@@ -4,54 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linprog
 
+from evenhand.datasets.gaussian import Sample
 from evenhand.exceptions import InputError
 from evenhand.fairness.groups import Groups
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.requirement import Constraint
 
-__all__ = ["FiniteProblem", "Optimum", "Sample"]
+__all__ = ["FiniteProblem", "Optimum"]
 
 # Under exact parity a general LP solver may fail or stop short of the optimum at some tolerances.
 _TOLERANCES = (1e-10, 1e-9, 1e-7)
 _FEASIBLE = 1e-9
 _MAX_SECONDS = 20.0
-
-
-@dataclass(frozen=True, eq=False)
-class Sample:
-    """Rows drawn from a problem.
-
-    Attributes
-    ----------
-    X : array, shape (n, 1)
-    y : array of 0 and 1, shape (n,)
-    codes : array of int, shape (n,)
-        The group of each row.
-    sensitive : dict of arrays
-        The sensitive features of each row, by name.
-    """
-
-    X: NDArray[np.float64]
-    y: NDArray[np.int64]
-    codes: NDArray[np.int64]
-    sensitive: dict[str, NDArray[Any]]
-
-    @classmethod
-    def of(cls, X: NDArray[Any], cells: NDArray[np.int64], groups: Groups) -> Self:
-        """A sample with given features and cells, numbered ``2 m + y``."""
-        codes, y = np.divmod(cells, 2)
-        values = []
-        for column in zip(*groups.keys, strict=True):
-            alike = len({type(value) for value in column}) == 1
-            values.append(np.array(column, dtype=None if alike else object))
-        sensitive = {name: column[codes] for name, column in zip(groups.features, values, strict=True)}
-        return cls(np.asarray(X, dtype=np.float64).reshape(-1, 1), y, codes, sensitive)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,15 +55,6 @@ class FiniteProblem:
         P(S=m, Y=y | X = atom).
     groups : Groups
         Names of the M groups.
-
-    Examples
-    --------
-    >>> from evenhand import DemographicParity
-    >>> problem = FiniteProblem.random(20, levels=(2, 3), seed=1)
-    >>> plain = problem.optimum(DemographicParity(difference=1))
-    >>> fair = problem.optimum(DemographicParity(difference=0.01))
-    >>> bool(plain.risk < fair.risk)
-    True
     """
 
     weights: NDArray[np.float64]
