@@ -387,7 +387,7 @@ def _without_excluded(
 
 def check_splits(classifier: FairClassifier, because: str) -> None:
     """Raise an InputError if folds are given as row numbers, where not all rows are in them."""
-    if not isinstance(classifier.cv, Integral) and not hasattr(classifier.cv, "split"):
+    if not isinstance(classifier.cv, Integral | float) and not hasattr(classifier.cv, "split"):
         raise InputError(
             f"cv should be a number or a splitter where {because}: given splits are about all rows."
         )
