@@ -42,12 +42,10 @@ def test_notions_need_neither_scikit_learn_nor_a_table_library():
 NAMES = [
     "AccuracyParity",
     "DemographicParity",
-    "DualAscent",
     "EqualOpportunity",
     "EqualizedOdds",
     "FairInprocessor",
     "FairPostprocessor",
-    "GridSearch",
     "GroupedScores",
     "Groups",
     "NoWorse",
