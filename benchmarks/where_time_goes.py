@@ -25,7 +25,7 @@ FIT = {
     "evaluating trees": ("tabular.py", "predict_proba"),
     "calibrating": ("crossfit.py", "calibrate"),
     "solving and proving": ("problem.py", "solve"),
-    "making the rule": ("postprocess.py", "make_rule"),
+    "making the rule": ("fit_rows.py", "rule"),
 }
 PREDICTION = {
     "reading the table": ("access.py", "read"),

@@ -25,9 +25,11 @@ OTHERS = {
 
 def parameters():
     """Names of the parameters of all public callables, and of the methods of public classes."""
+    import evenhand.paper
+
     found = set()
     public = [getattr(eh, name) for name in eh.__all__]
-    public += [getattr(eh.datasets, name) for name in eh.datasets.__all__]
+    public += [getattr(place, name) for place in (evenhand.paper, eh.datasets) for name in place.__all__]
     for one in public:
         own = [getattr(one, name) for name in dir(one) if name[0] != "_"] if inspect.isclass(one) else []
         for called in (one, *own):

@@ -8,6 +8,7 @@ import pytest
 from tests.conftest import ROOT
 
 import evenhand as eh
+import evenhand.paper
 from evenhand.cli.commands import app
 
 DOCS = ROOT / "docs"
@@ -23,7 +24,7 @@ PAGES = [
 ]
 REFERENCE = sorted((DOCS / "reference").glob("*.rst"))
 COMMANDS = [name for name in app if not name.startswith("-")]
-HOMES = {"evenhand": eh, "evenhand.datasets": eh.datasets}
+HOMES = {"evenhand": eh, "evenhand.paper": evenhand.paper, "evenhand.datasets": eh.datasets}
 PUBLIC = {
     module: {name: value for name in home.__all__ if not inspect.ismodule(value := getattr(home, name))}
     for module, home in HOMES.items()

@@ -65,6 +65,11 @@ def test_every_way_to_learn_posteriors_can_be_used(settings):
         assert disparity(fitted(**settings))[0] < 0.1
 
 
+@pytest.mark.filterwarnings("ignore::evenhand.exceptions.EvenhandWarning")
+def test_one_split_can_be_used_where_rows_are_held_out_for_a_guarantee():
+    assert fitted(cv=0.25, confidence=0.9).certificate_.gap < 1e-6
+
+
 @pytest.mark.parametrize(
     "learner",
     [XGBClassifier(n_estimators=10, n_jobs=1), LGBMClassifier(n_estimators=10, n_jobs=1, verbose=-1)],

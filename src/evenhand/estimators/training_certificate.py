@@ -23,7 +23,7 @@ class TrainingCertificate(Certificate):
 
     Everything is by the same definition, so that it is proven: the posteriors of the rows of `fit`, and the
     decisions of the classifier, or of classifiers trained alike that have not seen the row. What it attains
-    on new rows is estimated by labels and groups instead, in ``achieved_`` and ``history_``.
+    on new rows is estimated by labels and groups instead, in ``achieved_``.
 
     Attributes
     ----------

@@ -386,7 +386,7 @@ def _without_excluded(
 
 def check_splits(settings: Settings, because: str) -> None:
     """Raise an InputError if folds are given as row numbers, where not all rows are in them."""
-    if not isinstance(settings.cv, Integral) and not hasattr(settings.cv, "split"):
+    if not isinstance(settings.cv, Integral | float) and not hasattr(settings.cv, "split"):
         raise InputError(
             f"cv should be a number or a splitter where {because}: given splits are about all rows."
         )

@@ -93,15 +93,16 @@ class Grid:
     def run(self, evaluate: Evaluate, bounds: Sequence[Bounds], C: Floats) -> Candidates:
         """All points that were tried; a stage is around the best for any of the bounds.
 
-        Of equally good ones the smallest correction is taken, by the coefficients C of the R_j.
+        Of equally good ones the smallest correction is taken, by the coefficients C of the R_j, and of those
+        the smallest lambda.
         """
         J = len(bounds[0][0])
         tried: list[Candidates] = []
         centres = np.zeros((1, J))
         for reach, step in self.stages:
             points = (centres[:, None] + self.box(reach, step, J)).reshape(-1, J)
-            sizes = np.abs(points @ C.reshape(J, -1)).sum(axis=1)
-            points = points[sizes.argsort(kind="stable")]
+            sizes = np.round(np.abs(points @ C.reshape(J, -1)).sum(axis=1), 9)
+            points = points[np.lexsort((np.abs(points).sum(axis=1), sizes))]
             tried += map(evaluate, np.array_split(points, max(1, len(points) // _AT_A_TIME)))
             found = _joined(tried)
             centres = found.multipliers[list(dict.fromkeys(found.best(each) for each in bounds))]
