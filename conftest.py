@@ -24,7 +24,10 @@ SLOW = [
         "start/five_minutes",
     )
 ]
-BENCHMARKS, THEORY = (Path(__file__).parent / "tests" / name for name in ("benchmarks", "theory"))
+BENCHMARKS = Path(__file__).parent / "tests" / "benchmarks"
+# Slow tests here run what others run as well, so that coverage is measured without them: tracing makes Python
+# half as slow again.
+UNTRACED = [DOCS, *(BENCHMARKS.with_name(name) for name in ("benchmarks", "docs", "properties", "theory"))]
 
 # What script/docs makes, and what it runs by itself.
 collect_ignore_glob = [
@@ -60,14 +63,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
-    """Mark pages that fit models, the demo and benchmarks as slow; keep examples of a page in order.
-
-    Coverage is that of the other tests: measuring it makes Python half as slow again.
-    """
+    """Mark pages that fit models, the demo and benchmarks as slow; keep examples of a page in order."""
     for item in items:
         if item.path in SLOW or BENCHMARKS in item.path.parents or PAGES.runs_demo(item):
             item.add_marker(pytest.mark.slow)
-        if item.get_closest_marker("slow") or THEORY in item.path.parents:
+        if item.get_closest_marker("slow") and any(folder in item.path.parents for folder in UNTRACED):
             item.add_marker(pytest.mark.no_cover)
     yield
     # Examples of a page build on each other.
