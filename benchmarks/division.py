@@ -1,6 +1,6 @@
-"""Promises where the rows to test on are divided from the rows to learn from in two ways, without any model.
+"""Guarantees where test rows are divided from rows to learn from in two ways, without any model.
 
-Made to break a promise: features tell the label exactly, so that a rule's rates are the label shares of the
+Made to break a guarantee: features tell the label exactly, so that a rule's rates are the label shares of the
 rows that it was found on; all groups are at the border of the tolerance; and most rows are kept back, so that
 few are left to find the rule on. If the division is stratified by group and label, both parts have the same
 label shares, and the test does not see how far these are from the population's.
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 import evenhand as eh
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.requirement import Constraint
-from evenhand.inference.guarantee import promised
+from evenhand.inference.guarantee import guaranteed
 from evenhand.inference.margins import internal_requirements
 from evenhand.optimum.solution import Solution
 from evenhand.posteriors.examples import Examples
@@ -30,7 +30,7 @@ WAYS: dict[str, Divide] = {"by group and label": Examples.split, "at random": Ex
 
 @dataclass(frozen=True)
 class Setting:
-    """A population and what is to be promised of it.
+    """A population and what is to be guaranteed of it.
 
     Attributes
     ----------
@@ -71,14 +71,14 @@ SETTINGS = [
 
 
 def draw(setting: Setting, divide: Divide, seed: int) -> tuple[bool, bool]:
-    """Whether something is promised of a sample, and whether that is broken in the population."""
+    """Whether something is guaranteed of a sample, and whether that is broken in the population."""
     rng = np.random.default_rng(seed)
     M, groups = setting.n_groups, eh.Groups.product({"group": range(setting.n_groups)})
     base = 0.5 + setting.apart * np.where(np.arange(M) % 2, 1, -1)
     codes = rng.integers(0, M, round(M * setting.kept_back / setting.reserve))
     sample = Examples(None, codes, rng.random(len(codes)) < base[codes], M)
-    learned, reserved = (sample.take(rows) for rows in divide(sample, setting.reserve, seed))
-    drawn = rng.random(len(reserved))
+    learned, held_out = (sample.take(rows) for rows in divide(sample, setting.reserve, seed))
+    drawn = rng.random(len(held_out))
     scores = eh.GroupedScores(np.tile([0.02, 0.98], M), np.repeat(np.arange(M), 2), M)
     counts = np.bincount(learned.cells, minlength=2 * M)
 
@@ -87,12 +87,12 @@ def draw(setting: Setting, divide: Divide, seed: int) -> tuple[bool, bool]:
 
     def candidates() -> Iterator[tuple[Constraint, NDArray[Any], list[CellRates]]]:
         loosest = solution(setting.constraint)
-        for internal in internal_requirements(setting.constraint, loosest.rates, len(reserved)):
+        for internal in internal_requirements(setting.constraint, loosest.rates, len(held_out)):
             chosen = solution(internal).selection
-            yield internal, chosen, [CellRates.count(groups, reserved.cells, drawn < chosen[reserved.cells])]
+            yield internal, chosen, [CellRates.count(groups, held_out.cells, drawn < chosen[held_out.cells])]
 
     everyone = CellRates.count(groups, sample.cells, sample.positive)
-    selection, promise = promised(candidates(), setting.constraint, setting.confidence, all_rows=everyone)
+    selection, guarantee = guaranteed(candidates(), setting.constraint, setting.confidence, all_rows=everyone)
     mass = np.column_stack([1 - base, base]) / M
     rates = CellRates(groups, mass, mass * selection.reshape(M, 2))
-    return promise.holds, max(found.excess for found in setting.constraint.measure(rates)) > 0
+    return guarantee.holds, max(found.excess for found in setting.constraint.measure(rates)) > 0

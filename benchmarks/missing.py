@@ -122,9 +122,9 @@ def outcomes(data: Data, learner: str, notion: str, split: int) -> list[dict[str
             gone = hidden(data.driver[train], share, way, seed=split)
             race = data.race[train].astype(object)
             race[gone] = None
-            for method in ("infer", "drop"):
-                rows, known = (train, race) if method == "infer" else (train[~gone], race[~gone])
-                MD, accuracy = measured(rows, known, "infer" if method == "infer" else "error")
+            for method in ("impute", "drop"):
+                rows, known = (train, race) if method == "impute" else (train[~gone], race[~gone])
+                MD, accuracy = measured(rows, known, "impute" if method == "impute" else "error")
                 found.append({"way": way, "share": share, "method": method, "MD": MD, "accuracy": accuracy})
     return found
 
@@ -157,10 +157,10 @@ def summary(cells: list[dict[str, Any]]) -> dict[str, Any]:
                     at = {(c["method"], c["split"]): c for c in own if (c["way"], c["share"]) == (way, share)}
                     line = f"{label}: {share:.0%} hidden {way}"
                     for key in ("MD", "accuracy"):
-                        for method in ("infer", "drop"):
+                        for method in ("impute", "drop"):
                             change = [at[method, s][key] - base[s][key] for s in splits]
                             results[f"{line}, {key} of {method} minus complete"] = interval(change)
-                    better = [at["drop", s]["MD"] - at["infer", s]["MD"] for s in splits]
+                    better = [at["drop", s]["MD"] - at["impute", s]["MD"] for s in splits]
                     results[f"{line}, MD of drop minus infer"] = interval(better)
     return results
 

@@ -1,4 +1,4 @@
-"""What each part is worth: noise, calibration, cross-fitting, independent groups, promises, multipliers."""
+"""What each part is worth: noise, calibration, cross-fitting, independent groups, guarantees, multipliers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from benchmarks.paper.as_printed import as_printed
 from benchmarks.paper.asked import Asked, judged
 from benchmarks.paper.methods import Task, our_curves
 from benchmarks.stages import learn
-from evenhand.exceptions import PromiseWarning
+from evenhand.exceptions import GuaranteeWarning
 
 __all__ = ["ABLATIONS", "WORST"]
 
@@ -129,7 +129,7 @@ def groups(task: Task) -> Lines:
         yield name, {"points": points, "by feature": others}
 
 
-def promise(task: Task) -> Lines:
+def guarantee(task: Task) -> Lines:
     """The guarantee switched on, and off."""
     tolerance = 0.15
     for confidence in (None, 0.95):
@@ -137,11 +137,11 @@ def promise(task: Task) -> Lines:
             task.table.model(), DP.at(tolerance), aware=task.aware, guarantee=confidence
         )
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", PromiseWarning)
+            warnings.simplefilter("ignore", GuaranteeWarning)
             fair.fit(task.train.X, task.train.y, sensitive_features=task.train.sensitive)
         chances = fair.predict_proba(task.test.X, sensitive_features=task.shown)
         point = DP.point(judged(task.test, chances[:, 1]))
-        told = {} if fair.promise_ is None else {"holds": fair.promise_.holds}
+        told = {} if fair.guarantee_ is None else {"holds": fair.guarantee_.holds}
         yield "off" if confidence is None else "on", {"points": [point], "tolerance": tolerance, **told}
 
 
@@ -172,7 +172,7 @@ ABLATIONS: dict[str, tuple[Callable[[Task], Lines], tuple[str, ...], tuple[str, 
     "calibration": (calibration, ("COMPAS, race, logistic", "COMPAS, race x sex"), ("blind", "aware"), 10),
     "folds": (folds, ("COMPAS, race x sex", "Adult, sex x race"), ("blind", "aware"), 10),
     "groups": (groups, ("COMPAS, race x sex", "Adult, sex x race"), ("blind", "aware"), 10),
-    "promise": (promise, ("Adult, sex x race", "Adult, sex"), ("blind", "aware"), 5),
+    "guarantee": (guarantee, ("Adult, sex x race", "Adult, sex"), ("blind", "aware"), 5),
     "as printed": (as_printed, AS_PRINTED, ("blind", "aware"), 10),
     "multipliers": (multipliers, ("COMPAS, race x sex", "Adult, sex x race"), ("blind", "aware"), 1),
 }

@@ -1,7 +1,7 @@
 """Links between files of the repository as links between pages.
 
 Pages are read on the site and in the repository, so they link to files: ``../SECURITY.md`` from docs/, and
-``docs/promise.md`` from a file of the root that a page includes. On the site, both are pages.
+``docs/guarantee.md`` from a file of the root that a page includes. On the site, both are pages.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def in_root_files(text: str) -> str:
 
     Examples
     --------
-    >>> in_root_files("[contributing](CONTRIBUTING.md), [promises](docs/promise.md)")
-    '[contributing](/development/contributing.md), [promises](/promise.md)'
+    >>> in_root_files("[contributing](CONTRIBUTING.md), [guarantees](docs/guarantee.md)")
+    '[contributing](/development/contributing.md), [guarantees](/guarantee.md)'
     """
     text = _FROM_ROOT.sub(lambda link: f"]({PAGES[link[1]]}", text)
     return _OF_PAGES.sub("](/", text)

@@ -23,14 +23,14 @@ train, test = slice(0, 6000), slice(6000, None)
 #
 # ``difference=0.04`` asks that the approval rate of every group is within 4 points of
 # everyone's. The two sensitive columns are used in ``fit`` and hidden from the models.
-# ``predict_risk`` is the probability before any rule: above one half, the plain lender
-# approves.
+# ``predict_label_proba`` is the probability before any rule: above one half, the plain
+# lender approves.
 
 parity = eh.DemographicParity(difference=0.04)
 fair = eh.FairPostprocessor(constraint=parity, sensitive_features=["sex", "race"])
 fair.fit(X[train], y[train])
 
-plain = fair.predict_risk(X[test]) > 0.5
+plain = fair.predict_label_proba(X[test]) > 0.5
 blind = fair.predict(X[test])
 before = eh.audit(y[test], plain, adult.sensitive[test])
 after = eh.audit(y[test], blind, adult.sensitive[test])

@@ -36,7 +36,7 @@ fair = {
 
 records = []
 for name, model in fair.items():
-    risk = model.predict_risk(X[test])
+    risk = model.predict_label_proba(X[test])
     for rows in np.array_split(np.argsort(risk), 10):
         predicted, observed = risk[rows].mean(), y[test][rows].mean()
         share = {"predicted": predicted, "observed": observed, "n": len(rows)}

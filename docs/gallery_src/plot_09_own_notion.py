@@ -55,7 +55,7 @@ fair.shadow_prices_
 # Audited
 # -------
 
-plain = fair.predict_risk(X[test], sensitive_features=groups[test]) > 0.5
+plain = fair.predict_label_proba(X[test], sensitive_features=groups[test]) > 0.5
 decided = fair.predict(X[test], sensitive_features=groups[test])
 records = []
 for when, decisions in (("before", plain), ("after", decided)):

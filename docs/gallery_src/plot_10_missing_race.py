@@ -3,7 +3,7 @@ When race is missing, or only estimated
 =======================================
 
 Half of the people have not told their race, and those with more education told it
-less often. Leaving them out learns from another population; ``missing="infer"``
+less often. Leaving them out learns from another population; ``missing="impute"``
 learns race from those who told it. The truth is known here, so we can compare.
 """
 
@@ -32,7 +32,7 @@ told = truth.with_columns(race=pl.when(~pl.Series(silent)).then("race"))
 # Do those who did not tell differ?
 # ---------------------------------
 #
-# Yes, in features and label. That does no harm to ``missing="infer"``. What it assumes
+# Yes, in features and label. That does no harm to ``missing="impute"``. What it assumes
 # cannot be seen in data: that people with the same features and label do not keep their
 # race to themselves *because of* their race.
 
@@ -58,7 +58,7 @@ def fitted(table, rows, **settings):
 rows = np.arange(8000)
 ways = {
     "race of everybody": fitted(truth, rows),
-    "half missing, inferred": fitted(told, rows, missing="infer"),
+    "half missing, imputed": fitted(told, rows, missing="impute"),
     "half missing, left out": fitted(told, rows[~silent[train]]),
 }
 found = [
@@ -78,7 +78,7 @@ x = x.axis(tickCount=6)
     width=440,
     height=alt.Step(30),
     title="Selection rates by sex and race, tolerance 0.02",
-    description="Largest difference of selection rates: race known, inferred, dropped.",
+    description="Largest difference of selection rates: race known, imputed, dropped.",
 )
 
 # %%
@@ -93,7 +93,7 @@ x = x.axis(tickCount=6)
 seen = [k for k, name in enumerate(names) if name.startswith(("native", "relation"))]
 tool = logistic.fit(X[train][:, seen], truth["race"][train] == "Black")
 black = tool.predict_proba(X[test][:, seen])[:, 1]
-decisions = ways["half missing, inferred"].predict(X[test])
+decisions = ways["half missing, imputed"].predict(X[test])
 known = truth[test].select("race")
 estimated = eh.Proxy(race={"White": 1 - black, "Black": black})
 for race in (known, estimated):

@@ -17,13 +17,13 @@ __all__ = [
     "EvenhandError",
     "EvenhandWarning",
     "GroupError",
+    "GuaranteeWarning",
     "InfeasibleError",
     "InputError",
     "LimitWarning",
     "ManyGroupsWarning",
     "MissingExtraError",
     "PooledGroupsWarning",
-    "PromiseWarning",
     "ProxyCalibrationWarning",
     "ToleranceWarning",
     "TrainingRowsWarning",
@@ -130,8 +130,8 @@ class ToleranceWarning(EvenhandWarning):
     """The tolerance was not reached on the rows on which it was checked."""
 
 
-class PromiseWarning(EvenhandWarning):
-    """The reserved rows do not support the requested promise."""
+class GuaranteeWarning(EvenhandWarning):
+    """The held-out rows do not support the requested guarantee."""
 
 
 class ProxyCalibrationWarning(EvenhandWarning):
@@ -147,7 +147,7 @@ class VisibleFeatureWarning(EvenhandWarning):
 
 
 class TrainingRowsWarning(EvenhandWarning):
-    """A frozen model seems to have been fitted to these rows, or a promise assumes that it was not."""
+    """A frozen model seems to have been fitted to these rows, or a guarantee assumes that it was not."""
 
 
 class VersionWarning(EvenhandWarning):

@@ -467,7 +467,7 @@ def test_the_dict_is_json_and_complete(before):
 
 def test_the_dict_accepts_any_group_value():
     values = [None, np.datetime64("2020-01-01"), float("inf"), True] * 2
-    written = eh.audit(None, [1, 0] * 4, {"g": values}, missing="own_group").to_dict()
+    written = eh.audit(None, [1, 0] * 4, {"g": values}, missing="category").to_dict()
     json.dumps(written, allow_nan=False)
     names = [group["group"].get("g") for group in written["groups"]]
     assert None in names
@@ -596,11 +596,11 @@ def test_weights_that_cannot_be_used_are_refused(weights, message):
 @pytest.mark.parametrize("value", [None, float("nan"), pd.NA, pd.NaT])
 def test_missing_groups_are_refused_or_form_a_group(value):
     sex = [value, *SEX[1:]]
-    with pytest.raises(GroupError, match=r"'sex' is missing in 1 of 9 rows.*missing='own_group'"):
+    with pytest.raises(GroupError, match=r"'sex' is missing in 1 of 9 rows.*missing='category'"):
         eh.audit(Y, DECIDED, {"sex": sex})
-    found = eh.audit(Y, DECIDED, {"sex": sex}, missing="own_group")
+    found = eh.audit(Y, DECIDED, {"sex": sex}, missing="category")
     assert "sex=(missing)" in str(found)
-    with pytest.raises(InputError, match="missing should be one of 'error', 'own_group'"):
+    with pytest.raises(InputError, match="missing should be one of 'error', 'category'"):
         eh.audit(Y, DECIDED, {"sex": sex}, missing="drop")
 
 

@@ -182,7 +182,7 @@ def test_other_numbers_of_rows_are_told(given):
 
 
 def test_what_does_not_go_with_a_proxy_is_told():
-    for settings in ({"before": DECISION}, {"min_count": 5}, {"min_size": 5}, {"missing": "own_group"}):
+    for settings in ({"before": DECISION}, {"min_count": 5}, {"min_size": 5}, {"missing": "category"}):
         with pytest.raises(InputError, match="an audit by proxies takes neither"):
             audited(**settings)
     with pytest.raises(InputError, match="cannot be judged by proxies"):

@@ -53,7 +53,7 @@ def audited(missing="exclude", counts=COUNTS, **settings):
     return eh.audit(None, data["d"], data[["sex", "race"]], missing=missing, **settings)
 
 
-@pytest.mark.parametrize("missing", ["exclude", "own_group"])
+@pytest.mark.parametrize("missing", ["exclude", "category"])
 def test_figures_by_hand(missing):
     """Every number here is written out, not computed by the library's formulas."""
     found = tables(audited(missing).impact_ratios())

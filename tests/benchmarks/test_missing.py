@@ -22,7 +22,7 @@ def test_differences_are_those_of_the_same_split():
         cells.append({**own, "way": "none hidden", "share": 0.0, "method": "complete", "MD": base})
         for share in (0.5, 0.9):
             for way in WAYS:
-                cells.append({**own, "way": way, "share": share, "method": "infer", "MD": base + 0.01})
+                cells.append({**own, "way": way, "share": share, "method": "impute", "MD": base + 0.01})
                 cells.append({**own, "way": way, "share": share, "method": "drop", "MD": base + 0.03})
     found = summary(cells)
     assert found["Adult, logistic, DP: splits"] == 2

@@ -415,9 +415,9 @@ def test_a_wrong_call_has_its_exit_code_even_without_a_message(redirection):
 def test_a_manifest_may_lack_optional_keys(place, tmp_path):
     entries = dict(entries_of(place / "m.eh"))
     manifest = json.loads(entries["manifest.json"])
-    del manifest["promise"]
+    del manifest["guarantee"]
     write_archive(tmp_path / "m.eh", list({**entries, "manifest.json": json.dumps(manifest)}.items()))
-    assert eh.verify(tmp_path / "m.eh").promise is None
+    assert eh.verify(tmp_path / "m.eh").guarantee is None
 
 
 def test_a_pipe_is_not_a_model(tmp_path):

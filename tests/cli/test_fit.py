@@ -57,15 +57,15 @@ def test_the_frontier_of_a_file(capsys, tmp_path):
     assert "did you mean 'label'?" in refused(capsys, *call, "labels")
 
 
-def test_a_promise_and_a_report_of_a_model(loans, capsys, tmp_path):
+def test_a_guarantee_and_a_report_of_a_model(loans, capsys, tmp_path):
     model, page = tmp_path / "m.eh", tmp_path / "r.html"
     call = ["fit", loans / "train.csv", *FIT, "--difference", "0.15", "--confidence", "0.9", "--aware"]
     _, out, _ = run(capsys, *call, "--out", model, "--report", page, "--json")
     found = json.loads(out)
-    assert found["promise"]["holds"]
+    assert found["guarantee"]["holds"]
     assert found["proof"]["risk"] >= found["proof"]["bound"] - 1e-9
-    assert "<strong>Promised.</strong>" in page.read_text("utf-8")
-    proof, internal = found["proof"], eh.load(model).promise_.internal
+    assert "<strong>Guaranteed.</strong>" in page.read_text("utf-8")
+    proof, internal = found["proof"], eh.load(model).guarantee_.internal
     assert (proof["asked"], proof["requirement"]) == ("DemographicParity(difference=0.15)", repr(internal))
     assert proof["asked"] != proof["requirement"]
     assert "tighter than what was asked for, DemographicParity(difference=0.15)" in proof["text"]
@@ -81,7 +81,7 @@ def test_test_rows_do_not_depend_on_labels():
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["post", "in"])
 @pytest.mark.filterwarnings("ignore::evenhand.exceptions.EvenhandWarning")
-def test_a_failed_promise_and_a_constant_model_are_reported(capsys, tmp_path, method):
+def test_a_failed_guarantee_and_a_constant_model_are_reported(capsys, tmp_path, method):
     """The feature is noise, and no file is large enough for a tolerance of 0.0002."""
     rng = np.random.default_rng(0)
     sex = rng.choice(["f", "m"], 400)
@@ -91,14 +91,14 @@ def test_a_failed_promise_and_a_constant_model_are_reported(capsys, tmp_path, me
     call += ["--method", method, "--out", tmp_path / "m.eh"]
     code, out, _ = run(capsys, *call)
     assert code in (UNDECIDED, VIOLATED)
-    assert "cannot be promised" in out
+    assert "cannot be guaranteed" in out
     assert "The classifier returned was fitted for" in out
-    assert out.endswith("m.eh, saved although its promise does not hold\n")
+    assert out.endswith("m.eh, saved although its guarantee does not hold\n")
     assert ("constant: this model decides" in out) == ("The classifier is constant" in out)
     assert "constant: this model decides yes for every test row" in out
     code, out, _ = run(capsys, *call, "--force", "--json")
     found = json.loads(out)
-    assert (found["constant"], found["promise"]["holds"]) == (True, False)
+    assert (found["constant"], found["guarantee"]["holds"]) == (True, False)
 
 
 @pytest.mark.filterwarnings("ignore::evenhand.exceptions.EvenhandWarning")
@@ -252,6 +252,6 @@ def test_a_missing_sensitive_value_can_be_a_group(loans, capsys, tmp_path):
     for call in calls:
         code, out, err = run(capsys, *call)
         assert (code != 0, out) == (True, "")
-        assert err.endswith(" --missing own-group.\n")
-        assert run(capsys, *call, "--missing", "own-group")[0] in (0, UNDECIDED)
+        assert err.endswith(" --missing category.\n")
+        assert run(capsys, *call, "--missing", "category")[0] in (0, UNDECIDED)
     assert "job=(missing)" in page.read_text("utf-8")

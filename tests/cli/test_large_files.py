@@ -91,13 +91,13 @@ def test_the_audit_is_of_the_rows_that_were_not_learned_from(table, capsys, tmp_
     [
         (["--given", "job"], "demographic parity, difference given job"),
         (["--no-worse", "selection rate"], "selection rate"),
-        (["--missing", "infer"], "left out"),
+        (["--missing", "impute"], "left out"),
     ],
-    ids=["control feature", "no worse", "inferred"],
+    ids=["control feature", "no worse", "imputed"],
 )
 def test_the_audit_has_what_one_in_memory_has(options, words, table, capsys, tmp_path):
     rows = pl.read_parquet(table)
-    if "infer" in options:
+    if "impute" in options:
         rows = rows.with_columns(pl.when(pl.int_range(len(rows)) % 9 > 0).then("sex").alias("sex"))
     rows.write_parquet(table)
     call = ["fit", table, *FIT, *options, "--test", table, "--out", tmp_path / "m.eh", "--force"]

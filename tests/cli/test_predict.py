@@ -67,7 +67,7 @@ def test_probabilities_are_of_the_positive_label_even_if_it_sorts_first(loans, c
     decided, loaded = pl.read_csv(out), eh.load(model)
     assert (loaded.classes_.tolist(), loaded.pos_label_) == (["no", "yes"], "no")
     assert decided["decision_probability"].is_null().mean() > 0.9
-    risk = loaded.predict_risk(table.select(loaded.feature_names_in_))
+    risk = loaded.predict_label_proba(table.select(loaded.feature_names_in_))
     np.testing.assert_allclose(decided["label_probability"], risk)
     unpaid = table["paid"].to_numpy() == "no"
     assert risk[unpaid].mean() > risk[~unpaid].mean() + 0.1

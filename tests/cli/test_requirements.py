@@ -105,28 +105,28 @@ def test_nothing_to_require_is_refused(loans, capsys, tmp_path):
 
 @pytest.mark.filterwarnings("ignore::evenhand.exceptions.EvenhandWarning")
 @pytest.mark.parametrize("where", ["call", "file", "batches"])
-def test_the_worst_group_can_be_the_objective(loans, capsys, tmp_path, where):
+def test_the_minimax_can_be_the_objective(loans, capsys, tmp_path, where):
     options = ["fit", loans / "train.csv", *FIT, "--difference", "1", "--json", "--out", tmp_path / "m.eh"]
     if where == "file":
         path = tmp_path / "run.toml"
-        path.write_text('[fit]\nobjective = "worst group"\n')
+        path.write_text('[fit]\nobjective = "minimax"\n')
         options += ["--config", path]
     else:
-        options += ["--objective", "worst group", *(["--in-batches"] if where == "batches" else [])]
+        options += ["--objective", "minimax", *(["--in-batches"] if where == "batches" else [])]
     _, out, _ = run(capsys, *options)
     proof = json.loads(out)["proof"]
     assert proof["minimised"] == "largest risk of a group"
     assert "brings the largest risk of a group (half the error) below" in proof["text"]
-    assert eh.load(tmp_path / "m.eh").objective == "worst group"
+    assert eh.load(tmp_path / "m.eh").objective == "minimax"
 
 
-def test_what_does_not_go_with_the_worst_group_is_refused(loans, capsys, tmp_path):
-    call = ["fit", loans / "train.csv", *FIT, "--out", tmp_path / "m.eh", "--objective", "worst group"]
+def test_what_does_not_go_with_the_minimax_is_refused(loans, capsys, tmp_path):
+    call = ["fit", loans / "train.csv", *FIT, "--out", tmp_path / "m.eh", "--objective", "minimax"]
     assert "--difference 1 requires nothing more." in refused(capsys, *call)
     said = refused(capsys, *call, "--difference", "0.1", "--method", "in")
-    assert "--objective 'worst group' needs --method post." in said
+    assert "--objective 'minimax' needs --method post." in said
     wrong = [*call[:-1], "minmax", "--difference", "0.1"]
-    assert "worst group" in refused(capsys, *wrong)
+    assert "minimax" in refused(capsys, *wrong)
 
 
 def test_bounds_come_from_a_file(loans, capsys, tmp_path):

@@ -28,7 +28,7 @@ excess: float = eh.RateBound("precision", at_least=0.5).measure(rates)[0].excess
 difference: float = notion.measure(rates)[0].difference
 risk: float = rates.risk(cost=0.3)
 violation: float = both.linear(rates.masses, rates.groups).violation(rates.rates)
-groups, codes = eh.Groups.fit({"sex": np.array(["F", "M"])}, missing="own_group", unseen="pooled")
+groups, codes = eh.Groups.fit({"sex": np.array(["F", "M"])}, missing="category", unseen="pooled")
 rows: int = len(eh.datasets.load_adult("multiple", backend="pandas"))
 audit: Audit = eh.audit(
     [0, 1],
@@ -39,7 +39,7 @@ audit: Audit = eh.audit(
     sample_weight=[1.0, 2.0],
     confidence=0.9,
     pos_label=1,
-    missing="own_group",
+    missing="category",
     min_size=0,
     min_count=0,
     threshold=0.5,
@@ -55,7 +55,7 @@ of_table: Audit = eh.audit(
     sample_weight="weight",
     confidence=0.9,
     pos_label=1,
-    missing="own_group",
+    missing="category",
     min_size=0,
     min_count=0,
     threshold=0.5,
@@ -67,7 +67,7 @@ ratio: float = scored.impact_ratios(date="2026", source="a").tables[0].categorie
 left_out: int | None = None if scored.excluded is None else scored.excluded.rows
 by_proxy: Audit = eh.audit([0, 1], [0, 1], eh.Proxy(race={"A": [0.2, 0.7], "B": [0.8, 0.3]}, sex=["F", "M"]))
 lacking: float = compare_missing([[0.0], [1.0]], [0, 1], {"race": ["A", None]})[0].auc[0]
-inferring = eh.FairPostprocessor(constraint=notion, groups=eh.GroupPolicy(missing="infer"))
+inferring = eh.FairPostprocessor(constraint=notion, groups=eh.GroupPolicy(missing="impute"))
 columns = eh.FairPostprocessor(constraint=notion, sensitive_features=eh.Proxy(race=["p_white", "p_black"]))
 verdict: str | None = audit["demographic parity"].verdict
 interval: tuple[float, float] = (audit.comparisons[0].low, audit.comparisons[0].high)
@@ -109,9 +109,9 @@ def classifiers() -> None:
     other = eh.FairPostprocessor(constraint=notion, posteriors=eh.CrossFit(0.3))
     printed = paper.PaperPostprocessor(None, notion, multipliers=paper.Grid(((1.0, 0.2),)), balance="weight")
     costs = paper.PaperInprocessor(None, notion, multipliers=[0.1, -0.1], calibration="binning")
-    minmax = eh.FairPostprocessor(constraint=notion, objective="worst group")
+    minmax = eh.FairPostprocessor(constraint=notion, objective="minimax")
     weights = minmax.group_weights_ or {}
-    worst: Solution = eh.solve(np.full((2, 2, 2), 0.25), both, objective="worst group")
+    worst: Solution = eh.solve(np.full((2, 2, 2), 0.25), both, objective="minimax")
     largest: tuple[str, float] = (worst.certificate.minimised, sum(weights.values()))
 
 

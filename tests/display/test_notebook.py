@@ -29,7 +29,7 @@ found = eh.audit(data.y, decisions, data.sensitive, constraint=fair.constraint)
 SHOWN = {
     "Audit": "found",
     "Frontier": "curve",
-    "Promise": "fair.promise_",
+    "GuaranteeResult": "fair.guarantee_",
     "Rule": "fair.rule_",
     "Certificate": "fair.certificate_",
     "prices": "fair.shadow_prices_",

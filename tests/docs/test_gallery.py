@@ -155,9 +155,9 @@ def test_own_notion(run):
 
 def test_missing_race(run):
     names, printed = run
-    known, inferred, left_out = (row["value"] for row in names["found"])
-    assert inferred == pytest.approx(known, abs=0.02)
-    assert left_out > max(0.02, inferred + 0.01)
+    known, imputed, left_out = (row["value"] for row in names["found"])
+    assert imputed == pytest.approx(known, abs=0.02)
+    assert left_out > max(0.02, imputed + 0.01)
     for (rate, *_), (_, low, high) in zip(printed[-4:-2], printed[-2:], strict=True):
         assert low <= rate <= high
 

@@ -37,7 +37,7 @@ from evenhand.fairness.groups import POOLED
 
 @pytest.mark.parametrize("value", MISSING)
 def test_a_missing_group_is_refused_and_counted(value):
-    with pytest.raises(GroupError, match=r"'sex' is missing in 3 of 200 rows.*missing='own_group'"):
+    with pytest.raises(GroupError, match=r"'sex' is missing in 3 of 200 rows.*missing='category'"):
         fit(sex={"sex": some(SEX, value)})
     with pytest.raises(GroupError, match=r"'sex' is missing in 3 of 200 rows"):
         fair(sensitive_features="sex").fit(FULL.assign(sex=some(SEX, value)), Y)
@@ -46,7 +46,7 @@ def test_a_missing_group_is_refused_and_counted(value):
 @pytest.mark.parametrize("value", MISSING)
 def test_missing_values_can_be_a_group_of_their_own(value):
     sex = some(SEX, value, 40)
-    found = fit(sex=sex, aware=True, missing="own_group")
+    found = fit(sex=sex, aware=True, missing="category")
     assert found.groups_.keys == (("F",), ("M",), (None,))
     assert np.array_equal(
         found.predict(X, sensitive_features=sex), found.predict(X, sensitive_features=some(SEX, None, 40))
@@ -58,7 +58,7 @@ def test_a_group_that_is_missing_only_at_prediction_is_refused(value):
     with pytest.raises(GroupError, match="is missing in 3 of 200 rows"):
         fit(aware=True).predict(X, sensitive_features=some(SEX, value))
     with pytest.raises(GroupError, match=r"rows belong to groups not seen in fit: .*=\(missing\) \(3 rows\)"):
-        fit(aware=True, missing="own_group").predict(X, sensitive_features=some(SEX, value))
+        fit(aware=True, missing="category").predict(X, sensitive_features=some(SEX, value))
 
 
 # Unseen groups

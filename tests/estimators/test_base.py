@@ -6,7 +6,7 @@ from tests.flat import build
 import evenhand as eh
 from evenhand.estimators.base import FairClassifier
 from evenhand.estimators.learned_posteriors import as_posteriors
-from evenhand.exceptions import InputError, PromiseWarning, UnseenGroupWarning
+from evenhand.exceptions import GuaranteeWarning, InputError, UnseenGroupWarning
 
 FAIR = eh.DemographicParity(difference=0.1)
 X = np.arange(40.0)[:, None]
@@ -20,7 +20,7 @@ SEX = np.array(["F", "M"])[np.arange(40) % 2]
     [
         ({"posterior": np.ones(2)}, "form should be one of 'auto'"),
         ({"calibration": "platt"}, "calibration should be one of None, 'auto'"),
-        ({"missing": 1}, "missing should be one of 'error', 'own_group'"),
+        ({"missing": 1}, "missing should be one of 'error', 'category'"),
         ({"min_group_size": 1.5}, "min_size must be a non-negative integer"),
         ({"cost": "high"}, "cost should be numbers"),
         ({"aware": 3}, "aware should be True, False or names"),
@@ -64,6 +64,6 @@ def test_warnings_point_at_the_line_of_the_user():
         with pytest.warns(UnseenGroupWarning) as seen:
             decide(X[:3], sensitive_features=new)
         assert [one.filename for one in seen] == [__file__]
-    with pytest.warns(PromiseWarning) as seen:
+    with pytest.warns(GuaranteeWarning) as seen:
         fair.set_params(guarantee=0.99).fit(X, Y, sensitive_features=SEX)
-    assert {one.filename for one in seen if one.category is PromiseWarning} == {__file__}
+    assert {one.filename for one in seen if one.category is GuaranteeWarning} == {__file__}

@@ -67,7 +67,7 @@ def test_decisions_are_fair_to_the_true_groups(constraint):
         for s, r in fair.groups_.keys
     ]
     assert np.abs(fair.rates_.masses - true).max() < 0.01
-    assert fair.inferred_ is None
+    assert fair.imputed_ is None
 
 
 @pytest.mark.parametrize("constraint", [PARITY, eh.EqualOpportunity(difference=0.03)], ids=["DP", "EO"])
@@ -80,7 +80,7 @@ def test_probabilities_as_columns_of_x_are_the_groups(constraint):
     assert constraint.measure(rates)[0].difference < 0.045
     _, posteriors = fair._read(TEST[columns][:100], None)
     assert posteriors.dense().sum(axis=2) == pytest.approx(TEST[["p_a", "p_b"]].to_numpy()[:100])
-    assert posteriors.label() == pytest.approx(fair.predict_risk(TEST[columns][:100]))
+    assert posteriors.label() == pytest.approx(fair.predict_label_proba(TEST[columns][:100]))
     assert fair.posterior_model_.model.models[0].label.model.n_features_in_ == 2  # not the probabilities
 
 
@@ -218,7 +218,7 @@ def test_known_values_check_the_calibration_in_fit():
     ],
     ids=[
         "aware",
-        "promise",
+        "guarantee",
         "pooling",
         "joint",
         "weights",

@@ -227,10 +227,10 @@ def test_bounds_and_rates_between_groups_can_be_trained_for(randomize):
 
 
 @pytest.mark.parametrize("randomize", [False, True])
-def test_a_promise_can_be_made_for_a_classifier_and_for_a_mixture(randomize):
+def test_a_guarantee_can_be_made_for_a_classifier_and_for_a_mixture(randomize):
     wide, sample = eh.DemographicParity(difference=0.15), PROBLEM.sample(8000, seed=2)
     fair = fitted(wide, sample=sample, confidence=0.9, randomize=randomize)
-    assert fair.promise_.holds
+    assert fair.guarantee_.holds
     assert isinstance(fair.model_, ClassifierMixture) == randomize
     assert measure(fair, wide, PROBLEM.sample(20_000, seed=3))[0] <= 0.15
     assert fair.n_fits_ <= 2 + 3 * (1 + 3 * 4)

@@ -63,7 +63,7 @@ def test_parity_holds_within_levels_on_new_rows(people, others, aware):
     assert len(fair.explain(X[:2], **{name: part[:2] for name, part in shown.items()})) == 2
     assert fair.predict_proba(X, **shown).shape == (8000, 2)
     assert fair.decision_function(X, **shown).shape == (8000,)
-    assert np.abs(fair.predict_risk(X, **shown) - y).mean() < 0.4  # 0.5 by chance
+    assert np.abs(fair.predict_label_proba(X, **shown) - y).mean() < 0.4  # 0.5 by chance
     if aware is True:
         assert next(str(name) for name in fair.thresholds_) == "level=l1, sex=F, race=a"
 
@@ -144,20 +144,20 @@ def test_unseen_strata_are_refused_or_decided_by_costs(people):
         with pytest.warns(UnseenGroupWarning, match="No requirement was fitted for them"):
             decided = fair.predict(new, **shown)
         with pytest.warns(UnseenGroupWarning, match="No requirement was fitted for them"):
-            risk = fair.predict_risk(new, **shown)
+            risk = fair.predict_label_proba(new, **shown)
         assert (decided[[1, 3]] == (risk[[1, 3]] > 0.5)).all()
 
 
-def test_a_promise_is_tested_in_every_stratum(people):
+def test_a_guarantee_is_tested_in_every_stratum(people):
     X, y, S = people
     wide = eh.DemographicParity(difference=0.25, given=["level"])
     fair = eh.FairPostprocessor(
         TabularClassifier(max_iter=10), wide, posteriors=eh.CrossFit(2), guarantee=0.9
     )
     fair.fit(X, y, sensitive_features=S[["sex"]])
-    assert fair.promise_.holds
-    assert len(fair.promise_.tests) == 6
-    assert {str(test.name.stratum) for test in fair.promise_.tests} == {"level=l1", "level=l2", "level=l3"}
+    assert fair.guarantee_.holds
+    assert len(fair.guarantee_.tests) == 6
+    assert {str(test.name.stratum) for test in fair.guarantee_.tests} == {"level=l1", "level=l2", "level=l3"}
 
 
 @pytest.mark.filterwarnings("ignore::evenhand.exceptions.ToleranceWarning")
@@ -242,12 +242,12 @@ def test_bad_inputs(people):
 
 
 @pytest.mark.parametrize("aware", [False, True], ids=["blind", "aware"])
-def test_the_worst_group_is_a_group_of_all_strata(people, tmp_path, aware):
+def test_the_minimax_is_a_group_of_all_strata(people, tmp_path, aware):
     X, y, S = people
     fair = eh.FairPostprocessor(
         TabularClassifier(max_iter=10),
         PARITY,
-        objective="worst group",
+        objective="minimax",
         aware=aware,
         posteriors=eh.CrossFit(2),
     )
@@ -263,8 +263,8 @@ def test_the_worst_group_is_a_group_of_all_strata(people, tmp_path, aware):
     assert report.proof.confirmed, report.proof.verdict
 
 
-def test_a_stratum_without_reserved_rows_is_not_promised():
-    """Six people of a level that reserved rows may lack: nothing is known of them."""
+def test_a_stratum_without_held_out_rows_is_not_guaranteed():
+    """Six people of a level that held-out rows may lack: nothing is known of them."""
     rng = np.random.default_rng(13)
     sex, level = rng.choice(["F", "M"], 6000), rng.integers(0, 2, 6000).astype(str)
     level[:6], sex[:6] = "5", ["F", "M"] * 3
@@ -280,9 +280,9 @@ def test_a_stratum_without_reserved_rows_is_not_promised():
         posteriors=eh.CrossFit(2),
         guarantee=eh.Guarantee(confidence=0.9, reserve=0.3),
     )
-    with pytest.warns(eh.exceptions.PromiseWarning):
+    with pytest.warns(eh.exceptions.GuaranteeWarning):
         fair.fit(X, y, sensitive_features={"sex": sex})
-    rare = [test for test in fair.promise_.tests if str(test.name.stratum) == "level=5"]
+    rare = [test for test in fair.guarantee_.tests if str(test.name.stratum) == "level=5"]
     assert len(rare) == 2
     assert not any(test.passed for test in rare)
 

@@ -79,7 +79,7 @@ def test_a_classifier_that_uses_the_group_refuses_rows_without_it():
     found = fair(aware=True).fit(X, Y, sensitive_features=PARTLY)
     message = rf"'{FIRST}' is missing in 1 of 2 rows, and decisions use it: missing='exclude'"
     one = pd.DataFrame({FIRST: [GROUPS[FIRST][0], None], SECOND: GROUPS[SECOND][:2]}, dtype=object)
-    for method in (found.predict, found.predict_proba, found.decision_function, found.predict_risk):
+    for method in (found.predict, found.predict_proba, found.decision_function, found.predict_label_proba):
         with pytest.raises(GroupError, match=message):
             method(X[:2], sensitive_features=one)
 
@@ -122,10 +122,10 @@ def test_the_default_trees_calibrated_and_saved(tmp_path):
     assert not other.proof.confirmed
 
 
-def test_a_promise_is_about_the_rows_that_have_groups():
+def test_a_guarantee_is_about_the_rows_that_have_groups():
     loose = eh.DemographicParity(difference=0.4)
     found = fair(constraint=loose, confidence=0.5).fit(X, Y, sensitive_features=PARTLY)
-    assert found.promise_ is not None
+    assert found.guarantee_ is not None
     assert len(found.predict(X)) == N
 
 

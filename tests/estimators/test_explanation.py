@@ -32,7 +32,7 @@ def test_explanations_agree_with_decisions(aware):
     assert [one.decision for one in found] == fair.predict(TEST.X, sensitive_features=shown).tolist()
     chances = fair.predict_proba(TEST.X, sensitive_features=shown)[:, 1]
     np.testing.assert_array_equal([one.probability for one in found], chances)
-    risk = fair.predict_risk(TEST.X, sensitive_features=shown)
+    risk = fair.predict_label_proba(TEST.X, sensitive_features=shown)
     np.testing.assert_allclose([one.risk for one in found], risk, rtol=0, atol=1e-12)
     margins = np.array([one.margin for one in found])
     np.testing.assert_allclose(margins, fair.decision_function(TEST.X, sensitive_features=shown))
@@ -92,7 +92,7 @@ def test_a_table_has_a_row_per_decision_in_the_library_of_x(library):
 
 def test_thresholds_are_those_that_decide():
     fair = fitted(aware=True)
-    risk = fair.predict_risk(TEST.X, sensitive_features=TEST.sensitive)
+    risk = fair.predict_label_proba(TEST.X, sensitive_features=TEST.sensitive)
     decisions = fair.predict(TEST.X, sensitive_features=TEST.sensitive)
     codes = fair.groups_.encode(TEST.sensitive)
     assert list(fair.thresholds_) == list(fair.groups_.names)
@@ -126,7 +126,7 @@ def test_groups_that_are_compared_with_each_other_are_explained():
     found, _ = explained(fair)
     moved = np.array([sum(one.moved.values()) for one in found])
     margins = fair.decision_function(TEST.X)
-    np.testing.assert_allclose(margins - moved, fair.predict_risk(TEST.X) - 0.5, atol=1e-9)
+    np.testing.assert_allclose(margins - moved, fair.predict_label_proba(TEST.X) - 0.5, atol=1e-9)
 
 
 def test_a_capacity_is_a_constraint_on_everybody():

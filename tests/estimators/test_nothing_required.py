@@ -65,7 +65,7 @@ def label_part(fair, seen=None):
 def assert_decided_by_the_label(fair, cost=0.5, seen=None):
     """Decisions of new rows are those of the calibrated label at the cost's threshold."""
     calibrated = label_part(fair, seen)
-    risk = fair.predict_risk(NEW, sensitive_features=seen)
+    risk = fair.predict_label_proba(NEW, sensitive_features=seen)
     np.testing.assert_allclose(risk, calibrated, atol=1e-9)
     clear = np.abs(risk - cost) > 1e-9
     decisions = fair.predict(NEW, sensitive_features=seen)
@@ -108,7 +108,7 @@ def test_the_group_model_changes_nothing(settings, calibration):
     for group in (LR, Noise()):
         fair = fitted(calibration=calibration, group_estimator=group, **settings)
         decisions = assert_decided_by_the_label(fair, seen=seen)
-        found.append((fair.predict_risk(NEW, sensitive_features=seen), decisions))
+        found.append((fair.predict_label_proba(NEW, sensitive_features=seen), decisions))
     np.testing.assert_allclose(found[0][0], found[1][0], atol=1e-9)
     np.testing.assert_array_equal(found[0][1], found[1][1])
 
@@ -116,19 +116,19 @@ def test_the_group_model_changes_nothing(settings, calibration):
 def test_known_groups_are_decided_by_their_calibrated_probability():
     for calibration in ("dirichlet", None):
         fair = fitted(aware=True, calibration=calibration)
-        risk = fair.predict_risk(NEW, sensitive_features=NEW_GROUPS)
+        risk = fair.predict_label_proba(NEW, sensitive_features=NEW_GROUPS)
         decisions = fair.predict(NEW, sensitive_features=NEW_GROUPS)
         np.testing.assert_array_equal(decisions, risk > 0.5)
 
 
-def test_missing_values_that_are_inferred_do_not_change_the_label():
+def test_missing_values_that_are_imputed_do_not_change_the_label():
     hidden = np.arange(len(Y)) % 3 == 0
     sensitive = {**GROUPS, "race": np.where(hidden, None, GROUPS["race"])}
     risks = []
     for group in (LR, Noise()):
-        fair = fitted(sensitive=sensitive, missing="infer", group_estimator=group)
+        fair = fitted(sensitive=sensitive, missing="impute", group_estimator=group)
         assert_decided_by_the_label(fair)
-        risks.append(fair.predict_risk(NEW))
+        risks.append(fair.predict_label_proba(NEW))
     np.testing.assert_allclose(*risks, atol=1e-9)
 
 
@@ -139,7 +139,7 @@ def test_a_cell_without_rows_does_not_change_the_label():
         fair = fitted(sensitive={"sex": sex}, posterior=posterior, calibration=None)
         one = fitted(sensitive={"sex": GROUPS["sex"]}, posterior=posterior, calibration=None, cv=2)
         assert_decided_by_the_label(fair)
-        assert abs(fair.predict_risk(NEW).mean() - one.predict_risk(NEW).mean()) < 0.02
+        assert abs(fair.predict_label_proba(NEW).mean() - one.predict_label_proba(NEW).mean()) < 0.02
 
 
 def test_tables_in_batches_are_decided_by_the_label_too():
@@ -151,7 +151,7 @@ def test_tables_in_batches_are_decided_by_the_label_too():
             LR, NOTHING, sensitive_features=["sex"], posteriors=eh.CrossFit(2, group_estimator=group)
         )
         fair.fit(table.lazy(), "y")
-        risks.append(fair.predict_risk(new))
+        risks.append(fair.predict_label_proba(new))
         np.testing.assert_array_equal(fair.predict(new), risks[-1] > 0.5)
     np.testing.assert_allclose(*risks, atol=1e-9)
 
@@ -181,6 +181,6 @@ def test_a_frozen_model_that_sees_a_known_feature_is_not_moved_by_the_groups():
         fair = eh.FairPostprocessor(frozen, NOTHING, sensitive_features=["race", "sex"], aware=["sex"])
         fair.set_params(posteriors=eh.CrossFit(2, group_estimator=group, calibration=None))
         fair.fit(table[:250].to_pandas(), Y[:250])
-        risks.append(fair.predict_risk(table[:250].to_pandas()))
+        risks.append(fair.predict_label_proba(table[:250].to_pandas()))
     np.testing.assert_allclose(risks[0], frozen.predict_proba(seen[:250])[:, 1], atol=1e-9)
     np.testing.assert_allclose(*risks, atol=1e-9)

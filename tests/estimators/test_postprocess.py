@@ -173,10 +173,10 @@ def test_weights_count_in_fit_and_constraint():
     fair = eh.FairPostprocessor(LogisticRegression(), PARITY, aware=True, posteriors=eh.CrossFit(2))
     fair.fit(TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive, sample_weight=of_group)
     assert fair.rates_.masses[:2].sum() > 0.9
-    before = fair.predict_risk(TEST.X, sensitive_features=TEST.sensitive).mean()
+    before = fair.predict_label_proba(TEST.X, sensitive_features=TEST.sensitive).mean()
     of_label = np.where(TRAIN.y == 1, 5.0, 1.0)
     fair.fit(TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive, sample_weight=of_label)
-    assert fair.predict_risk(TEST.X, sensitive_features=TEST.sensitive).mean() > before + 0.1
+    assert fair.predict_label_proba(TEST.X, sensitive_features=TEST.sensitive).mean() > before + 0.1
 
 
 def test_a_row_twice_is_a_row_of_weight_two():

@@ -8,7 +8,7 @@ from tests.flat import build
 import evenhand as eh
 from evenhand.estimators.rank_search import RankSearch
 from evenhand.estimators.rank_thresholds import plan_ranks, set_thresholds
-from evenhand.exceptions import InputError, PromiseWarning
+from evenhand.exceptions import GuaranteeWarning, InputError
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.scores import DensePosteriors, GroupedScores
 from evenhand.inference.ranks import Ranks, violation_chances
@@ -115,7 +115,7 @@ def test_thresholds_break_a_requirement_as_often_as_computed(atoms):
         scores = [rng.choice(ATOMS, size) if atoms else rng.random(size) for size in n]
         rule = placed(scores, ranks, slack)
         if rule is None:
-            broken.append(False)  # nothing is promised
+            broken.append(False)  # nothing is guaranteed
             continue
         q = [float((edge < ATOMS).mean()) if atoms else 1 - edge for edge in edges(rule)]
         broken.append(abs(q[0] - q[1]) > 0.1)
@@ -154,13 +154,13 @@ def fit_to(X, y, group, constraint, **settings):
     ],
     ids=str,
 )
-def test_a_promise_by_ranks(constraint):
+def test_a_guarantee_by_ranks(constraint):
     fair, data = fit(constraint)
-    promise = fair.promise_
-    assert promise.holds
-    assert promise.ranks is not None
-    assert promise.n_tested == 0
-    assert sum(test.p_value for test in promise.tests) > 0
+    guarantee = fair.guarantee_
+    assert guarantee.holds
+    assert guarantee.ranks is not None
+    assert guarantee.n_tested == 0
+    assert sum(test.p_value for test in guarantee.tests) > 0
     rates = PROBLEM.rates_of(lambda X, codes: fair.predict(X, sensitive_features={"group": codes}))
     assert max(found.excess for found in constraint.measure(rates)) <= 0
     decided = fair.predict(data.X, sensitive_features=data.sensitive)
@@ -174,7 +174,7 @@ def test_thresholds_and_explanations_are_those_of_the_rule():
     assert shown == pytest.approx(edges(fair.rule_))
     told = fair.explain(data.X, sensitive_features=data.sensitive)[0]
     assert 0.5 * (2 * told.risk - 1) + sum(told.moved.values()) == pytest.approx(told.margin)
-    assert "promise, ranks: everybody" in map(str, told.moved)
+    assert "guarantee, ranks: everybody" in map(str, told.moved)
 
 
 @pytest.mark.parametrize(
@@ -182,64 +182,64 @@ def test_thresholds_and_explanations_are_those_of_the_rule():
     [
         (eh.EqualizedOdds(difference=0.3), {}),
         (eh.DemographicParity(difference=0.2), {"aware": False}),
-        (eh.DemographicParity(difference=0.2), {"objective": "worst group"}),
+        (eh.DemographicParity(difference=0.2), {"objective": "minimax"}),
         (eh.DemographicParity(difference=0.2), {"model": DecisionTreeClassifier(max_depth=3)}),
     ],
-    ids=["two rates", "blind", "worst group", "ties"],
+    ids=["two rates", "blind", "minimax", "ties"],
 )
-def test_other_promises_are_tested(constraint, settings):
-    promise = fit(constraint, **settings)[0].promise_
-    assert promise.ranks is None
-    assert promise.n_tested > 0
+def test_other_guarantees_are_tested(constraint, settings):
+    guarantee = fit(constraint, **settings)[0].guarantee_
+    assert guarantee.ranks is None
+    assert guarantee.n_tested > 0
 
 
 def test_with_fewer_rows_the_rate_goes_where_it_varies_less():
     fair, _ = fit(eh.EqualOpportunity(difference=0.1, against="groups"), n=1500)
-    assert fair.promise_.holds
+    assert fair.guarantee_.holds
     strictest = "EqualOpportunity(difference=0.0, against='groups') & RateBound('true-positive rate', at_"
-    assert repr(fair.promise_.internal).startswith(strictest)
+    assert repr(fair.guarantee_.internal).startswith(strictest)
 
 
 def test_with_far_too_few_rows_classifiers_are_tested_and_fail():
-    with pytest.warns(PromiseWarning, match="reserved rows are not enough"):
+    with pytest.warns(GuaranteeWarning, match="held-out rows are not enough"):
         fair, _ = fit(eh.DemographicParity(difference=0.05), n=300)
-    assert fair.promise_.ranks is None
+    assert fair.guarantee_.ranks is None
 
 
 def test_the_rows_needed_are_those_that_ranks_need():
     narrow = eh.DemographicParity(difference=0.05)
-    with pytest.warns(PromiseWarning, match="needs about"):
+    with pytest.warns(GuaranteeWarning, match="needs about"):
         fair, _ = fit(narrow, n=300)
-    [largest] = [test for test in fair.promise_.tests if str(test.name.group) == "group=0"]
+    [largest] = [test for test in fair.guarantee_.tests if str(test.name.group) == "group=0"]
     times = largest.needed / largest.n
     assert times > 2
-    assert fit(narrow, n=round(1.2 * 300 * times))[0].promise_.ranks is not None
-    with pytest.warns(PromiseWarning):
-        assert fit(narrow, n=round(300 * times / 4))[0].promise_.ranks is None
+    assert fit(narrow, n=round(1.2 * 300 * times))[0].guarantee_.ranks is not None
+    with pytest.warns(GuaranteeWarning):
+        assert fit(narrow, n=round(300 * times / 4))[0].guarantee_.ranks is None
 
 
 def test_a_group_with_few_rows_is_not_selected_as_a_whole():
-    """With a dozen reserved positives the rank for a high rate is beyond the last: that is not everybody."""
+    """With a dozen held out positives the rank for a high rate is beyond the last: that is not everybody."""
     rng = np.random.default_rng(0)
     group = np.repeat([0, 1], [4000, 800])
     y = np.where(group == 0, rng.random(4800) < 0.5, np.arange(4800) % 35 == 0).astype(int)
     X = (6.0 * y + rng.normal(size=4800))[:, None]
     fair = fit_to(X, y, group, eh.EqualOpportunity(difference=0.3))
-    assert fair.promise_.ranks is not None
-    [_, k], [_, n] = fair.promise_.ranks.ranks, fair.promise_.ranks.sizes
+    assert fair.guarantee_.ranks is not None
+    [_, k], [_, n] = fair.guarantee_.ranks.ranks, fair.guarantee_.ranks.sizes
     assert k == n + 1
     assert fair.predict(X, sensitive_features={"group": group})[group == 1].mean() < 0.3
 
 
 @pytest.mark.filterwarnings("ignore::evenhand.exceptions.EvenhandWarning")
-def test_groups_without_a_row_that_counts_are_not_promised():
+def test_groups_without_a_row_that_counts_are_not_guaranteed():
     rng = np.random.default_rng(1)
     group = np.repeat([0, 1], [1200, 800])
     y = np.where(group == 0, rng.random(2000) < 0.5, False).astype(int)
     X = (2.0 * y + rng.normal(size=2000))[:, None]
     fair = fit_to(X, y, group, eh.EqualOpportunity(difference=0.5))
-    assert fair.promise_.ranks is None
-    assert not fair.promise_.holds
+    assert fair.guarantee_.ranks is None
+    assert not fair.guarantee_.holds
     assert fair.predict(X, sensitive_features={"group": group})[group == 1].mean() < 0.2
 
 
@@ -248,20 +248,20 @@ def test_requirements_that_nothing_satisfies_are_left_out():
     bounds = eh.RateBound("selection rate", at_least=0.3) & eh.RateBound(
         "selection rate", at_most=0.65, groups="intersectional"
     )
-    assert fit(bounds)[0].promise_.ranks is not None
+    assert fit(bounds)[0].guarantee_.ranks is not None
 
 
-def test_rows_that_are_missing_by_chance_withdraw_a_promise(monkeypatch):
+def test_rows_that_are_missing_by_chance_withdraw_a_guarantee(monkeypatch):
     """Ranks were expected to do, so that tests no longer count."""
     monkeypatch.setattr(RankSearch, "loosest", lambda *_: None)
-    with pytest.warns(PromiseWarning, match=r"group=0 has [\d,]+ and needs about"):
+    with pytest.warns(GuaranteeWarning, match=r"group=0 has [\d,]+ and needs about"):
         fair, _ = fit(eh.DemographicParity(difference=0.2))
-    assert not fair.promise_.holds
+    assert not fair.guarantee_.holds
 
 
 @pytest.mark.filterwarnings("ignore::evenhand.exceptions.EvenhandWarning")
 @pytest.mark.parametrize("missing", ["error", "exclude"])
-def test_reserved_rows_have_no_part_in_pooling(missing):
+def test_held_out_rows_have_no_part_in_pooling(missing):
     rng = np.random.default_rng(0)
     n, names = 2000, np.array(["a", "b", "c", "d", "e"], dtype=object)
     group = rng.choice(names, n, p=[0.5, 0.44, 0.02, 0.02, 0.02])
@@ -278,9 +278,9 @@ def test_reserved_rows_have_no_part_in_pooling(missing):
     assert len(fair.groups_.pooled) >= 2
 
 
-def test_scores_with_more_ties_than_expected_are_not_promised(monkeypatch):
+def test_scores_with_more_ties_than_expected_are_not_guaranteed(monkeypatch):
     monkeypatch.setattr("evenhand.estimators.rank_thresholds._ties", lambda *_: 0)
-    with pytest.warns(PromiseWarning, match=r"more of the 1,500 reserved rows have the same score than"):
+    with pytest.warns(GuaranteeWarning, match=r"more of the 1,500 held-out rows have the same score than"):
         fair, _ = fit(eh.DemographicParity(difference=0.2), model=DecisionTreeClassifier(max_depth=4))
-    assert not fair.promise_.holds
-    assert fair.promise_.needed == {}
+    assert not fair.guarantee_.holds
+    assert fair.guarantee_.needed == {}

@@ -60,7 +60,7 @@ def test_an_unseen_group_is_still_refused():
 
 
 def test_all_rows_excluded_and_unknown_policies_are_refused():
-    with pytest.raises(GroupError, match=r"every row lacks a value of 'sex' or 'race'.*missing='own_group'"):
+    with pytest.raises(GroupError, match=r"every row lacks a value of 'sex' or 'race'.*missing='category'"):
         Groups.fit({"sex": [None, "F"], "race": ["A", None]}, missing="exclude")
     with pytest.raises(InputError, match="'exclude'"):
         Groups.fit(PEOPLE, missing="drop")

@@ -84,9 +84,9 @@ def test_independent_groups_are_unions_of_the_finest_ones():
 @pytest.mark.parametrize("value", [None, float("nan"), pd.NA])
 def test_a_missing_value_is_an_error_or_a_group_of_its_own(value):
     sex = np.array(["F", value, "M", value], dtype=object)
-    with pytest.raises(GroupError, match=r"'sex' is missing in 2 of 4 rows.*missing='own_group'"):
+    with pytest.raises(GroupError, match=r"'sex' is missing in 2 of 4 rows.*missing='category'"):
         Groups.fit({"sex": sex})
-    groups, codes = Groups.fit({"sex": sex}, missing="own_group")
+    groups, codes = Groups.fit({"sex": sex}, missing="category")
     assert groups.keys == (("F",), ("M",), (None,))
     assert codes.tolist() == [0, 2, 1, 2]
     assert str(groups.names[2]) == "sex=(missing)"
@@ -97,7 +97,7 @@ def test_a_value_first_missing_at_prediction_is_refused():
     groups, _ = Groups.fit(PEOPLE, unseen="pooled")
     with pytest.raises(GroupError, match="'sex' is missing in 1 of 1 rows"):
         groups.encode({"sex": [None], "age": [1]})
-    groups, _ = Groups.fit(PEOPLE, missing="own_group")
+    groups, _ = Groups.fit(PEOPLE, missing="category")
     with pytest.raises(GroupError, match=r"sex=\(missing\), age=1 \(1 row\)"):
         groups.encode({"sex": [None], "age": [1]})
 

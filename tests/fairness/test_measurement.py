@@ -9,7 +9,7 @@ import evenhand as eh
 GROUP = {"g": list("aaaabbbb")}
 
 
-def test_difference_and_ratio_are_those_of_the_worst_group():
+def test_difference_and_ratio_are_those_of_the_minimax():
     counted = eh.cell_rates(None, [1, 1, 1, 0, 1, 0, 0, 0], GROUP)  # 3/4 and 1/4, overall 1/2
     [found] = eh.DemographicParity(difference=0.1).measure(counted)
     assert found.difference == 0.25

@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from tests.flat import build
 
 import evenhand as eh
-from evenhand.exceptions import InfeasibleError, InputError, PromiseWarning
+from evenhand.exceptions import GuaranteeWarning, InfeasibleError, InputError
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.statistic import Statistic
 from evenhand.inference.group_tests import run_tests
@@ -206,16 +206,16 @@ def test_bounds_that_are_missed_have_a_lower_bound_of_the_rows_needed_or_none():
 
 
 @pytest.mark.parametrize("kind", [eh.FairPostprocessor, eh.FairInprocessor])
-def test_a_capacity_is_promised_with_a_notion(kind):
+def test_a_capacity_is_guaranteed_with_a_notion(kind):
     both = eh.DemographicParity(difference=0.15) & eh.RateBound("selection rate", at_most=0.45)
     fair = fit(both, kind=kind)
-    promise = fair.promise_
-    assert promise.holds
-    assert len(promise.tests) == 3
-    assert promise.constraint == both
+    guarantee = fair.guarantee_
+    assert guarantee.holds
+    assert len(guarantee.tests) == 3
+    assert guarantee.constraint == both
     rates = PROBLEM.rates_of(lambda X, codes: fair.predict(X, sensitive_features={"A1": codes}))
     assert max(found.excess for found in both.measure(rates)) == 0
-    assert "compared with" in promise._repr_html_()
+    assert "compared with" in guarantee._repr_html_()
 
 
 def test_tolerances_that_nothing_satisfies_are_left_out_of_the_sequence():
@@ -226,34 +226,34 @@ def test_tolerances_that_nothing_satisfies_are_left_out_of_the_sequence():
             DATA.X, DATA.y, sensitive_features=DATA.sensitive
         )
     fair = fit(both)
-    assert fair.promise_.holds
+    assert fair.guarantee_.holds
     asked = both.linear(fair.rates_.masses, fair.groups_)
-    inside = fair.promise_.internal.linear(fair.rates_.masses, fair.groups_)
+    inside = fair.guarantee_.internal.linear(fair.rates_.masses, fair.groups_)
     assert 0.6 <= inside.lo[0] < 0.8  # the strictest would be 0.8, and 0.25
     assert 0.25 < inside.hi[1] <= 0.5
     assert (inside.hi[0], inside.lo[1]) == (asked.hi[0], asked.lo[1])
 
 
-def test_what_nothing_satisfies_is_refused_with_a_promise_too():
+def test_what_nothing_satisfies_is_refused_with_a_guarantee_too():
     with pytest.raises(InfeasibleError, match="It becomes feasible at"):
         fit(eh.RateBound("true-positive rate", at_least=0.9) & eh.RateBound("selection rate", at_most=0.1))
 
 
-def test_no_worse_than_unconstrained_is_promised_with_the_rates_of_the_fit():
+def test_no_worse_than_unconstrained_is_guaranteed_with_the_rates_of_the_fit():
     asked = eh.NoWorse("true-positive rate", margin=-0.05)
     fair = fit(asked)
-    promise = fair.promise_
-    assert promise.holds
-    assert promise.constraint == asked
-    assert promise.internal.constraint == asked
-    assert max(promise.internal.lower.values()) > 0
-    assert all(test.against.startswith("at least 0.") for test in promise.tests)
+    guarantee = fair.guarantee_
+    assert guarantee.holds
+    assert guarantee.constraint == asked
+    assert guarantee.internal.constraint == asked
+    assert max(guarantee.internal.lower.values()) > 0
+    assert all(test.against.startswith("at least 0.") for test in guarantee.tests)
 
 
-def test_a_promise_that_fails_names_the_population():
-    with pytest.warns(PromiseWarning, match=r"everybody has 2,000 and needs about [\d,]+"):
+def test_a_guarantee_that_fails_names_the_population():
+    with pytest.warns(GuaranteeWarning, match=r"everybody has 2,000 and needs about [\d,]+"):
         fair = fit(eh.RateBound("selection rate", at_least=0.4999, at_most=0.5001))
-    assert not fair.promise_.holds
+    assert not fair.guarantee_.holds
 
 
 @pytest.mark.parametrize(
@@ -265,7 +265,7 @@ def test_a_promise_that_fails_names_the_population():
         ),
         (
             eh.RateBound("true-positive rate", at_least=1),
-            "allows no exception, which no number of rows can promise",
+            "allows no exception, which no number of rows can guarantee",
         ),
         (
             eh.DemographicParity(difference=0.1) & eh.RateBound("precision", at_least=1.0),
@@ -274,12 +274,12 @@ def test_a_promise_that_fails_names_the_population():
     ],
     ids=str,
 )
-def test_bounds_without_exception_cannot_be_promised(constraint, message):
+def test_bounds_without_exception_cannot_be_guaranteed(constraint, message):
     with pytest.raises(InputError, match=message):
         fit(constraint)
 
 
-def test_a_bound_on_something_that_is_not_a_share_cannot_be_promised():
+def test_a_bound_on_something_that_is_not_a_share_cannot_be_guaranteed():
     cost = Statistic("cost", slope=(1, -2), intercept=(0, 2))
     with pytest.raises(InputError, match="the cost of cost is not a share of rows"):
         fit(eh.RateBound(cost, at_most=0.5))

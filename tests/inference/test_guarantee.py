@@ -14,16 +14,16 @@ from sklearn.tree import DecisionTreeClassifier
 from tests.flat import build
 
 import evenhand as eh
-from evenhand.estimators.training_data import read_training_data, reserve_rows
+from evenhand.estimators.training_data import hold_out_rows, read_training_data
 from evenhand.exceptions import (
     ConstantClassifierWarning,
+    GuaranteeWarning,
     InputError,
-    PromiseWarning,
 )
 from evenhand.fairness.statistic import Statistic
 from evenhand.inference import noninferiority
 from evenhand.inference.group_tests import _needed, run_tests
-from evenhand.inference.guarantee import promised
+from evenhand.inference.guarantee import guaranteed
 from evenhand.inference.noninferiority import p_value
 
 PROBLEM = GaussianProblem.random(levels=(2,), seed=3)
@@ -170,88 +170,88 @@ def test_testing_ends_with_the_first_failure():
             asked.append(k)
             yield PARITY, k, [found]
 
-    chosen, promise = promised(candidates(good, good, bad, good), PARITY, 0.95)
-    assert (chosen, promise.holds, promise.n_tested, asked) == (1, True, 3, [0, 1, 2])
-    chosen, promise = promised(candidates(bad, good), PARITY, 0.95)
-    assert (chosen, promise.holds, promise.n_tested) == (0, False, 1)
+    chosen, guarantee = guaranteed(candidates(good, good, bad, good), PARITY, 0.95)
+    assert (chosen, guarantee.holds, guarantee.n_tested, asked) == (1, True, 3, [0, 1, 2])
+    chosen, guarantee = guaranteed(candidates(bad, good), PARITY, 0.95)
+    assert (chosen, guarantee.holds, guarantee.n_tested) == (0, False, 1)
     with pytest.raises(ValueError, match="no classifiers"):
-        promised([], PARITY, 0.95)
+        guaranteed([], PARITY, 0.95)
 
 
 @pytest.mark.parametrize("kind", [eh.FairPostprocessor, eh.FairInprocessor])
 @pytest.mark.parametrize("aware", [False, True])
-def test_a_promise_holds_and_says_so(kind, aware):
+def test_a_guarantee_holds_and_says_so(kind, aware):
     fair = fit(kind, aware=aware)
-    promise = fair.promise_
-    assert promise.holds
-    assert promise.n_rows == 6000 * fair.settings().reserve
-    assert promise.constraint == PARITY
+    guarantee = fair.guarantee_
+    assert guarantee.holds
+    assert guarantee.n_rows == 6000 * fair.settings().reserve
+    assert guarantee.constraint == PARITY
     masses = np.full((2, 2), 0.25)
-    ends = promise.internal.linear(masses, fair.groups_).hi
+    ends = guarantee.internal.linear(masses, fair.groups_).hi
     assert (ends >= 0).all()
     assert (ends <= 0.1).all()
-    assert {str(test.name.group) for test in promise.tests} == {"A1=0", "A1=1"}
+    assert {str(test.name.group) for test in guarantee.tests} == {"A1=0", "A1=1"}
     ranked = aware and kind is eh.FairPostprocessor
     how = "; its thresholds were set by the ranks of" if ranked else " and tested on"
-    assert str(promise) == (
+    assert str(guarantee) == (
         "DemographicParity(difference=0.1) holds on new data from the same population with confidence 0.95. "
-        f"The classifier was fitted for {promise.internal!r}{how} {promise.n_rows:,} reserved rows."
+        f"The classifier was fitted for {guarantee.internal!r}{how} {guarantee.n_rows:,} held-out rows."
     )
     [found] = population(fair)
     assert found.difference < 0.1
 
 
-def test_without_confidence_there_is_no_promise():
-    assert fit(confidence=None).promise_ is None
+def test_without_confidence_there_is_no_guarantee():
+    assert fit(confidence=None).guarantee_ is None
 
 
 @pytest.mark.parametrize("kind", [eh.FairPostprocessor, eh.FairInprocessor])
 def test_too_few_rows_are_warned_of_with_the_number_needed(kind):
     few = PROBLEM.sample(400, seed=1)
-    reason = r"0\.95: \d+ reserved rows are not enough\. Of these, A1=\d has \d+ and needs about [\d,]+"
-    with pytest.warns(PromiseWarning, match=r"cannot be promised with confidence " + reason):
+    reason = r"0\.95: \d+ held-out rows are not enough\. Of these, A1=\d has \d+ and needs about [\d,]+"
+    with pytest.warns(GuaranteeWarning, match=r"cannot be guaranteed with confidence " + reason):
         fair = fit(kind, eh.DemographicParity(difference=0.03), few)
-    assert not fair.promise_.holds
+    assert not fair.guarantee_.holds
     assert set(fair.predict(few.X, sensitive_features=few.sensitive)) <= {0, 1}
-    assert all(needed > 120 / 2 for needed in fair.promise_.needed.values())
+    assert all(needed > 120 / 2 for needed in fair.guarantee_.needed.values())
 
 
 @pytest.mark.slow
 def test_the_number_of_rows_needed_is_enough():
     narrow = eh.DemographicParity(difference=0.05)
-    with pytest.warns(PromiseWarning):
+    with pytest.warns(GuaranteeWarning):
         fair = fit(constraint=narrow, data=PROBLEM.sample(700, seed=2))
-    short = {str(name.group): needed for name, needed in fair.promise_.needed.items()}
+    short = {str(name.group): needed for name, needed in fair.guarantee_.needed.items()}
     shares = PROBLEM.masses.sum(axis=1)
     total = max(needed / shares[int(name[-1])] for name, needed in short.items())
     passed = 0
     for seed in range(10):
         data = PROBLEM.sample(round(total / 0.3), seed=seed)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", PromiseWarning)
-            passed += fit(constraint=narrow, data=data).promise_.holds
+            warnings.simplefilter("ignore", GuaranteeWarning)
+            passed += fit(constraint=narrow, data=data).guarantee_.holds
     assert passed >= 5
 
 
-def test_a_promise_for_ratios_and_for_several_notions():
+def test_a_guarantee_for_ratios_and_for_several_notions():
     both = eh.DemographicParity(ratio=0.6) & eh.EqualOpportunity(difference=0.2)
     fair = fit(constraint=both)
-    assert fair.promise_.holds
-    assert len(fair.promise_.tests) == 4
+    assert fair.guarantee_.holds
+    assert len(fair.guarantee_.tests) == 4
     for found in population(fair, constraint=both):
         assert found.excess == 0
 
 
-def test_a_group_with_one_row_cannot_be_promised():
+def test_a_group_with_one_row_cannot_be_guaranteed():
     groups = DATA.sensitive["A1"].astype(str)
     groups[0] = "alone"
-    with pytest.warns(PromiseWarning, match="A1=alone has"):
+    with pytest.warns(GuaranteeWarning, match="A1=alone has"):
         eh.FairPostprocessor(LogisticRegression(), PARITY, guarantee=0.9).fit(
             DATA.X, DATA.y, sensitive_features={"A1": groups}
         )
 
 
-def test_nothing_is_fitted_to_the_reserved_rows():
+def test_nothing_is_fitted_to_the_held_out_rows():
     seen = []
 
     class Recording(LogisticRegression):
@@ -265,14 +265,14 @@ def test_nothing_is_fitted_to_the_reserved_rows():
     assert len(used) == 3000
 
 
-def test_which_rows_are_reserved_depends_only_on_the_seed_and_their_number():
-    """A draw that used labels or groups would hide their sampling error from the test of a promise."""
+def test_which_rows_are_held_out_depends_only_on_the_seed_and_their_number():
+    """A draw that used labels or groups would hide their sampling error from the test of a guarantee."""
     fair = eh.FairPostprocessor(LogisticRegression(), PARITY, aware=True, guarantee=0.9)
     drawn = []
     for y, groups in ((DATA.y, DATA.sensitive["A1"]), (DATA.y[::-1], np.arange(6000) % 3)):
         data = read_training_data(fair.settings(), DATA.X, y, {"A1": groups}, None)
-        learned, reserved = reserve_rows(fair.settings(), data, seed=7)
-        drawn.append(np.concatenate([np.asarray(part.X)[:, 0] for part in (learned.examples, reserved)]))
+        learned, held_out = hold_out_rows(fair.settings(), data, seed=7)
+        drawn.append(np.concatenate([np.asarray(part.X)[:, 0] for part in (learned.examples, held_out)]))
     assert (drawn[0] == drawn[1]).all()
 
 
@@ -280,15 +280,15 @@ def test_which_rows_are_reserved_depends_only_on_the_seed_and_their_number():
 @pytest.mark.parametrize("aware", [False, True])
 @pytest.mark.filterwarnings("ignore::evenhand.exceptions.EvenhandWarning")
 def test_a_group_may_be_missing_from_the_training_rows(kind, aware):
-    """A third group has two rows; none, one or both of them are reserved."""
+    """A third group has two rows; none, one or both of them are held out."""
     groups = DATA.sensitive["A1"][:300].astype(str)
     groups[[5, 6]] = "few"
     few = []
     for seed in (0, 3, 4):
         fair = build(kind, LogisticRegression(), PARITY, aware=aware, cv=2, confidence=0.9, random_state=seed)
         fair.fit(DATA.X[:300], DATA.y[:300], sensitive_features={"A1": groups})
-        few += [test.n for test in fair.promise_.tests if str(test.name.group) == "A1=few"]
-        assert not fair.promise_.holds
+        few += [test.n for test in fair.guarantee_.tests if str(test.name.group) == "A1=few"]
+        assert not fair.guarantee_.holds
         assert set(fair.predict(DATA.X[:20], sensitive_features={"A1": groups[:20]})) <= {0, 1}
     assert min(few) == 0
     assert max(few) > 0
@@ -305,7 +305,7 @@ def test_training_rows_with_a_single_label_are_refused():
 
 
 @pytest.mark.parametrize("kind", [eh.FairPostprocessor, eh.FairInprocessor])
-def test_a_promise_about_a_constant_says_so(kind):
+def test_a_guarantee_about_a_constant_says_so(kind):
     """The only feature is a proxy of the group, and groups must have similar rates: all are selected."""
     rng = np.random.default_rng(0)
     codes = rng.integers(0, 2, 4000)
@@ -313,13 +313,13 @@ def test_a_promise_about_a_constant_says_so(kind):
     fair = build(kind, LogisticRegression(), PARITY, confidence=0.95, cv=2)
     with pytest.warns(ConstantClassifierWarning, match="is constant: it selects everybody among the rows of"):
         fair.fit(codes[:, None] + rng.normal(size=(4000, 1)), y, sensitive_features={"g": codes})
-    assert fair.promise_.holds
-    assert fair.promise_.constant
-    assert str(fair.promise_).endswith("The classifier is constant: it selects every reserved row.")
+    assert fair.guarantee_.holds
+    assert fair.guarantee_.constant
+    assert str(fair.guarantee_).endswith("The classifier is constant: it selects every held-out row.")
 
 
 @pytest.mark.parametrize("kind", [eh.FairPostprocessor, eh.FairInprocessor])
-def test_a_constant_is_warned_of_without_a_promise_too(kind):
+def test_a_constant_is_warned_of_without_a_guarantee_too(kind):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(300, 1)), (rng.random(300) < 0.1).astype(int)
     fair = build(kind, LogisticRegression(), PARITY, cv=2)
@@ -328,45 +328,45 @@ def test_a_constant_is_warned_of_without_a_promise_too(kind):
     assert not fair.predict(X).any()
 
 
-def test_a_constant_probability_and_a_constant_on_the_reserved_rows_are_warned_of():
+def test_a_constant_probability_and_a_constant_on_the_held_out_rows_are_warned_of():
     fair = eh.FairPostprocessor(LogisticRegression(), PARITY)
-    fair.promise_ = None
+    fair.guarantee_ = None
     with pytest.warns(ConstantClassifierWarning, match=r"everybody with the same probability, 0\.3, among"):
         fair._warn_if_constant(np.full(5, 0.3))
     nobody = eh.cell_rates(None, [0] * 400, {"g": np.repeat(["a", "b"], 200)})
-    _, fair.promise_ = promised([(PARITY, None, [nobody])], PARITY, 0.95)
-    assert "it selects none of the reserved rows." in str(fair.promise_)
-    with pytest.warns(ConstantClassifierWarning, match="selects nobody among the rows reserved"):
+    _, fair.guarantee_ = guaranteed([(PARITY, None, [nobody])], PARITY, 0.95)
+    assert "it selects none of the held-out rows." in str(fair.guarantee_)
+    with pytest.warns(ConstantClassifierWarning, match="selects nobody among the rows held out"):
         fair._warn_if_constant(np.array([0.0, 1.0]))
 
 
-def test_a_failed_promise_says_what_is_returned():
-    with pytest.warns(PromiseWarning, match="The classifier returned was fitted for DemographicParity"):
+def test_a_failed_guarantee_says_what_is_returned():
+    with pytest.warns(GuaranteeWarning, match="The classifier returned was fitted for DemographicParity"):
         fair = fit(constraint=eh.DemographicParity(difference=0.03), data=PROBLEM.sample(400, seed=1))
-    assert f"fitted for {fair.promise_.internal!r}." in str(fair.promise_)
-    assert not fair.promise_.constant
+    assert f"fitted for {fair.guarantee_.internal!r}." in str(fair.guarantee_)
+    assert not fair.guarantee_.constant
 
 
-def test_without_a_promise_another_classifier_can_be_returned():
+def test_without_a_guarantee_another_classifier_can_be_returned():
     """Tests are those of the strictest one; the other has no part in them."""
     few = eh.cell_rates(None, [0, 1] * 10, {"g": np.repeat(["a", "b"], 10)})
     many = eh.cell_rates(None, [0, 1] * 500, {"g": np.repeat(["a", "b"], 500)})
     strict, other = PARITY.tightened(1.0), PARITY.tightened(0.5)
-    found, promise = promised(
+    found, guarantee = guaranteed(
         [(strict, "strict", [few])], PARITY, 0.95, otherwise=lambda: (other, "other", [many])
     )
-    assert (found, promise.holds, promise.internal) == ("other", False, other)
-    assert promise.tests[0].n == 10
-    assert promised([(strict, "strict", [few])], PARITY, 0.95, otherwise=lambda: None)[0] == "strict"
-    found, promise = promised(
+    assert (found, guarantee.holds, guarantee.internal) == ("other", False, other)
+    assert guarantee.tests[0].n == 10
+    assert guaranteed([(strict, "strict", [few])], PARITY, 0.95, otherwise=lambda: None)[0] == "strict"
+    found, guarantee = guaranteed(
         [(strict, "strict", [many])], PARITY, 0.95, otherwise=lambda: (other, "other", [few])
     )
-    assert (found, promise.holds) == ("strict", True)
+    assert (found, guarantee.holds) == ("strict", True)
 
 
-def test_the_same_seed_gives_the_same_promise():
+def test_the_same_seed_gives_the_same_guarantee():
     first, second = fit(), fit()
-    assert first.promise_.internal == second.promise_.internal
+    assert first.guarantee_.internal == second.guarantee_.internal
     assert first.rule_.to_json() == second.rule_.to_json()
     assert fit(random_state=5).rule_.to_json() != first.rule_.to_json()
 
@@ -386,7 +386,7 @@ def test_the_same_seed_gives_the_same_promise():
     ],
     ids=str,
 )
-def test_what_cannot_be_promised_is_refused_before_any_fit(kind, settings, message, monkeypatch):
+def test_what_cannot_be_guaranteed_is_refused_before_any_fit(kind, settings, message, monkeypatch):
     def fitted(self, X, y, sample_weight=None):
         raise AssertionError("a model was fitted")
 
@@ -395,7 +395,7 @@ def test_what_cannot_be_promised_is_refused_before_any_fit(kind, settings, messa
         fit(kind, **settings)
 
 
-def test_a_statistic_that_is_not_a_share_cannot_be_promised():
+def test_a_statistic_that_is_not_a_share_cannot_be_guaranteed():
     class Cost(eh.Notion):
         label = "cost"
         statistics = (Statistic("cost", slope=(1, -2), intercept=(0, 2)),)
@@ -414,9 +414,9 @@ def test_parameters_are_cloned():
 
 
 @pytest.mark.slow
-def test_promises_cover_decisions_randomised_by_id():
+def test_guarantees_cover_decisions_randomised_by_id():
     """One feature of two values: tied rows are randomised together, unless they have ids."""
-    wrong = promised_in = 0
+    wrong = guaranteed_in = 0
     for seed in range(25):
         rng = np.random.default_rng(seed)
         codes = rng.integers(0, 2, 4000)
@@ -431,24 +431,24 @@ def test_promises_cover_decisions_randomised_by_id():
             fair.fit(X, y, sensitive_features={"g": codes})
         chances = fair.predict_proba(np.array([[0.0], [1.0]]))[:, 1]
         rates = np.array([0.7 * chances[0] + 0.3 * chances[1], 0.2 * chances[0] + 0.8 * chances[1]])
-        promised_in += fair.promise_.holds
-        wrong += fair.promise_.holds and np.abs(rates - rates.mean()).max() > 0.2
-    assert promised_in > 5
+        guaranteed_in += fair.guarantee_.holds
+        wrong += fair.guarantee_.holds and np.abs(rates - rates.mean()).max() > 0.2
+    assert guaranteed_in > 5
     assert wrong <= 4
 
 
 def test_a_list_of_splits_is_refused_because_it_refers_to_all_rows():
     splits = list(KFold(3).split(DATA.X))
-    with pytest.raises(InputError, match="cv should be a number or a splitter where rows are reserved"):
+    with pytest.raises(InputError, match="cv should be a number or a splitter where rows are held out"):
         fit(cv=splits)
-    assert fit(cv=KFold(3)).promise_.holds
+    assert fit(cv=KFold(3)).guarantee_.holds
 
 
-def test_nothing_is_promised_about_a_frozen_model_on_its_training_rows():
+def test_nothing_is_guaranteed_about_a_frozen_model_on_its_training_rows():
     X = np.column_stack([DATA.X, np.random.default_rng(0).normal(size=(6000, 3)), DATA.sensitive["A1"]])
     model = FrozenEstimator(RandomForestClassifier(20, random_state=0).fit(X, DATA.y))
     fair = eh.FairPostprocessor(model, PARITY, aware=True, sensitive_features=[4], guarantee=0.95)
-    with pytest.raises(InputError, match="nothing can be promised of a frozen model"):
+    with pytest.raises(InputError, match="nothing can be guaranteed of a frozen model"):
         fair.fit(X, DATA.y)
 
 
@@ -459,14 +459,14 @@ def test_many_groups_are_not_all_listed():
     fair = eh.FairPostprocessor(
         LogisticRegression(), PARITY, aware=True, posteriors=eh.CrossFit(2), guarantee=0.9
     )
-    with pytest.warns(PromiseWarning, match=r"and \d+ more have too few") as caught:
+    with pytest.warns(GuaranteeWarning, match=r"and \d+ more have too few") as caught:
         fair.fit(rng.normal(size=(400, 1)), rng.integers(0, 2, 400), sensitive_features={"g": codes})
     assert max(len(str(warning.message)) for warning in caught) < 600
 
 
 def test_a_group_without_relevant_rows_is_named():
     y = np.where(DATA.sensitive["A1"] == 1, 0, DATA.y)
-    with pytest.warns(PromiseWarning, match="A1=1 has none"):
+    with pytest.warns(GuaranteeWarning, match="A1=1 has none"):
         eh.FairPostprocessor(
             LogisticRegression(),
             eh.EqualOpportunity(difference=0.1),
@@ -481,11 +481,11 @@ def test_a_single_group_is_warned_of_at_most_twice():
     with pytest.warns(eh.exceptions.VacuousConstraintWarning) as caught:
         fair.fit(DATA.X, DATA.y, sensitive_features={"g": ["a"] * 6000})
     assert len(caught) <= 2
-    assert fair.promise_.holds
+    assert fair.guarantee_.holds
 
 
 def test_settings_may_be_numpy_numbers():
-    assert fit(confidence=np.float32(0.9), reserve=np.float64(0.3)).promise_.holds
+    assert fit(confidence=np.float32(0.9), reserve=np.float64(0.3)).guarantee_.holds
 
 
 def test_a_ratio_of_zero_always_holds():

@@ -1,4 +1,4 @@
-"""The sequence of internal requirements of a promise."""
+"""The sequence of internal requirements of a guarantee."""
 
 from itertools import pairwise
 
@@ -8,7 +8,7 @@ import pytest
 import evenhand as eh
 from evenhand.fairness.margins import WithMargins
 from evenhand.fairness.rates import CellRates
-from evenhand.inference.margins import internal_requirements, unpromised_requirement
+from evenhand.inference.margins import fallback_requirement, internal_requirements
 
 GROUPS = eh.Groups.product({"sex": ["F", "M"], "race": ["a", "b"]})
 MASSES = np.array([[0.3, 0.2], [0.1, 0.15], [0.1, 0.1], [0.03, 0.02]])
@@ -97,7 +97,7 @@ def test_strata_have_margins_of_their_own():
     np.testing.assert_allclose(by_stratum["job=y"], 3 * np.array(by_stratum["job=x"]), rtol=0.05)
 
 
-def test_without_a_promise_margins_are_three_standard_errors():
-    found = unpromised_requirement(REQUIREMENTS[0], RATES, 2000)
+def test_without_a_guarantee_margins_are_three_standard_errors():
+    found = fallback_requirement(REQUIREMENTS[0], RATES, 2000)
     assert isinstance(found, WithMargins)
     assert found in sequence(REQUIREMENTS[0])

@@ -8,9 +8,9 @@ from evenhand.inputs.checks import check_choice, check_fraction, check_rows, nea
 
 @pytest.mark.parametrize("value", ["drop", None, 3, ["error"]])
 def test_a_choice_is_one_of_those_allowed(value):
-    check_choice("missing", "error", ("error", "own_group"))
-    with pytest.raises(InputError, match="missing should be one of 'error', 'own_group', but is"):
-        check_choice("missing", value, ("error", "own_group"))
+    check_choice("missing", "error", ("error", "category"))
+    with pytest.raises(InputError, match="missing should be one of 'error', 'category', but is"):
+        check_choice("missing", value, ("error", "category"))
 
 
 @pytest.mark.parametrize("value", [0, 1, -0.5, 1.5, float("nan"), True, "0.5", None])

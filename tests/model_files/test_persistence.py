@@ -205,10 +205,10 @@ def test_a_frozen_model_stays_one_object(path):
     assert isinstance(after.estimator, FrozenEstimator)
 
 
-def test_a_promise_is_kept_in_the_file(path):
+def test_a_guarantee_is_kept_in_the_file(path):
     before = post(constraint=eh.DemographicParity(difference=0.6), confidence=0.9)
     eh.save(before, path)
-    assert str(eh.load(path).promise_) == str(before.promise_) == eh.verify(path).promise
+    assert str(eh.load(path).guarantee_) == str(before.guarantee_) == eh.verify(path).guarantee
 
 
 def test_randomised_decisions_are_the_same_after_loading(path):
@@ -240,7 +240,7 @@ def test_labels_and_groups_of_any_type_are_restored(path):
     labels = np.where(TRAIN.y == 1, "yes", "no").astype(object)
     group = np.array([None, pd.Timestamp("2020-01-01").date()], dtype=object)[(TRAIN.X[:, 0] > 0).astype(int)]
     fair = eh.FairPostprocessor(
-        LogisticRegression(), PARITY, posteriors=eh.CrossFit(2), groups=eh.GroupPolicy(missing="own_group")
+        LogisticRegression(), PARITY, posteriors=eh.CrossFit(2), groups=eh.GroupPolicy(missing="category")
     )
     before = fair.fit(TRAIN.X, labels, sensitive_features={"born": group})
     eh.save(before, path)
@@ -499,12 +499,12 @@ def test_an_invalid_manifest_is_refused(saved, manifest, match):
     "manifest",
     [
         {"requirement": "DemographicParity(difference=0.0)"},
-        {"promise": "holds"},
+        {"guarantee": "holds"},
         {"certificate": None},
     ],
     ids=str,
 )
-def test_a_manifest_that_promises_more_than_the_model_is_refused(saved, manifest):
+def test_a_manifest_that_guarantees_more_than_the_model_is_refused(saved, manifest):
     repacked(saved, **manifest)
     with pytest.raises(UntrustedFileError, match="not the one that the manifest describes"):
         eh.load(saved)

@@ -102,51 +102,51 @@ def test_a_claim_names_the_requirement_of_the_bound():
     assert "has a risk (half the error) below" in str(plain)
     assert "has a risk below" in str(claimed(fitted(cost=0.3)))
     careful = fitted(constraint=eh.DemographicParity(difference=0.2), confidence=0.9, aware=True)
-    assert claimed(careful).requirement is careful.promise_.internal
+    assert claimed(careful).requirement is careful.guarantee_.internal
     assert "tighter than what was asked for, DemographicParity(difference=0.2)" in str(claimed(careful))
 
 
 @pytest.mark.parametrize("kind", [eh.FairPostprocessor, eh.FairInprocessor])
-def test_a_promise_is_tested_again(kind, tmp_path):
+def test_a_guarantee_is_tested_again(kind, tmp_path):
     model = fitted(kind, eh.DemographicParity(difference=0.4), confidence=0.9, aware=True)
     proof = proof_of(model, tmp_path)
-    assert model.promise_.holds
+    assert model.guarantee_.holds
     assert proof.confirmed, proof.verdict
-    assert proof.rows == 800 * (1 - model.settings().reserve)  # the others were reserved
-    model.promise_ = dataclasses.replace(model.promise_, confidence=1 - 1e-12)
+    assert proof.rows == 800 * (1 - model.settings().reserve)  # the others were held out
+    model.guarantee_ = dataclasses.replace(model.guarantee_, confidence=1 - 1e-12)
     ranked = kind is eh.FairPostprocessor
-    wrong = "ranks of the promise break it with probability" if ranked else "the promise does not hold"
+    wrong = "ranks of the guarantee break it with probability" if ranked else "the guarantee does not hold"
     assert wrong in proof_of(model, tmp_path).verdict
 
 
-def promised_by_ranks():
+def guaranteed_by_ranks():
     model = fitted(constraint=eh.EqualOpportunity(difference=0.4), confidence=0.9, aware=True)
-    assert model.promise_.holds
-    assert model.promise_.ranks is not None
+    assert model.guarantee_.holds
+    assert model.guarantee_.ranks is not None
     return model
 
 
 def with_other_ranks(model, **changes):
-    model.promise_ = dataclasses.replace(
-        model.promise_, ranks=dataclasses.replace(model.promise_.ranks, **changes)
+    model.guarantee_ = dataclasses.replace(
+        model.guarantee_, ranks=dataclasses.replace(model.guarantee_.ranks, **changes)
     )
     return model
 
 
-def test_a_promise_by_ranks_is_checked(tmp_path):
-    assert proof_of(promised_by_ranks(), tmp_path).confirmed
-    ranks = promised_by_ranks().promise_.ranks
-    wrong = "not confirmed: .*the ranks that the promise rests on are not those of these rows"
-    higher = with_other_ranks(promised_by_ranks(), ranks=(ranks.ranks[0] + 9, *ranks.ranks[1:]))
+def test_a_guarantee_by_ranks_is_checked(tmp_path):
+    assert proof_of(guaranteed_by_ranks(), tmp_path).confirmed
+    ranks = guaranteed_by_ranks().guarantee_.ranks
+    wrong = "not confirmed: .*the ranks that the guarantee rests on are not those of these rows"
+    higher = with_other_ranks(guaranteed_by_ranks(), ranks=(ranks.ranks[0] + 9, *ranks.ranks[1:]))
     assert re.search(wrong, proof_of(higher, tmp_path).verdict)
-    larger = with_other_ranks(promised_by_ranks(), sizes=(ranks.sizes[0] + 1, *ranks.sizes[1:]))
+    larger = with_other_ranks(guaranteed_by_ranks(), sizes=(ranks.sizes[0] + 1, *ranks.sizes[1:]))
     assert re.search(wrong, proof_of(larger, tmp_path).verdict)
-    others = with_other_ranks(promised_by_ranks(), labels=(True, True))
+    others = with_other_ranks(guaranteed_by_ranks(), labels=(True, True))
     assert "do not belong to its requirement" in proof_of(others, tmp_path).verdict
 
 
 def test_thresholds_that_were_moved_are_noticed(tmp_path):
-    model = promised_by_ranks()
+    model = guaranteed_by_ranks()
     edges = tuple(edge + 0.05 for edge in model.rule_.steps.edges)
     model.rule_ = dataclasses.replace(model.rule_, steps=dataclasses.replace(model.rule_.steps, edges=edges))
     assert "the decisions on these rows do not follow from the rule" in proof_of(model, tmp_path).verdict
@@ -303,15 +303,15 @@ def test_a_proof_can_be_written_as_json(tmp_path):
     assert json.dumps(dataclasses.asdict(proof_of(fitted(), tmp_path)))
 
 
-def test_a_promise_against_a_reference_is_tested_again_with_the_rates_of_the_fit(tmp_path):
+def test_a_guarantee_against_a_reference_is_tested_again_with_the_rates_of_the_fit(tmp_path):
     data = GaussianProblem.random(levels=(2,), seed=3).sample(3000, seed=0)
     asked = eh.NoWorse("true-positive rate", margin=-0.05) & eh.RateBound("selection rate", at_most=0.6)
     fair = eh.FairPostprocessor(
         LogisticRegression(), asked, aware=True, posteriors=eh.CrossFit(2), guarantee=0.9
     )
     fair.fit(data.X, data.y, sensitive_features=data.sensitive)
-    assert fair.promise_.holds
+    assert fair.guarantee_.holds
     eh.save(fair, tmp_path / "m.eh")
     found = eh.verify(tmp_path / "m.eh", data=(data.X, data.y), sensitive_features=data.sensitive)
     assert found.proof.confirmed
-    assert eh.load(tmp_path / "m.eh").promise_.internal == fair.promise_.internal
+    assert eh.load(tmp_path / "m.eh").guarantee_.internal == fair.guarantee_.internal

@@ -50,7 +50,7 @@ def test_posteriors_are_those_of_complete_rows(problem):
     drawn = problem.sample(200_000, seed=0)
     hidden = hide(drawn)
     rows = examples(drawn, hidden)
-    model = PosteriorSpec("label_then_group", TREE, TREE, levels=LEVELS, inferred=True).fit(rows)
+    model = PosteriorSpec("label_then_group", TREE, TREE, levels=LEVELS, imputed=True).fit(rows)
     found = model.cells(ATOMS, None)
     assert np.abs(found - problem.posteriors).max() < 0.015
 
@@ -66,7 +66,7 @@ def test_rows_with_one_feature_teach_that_feature(problem):
     drawn = problem.sample(50_000, seed=3)
     hidden = np.zeros((50_000, 2), bool)
     hidden[50:, 1] = True
-    model = PosteriorSpec("label_then_group", TREE, TREE, levels=LEVELS, inferred=True).fit(
+    model = PosteriorSpec("label_then_group", TREE, TREE, levels=LEVELS, imputed=True).fit(
         examples(drawn, hidden)
     )
     found = model.cells(ATOMS, None)
@@ -101,7 +101,7 @@ def test_known_attributes_rule_out_groups_after_calibration(problem):
     rows = examples(drawn, hide(drawn))
     allowed = LEVELS[:, 0] == LEVELS[drawn.codes, 0][:, None]
     rows = Examples(rows.X, rows.codes, rows.positive, 6, allowed, known=rows.known)
-    spec = PosteriorSpec("label_then_group", TREE, TREE, levels=LEVELS, inferred=True)
+    spec = PosteriorSpec("label_then_group", TREE, TREE, levels=LEVELS, imputed=True)
     found = cross_fit(spec, rows, cv=3, calibration="dirichlet")
     assert isinstance(found.model, Restricted)
     assert (found.cells[~allowed] == 0).all()
@@ -118,7 +118,7 @@ def test_probabilities_count_as_so_many_rows(problem):
     chances = np.random.default_rng(0).dirichlet([1, 1, 1], size=5)[drawn.X[:, 0].astype(int)]
     known = KnownFeatures(LEVELS, (np.eye(2)[LEVELS[drawn.codes, 0]], chances))
     rows = Examples(drawn.X, np.full(30_000, -1), drawn.y.astype(bool), 6, known=known)
-    model = PosteriorSpec("label_then_group", TREE, TREE, levels=LEVELS, inferred=True).fit(rows)
+    model = PosteriorSpec("label_then_group", TREE, TREE, levels=LEVELS, imputed=True).fit(rows)
     found = model.cells(ATOMS, None).reshape(5, 2, 3, 2)
     shares = found.sum(axis=(1, 3))
     assert shares == pytest.approx(np.random.default_rng(0).dirichlet([1, 1, 1], size=5), abs=1e-6)
@@ -132,7 +132,7 @@ def test_a_branch_without_rows_is_learned_from_all_rows_that_have_the_feature():
     rows = Examples(
         np.zeros((6, 1)), np.full(6, -1), np.ones(6, bool), 4, known=KnownFeatures(levels, values)
     )
-    model = PosteriorSpec("label_then_group", TREE, TREE, levels=levels, inferred=True).fit(rows)
+    model = PosteriorSpec("label_then_group", TREE, TREE, levels=levels, imputed=True).fit(rows)
     p = model.cells(np.zeros((1, 1)), None)[0, :, 1]
     assert p == pytest.approx([4 / 6 * 0.75, 4 / 6 * 0.25, 2 / 6 * 0.75, 2 / 6 * 0.25])
 
@@ -146,7 +146,7 @@ def test_values_that_nothing_is_known_of_get_even_shares():
         3,
         known=KnownFeatures(levels, (np.zeros((2, 3)),)),
     )
-    model = PosteriorSpec("label_then_group", TREE, TREE, levels=levels, inferred=True).fit(rows)
+    model = PosteriorSpec("label_then_group", TREE, TREE, levels=levels, imputed=True).fit(rows)
     assert model.cells(np.zeros((1, 1)), None).sum(axis=2) == pytest.approx(1 / 3)
 
 
@@ -159,7 +159,7 @@ def test_a_combination_that_does_not_occur_has_no_model_and_no_share(problem):
     own = levels[codes]
     known = KnownFeatures(levels, tuple(np.eye(2)[own[:, k]] for k in range(2)))
     rows = Examples(drawn.X, codes, drawn.y.astype(bool), 3, known=known)
-    model = PosteriorSpec("label_then_group", TREE, TREE, levels=levels, inferred=True).fit(rows)
+    model = PosteriorSpec("label_then_group", TREE, TREE, levels=levels, imputed=True).fit(rows)
     assert isinstance(model, LabelThenGroup)
     assert isinstance(model.groups[0], FeatureChain)
     assert model.cells(ATOMS, None).sum(axis=(1, 2)) == pytest.approx(1)
@@ -169,7 +169,7 @@ def test_a_combination_that_does_not_occur_has_no_model_and_no_share(problem):
 
 
 def test_the_number_of_fits_counts_every_model(problem):
-    spec = PosteriorSpec("label_then_group", TREE, TREE, levels=LEVELS, inferred=True)
+    spec = PosteriorSpec("label_then_group", TREE, TREE, levels=LEVELS, imputed=True)
     assert spec.fits == 1 + 2 * (1 + 2)
     drawn = problem.sample(2_000, seed=9)
     found = cross_fit(spec, examples(drawn, hide(drawn)), cv=2, average=True)
@@ -179,7 +179,7 @@ def test_the_number_of_fits_counts_every_model(problem):
 def test_a_frozen_group_model_is_taken_as_it_is(problem):
     drawn = problem.sample(3_000, seed=10)
     frozen = FrozenEstimator(DecisionTreeClassifier().fit(drawn.X, drawn.codes))
-    spec = PosteriorSpec("label_then_group", TREE, frozen, levels=LEVELS, inferred=True)
+    spec = PosteriorSpec("label_then_group", TREE, frozen, levels=LEVELS, imputed=True)
     found = spec.fit(examples(drawn, hide(drawn))).cells(ATOMS, None)
     assert found.sum(axis=2) == pytest.approx(frozen.predict_proba(ATOMS))
 
@@ -189,6 +189,6 @@ def test_rows_of_weight_zero_teach_nothing(problem):
     rows = examples(drawn, hide(drawn))
     weights = (np.arange(4_000) < 2_000).astype(float)
     weighted = Examples(rows.X, rows.codes, rows.positive, 6, weights=weights, known=rows.known)
-    spec = PosteriorSpec("label_then_group", TREE, TREE, levels=LEVELS, inferred=True)
+    spec = PosteriorSpec("label_then_group", TREE, TREE, levels=LEVELS, imputed=True)
     half = rows.take(np.arange(2_000))
     assert spec.fit(weighted).cells(ATOMS, None) == pytest.approx(spec.fit(half).cells(ATOMS, None))

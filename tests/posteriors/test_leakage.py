@@ -107,14 +107,14 @@ def fit(model, group_model=None, **settings):
     return fair.fit(X, Y, sensitive_features={"g": GROUP.astype(int)})
 
 
-def test_an_underconfident_model_is_promised_and_told_what_is_assumed():
+def test_an_underconfident_model_is_guaranteed_and_told_what_is_assumed():
     with pytest.warns(TrainingRowsWarning, match="only if the frozen model has not seen these rows"):
-        assert fit(FLAT.fit(X_OTHER, Y_OTHER), confidence=0.9).promise_.holds
+        assert fit(FLAT.fit(X_OTHER, Y_OTHER), confidence=0.9).guarantee_.holds
 
 
-def test_nothing_is_promised_with_a_group_model_that_has_seen_the_rows():
+def test_nothing_is_guaranteed_with_a_group_model_that_has_seen_the_rows():
     label = RandomForestClassifier(20, random_state=0).fit(X_OTHER, Y_OTHER)
-    with pytest.raises(InputError, match="nothing can be promised of a frozen group model"):
+    with pytest.raises(InputError, match="nothing can be guaranteed of a frozen group model"):
         fit(label, FOREST.fit(X, GROUP.astype(int)), confidence=0.9)
     with pytest.warns(TrainingRowsWarning, match="the frozen group model seems to have been fitted"):
         fit(label, FOREST)
@@ -123,4 +123,4 @@ def test_nothing_is_promised_with_a_group_model_that_has_seen_the_rows():
 def test_models_that_remember_rows_but_not_these_cause_no_warning():
     label = RandomForestClassifier(20, random_state=0).fit(X_OTHER, Y_OTHER)
     group = RandomForestClassifier(20, random_state=0).fit(X_OTHER, GROUP_OTHER.astype(int))
-    assert fit(label, group, confidence=0.9).promise_ is not None
+    assert fit(label, group, confidence=0.9).guarantee_ is not None

@@ -145,7 +145,7 @@ def test_a_group_without_a_label_ties_label_and_group_together():
         constraint=eh.DemographicParity(difference=0.02), posteriors=eh.CrossFit(2, calibration=None)
     )
     fair.fit(x[:, None], y, sensitive_features=sex)
-    assert fair.predict_risk(x[:, None]).mean() == pytest.approx(y.mean(), abs=0.02)
+    assert fair.predict_label_proba(x[:, None]).mean() == pytest.approx(y.mean(), abs=0.02)
 
 
 def test_empty_cells_and_costs_by_group_need_the_cells():

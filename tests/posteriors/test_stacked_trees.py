@@ -60,10 +60,10 @@ def test_a_row_is_decided_alike_alone_and_among_others(posterior, aware, monkeyp
     fair.fit(X[:1000], compas.label[:1000])
     together = fair.posterior_model_
     new = X[1000:1040]
-    alone = [fair.predict_risk(new[k : k + 1])[0] for k in range(40)]
-    stacked = fair.predict_risk(new)
+    alone = [fair.predict_label_proba(new[k : k + 1])[0] for k in range(40)]
+    stacked = fair.predict_label_proba(new)
     monkeypatch.setattr(stacked_trees, "_MAX_SIZE", 0)
-    one_by_one = fair.predict_risk(new)
+    one_by_one = fair.predict_label_proba(new)
     np.testing.assert_array_equal(stacked, one_by_one)
     np.testing.assert_allclose(alone, stacked, rtol=0, atol=1e-12)
     assert together is fair.posterior_model_

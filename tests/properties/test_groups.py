@@ -18,7 +18,7 @@ table_rows = st.lists(st.tuples(values, values), min_size=1, max_size=30)
 @given(table_rows)
 def test_each_row_is_coded_by_its_own_values(rows):
     features = {"a": [row[0] for row in rows], "b": [row[1] for row in rows]}
-    groups, codes = Groups.fit(features, missing="own_group")
+    groups, codes = Groups.fit(features, missing="category")
     assert [groups.keys[code] for code in codes] == rows
     assert len(groups) == len(set(rows))
     assert np.array_equal(groups.counts, np.bincount(codes))
@@ -29,7 +29,7 @@ def test_each_row_is_coded_by_its_own_values(rows):
 @given(table_rows, st.integers(0, 5))
 def test_pooling_loses_no_row(rows, min_size):
     features = {"a": [row[0] for row in rows], "b": [row[1] for row in rows]}
-    groups, codes = Groups.fit(features, missing="own_group", min_size=min_size)
+    groups, codes = Groups.fit(features, missing="category", min_size=min_size)
     assert groups.counts.sum() == len(rows)
     assert np.array_equal(groups.counts, np.bincount(codes))
     for row, code in zip(rows, codes, strict=True):
@@ -41,7 +41,7 @@ def test_pooling_loses_no_row(rows, min_size):
 @given(table_rows, st.integers(0, 8))
 def test_pooling_leaves_every_family_a_partition_in_which_only_rare_groups_are_pooled(rows, min_size):
     features = {"a": [row[0] for row in rows], "b": [row[1] for row in rows]}
-    groups, codes = Groups.fit(features, missing="own_group", min_size=min_size)
+    groups, codes = Groups.fit(features, missing="category", min_size=min_size)
     for names in (("a", "b"), ("a",), ("b",)):
         family = groups.members("intersectional" if len(names) > 1 else "independent")
         own = [k for k, name in enumerate(family.names) if name.features == names]
@@ -61,7 +61,7 @@ def test_pooling_leaves_every_family_a_partition_in_which_only_rare_groups_are_p
 @given(table_rows, st.integers(0, 5))
 def test_merging_pooled_combinations_changes_no_combination(rows, min_size):
     features = {"a": [row[0] for row in rows], "b": [row[1] for row in rows]}
-    settings = {"missing": "own_group", "min_size": min_size}
+    settings = {"missing": "category", "min_size": min_size}
     apart, codes = Groups.fit(features, **settings)
     merged, new = Groups.fit(features, **settings, single_features=False)
     family = apart.members()
@@ -73,7 +73,7 @@ def test_merging_pooled_combinations_changes_no_combination(rows, min_size):
 @given(table_rows)
 def test_the_values_of_each_feature_partition_the_groups(rows):
     features = {"a": [row[0] for row in rows], "b": [row[1] for row in rows]}
-    groups, _ = Groups.fit(features, missing="own_group")
+    groups, _ = Groups.fit(features, missing="category")
     family = groups.members("independent")
     for feature in groups.features:
         mine = [name.features == (feature,) for name in family.names]

@@ -79,7 +79,7 @@ def test_only_ends_that_are_set_have_a_price_and_only_where_they_bind(block, cos
     assert solved > 10
 
 
-@pytest.mark.parametrize("objective", ["risk", "worst group"])
+@pytest.mark.parametrize("objective", ["risk", "minimax"])
 def test_a_floor_has_no_price_where_everyone_is_selected(objective):
     rng = np.random.default_rng(0)
     scores = eh.GroupedScores(rng.uniform(0.2, 0.9, 50), rng.integers(0, 2, 50), 2)

@@ -49,7 +49,7 @@ def requirement(rng):
 def settings(rng):
     found = {"aware": [False, True, ["sex"]][rng.integers(3)], "cv": 3}
     if rng.random() < 0.2:
-        found["objective"] = "worst group"
+        found["objective"] = "minimax"
     if rng.random() < 0.2:
         found["cost"] = (1.0, float(rng.choice([0.3, 4.0])))
     if rng.random() < 0.15:

@@ -79,7 +79,7 @@ def test_thresholds_agree_with_the_decisions(model):
     found = {row["group"]: row["threshold"] for row in shown["model"]["rule"]["thresholds"]}
     found = {name: threshold for name, threshold in found.items() if threshold is not None}
     assert len(found) > 1
-    eta = model.predict_risk(TEST.X, sensitive_features=TEST.sensitive)
+    eta = model.predict_label_proba(TEST.X, sensitive_features=TEST.sensitive)
     codes = model.groups_.encode(TEST.sensitive)
     decisions = decided(model)
     for m, name in enumerate(model.groups_.names):
@@ -98,7 +98,7 @@ def test_the_page_shows_the_contents(report):
     assert "at least 0.8 times those of everyone" in page
     for comparison in audit.comparisons:
         assert f"{comparison.value:.3f}" in page
-    assert "Nothing is promised for new data" in page
+    assert "Nothing is guaranteed for new data" in page
     assert page.count("<picture>") == 2  # rates and thresholds
     assert list(path.parent.iterdir()) == [path]
 
@@ -185,7 +185,7 @@ def test_the_summary_of_decisions_without_labels_or_tolerance():
 
 
 @pytest.mark.usefixtures("without_charts")
-def test_a_promise_is_shown(tmp_path):
+def test_a_guarantee_is_shown(tmp_path):
     own = eh.FairPostprocessor(
         LogisticRegression(),
         eh.DemographicParity(difference=0.2),
@@ -195,10 +195,10 @@ def test_a_promise_is_shown(tmp_path):
     ).fit(TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive)
     audit = eh.audit(TEST.y, decided(own), TEST.sensitive)
     page = eh.write_report(tmp_path / "r.html", audit, model=own).read_text("utf-8")
-    assert "<strong>Promised.</strong>" in page
-    assert f"no classifier that satisfies {own.promise_.internal!r} has a risk (half the error)" in page
+    assert "<strong>Guaranteed.</strong>" in page
+    assert f"no classifier that satisfies {own.guarantee_.internal!r} has a risk (half the error)" in page
     assert "tighter than the one that was asked for" in page
-    assert "Nothing is promised" not in page
+    assert "Nothing is guaranteed" not in page
 
 
 def test_small_and_absent_groups_are_caveats():

@@ -16,7 +16,7 @@ from evenhand.cluster import rows as cluster_rows
 from evenhand.exceptions import InputError
 
 FEATURES = ["x", "z", *SENSITIVE]
-METHODS = ("predict", "predict_proba", "decision_function", "predict_risk")
+METHODS = ("predict", "predict_proba", "decision_function", "predict_label_proba")
 
 
 def make(estimator=None, constraint=FAIR, **params):
@@ -67,7 +67,9 @@ def test_sample_and_rule_do_not_depend_on_the_partitions(client, rows, monkeypat
     for fair in found[1:]:
         assert fair.rule_.to_json() == first.rule_.to_json()
         assert fair.certificate_ == first.certificate_
-        assert np.array_equal(fair.predict_risk(rows[FEATURES]), first.predict_risk(rows[FEATURES]))
+        assert np.array_equal(
+            fair.predict_label_proba(rows[FEATURES]), first.predict_label_proba(rows[FEATURES])
+        )
 
 
 @pytest.mark.parametrize("as_array", [False, True])
@@ -133,7 +135,7 @@ def test_answers_are_lazy_with_the_types_that_they_announce(client, fitted):
     for method in METHODS:
         getattr(fair, method)(untouched)
     ddf = ddf.set_index("x", drop=False, sorted=False)
-    for method in ("predict", "decision_function", "predict_risk"):
+    for method in ("predict", "decision_function", "predict_label_proba"):
         lazy = getattr(fair, method)(ddf)
         assert isinstance(lazy, dd.Series)
         assert lazy.divisions == ddf.divisions

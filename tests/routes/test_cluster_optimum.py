@@ -59,7 +59,7 @@ def test_posteriors_have_the_same_optimum_in_any_number_of_chunks(client, count,
 
 
 @pytest.mark.parametrize("known", [False, True], ids=["blind", "aware"])
-def test_the_worst_group_is_that_of_the_same_rows_in_memory(client, known):
+def test_the_minimax_is_that_of_the_same_rows_in_memory(client, known):
     P, (eta, codes) = posteriors(), scores()
     here = eh.GroupedScores(eta, codes, 2) if known else P
     there = (
@@ -67,8 +67,8 @@ def test_the_worst_group_is_that_of_the_same_rows_in_memory(client, known):
         if known
         else da.from_array(P, chunks=(700, 2, 2))
     )
-    one = eh.solve(here, FAIR, objective="worst group")
-    other = eh.solve(there, FAIR, objective="worst group")
+    one = eh.solve(here, FAIR, objective="minimax")
+    other = eh.solve(there, FAIR, objective="minimax")
     assert other.certificate.objective == pytest.approx(one.certificate.objective, abs=1e-6)
     assert other.certificate.minimised == "largest risk of a group"
     assert other.certificate.gap <= 1e-6

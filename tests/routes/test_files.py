@@ -284,7 +284,7 @@ def test_answers_come_in_batches(tmp_path):
     table = people().with_columns(id=pl.int_range(pl.len()))
     outside = classifier().fit(table.drop("weight", "id").lazy(), "paid")
     lazy = table.select("id", "weight", "race", "x1", "sex", "x0").lazy()  # another order, and more columns
-    for method in ("predict", "predict_proba", "predict_risk", "decision_function"):
+    for method in ("predict", "predict_proba", "predict_label_proba", "decision_function"):
         batches = list(getattr(outside, method)(lazy))
         assert [len(batch) for batch in batches] == [700, 700, 700, 700, 200]
         np.testing.assert_array_equal(np.concatenate(batches), of(outside, table, method))

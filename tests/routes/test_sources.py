@@ -1,8 +1,8 @@
 """What works in memory works on files and on a cluster: one grid of sources and features.
 
 Where no more rows than `max_samples` are there, all of them are learned from and every source gives the
-answer of a table in memory, to the bit. Where there are more, a sample is learned from: files and a cluster draw the
-same one, and agree; what a memory fit would decide is checked on rates.
+answer of a table in memory, to the bit. Where there are more, a sample is learned from: files and a cluster
+draw the same one, and agree; what a memory fit would decide is checked on rates.
 """
 
 import dask.dataframe as dd
@@ -83,13 +83,13 @@ FEATURES = {
     "splitter": {"cv": ShuffleSplit(2, test_size=0.5, random_state=0)},
     "controls": {"constraint": eh.DemographicParity(difference=0.05, given=["level"])},
     "controls, aware": {"constraint": eh.DemographicParity(difference=0.05, given=["level"]), "aware": True},
-    "minimax": {"objective": "worst group"},
+    "minimax": {"objective": "minimax"},
     "bounds": {"constraint": PARITY & eh.RateBound("selection rate", at_most=0.4)},
-    "missing as a group": {"gaps": 0.2, "missing": "own_group"},
+    "missing as a group": {"gaps": 0.2, "missing": "category"},
     "missing excluded": {"gaps": 0.2, "missing": "exclude"},
     "missing excluded, aware": {"gaps": 0.2, "missing": "exclude", "aware": ["sex"]},
-    "missing imputed": {"gaps": 0.2, "missing": "infer"},
-    "missing imputed, aware": {"gaps": 0.2, "missing": "infer", "aware": True},
+    "missing imputed": {"gaps": 0.2, "missing": "impute"},
+    "missing imputed, aware": {"gaps": 0.2, "missing": "impute", "aware": True},
     "proxies": {
         "drop": ("sex", "race"),
         "sensitive_features": eh.Proxy(race={"a": "p_a", "b": "p_b"}),

@@ -328,7 +328,7 @@ def test_aware_with_sensitive_columns_in_the_table():
     [
         ({"classifiers": LogisticRegression()}, "'fair' should be a FairPostprocessor or a FairInprocessor"),
         ({"classifiers": {"a": post(None)}}, "'a' has no constraint"),
-        ({"classifiers": post(confidence=0.9)}, "makes a promise, which is for one tolerance"),
+        ({"classifiers": post(confidence=0.9)}, "makes a guarantee, which is for one tolerance"),
         (
             {"classifiers": {"a": post(), "b": post(eh.EqualOpportunity(difference=0.1))}},
             "the classifiers have different requirements: DemographicParity.* and EqualOpportunity",

@@ -98,7 +98,7 @@ def audit(
         Of the intervals; strictly between 0 and 1.
     pos_label : object, default=None
         The positive label; None stands for the one that sorts last.
-    missing : {"error", "own_group", "exclude"}, default="error"
+    missing : {"error", "category", "exclude"}, default="error"
         Whether a missing sensitive value is an error, a value of its own, or leaves the row out of the audit.
         Excluded rows are counted in the result, which also says how far it depends on them.
     min_size : int, default=0

@@ -110,7 +110,7 @@ class Audit:
         left_out = "" if self.excluded is None else f"<p>{html.escape(str(self.excluded))}</p>"
         return (
             left_out
-            + html_table(["disparity", "value", "worst group", "verdict"], compared)
+            + html_table(["disparity", "value", "minimax", "verdict"], compared)
             + html_table(["group", "rows", *names], rates)
             + self._excluded_html()
             + (inline_svg(self._chart) if any(group.rates for group in self.groups) else "")
@@ -173,7 +173,7 @@ class Audit:
         scores, audited with ``threshold="median"``, the scoring rate replaces the selection rate: it is the
         share strictly above the median of all rows.
 
-        People who lack a value (``missing="exclude"`` or ``"own_group"``) are counted as unknown in the
+        People who lack a value (``missing="exclude"`` or ``"category"``) are counted as unknown in the
         tables that need it, and are in the others. Intervals are added that the law does not ask for.
 
         Parameters

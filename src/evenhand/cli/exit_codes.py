@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from evenhand.auditing.comparison import Comparison
     from evenhand.auditing.result import Audit
-    from evenhand.inference.guarantee import Promise
+    from evenhand.inference.guarantee import GuaranteeResult
 
 __all__ = [
     "FAILED",
@@ -24,7 +24,7 @@ FAILED = 2
 """Something is wrong with the call or a file."""
 VIOLATED = 3
 UNDECIDED = 4
-"""Not enough evidence for a tolerance or a promise."""
+"""Not enough evidence for a tolerance or a guarantee."""
 INTERRUPTED = 130
 """Control-C; 128 plus the number of the signal, as in a shell."""
 PIPE_CLOSED = 141
@@ -41,11 +41,13 @@ def requested(found: Audit) -> list[Comparison]:
     ]
 
 
-def exit_code(found: Audit, promise: Promise | None = None, *, fail_on: FailOn = "insufficient") -> int:
-    """Exit code of an audit, and of a promise if one was requested."""
+def exit_code(
+    found: Audit, guarantee: GuaranteeResult | None = None, *, fail_on: FailOn = "insufficient"
+) -> int:
+    """Exit code of an audit, and of a guarantee if one was requested."""
     verdicts = [part.verdict for part in requested(found)]
     if "violated" in verdicts:
         return VIOLATED
-    unsupported = promise is not None and not promise.holds
+    unsupported = guarantee is not None and not guarantee.holds
     open_ = fail_on == "insufficient" and "insufficient evidence" in verdicts
     return UNDECIDED if unsupported or open_ else 0

@@ -128,10 +128,10 @@ class Tested:
 
     def _without_requirement(self, X: Any) -> Any:
         """What would be decided without the requirement."""
-        if not hasattr(self.model, "predict_risk"):
+        if not hasattr(self.model, "predict_label_proba"):
             raise InputError("--no-worse needs --method post.")
         positive = self.model.classes_.tolist().index(self.model.pos_label_)
-        likely = self.model.predict_risk(X) > 0.5
+        likely = self.model.predict_label_proba(X) > 0.5
         return self.model.classes_[[positive if one else 1 - positive for one in likely]]
 
     def sample(self) -> tuple[Any, Any]:

@@ -78,14 +78,14 @@ class Comparison:
     given: Names = ()
     """Columns of control features: groups are compared among people with the same values of these."""
 
-    missing: Literal["error", "own-group", "exclude", "infer"] = "error"
+    missing: Literal["error", "category", "exclude", "impute"] = "error"
     """Refuse missing sensitive values, treat them as a group, leave such rows out and count them, or (not in
     an audit) learn to infer them from the rows that have them."""
 
     @property
     def missing_policy(self) -> Missing:
         """The library's name of the policy for missing values."""
-        return "own_group" if self.missing == "own-group" else self.missing
+        return "category" if self.missing == "category" else self.missing
 
 
 @Parameter(name="*")

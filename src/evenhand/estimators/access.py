@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.estimators.inferred import groups_of_patterns
+from evenhand.estimators.imputed import groups_of_patterns
 from evenhand.exceptions import GroupError, InputError, UnseenGroupWarning, VisibleFeatureWarning, warn_user
 from evenhand.fairness.groups import POOLED, Groups
 from evenhand.fairness.sensitive import read_columns
@@ -73,9 +73,9 @@ class AttributeAccess:
         The combinations of the usable sensitive features; None if there are none.
     group_indicators : bool
         Whether the known group is added to X as 0/1 columns: always, except for a frozen model, which accepts
-        only the columns that it was fitted to, and where missing values are inferred.
+        only the columns that it was fitted to, and where missing values are imputed.
     patterns : int, default=0
-        Where missing values are inferred, number of usable features for which a 0/1 column is added that
+        Where missing values are imputed, number of usable features for which a 0/1 column is added that
         tells whether it is known: that may say something of the label.
     strata : Groups or None
         The strata of control features, which are columns of X; None if there are none.
@@ -213,8 +213,8 @@ class AttributeAccess:
 
     def knows(self, groups: Groups) -> bool:
         """Whether the group is known in full, of every row."""
-        inferred = groups.missing == "infer"
-        return self.known is not None and self.known.features == groups.features and not inferred
+        imputed = groups.missing == "impute"
+        return self.known is not None and self.known.features == groups.features and not imputed
 
     def allowed(self, groups: Groups, known: NDArray[np.int32] | None) -> NDArray[np.bool_] | None:
         """Groups that are possible given the known group, shape (n, M); None if nothing is known."""
@@ -228,7 +228,7 @@ class AttributeAccess:
 
         def possible(own: Any, value: Any, place: int) -> bool:
             """Whether a row with a known value can be in a group; a pooled group has all other values."""
-            if value is None and groups.missing == "infer":
+            if value is None and groups.missing == "impute":
                 return True
             if own is POOLED:
                 return groups.merged or value not in whole[place]
@@ -257,7 +257,7 @@ def _refuse_unknown_group(known: Groups, columns: Mapping[str, Any]) -> None:
             raise GroupError(
                 f"sensitive feature {name!r} is missing in {lacking:,} of {len(codes):,} rows, and decisions "
                 "use it: missing='exclude' left such rows out of fit. Fill them in or drop them, fit with "
-                "missing='own_group', or fit a classifier with aware=False, which decides every row."
+                "missing='category', or fit a classifier with aware=False, which decides every row."
             )
 
 
@@ -292,7 +292,7 @@ def find_groups(
     groups : Groups, default=None
         The groups, where they are known already.
     learned : function, default=None
-        Of a number of rows that have a group, those that are learned from. If the others are reserved, they
+        Of a number of rows that have a group, those that are learned from. If the others are held out, they
         have no part in which groups are pooled.
     **policies : object
         For :meth:`evenhand.Groups.fit`.
@@ -363,7 +363,7 @@ def find_access(
     usable = usable_features(aware, groups.features)
     indicators, patterns = bool(usable) and frozen_to is None, 0
     counted, known = known, groups if usable == groups.features else known
-    if usable and groups.missing == "infer":
+    if usable and groups.missing == "impute":
         patterns_of = groups_of_patterns(groups, columns, usable) if counted is None else counted
         known, indicators = patterns_of, False
         patterns = len(usable) if frozen_to is None else 0
@@ -376,9 +376,9 @@ def find_access(
     places = [where] if isinstance(where, str | int | np.integer) else list(where)
     named: dict[str, Any] = dict(zip(columns, places, strict=True))
     seen = usable if frozen_to is not None and frozen_to != X.shape[1] - len(named) else ()
-    if seen and groups.missing == "infer":
+    if seen and groups.missing == "impute":
         raise InputError(
-            f"the frozen model was fitted to the sensitive feature {seen[0]!r}, and missing='infer' needs "
+            f"the frozen model was fitted to the sensitive feature {seen[0]!r}, and missing='impute' needs "
             "models that do not see sensitive features: use one that was fitted without it."
         )
     hidden = tuple(place for name, place in named.items() if name not in seen)

@@ -15,7 +15,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from evenhand.estimators.access import AttributeAccess, Aware
-from evenhand.estimators.inferred import InferredRows
+from evenhand.estimators.imputed import ImputedRows
 from evenhand.estimators.settings import (
     CrossFit,
     GroupPolicy,
@@ -29,13 +29,13 @@ from evenhand.exceptions import ConstantClassifierWarning, EvenhandError, InputE
 from evenhand.fairness.groups import Groups
 from evenhand.fairness.proxy import Proxy
 from evenhand.fairness.requirement import Constraint
-from evenhand.inference.guarantee import Promise
+from evenhand.inference.guarantee import GuaranteeResult
 from evenhand.inputs.batched_table import BatchedTable, is_dask, is_lazy
 from evenhand.inputs.checks import check_rows
 from evenhand.inputs.columns import level_order
 from evenhand.inputs.features import Columns, naming_bad_rows
 from evenhand.inputs.fingerprint import Fingerprint
-from evenhand.optimum.worst_group import Objective
+from evenhand.optimum.minimax import Objective
 from evenhand.posteriors.tabular import TabularClassifier
 from evenhand.solver.certificate import Certificate
 
@@ -157,8 +157,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     access_: AttributeAccess
     certificate_: Certificate
     fitted_to_: Fingerprint
-    inferred_: InferredRows | None
-    promise_: Promise | None
+    imputed_: ImputedRows | None
+    guarantee_: GuaranteeResult | None
     seed_: int
     input_tags_: tuple[bool, bool]
 
@@ -187,7 +187,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         self.compared_ = data.compared
         self.access_ = data.access
         self.fitted_to_ = data.fingerprint
-        self.inferred_ = data.inferred
+        self.imputed_ = data.imputed
         self.seed_ = seed
         self.input_tags_ = self._find_input_tags()  # validation asks for them at every prediction
 
@@ -204,8 +204,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         """
         if np.ptp(selection) == 0:
             where, chance = "of fit", float(selection[0])
-        elif self.promise_ is not None and self.promise_.constant:
-            where, chance = "reserved for the promise", float(self.promise_.n_selected > 0)
+        elif self.guarantee_ is not None and self.guarantee_.constant:
+            where, chance = "held out for the guarantee", float(self.guarantee_.n_selected > 0)
         else:
             return
         who = {0.0: "nobody", 1.0: "everybody"}.get(

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.estimators.access import AttributeAccess, Aware, ModelInput, find_access, usable_features
-from evenhand.estimators.inferred import row_codes
+from evenhand.estimators.imputed import row_codes
 from evenhand.exceptions import GroupError
 from evenhand.fairness.groups import Groups
 from evenhand.fairness.proxy import Proxy, ProxyRows, group_probabilities, read_proxy
@@ -122,7 +122,7 @@ def find_proxy(
             "of aware, or name its probabilities as columns of X in the constructor, Proxy("
             f"{rows.proxy}=[...])."
         )
-    groups = replace(rows.groups, missing="infer")
+    groups = replace(rows.groups, missing="impute")
     columns = {name: value for name, value in sensitive_features.features.items() if name != rows.proxy}
     access = find_access(X, columns, groups, None, aware=aware, frozen_to=frozen_to)
     order = [*columns, rows.proxy]
@@ -145,7 +145,7 @@ def _of_columns(X: Any, where: Proxy, aware: Aware) -> ProxyGroups:
             f"aware={others!r}, or pass the Proxy to fit."
         )
     hidden = _names(where)
-    groups = replace(rows.groups, missing="infer")
+    groups = replace(rows.groups, missing="impute")
     access = ProxyAccess(hidden, tuple(hidden), None, False, proxy=where, groups=groups)
     return ProxyGroups(groups, access, {}, None, row_codes(tuple(rows.values.values())))
 

@@ -32,8 +32,8 @@ from evenhand.fairness.constraints import ConstraintName
 from evenhand.fairness.measurement import AnyMeasurement
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.requirement import Constraint
-from evenhand.inference.guarantee import Candidate, Promise, promised
-from evenhand.inference.margins import internal_requirements, unpromised_requirement
+from evenhand.inference.guarantee import Candidate, GuaranteeResult, guaranteed
+from evenhand.inference.margins import fallback_requirement, internal_requirements
 from evenhand.optimum.problem import FairnessProblem
 from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.tabular import TabularClassifier
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["FairTraining", "generate_pool", "train_fair"]
 
 _TIGHTENED = (1.0, 0.5)
-"""By how much tolerances are tightened to train for a promise: exact parity, and halfway."""
+"""By how much tolerances are tightened to train for a guarantee: exact parity, and halfway."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,15 +56,15 @@ class FairTraining:
     model : Learner, GroupThresholds or ClassifierMixture
         The classifier.
     achieved : tuple of Measurement and BoundMeasurement
-        The requirement's measures, estimated, or on reserved rows.
+        The requirement's measures, estimated, or on held-out rows.
     multipliers : dict
         By the name of each constraint.
     certificate : TrainingCertificate
-    promise : Promise or None
+    guarantee : GuaranteeResult or None
     fits : int
         Classifiers trained.
     missed : float
-        How far the requirement is violated, as it is estimated; 0 if there is a promise instead.
+        How far the requirement is violated, as it is estimated; 0 if there is a guarantee instead.
     clear : bool
         Whether that is more than chance explains.
     """
@@ -73,7 +73,7 @@ class FairTraining:
     achieved: tuple[AnyMeasurement, ...]
     multipliers: Mapping[ConstraintName, float]
     certificate: TrainingCertificate
-    promise: Promise | None
+    guarantee: GuaranteeResult | None
     fits: int
     missed: float
     clear: bool
@@ -86,7 +86,7 @@ def train_fair(
     posteriors: LearnedPosteriors,
     *,
     seed: int,
-    reserved: Examples | None = None,
+    held_out: Examples | None = None,
     confidence: float | None = None,
 ) -> FairTraining:
     """Train for a requirement.
@@ -100,10 +100,10 @@ def train_fair(
     posteriors : LearnedPosteriors
     seed : int
         For the halves that classifiers are judged on, and the hash key of a mixture.
-    reserved : Examples, default=None
-        Rows to test a promise on.
+    held_out : Examples, default=None
+        Rows to test a guarantee on.
     confidence : float, default=None
-        Of the promise.
+        Of the guarantee.
 
     Returns
     -------
@@ -112,24 +112,24 @@ def train_fair(
     trainer = _trainer(classifier, constraint, data, posteriors, seed=seed)
     problem = trainer.problem
     pool, key = ColumnPool.start(trainer), f"{seed:08x}"
-    if reserved is None or confidence is None:
+    if held_out is None or confidence is None:
         generated = _generate(classifier, pool, problem)
         return _trained(pool, generated, _choose(classifier, pool, generated, key))
-    generated = _generate_for_promise(classifier, constraint, pool, problem)
-    candidates = _PromiseCandidates(classifier, constraint, pool, generated, reserved, key)
-    (chosen, counted), promise = promised(
+    generated = _generate_for_guarantee(classifier, constraint, pool, problem)
+    candidates = _GuaranteeCandidates(classifier, constraint, pool, generated, held_out, key)
+    (chosen, counted), guarantee = guaranteed(
         candidates.from_strictest(),
         constraint,
         confidence,
         resolved=problem.constraint,
         all_rows=data.everyone,
-        otherwise=candidates.unpromised,
+        otherwise=candidates.fallback,
     )
     trained = _trained(pool, generated, chosen)
     return replace(
         trained,
         achieved=measured(problem.constraint, counted),
-        promise=promise,
+        guarantee=guarantee,
         missed=0.0,
     )
 
@@ -197,7 +197,7 @@ def _trained(pool: ColumnPool, generated: Generated, chosen: Chosen) -> FairTrai
     )
 
 
-def _generate_for_promise(
+def _generate_for_guarantee(
     classifier: FairInprocessor, constraint: Constraint, pool: ColumnPool, problem: FairnessProblem
 ) -> Generated:
     """A pool for tightened requirements too, so that the requested one is generated last."""
@@ -211,14 +211,14 @@ def _generate_for_promise(
 
 
 @dataclass(frozen=True, eq=False)
-class _PromiseCandidates:
-    """Classifiers or mixtures of a pool for ever looser requirements, with counts on the reserved rows."""
+class _GuaranteeCandidates:
+    """Classifiers or mixtures of a pool for ever looser requirements, with counts on the held-out rows."""
 
     classifier: FairInprocessor
     constraint: Constraint
     pool: ColumnPool
     generated: Generated
-    reserved: Examples
+    held_out: Examples
     key: str
 
     def from_strictest(self) -> Iterator[Candidate[tuple[Chosen, CellRates]]]:
@@ -231,13 +231,13 @@ class _PromiseCandidates:
                 yield found
             last = weights
 
-    def unpromised(self) -> Candidate[tuple[Chosen, CellRates]]:
-        """What is returned if nothing can be promised."""
-        return self._under(unpromised_requirement(*self._about, resolved=self._resolved))
+    def fallback(self) -> Candidate[tuple[Chosen, CellRates]]:
+        """What is returned if nothing can be guaranteed."""
+        return self._under(fallback_requirement(*self._about, resolved=self._resolved))
 
     @property
     def _about(self) -> tuple[Constraint, CellRates, int]:
-        return self.constraint, self.generated.optimum.rates, len(self.reserved)
+        return self.constraint, self.generated.optimum.rates, len(self.held_out)
 
     @property
     def _resolved(self) -> Constraint:
@@ -245,7 +245,7 @@ class _PromiseCandidates:
 
     @cached_property
     def _decisions(self) -> dict[int, NDArray[np.float64]]:
-        """Decisions for the reserved rows of those classifiers of the pool that were asked for."""
+        """Decisions for the held-out rows of those classifiers of the pool that were asked for."""
         return {}
 
     def _under(self, internal: Constraint) -> Candidate[tuple[Chosen, CellRates]]:
@@ -258,12 +258,12 @@ class _PromiseCandidates:
         members = np.flatnonzero(chosen.weights).tolist()
         for t in members:
             if t not in self._decisions:
-                self._decisions[t] = self.pool.model(t).selection(self.reserved.X)
+                self._decisions[t] = self.pool.model(t).selection(self.held_out.X)
         decisions = np.array([self._decisions[t] for t in members])
         ways = [decisions[0] == 1]
         if isinstance(chosen.model, ClassifierMixture):  # drawn by features, or by ids
-            number = np.arange(len(self.reserved))[:, None]
-            ways = [chosen.model.drawn(decisions, by) == 1 for by in (self.reserved.X, number)]
-        groups, cells = problem.groups, self.reserved.compared_cells
+            number = np.arange(len(self.held_out))[:, None]
+            ways = [chosen.model.drawn(decisions, by) == 1 for by in (self.held_out.X, number)]
+        groups, cells = problem.groups, self.held_out.compared_cells
         counts = [CellRates.count(groups, cells, one) for one in ways]
         return internal, (chosen, counts[0]), counts

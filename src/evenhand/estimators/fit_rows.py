@@ -31,17 +31,17 @@ from evenhand.estimators.row_sample import (
     joined_examples,
 )
 from evenhand.estimators.settings import Settings
-from evenhand.estimators.training_data import TrainingData, read_training_data, reserve_rows
+from evenhand.estimators.training_data import TrainingData, hold_out_rows, read_training_data
 from evenhand.fairness.groups import Groups
 from evenhand.fairness.proxy import Proxy
 from evenhand.fairness.scores import Posteriors
 from evenhand.inputs.batched_table import is_dask, is_lazy
 from evenhand.inputs.features import concat_rows, naming_bad_rows, read_features
 from evenhand.optimum.atoms import FurtherRows, randomise_atoms
+from evenhand.optimum.minimax import problem_for
 from evenhand.optimum.problem import FairnessProblem
 from evenhand.optimum.rule import Rule
 from evenhand.optimum.solution import Solution
-from evenhand.optimum.worst_group import problem_for
 from evenhand.posteriors.crossfit import RunFolds
 from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.models import PosteriorModel
@@ -90,7 +90,7 @@ class FitRows:
             numbers = np.arange(len(data.examples))
         naming = nullcontext() if numbers is None else naming_bad_rows(data.examples.X, numbers)
         with naming:
-            return learn_posteriors(settings, data, seed=seed, reserved=self.held_out, run=self.run)
+            return learn_posteriors(settings, data, seed=seed, held_out=self.held_out, run=self.run)
 
 
 def read_rows(
@@ -123,16 +123,16 @@ def read_rows(
         source.scratch = Path(scratch)
     if source is None:
         data = read_training_data(settings, X, y, sensitive_features, sample_weight, seed=seed)
-        return FitRows(*reserve_rows(settings, data, seed))
+        return FitRows(*hold_out_rows(settings, data, seed))
     if source.n_rows <= settings.max_samples:
         drawn = source.map(_as_they_are, what="reading rows")
         data = _read_all(settings, seed, source.label, drawn)
         run = source.fold_runner(partial(_all_examples, _copied(settings), seed, source.label))
-        return FitRows(*reserve_rows(settings, data, seed), run, source)
+        return FitRows(*hold_out_rows(settings, data, seed), run, source)
     refuse_large(settings)
     sample = draw_sample(settings, source, count_table(settings, source), seed)
     if settings.confidence is not None:
-        reserve_rows(settings, sample.data, seed)  # refuses what cannot have a guarantee
+        hold_out_rows(settings, sample.data, seed)  # refuses what cannot have a guarantee
     run = source.fold_runner(partial(joined_examples, _copied(settings), sample.table, sample.draw))
     return FitRows(sample.data, sample.held_out, run, source, sample)
 
@@ -181,7 +181,7 @@ def _read_all(settings: Settings, seed: int, label: str, parts: Sequence[Rows]) 
 
 
 def _all_examples(settings: Settings, seed: int, label: str, parts: Sequence[Rows]) -> Examples:
-    return reserve_rows(settings, _read_all(settings, seed, label, parts), seed)[0].examples
+    return hold_out_rows(settings, _read_all(settings, seed, label, parts), seed)[0].examples
 
 
 @dataclass(frozen=True, eq=False)

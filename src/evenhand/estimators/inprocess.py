@@ -23,7 +23,7 @@ from evenhand.fairness.constraints import ConstraintName
 from evenhand.fairness.measurement import AnyMeasurement
 from evenhand.fairness.proxy import Proxy
 from evenhand.fairness.requirement import Constraint
-from evenhand.inference.guarantee import warn_if_unpromised
+from evenhand.inference.guarantee import warn_if_not_guaranteed
 from evenhand.inputs.features import Columns
 from evenhand.posteriors.learner import check_learner, is_frozen
 from evenhand.posteriors.tabular import TabularClassifier
@@ -104,12 +104,12 @@ class FairInprocessor(FairClassifier):
     achieved_ : tuple of Measurement and BoundMeasurement
         What the classifier attains, estimated by classifiers that are trained alike on half of the rows and
         judged by the labels of the other half. Groups, where they are not known to it, are by the posteriors,
-        and counted where they differ from these by more than chance. With a promise, on the reserved rows.
+        and counted where they differ from these by more than chance. With a guarantee, on the held-out rows.
         Point estimates: no test or interval goes with them.
     certificate_ : TrainingCertificate
         `objective` is the risk of this classifier under the posteriors, `bound` a risk that no fair
         classifier goes below under them. Printed, it says what any other classifier could save.
-    promise_ : Promise or None
+    guarantee_ : GuaranteeResult or None
         What holds on new rows, if a guarantee was asked for.
     n_fits_ : int
         Models fitted in all, those of the posteriors included; all but the chosen ones to half of the rows.
@@ -188,9 +188,9 @@ class FairInprocessor(FairClassifier):
         found = super().settings()
         if isinstance(self.sensitive_features, Proxy):
             raise InputError("proxies are for FairPostprocessor: trained classifiers need known groups.")
-        if found.missing == "infer":
+        if found.missing == "impute":
             raise InputError(
-                "missing='infer' is for FairPostprocessor: rates of trained classifiers are estimated by "
+                "missing='impute' is for FairPostprocessor: rates of trained classifiers are estimated by "
                 "counting groups, which must be known."
             )
         if isinstance(found.cv, float):
@@ -244,11 +244,11 @@ class FairInprocessor(FairClassifier):
             data,
             posteriors,
             seed=seed,
-            reserved=rows.held_out,
+            held_out=rows.held_out,
             confidence=settings.confidence,
         )
-        if trained.promise is not None:
-            warn_if_unpromised(trained.promise)
+        if trained.guarantee is not None:
+            warn_if_not_guaranteed(trained.guarantee)
         elif trained.missed > _SHOWN:
             warn_user(_missed(self, trained), ToleranceWarning)
 
@@ -256,7 +256,7 @@ class FairInprocessor(FairClassifier):
         self.multipliers_ = trained.multipliers
         self.certificate_ = trained.certificate
         self.achieved_ = trained.achieved
-        self.promise_ = trained.promise
+        self.guarantee_ = trained.guarantee
         self.n_fits_ = posteriors.fits + trained.fits
         self.learner_ = trained.model
         self._warn_if_constant(trained.model.selection(data.examples.take(posteriors.rows).X))

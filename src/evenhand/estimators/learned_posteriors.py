@@ -21,8 +21,8 @@ from evenhand.exceptions import (
 from evenhand.fairness.groups import Groups
 from evenhand.fairness.requirement import Constraint
 from evenhand.fairness.scores import DensePosteriors, GroupedScores, Posteriors
+from evenhand.optimum.minimax import Objective, problem_for
 from evenhand.optimum.problem import FairnessProblem, error_prices, label_and_group_suffice
-from evenhand.optimum.worst_group import Objective, problem_for
 from evenhand.posteriors.crossfit import Estimated, RunFolds, cross_fit
 from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.leakage import has_seen
@@ -84,7 +84,7 @@ def learn_posteriors(
     data: TrainingData,
     *,
     seed: int,
-    reserved: Examples | None = None,
+    held_out: Examples | None = None,
     run: RunFolds | None = None,
 ) -> LearnedPosteriors:
     """Learn and calibrate the posteriors.
@@ -96,8 +96,8 @@ def learn_posteriors(
     data : TrainingData
     seed : int
         The same seed gives the same posteriors.
-    reserved : Examples, default=None
-        Rows that are reserved for a promise, which a frozen model that has seen them cannot have.
+    held_out : Examples, default=None
+        Rows that are held out for a guarantee, which a frozen model that has seen them cannot have.
     run : function, default=None
         Fits the folds elsewhere; see :func:`evenhand.posteriors.crossfit.cross_fit`.
 
@@ -106,7 +106,7 @@ def learn_posteriors(
     LearnedPosteriors
     """
     spec = posterior_spec(settings, data, seed)
-    _check_frozen(spec, data.examples, reserved)
+    _check_frozen(spec, data.examples, held_out)
     estimated = cross_fit(
         spec,
         data.examples,
@@ -121,9 +121,9 @@ def learn_posteriors(
     return collect_posteriors(estimated, spec, data)
 
 
-def _check_frozen(spec: PosteriorSpec, examples: Examples, reserved: Examples | None) -> None:
-    """Warn of frozen models that have seen the rows; refuse them, or say what is assumed, for a promise."""
-    parts = [examples] if reserved is None else [examples, reserved]
+def _check_frozen(spec: PosteriorSpec, examples: Examples, held_out: Examples | None) -> None:
+    """Warn of frozen models that have seen the rows; refuse them, or say what is assumed, for a guarantee."""
+    parts = [examples] if held_out is None else [examples, held_out]
     found: dict[str, bool | None] = {}
     if is_frozen(spec.label):
         joint, proxies = spec.form == "joint", examples.n_groups if spec.form == "proxy" else 0
@@ -137,9 +137,9 @@ def _check_frozen(spec: PosteriorSpec, examples: Examples, reserved: Examples | 
         rows = [(part.X, part.codes) for part in parts]
         found["frozen group model"] = has_seen(spec.group, rows, n_classes=examples.n_groups, seed=spec.seed)
     for model, seen in found.items():
-        if seen and reserved is not None:
+        if seen and held_out is not None:
             raise InputError(
-                f"nothing can be promised of a {model} on rows that it was fitted to, as this one seems to "
+                f"nothing can be guaranteed of a {model} on rows that it was fitted to, as this one seems to "
                 "have been: fit with rows that it has not seen."
             )
         if seen:
@@ -148,9 +148,9 @@ def _check_frozen(spec: PosteriorSpec, examples: Examples, reserved: Examples | 
                 "on new rows, where the tolerance may not hold: fit with rows that it has not seen.",
                 TrainingRowsWarning,
             )
-        elif seen is None and reserved is not None:
+        elif seen is None and held_out is not None:
             warn_user(
-                f"the promise holds only if the {model} has not seen these rows, which cannot be told from "
+                f"the guarantee holds only if the {model} has not seen these rows, which cannot be told from "
                 "its scores.",
                 TrainingRowsWarning,
             )
@@ -238,7 +238,7 @@ def posterior_spec(settings: Settings, data: TrainingData, seed: int) -> Posteri
         data.classes,
         seed,
         levels,
-        inferred=known is not None,
+        imputed=known is not None,
         unaware=is_frozen(label) and (not isinstance(where, list) or set(where) <= set(hidden)),
     )
 

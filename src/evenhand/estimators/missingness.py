@@ -142,7 +142,7 @@ def compare_missing(
 ) -> MissingComparisons:
     """Whether rows that lack a sensitive value differ in features and label from those that have it.
 
-    ``missing="infer"`` assumes that values are missing at random given x and y. If rows without a value
+    ``missing="impute"`` assumes that values are missing at random given x and y. If rows without a value
     differ in x and y, that is no harm to it, and dropping these rows would be: what is learned from the
     others is of another population. If they do not differ, dropping them costs rows only. Whether rows with
     the same x and y differ in the value itself cannot be seen in any data: only knowing why it is missing

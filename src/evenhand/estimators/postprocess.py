@@ -15,9 +15,9 @@ from evenhand.estimators.access import Aware, ModelInput
 from evenhand.estimators.base import FairClassifier, by_batches, names_its_file
 from evenhand.estimators.explanation import Explanation, Explanations, Thresholds
 from evenhand.estimators.fit_rows import read_rows, space_for_posteriors
+from evenhand.estimators.guarantee_candidates import GuaranteeCandidates
 from evenhand.estimators.learned_posteriors import LearnedPosteriors, as_posteriors
 from evenhand.estimators.limits import refused
-from evenhand.estimators.promise_candidates import PromiseCandidates
 from evenhand.estimators.settings import CrossFit, GroupPolicy, Guarantee, Settings
 from evenhand.estimators.training_data import draw_seed
 from evenhand.exceptions import (
@@ -33,16 +33,16 @@ from evenhand.fairness.proxy import Proxy
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.requirement import Constraint
 from evenhand.fairness.scores import Posteriors
-from evenhand.inference.guarantee import warn_if_unpromised
+from evenhand.inference.guarantee import warn_if_not_guaranteed
 from evenhand.inputs.batched_table import is_dask, is_lazy
 from evenhand.inputs.features import Columns
 from evenhand.inputs.row_keys import id_column, row_keys
 from evenhand.inputs.tables import library_of
+from evenhand.optimum.minimax import Objective, group_risks, problem_for
 from evenhand.optimum.problem import prices_of
 from evenhand.optimum.rule import Rule, hashed_uniforms
 from evenhand.optimum.solution import Solution
 from evenhand.optimum.thresholds import group_thresholds
-from evenhand.optimum.worst_group import Objective, group_risks, problem_for
 from evenhand.posteriors.models import PosteriorModel
 
 __all__ = ["FairPostprocessor"]
@@ -78,7 +78,7 @@ class FairPostprocessor(FairClassifier):
         as they are, if it was fitted to them.
     cost : float, pair, or array of shape (M, 2), default=0.5
         A number c prices a false positive at c and a false negative at 1 - c; see :func:`evenhand.solve`.
-    objective : {"risk", "worst group"}, default="risk"
+    objective : {"risk", "minimax"}, default="risk"
         What is minimised: the risk, or the largest risk of a group (min-max fairness), and the risk among the
         classifiers that attain this. The requirement holds in both cases; ``DemographicParity(difference=1)``
         requires nothing.
@@ -118,12 +118,12 @@ class FairPostprocessor(FairClassifier):
     multipliers_, shadow_prices_ : dict
         By the name of each constraint, as in the ``Solution`` of :func:`evenhand.solve`. With `confidence`
         these, the certificate and the linear constraints are of the internal requirement,
-        ``promise_.internal``.
+        ``guarantee_.internal``.
     certificate_ : Certificate
         Risk attained, bound, gap and violation: the proof, given the posteriors. With
-        ``objective="worst group"`` it is the largest risk of a group.
+        ``objective="minimax"`` it is the largest risk of a group.
     group_weights_, rule_multipliers_ : dict or None
-        With ``objective="worst group"``, the least favourable mixture of the groups, and the multipliers that
+        With ``objective="minimax"``, the least favourable mixture of the groups, and the multipliers that
         the rule follows from; see the ``Solution`` of :func:`evenhand.solve`.
     rates_ : CellRates
         Masses and selection rates of the cells, as the posteriors have them.
@@ -132,11 +132,11 @@ class FairPostprocessor(FairClassifier):
     posterior_model_ : PosteriorModel
         For new rows.
     thresholds_ : Thresholds
-        The threshold of each group on ``predict_risk``, where the group is known.
-    promise_ : Promise or None
+        The threshold of each group on ``predict_label_proba``, where the group is known.
+    guarantee_ : GuaranteeResult or None
         What holds on new rows, if a guarantee was asked for.
-    inferred_ : InferredRows or None
-        With ``missing="infer"``, how many rows lack sensitive values, by feature.
+    imputed_ : ImputedRows or None
+        With ``missing="impute"``, how many rows lack sensitive values, by feature.
 
     Examples
     --------
@@ -253,11 +253,11 @@ class FairPostprocessor(FairClassifier):
             problem = scored.problem(settings, rows.data.compared)
             if settings.confidence is None:
                 solution = problem.solve()
-                rule, self.promise_ = scored.rule(solution, seed, problem), None
+                rule, self.guarantee_ = scored.rule(solution, seed, problem), None
             else:
-                candidates = PromiseCandidates(settings.constraint, problem, scored, rows, seed=seed)
-                solution, rule, self.promise_ = candidates.promise(settings.confidence)
-                warn_if_unpromised(self.promise_)
+                candidates = GuaranteeCandidates(settings.constraint, problem, scored, rows, seed=seed)
+                solution, rule, self.guarantee_ = candidates.guarantee(settings.confidence)
+                warn_if_not_guaranteed(self.guarantee_)
             solution = problem.shipped(solution, rule)
 
         self._remember(rows.data, seed)
@@ -317,8 +317,8 @@ class FairPostprocessor(FairClassifier):
         With `at_most`, no more rows than that are selected. Of those that the rule selects, the ones with the
         largest margin (``decision_function``) have the places, whatever their group: by the rule's own prices
         that costs the least. Equal margins are put in order by a hash of the row, or of its id, and rows with
-        the same hash by their position. What is required and promised of the rule, parity included, does not
-        hold for decisions that a limit has cut short. If that is a capacity to plan for, fit with
+        the same hash by their position. What is required and guaranteed of the rule, parity included, does
+        not hold for decisions that a limit has cut short. If that is a capacity to plan for, fit with
         ``RateBound("selection rate", at_most=...)``.
 
         Parameters
@@ -411,7 +411,7 @@ class FairPostprocessor(FairClassifier):
 
     @by_batches
     @names_its_file
-    def predict_risk(self, X: Any, *, sensitive_features: Any = None) -> NDArray[np.float64]:
+    def predict_label_proba(self, X: Any, *, sensitive_features: Any = None) -> NDArray[np.float64]:
         """P(Y=1 | x): the calibrated probability of the positive label, before any rule.
 
         Parameters
@@ -498,17 +498,17 @@ class FairPostprocessor(FairClassifier):
             of_all = (self.prices_ * [-1.0, 1.0]).ravel()
             A, names = np.vstack([A, risks.in_sums(masses)[0] + of_all]), (*names, *risks.names)
         shifts = A * np.array([multipliers[name] for name in names])[:, None]
-        if self.promise_ is None or self.promise_.ranks is None:
+        if self.guarantee_ is None or self.guarantee_.ranks is None:
             return names, shifts
         placed = (self.rule_.table - self.solved_rule_.table).reshape(1, -1)
-        return (*names, ConstraintName("promise", "ranks", EVERYBODY)), np.vstack([shifts, placed])
+        return (*names, ConstraintName("guarantee", "ranks", EVERYBODY)), np.vstack([shifts, placed])
 
     @property
     def thresholds_(self) -> Thresholds:
         """The score above which each group is selected, where the group is known.
 
-        The score is ``predict_risk``. A group says so where its decisions are randomised over a range of
-        scores, or where everybody or nobody is selected.
+        The score is ``predict_label_proba``. A group says so where its decisions are randomised over a range
+        of scores, or where everybody or nobody is selected.
         """
         check_is_fitted(self)
         if not self.access_.knows(self.groups_):

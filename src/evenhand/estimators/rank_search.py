@@ -27,7 +27,7 @@ _RATES = {
 _NEARER = tuple(np.linspace(0.9, 0.0, 36, endpoint=False).tolist())
 """Parts of the way to a rate of 0 or 1, where a classifier is constant."""
 _NEAR = tuple(part for part in _NEARER if part <= 0.5)
-"""If more than half of the way is expected to be needed, a classifier without a promise is more use."""
+"""If more than half of the way is expected to be needed, a classifier without a guarantee is more use."""
 _MOST_TIMES = 1000
 """More than so many times the rows are not worth a number."""
 
@@ -44,19 +44,19 @@ class Ranked:
 
 @dataclass(frozen=True, eq=False)
 class RankSearch:
-    """Looks for ranks with the numbers of reserved rows, and without their scores.
+    """Looks for ranks with the numbers of held-out rows, and without their scores.
 
     Attributes
     ----------
     constraint : Constraint
-        The requirement to promise.
+        The requirement to guarantee.
     groups : Groups
     labels : pair of bool
         Which of the labels 0 and 1 count in its rate.
     learned : tuple of arrays
-        Scores of rows that are not reserved, by group, from the highest on.
+        Scores of rows that are not held out, by group, from the highest on.
     sizes, everyone : arrays of int, shape (M,)
-        Rows that count in each group: reserved ones, and those that limit the groups' parts.
+        Rows that count in each group: held out ones, and those that limit the groups' parts.
     solve : function
         The optimum under a requirement; None if there is none.
     """
@@ -70,10 +70,10 @@ class RankSearch:
     solve: Callable[[Constraint], Solution | None]
 
     def plan(self, solution: Solution, times: float = 1.0) -> Ranks:
-        """Ranks for the rates of an optimum, among as many reserved rows or so many times more."""
+        """Ranks for the rates of an optimum, among as many held-out rows or so many times more."""
         return plan_ranks(solution.rates, self.labels, self.learned, self._times(self.sizes, times))
 
-    def promising(self, requirements: Sequence[Constraint], level: float) -> bool:
+    def may_guarantee(self, requirements: Sequence[Constraint], level: float) -> bool:
         """Whether ranks do, at a rate that is not moved far."""
         possible = self._possible(requirements)
         if not possible or not self.sizes.all():
@@ -81,7 +81,7 @@ class RankSearch:
         return (self._under(possible[0], level) or self._varying_less(possible[0], level, _NEAR)) is not None
 
     def loosest(self, requirements: Sequence[Constraint], level: float) -> Ranked | None:
-        """Ranks of the loosest requirement that violate the one to promise with at most a given probability.
+        """Ranks of the loosest requirement that break the guarantee with at most a given probability.
 
         If those of exact parity do so more often, its rate is moved towards 0 or 1, where it varies less.
 
@@ -125,7 +125,7 @@ class RankSearch:
         return () if first is None else requirements[first:]
 
     def _last(self, requirements: Sequence[Constraint], level: float) -> Ranked | None:
-        """The last requirement that allows a promise, if the first one does."""
+        """The last requirement that allows a guarantee, if the first one does."""
         best, strict, beyond = self._under(requirements[0], level), 0, len(requirements)
         while best is not None and beyond - strict > 1:
             middle = (strict + beyond) // 2

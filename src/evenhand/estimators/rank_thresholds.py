@@ -26,7 +26,7 @@ _EVERYBODY, _NOBODY = -1.0, 1.0
 _AROUND = 3.0
 """Ties are looked for within so many standard errors of the rank, of both parts of the rows."""
 _MORE_TIES = 2.0
-"""A tie may have so many standard errors more reserved rows than expected."""
+"""A tie may have so many standard errors more held-out rows than expected."""
 
 
 def count_ranked(labels: tuple[bool, bool], rows: Examples, groups: Groups) -> Counts:
@@ -47,16 +47,16 @@ def count_ranked(labels: tuple[bool, bool], rows: Examples, groups: Groups) -> C
     return np.asarray((cells * labels).sum(axis=1))
 
 
-def count_all(labels: tuple[bool, bool], learned: Examples, reserved: Examples, groups: Groups) -> Counts:
+def count_all(labels: tuple[bool, bool], learned: Examples, held_out: Examples, groups: Groups) -> Counts:
     """Rows of each group that count, by which the groups' parts of the population are limited.
 
-    Those of all rows; of reserved rows alone if rare groups were pooled by the others, because these were
+    Those of all rows; of held-out rows alone if rare groups were pooled by the others, because these were
     pooled for having few of them.
 
     Parameters
     ----------
     labels : pair of bool
-    learned, reserved : Examples
+    learned, held_out : Examples
     groups : Groups
 
     Returns
@@ -64,7 +64,7 @@ def count_all(labels: tuple[bool, bool], learned: Examples, reserved: Examples, 
     array of int, shape (M,)
     """
     others = np.zeros(len(groups), np.intp) if groups.pooled else count_ranked(labels, learned, groups)
-    return count_ranked(labels, reserved, groups) + others
+    return count_ranked(labels, held_out, groups) + others
 
 
 def ranked_scores(scores: Posteriors, labels: tuple[bool, bool], positive: NDArray[np.bool_]) -> list[Floats]:
@@ -101,10 +101,10 @@ def plan_ranks(
     labels : pair of bool
         Which of the labels 0 and 1 count.
     learned : sequence of arrays
-        Scores of rows that are not reserved, by group, from the highest on. They tell how many rows have the
+        Scores of rows that are not held out, by group, from the highest on. They tell how many rows have the
         same score.
     sizes : array of int, shape (M,)
-        Number of reserved rows that count in each group.
+        Number of held-out rows that count in each group.
 
     Returns
     -------
@@ -119,16 +119,16 @@ def plan_ranks(
 
 
 def set_thresholds(rule: Rule, scores: Posteriors, positive: NDArray[np.bool_], ranks: Ranks) -> Rule | None:
-    """The rule with a threshold for each group, where reserved rows have given ranks.
+    """The rule with a threshold for each group, where held-out rows have given ranks.
 
     Parameters
     ----------
     rule : Rule
         Of known groups.
     scores : GroupedScores
-        Of the reserved rows.
+        Of the held-out rows.
     positive : array of bool, shape (n,)
-        Whether a reserved row has label 1.
+        Whether a held-out row has label 1.
     ranks : Ranks
 
     Returns

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.estimators.access import usable_features
-from evenhand.estimators.inferred import groups_of_patterns
+from evenhand.estimators.imputed import groups_of_patterns
 from evenhand.estimators.settings import Settings
 from evenhand.estimators.training_data import (
     Counted,
@@ -133,9 +133,9 @@ def _groups(settings: Settings, counts: Counts) -> tuple[Groups, NDArray[np.int3
 def _known_groups(settings: Settings, groups: Groups, counts: Counts) -> Groups | None:
     """Combinations of the features that may be used, of which a sample need not have all."""
     usable = usable_features(settings.aware, groups.features)
-    if not usable or (usable == groups.features and groups.missing != "infer"):
+    if not usable or (usable == groups.features and groups.missing != "impute"):
         return None
-    if groups.missing == "infer":
+    if groups.missing == "impute":
         return groups_of_patterns(groups, counts.sensitive, usable)
     columns = {name: counts.sensitive[name] for name in usable}
     policies: dict[str, Any] = {"missing": settings.missing, "unseen": settings.unseen}
@@ -227,13 +227,13 @@ def draw_sample(settings: Settings, source: RowSource, table: CountedTable, seed
     """
     draw = _plan(settings, table, seed)
     drawn = source.map(_candidates, table, draw, what="drawing rows to learn from")
-    parts, held_out, digests = zip(*drawn, strict=True)
+    parts, tested, digests = zip(*drawn, strict=True)
     numbers, data = _joined(settings, table, draw, parts)
-    tested = [part for part in held_out if len(part)]
-    reserved = _read(settings, table, tested).examples if tested else None
+    kept = [part for part in tested if len(part)]
+    held_out = _read(settings, table, kept).examples if kept else None
     texts = tuple(map(repr, digests))
     data = replace(data, fingerprint=sum_of(digests))
-    return Sample(data, numbers, reserved, table, texts, draw)
+    return Sample(data, numbers, held_out, table, texts, draw)
 
 
 def joined_examples(

@@ -17,7 +17,7 @@ from evenhand.fairness.proxy import Proxy
 from evenhand.fairness.requirement import Constraint
 from evenhand.inputs.checks import check_choice, check_fraction
 from evenhand.inputs.features import Columns
-from evenhand.optimum.worst_group import Objective
+from evenhand.optimum.minimax import Objective
 from evenhand.posteriors.calibration import Calibration
 from evenhand.posteriors.learner import check_model, is_frozen
 from evenhand.posteriors.spec import Form
@@ -119,10 +119,10 @@ class GroupPolicy(BaseEstimator):
         are missing at random given x, y and the features that are learned before**: among people with the
         same x and y, those who do not tell their race are of the same races as those who do; and some people
         of every kind tell it. :func:`evenhand.estimators.missingness.compare_missing` shows whether rows
-        without a value differ in x and y, which does no harm; whether they differ in the value itself cannot be seen.
-        Features of `aware` rule out groups after a model that does not see them, a row that lacks one at
-        prediction is decided by what is known of it, and the requirement holds where values are missing as
-        they are in fit. ``imputed_`` has the numbers of rows.
+        without a value differ in x and y, which does no harm; whether they differ in the value itself cannot
+        be seen. Features of `aware` rule out groups after a model that does not see them, a row that lacks
+        one at prediction is decided by what is known of it, and the requirement holds where values are
+        missing as they are in fit. ``imputed_`` has the numbers of rows.
     unseen : {"error", "pooled"}, default="error"
         Whether a known group that was not seen in fit is refused at prediction; or decided like the pooled
         group, if there is one, and otherwise by the costs alone. The same holds for a stratum not seen in

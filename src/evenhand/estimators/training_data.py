@@ -14,14 +14,14 @@ from sklearn.utils import check_random_state
 
 from evenhand.estimators.access import AttributeAccess, find_access, find_groups, usable_features
 from evenhand.estimators.by_proxy import ProxyGroups, find_proxy
-from evenhand.estimators.inferred import InferredRows, find_known_features, row_codes
+from evenhand.estimators.imputed import ImputedRows, find_known_features, row_codes
 from evenhand.estimators.settings import Settings
 from evenhand.exceptions import InputError, VacuousConstraintWarning, warn_user
 from evenhand.fairness.groups import Groups
 from evenhand.fairness.proxy import Proxy
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.strata import encode_strata, groups_in_strata, read_strata
-from evenhand.inference.guarantee import check_promise
+from evenhand.inference.guarantee import check_guarantee
 from evenhand.inputs.checks import check_rows
 from evenhand.inputs.columns import named_columns
 from evenhand.inputs.features import column_names, columns_of, has_names, read_features
@@ -40,8 +40,8 @@ __all__ = [
     "control_columns",
     "count_in_strata",
     "draw_seed",
+    "hold_out_rows",
     "read_training_data",
-    "reserve_rows",
 ]
 
 
@@ -68,8 +68,8 @@ class TrainingData:
     everyone : CellRates or None
         Rows of each cell, held out or not, by which a guarantee estimates the groups' parts of the
         population; without any decisions. None where groups are known by proxies.
-    inferred : InferredRows or None
-        Where missing sensitive values are inferred: how many.
+    imputed : ImputedRows or None
+        Where missing sensitive values are imputed: how many.
     """
 
     examples: Examples
@@ -80,7 +80,7 @@ class TrainingData:
     fingerprint: Fingerprint
     compared: Groups
     everyone: CellRates | None
-    inferred: InferredRows | None = None
+    imputed: ImputedRows | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +127,7 @@ def read_training_data(
     X, y, sensitive_features, sample_weight
         As passed to `fit`.
     seed : int, default=0
-        By which rows are reserved, if there is to be a promise: :func:`reserve_rows` has to have the same.
+        By which rows are held out, if there is to be a guarantee: :func:`hold_out_rows` has to have the same.
     counted : Counted, default=None
         Groups and strata, where they are those of more rows than these.
     label : str, default="y"
@@ -188,9 +188,9 @@ def read_training_data(
         strata=strata,
     )
     visible = access.view(X, columns)
-    known_features, inferred = None, None
-    if groups.missing == "infer":
-        known_features, inferred = find_known_features(groups, codes, columns, tells=access.patterns)
+    known_features, imputed = None, None
+    if groups.missing == "impute":
+        known_features, imputed = find_known_features(groups, codes, columns, tells=access.patterns)
     examples = Examples(
         visible.X,
         codes.astype(np.intp),
@@ -221,7 +221,7 @@ def read_training_data(
         ),
         compared,
         CellRates(compared, cells.astype(np.float64), np.zeros(cells.shape)),
-        inferred,
+        imputed,
     )
 
 
@@ -398,15 +398,15 @@ def draw_seed(random_state: Any) -> int:
 
 
 def _learned_rows(settings: Settings, seed: int) -> Callable[[int], NDArray[np.intp]] | None:
-    """Which of a number of rows are learned from, if others are reserved."""
+    """Which of a number of rows are learned from, if others are held out."""
     if settings.confidence is None:
         return None
-    check_promise(settings.constraint, settings.confidence, settings.reserve)
+    check_guarantee(settings.constraint, settings.confidence, settings.reserve)
     return lambda n_rows: random_split(n_rows, float(settings.reserve), seed)[0]
 
 
-def reserve_rows(settings: Settings, data: TrainingData, seed: int) -> tuple[TrainingData, Examples | None]:
-    """Set rows aside for the promise, if `confidence` asks for one.
+def hold_out_rows(settings: Settings, data: TrainingData, seed: int) -> tuple[TrainingData, Examples | None]:
+    """Set rows aside for the guarantee, if `confidence` asks for one.
 
     Parameters
     ----------
@@ -418,30 +418,30 @@ def reserve_rows(settings: Settings, data: TrainingData, seed: int) -> tuple[Tra
     -------
     data : TrainingData
         With the rows that are left to learn from.
-    reserved : Examples or None
+    held_out : Examples or None
         Rows that nothing is learned from.
     """
     if settings.confidence is None:
         return data, None
-    if data.groups.missing == "infer":
+    if data.groups.missing == "impute":
         raise InputError(
-            "a promise is tested on rows whose groups are known, so that it cannot be made with "
-            "missing='infer' or a Proxy: leave confidence out, or fit to the rows that have all sensitive "
+            "a guarantee is tested on rows whose groups are known, so that it cannot be made with "
+            "missing='impute' or a Proxy: leave confidence out, or fit to the rows that have all sensitive "
             "values."
         )
-    check_promise(settings.constraint, settings.confidence, settings.reserve)
+    check_guarantee(settings.constraint, settings.confidence, settings.reserve)
     if data.weights is not None:
-        raise InputError("a promise needs rows that count alike: leave sample_weight out, or confidence.")
-    check_splits(settings, "rows are reserved for a promise")
+        raise InputError("a guarantee needs rows that count alike: leave sample_weight out, or confidence.")
+    check_splits(settings, "rows are held out for a guarantee")
     first, second = data.examples.sample(float(settings.reserve), seed)
-    learned, reserved = data.examples.take(first), data.examples.take(second)
+    learned, held_out = data.examples.take(first), data.examples.take(second)
     counted = learned.positive if learned.weights is None else learned.positive[learned.weights > 0]
     if len(np.unique(counted)) < 2:
         raise InputError(
             f"reserve={settings.reserve:g} leaves {len(learned):,} of {len(data.examples):,} rows to learn "
             "from, and y has only one class there: reserve fewer rows, or fit with more."
         )
-    return replace(data, examples=learned), reserved
+    return replace(data, examples=learned), held_out
 
 
 def _frozen_to(settings: Settings, groups: Groups | None) -> int | None:

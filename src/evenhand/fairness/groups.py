@@ -38,10 +38,10 @@ from evenhand.inputs.columns import Level, level_order
 __all__ = ["MAX_LEVELS", "POOLED", "GroupName", "Groups", "Members", "Missing", "Mode"]
 
 Mode = Literal["intersectional", "independent"]
-Missing = Literal["error", "own_group", "exclude", "infer"]
+Missing = Literal["error", "category", "exclude", "impute"]
 MAX_LEVELS = 200
 """A sensitive feature with more distinct values is refused, unless told otherwise."""
-_MISSING = ("error", "own_group", "exclude", "infer")
+_MISSING = ("error", "category", "exclude", "impute")
 _MAX_MEMBERS = 1 << 26
 """Entries of the largest matrix that `Groups.members` makes: 64 MiB."""
 
@@ -124,9 +124,9 @@ class Groups:
         ----------
         sensitive_features : table, mapping, array or sequence
             One column per sensitive feature, of any dtype.
-        missing : {"error", "own_group", "exclude", "infer"}, default="error"
+        missing : {"error", "category", "exclude", "impute"}, default="error"
             Whether a missing value is an error, a value of its own, leaves the row out of all groups, or is
-            left to be inferred. `excluded` records rows that are left out. Groups to be inferred are those of
+            left to be imputed. `excluded` records rows that are left out. Groups to be imputed are those of
             the rows that have all values.
         unseen : {"error", "pooled"}, default="error"
             What :meth:`encode` does with a combination that does not occur here.
@@ -164,7 +164,7 @@ class Groups:
         if missing == "error":
             refuse_missing(columns, row_counts)
         n_rows = len(next(iter(columns.values()))[1])
-        rows = complete_rows(columns) if missing == "infer" else None
+        rows = complete_rows(columns) if missing == "impute" else None
         if rows is not None:
             columns = {name: (levels, own[rows]) for name, (levels, own) in columns.items()}
             row_counts = None if row_counts is None else row_counts[rows]
@@ -419,14 +419,14 @@ class Groups:
         array of int32
             Codes; an unseen combination is an error or, under ``unseen="pooled"``, has the code of the
             pooled group, or -1 if no pooled group fits. Rows that lack a value under ``missing="exclude"``
-            or "infer" have the code -1.
+            or "impute" have the code -1.
         """
         columns = self._matched(read_columns(sensitive_features, max_levels=None))
         if self.missing == "error":
             refuse_missing(dict(zip(self.features, columns, strict=True)))
         keys, counts, codes = observed_combinations(columns)
         known = {*self.keys, *self.pooled}
-        left_out = [self.missing in ("exclude", "infer") and None in key for key in keys]
+        left_out = [self.missing in ("exclude", "impute") and None in key for key in keys]
         unseen = [k for k, key in enumerate(keys) if key not in known and not left_out[k]]
         if unseen:
             self._report_unseen([keys[k] for k in unseen], counts[unseen], len(codes))
@@ -482,7 +482,7 @@ def _without_missing(
     if not whole.any():
         raise GroupError(
             f"every row lacks a value of {' or '.join(map(repr, features))}, so missing='exclude' leaves no "
-            "group. Fill values in, pass fewer sensitive features, or pass missing='own_group'."
+            "group. Fill values in, pass fewer sensitive features, or pass missing='category'."
         )
     renumbered = np.where(whole, np.cumsum(whole) - 1, -1).astype(np.int32)
     return [key for key in keys if None not in key], counts[whole], renumbered[codes], excluded

@@ -150,7 +150,7 @@ def cell_rates(
         Weight of each row.
     pos_label : object, default=None
         The positive label; None takes the one that sorts last.
-    missing : {"error", "own_group", "exclude"}, default="error"
+    missing : {"error", "category", "exclude"}, default="error"
         Whether a missing sensitive value is an error, a value of its own, or leaves the row out;
         ``groups.excluded`` then records how many.
     min_size : int, default=0
@@ -282,10 +282,10 @@ def read_rows(
     -------
     Decisions
     """
-    if missing == "infer":  # a policy of fit
+    if missing == "impute":  # a policy of fit
         raise InputError(
-            "missing='infer' is for fit: decisions alone tell nothing about groups. Count the rows that have "
-            "all sensitive values, or treat missing ones as a group."
+            "missing='impute' is for fit: decisions alone tell nothing about groups. Count the rows that "
+            "have all sensitive values, or treat missing ones as a group."
         )
     if isinstance(sensitive_features, Proxy):
         raise InputError(

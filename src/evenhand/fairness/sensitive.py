@@ -109,7 +109,7 @@ def refuse_missing(columns: Mapping[str, Factors], counts: NDArray[np.int64] | N
         if missing:
             raise GroupError(
                 f"sensitive feature {name!r} is missing in {missing:,} of {n_rows:,} rows. "
-                "Fill them in, or pass missing='exclude' or missing='own_group'."
+                "Fill them in, or pass missing='exclude' or missing='category'."
             )
 
 
@@ -163,7 +163,7 @@ def complete_rows(columns: Mapping[str, Factors]) -> NDArray[np.intp]:
     if not len(found):
         names = ", ".join(map(repr, columns))
         raise GroupError(
-            f"no row has all of the sensitive features {names}, so that their groups cannot be inferred."
+            f"no row has all of the sensitive features {names}, so that their groups cannot be imputed."
         )
     return found
 

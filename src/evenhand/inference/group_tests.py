@@ -39,7 +39,7 @@ _MOST_SEARCHED = 5_000
 
 @dataclass(frozen=True)
 class GroupTest:
-    """The test of one group on the reserved rows.
+    """The test of one group on the held-out rows.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class GroupTest:
         Largest probability of counts at least as good as these if the requirement is violated.
     passed : bool
     needed : int or None
-        Approximate number of reserved rows of the group at which the test passes four times out of five, if
+        Approximate number of held-out rows of the group at which the test passes four times out of five, if
         the true statistics are as observed; a lower bound if they violate the requirement. Fewer where ranks
         of them are enough (``ranks``). None if the test passed, the group has no rows, or no number would do.
     against : str, default="all others"

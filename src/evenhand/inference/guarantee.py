@@ -2,14 +2,14 @@
 
 Whether a group is within tolerance of the population is a question about two shares, that of the group and
 that of all others, because q - q_g = (1 - pi)(q_r - q_g) with pi the group's part of the population. Each is
-a binomial count on the reserved rows. The p-value is the largest probability, at eleven points of the border
+a binomial count on the held-out rows. The p-value is the largest probability, at eleven points of the border
 of what violates the tolerance, of counts at least as good as those observed (``noninferiority``). For two
 groups it is an upper bound of that probability, and a bound is a question about one share, tested exactly.
 
-Where groups are known and a threshold fixes the rate, ranks of the reserved rows take the place of tests; see
+Where groups are known and a threshold fixes the rate, ranks of the held-out rows take the place of tests; see
 ``ranks``.
 
-A requirement is promised only if every group passes at the same level, so the number of groups needs no
+A requirement is guaranteed only if every group passes at the same level, so the number of groups needs no
 correction. Classifiers are tested from the strictest on until the first failure, so their number needs none
 either. Where they come from is in ``margins``.
 """
@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias, TypeVar
 
 from evenhand.display.notebook import html_table
-from evenhand.exceptions import InputError, PromiseWarning, warn_user
+from evenhand.exceptions import GuaranteeWarning, InputError, warn_user
 from evenhand.fairness.bounds import RateBound
 from evenhand.fairness.constraints import ConstraintName
 from evenhand.fairness.rates import CellRates
@@ -33,7 +33,7 @@ from evenhand.inference.group_tests import GroupTest, run_tests
 from evenhand.inference.ranks import Ranks
 from evenhand.inputs.checks import check_fraction
 
-__all__ = ["Promise", "check_promise", "promised", "ranked_promise", "warn_if_unpromised"]
+__all__ = ["GuaranteeResult", "check_guarantee", "guaranteed", "ranked_guarantee", "warn_if_not_guaranteed"]
 
 T = TypeVar("T")
 Candidate: TypeAlias = tuple[Constraint, T, Sequence[CellRates]]
@@ -43,30 +43,30 @@ _SHOWN = 5
 
 
 @dataclass(frozen=True, eq=False)
-class Promise:
-    """What is promised about a classifier on new data, and the evidence for it.
+class GuaranteeResult:
+    """What is guaranteed about a classifier on new data, and the evidence for it.
 
     Attributes
     ----------
     holds : bool
-        Whether the requirement is promised.
+        Whether the requirement is guaranteed.
     confidence : float
-        The probability of a wrong promise, over the draw of the data, is at most 1 minus this.
+        The probability of a wrong guarantee, over the draw of the data, is at most 1 minus this.
     constraint : Constraint
         The requirement.
     internal : Constraint
         The requirement that the classifier was fitted for; usually a stricter one.
     n_rows : int
-        Number of reserved rows, which the tests use.
+        Number of held-out rows, which the tests use.
     n_selected : int
-        Number of reserved rows that the classifier selects.
+        Number of held-out rows that the classifier selects.
     tests : tuple of GroupTest
-        One for each group and statistic; those of the strictest classifier if the promise does not hold.
+        One for each group and statistic; those of the strictest classifier if the guarantee does not hold.
     n_tested : int
         Number of classifiers tested, up to and including the first that failed; 0 if none was.
     ranks : Ranks or None
-        Ranks of the reserved rows at which thresholds were set, if the promise rests on these. `p_value` of a
-        test is then the probability that the group violates the requirement.
+        Ranks of the held-out rows at which thresholds were set, if the guarantee rests on these. `p_value` of
+        a test is then the probability that the group violates the requirement.
 
     Examples
     --------
@@ -77,7 +77,7 @@ class Promise:
     >>> fair = eh.FairPostprocessor(
     ...     LogisticRegression(max_iter=1000), eh.DemographicParity(difference=0.1), confidence=0.95
     ... )
-    >>> fair.fit(X / X.max(axis=0), adult.label, sensitive_features=adult.sensitive[["sex"]]).promise_.holds
+    >>> fair.fit(X / X.max(axis=0), adult.label, sensitive_features=adult.sensitive[["sex"]]).guarantee_.holds
     True
     """
 
@@ -93,16 +93,16 @@ class Promise:
 
     @property
     def constant(self) -> bool:
-        """Whether the classifier decides the same for all reserved rows."""
+        """Whether the classifier decides the same for all held-out rows."""
         return self.n_selected in (0, self.n_rows)
 
     @property
     def needed(self) -> dict[ConstraintName, int]:
-        """Reserved rows needed in each group that did not pass; see ``GroupTest``."""
+        """Held-out rows needed in each group that did not pass; see ``GroupTest``."""
         return {test.name: test.needed for test in self.tests if test.needed is not None}
 
-    def with_fewer_rows(self, times: float | None) -> Promise:
-        """The same where so many times the reserved rows are known to be enough for all groups."""
+    def with_fewer_rows(self, times: float | None) -> GuaranteeResult:
+        """The same where so many times the held-out rows are known to be enough for all groups."""
         if times is None:
             return self
         short = [replace(test, needed=math.ceil(test.n * times)) for test in self.tests]
@@ -112,8 +112,8 @@ class Promise:
         )
         return replace(self, tests=tuple(tests))
 
-    def withdrawn(self, times: float | None) -> Promise:
-        """No promise, and so many times the reserved rows that ranks would need."""
+    def withdrawn(self, times: float | None) -> GuaranteeResult:
+        """No guarantee, and so many times the held-out rows that ranks would need."""
         tests = (
             replace(test, passed=False, needed=None if times is None else math.ceil(test.n * times))
             for test in self.tests
@@ -124,7 +124,7 @@ class Promise:
         passed = sum(test.passed for test in self.tests)
         how = f"{passed} of {len(self.tests)} tests passed on" if self.ranks is None else "by ranks of"
         return (
-            f"<Promise {'holds' if self.holds else 'does not hold'}: {self.constraint!r}, confidence "
+            f"<GuaranteeResult {'holds' if self.holds else 'does not hold'}: {self.constraint!r}, confidence "
             f"{self.confidence:g}; {how} {self.n_rows:,} rows>"
         )
 
@@ -145,19 +145,19 @@ class Promise:
         return f"<p>{html.escape(str(self))}</p>{html_table(headings, rows)}"
 
     def __str__(self) -> str:
-        which = "every reserved row" if self.n_selected else "none of the reserved rows"
+        which = "every held-out row" if self.n_selected else "none of the held-out rows"
         constant = f" The classifier is constant: it selects {which}." if self.constant else ""
         if self.holds:
             how = " and tested on" if self.ranks is None else "; its thresholds were set by the ranks of"
             return (
                 f"{self.constraint!r} holds on new data from the same population with confidence "
                 f"{self.confidence:g}. The classifier was fitted for {self.internal!r}{how} "
-                f"{self.n_rows:,} reserved rows.{constant}"
+                f"{self.n_rows:,} held-out rows.{constant}"
             )
         if self.ranks is not None:
             return (
-                f"{self.constraint!r} cannot be promised with confidence {self.confidence:g}: more of the "
-                f"{self.n_rows:,} reserved rows have the same score than the other rows suggested. "
+                f"{self.constraint!r} cannot be guaranteed with confidence {self.confidence:g}: more of the "
+                f"{self.n_rows:,} held-out rows have the same score than the other rows suggested. "
                 f"The classifier returned was fitted for {self.internal!r}.{constant}"
             )
         several = len({test.name.statistic for test in self.tests}) > 1
@@ -168,8 +168,8 @@ class Promise:
         ]
         more = [f"and {len(failed) - _SHOWN} more have too few"] if len(failed) > _SHOWN else []
         return (
-            f"{self.constraint!r} cannot be promised with confidence {self.confidence:g}: {self.n_rows:,} "
-            f"reserved rows are not enough. Of these, {', '.join(short + more)}. The classifier returned "
+            f"{self.constraint!r} cannot be guaranteed with confidence {self.confidence:g}: {self.n_rows:,} "
+            f"held-out rows are not enough. Of these, {', '.join(short + more)}. The classifier returned "
             f"was fitted for {self.internal!r}.{constant}"
         )
 
@@ -182,8 +182,8 @@ def _rows_needed(test: GroupTest) -> str:
     return f"has {test.n:,} and needs about {test.needed:,}"
 
 
-def check_promise(constraint: Constraint, confidence: object, reserve: object) -> None:
-    """Raise an InputError, before anything is fitted, if a requirement cannot be promised.
+def check_guarantee(constraint: Constraint, confidence: object, reserve: object) -> None:
+    """Raise an InputError, before anything is fitted, if a requirement cannot be guaranteed.
 
     Parameters
     ----------
@@ -198,18 +198,18 @@ def check_promise(constraint: Constraint, confidence: object, reserve: object) -
     for notion in constraint.notions:
         if notion.tolerance == (0 if notion.compares_by == "difference" else 1):
             raise InputError(
-                f"{notion!r} asks for exact parity, which no number of rows can promise: allow a tolerance."
+                f"{notion!r} asks for exact parity, which no number of rows can guarantee: allow a tolerance."
             )
     for bound in constraint.bounds:
         if isinstance(bound, RateBound) and (bound.at_least == 1 or bound.at_most == 0):
             raise InputError(
-                f"{bound!r} allows no exception, which no number of rows can promise: allow some."
+                f"{bound!r} allows no exception, which no number of rows can guarantee: allow some."
             )
     rates = [(notion.label, statistic) for notion in constraint.notions for statistic in notion.statistics]
     for label, statistic in [*rates, *((bound.label, bound.rate_statistic) for bound in constraint.bounds)]:
         if not _is_share(statistic):
             raise InputError(
-                f"the {statistic.name} of {label} is not a share of rows, and only shares can be promised."
+                f"the {statistic.name} of {label} is not a share of rows, and only shares can be guaranteed."
             )
 
 
@@ -225,7 +225,7 @@ def _is_share(statistic: Statistic | SelectedShare) -> bool:
     return set(statistic.mask) <= {0, 1} and all(set(pair) <= {0, 1} for pair in ends)
 
 
-def promised(
+def guaranteed(
     candidates: Iterable[Candidate[T]],
     constraint: Constraint,
     confidence: float,
@@ -233,31 +233,31 @@ def promised(
     resolved: Constraint | None = None,
     all_rows: CellRates | None = None,
     otherwise: Callable[[], Candidate[T] | None] | None = None,
-) -> tuple[T, Promise]:
+) -> tuple[T, GuaranteeResult]:
     """Test classifiers in order until one fails, and return the last that passed.
 
     Parameters
     ----------
     candidates : iterable of (Constraint, classifier, sequence of CellRates)
         From the strictest on: the requirement that each was fitted for, the classifier, and counts of its
-        decisions on the reserved rows. There are several counts if decisions can be randomised in several
-        ways; the promise then covers all of them. The iterable is not read beyond the first failure.
+        decisions on the held-out rows. There are several counts if decisions can be randomised in several
+        ways; the guarantee then covers all of them. The iterable is not read beyond the first failure.
     constraint : Constraint
-        The requirement to promise.
+        The requirement to guarantee.
     confidence : float
     resolved : Constraint, default=None
         The same requirement with the rates that its references had in the fit, if it has any
         (``FairnessProblem.constraint``). These are numbers here.
     all_rows : CellRates, default=None
-        Counts of the reserved rows and of those that classifiers are fitted to, of any decisions; see
+        Counts of the held-out rows and of those that classifiers are fitted to, of any decisions; see
         :func:`evenhand.inference.group_tests.run_tests`.
     otherwise : function, default=None
-        Makes the classifier that is returned, without a promise, if even the first one fails; by default, and
-        if there is none, that is the first one. The tests of the promise are those of the first one.
+        Makes the classifier that is returned, without a guarantee, if even the first one fails; by default,
+        and if there is none, that is the first one. The tests of the guarantee are those of the first one.
 
     Returns
     -------
-    classifier, Promise
+    classifier, GuaranteeResult
     """
     level, asked = 1 - float(confidence), constraint if resolved is None else resolved
     best: tuple[Constraint, T, CellRates, tuple[GroupTest, ...]] | None = None
@@ -280,10 +280,12 @@ def promised(
     if instead is not None:
         internal, classifier, (rates, *_) = instead
     n_rows, selected = (round(float(counts.sum())) for counts in (rates.mass, rates.selected))
-    return classifier, Promise(holds, confidence, constraint, internal, n_rows, selected, tests, tested)
+    return classifier, GuaranteeResult(
+        holds, confidence, constraint, internal, n_rows, selected, tests, tested
+    )
 
 
-def ranked_promise(
+def ranked_guarantee(
     classifier: tuple[Constraint, Ranks, CellRates],
     constraint: Constraint,
     confidence: float,
@@ -291,26 +293,26 @@ def ranked_promise(
     chances: Sequence[tuple[ConstraintName, float]],
     resolved: Constraint,
     holds: bool,
-) -> Promise:
-    """The promise of a classifier with thresholds at ranks.
+) -> GuaranteeResult:
+    """The guarantee of a classifier with thresholds at ranks.
 
     Parameters
     ----------
     classifier : (Constraint, Ranks, CellRates)
-        The requirement that it was fitted for, its ranks, and counts of its decisions on the reserved rows.
+        The requirement that it was fitted for, its ranks, and counts of its decisions on the held-out rows.
     constraint : Constraint
-        The requirement to promise.
+        The requirement to guarantee.
     confidence : float
     chances : sequence of (ConstraintName, float)
         The probability that each group violates the requirement.
     resolved : Constraint
-        As of :func:`promised`.
+        As of :func:`guaranteed`.
     holds : bool
         Whether thresholds could be set at these ranks.
 
     Returns
     -------
-    Promise
+    GuaranteeResult
     """
     internal, ranks, rates = classifier
     tests = tuple(
@@ -318,10 +320,10 @@ def ranked_promise(
         for test, (_, chance) in zip(run_tests(resolved, rates, 1.0), chances, strict=True)
     )
     n_rows, selected = (round(float(counts.sum())) for counts in (rates.mass, rates.selected))
-    return Promise(holds, confidence, constraint, internal, n_rows, selected, tests, 0, ranks)
+    return GuaranteeResult(holds, confidence, constraint, internal, n_rows, selected, tests, 0, ranks)
 
 
-def warn_if_unpromised(promise: Promise) -> None:
-    """Warn if a requirement could not be promised, with the number of rows needed."""
-    if not promise.holds:
-        warn_user(str(promise), PromiseWarning)
+def warn_if_not_guaranteed(guarantee: GuaranteeResult) -> None:
+    """Warn if a requirement could not be guaranteed, with the number of rows needed."""
+    if not guarantee.holds:
+        warn_user(str(guarantee), GuaranteeWarning)

@@ -24,16 +24,16 @@ from evenhand.fairness.requirement import Constraint, Requirement
 from evenhand.fairness.statistic import SelectedShare, Statistic
 from evenhand.fairness.strata import find_strata
 
-__all__ = ["internal_requirements", "unpromised_requirement"]
+__all__ = ["fallback_requirement", "internal_requirements"]
 
 Floats = NDArray[np.float64]
 
 _MULTIPLES = (8.0, 6.0, 5.0, *np.arange(4.0, 0.0, -0.125).tolist())
 """Margins in standard errors of the test. A test at level 0.05 fails if a rate is seen less than 1.6 of them
 inside its limit. Test and fit have errors of about one each, so that most walks end between 4 and 1."""
-_UNPROMISED = 3.0
-"""Margin of a classifier that is not promised, in the same unit: with half of the rows reserved, the standard
-errors of the fit are of this size too."""
+_FALLBACK = 3.0
+"""Margin of a classifier that is not guaranteed, in the same unit: with half of the rows held out, the
+standard errors of the fit are of this size too."""
 
 
 @dataclass(frozen=True)
@@ -52,17 +52,17 @@ def internal_requirements(
 
     The first is exact parity. In the others each group has a margin of a number of standard errors of its
     test, at most up to parity, and this number falls. Nothing depends on the rows that classifiers are tested
-    on, so they can be tested in this order until the first fails (`promised` of ``guarantee``). Not all of
+    on, so they can be tested in this order until the first fails (`guaranteed` of ``guarantee``). Not all of
     them need to be feasible.
 
     Parameters
     ----------
     constraint : Constraint
-        The requirement to promise.
+        The requirement to guarantee.
     rates : CellRates
         Rates about which standard errors are computed: those of the best classifier under the requirement.
     n_rows : int
-        Number of reserved rows.
+        Number of held-out rows.
     resolved : Constraint, default=None
         The same requirement with the rates of its references, if it has any.
 
@@ -91,10 +91,10 @@ def internal_requirements(
     yield constraint
 
 
-def unpromised_requirement(
+def fallback_requirement(
     constraint: Constraint, rates: CellRates, n_rows: int, *, resolved: Constraint | None = None
 ) -> Constraint:
-    """What a classifier is fitted for if nothing can be promised: margins of three standard errors.
+    """What a classifier is fitted for if nothing can be guaranteed: margins of three standard errors.
 
     With too few rows for a test to pass, exact parity would cost accuracy in all groups for the sake of the
     smallest.
@@ -109,7 +109,7 @@ def unpromised_requirement(
     Constraint
     """
     asked = constraint if resolved is None else resolved
-    return _Margins.of(asked, rates, n_rows).times(_UNPROMISED, constraint)
+    return _Margins.of(asked, rates, n_rows).times(_FALLBACK, constraint)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,7 @@
 """A guarantee by ranks: thresholds of known groups at given ranks of the held-out rows.
 
 Let T be the score of a random row of a group, and take a threshold between the scores of rank k - 1 and k,
-from the highest, of n reserved rows. The share P(T > threshold) of the group then lies between the (k - 1)-th
+from the highest, of n held-out rows. The share P(T > threshold) of the group then lies between the (k - 1)-th
 and the k-th smallest of n independent uniform numbers, whatever the distribution of T is. If ranks are chosen
 without a look at these scores, the probability of a violation is known before they are seen. Nothing has to
 be tested then, and any number of ranks can be considered without a correction.
@@ -42,7 +42,7 @@ _FOR_PARTS = 50
 
 @dataclass(frozen=True)
 class Ranks:
-    """Ranks of reserved rows at which thresholds are set, one for each group.
+    """Ranks of held-out rows at which thresholds are set, one for each group.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class Ranks:
     slack : tuple of int
         By how many ranks a threshold may be off, because rows with the same score are on the same side.
     sizes : tuple of int
-        Number of reserved rows that are ranked.
+        Number of held-out rows that are ranked.
     """
 
     labels: tuple[bool, bool]
@@ -140,7 +140,7 @@ def violation_chances(
     groups : Groups
     ranks : Ranks
     everyone : array of int, shape (M,)
-        Rows of each group that count, reserved or not. Limits of the groups' parts come from them.
+        Rows of each group that count, held out or not. Limits of the groups' parts come from them.
     level : float
         Of which a fiftieth is spent on these limits. It is part of the probability.
 

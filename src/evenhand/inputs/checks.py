@@ -23,7 +23,7 @@ def check_choice(name: str, value: Any, allowed: Sequence[str | None]) -> None:
 
     Examples
     --------
-    >>> check_choice("missing", "error", ("error", "own_group"))
+    >>> check_choice("missing", "error", ("error", "category"))
     """
     if not (value is None or isinstance(value, str)) or value not in allowed:
         raise InputError(f"{name} should be one of {', '.join(map(repr, allowed))}, but is {value!r}.")

@@ -18,7 +18,7 @@ import numpy as np
 from evenhand.estimators.access import AttributeAccess
 from evenhand.estimators.base import FairClassifier
 from evenhand.estimators.by_proxy import ProxyAccess
-from evenhand.estimators.inferred import InferredRows
+from evenhand.estimators.imputed import ImputedRows
 from evenhand.estimators.inprocess import FairInprocessor
 from evenhand.estimators.postprocess import FairPostprocessor
 from evenhand.estimators.settings import CrossFit, GroupPolicy, Guarantee
@@ -37,7 +37,7 @@ from evenhand.fairness.rates import CellRates
 from evenhand.fairness.requirement import AllOf
 from evenhand.fairness.statistic import Statistic
 from evenhand.inference.group_tests import GroupTest
-from evenhand.inference.guarantee import Promise
+from evenhand.inference.guarantee import GuaranteeResult
 from evenhand.inference.ranks import Ranks
 from evenhand.inputs.fingerprint import Fingerprint
 from evenhand.optimum.rule import Rule
@@ -59,7 +59,7 @@ _CLASSES: tuple[type[Any], ...] = (
     *(FeatureChain, Learner, TableEncoder, CellCalibrator, GroupCalibrator, Sigmoid, Softmax),
     *(*NOTIONS, RateBound, Statistic, NoWorse, AllOf, WithMargins, LinearConstraints, ConstraintName),
     *(CellRates, Certificate, Fingerprint, GroupName, GroupTest, Groups, BoundMeasurement, Measurement),
-    *(Promise, Ranks, AttributeAccess, InferredRows, Proxy, ProxyAccess),
+    *(GuaranteeResult, Ranks, AttributeAccess, ImputedRows, Proxy, ProxyAccess),
     *(ClassifierMixture, GroupThresholds, TrainingCertificate, CrossFit, GroupPolicy, Guarantee),
 )
 _OURS = {kind.__name__: kind for kind in _CLASSES}

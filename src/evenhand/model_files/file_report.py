@@ -73,8 +73,8 @@ class FileReport:
     format_version : int or None
     model : str or None
         Class of the model.
-    requirement, promise : str or None
-        What the model was fitted for, and what it promises.
+    requirement, guarantee : str or None
+        What the model was fitted for, and what it guarantees.
     versions : dict
         Versions of the packages that wrote it.
     differences : dict
@@ -92,7 +92,7 @@ class FileReport:
     format_version: int | None = None
     model: str | None = None
     requirement: str | None = None
-    promise: str | None = None
+    guarantee: str | None = None
     versions: dict[str, str] = field(default_factory=dict)
     differences: dict[str, tuple[str, str | None]] = field(default_factory=dict)
     members: dict[str, int] = field(default_factory=dict)

@@ -16,8 +16,8 @@ from evenhand.fairness.rates import CellRates
 from evenhand.fairness.requirement import Constraint
 from evenhand.fairness.scores import Posteriors
 from evenhand.inputs.columns import blocks
+from evenhand.optimum.minimax import WORST_GROUP
 from evenhand.optimum.rule import Rule
-from evenhand.optimum.worst_group import WORST_GROUP
 from evenhand.solver.certificate import Certificate
 
 __all__ = ["Mixture", "Part", "recompute"]
@@ -70,7 +70,7 @@ class Mixture:
         if not ((mu >= 0).all() and abs(mu.sum() - 1) <= _SUM):
             raise InputError("weights of groups should sum to 1.")
         of_groups = {
-            name.group: value for name, value in self.rule_multipliers.items() if name.notion == "worst group"
+            name.group: value for name, value in self.rule_multipliers.items() if name.notion == "minimax"
         }
         kappa = np.array([of_groups.get(name, 0.0) for name in names])
         sizes = members @ sizes

@@ -175,7 +175,7 @@ def verify(
         format_version=manifest["format_version"],
         model=manifest["model"],
         requirement=manifest["requirement"],
-        promise=manifest.get("promise"),
+        guarantee=manifest.get("guarantee"),
         versions=manifest["versions"],
         differences=differences,
         members={name: len(content) for name, content in members.items()},
@@ -214,7 +214,7 @@ def _packed(model: FairClassifier, source: Source | None) -> bytes:
 
 def _described(model: FairClassifier) -> dict[str, Any]:
     certificate = getattr(model, "certificate_", None)
-    promise = getattr(model, "promise_", None)
+    guarantee = getattr(model, "guarantee_", None)
     return {
         "model": type(model).__name__,
         "requirement": repr(model.constraint),
@@ -222,7 +222,7 @@ def _described(model: FairClassifier) -> dict[str, Any]:
         "positive": str(model.classes_[model.classes_.tolist().index(model.pos_label_)]),
         "groups": [str(name) for name in model.groups_.names],
         "certificate": certificate and _numbers(certificate),
-        "promise": None if promise is None else str(promise),
+        "guarantee": None if guarantee is None else str(guarantee),
     }
 
 
@@ -259,7 +259,7 @@ def _unpacked(path: Path, max_bytes: int) -> tuple[dict[str, Any], dict[str, byt
     manifest, members = unpack(path, max_bytes)
     versions = manifest.get("versions")
     proper = isinstance(versions, dict) and all(isinstance(found, str) for found in versions.values())
-    texts = [manifest.get("model"), manifest.get("requirement"), manifest.get("promise", "") or ""]
+    texts = [manifest.get("model"), manifest.get("requirement"), manifest.get("guarantee", "") or ""]
     if not proper or not all(isinstance(text, str) for text in texts) or manifest["model"] not in MODELS:
         raise UntrustedFileError("its manifest was not written by evenhand.")
     read_source(manifest.get("source"))

@@ -26,7 +26,7 @@ from evenhand.fairness.requirement import Constraint
 from evenhand.inputs.batched_table import BatchedTable, is_dask, is_lazy
 from evenhand.inputs.features import column_names, has_names, ordered_columns
 from evenhand.model_files.formulas import Mixture, Part, recompute
-from evenhand.model_files.promise_check import compare_promise, deployed_posteriors, with_ranks
+from evenhand.model_files.guarantee_check import compare_guarantee, deployed_posteriors, with_ranks
 from evenhand.optimum.problem import prices_of
 from evenhand.optimum.rule import Rule
 from evenhand.posteriors.examples import Examples
@@ -81,11 +81,11 @@ class Claim:
     requirement : Constraint
         The requirement that the bound is for.
     asked : Constraint
-        The requirement of the user. With a promise, the rule is made for a tighter one.
+        The requirement of the user. With a guarantee, the rule is made for a tighter one.
     bound : float
         No classifier that satisfies the requirement has a smaller risk under the posteriors.
     risk : float
-        Of the classifier under the posteriors; with ``objective="worst group"`` the largest one of a group.
+        Of the classifier under the posteriors; with ``objective="minimax"`` the largest one of a group.
     violation : float
         Of the requirement, by the classifier.
     halved : bool
@@ -134,7 +134,7 @@ class Claim:
                 f"{self.bound:.6f}; this one has {self.risk:.6f}, a gap of "
                 f"{small(self.risk - self.bound)}, and violates the requirement by {small(self.violation)}"
             )
-        tighter = f". This is tighter than what was asked for, {self.asked!r}, to make a promise possible"
+        tighter = f". This is tighter than what was asked for, {self.asked!r}, to make a guarantee possible"
         return text + (tighter if self.tightened else "")
 
 
@@ -204,7 +204,7 @@ def prove(model: FairClassifier, X: Any, y: Any, sensitive_features: Any, sample
             examples = rows.data.examples.take(posteriors.rows)
             found, problems = compare(model, examples, posteriors, parts=scored.parts, randomised=randomised)
             if found is not None and rows.held_out is not None:
-                problems += compare_promise(model, problem, posteriors, rows.data, rows.held_out)
+                problems += compare_guarantee(model, problem, posteriors, rows.data, rows.held_out)
     proven = len(posteriors.rows) if rows.sample is None else rows.data.fingerprint.rows
     return conclude(model, found, problems, proven)
 
@@ -219,7 +219,7 @@ def _prove_trained(model: FairInprocessor, again: FairInprocessor, rows: FitRows
         data,
         posteriors,
         seed=model.seed_,
-        reserved=rows.held_out,
+        held_out=rows.held_out,
         confidence=settings.confidence,
     )
     scored = ScoredRows(posteriors)
@@ -227,7 +227,7 @@ def _prove_trained(model: FairInprocessor, again: FairInprocessor, rows: FitRows
     found, problems = compare(model, examples, posteriors, parts=scored.parts, trained=trained)
     if found is not None and rows.held_out is not None:
         problem = posteriors.problem(settings.constraint, model.cost, model.compared_)
-        problems += compare_promise(model, problem, posteriors, data, rows.held_out)
+        problems += compare_guarantee(model, problem, posteriors, data, rows.held_out)
     return conclude(model, found, problems, len(posteriors.rows))
 
 
@@ -346,9 +346,9 @@ def _other_columns(names: Sequence[Any], there: Sequence[Any]) -> str | None:
 
 
 def _certified(model: Any) -> Constraint:
-    """The requirement of the certificate: with a promise, the rule is made for a tighter one."""
-    careful = isinstance(model, FairPostprocessor) and model.promise_ is not None
-    asked: Constraint = model.promise_.internal if careful else model.constraint
+    """The requirement of the certificate: with a guarantee, the rule is made for a tighter one."""
+    careful = isinstance(model, FairPostprocessor) and model.guarantee_ is not None
+    asked: Constraint = model.guarantee_.internal if careful else model.constraint
     return asked
 
 

@@ -44,12 +44,12 @@ class Solution:
     linear_constraints : LinearConstraints
         The requirement, with the constraints that were left out as undefined.
     group_weights : dict or None
-        With ``objective="worst group"``, the weight of each group: they sum to 1, and are 0 for groups whose
+        With ``objective="minimax"``, the weight of each group: they sum to 1, and are 0 for groups whose
         risk is below the largest one. They are the least favourable mixture of the groups: among all
         populations with these groups, whatever their sizes, the one in which the smallest possible risk is
         largest. Multipliers and shadow prices are then those of the largest risk of a group.
     rule_multipliers : dict or None
-        With ``objective="worst group"``, the multipliers that the rule's table W follows from: of the
+        With ``objective="minimax"``, the multipliers that the rule's table W follows from: of the
         requirement, and minus the weight that the risk of each group has in it; the rest up to 1 is the
         weight of the risk of all. Otherwise None, and W follows from the multipliers.
 

@@ -13,8 +13,8 @@ from evenhand.fairness.scores import GroupedScores, Posteriors, read_posteriors
 from evenhand.fairness.strata import needed_controls, read_strata
 from evenhand.inputs.batched_table import is_dask, is_lazy
 from evenhand.inputs.checks import check_fraction, check_rows
+from evenhand.optimum.minimax import Objective, problem_for
 from evenhand.optimum.solution import Solution
-from evenhand.optimum.worst_group import Objective, problem_for
 from evenhand.solver.partitions import Partitions
 from evenhand.sources.posterior_file import spooled
 
@@ -62,8 +62,8 @@ def solve(
         rule has a table for each stratum, and decides about ``StratifiedPosteriors``.
     start : Solution, default=None
         An earlier solution to start from, of the same problem or a similar one.
-    objective : {"risk", "worst group"}, default="risk"
-        What is minimised. With "worst group" the largest risk of a group, that is the expected cost of an
+    objective : {"risk", "minimax"}, default="risk"
+        What is minimised. With "minimax" the largest risk of a group, that is the expected cost of an
         error within it (min-max fairness); and among the classifiers that attain this, the risk. Groups are
         the M groups, whatever the requirement compares; those without mass are left out.
 
@@ -97,7 +97,7 @@ def solve(
     The least possible risk of the group that has the largest, without any further requirement. Accuracy in
     the other groups is not given away for nothing, but it is given away where that helps the worst group:
 
-    >>> minmax = solve(posteriors, DemographicParity(difference=1.0), objective="worst group")
+    >>> minmax = solve(posteriors, DemographicParity(difference=1.0), objective="minimax")
     >>> minmax.certificate.minimised
     'largest risk of a group'
     >>> bool(minmax.certificate.objective > plain.certificate.objective and minmax.certificate.gap < 1e-6)

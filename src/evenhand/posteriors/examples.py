@@ -68,7 +68,7 @@ class Examples:
         Groups that are possible given the known attributes of each row.
     weights : array or None
     known : KnownFeatures or None
-        What is known of the sensitive features where groups are inferred; None if all groups are known.
+        What is known of the sensitive features where groups are imputed; None if all groups are known.
     strata : array of int or None
         Stratum of each row, where groups are compared within strata.
     without_group : LabelExamples, default=None

@@ -1,6 +1,6 @@
 """Signs that a frozen model was fitted to the rows at hand.
 
-Two tests, of which docs/promise.md says what they detect. A model that is not regularised much leaves no
+Two tests, of which docs/guarantee.md says what they detect. A model that is not regularised much leaves no
 correlation between features and residuals on the rows of its fit, where chance would. A model that remembers
 rows has a smaller error on them than copies of it could have on new rows, however many rows they were given.
 """

@@ -49,7 +49,7 @@ class PosteriorSpec:
     levels : array of int, shape (M, features), default=None
         Which value each group has of each sensitive feature, in the order in which they are to be learned. By
         default, and by a frozen group model, the groups are taken for the values of one feature.
-    inferred : bool, default=False
+    imputed : bool, default=False
         Whether "label_then_group" learns the groups by a chain of the features, from rows that know some.
     unaware : bool, default=False
         Whether the label's model does not see what is known of the group; see :class:`LabelThenGroup`.
@@ -61,7 +61,7 @@ class PosteriorSpec:
     names: NDArray[Any] | None = None
     seed: int = 0
     levels: NDArray[np.intp] | None = None
-    inferred: bool = False
+    imputed: bool = False
     unaware: bool = False
 
     @property
@@ -71,7 +71,7 @@ class PosteriorSpec:
             return sum(factor.fits for factor in self.factors)
         label = self.form != "group" and not is_frozen(self.label)
         groups = {"label_then_group": 2, "group": self._n_features}.get(self.form, 0)
-        if self.inferred and self.levels is not None:
+        if self.imputed and self.levels is not None:
             groups = 2 * fits_of_chain(self.levels)
         return label + (0 if is_frozen(self.group) else groups)
 

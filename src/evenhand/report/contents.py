@@ -164,7 +164,7 @@ def _calibration(
         return []
     X, y, sensitive = (*test, None)[:3]
     aware = model.aware is not False and model.sensitive_features is None
-    eta = model.predict_risk(X, sensitive_features=sensitive if aware else None)
+    eta = model.predict_label_proba(X, sensitive_features=sensitive if aware else None)
     positive = read_labels(y, pos_label=model.pos_label_).positive
     where = model.settings().columns
     columns = columns_of(X, where) if where is not None else sensitive
@@ -260,12 +260,12 @@ def _beside(found: Mapping[str, Any]) -> str | None:
 
 def _model(model: FairClassifier) -> dict[str, Any]:
     proof = claimed(model) if isinstance(model, FairPostprocessor | FairInprocessor) else None
-    promise = getattr(model, "promise_", None)
+    guarantee = getattr(model, "guarantee_", None)
     shown: dict[str, Any] = {
         "method": "post-processing" if isinstance(model, FairPostprocessor) else "in-processing",
         "asked": [one for part in model.settings().constraint.requirements for one in _asked(part)],
         "aware": model.aware if isinstance(model.aware, bool) else ", ".join(model.aware),
-        "promise": None if promise is None else {"holds": promise.holds, "text": str(promise)},
+        "guarantee": None if guarantee is None else {"holds": guarantee.holds, "text": str(guarantee)},
         "proof": None
         if proof is None
         else {
@@ -419,10 +419,10 @@ def _caveats(audit: Audit, model: FairClassifier | None) -> Iterator[str]:
     yield "Intervals account for chance in these rows. They do not cover data from another population."
     if audit.terms.labelled:
         yield "Error rates assume that the labels are correct. Labels can be unfair themselves."
-    inferred = getattr(model, "inferred_", None)
-    if inferred is not None and inferred.inferred:
+    imputed = getattr(model, "imputed_", None)
+    if imputed is not None and imputed.imputed:
         yield (
-            f"In the fit, {inferred}. This is right if they are missing at random given features and label, "
+            f"In the fit, {imputed}. This is right if they are missing at random given features and label, "
             "which data cannot show."
         )
     if model is not None:
@@ -430,5 +430,5 @@ def _caveats(audit: Audit, model: FairClassifier | None) -> Iterator[str]:
             "The proof is about the best classifier for the learned probabilities. If these are wrong, "
             "another classifier may be better. The rates above are measured and do not depend on them."
         )
-    if getattr(model, "promise_", None) is None:
-        yield "Nothing is promised for new data: set a confidence when fitting, or audit new decisions."
+    if getattr(model, "guarantee_", None) is None:
+        yield "Nothing is guaranteed for new data: set a confidence when fitting, or audit new decisions."

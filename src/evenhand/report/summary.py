@@ -184,10 +184,10 @@ def _holds(shown: Contents) -> str:
         }
         undecided = f"whether {claim} holds cannot be decided from {rows}: {found}"
         parts.append(verdicts.get(one["verdict"], undecided))
-    promise = (shown["model"] or {}).get("promise")
-    if promise:
+    guarantee = (shown["model"] or {}).get("guarantee")
+    if guarantee:
         parts.append(
-            "it is promised for new data" if promise["holds"] else "nothing is promised for new data"
+            "it is guaranteed for new data" if guarantee["holds"] else "nothing is guaranteed for new data"
         )
     return _sentence("; ".join(parts))
 

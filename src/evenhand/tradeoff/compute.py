@@ -187,7 +187,7 @@ def _check(named: Mapping[str, Any], tolerances: Any, confidence: Any, over: Any
             raise InputError(f"{name!r} has no constraint.")
         if classifier.guarantee is not None:
             raise InputError(
-                f"{name!r} makes a promise, which is for one tolerance: leave out its confidence."
+                f"{name!r} makes a guarantee, which is for one tolerance: leave out its confidence."
             )
         if classifier.objective != "risk":
             raise InputError(

@@ -32,7 +32,7 @@ from evenhand.exceptions import InfeasibleError, InputError
 
 if TYPE_CHECKING:
     from evenhand.auditing.result import Audit
-    from evenhand.inference.guarantee import Promise
+    from evenhand.inference.guarantee import GuaranteeResult
     from evenhand.model_files.recertify import Claim
 
 __all__ = ["fit"]
@@ -47,7 +47,7 @@ def fit(
     compared: Comparison = Comparison(),
     tolerance: Tolerance = Tolerance(),
     bounds: Bounds = Bounds(),
-    objective: Literal["risk", "worst group"] = "risk",
+    objective: Literal["risk", "minimax"] = "risk",
     randomize: bool = False,
     confidence: float | None = None,
     report: Path | None = None,
@@ -59,7 +59,7 @@ def fit(
     A file that is larger than a quarter of the available memory is read in batches: models learn from a
     sample of its rows, and the rule is found and proven on all of them.
 
-    Exit code: that of an audit of the test rows; also 4 if the reserved rows do not support the promise of
+    Exit code: that of an audit of the test rows; also 4 if the held-out rows do not support the guarantee of
     --confidence. The model is saved in any case.
 
     Parameters
@@ -75,7 +75,7 @@ def fit(
     randomize
         With --method in: a mixture of trained classifiers, one of which decides each person.
     confidence
-        Promise that the requirement holds on new data, with this confidence.
+        Guarantee that the requirement holds on new data, with this confidence.
     report
         HTML file for the report.
     """
@@ -124,7 +124,7 @@ def fit(
                 report, done.audit, model=done.model, test=done.test, title=f"Model of {table.name}"
             )
         print_note(f"Report: {report}")
-    return exit_code(done.audit, done.model.promise_)
+    return exit_code(done.audit, done.model.guarantee_)
 
 
 def _settings_of_method(method: str, objective: str, *, randomize: bool) -> dict[str, Any]:
@@ -168,7 +168,7 @@ def _fit(
             constraint=model.constraint,
             pos_label=model.pos_label_,
             before=tested.column("before") if tested.compares else None,
-            missing="exclude" if policy == "infer" else policy,
+            missing="exclude" if policy == "impute" else policy,
             min_size=math.ceil(learning.min_group_size * tested.rows / learned),
         )
         decisions = distinct_values(files.scan(decided), tested.column("decision"))
@@ -215,24 +215,26 @@ def _print(done: Fitted, *, out: Path, as_json: bool) -> None:
     from evenhand.auditing.exclusion import Excluded  # noqa: PLC0415  (start-up time)
     from evenhand.model_files.recertify import claimed  # noqa: PLC0415
 
-    proof, promise = claimed(done.model), done.model.promise_
+    proof, guarantee = claimed(done.model), done.model.guarantee_
     if as_json:
         constant = done.constant is not None
-        print_result(json.dumps(_as_dict(proof, promise, done.audit, constant=constant), indent=1))
+        print_result(json.dumps(_as_dict(proof, guarantee, done.audit, constant=constant), indent=1))
         return
     print_result(f"{done.audit}\n")
     excluded = Excluded.of_groups(done.model.groups_)
     if excluded is not None:
         print_result(visible(f"fit: {excluded}"))
     print_result(visible(f"proof: {proof}."))
-    print_result(promise or "No guarantee for new data; pass --confidence 0.95.")
+    print_result(guarantee or "No guarantee for new data; pass --confidence 0.95.")
     if done.constant is not None:
         print_result(visible(f"constant: this model decides {done.constant!s} for every test row."))
-    note = "" if promise is None or promise.holds else ", saved although its promise does not hold"
+    note = "" if guarantee is None or guarantee.holds else ", saved although its guarantee does not hold"
     print_result(visible(f"model: {out}{note}"))
 
 
-def _as_dict(proof: Claim, promise: Promise | None, found: Audit, *, constant: bool) -> dict[str, Any]:
+def _as_dict(
+    proof: Claim, guarantee: GuaranteeResult | None, found: Audit, *, constant: bool
+) -> dict[str, Any]:
     return {
         "proof": {
             "text": str(proof),
@@ -243,7 +245,7 @@ def _as_dict(proof: Claim, promise: Promise | None, found: Audit, *, constant: b
             "bound": proof.bound,
             "violation": proof.violation,
         },
-        "promise": None if promise is None else {"holds": promise.holds, "text": str(promise)},
+        "guarantee": None if guarantee is None else {"holds": guarantee.holds, "text": str(guarantee)},
         "constant": constant,
         "audit": found.to_dict(),
     }

@@ -93,8 +93,8 @@ def _decide(
         added: tuple[Any, Any, Any] = ([], [], [])
         if len(piece):
             X, ids = piece.select(features), None if key is None else piece.get_column(key)
-            known = hasattr(classifier, "predict_risk")  # in-processing learns decisions only
-            likely = classifier.predict_risk(X).tolist() if known else [None] * len(X)
+            known = hasattr(classifier, "predict_label_proba")  # in-processing learns decisions only
+            likely = classifier.predict_label_proba(X).tolist() if known else [None] * len(X)
             chance = classifier.predict_proba(X)[:, positive].tolist()
             open_ = [value if 0 < value < 1 else None for value in chance]
             added = (classifier.predict(X, ids=ids).tolist(), likely, open_)

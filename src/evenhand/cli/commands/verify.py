@@ -67,7 +67,7 @@ def _lines(found: FileReport) -> dict[str, str | None]:
         "file": "complete and unaltered" if found.ok else found.problem,
         "model": found.model,
         "requirement": found.requirement,
-        "promise": found.promise,
+        "guarantee": found.guarantee,
         "learned from": found.source.file if found.source else None,
         "written with": ", ".join(f"{name} {number}" for name, number in found.versions.items()),
         **{

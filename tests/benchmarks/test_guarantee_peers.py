@@ -1,8 +1,8 @@
-"""The machinery of the comparison with peers' promises."""
+"""The machinery of the comparison with peers' guarantees."""
 
 import numpy as np
 import pytest
-from benchmarks.promise_peers import candidates, choose, choose_multiplier, draw, quantiles, violation
+from benchmarks.guarantee_peers import candidates, choose, choose_multiplier, draw, quantiles, violation
 
 
 def test_the_probability_of_a_violation_is_that_of_two_beta_variables():
@@ -52,5 +52,5 @@ def test_a_multiplier_is_no_larger_than_the_margin_asks_for():
 
 def test_all_methods_are_judged_on_the_same_draw():
     outcomes = draw(600, 0, uneven=False)
-    assert set(outcomes) == {"evenhand", "FaiREE", "uniform margin", "not promised"}
+    assert set(outcomes) == {"evenhand", "FaiREE", "uniform margin", "not guaranteed"}
     assert all(0.5 < outcome.accuracy < 1 for outcome in outcomes.values())

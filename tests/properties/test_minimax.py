@@ -11,7 +11,7 @@ import evenhand as eh
 from evenhand.exceptions import InfeasibleError
 from evenhand.fairness.bounds import BOUNDED_RATES
 from evenhand.fairness.notions import NOTIONS
-from evenhand.optimum.worst_group import WorstGroupProblem
+from evenhand.optimum.minimax import MinimaxProblem
 
 pytestmark = pytest.mark.filterwarnings("ignore::evenhand.exceptions.EvenhandWarning")
 
@@ -59,7 +59,7 @@ def random_task(seed, *, aware):
     for _ in range(rng.integers(0, 3)):
         constraint = constraint & random_part(rng)
     costs = [0.5, 0.3, (2.0, 7.0), rng.random((M, 2)), 20 * rng.random((M, 2))]
-    task = WorstGroupProblem.read(
+    task = MinimaxProblem.read(
         rows, constraint, cost=costs[rng.integers(5)], sample_weight=weights, groups=groups
     )
     return task, p, np.full(n, 1 / n) if weights is None else weights / weights.sum()
@@ -148,7 +148,7 @@ def test_both_stages_are_those_of_the_full_program(aware, seed):
         if least is not None:
             break
     # How much the least risk changes with t: rounding errors of t count as often.
-    of_groups = sum(value for name, value in found.rule_multipliers.items() if name.notion == "worst group")
+    of_groups = sum(value for name, value in found.rule_multipliers.items() if name.notion == "minimax")
     slope = -of_groups / (1 + of_groups)
     assert risk == pytest.approx(least, abs=(1e-6 + (1e-10 + slack) * slope) * unit)
 
@@ -176,7 +176,7 @@ def test_prices_are_slopes_of_the_largest_risk(make, bound, cost):
     posteriors = np.random.default_rng(3).dirichlet([2.0, 1.0, 1.0, 2.0], 4000).reshape(-1, 2, 2)
     step = 1e-3
     low, here, high = (
-        eh.solve(posteriors, make(b), cost=cost, tol=1e-9, objective="worst group")
+        eh.solve(posteriors, make(b), cost=cost, tol=1e-9, objective="minimax")
         for b in (bound - step, bound, bound + step)
     )
     slope = (high.certificate.objective - low.certificate.objective) / (2 * step)
@@ -196,6 +196,6 @@ def test_with_one_group_it_is_the_smallest_risk(seed):
         eh.RateBound("selection rate", at_most=float(rng.random())),
     )
     one = eh.solve(rows, constraint, cost=cost)
-    other = eh.solve(rows, constraint, cost=cost, objective="worst group")
+    other = eh.solve(rows, constraint, cost=cost, objective="minimax")
     assert other.certificate.objective == pytest.approx(one.certificate.objective, abs=1e-6 * np.max(cost))
     assert list(other.group_weights.values()) == pytest.approx([1.0])

@@ -18,8 +18,8 @@ from evenhand.exceptions import CertificateError, InfeasibleError, VacuousConstr
 from evenhand.fairness.rates import CellRates
 from evenhand.fairness.requirement import Constraint
 from evenhand.fairness.scores import Posteriors
-from evenhand.inference.guarantee import Candidate, Promise, promised, ranked_promise
-from evenhand.inference.margins import internal_requirements, unpromised_requirement
+from evenhand.inference.guarantee import Candidate, GuaranteeResult, guaranteed, ranked_guarantee
+from evenhand.inference.margins import fallback_requirement, internal_requirements
 from evenhand.inference.ranks import counted_labels
 from evenhand.inputs.row_keys import row_keys
 from evenhand.optimum.problem import FairnessProblem
@@ -27,23 +27,23 @@ from evenhand.optimum.rule import Rule
 from evenhand.optimum.solution import Solution
 from evenhand.posteriors.examples import Examples
 
-__all__ = ["PromiseCandidates"]
+__all__ = ["GuaranteeCandidates"]
 
 
 @dataclass(frozen=True, eq=False)
-class PromiseCandidates:
-    """Classifiers that a promise is tested for.
+class GuaranteeCandidates:
+    """Classifiers that a guarantee is tested for.
 
     Attributes
     ----------
     constraint : Constraint
-        The requirement to promise.
+        The requirement to guarantee.
     problem : FairnessProblem
-        That requirement on the rows that are not reserved.
+        That requirement on the rows that are not held out.
     scored : ScoredRows
         Posteriors of these rows.
     rows : FitRows
-        Rows that were learned from, and reserved ones.
+        Rows that were learned from, and held out ones.
     seed : int
     """
 
@@ -64,7 +64,7 @@ class PromiseCandidates:
         return self.rows.data
 
     @property
-    def reserved(self) -> Examples:
+    def held_out(self) -> Examples:
         """Rows that nothing was learned from."""
         if self.rows.held_out is None:
             raise ValueError("no rows are held out.")
@@ -73,11 +73,11 @@ class PromiseCandidates:
     def _rule(self, solution: Solution) -> Rule:
         return self.scored.rule(solution, self.seed, self.problem)
 
-    def promise(self, confidence: float) -> tuple[Solution, Rule, Promise]:
-        """The classifier that can be promised, or else the one without a promise.
+    def guarantee(self, confidence: float) -> tuple[Solution, Rule, GuaranteeResult]:
+        """The classifier that can be guaranteed, or else the one without a guarantee.
 
         Thresholds of known groups are set by ranks where the requirement is about one rate, and the numbers
-        of reserved rows allow it. Otherwise classifiers are tested, from the strictest on.
+        of held-out rows allow it. Otherwise classifiers are tested, from the strictest on.
 
         Parameters
         ----------
@@ -85,37 +85,37 @@ class PromiseCandidates:
 
         Returns
         -------
-        Solution, Rule, Promise
+        Solution, Rule, GuaranteeResult
         """
         level, expected = 1 - confidence, self._rank_search
-        by_ranks = expected is not None and expected.promising(self._requirements, level)
+        by_ranks = expected is not None and expected.may_guarantee(self._requirements, level)
         if expected is not None and by_ranks:
             found = self._with_counts(expected).loosest(self._requirements, level)
             if found is not None:
                 return self._at_ranks(found, confidence)
-        solution, promise = promised(
+        solution, guarantee = guaranteed(
             self.from_strictest(),
             self.constraint,
             confidence,
             resolved=self.problem.constraint,
             all_rows=self.data.everyone,
-            otherwise=self.unpromised,
+            otherwise=self.fallback,
         )
-        if expected is not None and (by_ranks or not promise.holds):
+        if expected is not None and (by_ranks or not guarantee.holds):
             times = self._with_counts(expected).times_more_rows(self._requirements, level)
             # Tests do not count where ranks were to be the way.
-            promise = promise.withdrawn(times) if by_ranks else promise.with_fewer_rows(times)
-        return solution, self._rule(solution), promise
+            guarantee = guarantee.withdrawn(times) if by_ranks else guarantee.with_fewer_rows(times)
+        return solution, self._rule(solution), guarantee
 
-    def _at_ranks(self, found: Ranked, confidence: float) -> tuple[Solution, Rule, Promise]:
-        """The rule with thresholds at the ranks that were found, and its promise."""
+    def _at_ranks(self, found: Ranked, confidence: float) -> tuple[Solution, Rule, GuaranteeResult]:
+        """The rule with thresholds at the ranks that were found, and its guarantee."""
         rule = self._rule(found.solution)
-        placed = set_thresholds(rule, self._scores, self.reserved.positive, found.ranks)
+        placed = set_thresholds(rule, self._scores, self.held_out.positive, found.ranks)
         rule = rule if placed is None else placed
         counts = CellRates.count(
-            self.data.compared, self.reserved.compared_cells, rule.selection(self._scores) == 1
+            self.data.compared, self.held_out.compared_cells, rule.selection(self._scores) == 1
         )
-        promise = ranked_promise(
+        guarantee = ranked_guarantee(
             (found.internal, found.ranks, counts),
             self.constraint,
             confidence,
@@ -123,12 +123,12 @@ class PromiseCandidates:
             resolved=self.problem.constraint,
             holds=placed is not None,
         )
-        return found.solution, rule, promise
+        return found.solution, rule, guarantee
 
     def from_strictest(self) -> Iterator[Candidate[Solution]]:
-        """Optima at ever looser requirements, with what they decide for the reserved rows.
+        """Optima at ever looser requirements, with what they decide for the held-out rows.
 
-        Requirements that nothing satisfies are left out, which the reserved rows have no part in.
+        Requirements that nothing satisfies are left out, which the held-out rows have no part in.
         """
         start = None
         for internal in self._requirements:
@@ -137,18 +137,18 @@ class PromiseCandidates:
                 start = found[1]
                 yield found
 
-    def unpromised(self) -> Candidate[Solution] | None:
-        """The optimum to return if nothing can be promised; None if nothing satisfies its requirement."""
-        internal = unpromised_requirement(
-            self.constraint, self._loosest.rates, len(self.reserved), resolved=self.problem.constraint
+    def fallback(self) -> Candidate[Solution] | None:
+        """The optimum to return if nothing can be guaranteed; None if nothing satisfies its requirement."""
+        internal = fallback_requirement(
+            self.constraint, self._loosest.rates, len(self.held_out), resolved=self.problem.constraint
         )
         return self._under(internal, self._loosest)
 
     @cached_property
     def _rank_search(self) -> RankSearch | None:
-        """What looks for ranks among as many reserved rows as are expected; None if they are no use.
+        """What looks for ranks among as many held-out rows as are expected; None if they are no use.
 
-        Reserved rows have no part in this. As they may be fewer, a standard error less is expected.
+        Held-out rows have no part in this. As they may be fewer, a standard error less is expected.
         """
         if self.rows.sample is not None:
             return None  # numbers of the rows learned from are not those of the population
@@ -158,7 +158,7 @@ class PromiseCandidates:
         if labels is None or deployed.codes is None or self._loosest.group_weights:
             return None
         counted = count_ranked(labels, learned, groups)
-        expected = counted * len(self.reserved) / len(learned)
+        expected = counted * len(self.held_out) / len(learned)
         few = np.maximum(expected - np.sqrt(expected), 0.0).astype(np.intp)
         search = RankSearch(
             self.problem.constraint,
@@ -172,12 +172,12 @@ class PromiseCandidates:
         return None if search.plan(self._loosest).tied else search
 
     def _with_counts(self, expected: RankSearch) -> RankSearch:
-        """The same with the numbers of reserved rows as they are."""
+        """The same with the numbers of held-out rows as they are."""
         labels, groups = expected.labels, expected.groups
         return replace(
             expected,
-            sizes=count_ranked(labels, self.reserved, groups),
-            everyone=count_all(labels, self.data.examples, self.reserved, groups),
+            sizes=count_ranked(labels, self.held_out, groups),
+            everyone=count_all(labels, self.data.examples, self.held_out, groups),
         )
 
     @cached_property
@@ -185,7 +185,7 @@ class PromiseCandidates:
         """Internal requirements, from the strictest on."""
         return tuple(
             internal_requirements(
-                self.constraint, self._loosest.rates, len(self.reserved), resolved=self.problem.constraint
+                self.constraint, self._loosest.rates, len(self.held_out), resolved=self.problem.constraint
             )
         )
 
@@ -195,12 +195,12 @@ class PromiseCandidates:
 
     @cached_property
     def _scores(self) -> Posteriors:
-        """Posteriors of the reserved rows."""
-        data, reserved = self.data, self.reserved
-        cells = self.posteriors.model.cells(reserved.X, reserved.allowed)
+        """Posteriors of the held-out rows."""
+        data, held_out = self.data, self.held_out
+        cells = self.posteriors.model.cells(held_out.X, held_out.allowed)
         known = data.access.knows(data.groups)
-        scores = as_posteriors(cells, reserved.codes, data.groups, known=known)
-        return scores.within(reserved.strata, len(data.compared) // len(data.groups))
+        scores = as_posteriors(cells, held_out.codes, data.groups, known=known)
+        return scores.within(held_out.strata, len(data.compared) // len(data.groups))
 
     def _under(self, internal: Constraint, start: Solution | None) -> Candidate[Solution] | None:
         """The optimum under a requirement; None if there is none.
@@ -211,10 +211,10 @@ class PromiseCandidates:
         if solution is None:
             return None
         rule = self._rule(solution)
-        by_features = rule.decide(self._scores, lambda rows: row_keys(self.reserved.X, rows))
+        by_features = rule.decide(self._scores, lambda rows: row_keys(self.held_out.X, rows))
         by_id = rule.decide(self._scores, lambda rows: [b"%d" % number for number in rows])
         ways = [by_features, by_id] if (by_features != by_id).any() else [by_features]
-        cells = self.reserved.compared_cells
+        cells = self.held_out.compared_cells
         return internal, solution, [CellRates.count(self.data.compared, cells, one) for one in ways]
 
     def _solve(self, internal: Constraint, start: Solution | None) -> Solution | None:

@@ -1,4 +1,4 @@
-"""FairPostprocessor(objective="worst group") from fit to file, report and search."""
+"""FairPostprocessor(objective="minimax") from fit to file, report and search."""
 
 import dataclasses
 import re
@@ -37,7 +37,7 @@ def fitted(constraint=PARITY, **settings):
             "estimator": LogisticRegression(),
             "constraint": constraint,
             "cv": 2,
-            "objective": "worst group",
+            "objective": "minimax",
             **settings,
         },
     )
@@ -70,7 +70,7 @@ def test_posteriors_of_cells_are_learned_where_the_risk_would_not_need_them():
     trees = {"estimator": None, "cv": 0.5}
     kinds = [
         type(fitted(NOTHING, objective=objective, **trees).posterior_model_.model.model)
-        for objective in ("risk", "worst group")
+        for objective in ("risk", "minimax")
     ]
     assert kinds == [Product, LabelThenGroup]
 
@@ -86,7 +86,7 @@ def test_the_proof_is_confirmed(aware, cost, tmp_path):
     for name in ("objective", "bound", "violation"):
         assert getattr(proof.found, name) == pytest.approx(getattr(model.certificate_, name), abs=1e-9)
     again = eh.load(tmp_path / "m.eh")
-    assert again.objective == "worst group"
+    assert again.objective == "minimax"
     assert again.certificate_ == model.certificate_
     assert again.group_weights_ == model.group_weights_
     assert type(again.group_weights_) is type(model.group_weights_)
@@ -142,13 +142,13 @@ def test_what_was_altered_is_not_confirmed(alter, tmp_path):
     assert re.search(ALTERED[alter], proof.verdict), proof.verdict
 
 
-def test_a_promise_is_about_the_requirement(tmp_path):
+def test_a_guarantee_is_about_the_requirement(tmp_path):
     model = fitted(eh.DemographicParity(difference=0.4), confidence=0.9)
-    assert model.promise_.holds
+    assert model.guarantee_.holds
     assert model.certificate_.minimised == "largest risk of a group"
     proof = proof_of(model, tmp_path)
     assert proof.confirmed, proof.verdict
-    assert claimed(model).requirement == model.promise_.internal
+    assert claimed(model).requirement == model.guarantee_.internal
 
 
 @pytest.mark.parametrize("aware", [False, True], ids=["blind", "aware"])
@@ -156,12 +156,12 @@ def test_what_moved_a_score_adds_up_to_it(aware):
     model = fitted(aware=aware)
     given = {"sensitive_features": TEST.sensitive} if aware else {}
     margins = model.decision_function(TEST.X, **given)
-    risk = model.predict_risk(TEST.X, **given)
+    risk = model.predict_label_proba(TEST.X, **given)
     for row in (0, 1, 2):
         explained = model.explain(TEST.X, **given)[row]
         assert explained.margin == pytest.approx(margins[row])
         assert risk[row] - 0.5 + sum(explained.moved.values()) == pytest.approx(margins[row], abs=1e-9)
-        assert any(name.notion == "worst group" for name in explained.moved)
+        assert any(name.notion == "minimax" for name in explained.moved)
 
 
 def test_a_table_in_batches(monkeypatch, tmp_path):
@@ -171,7 +171,7 @@ def test_a_table_in_batches(monkeypatch, tmp_path):
         LogisticRegression(),
         PARITY,
         sensitive_features=list(TRAIN.sensitive),
-        objective="worst group",
+        objective="minimax",
         posteriors=eh.CrossFit(2, max_samples=600),
     ).fit(frame.lazy(), "y")
     assert model.certificate_.minimised == "largest risk of a group"
@@ -182,13 +182,13 @@ def test_a_table_in_batches(monkeypatch, tmp_path):
 
 
 def test_it_is_a_parameter_as_others_are():
-    model = eh.FairPostprocessor(LogisticRegression(), NOTHING, objective="worst group")
-    assert model.get_params()["objective"] == clone(model).objective == "worst group"
+    model = eh.FairPostprocessor(LogisticRegression(), NOTHING, objective="minimax")
+    assert model.get_params()["objective"] == clone(model).objective == "minimax"
     assert eh.FairPostprocessor().objective == "risk"
     X = np.column_stack([TRAIN.X, TRAIN.codes])
     search = GridSearchCV(
         model.set_params(sensitive_features=[1], posteriors__cv=2),
-        {"objective": ["risk", "worst group"]},
+        {"objective": ["risk", "minimax"]},
         cv=2,
     ).fit(X, TRAIN.y)
     assert search.best_params_["objective"] == "risk"  # by accuracy
@@ -196,19 +196,19 @@ def test_it_is_a_parameter_as_others_are():
 
 
 def test_what_does_not_go_together_is_refused():
-    with pytest.raises(InputError, match="objective should be one of 'risk', 'worst group', but is 'minmax'"):
+    with pytest.raises(InputError, match="objective should be one of 'risk', 'minimax', but is 'minmax'"):
         fitted(objective="minmax")
-    with pytest.raises(InputError, match="'fair' has objective='worst group', but a frontier shows"):
+    with pytest.raises(InputError, match="'fair' has objective='minimax', but a frontier shows"):
         eh.frontier(
-            eh.FairPostprocessor(LogisticRegression(), PARITY, objective="worst group"),
+            eh.FairPostprocessor(LogisticRegression(), PARITY, objective="minimax"),
             TRAIN.X,
             TRAIN.y,
             sensitive_features=TRAIN.sensitive,
         )
     with pytest.raises(TypeError, match="objective"):
-        eh.FairInprocessor(LogisticRegression(), PARITY, objective="worst group")
+        eh.FairInprocessor(LogisticRegression(), PARITY, objective="minimax")
     with pytest.raises(ValueError, match="objective"):
-        eh.FairInprocessor(LogisticRegression(), PARITY).set_params(objective="worst group")
+        eh.FairInprocessor(LogisticRegression(), PARITY).set_params(objective="minimax")
 
 
 @pytest.mark.parametrize(("cost", "of"), [(0.5, "accuracy"), (0.3, "risk")], ids=["half", "other"])

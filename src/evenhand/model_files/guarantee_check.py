@@ -25,7 +25,7 @@ from evenhand.optimum.problem import FairnessProblem
 from evenhand.optimum.rule import Rule
 from evenhand.posteriors.examples import Examples
 
-__all__ = ["compare_promise", "deployed_posteriors", "with_ranks"]
+__all__ = ["compare_guarantee", "deployed_posteriors", "with_ranks"]
 
 _SAME_CHANCE = 1.1
 """Other versions of NumPy may draw other numbers; a computed probability has an error of a few per cent."""
@@ -39,22 +39,23 @@ def deployed_posteriors(model: FairPostprocessor, rows: Examples) -> Posteriors:
     return posteriors.within(rows.strata, len(model.compared_) // len(model.groups_))
 
 
-def with_ranks(model: Any, rule: Rule, reserved: Examples | None) -> Rule:
-    """The rule with its thresholds where reserved rows have the ranks of the promise, if it has any."""
-    ranks = None if model.promise_ is None else model.promise_.ranks
-    if ranks is None or reserved is None or not model.promise_.holds:
+def with_ranks(model: Any, rule: Rule, held_out: Examples | None) -> Rule:
+    """The rule with its thresholds where held-out rows have the ranks of the guarantee, if it has any."""
+    ranks = None if model.guarantee_ is None else model.guarantee_.ranks
+    if ranks is None or held_out is None or not model.guarantee_.holds:
         return rule
-    return set_thresholds(rule, deployed_posteriors(model, reserved), reserved.positive, ranks) or rule
+    return set_thresholds(rule, deployed_posteriors(model, held_out), held_out.positive, ranks) or rule
 
 
-def compare_promise(
+def compare_guarantee(
     model: Any,
     problem: FairnessProblem,
     posteriors: LearnedPosteriors,
     data: TrainingData,
-    reserved: Examples,
+    held_out: Examples,
 ) -> list[str]:
-    """Where a promise disagrees with the rows of the fit: it is tested again, or its ranks are planned again.
+    """Where a guarantee disagrees with the rows of the fit: it is tested again, or its ranks are planned
+    again.
 
     Parameters
     ----------
@@ -65,40 +66,40 @@ def compare_promise(
         Learned again.
     data : TrainingData
         Rows that were learned from.
-    reserved : Examples
+    held_out : Examples
 
     Returns
     -------
     list of str
     """
     learned = data.examples
-    if model.promise_.ranks is not None:
-        return _compare_ranks(model, problem, posteriors, learned, reserved) if model.promise_.holds else []
+    if model.guarantee_.ranks is not None:
+        return _compare_ranks(model, problem, posteriors, learned, held_out) if model.guarantee_.holds else []
     if isinstance(model, FairInprocessor):
-        decisions = model.learner_.choose(reserved.X) == 1
+        decisions = model.learner_.choose(held_out.X) == 1
     else:
-        scores = deployed_posteriors(model, reserved)
-        decisions = model.rule_.decide(scores, lambda rows: row_keys(reserved.X, rows))
-    rates = CellRates.count(model.compared_, reserved.compared_cells, decisions)
-    tests = run_tests(problem.constraint, rates, 1 - model.promise_.confidence, all_rows=data.everyone)
-    if model.promise_.holds and not all(test.passed for test in tests):
-        return ["the promise does not hold on the reserved rows"]
+        scores = deployed_posteriors(model, held_out)
+        decisions = model.rule_.decide(scores, lambda rows: row_keys(held_out.X, rows))
+    rates = CellRates.count(model.compared_, held_out.compared_cells, decisions)
+    tests = run_tests(problem.constraint, rates, 1 - model.guarantee_.confidence, all_rows=data.everyone)
+    if model.guarantee_.holds and not all(test.passed for test in tests):
+        return ["the guarantee does not hold on the held-out rows"]
     return []
 
 
 def _compare_ranks(
-    model: Any, problem: FairnessProblem, posteriors: LearnedPosteriors, learned: Examples, reserved: Examples
+    model: Any, problem: FairnessProblem, posteriors: LearnedPosteriors, learned: Examples, held_out: Examples
 ) -> list[str]:
-    """Plan the ranks of the promise again, and compute again how probable it is that they break it."""
-    ranks, groups = model.promise_.ranks, model.compared_
+    """Plan the ranks of the guarantee again, and compute again how probable it is that they break it."""
+    ranks, groups = model.guarantee_.ranks, model.compared_
     labels = counted_labels(problem.constraint, groups)
     if labels is None or labels != ranks.labels or posteriors.deployed.codes is None:
-        return ["the promise rests on ranks, which do not belong to its requirement"]
+        return ["the guarantee rests on ranks, which do not belong to its requirement"]
     at = learned.take(posteriors.rows)
     selected = RateEstimator(problem, at, posteriors.weights).by_posteriors(
         model.solved_rule_.selection(posteriors.out_of_fold)
     )
-    sizes, everyone = count_ranked(labels, reserved, groups), count_all(labels, learned, reserved, groups)
+    sizes, everyone = count_ranked(labels, held_out, groups), count_all(labels, learned, held_out, groups)
     planned = plan_ranks(
         CellRates(groups, problem.masses, selected),
         labels,
@@ -111,9 +112,9 @@ def _compare_ranks(
         for one, other in zip(ours, theirs, strict=True)
     )
     if ranks.sizes != planned.sizes or not near:
-        return ["the ranks that the promise rests on are not those of these rows"]
-    level = 1 - model.promise_.confidence
+        return ["the ranks that the guarantee rests on are not those of these rows"]
+    level = 1 - model.guarantee_.confidence
     chance, _ = violation_chances(problem.constraint, groups, ranks, everyone, level)
     if not chance <= _SAME_CHANCE * level:
-        return [f"thresholds at the ranks of the promise break it with probability {chance:.3f}"]
+        return [f"thresholds at the ranks of the guarantee break it with probability {chance:.3f}"]
     return []

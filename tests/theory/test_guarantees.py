@@ -1,4 +1,4 @@
-"""The promise against known populations; ``benchmarks/promise.py`` is the full version."""
+"""The guarantee against known populations; ``benchmarks/guarantee.py`` is the full version."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from tests.flat import build
 
 import evenhand as eh
 from evenhand.fairness.rates import CellRates
-from evenhand.inference.guarantee import promised
+from evenhand.inference.guarantee import guaranteed
 from evenhand.inference.noninferiority import p_value
 
 LEVEL = 0.05
@@ -28,13 +28,13 @@ def problem(n_groups):
 
 
 def broken(kind, setting, n, *, constraint, confidence, seed, **settings):
-    """Whether the promise was made (or none asked for), and whether the tolerance is then broken."""
+    """Whether the guarantee was made (or none asked for), and whether the tolerance is then broken."""
     data = setting.sample(n, seed=seed)
     fair = build(kind, LogisticRegression(), constraint, aware=True, confidence=confidence, **settings)
     fair.fit(data.X, data.y, sensitive_features=data.sensitive)
     rates = setting.rates_of(lambda X, codes: fair.predict(X, sensitive_features={"group": codes}))
-    promised = fair.promise_ is None or fair.promise_.holds
-    return promised, promised and max(found.excess for found in constraint.measure(rates)) > 0
+    guaranteed = fair.guarantee_ is None or fair.guarantee_.holds
+    return guaranteed, guaranteed and max(found.excess for found in constraint.measure(rates)) > 0
 
 
 @pytest.mark.slow
@@ -48,7 +48,7 @@ def broken(kind, setting, n, *, constraint, confidence, seed, **settings):
     ],
     ids=str,
 )
-def test_promises_are_kept_and_plain_tolerances_are_not(kind, constraint, n_groups, draws):
+def test_guarantees_are_kept_and_plain_tolerances_are_not(kind, constraint, n_groups, draws):
     setting, n = problem(n_groups), 1000 * n_groups
     settings = {"cv": 2} if kind is eh.FairPostprocessor else {}
     outcomes = {
@@ -69,13 +69,13 @@ def test_promises_are_kept_and_plain_tolerances_are_not(kind, constraint, n_grou
 
 
 @pytest.mark.slow
-def test_a_split_stratified_by_label_would_break_promises():
-    """Ten groups at the tolerance, most rows reserved: stratified by cell, nearly all promises are wrong."""
+def test_a_split_stratified_by_label_would_break_guarantees():
+    """Ten groups at the tolerance, most rows held out: stratified by cell, nearly all are wrong."""
     setting = Setting(10, 2000, PARITY, confidence=0.5, reserve=0.7, apart=0.05)
     wrong, given = {}, {}
     for way, divide in WAYS.items():
-        promised, broken = np.array([draw(setting, divide, seed) for seed in range(10)]).T
-        wrong[way], given[way] = (promised & broken).mean(), promised.mean()
+        guaranteed, broken = np.array([draw(setting, divide, seed) for seed in range(10)]).T
+        wrong[way], given[way] = (guaranteed & broken).mean(), guaranteed.mean()
     assert wrong["at random"] <= 0.5 < wrong["by group and label"]
     assert given["at random"] >= 0.5  # otherwise nothing is tested here
 
@@ -84,8 +84,8 @@ MASSES = np.array([[0.25, 0.25], [0.2, 0.1], [0.1, 0.1]])
 TODAY = CellRates(eh.Groups.product({"group": range(3)}), MASSES, MASSES * [[0.2, 0.4]])
 
 
-def reserved(rates, n, rng):
-    """Counts of n reserved rows, from a population with given selection rates."""
+def held_out(rates, n, rng):
+    """Counts of n held-out rows, from a population with given selection rates."""
     cells = rng.multinomial(n, MASSES.ravel()).reshape(MASSES.shape)
     return CellRates(TODAY.groups, cells.astype(float), rng.binomial(cells, rates).astype(float))
 
@@ -128,7 +128,7 @@ def reserved(rates, n, rng):
     ],
     ids=str,
 )
-def test_promises_of_bounds_and_between_groups_are_wrong_no_more_often_than_the_level(
+def test_guarantees_of_bounds_and_between_groups_are_wrong_no_more_often_than_the_level(
     constraint, strict, bad
 ):
     """From a classifier that is inside the requirement to one just outside it, which the test must stop."""
@@ -137,16 +137,16 @@ def test_promises_of_bounds_and_between_groups_are_wrong_no_more_often_than_the_
     assert max(found.excess for found in constraint.measure(outside)) > 0
     rng = np.random.default_rng(0)
     chosen = [
-        promised(
-            ((constraint, rates, [reserved(rates, 4000, rng)]) for rates in (strict, bad)),
+        guaranteed(
+            ((constraint, rates, [held_out(rates, 4000, rng)]) for rates in (strict, bad)),
             constraint,
             1 - LEVEL,
         )
         for _ in range(DRAWS)
     ]
-    wrong = np.mean([promise.holds and rates is bad for rates, promise in chosen])
+    wrong = np.mean([guarantee.holds and rates is bad for rates, guarantee in chosen])
     assert wrong <= LEVEL + 3 * np.sqrt(LEVEL * (1 - LEVEL) / DRAWS)
-    assert np.mean([promise.holds for _, promise in chosen]) > 0.8  # otherwise nothing is tested here
+    assert np.mean([guarantee.holds for _, guarantee in chosen]) > 0.8  # otherwise nothing is tested here
 
 
 @pytest.mark.slow
@@ -164,7 +164,7 @@ def test_promises_of_bounds_and_between_groups_are_wrong_no_more_often_than_the_
     ],
     ids=str,
 )
-def test_promises_of_fitted_classifiers_are_kept(constraint, draws):
+def test_guarantees_of_fitted_classifiers_are_kept(constraint, draws):
     given, wrong = np.array(
         [
             broken(
@@ -191,20 +191,20 @@ def test_limits_of_a_part_from_all_rows_keep_the_level(measure, tolerance):
         share = rest - tolerance / (1 - part)
     else:
         share = rest * tolerance * (1 - part) / (1 - tolerance * part)
-    wrong = {"reserved": 0, "all": 0}
+    wrong = {"held out": 0, "all": 0}
     for _ in range(draws):
         n, elsewhere = rng.binomial(600, part), rng.binomial(5400, part)
         counts = (rng.binomial(n, share), n), (rng.binomial(600 - n, rest), 600 - n)
-        for which, sizes in (("reserved", None), ("all", (n + elsewhere, 6000 - n - elsewhere))):
+        for which, sizes in (("held out", None), ("all", (n + elsewhere, 6000 - n - elsewhere))):
             p = p_value(*counts, tolerance=tolerance, measure=measure, level=level, sizes=sizes)
             wrong[which] += p <= level
-    assert wrong["reserved"] < wrong["all"] <= draws * level + 3 * np.sqrt(draws * level * (1 - level))
+    assert wrong["held out"] < wrong["all"] <= draws * level + 3 * np.sqrt(draws * level * (1 - level))
 
 
 @pytest.mark.slow
-def test_promises_by_margins_are_kept_where_groups_are_at_the_tolerance():
-    """Four groups, half of the rows reserved, and a level at which wrong promises would show."""
+def test_guarantees_by_margins_are_kept_where_groups_are_at_the_tolerance():
+    """Four groups, half of the rows held out, and a level at which wrong guarantees would show."""
     setting = Setting(4, 500, eh.DemographicParity(difference=0.06), confidence=0.6, reserve=0.5, apart=0.08)
-    promised, broken = np.array([draw(setting, WAYS["at random"], seed) for seed in range(60)]).T
-    assert (promised & broken).mean() <= 0.4 + 3 * np.sqrt(0.24 / 60)
-    assert promised.mean() > 0.5  # otherwise nothing is tested here
+    guaranteed, broken = np.array([draw(setting, WAYS["at random"], seed) for seed in range(60)]).T
+    assert (guaranteed & broken).mean() <= 0.4 + 3 * np.sqrt(0.24 / 60)
+    assert guaranteed.mean() > 0.5  # otherwise nothing is tested here

@@ -1,13 +1,13 @@
-"""Does the promise hold: how often is the tolerance broken in the population, and what does that cost.
+"""Does the guarantee hold: how often is the tolerance broken in the population, and what does that cost.
 
-Run: ``python -m benchmarks.promise`` (about an hour on one core; ``--draws 20`` for a first look,
-``--only promised`` or ``--only division`` for a part). An interrupted run goes on where it was; ``--fresh``
+Run: ``python -m benchmarks.guarantee`` (about an hour on one core; ``--draws 20`` for a first look,
+``--only guaranteed`` or ``--only division`` for a part). An interrupted run goes on where it was; ``--fresh``
 starts anew.
 Problems with one normal feature, whose population rates are known for any classifier, with 2, 4 and 16 groups
-down to 1 % of the rows. Each draw is a data set of its own; without the promise and in fairlearn's
+down to 1 % of the rows. Each draw is a data set of its own; without the guarantee and in fairlearn's
 ThresholdOptimizer the same learner is fitted to all of its rows. ThresholdOptimizer bounds the difference of
 any two groups, which is stricter than the mean difference, and is given the same number.
-Next to them settings without models that are made to break a promise, with rows divided in two ways; see
+Next to them settings without models that are made to break a guarantee, with rows divided in two ways; see
 ``benchmarks/division.py``.
 """
 
@@ -51,8 +51,8 @@ SETTINGS = [
     (16, True, False),
 ]
 """Groups, whether they are uneven, and whether decisions are blind to them."""
-KEPT = RESULTS / "promise-settings.json"
-PARTS = ("promised", "not promised", "ThresholdOptimizer", "division")
+KEPT = RESULTS / "guarantee-settings.json"
+PARTS = ("guaranteed", "not guaranteed", "ThresholdOptimizer", "division")
 """Methods with models, and last the settings without any."""
 PEER_EVERY = {2: 5, 4: 5, 16: 25}
 """ThresholdOptimizer takes most of the time, and is fitted to every so many draws."""
@@ -64,7 +64,7 @@ class Outcome:
 
     broken: bool
     accuracy: float
-    promised: bool = True
+    guaranteed: bool = True
 
 
 def problem(n_groups: int, *, uneven: bool) -> GaussianProblem:
@@ -112,7 +112,7 @@ def draw(n_groups: int, seed: int, part: str, *, uneven: bool, blind: bool) -> d
             aware=not blind,
             random_state=seed,
             posteriors=eh.CrossFit(2, form="joint"),
-            guarantee=1 - LEVEL if part == "promised" else None,
+            guarantee=1 - LEVEL if part == "guaranteed" else None,
         )
 
         def decide(X: Any, codes: Any) -> Any:
@@ -121,8 +121,8 @@ def draw(n_groups: int, seed: int, part: str, *, uneven: bool, blind: bool) -> d
         for notion, kind in NOTIONS.items():
             fair.set_params(constraint=kind(difference=tolerance))
             fair.fit(data.X, data.y, sensitive_features=data.sensitive)
-            kept = fair.promise_ is None or fair.promise_.holds
-            outcomes[notion] = judge(setting, notion, tolerance, decide, promised=kept)
+            kept = fair.guarantee_ is None or fair.guarantee_.holds
+            outcomes[notion] = judge(setting, notion, tolerance, decide, guaranteed=kept)
     return outcomes
 
 
@@ -143,12 +143,14 @@ def threshold(setting: GaussianProblem, data: Any, notion: str, tolerance: float
     return judge(setting, notion, tolerance, decide)
 
 
-def summary(promised: list[bool], broken: list[bool], accuracy: list[float] | None = None) -> dict[str, Any]:
-    """Counts, and the share of draws with a broken promise with its 95 % interval by Clopper and Pearson."""
-    n, wrong = len(promised), sum(both[0] and both[1] for both in zip(promised, broken, strict=True))
+def summary(
+    guaranteed: list[bool], broken: list[bool], accuracy: list[float] | None = None
+) -> dict[str, Any]:
+    """Counts, and the share of draws with a broken guarantee, with a 95 % interval (Clopper and Pearson)."""
+    n, wrong = len(guaranteed), sum(both[0] and both[1] for both in zip(guaranteed, broken, strict=True))
     low = float(beta.ppf(0.025, wrong, n - wrong + 1)) if wrong else 0.0
     high = float(beta.ppf(0.975, wrong + 1, n - wrong)) if wrong < n else 1.0
-    told = {"draws": n, "promised": sum(promised), "broken": wrong}
+    told = {"draws": n, "guaranteed": sum(guaranteed), "broken": wrong}
     told |= {"share broken": round(wrong / n, 4), "95 %": [round(low, 4), round(high, 4)]}
     return told if accuracy is None else told | {"accuracy": round(float(np.mean(accuracy)), 4)}
 
@@ -163,7 +165,7 @@ def fitted(setting: tuple[int, bool, bool], part: str, draws: int, jobs: int) ->
     told = {}
     for notion in NOTIONS:
         found = [outcomes[notion] for outcomes in done]
-        columns = ([getattr(one, key) for one in found] for key in ("promised", "broken", "accuracy"))
+        columns = ([getattr(one, key) for one in found] for key in ("guaranteed", "broken", "accuracy"))
         told[f"{notion} within {TOLERANCE[n_groups]}"] = summary(*columns)
     return told
 
@@ -204,7 +206,7 @@ def main() -> None:
             kept[name] = measure()
             KEPT.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
             print(name, *(f"  {what}: {found}" for what, found in kept[name].items()), sep="\n", flush=True)
-    write("promise", {"level": LEVEL} | kept, ["evenhand", "scikit-learn", "fairlearn", "numpy"])
+    write("guarantee", {"level": LEVEL} | kept, ["evenhand", "scikit-learn", "fairlearn", "numpy"])
 
 
 if __name__ == "__main__":

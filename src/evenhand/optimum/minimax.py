@@ -31,9 +31,9 @@ from evenhand.solver.oracle import Vector
 from evenhand.solver.problem import Problem
 from evenhand.solver.scalars import RowsWithScalars
 
-__all__ = ["OBJECTIVES", "WORST_GROUP", "Objective", "WorstGroupProblem", "group_risks", "problem_for"]
+__all__ = ["OBJECTIVES", "WORST_GROUP", "MinimaxProblem", "Objective", "group_risks", "problem_for"]
 
-Objective = Literal["risk", "worst group"]
+Objective = Literal["risk", "minimax"]
 OBJECTIVES: tuple[str, ...] = get_args(Objective)
 WORST_GROUP = "largest risk of a group"
 """What is minimised, in the words of a certificate."""
@@ -54,7 +54,7 @@ _NOTHING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
-class WorstGroupProblem(FairnessProblem):
+class MinimaxProblem(FairnessProblem):
     """A fairness problem in which the largest risk of a group is minimised, and then the risk."""
 
     def _optimal(
@@ -204,7 +204,7 @@ def problem_for(objective: str) -> type[FairnessProblem]:
 
     Parameters
     ----------
-    objective : {"risk", "worst group"}
+    objective : {"risk", "minimax"}
 
     Returns
     -------
@@ -212,7 +212,7 @@ def problem_for(objective: str) -> type[FairnessProblem]:
         FairnessProblem, or a subclass.
     """
     check_choice("objective", objective, OBJECTIVES)
-    return FairnessProblem if objective == "risk" else WorstGroupProblem
+    return FairnessProblem if objective == "risk" else MinimaxProblem
 
 
 def group_risks(masses: NDArray[np.float64], costs: NDArray[np.float64], groups: Groups) -> LinearConstraints:
@@ -244,7 +244,7 @@ def group_risks(masses: NDArray[np.float64], costs: NDArray[np.float64], groups:
     sizes = family.matrix @ masses.sum(axis=1)
     held = np.flatnonzero(sizes > 0)
     share = family.matrix[held, :, None] * masses / sizes[held, None, None]
-    names = tuple(ConstraintName("worst group", "risk", family.names[m]) for m in held.tolist())
+    names = tuple(ConstraintName("minimax", "risk", family.names[m]) for m in held.tolist())
     zero = np.zeros(len(held))
     C = costs * share * [1.0, -1.0]
     return LinearConstraints(names, C, (costs[:, 1] * share[:, :, 1]).sum(axis=1), zero, zero)

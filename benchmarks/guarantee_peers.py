@@ -1,12 +1,12 @@
-"""Promises beside peers: how often they are kept, at what accuracy, and from how many rows on.
+"""Guarantees beside peers: how often they are kept, at what accuracy, and from how many rows on.
 
-Run: ``python -m benchmarks.promise_peers`` (about 20 minutes on one core; ``--draws 20`` for a first look).
-FaiREE (Li, Zou and Zhang, 2023) is written here from its formulas. It promises equal opportunity of two known
-groups, abs(TPR_1 - TPR_0) <= tolerance, with a given confidence. Scores are learned from a part of the rows.
-In the other, with n_a positives of group a, thresholds are their scores in order, and the false-negative rate
-at the k-th of them has a Beta(k, n_a - k + 1) distribution whatever the population is. Pairs of thresholds
-with P(abs(B_1 - B_0) > tolerance) <= 1 - confidence are candidates, and the one with the smallest estimated
-error is returned.
+Run: ``python -m benchmarks.guarantee_peers`` (about 20 minutes on one core; ``--draws 20`` for a first look).
+FaiREE (Li, Zou and Zhang, 2023) is written here from its formulas. It guarantees equal opportunity of two
+known groups, abs(TPR_1 - TPR_0) <= tolerance, with a given confidence. Scores are learned from a part of the
+rows. In the other, with n_a positives of group a, thresholds are their scores in order, and the
+false-negative rate at the k-th of them has a Beta(k, n_a - k + 1) distribution whatever the population is.
+Pairs of thresholds with P(abs(B_1 - B_0) > tolerance) <= 1 - confidence are candidates, and the one with the
+smallest estimated error is returned.
 
 Hou and Zhang (arXiv 2410.16477) choose the one multiplier of two groups: the smallest at which the disparity
 on rows of its own is below the tolerance by a margin that holds for all multipliers at once. Their constants
@@ -31,7 +31,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 import evenhand as eh
 from benchmarks.exact import GaussianProblem
-from benchmarks.promise import learner, problem, summary
+from benchmarks.guarantee import learner, problem, summary
 from benchmarks.record import write
 from evenhand.inputs.splits import random_split
 
@@ -43,14 +43,14 @@ ROWS = (500, 1_000, 2_000, 4_000, 8_000, 16_000)
 POINTS = 200
 """Quantiles of one Beta distribution over which the other is averaged."""
 ENOUGH = 0.8
-"""Share of draws with a promise at which rows are called enough."""
+"""Share of draws with a guarantee at which rows are called enough."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a method promises, and what its classifier does in the population."""
+    """What a method guarantees, and what its classifier does in the population."""
 
-    promised: bool
+    guaranteed: bool
     broken: bool
     accuracy: float
 
@@ -132,11 +132,11 @@ def _error(scores: dict[tuple[int, int], Floats], group: int) -> Floats:
     return (len(positive) * missed + len(negative) * false) / total
 
 
-def judge(setting: GaussianProblem, decide: Any, *, promised: bool) -> Outcome:
+def judge(setting: GaussianProblem, decide: Any, *, guaranteed: bool) -> Outcome:
     """Look at the population."""
     rates = setting.rates_of(decide)
     [found] = eh.EqualOpportunity(difference=TOLERANCE, against="groups").measure(rates)
-    return Outcome(promised, found.excess > 0, 1 - 2 * rates.risk())
+    return Outcome(guaranteed, found.excess > 0, 1 - 2 * rates.risk())
 
 
 def held_out(data: Any, seed: int) -> tuple[Any, dict[tuple[int, int], Floats], Counts]:
@@ -153,11 +153,11 @@ def held_out(data: Any, seed: int) -> tuple[Any, dict[tuple[int, int], Floats], 
 
 
 def fairee(setting: GaussianProblem, data: Any, seed: int) -> Outcome:
-    """FaiREE; without a candidate, decisions are those of the learner and nothing is promised."""
+    """FaiREE; without a candidate, decisions are those of the learner and nothing is guaranteed."""
     score, scores, _ = held_out(data, seed)
     thresholds = choose(scores, TOLERANCE, 1 - CONFIDENCE)
     at = np.array(thresholds or (0.5, 0.5))
-    return judge(setting, lambda X, codes: score(X, codes) > at[codes], promised=thresholds is not None)
+    return judge(setting, lambda X, codes: score(X, codes) > at[codes], guaranteed=thresholds is not None)
 
 
 def choose_multiplier(
@@ -209,11 +209,11 @@ def by_multiplier(setting: GaussianProblem, data: Any, seed: int) -> Outcome:
     shares = np.array([np.mean((y == 1) & (codes == a)) for a in (0, 1)])
     thresholds = choose_multiplier(scores, shares, TOLERANCE, 1 - CONFIDENCE)
     at = np.array(thresholds or (0.5, 0.5))
-    return judge(setting, lambda X, codes: score(X, codes) > at[codes], promised=thresholds is not None)
+    return judge(setting, lambda X, codes: score(X, codes) > at[codes], guaranteed=thresholds is not None)
 
 
 def ours(setting: GaussianProblem, data: Any, seed: int, *, confidence: float | None) -> Outcome:
-    """FairPostprocessor, with or without a promise."""
+    """FairPostprocessor, with or without a guarantee."""
     fair = eh.FairPostprocessor(
         learner(blind=False),
         eh.EqualOpportunity(difference=TOLERANCE, against="groups"),
@@ -226,7 +226,7 @@ def ours(setting: GaussianProblem, data: Any, seed: int, *, confidence: float | 
     return judge(
         setting,
         lambda X, codes: fair.predict(X, sensitive_features={"group": codes}),
-        promised=fair.promise_ is None or fair.promise_.holds,
+        guaranteed=fair.guarantee_ is None or fair.guarantee_.holds,
     )
 
 
@@ -240,7 +240,7 @@ def draw(n: int, seed: int, *, uneven: bool) -> dict[str, Outcome]:
             "evenhand": ours(setting, data, seed, confidence=CONFIDENCE),
             "FaiREE": fairee(setting, data, seed),
             "uniform margin": by_multiplier(setting, data, seed),
-            "not promised": ours(setting, data, seed, confidence=None),
+            "not guaranteed": ours(setting, data, seed, confidence=None),
         }
 
 
@@ -260,14 +260,16 @@ def main() -> None:
             told[name] = {}
             for method in done[0]:
                 found = [outcomes[method] for outcomes in done]
-                columns = [[getattr(one, key) for one in found] for key in ("promised", "broken", "accuracy")]
+                columns = [
+                    [getattr(one, key) for one in found] for key in ("guaranteed", "broken", "accuracy")
+                ]
                 told[name][method] = summary(*columns)
-                if method != "not promised" and method not in enough and np.mean(columns[0]) >= ENOUGH:
+                if method != "not guaranteed" and method not in enough and np.mean(columns[0]) >= ENOUGH:
                     enough[method] = n
             print(name, *(f"  {what}: {found}" for what, found in told[name].items()), sep="\n", flush=True)
-        told[f"{'uneven' if uneven else 'even'}, rows at which {ENOUGH:.0%} are promised"] = enough
+        told[f"{'uneven' if uneven else 'even'}, rows at which {ENOUGH:.0%} are guaranteed"] = enough
     settings = {"tolerance": TOLERANCE, "confidence": CONFIDENCE, "reserve": RESERVE}
-    write("promise_peers", settings | told, ["evenhand", "scikit-learn", "numpy", "scipy"])
+    write("guarantee_peers", settings | told, ["evenhand", "scikit-learn", "numpy", "scipy"])
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""objective="worst group" where the optimum is known, and what it may not change."""
+"""objective="minimax" where the optimum is known, and what it may not change."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from sklearn.linear_model import LogisticRegression
 
 import evenhand as eh
 from evenhand.exceptions import CertificateError, InfeasibleError, InputError
-from evenhand.optimum import worst_group
+from evenhand.optimum import minimax
 
 NOTHING = eh.DemographicParity(difference=1.0)
 GROUPS = eh.Groups.product({"group": ["A", "B", "C"]})
@@ -21,7 +21,7 @@ BY_HAND = np.array(
 
 
 def worst(rows, constraint=NOTHING, **options):
-    return eh.solve(rows, constraint, objective="worst group", **options)
+    return eh.solve(rows, constraint, objective="minimax", **options)
 
 
 def error_rates(found):
@@ -83,7 +83,7 @@ def test_where_groups_are_known_and_nothing_ties_them_each_has_its_own_best_rule
     assert other.certificate.objective == pytest.approx(error_rates(one).max() / 2)
 
 
-def test_the_worst_group_gains_and_the_others_pay(rows):
+def test_the_minimax_gains_and_the_others_pay(rows):
     one, other = eh.solve(rows, NOTHING), worst(rows)
     assert error_rates(other).max() < error_rates(one).max() - 1e-3
     assert other.rates.risk() > one.rates.risk() + 1e-4
@@ -143,7 +143,7 @@ def test_more_rows_than_a_linear_program_takes_at_once():
 def test_the_rule_has_scores_of_the_usual_size(rows):
     """Multipliers of the second stage can be in the thousands; W is scaled, which changes no decision."""
     found = worst(rows, eh.EqualizedOdds(difference=0.02))
-    of_groups = [value for name, value in found.rule_multipliers.items() if name.notion == "worst group"]
+    of_groups = [value for name, value in found.rule_multipliers.items() if name.notion == "minimax"]
     assert min(of_groups) >= -1 - 1e-12
     assert max(of_groups) <= 1e-12
     assert sum(of_groups) >= -1 - 1e-12
@@ -164,24 +164,24 @@ def test_the_certificate_says_what_is_minimised(rows):
 
 @pytest.mark.parametrize("objective", ["worst", "minmax", None, 1, ["risk"]], ids=str)
 def test_an_unknown_objective_names_the_choices(rows, objective):
-    with pytest.raises(InputError, match="objective should be one of 'risk', 'worst group', but is"):
+    with pytest.raises(InputError, match="objective should be one of 'risk', 'minimax', but is"):
         eh.solve(rows, NOTHING, objective=objective)
 
 
 def test_what_cannot_be_proven_is_not_returned(rows, monkeypatch):
-    monkeypatch.setattr(worst_group, "optimize", lambda *_, **__: None)
+    monkeypatch.setattr(minimax, "optimize", lambda *_, **__: None)
     with pytest.raises(CertificateError, match="no algorithm proved a solution"):
         worst(rows)
 
 
 def test_a_second_stage_that_cannot_be_proven_is_not_returned(rows, monkeypatch):
-    calls, really = [], worst_group.optimize
+    calls, really = [], minimax.optimize
 
     def only_first(*given, **options):
         calls.append(given)
         return really(*given, **options) if len(calls) == 1 else None
 
-    monkeypatch.setattr(worst_group, "optimize", only_first)
+    monkeypatch.setattr(minimax, "optimize", only_first)
     with pytest.raises(CertificateError, match="no algorithm proved a solution"):
         worst(rows)
     assert len(calls) == 5  # with ever more slack
@@ -198,7 +198,7 @@ def test_rare_groups_that_are_pooled_are_one_group(mode, tmp_path):
     fair = eh.FairPostprocessor(
         LogisticRegression(),
         eh.DemographicParity(difference=1.0, groups=mode),
-        objective="worst group",
+        objective="minimax",
         posteriors=eh.CrossFit(2),
         groups=eh.GroupPolicy(min_size=60),
     ).fit(X, y, sensitive_features=sensitive)

@@ -1,4 +1,4 @@
-"""missing="infer": sensitive values that some rows lack."""
+"""missing="impute": sensitive values that some rows lack."""
 
 import numpy as np
 import pandas as pd
@@ -35,7 +35,7 @@ def columns(sample, hidden_second=None, hidden_first=None):
 
 
 def postprocessor(constraint=PARITY, **settings):
-    return build(eh.FairPostprocessor, LEARNER, constraint, missing="infer", **settings)
+    return build(eh.FairPostprocessor, LEARNER, constraint, missing="impute", **settings)
 
 
 def hide(sample, seed=0):
@@ -75,21 +75,21 @@ def test_masses_are_those_of_all_rows(problem):
     assert np.abs(fair.rates_.masses - problem.masses).max() < 0.015
 
 
-def test_the_fitted_model_says_how_many_rows_were_inferred(problem):
+def test_the_fitted_model_says_how_many_rows_were_imputed(problem):
     train = problem.sample(1_000, seed=3)
     first, second = np.zeros(1_000, bool), np.zeros(1_000, bool)
     first[:100], second[50:350] = True, True
     fair = postprocessor().fit(train.X, train.y, sensitive_features=columns(train, second, first))
     names = list(train.sensitive)
-    assert fair.inferred_.rows == 1_000
-    assert fair.inferred_.inferred == 350
-    assert fair.inferred_.by_feature == {names[0]: 100, names[1]: 300}
-    assert str(fair.inferred_).startswith("350 of 1,000 rows lack sensitive values, which were inferred")
+    assert fair.imputed_.rows == 1_000
+    assert fair.imputed_.imputed == 350
+    assert fair.imputed_.by_feature == {names[0]: 100, names[1]: 300}
+    assert str(fair.imputed_).startswith("350 of 1,000 rows lack sensitive values, which were imputed")
     assert fair.groups_.counts.sum() == 650
     none = postprocessor().fit(train.X, train.y, sensitive_features=train.sensitive)
-    assert str(none.inferred_) == "all of 1,000 rows have all sensitive values"
+    assert str(none.imputed_) == "all of 1,000 rows have all sensitive values"
     plain = eh.FairPostprocessor(LEARNER, PARITY).fit(train.X, train.y, sensitive_features=train.sensitive)
-    assert plain.inferred_ is None
+    assert plain.imputed_ is None
 
 
 AWARE = pytest.mark.parametrize("aware", [["A1"], ["A2"], True], ids=["first", "second", "both"])
@@ -110,7 +110,7 @@ def test_decisions_that_use_what_is_known_are_fair_where_values_are_missing_alik
     """Features with a few values, which trees learn exactly; values are missing by feature and label."""
     problem = FiniteProblem.random(8, levels=(2, 2), concentration=1.0, seed=3)
     tree = DecisionTreeClassifier()
-    fair = eh.FairPostprocessor(tree, constraint, aware=aware, groups=eh.GroupPolicy(missing="infer"))
+    fair = eh.FairPostprocessor(tree, constraint, aware=aware, groups=eh.GroupPolicy(missing="impute"))
     train, test = problem.sample(30_000, seed=1), problem.sample(50_000, seed=2)
 
     def known(sample):
@@ -141,7 +141,7 @@ def test_known_features_rule_groups_out_and_unknown_ones_none(problem, aware):
     assert allowed.sum(axis=1).tolist() == [1 if aware is True else 2] * 500
     nothing = fair.access_.read(fair, test.X, unknown)
     assert fair.access_.allowed(fair.groups_, nothing.known).all()
-    assert fair.predict_risk(test.X, sensitive_features=unknown) == pytest.approx(
+    assert fair.predict_label_proba(test.X, sensitive_features=unknown) == pytest.approx(
         fair.posterior_model_.model.cells(nothing.X, None)[:, :, 1].sum(axis=1), abs=1e-9
     )
 
@@ -184,7 +184,7 @@ def test_saved_models_decide_alike_and_are_verified(problem, tmp_path):
         again.decision_function(train.X, sensitive_features=usable)
         == fair.decision_function(train.X, sensitive_features=usable)
     ).all()
-    assert again.inferred_ == fair.inferred_
+    assert again.imputed_ == fair.imputed_
     assert eh.verify(path, data=(train.X, train.y), sensitive_features=given).proof.confirmed
     # Rows are told apart by what they know, not only by complete groups.
     other = {name: values.copy() for name, values in given.items()}
@@ -203,7 +203,7 @@ def test_the_default_trees_infer_too():
     fair = eh.FairPostprocessor(
         constraint=eh.DemographicParity(difference=0.05),
         posteriors=eh.CrossFit(3),
-        groups=eh.GroupPolicy(missing="infer"),
+        groups=eh.GroupPolicy(missing="impute"),
     )
     fair.fit(compas.features, compas.label, sensitive_features=given)
     few = fair.predict(compas.features[:5])
@@ -222,12 +222,12 @@ def test_pooled_values_are_known_of_rows_that_lack_another(problem):
     given[first][6:12] = "scarce"
     with pytest.warns(PooledGroupsWarning):
         fair = postprocessor(min_group_size=100).fit(train.X, train.y, sensitive_features=given)
-    assert fair.inferred_.by_feature == {first: 0, second: 800}
+    assert fair.imputed_.by_feature == {first: 0, second: 800}
     assert set(fair.predict(train.X)) <= {0, 1}
 
 
 def test_groups_of_complete_rows():
-    groups, codes = Groups.fit({"a": ["x", None, "y", "x"], "b": [1, 2, None, 2]}, missing="infer")
+    groups, codes = Groups.fit({"a": ["x", None, "y", "x"], "b": [1, 2, None, 2]}, missing="impute")
     assert groups.keys == (("x", 1), ("x", 2))
     assert codes.tolist() == [0, -1, -1, 1]
     assert groups.counts.tolist() == [1, 1]
@@ -246,7 +246,7 @@ def test_groups_of_complete_rows():
     ],
     ids=["nothing complete", "a value without complete rows", "a combination without complete rows"],
 )
-def test_what_cannot_be_inferred_is_told(given, message):
+def test_what_cannot_be_imputed_is_told(given, message):
     X, y = np.arange(4.0)[:, None], [0, 1, 0, 1]
     with pytest.raises(GroupError, match=message):
         postprocessor().fit(X, y, sensitive_features={k: np.array(v, object) for k, v in given.items()})
@@ -255,11 +255,11 @@ def test_what_cannot_be_inferred_is_told(given, message):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"confidence": 0.9}, "a promise is tested on rows whose groups are known"),
+        ({"confidence": 0.9}, "a guarantee is tested on rows whose groups are known"),
         ({"posterior": "joint"}, "posterior='joint' cannot be learned from rows with missing"),
         ({"posterior": "separate"}, "posterior='separate' cannot be learned"),
     ],
-    ids=["promise", "joint", "separate"],
+    ids=["guarantee", "joint", "separate"],
 )
 def test_what_does_not_go_with_it_is_told(problem, settings, message):
     train = problem.sample(200, seed=10)
@@ -277,7 +277,7 @@ def test_a_frozen_model_of_the_label_is_used_unless_it_sees_sensitive_features(p
         PARITY,
         aware=["A1"],
         posteriors=eh.CrossFit(group_estimator=LEARNER),
-        groups=eh.GroupPolicy(missing="infer"),
+        groups=eh.GroupPolicy(missing="impute"),
     )
     fair.fit(train.X, train.y, sensitive_features=given)
     assert set(fair.predict(train.X, sensitive_features={"A1": given["A1"]})) <= {0, 1}
@@ -289,7 +289,7 @@ def test_a_frozen_model_of_the_label_is_used_unless_it_sees_sensitive_features(p
         sensitive_features=["A1", "A2"],
         aware=["A1"],
         posteriors=eh.CrossFit(group_estimator=LEARNER),
-        groups=eh.GroupPolicy(missing="infer"),
+        groups=eh.GroupPolicy(missing="impute"),
     )
     with pytest.raises(InputError, match="the frozen model was fitted to the sensitive feature 'A1'"):
         fair.fit(table, train.y)
@@ -298,24 +298,24 @@ def test_a_frozen_model_of_the_label_is_used_unless_it_sees_sensitive_features(p
 def test_other_estimators_and_audits_refuse_it(problem):
     train = problem.sample(200, seed=11)
     given = columns(train, hide(train))
-    with pytest.raises(InputError, match="missing='infer' is for FairPostprocessor"):
-        eh.FairInprocessor(constraint=PARITY, groups=eh.GroupPolicy(missing="infer")).fit(
+    with pytest.raises(InputError, match="missing='impute' is for FairPostprocessor"):
+        eh.FairInprocessor(constraint=PARITY, groups=eh.GroupPolicy(missing="impute")).fit(
             train.X, train.y, sensitive_features=given
         )
-    with pytest.raises(InputError, match="missing='infer' is for fit"):
-        eh.audit(train.y, train.y, given, missing="infer")
+    with pytest.raises(InputError, match="missing='impute' is for fit"):
+        eh.audit(train.y, train.y, given, missing="impute")
     with pytest.raises(GroupError, match="is missing in"):
         clone(postprocessor()).set_params(groups__missing="error").fit(
             train.X, train.y, sensitive_features=given
         )
 
 
-def test_the_report_says_what_was_inferred(problem, tmp_path):
+def test_the_report_says_what_was_imputed(problem, tmp_path):
     train = problem.sample(2_000, seed=12)
     fair = postprocessor().fit(train.X, train.y, sensitive_features=columns(train, hide(train)))
     audit = eh.audit(train.y, fair.predict(train.X), train.sensitive)
     page = tmp_path / "page.html"
     eh.write_report(page, audit, model=fair)
     text = page.read_text(encoding="utf-8")
-    assert "rows lack sensitive values, which were inferred" in text
+    assert "rows lack sensitive values, which were imputed" in text
     assert "missing at random given features and label" in text

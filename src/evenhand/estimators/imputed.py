@@ -15,45 +15,45 @@ from evenhand.fairness.groups import POOLED, Groups
 from evenhand.fairness.sensitive import observed_combinations, read_columns
 from evenhand.posteriors.examples import KnownFeatures
 
-__all__ = ["InferredRows", "find_known_features", "groups_of_patterns", "row_codes"]
+__all__ = ["ImputedRows", "find_known_features", "groups_of_patterns", "row_codes"]
 
 
 @dataclass(frozen=True)
-class InferredRows:
-    """How many rows of a fit lack sensitive values, which were inferred.
+class ImputedRows:
+    """How many rows of a fit lack sensitive values, which were imputed.
 
     Attributes
     ----------
     rows : int
         Rows of the fit.
-    inferred : int
+    imputed : int
         Rows that lack at least one sensitive feature.
     by_feature : dict
         Rows that lack each of them.
 
     Examples
     --------
-    >>> print(InferredRows(1000, 420, {"sex": 0, "race": 420}))
-    420 of 1,000 rows lack sensitive values, which were inferred: race in 420
+    >>> print(ImputedRows(1000, 420, {"sex": 0, "race": 420}))
+    420 of 1,000 rows lack sensitive values, which were imputed: race in 420
     """
 
     rows: int
-    inferred: int
+    imputed: int
     by_feature: Mapping[str, int]
 
     def __str__(self) -> str:
-        if not self.inferred:
+        if not self.imputed:
             return f"all of {self.rows:,} rows have all sensitive values"
         lacking = ", ".join(f"{name} in {rows:,}" for name, rows in self.by_feature.items() if rows)
-        lack = "lacks" if self.inferred == 1 else "lack"
+        lack = "lacks" if self.imputed == 1 else "lack"
         return (
-            f"{self.inferred:,} of {self.rows:,} rows {lack} sensitive values, which were inferred: {lacking}"
+            f"{self.imputed:,} of {self.rows:,} rows {lack} sensitive values, which were imputed: {lacking}"
         )
 
 
 def find_known_features(
     groups: Groups, codes: NDArray[Any], columns: Mapping[str, Any], *, tells: int = 0
-) -> tuple[KnownFeatures, InferredRows]:
+) -> tuple[KnownFeatures, ImputedRows]:
     """What each row knows of its sensitive features.
 
     Parameters
@@ -72,7 +72,7 @@ def find_known_features(
     known : KnownFeatures
         The features in the order in which they are learned: those that most rows have come first, and of
         these the ones with the fewest values.
-    inferred : InferredRows
+    imputed : ImputedRows
     """
     factors = dict(zip(groups.features, read_columns(columns, max_levels=None).values(), strict=True))
     values = {name: _values(groups, name, codes, *factors[name]) for name in groups.features}
@@ -80,7 +80,7 @@ def find_known_features(
     order = sorted(groups.features, key=lambda name: (lacking[name], len(groups.levels(name))))
     known = KnownFeatures(groups.level_codes(order), tuple(values[name] for name in order), tells)
     _refuse_unknown_combinations(known, order)
-    return known, InferredRows(len(codes), int(np.count_nonzero(codes < 0)), lacking)
+    return known, ImputedRows(len(codes), int(np.count_nonzero(codes < 0)), lacking)
 
 
 def _values(
@@ -162,6 +162,6 @@ def groups_of_patterns(groups: Groups, columns: Mapping[str, Any], usable: Seque
         tuple(usable),
         tuple(rows),
         np.array(list(rows.values()), np.int64),
-        missing="own_group",
+        missing="category",
         unseen=groups.unseen,
     )
