@@ -54,8 +54,7 @@ def compare_guarantee(
     data: TrainingData,
     held_out: Examples,
 ) -> list[str]:
-    """Where a guarantee disagrees with the rows of the fit: it is tested again, or its ranks are planned
-    again.
+    """Where a guarantee disagrees with the rows of the fit: tested again, or its ranks planned again.
 
     Parameters
     ----------
