@@ -220,7 +220,7 @@ def ours(setting: GaussianProblem, data: Any, seed: int, *, confidence: float | 
         aware=True,
         random_state=seed,
         posteriors=eh.CrossFit(2, form="joint"),
-        guarantee=eh.Guarantee(confidence=confidence, reserve=RESERVE),
+        guarantee=None if confidence is None else eh.Guarantee(confidence, RESERVE),
     )
     fair.fit(data.X, data.y, sensitive_features=data.sensitive)
     return judge(

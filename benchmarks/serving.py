@@ -84,7 +84,7 @@ def with_table(name: str, X: Any, y: Any, new: Any, sensitive: list[str]) -> dic
     found = measured(f"{name}, plain", seconds, plain.predict, new.drop(sensitive))
     for way, aware in {"blind": False, "aware": True}.items():
         found |= ours(f"{name}, {way}", X, y, new, sensitive_features=sensitive, aware=aware)
-    settings = {"sensitive_features": sensitive, "average": False}
+    settings = {"sensitive_features": sensitive, "posteriors": eh.CrossFit(average=False)}
     return found | ours(f"{name}, blind with average=False", X, y, new, **settings)
 
 

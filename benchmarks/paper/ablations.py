@@ -98,19 +98,19 @@ def _auc(y: np.ndarray, score: np.ndarray) -> float:
 
 def calibration(task: Task) -> Lines:
     """Ways to calibrate the posteriors."""
-    for name in (None, "dirichlet"):
-        yield from _variant(name or "none", task, calibration=name)
+    for name, how in {"none": None, "dirichlet": "auto"}.items():
+        yield from _variant(name, task, eh.CrossFit(calibration=how))
 
 
 def folds(task: Task) -> Lines:
     """Cross-fitting, and the paper's half to learn from and half to choose multipliers on."""
     yield from _variant("five folds, averaged", task)
-    yield from _variant("five folds, one model of all rows", task, average=False)
-    yield from _variant("half and half", task, cv=0.5)
-    yield from _variant("half and half, joint model, not calibrated", task, **THE_PAPERS)
+    yield from _variant("five folds, one model of all rows", task, eh.CrossFit(average=False))
+    yield from _variant("half and half", task, eh.CrossFit(0.5))
+    yield from _variant("half and half, joint model, not calibrated", task, THE_PAPERS)
 
 
-THE_PAPERS = {"cv": 0.5, "posterior": "joint", "calibration": None}
+THE_PAPERS = eh.CrossFit(0.5, form="joint", calibration=None)
 
 
 def groups(task: Task) -> Lines:
@@ -161,8 +161,8 @@ def multipliers(task: Task) -> Lines:
             )
 
 
-def _variant(name: str, task: Task, **settings: Any) -> Lines:
-    for _, curve in our_curves(task, [DP], **settings):
+def _variant(name: str, task: Task, posteriors: eh.CrossFit | None = None) -> Lines:
+    for _, curve in our_curves(task, [DP], posteriors=posteriors):
         yield name, {"points": curve.points, "fits": curve.fits}
 
 

@@ -58,7 +58,7 @@ def fitted(table, rows, **settings):
 rows = np.arange(8000)
 ways = {
     "race of everybody": fitted(truth, rows),
-    "half missing, imputed": fitted(told, rows, missing="impute"),
+    "half missing, imputed": fitted(told, rows, groups=eh.GroupPolicy(missing="impute")),
     "half missing, left out": fitted(told, rows[~silent[train]]),
 }
 found = [

@@ -56,7 +56,7 @@ print(search.best_params_)
 # On average the difference on held-out rows is three points above the tolerance in fit.
 # Up to 0.02 all folds stay within 0.1, and 0.02 is the more accurate of the two; at
 # 0.04 one fold is beyond it. Folds vary, so take the choice as an estimate. For a
-# guarantee, fit with ``confidence=0.95``.
+# guarantee, fit with ``guarantee=0.95``.
 
 import altair as alt
 import polars as pl

@@ -256,8 +256,8 @@ def test_what_cannot_be_imputed_is_told(given, message):
     ("settings", "message"),
     [
         ({"confidence": 0.9}, "a guarantee is tested on rows whose groups are known"),
-        ({"posterior": "joint"}, "posterior='joint' cannot be learned from rows with missing"),
-        ({"posterior": "separate"}, "posterior='separate' cannot be learned"),
+        ({"posterior": "joint"}, "form='joint' cannot be learned from rows with missing"),
+        ({"posterior": "separate"}, "form='separate' cannot be learned"),
     ],
     ids=["guarantee", "joint", "separate"],
 )

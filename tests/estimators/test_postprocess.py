@@ -239,7 +239,7 @@ def test_a_frozen_joint_model_predicts_cells():
     frozen = FrozenEstimator(LogisticRegression().fit(TEST.X, 2 * TEST.codes + TEST.y))
     assert disparity(fitted(frozen, posterior="joint"))[0] < 0.08
     label = FrozenEstimator(LogisticRegression().fit(TEST.X, np.where(TEST.y, "yes", "no")))
-    with pytest.raises(InputError, match=r"classes .*no.*yes.*posterior='label_then_group'"):
+    with pytest.raises(InputError, match=r"classes .*no.*yes.*form='label_then_group'"):
         fitted(label, posterior="joint")
 
 

@@ -75,7 +75,7 @@ def run(page: Path) -> Frontier:
     console.print(
         "Blind models never see race or sex. The proof: given the learned probabilities, no model within "
         "the tolerance has a risk (half the error) below the bound. On other people MD varies, most in small "
-        "groups; confidence=0.95 guarantees it, or tells how many people that takes.\n"
+        "groups; guarantee=0.95 guarantees it, or tells how many people that takes.\n"
     )
     console.print(_prices(points))
     console.print("A group that shows - has room: the tolerance for it costs nothing.\n")

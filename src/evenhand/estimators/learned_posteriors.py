@@ -202,23 +202,23 @@ def posterior_spec(settings: Settings, data: TrainingData, seed: int) -> Posteri
     if isinstance(data.access, ProxyAccess):
         if form not in ("auto", "separate"):
             raise InputError(
-                f"posterior={form!r} learns groups, which are given by proxies here: use "
-                "posterior='separate'."
+                f"form={form!r} learns groups, which are given by proxies here: use "
+                "form='separate'."
             )
         form = "proxy"
     if known is not None:
         if form not in ("auto", "label_then_group"):
             raise InputError(
-                f"posterior={form!r} cannot be learned from rows with missing sensitive values, or from "
-                "probabilities: use posterior='label_then_group'."
+                f"form={form!r} cannot be learned from rows with missing sensitive values, or from "
+                "probabilities: use form='label_then_group'."
             )
         form = "label_then_group"
     if form == "auto":
         form = "separate" if trees and _separate_is_enough(settings, data) else "label_then_group"
     if form == "joint" and settings.own_group_model:
         raise InputError(
-            "posterior='joint' learns group and label with one model, so group_estimator would not be "
-            "used: leave it out, or set posterior='label_then_group'."
+            "form='joint' learns group and label with one model, so group_estimator would not be "
+            "used: leave it out, or set form='label_then_group'."
         )
     weighted = data.examples.weights is not None
     check_learner(label, weighted=weighted, role="estimator")

@@ -426,7 +426,7 @@ def hold_out_rows(settings: Settings, data: TrainingData, seed: int) -> tuple[Tr
     if data.groups.missing == "impute":
         raise InputError(
             "a guarantee is tested on rows whose groups are known, so that it cannot be made with "
-            "missing='impute' or a Proxy: leave confidence out, or fit to the rows that have all sensitive "
+            "missing='impute' or a Proxy: leave guarantee out, or fit to the rows that have all sensitive "
             "values."
         )
     check_guarantee(settings.constraint, settings.confidence, settings.reserve)

@@ -379,7 +379,7 @@ class Groups:
         if count * len(self) > _MAX_MEMBERS:
             raise GroupError(
                 f"{count:,} groups over {len(self):,} combinations are too many to compare. "
-                "Pool rare groups with min_group_size (in an audit min_size), or use groups='independent'."
+                "Pool rare groups with min_size, or use groups='independent'."
             )
         if mode == "intersectional":
             return self._combinations()

@@ -292,7 +292,7 @@ def refuse_large(n_constraints: int, n_groups: int, *, stratified: bool = False)
     """Raise an InputError if linear constraints would need too much memory."""
     needed = 3 * n_constraints * n_groups * 2 * 8  # C and two temporaries of its size
     if needed > _MAX_BYTES:
-        what, remedy = "groups", "Pool rare groups with min_group_size, or use groups='independent'."
+        what, remedy = "groups", "Pool rare groups with min_size, or use groups='independent'."
         if stratified:
             what, remedy = "groups in strata", "Put the values of control features into fewer bands."
         raise InputError(

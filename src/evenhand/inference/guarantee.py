@@ -75,7 +75,7 @@ class GuaranteeResult:
     >>> X, _ = adult.one_hot()
     >>> from sklearn.linear_model import LogisticRegression
     >>> fair = eh.FairPostprocessor(
-    ...     LogisticRegression(max_iter=1000), eh.DemographicParity(difference=0.1), confidence=0.95
+    ...     LogisticRegression(max_iter=1000), eh.DemographicParity(difference=0.1), guarantee=0.95
     ... )
     >>> fair.fit(X / X.max(axis=0), adult.label, sensitive_features=adult.sensitive[["sex"]]).guarantee_.holds
     True

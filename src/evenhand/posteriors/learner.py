@@ -241,7 +241,7 @@ def _frozen_places(estimator: Any, n_classes: int, names: NDArray[Any] | None) -
             ""
             if names is not None
             else " These are the numbers of the groups, or 2 m + y for group m and label y. A model of the "
-            "label can be used with posterior='label_then_group'."
+            "label can be used with form='label_then_group'."
         )
     )
 
