@@ -19,7 +19,7 @@ from benchmarks.record import write
 from evenhand.auditing.comparison import compare
 from evenhand.auditing.group_rates import find
 from evenhand.auditing.tally import Tally
-from evenhand.fairness.rates import CellRates
+from evenhand.requirements.rates import CellRates
 
 DRAWS = 1000
 CONFIDENCE = 0.95

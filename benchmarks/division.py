@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 import evenhand as eh
-from evenhand.fairness.rates import CellRates
-from evenhand.fairness.requirement import Constraint
-from evenhand.inference.guarantee import guaranteed
-from evenhand.inference.margins import internal_requirements
+from evenhand.guarantee.guarantee import guaranteed
+from evenhand.guarantee.margins import internal_requirements
 from evenhand.optimum.solution import Solution
 from evenhand.posteriors.examples import Examples
+from evenhand.requirements.rates import CellRates
+from evenhand.requirements.requirement import Constraint
 
 Divide = Callable[[Examples, float, int], tuple[NDArray[np.intp], NDArray[np.intp]]]
 

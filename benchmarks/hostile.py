@@ -18,9 +18,9 @@ import evenhand as eh
 from benchmarks.exact import FiniteProblem
 from benchmarks.record import write
 from evenhand.exceptions import CertificateError, EvenhandWarning, InputError
-from evenhand.fairness.notions import NOTIONS
 from evenhand.optimum.problem import error_prices
 from evenhand.optimum.solution import Solution
+from evenhand.requirements.notions import NOTIONS
 
 PROBLEMS = 4600
 ATMOST = 60

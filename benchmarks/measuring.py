@@ -12,7 +12,7 @@ from sklearn.metrics import zero_one_loss
 
 import evenhand as eh
 from benchmarks.record import fresh_process_seconds, peak_bytes, seconds, write
-from evenhand.fairness.notions import NOTIONS
+from evenhand.requirements.notions import NOTIONS
 
 
 def people(n: int) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:

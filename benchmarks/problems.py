@@ -6,7 +6,7 @@ import numpy as np
 
 import evenhand as eh
 from benchmarks.exact import FiniteProblem
-from evenhand.fairness.notions import NOTIONS
+from evenhand.requirements.notions import NOTIONS
 
 
 def smooth_posteriors(

@@ -14,10 +14,10 @@ from scipy.optimize import linprog
 import evenhand as eh
 from benchmarks.record import write
 from evenhand.exceptions import CertificateError, EvenhandWarning, InfeasibleError
-from evenhand.fairness.bounds import BOUNDED_RATES
-from evenhand.fairness.notions import NOTIONS
-from evenhand.fairness.scores import GroupedScores, read_posteriors
 from evenhand.optimum.problem import FairnessProblem
+from evenhand.posteriors.posteriors import GroupedScores, read_posteriors
+from evenhand.requirements.bounds import BOUNDED_RATES
+from evenhand.requirements.notions import NOTIONS
 from evenhand.solver import optimize as optimize_module
 
 RANDOM = 2000

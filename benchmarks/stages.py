@@ -9,9 +9,9 @@ from evenhand.estimators.base import FairClassifier
 from evenhand.estimators.fit_rows import ScoredRows
 from evenhand.estimators.learned_posteriors import LearnedPosteriors, as_posteriors, learn_posteriors
 from evenhand.estimators.training_data import TrainingData, draw_seed, read_training_data
-from evenhand.fairness.requirement import Constraint
 from evenhand.optimum.rule import Rule
 from evenhand.optimum.solution import Solution
+from evenhand.requirements.requirement import Constraint
 
 __all__ = ["Learned", "learn"]
 

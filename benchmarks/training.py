@@ -46,7 +46,7 @@ from evenhand.estimators import column_generation
 from evenhand.estimators.column_generation import choose_mixture, choose_single
 from evenhand.estimators.estimated_rates import RateEstimator
 from evenhand.estimators.fair_training import generate_pool
-from evenhand.fairness.rates import CellRates
+from evenhand.requirements.rates import CellRates
 
 KEPT = RESULTS / "training-cells.jsonl"
 ASKED = [

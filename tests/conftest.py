@@ -14,7 +14,7 @@ import pytest
 from hypothesis import settings
 
 import evenhand as eh
-from evenhand.fairness.notions import NOTIONS
+from evenhand.requirements.notions import NOTIONS
 
 ROOT = Path(__file__).parents[1]
 

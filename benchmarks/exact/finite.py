@@ -12,9 +12,9 @@ from scipy.optimize import linprog
 
 from evenhand.datasets.gaussian import Sample
 from evenhand.exceptions import InputError
-from evenhand.fairness.groups import Groups
-from evenhand.fairness.rates import CellRates
-from evenhand.fairness.requirement import Constraint
+from evenhand.groups.groups import Groups
+from evenhand.requirements.rates import CellRates
+from evenhand.requirements.requirement import Constraint
 
 __all__ = ["FiniteProblem", "Optimum"]
 

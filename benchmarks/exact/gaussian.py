@@ -21,9 +21,9 @@ from scipy.special import logsumexp, ndtr
 from benchmarks.exact.finite import Optimum
 from evenhand import datasets
 from evenhand.exceptions import InputError
-from evenhand.fairness.constraints import LinearConstraints
-from evenhand.fairness.rates import CellRates
-from evenhand.fairness.requirement import Constraint
+from evenhand.requirements.constraints import LinearConstraints
+from evenhand.requirements.rates import CellRates
+from evenhand.requirements.requirement import Constraint
 
 __all__ = ["GaussianProblem"]
 

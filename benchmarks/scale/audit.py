@@ -18,7 +18,7 @@ import polars as pl
 import evenhand as eh
 from benchmarks.record import process_cost, seconds
 from benchmarks.scale import by_hand
-from evenhand.cli.files import write_pieces
+from evenhand.cli.table_files import write_pieces
 
 ROWS = 40_000_000
 _PIECE = 2_000_000

@@ -19,7 +19,7 @@ from distributed import Client, LocalCluster, wait
 
 import evenhand as eh
 from benchmarks.record import seconds
-from evenhand.cluster.partitions import DaskPartitions
+from evenhand.cluster.dask_partitions import DaskPartitions
 from evenhand.optimum.solution import Solution
 from evenhand.solver.dense import DenseRows
 from evenhand.solver.partitions import Partitions, ThreadedPartitions

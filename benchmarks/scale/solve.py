@@ -54,7 +54,7 @@ def measure(most_rows: int = 10**8, repeats: int = 2) -> dict[str, Any]:
 
 def _write(path: Path, rows: int, groups: int) -> None:
     from benchmarks.problems import smooth_posteriors  # noqa: PLC0415
-    from evenhand.cli.files import write_pieces  # noqa: PLC0415
+    from evenhand.cli.table_files import write_pieces  # noqa: PLC0415
 
     def pieces() -> Any:
         for start in range(0, rows, _PIECE):

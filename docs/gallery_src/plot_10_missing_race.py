@@ -55,10 +55,12 @@ def fitted(table, rows, **settings):
     return fair.fit(X[rows], y[rows], sensitive_features=table[rows])
 
 
-rows = np.arange(8000)
+rows, impute = np.arange(8000), eh.GroupPolicy(missing="impute")
 ways = {
     "race of everybody": fitted(truth, rows),
-    "half missing, imputed": fitted(told, rows, groups=eh.GroupPolicy(missing="impute")),
+    "half missing, imputed": fitted(
+        told, rows, groups=eh.GroupPolicy(missing="impute")
+    ),
     "half missing, left out": fitted(told, rows[~silent[train]]),
 }
 found = [

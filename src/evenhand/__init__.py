@@ -16,15 +16,15 @@ _NAMES = {
     "estimators.postprocess": "FairPostprocessor",
     "estimators.scorer": "fair_scorer",
     "estimators.settings": "CrossFit GroupPolicy Guarantee",
-    "fairness.bounds": "NoWorse RateBound",
-    "fairness.groups": "Groups",
-    "fairness.notions": "AccuracyParity DemographicParity EqualOpportunity EqualizedOdds "
+    "requirements.bounds": "NoWorse RateBound",
+    "groups.groups": "Groups",
+    "requirements.notions": "AccuracyParity DemographicParity EqualOpportunity EqualizedOdds "
     "Notion PredictiveEquality",
-    "fairness.proxy": "Proxy",
-    "fairness.rates": "cell_rates",
-    "fairness.scores": "GroupedScores",
-    "fairness.statistic": "Statistic",
-    "model_files.persistence": "load save verify",
+    "groups.proxy": "Proxy",
+    "requirements.rates": "cell_rates",
+    "posteriors.posteriors": "GroupedScores",
+    "requirements.statistic": "Statistic",
+    "files.persistence": "load save verify",
     "optimum.solve": "solve",
     "posteriors.tabular": "TabularClassifier",
     "report.page": "write_report",
@@ -43,25 +43,25 @@ if TYPE_CHECKING:
     from evenhand.estimators.settings import CrossFit as CrossFit
     from evenhand.estimators.settings import GroupPolicy as GroupPolicy
     from evenhand.estimators.settings import Guarantee as Guarantee
-    from evenhand.fairness.bounds import NoWorse as NoWorse
-    from evenhand.fairness.bounds import RateBound as RateBound
-    from evenhand.fairness.groups import Groups as Groups
-    from evenhand.fairness.notions import AccuracyParity as AccuracyParity
-    from evenhand.fairness.notions import DemographicParity as DemographicParity
-    from evenhand.fairness.notions import EqualizedOdds as EqualizedOdds
-    from evenhand.fairness.notions import EqualOpportunity as EqualOpportunity
-    from evenhand.fairness.notions import Notion as Notion
-    from evenhand.fairness.notions import PredictiveEquality as PredictiveEquality
-    from evenhand.fairness.proxy import Proxy as Proxy
-    from evenhand.fairness.rates import cell_rates as cell_rates
-    from evenhand.fairness.scores import GroupedScores as GroupedScores
-    from evenhand.fairness.statistic import Statistic as Statistic
-    from evenhand.model_files.persistence import load as load
-    from evenhand.model_files.persistence import save as save
-    from evenhand.model_files.persistence import verify as verify
+    from evenhand.files.persistence import load as load
+    from evenhand.files.persistence import save as save
+    from evenhand.files.persistence import verify as verify
+    from evenhand.groups.groups import Groups as Groups
+    from evenhand.groups.proxy import Proxy as Proxy
     from evenhand.optimum.solve import solve as solve
+    from evenhand.posteriors.posteriors import GroupedScores as GroupedScores
     from evenhand.posteriors.tabular import TabularClassifier as TabularClassifier
     from evenhand.report.page import write_report as write_report
+    from evenhand.requirements.bounds import NoWorse as NoWorse
+    from evenhand.requirements.bounds import RateBound as RateBound
+    from evenhand.requirements.notions import AccuracyParity as AccuracyParity
+    from evenhand.requirements.notions import DemographicParity as DemographicParity
+    from evenhand.requirements.notions import EqualizedOdds as EqualizedOdds
+    from evenhand.requirements.notions import EqualOpportunity as EqualOpportunity
+    from evenhand.requirements.notions import Notion as Notion
+    from evenhand.requirements.notions import PredictiveEquality as PredictiveEquality
+    from evenhand.requirements.rates import cell_rates as cell_rates
+    from evenhand.requirements.statistic import Statistic as Statistic
     from evenhand.tradeoff.compute import frontier as frontier
 
 

@@ -11,6 +11,7 @@ import pytest
 from scipy.stats import binomtest
 
 import evenhand as eh
+from evenhand.data import tables
 from evenhand.exceptions import (
     GroupError,
     InputError,
@@ -18,9 +19,8 @@ from evenhand.exceptions import (
     PooledGroupsWarning,
     VacuousConstraintWarning,
 )
-from evenhand.fairness.notions import NOTIONS
-from evenhand.inference.intervals import critical_value, wilson
-from evenhand.inputs import tables
+from evenhand.guarantee.intervals import critical_value, wilson
+from evenhand.requirements.notions import NOTIONS
 
 # Two features. Among women: old 4 rows, young 2; among men: old 3, young none.
 SEX = ["F", "F", "F", "F", "F", "F", "M", "M", "M"]

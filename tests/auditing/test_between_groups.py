@@ -8,8 +8,8 @@ from tests.auditing.helpers import sample
 
 import evenhand as eh
 from evenhand.exceptions import VacuousConstraintWarning
-from evenhand.fairness.notions import NOTIONS
-from evenhand.inference.intervals import clopper_pearson, critical_value, difference, quotient
+from evenhand.guarantee.intervals import clopper_pearson, critical_value, difference, quotient
+from evenhand.requirements.notions import NOTIONS
 
 Y, DECIDED, FEATURES = sample(least=0.3, favoured=("race", "B"), by=0.2)
 

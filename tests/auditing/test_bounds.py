@@ -13,9 +13,9 @@ import evenhand as eh
 from evenhand.auditing.change import rate_changes
 from evenhand.auditing.tally import tally
 from evenhand.exceptions import InputError
-from evenhand.fairness.bounds import BOUNDED_RATES
-from evenhand.fairness.rates import read_rows
-from evenhand.inference.intervals import clopper_pearson, critical_value
+from evenhand.guarantee.intervals import clopper_pearson, critical_value
+from evenhand.requirements.bounds import BOUNDED_RATES
+from evenhand.requirements.rates import read_rows
 
 Y, DECIDED, FEATURES = sample()
 EARLIER = sample(seed=1)[1]

@@ -22,8 +22,8 @@ from tests.auditing.helpers import assert_same
 from tests.conftest import absent, examples
 
 import evenhand as eh
+from evenhand.data import counted_rows
 from evenhand.exceptions import GroupError, InputError, PooledGroupsWarning, VacuousConstraintWarning
-from evenhand.inputs import counted_rows
 
 ROLES = {"y_true": "y", "y_pred": "decided", "sensitive_features": ["sex"]}
 

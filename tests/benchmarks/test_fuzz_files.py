@@ -14,9 +14,9 @@ from xgboost import XGBClassifier
 
 import evenhand as eh
 from evenhand.exceptions import InputError, UntrustedFileError
-from evenhand.model_files.hardening.boosted_trees import check_lightgbm, check_xgboost
-from evenhand.model_files.hardening.inspection import inspect_parts
-from evenhand.model_files.parts import dump_parts
+from evenhand.files.hardening.boosted_trees import check_lightgbm, check_xgboost
+from evenhand.files.hardening.inspection import inspect_parts
+from evenhand.files.parts import dump_parts
 
 PARITY = eh.DemographicParity(difference=0.1)
 DRAWN = fuzz_files.DRAWN

@@ -12,8 +12,8 @@ from tests.cli.helpers import refused, run
 
 from evenhand import load
 from evenhand.cli.exit_codes import FAILED
-from evenhand.cli.files import index_columns
-from evenhand.cli.rows import identifiers
+from evenhand.cli.table_files import index_columns
+from evenhand.cli.table_rows import identifiers
 from evenhand.exceptions import InputError
 
 BASE = ["--target", "paid", "--sensitive", "sex", "--difference", "0.5", "--estimator", "logistic"]

@@ -49,7 +49,7 @@ def place(tmp_path_factory):
     return folder
 
 
-# Model files that are hostile, too new or cut off; tests/model_files/test_persistence.py has more
+# Model files that are hostile, too new or cut off; tests/files/test_persistence.py has more
 
 
 def write_archive(path, entries, comment=b"0" * 64):
@@ -302,7 +302,7 @@ def test_a_prediction_that_is_killed_leaves_the_old_file(place, tmp_path, capsys
     out = tmp_path / "d.csv"
     out.write_text("old")
     code = (
-        "import os, signal, evenhand.cli.files as files\n"
+        "import os, signal, evenhand.cli.table_files as files\n"
         "read = files.read_pieces\n"
         "def pieces(path, rows, codes):\n"
         "    yield next(read(path, rows, codes))\n"
@@ -464,8 +464,8 @@ def bare(tmp_path_factory):
 
 HINTS = {
     "import evenhand.__main__ as m; m.main()": ("cyclopts", "cli"),
-    "import evenhand.cli.files": ("polars", "cli"),
-    "import evenhand.cli.demo": ("rich|altair", "demo|report"),
+    "import evenhand.cli.table_files": ("polars", "cli"),
+    "import evenhand.cli.demonstration": ("rich|altair", "demo|report"),
     "eh.datasets.load_adult()": ("polars", "datasets"),
     "eh.save(fair, 'm.eh')": ("skops", "files"),
     "eh.audit(y, y, {'s': s}).to_frame()": ("polars", "datasets"),

@@ -10,7 +10,8 @@ import polars as pl
 import pytest
 
 from evenhand.cli.csv_rows import check_csv
-from evenhand.cli.files import (
+from evenhand.cli.paths import check_output, check_paths
+from evenhand.cli.table_files import (
     columns_in,
     read_pieces,
     read_table,
@@ -18,8 +19,7 @@ from evenhand.cli.files import (
     scan,
     write_pieces,
 )
-from evenhand.cli.paths import check_output, check_paths
-from evenhand.cli.rows import scan_rows
+from evenhand.cli.table_rows import scan_rows
 from evenhand.exceptions import InputError
 
 TABLE = pl.DataFrame(

@@ -10,7 +10,7 @@ from tests.cli.helpers import refused, run
 
 import evenhand as eh
 from evenhand.cli.exit_codes import UNDECIDED, VIOLATED
-from evenhand.cli.rows import split_rows
+from evenhand.cli.table_rows import split_rows
 from evenhand.datasets import load_compas
 
 FIT = ["--target", "paid", "--sensitive", "sex", "--estimator", "logistic"]
@@ -23,7 +23,7 @@ def only_checks(monkeypatch):
     def read(*_, **__):
         raise AssertionError("rows were read")
 
-    monkeypatch.setattr("evenhand.cli.files.read_table", read)
+    monkeypatch.setattr("evenhand.cli.table_files.read_table", read)
 
 
 @pytest.fixture

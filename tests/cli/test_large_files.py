@@ -9,8 +9,8 @@ from tests.cli.helpers import refused, run
 import evenhand as eh
 from evenhand.cli import large_files
 from evenhand.cli.exit_codes import INTERRUPTED, VIOLATED
+from evenhand.data import batched_table
 from evenhand.estimators.fit_rows import Score
-from evenhand.inputs import batched_table
 
 FIT = [
     "--target",

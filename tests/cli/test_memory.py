@@ -22,7 +22,7 @@ def test_the_memory_of_a_file_is_estimated(kind, tmp_path, monkeypatch):
 
 def test_a_small_text_file_is_not_read(tmp_path, monkeypatch):
     TABLE.write_csv(tmp_path / "t.csv")
-    monkeypatch.setattr("evenhand.cli.files.scan", None)
+    monkeypatch.setattr("evenhand.cli.table_files.scan", None)
     assert TABLE.estimated_size() < memory_of(tmp_path / "t.csv") < 100_000_000
 
 

@@ -8,7 +8,7 @@ from tests.cli.helpers import refused, run
 
 import evenhand as eh
 from evenhand.cli.options import Bounds, Comparison, Tolerance
-from evenhand.cli.requirement import requirement
+from evenhand.cli.required import requirement
 from evenhand.exceptions import InputError
 
 FIT = ["--target", "paid", "--sensitive", "sex", "--estimator", "logistic", "--drop", "id"]

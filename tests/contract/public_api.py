@@ -12,9 +12,9 @@ from evenhand import charts, paper
 from evenhand.auditing.result import Audit
 from evenhand.estimators.missingness import compare_missing
 from evenhand.estimators.scorer import accuracy_within
-from evenhand.fairness.rates import CellRates
 from evenhand.optimum.rule import Rule
 from evenhand.optimum.solution import Solution
+from evenhand.requirements.rates import CellRates
 
 notion: eh.Notion = eh.DemographicParity(difference=0.02)
 both = eh.DemographicParity(difference=0.05, groups="independent") & eh.EqualOpportunity(ratio=0.9)

@@ -4,7 +4,7 @@ import pytest
 
 from evenhand.datasets import load_acs
 from evenhand.exceptions import InputError
-from evenhand.fairness.groups import Groups
+from evenhand.groups.groups import Groups
 
 ACS_ROWS = {"income": 90_636, "publiccoverage": 59_317, "employment": 173_916}
 

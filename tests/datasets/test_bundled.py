@@ -6,7 +6,7 @@ import pytest
 
 from evenhand.datasets import load_adult, load_compas
 from evenhand.exceptions import InputError, MissingExtraError
-from evenhand.fairness.groups import Groups
+from evenhand.groups.groups import Groups
 
 # Shape and number of groups of each data set, from the paper's table of data sets.
 PAPER = [

@@ -10,8 +10,8 @@ import pytest
 
 import evenhand as eh
 from evenhand.display.notebook import html_table
-from evenhand.fairness.constraints import ByConstraint, ConstraintName
-from evenhand.fairness.groups import GroupName
+from evenhand.groups.groups import GroupName
+from evenhand.requirements.constraints import ByConstraint, ConstraintName
 
 START = """
 import evenhand as eh

@@ -29,8 +29,8 @@ from evenhand.exceptions import (
     UnseenGroupWarning,
     VacuousConstraintWarning,
 )
-from evenhand.fairness import requirement
-from evenhand.fairness.groups import POOLED
+from evenhand.groups.groups import POOLED
+from evenhand.requirements import requirement
 
 # Missing groups
 

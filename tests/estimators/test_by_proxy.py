@@ -15,7 +15,7 @@ from tests.flat import build
 
 import evenhand as eh
 from evenhand.exceptions import GroupError, InputError, ProxyCalibrationWarning
-from evenhand.fairness.proxy import group_probabilities
+from evenhand.groups.proxy import group_probabilities
 
 PARITY = eh.DemographicParity(difference=0.03)
 LEARNER = make_pipeline(StandardScaler(), LogisticRegression())

@@ -5,10 +5,10 @@ from sklearn.tree import DecisionTreeClassifier
 
 import evenhand as eh
 from evenhand.estimators.estimated_rates import RateEstimator, measured, standard_errors
-from evenhand.fairness.rates import CellRates
-from evenhand.fairness.scores import GroupedScores, StratifiedPosteriors
 from evenhand.optimum.problem import FairnessProblem
 from evenhand.posteriors.examples import Examples
+from evenhand.posteriors.posteriors import GroupedScores, StratifiedPosteriors
+from evenhand.requirements.rates import CellRates
 
 PROBLEM = GaussianProblem.random(levels=(3,), seed=1)
 UNLIKE = GaussianProblem(

@@ -14,7 +14,7 @@ from tests.flat import build
 
 import evenhand as eh
 from evenhand.exceptions import GroupError, InputError, PooledGroupsWarning
-from evenhand.fairness.groups import Groups
+from evenhand.groups.groups import Groups
 
 PARITY = eh.DemographicParity(difference=0.03)
 LEARNER = make_pipeline(StandardScaler(), PolynomialFeatures(2), LogisticRegression())

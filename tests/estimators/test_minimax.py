@@ -12,10 +12,10 @@ from sklearn.model_selection import GridSearchCV
 from tests.flat import build
 
 import evenhand as eh
+from evenhand.data import batched_table
 from evenhand.datasets import GaussianProblem
 from evenhand.exceptions import InputError
-from evenhand.inputs import batched_table
-from evenhand.model_files.recertify import claimed
+from evenhand.files.recertify import claimed
 from evenhand.posteriors.models import LabelThenGroup, Product
 from evenhand.report.contents import contents
 

@@ -6,15 +6,15 @@ from sklearn.tree import DecisionTreeClassifier
 from tests.flat import build
 
 import evenhand as eh
+from evenhand.data.splits import random_split
 from evenhand.estimators.rank_search import RankSearch
 from evenhand.estimators.rank_thresholds import plan_ranks, set_thresholds
 from evenhand.exceptions import GuaranteeWarning, InputError
-from evenhand.fairness.rates import CellRates
-from evenhand.fairness.scores import DensePosteriors, GroupedScores
-from evenhand.inference.ranks import Ranks, violation_chances
-from evenhand.inputs.splits import random_split
+from evenhand.guarantee.ranks import Ranks, violation_chances
+from evenhand.optimum.group_thresholds import group_thresholds
 from evenhand.optimum.rule import Rule
-from evenhand.optimum.thresholds import group_thresholds
+from evenhand.posteriors.posteriors import DensePosteriors, GroupedScores
+from evenhand.requirements.rates import CellRates
 
 ALL = (True, True)
 RULE = Rule(np.array([[-0.5, 0.5], [-0.5, 0.5]]), key="k")

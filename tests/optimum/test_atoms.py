@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 import evenhand as eh
-from evenhand.fairness.scores import DensePosteriors
 from evenhand.optimum.atoms import FurtherRows, randomise_atoms
 from evenhand.optimum.rule import Rule
+from evenhand.posteriors.posteriors import DensePosteriors
 from evenhand.solver.thresholds import Steps
 
 TABLE = np.array([[-0.5, 0.5]])

@@ -8,8 +8,8 @@ from sklearn.linear_model import LogisticRegression
 from tests.flat import build
 
 import evenhand as eh
+from evenhand.data.row_keys import id_column, row_keys
 from evenhand.exceptions import InputError
-from evenhand.inputs.row_keys import id_column, row_keys
 from evenhand.posteriors.calibration import fit_calibrator
 from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.tabular import TabularClassifier

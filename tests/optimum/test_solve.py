@@ -11,8 +11,8 @@ from tests.conftest import often
 
 import evenhand as eh
 from evenhand.exceptions import CertificateError, ConstantScoreWarning, InputError, VacuousConstraintWarning
-from evenhand.fairness.groups import Groups
-from evenhand.fairness.rates import CellRates
+from evenhand.groups.groups import Groups
+from evenhand.requirements.rates import CellRates
 from evenhand.solver import optimize as optimize_module
 
 FAIR = eh.DemographicParity(difference=0.02)

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 import evenhand as eh
+from evenhand.optimum.group_thresholds import group_thresholds
 from evenhand.optimum.rule import Rule
-from evenhand.optimum.thresholds import group_thresholds
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenhand.fairness.groups import POOLED, Groups
+from evenhand.groups.groups import POOLED, Groups
 
 values = st.one_of(
     st.none(), st.booleans(), st.integers(-2, 2), st.text(max_size=2), st.floats(allow_nan=False)

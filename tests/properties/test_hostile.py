@@ -9,7 +9,7 @@ from benchmarks.hostile import compare, exact_certificate, hostile_problem, shor
 from tests.conftest import often
 
 import evenhand as eh
-from evenhand.fairness.notions import NOTIONS
+from evenhand.requirements.notions import NOTIONS
 
 # A linear program within the tolerances of HiGHS fails on these.
 HARDEST = [33, 102, 123, 132, 136, 145, 154, 172, 189, 201, 245, 251, 281, 287, 358, 1085, 1398, 1706]

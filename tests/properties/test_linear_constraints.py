@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import evenhand as eh
-from evenhand.fairness.notions import NOTIONS, Notion
+from evenhand.requirements.notions import NOTIONS, Notion
 
 
 @st.composite

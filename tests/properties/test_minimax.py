@@ -9,9 +9,9 @@ from tests.conftest import examples
 
 import evenhand as eh
 from evenhand.exceptions import InfeasibleError
-from evenhand.fairness.bounds import BOUNDED_RATES
-from evenhand.fairness.notions import NOTIONS
 from evenhand.optimum.minimax import MinimaxProblem
+from evenhand.requirements.bounds import BOUNDED_RATES
+from evenhand.requirements.notions import NOTIONS
 
 pytestmark = pytest.mark.filterwarnings("ignore::evenhand.exceptions.EvenhandWarning")
 

@@ -13,7 +13,7 @@ from tests.conftest import often
 from tests.flat import build
 
 import evenhand as eh
-from evenhand.fairness.notions import NOTIONS
+from evenhand.requirements.notions import NOTIONS
 
 ONE_RATE = (eh.DemographicParity, eh.EqualOpportunity, eh.PredictiveEquality)
 

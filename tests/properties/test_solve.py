@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.conftest import examples
 
 import evenhand as eh
-from evenhand.fairness.groups import Groups
-from evenhand.fairness.notions import NOTIONS
+from evenhand.groups.groups import Groups
+from evenhand.requirements.notions import NOTIONS
 from evenhand.solver import optimize as optimize_module
 
 

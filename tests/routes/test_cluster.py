@@ -12,7 +12,7 @@ from tests.flat import build
 from tests.routes.data import FAIR, SENSITIVE, in_partitions, table
 
 import evenhand as eh
-from evenhand.cluster import rows as cluster_rows
+from evenhand.cluster import dask_rows as cluster_rows
 from evenhand.exceptions import InputError
 
 FEATURES = ["x", "z", *SENSITIVE]

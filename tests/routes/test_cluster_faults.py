@@ -18,7 +18,7 @@ from tests.routes.data import FAIR, SENSITIVE, table, wait_until
 
 import evenhand as eh
 from evenhand.cluster.client import sent
-from evenhand.cluster.rows import OnCluster
+from evenhand.cluster.dask_rows import OnCluster
 from evenhand.estimators import fit_rows
 from evenhand.exceptions import ClusterError, InputError
 

@@ -13,7 +13,7 @@ import pytest
 from distributed import Client
 
 import evenhand as eh
-from evenhand.cluster.partitions import DaskPartitions
+from evenhand.cluster.dask_partitions import DaskPartitions
 from evenhand.solver.partitioned import _smooth
 
 pytestmark = pytest.mark.slow

@@ -16,8 +16,8 @@ from distributed import Client
 from tests.routes.data import wait_until
 
 import evenhand as eh
-from evenhand.cluster import partitions
-from evenhand.cluster.partitions import DaskPartitions
+from evenhand.cluster import dask_partitions as partitions
+from evenhand.cluster.dask_partitions import DaskPartitions
 from evenhand.exceptions import ClusterError, InputError, MissingExtraError
 from evenhand.solver.partitioned import _smooth
 

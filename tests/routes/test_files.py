@@ -19,12 +19,12 @@ from sklearn.neighbors import KNeighborsClassifier
 from tests.flat import build
 
 import evenhand as eh
+from evenhand.data import batched_table
 from evenhand.estimators.fit_rows import Score
 from evenhand.estimators.limits import LIMITS
 from evenhand.estimators.row_sample import count_table, draw_sample
 from evenhand.exceptions import EvenhandError, InputError
-from evenhand.inputs import batched_table
-from evenhand.sources.files import InFiles
+from evenhand.sources.lazy_files import InFiles
 
 N = 3000
 PARITY = eh.DemographicParity(difference=0.05)
@@ -539,7 +539,7 @@ SCRIPT = """
     from sklearn.linear_model import LogisticRegression
     import evenhand as eh
     from evenhand.estimators.fit_rows import Score
-    from evenhand.inputs import batched_table
+    from evenhand.data import batched_table
 
     table, scratch, stop, out = sys.argv[1:]
     batched_table.BATCH_ROWS = 700

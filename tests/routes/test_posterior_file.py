@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 
 import evenhand as eh
 from evenhand.exceptions import InputError
-from evenhand.fairness.scores import DensePosteriors
+from evenhand.posteriors.posteriors import DensePosteriors
 from evenhand.sources import posterior_file
 from evenhand.sources.layout import Layout
 from evenhand.sources.posterior_file import PosteriorFile, opened, readable_size

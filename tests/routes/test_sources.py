@@ -15,7 +15,7 @@ from sklearn.model_selection import ShuffleSplit
 from tests.flat import build
 
 import evenhand as eh
-from evenhand.inputs import batched_table
+from evenhand.data import batched_table
 
 N = 2400
 PARITY = eh.DemographicParity(difference=0.03)

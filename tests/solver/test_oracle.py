@@ -6,7 +6,7 @@ from evenhand.solver.dense import DenseRows
 from evenhand.solver.grouped import GroupedRows
 from evenhand.solver.optimize import optimize
 from evenhand.solver.oracle import Oracle
-from evenhand.solver.problem import Problem
+from evenhand.solver.program import Problem
 
 
 def test_both_kinds_of_rows_implement_the_whole_protocol():

@@ -18,7 +18,7 @@ from evenhand.solver.oracle import Oracle
 from evenhand.solver.partitioned import PartitionedRows, Sizes
 from evenhand.solver.partitioned_scores import PartitionedScores
 from evenhand.solver.partitions import ThreadedPartitions
-from evenhand.solver.problem import Problem
+from evenhand.solver.program import Problem
 
 DIRECTIONS = [np.array([-0.5, 0.5, 0.4, -0.6, -0.3, 0.2]), np.zeros(6), np.array([0.1, 0.1] * 3)]
 

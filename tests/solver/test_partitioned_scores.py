@@ -11,7 +11,7 @@ from evenhand.solver.grouped import GroupedRows
 from evenhand.solver.partitioned import Sizes
 from evenhand.solver.partitioned_scores import PartitionedScores, UnsortedScores
 from evenhand.solver.partitions import ThreadedPartitions
-from evenhand.solver.problem import Problem
+from evenhand.solver.program import Problem
 
 M = 3
 V = np.array([-0.5, 0.5, 0.4, -0.6, -0.3, 0.2])

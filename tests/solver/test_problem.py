@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from evenhand.solver.problem import Problem
+from evenhand.solver.program import Problem
 
 PROBLEM = Problem(
     np.array([-0.5, 0.5]), np.array([[1.0, 2.0]]), np.array([-0.1]), np.array([0.3]), constant=0.25

@@ -8,7 +8,7 @@ from evenhand.solver.optimize import optimize
 from evenhand.solver.oracle import Oracle
 from evenhand.solver.partitioned import PartitionedRows, Sizes
 from evenhand.solver.partitions import ThreadedPartitions
-from evenhand.solver.problem import Problem
+from evenhand.solver.program import Problem
 from evenhand.solver.scalars import RowsWithScalars, without_scalars
 
 V = np.array([-0.3, 0.5, -0.2, 0.4, 0.1, -0.05])

@@ -6,7 +6,7 @@ import pytest
 from evenhand.solver.dense import DenseRows
 from evenhand.solver.optimize import optimize
 from evenhand.solver.oracle import Oracle
-from evenhand.solver.problem import Problem
+from evenhand.solver.program import Problem
 from evenhand.solver.scalars import RowsWithScalars
 from evenhand.solver.separable import optimize_in_strata
 from evenhand.solver.stratified import StratifiedRows

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from evenhand.solver.problem import Problem
+from evenhand.solver.program import Problem
 from evenhand.solver.sorted_scores import SortedScores
 from evenhand.solver.thresholds import Steps, mix_thresholds
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import evenhand as eh
-from evenhand.auditing.bounds import compare_with_bound
 from evenhand.auditing.comparison import compare, four_fifths
 from evenhand.auditing.group_rates import find
+from evenhand.auditing.rate_bounds import compare_with_bound
 from evenhand.auditing.tally import Tally
-from evenhand.fairness.groups import Groups
-from evenhand.fairness.rates import CellRates
+from evenhand.groups.groups import Groups
+from evenhand.requirements.rates import CellRates
 
 PARITY = eh.DemographicParity(difference=0.0)
 SAMPLES = 150

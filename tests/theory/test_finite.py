@@ -8,7 +8,7 @@ from benchmarks.exact import FiniteProblem
 
 import evenhand as eh
 from evenhand.exceptions import InputError
-from evenhand.fairness.groups import Groups
+from evenhand.groups.groups import Groups
 
 
 def best_vertex(problem, constraint, cost):

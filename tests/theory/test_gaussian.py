@@ -8,7 +8,7 @@ from scipy.stats import norm
 
 import evenhand as eh
 from evenhand.exceptions import InputError
-from evenhand.fairness.groups import Groups
+from evenhand.groups.groups import Groups
 
 
 @pytest.fixture

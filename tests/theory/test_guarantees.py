@@ -8,9 +8,9 @@ from sklearn.linear_model import LogisticRegression
 from tests.flat import build
 
 import evenhand as eh
-from evenhand.fairness.rates import CellRates
-from evenhand.inference.guarantee import guaranteed
-from evenhand.inference.noninferiority import p_value
+from evenhand.guarantee.guarantee import guaranteed
+from evenhand.guarantee.noninferiority import p_value
+from evenhand.requirements.rates import CellRates
 
 LEVEL = 0.05
 DRAWS = 120

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import evenhand as eh
-from evenhand.fairness.groups import Groups
+from evenhand.groups.groups import Groups
 
 M = 5
 

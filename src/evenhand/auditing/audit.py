@@ -16,27 +16,27 @@ from typing import Any, Literal
 
 import numpy as np
 
-from evenhand.auditing.bounds import compare_with_bound
-from evenhand.auditing.by_proxy import audit_by_proxy
 from evenhand.auditing.comparison import Comparison, all_notions, compare, four_fifths
 from evenhand.auditing.exclusion import find_excluded
 from evenhand.auditing.group_rates import Terms, absent_groups, find, pooled_groups
 from evenhand.auditing.impact_ratios import count_categories
+from evenhand.auditing.proxy_audit import audit_by_proxy
 from evenhand.auditing.query import tally_table
+from evenhand.auditing.rate_bounds import compare_with_bound
 from evenhand.auditing.result import Audit, StratumAudits
-from evenhand.auditing.strata import compare_in_strata
 from evenhand.auditing.suppression import hide_small, published
 from evenhand.auditing.tally import Tally, tally
+from evenhand.auditing.within_strata import compare_in_strata
+from evenhand.data.checks import check_fraction
+from evenhand.data.labels import read_median
+from evenhand.data.tables import Library, library_of
 from evenhand.exceptions import InputError, VacuousConstraintWarning, warn_user
-from evenhand.fairness.bounds import Bound
-from evenhand.fairness.groups import Missing
-from evenhand.fairness.notions import Notion
-from evenhand.fairness.proxy import Proxy
-from evenhand.fairness.rates import read_rows
-from evenhand.fairness.requirement import Constraint, Requirement
-from evenhand.inputs.checks import check_fraction
-from evenhand.inputs.labels import read_median
-from evenhand.inputs.tables import Library, library_of
+from evenhand.groups.groups import Missing
+from evenhand.groups.proxy import Proxy
+from evenhand.requirements.bounds import Bound
+from evenhand.requirements.notions import Notion
+from evenhand.requirements.rates import read_rows
+from evenhand.requirements.requirement import Constraint, Requirement
 
 __all__ = ["audit", "audit_of"]
 
@@ -127,7 +127,7 @@ def audit(
     Rates have Wilson intervals and changes of rates Newcombe's for paired data, each with the stated
     confidence on its own. A disparity has an interval that holds simultaneously for all groups of a notion;
     see ``evenhand.auditing.comparison``. So has a rate that is bounded: an exact one among the rows that
-    it looks at, for precision among the selected; see ``evenhand.auditing.bounds``. A requirement is
+    it looks at, for precision among the selected; see ``evenhand.auditing.rate_bounds``. A requirement is
     satisfied, or violated, if its whole interval is on that side of the tolerance; otherwise the evidence is
     insufficient. Probabilities are treated as if each decision had been drawn.
 

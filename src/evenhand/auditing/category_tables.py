@@ -15,11 +15,11 @@ from textwrap import wrap
 from typing import Any
 
 from evenhand._atomic import written_at_once
-from evenhand.auditing.text import aligned
+from evenhand.auditing.audit_text import aligned
+from evenhand.data.tables import Library, make_table
 from evenhand.display.notebook import html_table
 from evenhand.display.text import show
-from evenhand.fairness.groups import GroupName
-from evenhand.inputs.tables import Library, make_table
+from evenhand.groups.groups import GroupName
 
 __all__ = ["Category", "CategoryTable", "ImpactRatios"]
 

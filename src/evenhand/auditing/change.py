@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.auditing.tally import DecisionChanges, Tally, effective_size
-from evenhand.inference.intervals import Estimate, paired_difference, wilson
+from evenhand.guarantee.intervals import Estimate, paired_difference, wilson
 
 __all__ = ["cross_tabulate", "rate_changes"]
 
@@ -40,7 +40,7 @@ def rate_changes(
 ) -> dict[str, Estimate]:
     """Change of each rate in each group: the later one minus the earlier one.
 
-    The intervals are Newcombe's for paired data; see :func:`evenhand.inference.intervals.paired_difference`.
+    The intervals are Newcombe's for paired data; see :func:`evenhand.guarantee.intervals.paired_difference`.
     Both randomised decisions about a row are assumed to use the same random number.
 
     Parameters
@@ -49,7 +49,7 @@ def rate_changes(
         With earlier decisions.
     members : array, shape (G, M)
     z : float
-        From :func:`evenhand.inference.intervals.critical_value`.
+        From :func:`evenhand.guarantee.intervals.critical_value`.
     interval : callable, default=wilson
         The interval of both shares.
 

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from evenhand.auditing.distances import distances
 from evenhand.auditing.tally import Tally
-from evenhand.fairness.groups import GroupName, Groups, Members, Mode
-from evenhand.fairness.measurement import Against, Measure, Measurement
-from evenhand.fairness.notions import NOTIONS, DemographicParity, Notion
-from evenhand.inference.intervals import Estimate
+from evenhand.groups.groups import GroupName, Groups, Members, Mode
+from evenhand.guarantee.intervals import Estimate
+from evenhand.requirements.measurement import Against, Measure, Measurement
+from evenhand.requirements.notions import NOTIONS, DemographicParity, Notion
 
 __all__ = [
     "FOUR_FIFTHS",

@@ -1,7 +1,7 @@
 """How far each group's statistic is from its reference: all rows, or the group with the highest rate.
 
 Exact limits of the shares are combined by the method of variance estimates recovery; see
-:mod:`evenhand.inference.intervals`.
+:mod:`evenhand.guarantee.intervals`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.auditing.tally import Share, Tally
-from evenhand.fairness.groups import GroupName, Members
-from evenhand.fairness.measurement import Against, Measure
-from evenhand.fairness.statistic import Statistic
-from evenhand.inference.intervals import (
+from evenhand.groups.groups import GroupName, Members
+from evenhand.guarantee.intervals import (
     Estimate,
     clopper_pearson,
     critical_value,
@@ -24,6 +22,8 @@ from evenhand.inference.intervals import (
     gap,
     quotient,
 )
+from evenhand.requirements.measurement import Against, Measure
+from evenhand.requirements.statistic import Statistic
 
 __all__ = ["distances", "smallest_of_pairs"]
 

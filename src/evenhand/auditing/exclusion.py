@@ -26,12 +26,12 @@ from evenhand.auditing.group_rates import RATES, Finding
 from evenhand.auditing.possible_groups import PossibleGroups, RateLimits
 from evenhand.auditing.tally import Tally
 from evenhand.display.text import show
-from evenhand.fairness.bounds import RateBound, bounded_groups
-from evenhand.fairness.groups import GroupName, Groups
-from evenhand.fairness.measurement import NOBODY, Measure, ratios
-from evenhand.fairness.notions import Notion
-from evenhand.fairness.requirement import Requirement
-from evenhand.fairness.statistic import Statistic
+from evenhand.groups.groups import GroupName, Groups
+from evenhand.requirements.bounds import RateBound, bounded_groups
+from evenhand.requirements.measurement import NOBODY, Measure, ratios
+from evenhand.requirements.notions import Notion
+from evenhand.requirements.requirement import Requirement
+from evenhand.requirements.statistic import Statistic
 
 __all__ = ["DisparityRange", "Excluded", "RateRange", "find_excluded", "range_notes"]
 

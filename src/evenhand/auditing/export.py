@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any, Literal
 
+from evenhand.auditing.audit_text import group_name
 from evenhand.auditing.comparison import Comparison
 from evenhand.auditing.exclusion import Excluded, range_notes
 from evenhand.auditing.group_rates import Finding, Pooled, Rate, Terms
-from evenhand.auditing.text import group_name
 from evenhand.display.text import show
-from evenhand.fairness.groups import GroupName
+from evenhand.groups.groups import GroupName
 
 __all__ = ["COLUMNS", "NUMBERS", "Rows", "audit_dict", "audit_rows"]
 

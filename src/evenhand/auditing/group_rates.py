@@ -13,10 +13,15 @@ from numpy.typing import NDArray
 
 from evenhand.auditing.change import rate_changes
 from evenhand.auditing.tally import Tally
-from evenhand.fairness.groups import POOLED, GroupName, Groups
-from evenhand.fairness.notions import AccuracyParity, DemographicParity, EqualOpportunity, PredictiveEquality
-from evenhand.fairness.pooling import pooling_text
-from evenhand.inference.intervals import Estimate, critical_value
+from evenhand.groups.groups import POOLED, GroupName, Groups
+from evenhand.groups.pooling import pooling_text
+from evenhand.guarantee.intervals import Estimate, critical_value
+from evenhand.requirements.notions import (
+    AccuracyParity,
+    DemographicParity,
+    EqualOpportunity,
+    PredictiveEquality,
+)
 
 __all__ = [
     "RATES",

@@ -22,11 +22,11 @@ from evenhand.auditing.category_tables import Category, CategoryTable, ImpactRat
 from evenhand.auditing.distances import smallest_of_pairs
 from evenhand.auditing.group_rates import Terms
 from evenhand.auditing.tally import Tally
+from evenhand.data.tables import Library
 from evenhand.exceptions import InputError
-from evenhand.fairness.groups import GroupName, Groups
-from evenhand.fairness.names import Key
-from evenhand.inference.intervals import clopper_pearson, critical_value, quotient, wilson
-from evenhand.inputs.tables import Library
+from evenhand.groups.groups import GroupName, Groups
+from evenhand.groups.names import Key
+from evenhand.guarantee.intervals import clopper_pearson, critical_value, quotient, wilson
 
 __all__ = ["SMALLEST_SHARE", "CategoryCounts", "count_categories", "impact_ratios"]
 

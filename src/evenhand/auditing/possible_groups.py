@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.auditing.tally import Tally
-from evenhand.fairness.groups import POOLED, GroupName
-from evenhand.fairness.names import Key
-from evenhand.fairness.statistic import SelectedShare, Statistic
+from evenhand.groups.groups import POOLED, GroupName
+from evenhand.groups.names import Key
+from evenhand.requirements.statistic import SelectedShare, Statistic
 
 __all__ = ["PossibleGroups", "RateLimits"]
 

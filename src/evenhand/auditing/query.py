@@ -1,6 +1,6 @@
 """The sums over cells of a table of any size, counted where it is.
 
-One or two small queries take the place of reading rows (:mod:`evenhand.inputs.counted_rows`). Their result is
+One or two small queries take the place of reading rows (:mod:`evenhand.data.counted_rows`). Their result is
 read as rows are, by the same functions.
 """
 
@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.auditing.tally import Tally, tally_of_sums
+from evenhand.data.columns import TooManyLevels, check_names, refuse_many_levels
+from evenhand.data.counted_rows import CountedRows, Roles, TableRows, TooManyCombinations
+from evenhand.data.labels import MAX_CLASSES, refuse_continuous
 from evenhand.exceptions import GroupError, InputError
-from evenhand.fairness.groups import MAX_LEVELS, Missing
-from evenhand.fairness.rates import ArgumentNames, Decisions, Selection, read_rows
-from evenhand.fairness.sensitive import refuse_many
-from evenhand.inputs.columns import TooManyLevels, check_names, refuse_many_levels
-from evenhand.inputs.counted_rows import CountedRows, Roles, TableRows, TooManyCombinations
-from evenhand.inputs.labels import MAX_CLASSES, refuse_continuous
+from evenhand.groups.groups import MAX_LEVELS, Missing
+from evenhand.groups.sensitive import refuse_many
+from evenhand.requirements.rates import ArgumentNames, Decisions, Selection, read_rows
 
 __all__ = ["tally_table"]
 

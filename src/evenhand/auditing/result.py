@@ -10,21 +10,21 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from evenhand.auditing.audit_text import LEFT_OUT, asks, estimate, group_name, page, range_cells, rate_text
 from evenhand.auditing.category_tables import ImpactRatios
 from evenhand.auditing.comparison import FOUR_FIFTHS, Comparison
 from evenhand.auditing.exclusion import Excluded, range_notes
 from evenhand.auditing.export import COLUMNS, NUMBERS, Rows, audit_dict, audit_rows
 from evenhand.auditing.group_rates import Finding, Terms
 from evenhand.auditing.impact_ratios import SMALLEST_SHARE, CategoryCounts, impact_ratios
-from evenhand.auditing.strata import tallies
 from evenhand.auditing.tally import Tally
-from evenhand.auditing.text import LEFT_OUT, asks, estimate, group_name, page, range_cells, rate_text
+from evenhand.auditing.within_strata import tallies
 from evenhand.charts.inline import inline_svg
+from evenhand.data.checks import check_choice
+from evenhand.data.tables import Library, make_table
 from evenhand.display.notebook import MOST_ROWS, html_table
 from evenhand.display.text import show
-from evenhand.fairness.groups import GroupName
-from evenhand.inputs.checks import check_choice
-from evenhand.inputs.tables import Library, make_table
+from evenhand.groups.groups import GroupName
 
 __all__ = ["Audit", "StratumAudits"]
 
@@ -131,7 +131,7 @@ class Audit:
         return (html_table(headings, rows) if rows else "") + notes
 
     def _chart(self) -> Any:
-        from evenhand.charts import rates_chart  # noqa: PLC0415  (needs an extra)
+        from evenhand.charts import rates_chart  # noqa: PLC0415  (needs an extra
 
         records = [
             {"group": group_name(group.group), "quantity": name, **asdict(rate)}

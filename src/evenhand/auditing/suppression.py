@@ -19,8 +19,8 @@ from evenhand.auditing.change import cross_tabulate
 from evenhand.auditing.comparison import Comparison, Distance, judged
 from evenhand.auditing.group_rates import Finding, reported_groups
 from evenhand.auditing.tally import Tally
-from evenhand.fairness.groups import GroupName
-from evenhand.fairness.statistic import SELECTION
+from evenhand.groups.groups import GroupName
+from evenhand.requirements.statistic import SELECTION
 
 __all__ = ["Shown", "hide_small", "published", "shareable"]
 

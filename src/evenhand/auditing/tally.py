@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.fairness.names import Key
-from evenhand.fairness.rates import CellRates, Decisions, sum_cells
-from evenhand.fairness.statistic import SelectedShare, Statistic
-from evenhand.inference.intervals import Estimate, wilson
+from evenhand.groups.names import Key
+from evenhand.guarantee.intervals import Estimate, wilson
+from evenhand.requirements.rates import CellRates, Decisions, sum_cells
+from evenhand.requirements.statistic import SelectedShare, Statistic
 
 __all__ = ["DecisionChanges", "ExcludedSums", "Share", "Tally", "effective_size", "tally", "tally_of_sums"]
 

@@ -7,7 +7,7 @@ are imported when they are first used, because Altair is optional.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from evenhand.charts.frontier import frontier_chart
+    from evenhand.charts.curves import frontier_chart
     from evenhand.charts.outcomes import changed_chart, rates_chart
     from evenhand.charts.prices import prices_chart
     from evenhand.charts.reliability import calibration_chart
@@ -30,9 +30,16 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'evenhand.charts' has no attribute {name!r}")
-    from evenhand.charts import frontier, outcomes, prices, reliability, rules, saving  # noqa: PLC0415
+    from evenhand.charts import (  # noqa: PLC0415  (start-up time)
+        curves,
+        outcomes,
+        prices,
+        reliability,
+        rules,
+        saving,
+    )
 
-    for module in (frontier, outcomes, prices, reliability, rules, saving):
+    for module in (curves, outcomes, prices, reliability, rules, saving):
         globals().update({one: vars(module)[one] for one in module.__all__})
     return globals()[name]
 

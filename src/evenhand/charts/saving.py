@@ -40,7 +40,8 @@ def save_chart(chart: ChartType, path: str | Path, *, scale: float = 2.0) -> Pat
     Examples
     --------
     >>> import tempfile
-    >>> from evenhand.charts import changed_chart, save_chart
+    >>> from evenhand.charts import changed_chart
+    >>> from evenhand.charts import save_chart
     >>> chart = changed_chart([{"group": "F", "up": 12, "down": 3, "same": 85}])
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     save_chart(chart, f"{folder}/changed.svg").read_text(encoding="utf-8")[:4]

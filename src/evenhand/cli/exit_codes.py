@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from evenhand.auditing.comparison import Comparison
     from evenhand.auditing.result import Audit
-    from evenhand.inference.guarantee import GuaranteeResult
+    from evenhand.guarantee.guarantee import GuaranteeResult
 
 __all__ = [
     "FAILED",

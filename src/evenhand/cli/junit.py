@@ -17,7 +17,7 @@ from evenhand.display.text import show
 if TYPE_CHECKING:
     from evenhand.auditing.comparison import Comparison, Distance, Verdict
     from evenhand.auditing.result import Audit
-    from evenhand.fairness.groups import GroupName
+    from evenhand.groups.groups import GroupName
 
 __all__ = ["write_junit"]
 
@@ -95,7 +95,7 @@ def write_junit(path: Path, found: Audit, *, name: str, fail_on: FailOn) -> None
 
 def _cases(one: Comparison) -> Iterator[_Case]:
     """The requirement as a whole, then each of its groups."""
-    from evenhand.auditing.text import asks, estimate, group_name  # noqa: PLC0415  (start-up time)
+    from evenhand.auditing.audit_text import asks, estimate, group_name  # noqa: PLC0415  (start-up time)
 
     notion = show(one.notion).replace(".", "_")  # readers take what is before a dot for a package
     limit = "" if one.against in ("bound", "reference") else f" (tolerance {one.tolerance:g})"

@@ -10,7 +10,14 @@ from typing import Any
 from evenhand.cli.memory import SHARE, available_memory, memory_of
 from evenhand.cli.options import Batches, Learning
 from evenhand.cli.output import print_note
-from evenhand.cli.rows import SPLIT_SEED, FitRows, Part, distinct_values, large_table, refuse_other_labels
+from evenhand.cli.table_rows import (
+    SPLIT_SEED,
+    FitRows,
+    Part,
+    distinct_values,
+    large_table,
+    refuse_other_labels,
+)
 from evenhand.display.progress import track
 from evenhand.exceptions import InputError
 
@@ -44,8 +51,8 @@ def is_read_in_batches(table: Path, batches: Batches) -> bool:
 
 def rows_in_batches(table: Path, learning: Learning, codes: Sequence[str]) -> FitRows:
     """The rows of a file that is read in batches; `codes` are read as text."""
-    from evenhand.cli import files  # noqa: PLC0415  (start-up time)
-    from evenhand.inputs import batched_table  # noqa: PLC0415
+    from evenhand.cli import table_files  # noqa: PLC0415  (start-up time
+    from evenhand.data import batched_table  # noqa: PLC0415
 
     key = [] if learning.id is None else [learning.id]
     left_out = [name for name in learning.left_out(table) if name not in key]
@@ -57,7 +64,7 @@ def rows_in_batches(table: Path, learning: Learning, codes: Sequence[str]) -> Fi
         train = large_table(table, left_out, codes)
         test = large_table(learning.test, [], codes).select(train.names)
     features = [name for name in train.names if name not in (learning.target, *key)]
-    rows_of_file = files.count_rows(learning.test or table)
+    rows_of_file = table_files.count_rows(learning.test or table)
     pieces = track(
         test.batches(),
         what="deciding test rows",
@@ -67,7 +74,7 @@ def rows_in_batches(table: Path, learning: Learning, codes: Sequence[str]) -> Fi
     return FitRows(
         (train.select([*features, learning.target]), learning.target),
         (learning.part(piece) for piece in pieces),
-        first=files.read_first(table, _FIRST_ROWS, codes).select(features),
+        first=table_files.read_first(table, _FIRST_ROWS, codes).select(features),
         labels=labels,
         reported=_REPORTED / max(1.0, (learning.share if learning.test is None else 1.0) * rows_of_file),
     )
@@ -103,7 +110,7 @@ class Tested:
         import numpy as np  # noqa: PLC0415  (start-up time)
         import polars as pl  # noqa: PLC0415
 
-        from evenhand.inputs.batched_table import row_uniforms  # noqa: PLC0415
+        from evenhand.data.batched_table import row_uniforms  # noqa: PLC0415
 
         kind = pl.Series(self.model.classes_.tolist()).dtype
         for part in parts:
@@ -122,7 +129,7 @@ class Tested:
     @property
     def compares(self) -> bool:
         """Whether the requirement says that no group may be worse off than without it."""
-        from evenhand.fairness.bounds import NoWorse  # noqa: PLC0415  (start-up time)
+        from evenhand.requirements.bounds import NoWorse  # noqa: PLC0415  (start-up time)
 
         return any(isinstance(part, NoWorse) for part in self.model.constraint.bounds)
 
@@ -143,7 +150,7 @@ class Tested:
 
 def _labels(path: Path, target: str) -> Any:
     """The distinct labels of a file."""
-    from evenhand.cli import files  # noqa: PLC0415  (start-up time)
+    from evenhand.cli import table_files  # noqa: PLC0415  (start-up time
 
-    with files.reading(path):
-        return distinct_values(files.scan(path), target)
+    with table_files.reading(path):
+        return distinct_values(table_files.scan(path), target)

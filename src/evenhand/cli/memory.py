@@ -6,7 +6,7 @@ import contextlib
 import os
 from pathlib import Path
 
-from evenhand.cli import files
+from evenhand.cli import table_files
 
 __all__ = ["SHARE", "available_memory", "memory_of"]
 
@@ -25,10 +25,10 @@ def memory_of(path: Path) -> int:
     A CSV file below 10 MB is not counted, but taken for ten times its size.
     """
     size = path.stat().st_size
-    if not files.is_parquet(path) and size < _SMALL:
+    if not table_files.is_parquet(path) and size < _SMALL:
         return 10 * size
-    first = files.read_first(path, _FIRST_ROWS)
-    return round(first.estimated_size() / max(1, len(first)) * files.count_rows(path))
+    first = table_files.read_first(path, _FIRST_ROWS)
+    return round(first.estimated_size() / max(1, len(first)) * table_files.count_rows(path))
 
 
 def available_memory() -> int | None:

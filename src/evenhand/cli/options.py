@@ -13,7 +13,7 @@ from cyclopts import Parameter
 import evenhand as eh
 from evenhand.cli.estimators import EstimatorName, estimator_for
 from evenhand.cli.exit_codes import FailOn
-from evenhand.cli.rows import (
+from evenhand.cli.table_rows import (
     Part,
     as_value,
     identifiers,
@@ -25,8 +25,8 @@ from evenhand.cli.rows import (
 from evenhand.exceptions import InputError
 
 if TYPE_CHECKING:
-    from evenhand.fairness.groups import Missing
-    from evenhand.model_files.persistence import Source
+    from evenhand.files.persistence import Source
+    from evenhand.groups.groups import Missing
 
 __all__ = [
     "Aware",
@@ -155,8 +155,8 @@ class Learning:
 
     def check(self, table: Path) -> None:
         """Raise an InputError for options that contradict each other and columns that files do not have."""
-        from evenhand.cli.files import refuse_unknown  # noqa: PLC0415  (start-up time)
-        from evenhand.inputs.checks import check_fraction  # noqa: PLC0415
+        from evenhand.cli.table_files import refuse_unknown  # noqa: PLC0415  (start-up time)
+        from evenhand.data.checks import check_fraction  # noqa: PLC0415
 
         if self.test is not None and self.test_share is not None:
             raise InputError("pass --test or --test-share, not both.")
@@ -197,7 +197,7 @@ class Learning:
 
     def _index(self, table: Path) -> list[str]:
         """Columns that are the index of a pandas table, unless an option names them."""
-        from evenhand.cli.files import index_columns  # noqa: PLC0415  (start-up time)
+        from evenhand.cli.table_files import index_columns  # noqa: PLC0415  (start-up time)
 
         columns = columns_in(table)
         named = [self.target, self.id, *column_names(self.sensitive, columns), *self._dropped(columns)]
@@ -205,7 +205,7 @@ class Learning:
 
     def codes(self, table: Path, given: Sequence[str]) -> list[str]:
         """Columns of groups that are read as text, in both files if there is one to test on."""
-        from evenhand.cli.files import codes_among  # noqa: PLC0415  (start-up time)
+        from evenhand.cli.table_files import codes_among  # noqa: PLC0415  (start-up time)
 
         groups = [*column_names(self.sensitive, columns_in(table)), *given]
         files = [file for file in (table, self.test) if file is not None]
@@ -213,7 +213,7 @@ class Learning:
 
     def source(self, table: Path, **of_rows: Any) -> Source:
         """What a model file records so that `verify` can find the rows of the fit again."""
-        from evenhand.model_files.persistence import Source  # noqa: PLC0415  (start-up time)
+        from evenhand.files.persistence import Source  # noqa: PLC0415  (start-up time)
 
         share, left_out = None if self.test else self.share, tuple(self.left_out(table))
         return Source(
@@ -357,7 +357,7 @@ class RunOptions:
 
 def control_names(compared: Comparison, table: Path | None) -> list[str]:
     """Names of the control features."""
-    from evenhand.cli.files import refuse_unknown  # noqa: PLC0415  (start-up time)
+    from evenhand.cli.table_files import refuse_unknown  # noqa: PLC0415  (start-up time)
 
     if table is None or not compared.given:
         return []
@@ -389,7 +389,7 @@ def nearest(name: str, known: Sequence[str], otherwise: str) -> str:
 
 def columns_in(table: Path) -> list[str]:
     """Names of a file's columns."""
-    from evenhand.cli.files import columns_in as read  # noqa: PLC0415  (start-up time)
+    from evenhand.cli.table_files import columns_in as read  # noqa: PLC0415  (start-up time)
 
     return read(table)
 

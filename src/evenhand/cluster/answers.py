@@ -10,10 +10,10 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 
-from evenhand.cluster.rows import alongside, as_rows
+from evenhand.cluster.dask_rows import alongside, as_rows
+from evenhand.data.batched_table import BatchedTable
+from evenhand.data.columns import as_column
 from evenhand.exceptions import InputError
-from evenhand.inputs.batched_table import BatchedTable
-from evenhand.inputs.columns import as_column
 
 __all__ = ["answers"]
 

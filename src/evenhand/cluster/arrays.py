@@ -16,9 +16,9 @@ from dask.delayed import Delayed
 from dask.highlevelgraph import HighLevelGraph
 from numpy.typing import NDArray
 
+from evenhand.data.labels import read_weights
 from evenhand.exceptions import InputError
-from evenhand.fairness.scores import Posteriors
-from evenhand.inputs.labels import read_weights
+from evenhand.posteriors.posteriors import Posteriors
 
 __all__ = ["Block", "RowArrays", "aligned"]
 

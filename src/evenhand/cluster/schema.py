@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 from dask.dataframe.utils import UNKNOWN_CATEGORIES
 
+from evenhand.data.columns import level_order
 from evenhand.exceptions import InputError
-from evenhand.inputs.columns import level_order
 
 __all__ = ["Schema"]
 

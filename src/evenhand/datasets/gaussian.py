@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 
 from evenhand.exceptions import InputError
-from evenhand.fairness.groups import Groups
+from evenhand.groups.groups import Groups
 
 __all__ = ["GaussianProblem", "Sample"]
 

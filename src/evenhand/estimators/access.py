@@ -9,14 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.estimators.imputed import groups_of_patterns
-from evenhand.exceptions import GroupError, InputError, UnseenGroupWarning, VisibleFeatureWarning, warn_user
-from evenhand.fairness.groups import POOLED, Groups
-from evenhand.fairness.sensitive import read_columns
-from evenhand.fairness.strata import encode_strata
-from evenhand.inputs.checks import check_rows
-from evenhand.inputs.columns import named_columns
-from evenhand.inputs.features import (
+from evenhand.data.checks import check_rows
+from evenhand.data.columns import named_columns
+from evenhand.data.features import (
     Columns,
     column_names,
     columns_of,
@@ -25,6 +20,11 @@ from evenhand.inputs.features import (
     join_columns,
     read_features,
 )
+from evenhand.estimators.imputed import groups_of_patterns
+from evenhand.exceptions import GroupError, InputError, UnseenGroupWarning, VisibleFeatureWarning, warn_user
+from evenhand.groups.groups import POOLED, Groups
+from evenhand.groups.sensitive import read_columns
+from evenhand.groups.strata import encode_strata
 
 __all__ = [
     "AttributeAccess",

@@ -14,6 +14,11 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
+from evenhand.data.batched_table import BatchedTable, is_dask, is_lazy
+from evenhand.data.checks import check_rows
+from evenhand.data.columns import level_order
+from evenhand.data.features import Columns, naming_bad_rows
+from evenhand.data.fingerprint import Fingerprint
 from evenhand.estimators.access import AttributeAccess, Aware
 from evenhand.estimators.imputed import ImputedRows
 from evenhand.estimators.settings import (
@@ -26,17 +31,12 @@ from evenhand.estimators.settings import (
     read_settings,
 )
 from evenhand.exceptions import ConstantClassifierWarning, EvenhandError, InputError, reason, warn_user
-from evenhand.fairness.groups import Groups
-from evenhand.fairness.proxy import Proxy
-from evenhand.fairness.requirement import Constraint
-from evenhand.inference.guarantee import GuaranteeResult
-from evenhand.inputs.batched_table import BatchedTable, is_dask, is_lazy
-from evenhand.inputs.checks import check_rows
-from evenhand.inputs.columns import level_order
-from evenhand.inputs.features import Columns, naming_bad_rows
-from evenhand.inputs.fingerprint import Fingerprint
+from evenhand.groups.groups import Groups
+from evenhand.groups.proxy import Proxy
+from evenhand.guarantee.guarantee import GuaranteeResult
 from evenhand.optimum.minimax import Objective
 from evenhand.posteriors.tabular import TabularClassifier
+from evenhand.requirements.requirement import Constraint
 from evenhand.solver.certificate import Certificate
 
 if TYPE_CHECKING:

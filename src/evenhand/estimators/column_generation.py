@@ -24,11 +24,11 @@ from evenhand.estimators.estimated_rates import RateEstimator, measured, standar
 from evenhand.estimators.trained_models import ClassifierMixture, GroupThresholds
 from evenhand.estimators.training_certificate import risk_of, violation_of
 from evenhand.exceptions import CertificateError, InfeasibleError
-from evenhand.fairness.rates import CellRates
-from evenhand.fairness.scores import GroupedScores, Posteriors
 from evenhand.optimum.problem import FairnessProblem, multipliers_of
 from evenhand.optimum.solution import Solution
 from evenhand.posteriors.learner import Learner
+from evenhand.posteriors.posteriors import GroupedScores, Posteriors
+from evenhand.requirements.rates import CellRates
 from evenhand.solver.master import Mixed, mix_columns
 
 __all__ = [

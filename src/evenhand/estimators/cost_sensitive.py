@@ -10,12 +10,12 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from evenhand.data.features import take_rows
 from evenhand.estimators.estimated_rates import RateEstimator
-from evenhand.fairness.scores import Posteriors
-from evenhand.inputs.features import take_rows
 from evenhand.optimum.problem import FairnessProblem, prices_of
 from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.learner import Learner, fit_learner
+from evenhand.posteriors.posteriors import Posteriors
 
 __all__ = ["CostSensitiveTrainer", "OutOfFold"]
 

@@ -23,13 +23,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenhand.exceptions import VacuousConstraintWarning
-from evenhand.fairness.constraints import LinearConstraints
-from evenhand.fairness.measurement import AnyMeasurement
-from evenhand.fairness.rates import CellRates
-from evenhand.fairness.requirement import Constraint
-from evenhand.fairness.scores import Posteriors
 from evenhand.optimum.problem import FairnessProblem
 from evenhand.posteriors.examples import Examples
+from evenhand.posteriors.posteriors import Posteriors
+from evenhand.requirements.constraints import LinearConstraints
+from evenhand.requirements.measurement import AnyMeasurement
+from evenhand.requirements.rates import CellRates
+from evenhand.requirements.requirement import Constraint
 
 __all__ = ["RateEstimator", "measured", "standard_errors"]
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
+from evenhand.data.tables import Library, make_table
 from evenhand.display.notebook import MOST_ROWS, html_table
-from evenhand.fairness.constraints import ConstraintName
-from evenhand.fairness.groups import GroupName
-from evenhand.inputs.tables import Library, make_table
-from evenhand.optimum.thresholds import GroupThreshold
+from evenhand.groups.groups import GroupName
+from evenhand.optimum.group_thresholds import GroupThreshold
+from evenhand.requirements.constraints import ConstraintName
 
 __all__ = ["Explanation", "Explanations", "Thresholds"]
 

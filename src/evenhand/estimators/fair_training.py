@@ -28,15 +28,15 @@ from evenhand.estimators.trained_models import ClassifierMixture, TrainedModel
 from evenhand.estimators.training_certificate import TrainingCertificate
 from evenhand.estimators.training_data import TrainingData
 from evenhand.exceptions import InfeasibleError
-from evenhand.fairness.constraints import ConstraintName
-from evenhand.fairness.measurement import AnyMeasurement
-from evenhand.fairness.rates import CellRates
-from evenhand.fairness.requirement import Constraint
-from evenhand.inference.guarantee import Candidate, GuaranteeResult, guaranteed
-from evenhand.inference.margins import fallback_requirement, internal_requirements
+from evenhand.guarantee.guarantee import Candidate, GuaranteeResult, guaranteed
+from evenhand.guarantee.margins import fallback_requirement, internal_requirements
 from evenhand.optimum.problem import FairnessProblem
 from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.tabular import TabularClassifier
+from evenhand.requirements.constraints import ConstraintName
+from evenhand.requirements.measurement import AnyMeasurement
+from evenhand.requirements.rates import CellRates
+from evenhand.requirements.requirement import Constraint
 
 if TYPE_CHECKING:
     from evenhand.estimators.inprocess import FairInprocessor

@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from evenhand.data.batched_table import is_dask, is_lazy
+from evenhand.data.features import concat_rows, naming_bad_rows, read_features
 from evenhand.estimators.access import AttributeAccess, check_one_source
 from evenhand.estimators.learned_posteriors import LearnedPosteriors, as_posteriors, learn_posteriors
 from evenhand.estimators.limits import refuse_beyond_memory, refuse_large
@@ -32,11 +34,8 @@ from evenhand.estimators.row_sample import (
 )
 from evenhand.estimators.settings import Settings
 from evenhand.estimators.training_data import TrainingData, hold_out_rows, read_training_data
-from evenhand.fairness.groups import Groups
-from evenhand.fairness.proxy import Proxy
-from evenhand.fairness.scores import Posteriors
-from evenhand.inputs.batched_table import is_dask, is_lazy
-from evenhand.inputs.features import concat_rows, naming_bad_rows, read_features
+from evenhand.groups.groups import Groups
+from evenhand.groups.proxy import Proxy
 from evenhand.optimum.atoms import FurtherRows, randomise_atoms
 from evenhand.optimum.minimax import problem_for
 from evenhand.optimum.problem import FairnessProblem
@@ -45,9 +44,10 @@ from evenhand.optimum.solution import Solution
 from evenhand.posteriors.crossfit import RunFolds
 from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.models import PosteriorModel
-from evenhand.sources.files import InFiles
+from evenhand.posteriors.posteriors import Posteriors
 from evenhand.sources.layout import Columns, Kept, Layout
-from evenhand.sources.rows import Place, Rows, RowSource, Store
+from evenhand.sources.lazy_files import InFiles
+from evenhand.sources.row_source import Place, Rows, RowSource, Store
 
 __all__ = ["FitRows", "ScoredRows", "read_rows", "space_for_posteriors"]
 
@@ -146,7 +146,7 @@ def _source(
     where, controls = settings.sensitive_features, settings.constraint.controls
     if is_lazy(X):
         return InFiles(X, y, where, sample_weight, controls=controls, verbose=settings.verbose)
-    from evenhand.cluster.rows import OnCluster  # noqa: PLC0415  (Dask is an extra)
+    from evenhand.cluster.dask_rows import OnCluster  # noqa: PLC0415  (Dask is an extra)
 
     if not isinstance(where, Proxy):
         check_one_source(sensitive_features, where)

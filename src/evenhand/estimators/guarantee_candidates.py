@@ -9,23 +9,23 @@ from functools import cached_property
 
 import numpy as np
 
+from evenhand.data.row_keys import row_keys
 from evenhand.estimators.fit_rows import FitRows, ScoredRows
 from evenhand.estimators.learned_posteriors import LearnedPosteriors, as_posteriors
 from evenhand.estimators.rank_search import Ranked, RankSearch
 from evenhand.estimators.rank_thresholds import count_all, count_ranked, ranked_scores, set_thresholds
 from evenhand.estimators.training_data import TrainingData
 from evenhand.exceptions import CertificateError, InfeasibleError, VacuousConstraintWarning
-from evenhand.fairness.rates import CellRates
-from evenhand.fairness.requirement import Constraint
-from evenhand.fairness.scores import Posteriors
-from evenhand.inference.guarantee import Candidate, GuaranteeResult, guaranteed, ranked_guarantee
-from evenhand.inference.margins import fallback_requirement, internal_requirements
-from evenhand.inference.ranks import counted_labels
-from evenhand.inputs.row_keys import row_keys
+from evenhand.guarantee.guarantee import Candidate, GuaranteeResult, guaranteed, ranked_guarantee
+from evenhand.guarantee.margins import fallback_requirement, internal_requirements
+from evenhand.guarantee.ranks import counted_labels
 from evenhand.optimum.problem import FairnessProblem
 from evenhand.optimum.rule import Rule
 from evenhand.optimum.solution import Solution
 from evenhand.posteriors.examples import Examples
+from evenhand.posteriors.posteriors import Posteriors
+from evenhand.requirements.rates import CellRates
+from evenhand.requirements.requirement import Constraint
 
 __all__ = ["GuaranteeCandidates"]
 

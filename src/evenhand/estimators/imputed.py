@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.exceptions import GroupError
-from evenhand.fairness.groups import POOLED, Groups
-from evenhand.fairness.sensitive import observed_combinations, read_columns
+from evenhand.groups.groups import POOLED, Groups
+from evenhand.groups.sensitive import observed_combinations, read_columns
 from evenhand.posteriors.examples import KnownFeatures
 
 __all__ = ["ImputedRows", "find_known_features", "groups_of_patterns", "row_codes"]

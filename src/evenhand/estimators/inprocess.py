@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from evenhand.data.features import Columns
 from evenhand.estimators.access import Aware
 from evenhand.estimators.base import FairClassifier, by_batches, names_its_file
 from evenhand.estimators.fair_training import FairTraining, train_fair
@@ -19,14 +20,13 @@ from evenhand.estimators.trained_models import ClassifierMixture, TrainedModel
 from evenhand.estimators.training_certificate import TrainingCertificate
 from evenhand.estimators.training_data import draw_seed
 from evenhand.exceptions import InputError, ToleranceWarning, warn_user
-from evenhand.fairness.constraints import ConstraintName
-from evenhand.fairness.measurement import AnyMeasurement
-from evenhand.fairness.proxy import Proxy
-from evenhand.fairness.requirement import Constraint
-from evenhand.inference.guarantee import warn_if_not_guaranteed
-from evenhand.inputs.features import Columns
+from evenhand.groups.proxy import Proxy
+from evenhand.guarantee.guarantee import warn_if_not_guaranteed
 from evenhand.posteriors.learner import check_learner, is_frozen
 from evenhand.posteriors.tabular import TabularClassifier
+from evenhand.requirements.constraints import ConstraintName
+from evenhand.requirements.measurement import AnyMeasurement
+from evenhand.requirements.requirement import Constraint
 
 __all__ = ["FairInprocessor"]
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from evenhand.estimators.by_proxy import ProxyAccess
+from evenhand.estimators.proxy_groups import ProxyAccess
 from evenhand.estimators.settings import Settings
 from evenhand.estimators.training_data import TrainingData
 from evenhand.exceptions import (
@@ -18,9 +18,7 @@ from evenhand.exceptions import (
     VisibleFeatureWarning,
     warn_user,
 )
-from evenhand.fairness.groups import Groups
-from evenhand.fairness.requirement import Constraint
-from evenhand.fairness.scores import DensePosteriors, GroupedScores, Posteriors
+from evenhand.groups.groups import Groups
 from evenhand.optimum.minimax import Objective, problem_for
 from evenhand.optimum.problem import FairnessProblem, error_prices, label_and_group_suffice
 from evenhand.posteriors.crossfit import Estimated, RunFolds, cross_fit
@@ -28,9 +26,11 @@ from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.leakage import has_seen
 from evenhand.posteriors.learner import check_learner, is_frozen, left_out
 from evenhand.posteriors.models import PosteriorModel
+from evenhand.posteriors.posteriors import DensePosteriors, GroupedScores, Posteriors
 from evenhand.posteriors.spec import PosteriorSpec
 from evenhand.posteriors.table_encoder import without_last
 from evenhand.posteriors.tabular import TabularClassifier
+from evenhand.requirements.requirement import Constraint
 
 __all__ = [
     "LearnedPosteriors",
@@ -202,8 +202,7 @@ def posterior_spec(settings: Settings, data: TrainingData, seed: int) -> Posteri
     if isinstance(data.access, ProxyAccess):
         if form not in ("auto", "separate"):
             raise InputError(
-                f"form={form!r} learns groups, which are given by proxies here: use "
-                "form='separate'."
+                f"form={form!r} learns groups, which are given by proxies here: use form='separate'."
             )
         form = "proxy"
     if known is not None:

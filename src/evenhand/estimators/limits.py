@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from evenhand.data.batched_table import is_dask, is_lazy
 from evenhand.estimators.settings import Settings
 from evenhand.exceptions import InputError
-from evenhand.fairness.proxy import Proxy
-from evenhand.inputs.batched_table import is_dask, is_lazy
+from evenhand.groups.proxy import Proxy
 
 __all__ = ["LIMITS", "refuse_beyond_memory", "refuse_large"]
 

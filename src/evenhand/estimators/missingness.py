@@ -12,12 +12,8 @@ from scipy.stats import rankdata
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import StratifiedKFold
 
-from evenhand.display.notebook import html_table
-from evenhand.exceptions import GroupError, InputError
-from evenhand.fairness.sensitive import read_columns
-from evenhand.inference.intervals import Estimate, critical_value, difference, wilson
-from evenhand.inputs.checks import check_fraction, check_rows
-from evenhand.inputs.features import (
+from evenhand.data.checks import check_fraction, check_rows
+from evenhand.data.features import (
     column_names,
     drop_columns,
     has_names,
@@ -25,8 +21,12 @@ from evenhand.inputs.features import (
     read_features,
     take_rows,
 )
-from evenhand.inputs.labels import read_labels
-from evenhand.inputs.tables import Library, library_of, make_table
+from evenhand.data.labels import read_labels
+from evenhand.data.tables import Library, library_of, make_table
+from evenhand.display.notebook import html_table
+from evenhand.exceptions import GroupError, InputError
+from evenhand.groups.sensitive import read_columns
+from evenhand.guarantee.intervals import Estimate, critical_value, difference, wilson
 from evenhand.posteriors.learner import check_learner, fit_learner
 from evenhand.posteriors.tabular import TabularClassifier
 

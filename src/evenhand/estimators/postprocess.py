@@ -11,6 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from evenhand.data.batched_table import is_dask, is_lazy
+from evenhand.data.features import Columns
+from evenhand.data.row_keys import id_column, row_keys
+from evenhand.data.tables import library_of
 from evenhand.estimators.access import Aware, ModelInput
 from evenhand.estimators.base import FairClassifier, by_batches, names_its_file
 from evenhand.estimators.explanation import Explanation, Explanations, Thresholds
@@ -26,24 +30,20 @@ from evenhand.exceptions import (
     ToleranceWarning,
     warn_user,
 )
-from evenhand.fairness.bounds import EVERYBODY
-from evenhand.fairness.constraints import ByConstraint, ConstraintName, LinearConstraints
-from evenhand.fairness.groups import GroupName
-from evenhand.fairness.proxy import Proxy
-from evenhand.fairness.rates import CellRates
-from evenhand.fairness.requirement import Constraint
-from evenhand.fairness.scores import Posteriors
-from evenhand.inference.guarantee import warn_if_not_guaranteed
-from evenhand.inputs.batched_table import is_dask, is_lazy
-from evenhand.inputs.features import Columns
-from evenhand.inputs.row_keys import id_column, row_keys
-from evenhand.inputs.tables import library_of
+from evenhand.groups.groups import GroupName
+from evenhand.groups.proxy import Proxy
+from evenhand.guarantee.guarantee import warn_if_not_guaranteed
+from evenhand.optimum.group_thresholds import group_thresholds
 from evenhand.optimum.minimax import Objective, group_risks, problem_for
 from evenhand.optimum.problem import prices_of
 from evenhand.optimum.rule import Rule, hashed_uniforms
 from evenhand.optimum.solution import Solution
-from evenhand.optimum.thresholds import group_thresholds
 from evenhand.posteriors.models import PosteriorModel
+from evenhand.posteriors.posteriors import Posteriors
+from evenhand.requirements.bounds import EVERYBODY
+from evenhand.requirements.constraints import ByConstraint, ConstraintName, LinearConstraints
+from evenhand.requirements.rates import CellRates
+from evenhand.requirements.requirement import Constraint
 
 __all__ = ["FairPostprocessor"]
 

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.estimators.rank_thresholds import plan_ranks
-from evenhand.fairness.bounds import RateBound
-from evenhand.fairness.constraints import ConstraintName
-from evenhand.fairness.groups import Groups
-from evenhand.fairness.requirement import Constraint
-from evenhand.inference.ranks import Ranks, violation_chances
+from evenhand.groups.groups import Groups
+from evenhand.guarantee.ranks import Ranks, violation_chances
 from evenhand.optimum.solution import Solution
+from evenhand.requirements.bounds import RateBound
+from evenhand.requirements.constraints import ConstraintName
+from evenhand.requirements.requirement import Constraint
 
 __all__ = ["RankSearch", "Ranked"]
 

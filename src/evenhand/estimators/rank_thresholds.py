@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.exceptions import InputError
-from evenhand.fairness.groups import Groups
-from evenhand.fairness.rates import CellRates
-from evenhand.fairness.scores import Posteriors
-from evenhand.inference.ranks import Ranks, rank_of
+from evenhand.groups.groups import Groups
+from evenhand.guarantee.ranks import Ranks, rank_of
 from evenhand.optimum.rule import SAME_ATOM, Rule
 from evenhand.posteriors.examples import Examples
+from evenhand.posteriors.posteriors import Posteriors
+from evenhand.requirements.rates import CellRates
 from evenhand.solver.thresholds import Steps
 
 __all__ = ["count_all", "count_ranked", "plan_ranks", "ranked_scores", "set_thresholds"]

@@ -14,6 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from evenhand.data.batched_table import row_uniforms
+from evenhand.data.columns import factorize
+from evenhand.data.features import concat_rows
+from evenhand.data.fingerprint import Fingerprint, sum_of
+from evenhand.data.labels import read_labels
 from evenhand.estimators.access import usable_features
 from evenhand.estimators.imputed import groups_of_patterns
 from evenhand.estimators.settings import Settings
@@ -25,18 +30,13 @@ from evenhand.estimators.training_data import (
     read_training_data,
 )
 from evenhand.exceptions import InputError
-from evenhand.fairness.groups import Groups
-from evenhand.fairness.proxy import Proxy
-from evenhand.fairness.strata import read_strata
-from evenhand.inputs.batched_table import row_uniforms
-from evenhand.inputs.columns import factorize
-from evenhand.inputs.features import concat_rows
-from evenhand.inputs.fingerprint import Fingerprint, sum_of
-from evenhand.inputs.labels import read_labels
+from evenhand.groups.groups import Groups
+from evenhand.groups.proxy import Proxy
+from evenhand.groups.strata import read_strata
 from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.learner import takes_weights
 from evenhand.posteriors.sampling import candidate_rates, drawn_rows, sample_sizes
-from evenhand.sources.rows import Counts, Rows, RowSource
+from evenhand.sources.row_source import Counts, Rows, RowSource
 
 __all__ = ["CountedTable", "Draw", "Sample", "count_table", "draw_sample", "joined_examples"]
 

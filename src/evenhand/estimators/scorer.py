@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from sklearn.pipeline import Pipeline
 
+from evenhand.data.features import Columns, columns_of
 from evenhand.exceptions import GroupError
-from evenhand.fairness.rates import cell_rates
-from evenhand.fairness.requirement import Constraint
-from evenhand.inputs.features import Columns, columns_of
+from evenhand.requirements.rates import cell_rates
+from evenhand.requirements.requirement import Constraint
 
 __all__ = ["FairScorer", "accuracy_within", "fair_scorer"]
 

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any, Literal
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
+from evenhand.data.checks import check_choice, check_fraction
+from evenhand.data.features import Columns
 from evenhand.estimators.access import Aware
 from evenhand.exceptions import InputError
-from evenhand.fairness.groups import Missing
-from evenhand.fairness.proxy import Proxy
-from evenhand.fairness.requirement import Constraint
-from evenhand.inputs.checks import check_choice, check_fraction
-from evenhand.inputs.features import Columns
+from evenhand.groups.groups import Missing
+from evenhand.groups.proxy import Proxy
 from evenhand.optimum.minimax import Objective
 from evenhand.posteriors.calibration import Calibration
 from evenhand.posteriors.learner import check_model, is_frozen
 from evenhand.posteriors.spec import Form
 from evenhand.posteriors.tabular import TabularClassifier
+from evenhand.requirements.requirement import Constraint
 
 if TYPE_CHECKING:
     from evenhand.estimators.base import FairClassifier

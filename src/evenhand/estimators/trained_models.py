@@ -9,8 +9,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.inputs.features import last_columns
-from evenhand.inputs.row_keys import id_column, row_keys
+from evenhand.data.features import last_columns
+from evenhand.data.row_keys import id_column, row_keys
 from evenhand.optimum.rule import hashed_uniforms
 from evenhand.posteriors.learner import Learner
 

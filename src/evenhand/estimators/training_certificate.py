@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.fairness.rates import CellRates
 from evenhand.optimum.problem import FairnessProblem, multipliers_of
 from evenhand.optimum.solution import Solution
+from evenhand.requirements.rates import CellRates
 from evenhand.solver.certificate import Certificate, small
 
 __all__ = ["TrainingCertificate", "risk_of", "violation_of"]

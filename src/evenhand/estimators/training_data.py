@@ -12,24 +12,24 @@ from numpy.typing import NDArray
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import check_random_state
 
+from evenhand.data.checks import check_rows
+from evenhand.data.columns import named_columns
+from evenhand.data.features import column_names, columns_of, has_names, read_features
+from evenhand.data.fingerprint import Fingerprint
+from evenhand.data.labels import Labels, read_labels, read_weights
+from evenhand.data.splits import random_split
 from evenhand.estimators.access import AttributeAccess, find_access, find_groups, usable_features
-from evenhand.estimators.by_proxy import ProxyGroups, find_proxy
 from evenhand.estimators.imputed import ImputedRows, find_known_features, row_codes
+from evenhand.estimators.proxy_groups import ProxyGroups, find_proxy
 from evenhand.estimators.settings import Settings
 from evenhand.exceptions import InputError, VacuousConstraintWarning, warn_user
-from evenhand.fairness.groups import Groups
-from evenhand.fairness.proxy import Proxy
-from evenhand.fairness.rates import CellRates
-from evenhand.fairness.strata import encode_strata, groups_in_strata, read_strata
-from evenhand.inference.guarantee import check_guarantee
-from evenhand.inputs.checks import check_rows
-from evenhand.inputs.columns import named_columns
-from evenhand.inputs.features import column_names, columns_of, has_names, read_features
-from evenhand.inputs.fingerprint import Fingerprint
-from evenhand.inputs.labels import Labels, read_labels, read_weights
-from evenhand.inputs.splits import random_split
+from evenhand.groups.groups import Groups
+from evenhand.groups.proxy import Proxy
+from evenhand.groups.strata import encode_strata, groups_in_strata, read_strata
+from evenhand.guarantee.guarantee import check_guarantee
 from evenhand.posteriors.examples import Examples, LabelExamples
 from evenhand.posteriors.learner import is_frozen
+from evenhand.requirements.rates import CellRates
 
 _SHOWN = 5
 """Combinations that a warning lists."""

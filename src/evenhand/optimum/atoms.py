@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.fairness.scores import GroupedScores, Posteriors
 from evenhand.optimum.rule import REACH_MARGIN, SAME_ATOM, Rule
+from evenhand.posteriors.posteriors import GroupedScores, Posteriors
 from evenhand.solver.oracle import ROUNDING
 from evenhand.solver.thresholds import Steps
 

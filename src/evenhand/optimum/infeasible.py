@@ -16,14 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.exceptions import InfeasibleError
-from evenhand.fairness.bounds import NoWorse, RateBound
-from evenhand.fairness.constraints import ConstraintName, LinearConstraints
-from evenhand.fairness.groups import Groups
-from evenhand.fairness.notions import Notion
-from evenhand.fairness.requirement import Constraint, Requirement
+from evenhand.groups.groups import Groups
+from evenhand.requirements.bounds import NoWorse, RateBound
+from evenhand.requirements.constraints import ConstraintName, LinearConstraints
+from evenhand.requirements.notions import Notion
+from evenhand.requirements.requirement import Constraint, Requirement
 from evenhand.solver.conflict import Conflict, find_conflict
 from evenhand.solver.oracle import Oracle, Vector
-from evenhand.solver.problem import Problem
+from evenhand.solver.program import Problem
 
 __all__ = ["refuse_infeasible", "shown"]
 

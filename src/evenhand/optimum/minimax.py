@@ -17,18 +17,18 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from evenhand.data.checks import check_choice
 from evenhand.exceptions import CertificateError
-from evenhand.fairness.constraints import ByConstraint, ByGroup, ConstraintName, LinearConstraints
-from evenhand.fairness.groups import Groups
-from evenhand.fairness.rates import CellRates
-from evenhand.inputs.checks import check_choice
+from evenhand.groups.groups import Groups
 from evenhand.optimum.problem import FairnessProblem, multipliers_of
 from evenhand.optimum.rule import label_log_odds
 from evenhand.optimum.solution import Solution
+from evenhand.requirements.constraints import ByConstraint, ByGroup, ConstraintName, LinearConstraints
+from evenhand.requirements.rates import CellRates
 from evenhand.solver.certificate import Certificate
 from evenhand.solver.optimize import FEASIBILITY, Optimum, optimize
 from evenhand.solver.oracle import Vector
-from evenhand.solver.problem import Problem
+from evenhand.solver.program import Problem
 from evenhand.solver.scalars import RowsWithScalars
 
 __all__ = ["OBJECTIVES", "WORST_GROUP", "MinimaxProblem", "Objective", "group_risks", "problem_for"]

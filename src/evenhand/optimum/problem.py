@@ -11,17 +11,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenhand.exceptions import CertificateError, EvenhandWarning, InputError, VacuousConstraintWarning
-from evenhand.fairness.bounds import NoWorse, with_reference
-from evenhand.fairness.constraints import ByConstraint, ConstraintName, LinearConstraints
-from evenhand.fairness.groups import Groups
-from evenhand.fairness.measurement import NOBODY
-from evenhand.fairness.rates import CellRates
-from evenhand.fairness.requirement import Constraint
-from evenhand.fairness.scores import AnyPosteriors, GroupedScores, Posteriors, read_posteriors
+from evenhand.groups.groups import Groups
 from evenhand.optimum.infeasible import refuse_infeasible
-from evenhand.optimum.rows import read_rows
 from evenhand.optimum.rule import REACH_MARGIN, Rule, label_log_odds
 from evenhand.optimum.solution import Solution
+from evenhand.optimum.solver_rows import read_rows
+from evenhand.posteriors.posteriors import AnyPosteriors, GroupedScores, Posteriors, read_posteriors
+from evenhand.requirements.bounds import NoWorse, with_reference
+from evenhand.requirements.constraints import ByConstraint, ConstraintName, LinearConstraints
+from evenhand.requirements.measurement import NOBODY
+from evenhand.requirements.rates import CellRates
+from evenhand.requirements.requirement import Constraint
 from evenhand.solver.certificate import Certificate
 from evenhand.solver.dense import collapsed, tie_width
 from evenhand.solver.grouped import GroupedRows
@@ -29,7 +29,7 @@ from evenhand.solver.optimize import FEASIBILITY, Optimum
 from evenhand.solver.oracle import Oracle, Vector
 from evenhand.solver.partitioned import PartitionedRows
 from evenhand.solver.partitions import Part, Partitions
-from evenhand.solver.problem import Problem
+from evenhand.solver.program import Problem
 from evenhand.solver.scalars import RowsWithScalars, without_scalars
 from evenhand.solver.separable import optimize_in_strata
 from evenhand.solver.stratified import StratifiedRows

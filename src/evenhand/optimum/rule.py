@@ -14,8 +14,8 @@ from scipy.special import logit
 
 from evenhand.display.notebook import html_table
 from evenhand.exceptions import InputError
-from evenhand.fairness.scores import AnyPosteriors, Posteriors, read_posteriors
 from evenhand.optimum.rule_format import read, write
+from evenhand.posteriors.posteriors import AnyPosteriors, Posteriors, read_posteriors
 from evenhand.solver.dense import as_float64
 from evenhand.solver.oracle import ROUNDING
 from evenhand.solver.thresholds import Steps

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.fairness.constraints import ConstraintName, LinearConstraints
-from evenhand.fairness.groups import GroupName
-from evenhand.fairness.rates import CellRates
+from evenhand.groups.groups import GroupName
 from evenhand.optimum.rule import Rule
+from evenhand.requirements.constraints import ConstraintName, LinearConstraints
+from evenhand.requirements.rates import CellRates
 from evenhand.solver.certificate import Certificate
 
 __all__ = ["Solution"]

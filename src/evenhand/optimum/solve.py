@@ -6,15 +6,15 @@ from typing import Any
 
 from numpy.typing import ArrayLike, NDArray
 
+from evenhand.data.batched_table import is_dask, is_lazy
+from evenhand.data.checks import check_fraction, check_rows
 from evenhand.exceptions import InputError
-from evenhand.fairness.groups import Groups
-from evenhand.fairness.requirement import Constraint
-from evenhand.fairness.scores import GroupedScores, Posteriors, read_posteriors
-from evenhand.fairness.strata import needed_controls, read_strata
-from evenhand.inputs.batched_table import is_dask, is_lazy
-from evenhand.inputs.checks import check_fraction, check_rows
+from evenhand.groups.groups import Groups
+from evenhand.groups.strata import needed_controls, read_strata
 from evenhand.optimum.minimax import Objective, problem_for
 from evenhand.optimum.solution import Solution
+from evenhand.posteriors.posteriors import GroupedScores, Posteriors, read_posteriors
+from evenhand.requirements.requirement import Constraint
 from evenhand.solver.partitions import Partitions
 from evenhand.sources.posterior_file import spooled
 
@@ -116,7 +116,7 @@ def solve(
     elif is_dask(posteriors) or not isinstance(posteriors, Partitions):  # a Delayed has every attribute
         posteriors = read_posteriors(posteriors)
         if posteriors.lazy:
-            from evenhand.cluster.partitions import DaskPartitions  # noqa: PLC0415  (Dask is an extra)
+            from evenhand.cluster.dask_partitions import DaskPartitions  # noqa: PLC0415  (Dask is an extra)
 
             posteriors, sample_weight = DaskPartitions(posteriors, sample_weight), None
     if control_features is not None:

@@ -26,17 +26,17 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from evenhand.data.checks import check_choice, check_rows
+from evenhand.data.features import join_columns, read_features, take_rows
+from evenhand.data.labels import read_labels
 from evenhand.exceptions import GroupError, InputError, ToleranceWarning, warn_user
-from evenhand.fairness.constraints import ByConstraint, LinearConstraints
-from evenhand.fairness.groups import Groups
-from evenhand.fairness.requirement import Constraint
-from evenhand.inputs.checks import check_choice, check_rows
-from evenhand.inputs.features import join_columns, read_features, take_rows
-from evenhand.inputs.labels import read_labels
+from evenhand.groups.groups import Groups
 from evenhand.paper.multipliers import FEASIBLE, Ascent, Candidates, Evaluate, Grid
 from evenhand.paper.probabilities import Balance, Halves, ProbabilityModel, Rows, fit_cells
 from evenhand.posteriors.learner import Learner, check_learner, fit_learner
 from evenhand.posteriors.tabular import TabularClassifier
+from evenhand.requirements.constraints import ByConstraint, LinearConstraints
+from evenhand.requirements.requirement import Constraint
 
 __all__ = ["PaperInprocessor", "PaperPostprocessor", "Validation", "corrections", "plug_in", "train"]
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.inputs.features import take_rows
+from evenhand.data.features import take_rows
 from evenhand.posteriors.learner import Learner, fit_learner
 
 __all__ = ["Balance", "Bins", "Halves", "ProbabilityModel", "Rows", "fit_cells"]

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from sklearn.model_selection import KFold, StratifiedKFold, check_cv
 from sklearn.utils.parallel import Parallel, delayed
 
+from evenhand.data.checks import check_fraction
 from evenhand.display.progress import track
 from evenhand.exceptions import InputError
-from evenhand.inputs.checks import check_fraction
 from evenhand.posteriors.calibration import (
     Calibration,
     CellCalibrator,

@@ -17,7 +17,7 @@ from scipy.sparse import issparse
 from scipy.stats import chi2
 from sklearn.base import clone
 
-from evenhand.inputs.features import take_rows
+from evenhand.data.features import take_rows
 from evenhand.posteriors.learner import fit_learner
 from evenhand.posteriors.table_encoder import TableEncoder
 

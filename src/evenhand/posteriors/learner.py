@@ -14,9 +14,9 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
+from evenhand.data.columns import level_order
+from evenhand.data.features import column_names, has_names, take_rows
 from evenhand.exceptions import EvenhandError, InputError, reason
-from evenhand.inputs.columns import level_order
-from evenhand.inputs.features import column_names, has_names, take_rows
 
 __all__ = [
     "Learner",

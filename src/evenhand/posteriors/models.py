@@ -19,8 +19,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from evenhand.data.features import join_columns, take_rows
 from evenhand.exceptions import InputError
-from evenhand.inputs.features import join_columns, take_rows
 from evenhand.posteriors.calibration import CellCalibrator, GroupCalibrator
 from evenhand.posteriors.chain import FeatureChain
 from evenhand.posteriors.learner import Learner

@@ -11,9 +11,9 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from evenhand.data.columns import Level, factorize, is_missing
+from evenhand.data.features import column_names, columns_of, dense, drop_columns, has_names
 from evenhand.exceptions import InputError
-from evenhand.inputs.columns import Level, factorize, is_missing
-from evenhand.inputs.features import column_names, columns_of, dense, drop_columns, has_names
 from evenhand.posteriors.stacked_trees import StackedTrees
 
 __all__ = ["EncodedTable", "TableEncoder", "last_columns", "without_last"]

@@ -12,8 +12,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.utils.validation import check_is_fitted
 
+from evenhand.data.features import read_features
 from evenhand.exceptions import InputError
-from evenhand.inputs.features import read_features
 from evenhand.posteriors.table_encoder import EncodedTable, TableEncoder
 from evenhand.solver.threads import one_thread
 

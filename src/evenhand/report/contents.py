@@ -11,27 +11,27 @@ from typing import Any
 
 import numpy as np
 
+from evenhand.auditing.audit_text import group_name, range_cells
 from evenhand.auditing.category_tables import ImpactRatios
 from evenhand.auditing.comparison import FOUR_FIFTHS, Distance
 from evenhand.auditing.exclusion import Excluded, range_notes
 from evenhand.auditing.group_rates import Finding, Rate
 from evenhand.auditing.result import Audit
-from evenhand.auditing.text import group_name, range_cells
+from evenhand.data.features import columns_of
+from evenhand.data.labels import read_labels
 from evenhand.estimators.base import FairClassifier
 from evenhand.estimators.inprocess import FairInprocessor
 from evenhand.estimators.postprocess import FairPostprocessor
-from evenhand.fairness.bounds import NoWorse, RateBound
-from evenhand.fairness.constraints import ConstraintName
-from evenhand.fairness.notions import Notion
-from evenhand.fairness.requirement import Requirement
-from evenhand.fairness.statistic import SELECTION
-from evenhand.inference.intervals import critical_value, wilson
-from evenhand.inputs.features import columns_of
-from evenhand.inputs.labels import read_labels
-from evenhand.model_files.recertify import claimed
+from evenhand.files.recertify import claimed
+from evenhand.guarantee.intervals import critical_value, wilson
+from evenhand.optimum.group_thresholds import group_thresholds
 from evenhand.optimum.rule import Rule
-from evenhand.optimum.thresholds import group_thresholds
 from evenhand.report.summary import place_in_words, summary
+from evenhand.requirements.bounds import NoWorse, RateBound
+from evenhand.requirements.constraints import ConstraintName
+from evenhand.requirements.notions import Notion
+from evenhand.requirements.requirement import Requirement
+from evenhand.requirements.statistic import SELECTION
 from evenhand.tradeoff.frontier import Frontier, Point
 
 __all__ = ["contents", "rule_records"]

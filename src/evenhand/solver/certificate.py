@@ -6,7 +6,7 @@ import html
 from dataclasses import dataclass
 
 from evenhand.solver.oracle import Totals, Vector
-from evenhand.solver.problem import Problem
+from evenhand.solver.program import Problem
 
 __all__ = ["Certificate", "certify", "small"]
 

@@ -14,7 +14,7 @@ import numpy as np
 from evenhand.solver.finish import finish
 from evenhand.solver.optimize import without_noise
 from evenhand.solver.oracle import Oracle, Vector
-from evenhand.solver.problem import Problem
+from evenhand.solver.program import Problem
 
 __all__ = ["Conflict", "find_conflict"]
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.solver.oracle import ALL, ROUNDING, Distinct, Smoothed, Totals, Vector
-from evenhand.solver.problem import Problem
+from evenhand.solver.program import Problem
 
 __all__ = [
     "DenseRows",

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from evenhand.solver.dense import DenseRows, collapsed
 from evenhand.solver.linear import Method, Program, snapped
 from evenhand.solver.oracle import Vector
-from evenhand.solver.problem import Problem
+from evenhand.solver.program import Problem
 from evenhand.solver.refinement import refine
 
 __all__ = ["Finish", "finish", "finish_refined"]

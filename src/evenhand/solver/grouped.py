@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from evenhand.solver.dense import DenseRows, exact_sum, nearest, spread, tie_width
 from evenhand.solver.oracle import ALL, ROUNDING, Direct, Smoothed, Totals, Vector
-from evenhand.solver.problem import Problem
+from evenhand.solver.program import Problem
 from evenhand.solver.sorted_scores import SortedScores
 from evenhand.solver.thresholds import mix_thresholds
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from evenhand.solver.linear import METHODS, Program
 from evenhand.solver.oracle import Vector
-from evenhand.solver.problem import Problem
+from evenhand.solver.program import Problem
 
 __all__ = ["Mixed", "mix_columns"]
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from evenhand.solver.dense import DenseRows
-    from evenhand.solver.problem import Problem
+    from evenhand.solver.program import Problem
     from evenhand.solver.thresholds import Steps
 
 __all__ = ["ALL", "ROUNDING", "Direct", "Distinct", "Oracle", "Smoothed", "Totals", "Vector"]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from evenhand.solver.dense import DenseRows, collapsed, exact_sum, row_hashes, spread, tie_width
 from evenhand.solver.oracle import Direct, Distinct, Smoothed, Totals, Vector
 from evenhand.solver.partitions import Part, Partitions
-from evenhand.solver.problem import Problem
+from evenhand.solver.program import Problem
 
 __all__ = ["PartitionedRows", "Sizes"]
 

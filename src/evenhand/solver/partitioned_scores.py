@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from evenhand.solver.grouped import GroupedRows
 from evenhand.solver.oracle import ROUNDING, Direct, Smoothed, Totals, Vector
 from evenhand.solver.partitioned import PartitionedRows
-from evenhand.solver.problem import Problem
+from evenhand.solver.program import Problem
 from evenhand.solver.sorted_scores import SortedScores
 from evenhand.solver.thresholds import Steps, mix_thresholds
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from evenhand.solver.dense import DenseRows, nearest, spread
 from evenhand.solver.oracle import Direct, Distinct, Oracle, Smoothed, Totals, Vector
-from evenhand.solver.problem import Problem
+from evenhand.solver.program import Problem
 
 __all__ = ["RowsWithScalars", "without_scalars"]
 

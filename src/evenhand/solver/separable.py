@@ -17,7 +17,7 @@ from evenhand.solver.dense import DenseRows
 from evenhand.solver.finish import Finish
 from evenhand.solver.optimize import Optimum, optimize
 from evenhand.solver.oracle import ROUNDING, Oracle, Vector
-from evenhand.solver.problem import Problem
+from evenhand.solver.program import Problem
 from evenhand.solver.scalars import RowsWithScalars
 from evenhand.solver.stratified import StratifiedRows
 from evenhand.solver.threads import one_thread

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from evenhand.solver.linear import Program, snapped
 from evenhand.solver.oracle import ROUNDING, Vector
-from evenhand.solver.problem import Problem
+from evenhand.solver.program import Problem
 from evenhand.solver.sorted_scores import SortedScores, edge_between, root_of
 
 __all__ = ["Steps", "mix_thresholds"]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from evenhand.solver.certificate import certify
 from evenhand.solver.dense import DenseRows, collapsed, is_tie
 from evenhand.solver.oracle import Vector
-from evenhand.solver.problem import Problem
+from evenhand.solver.program import Problem
 
 if TYPE_CHECKING:
     from evenhand.solver.optimize import Optimum

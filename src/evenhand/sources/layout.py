@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.fairness.scores import DensePosteriors, GroupedScores, Posteriors
+from evenhand.posteriors.posteriors import DensePosteriors, GroupedScores, Posteriors
 from evenhand.solver.dense import DenseRows
 from evenhand.solver.partitioned_scores import UnsortedScores
 from evenhand.solver.partitions import Part, Partitions

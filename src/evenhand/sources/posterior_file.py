@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand._atomic import written_at_once
+from evenhand.data.batched_table import BatchedTable
 from evenhand.exceptions import InputError
-from evenhand.fairness.scores import DensePosteriors
-from evenhand.inputs.batched_table import BatchedTable
+from evenhand.posteriors.posteriors import DensePosteriors
 from evenhand.solver.partitions import ThreadedPartitions
 from evenhand.sources.layout import Columns, Layout
 

@@ -14,14 +14,14 @@ import numpy as np
 from evenhand.auditing.group_rates import Rate
 from evenhand.auditing.tally import Tally
 from evenhand.exceptions import InputError
-from evenhand.fairness.bounds import RateBound, bounded_groups
-from evenhand.fairness.constraints import ConstraintName
-from evenhand.fairness.notions import Notion
-from evenhand.fairness.rates import CellRates
-from evenhand.fairness.requirement import Constraint
-from evenhand.fairness.statistic import SELECTION, SelectedShare
-from evenhand.inference.intervals import critical_value, wilson
+from evenhand.guarantee.intervals import critical_value, wilson
 from evenhand.optimum.problem import FairnessProblem
+from evenhand.requirements.bounds import RateBound, bounded_groups
+from evenhand.requirements.constraints import ConstraintName
+from evenhand.requirements.notions import Notion
+from evenhand.requirements.rates import CellRates
+from evenhand.requirements.requirement import Constraint
+from evenhand.requirements.statistic import SELECTION, SelectedShare
 
 __all__ = ["Axis"]
 

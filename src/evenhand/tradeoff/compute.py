@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from evenhand.data.checks import check_fraction
+from evenhand.data.tables import library_of
 from evenhand.display.progress import track
 from evenhand.estimators.base import FairClassifier
 from evenhand.estimators.fair_training import train_fair
@@ -26,12 +28,10 @@ from evenhand.estimators.learned_posteriors import LearnedPosteriors, as_posteri
 from evenhand.estimators.postprocess import FairPostprocessor
 from evenhand.estimators.training_data import TrainingData, draw_seed, read_training_data
 from evenhand.exceptions import InfeasibleError, InputError
-from evenhand.fairness.proxy import Proxy
-from evenhand.fairness.rates import CellRates
-from evenhand.fairness.requirement import Constraint
-from evenhand.inputs.checks import check_fraction
-from evenhand.inputs.tables import library_of
+from evenhand.groups.proxy import Proxy
 from evenhand.optimum.problem import FairnessProblem
+from evenhand.requirements.rates import CellRates
+from evenhand.requirements.requirement import Constraint
 from evenhand.tradeoff.axis import Axis
 from evenhand.tradeoff.frontier import Frontier, Point
 from evenhand.tradeoff.held_out import HeldOutRows, LabelledRows, split_rows

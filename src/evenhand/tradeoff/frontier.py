@@ -11,11 +11,11 @@ from evenhand.auditing.comparison import Comparison
 from evenhand.auditing.group_rates import Finding, Rate, find
 from evenhand.auditing.tally import Tally
 from evenhand.charts.inline import inline_svg
+from evenhand.data.tables import Library, make_table
 from evenhand.display.notebook import MOST_ROWS, html_table
-from evenhand.fairness.constraints import ConstraintName
-from evenhand.fairness.requirement import Constraint
-from evenhand.inputs.tables import Library, make_table
 from evenhand.optimum.rule import Rule
+from evenhand.requirements.constraints import ConstraintName
+from evenhand.requirements.requirement import Constraint
 
 __all__ = ["Frontier", "Point", "chart_arguments"]
 
@@ -266,7 +266,7 @@ class Frontier:
         -------
         altair.LayerChart
         """
-        from evenhand.charts import frontier_chart  # noqa: PLC0415  (needs an extra)
+        from evenhand.charts import frontier_chart  # noqa: PLC0415  (needs an extra
 
         arguments = chart_arguments(self.records(), self.measure, self.over or self.notions)
         return frontier_chart(**arguments, confidence=self.confidence)

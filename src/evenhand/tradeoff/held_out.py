@@ -12,22 +12,22 @@ from numpy.typing import NDArray
 
 from evenhand.auditing.comparison import Comparison, compare
 from evenhand.auditing.group_rates import Rate
-from evenhand.auditing.strata import compare_in_strata
 from evenhand.auditing.tally import Tally, tally
+from evenhand.auditing.within_strata import compare_in_strata
+from evenhand.data.checks import check_fraction, check_rows
+from evenhand.data.columns import named_columns
+from evenhand.data.features import columns_of, take_rows
+from evenhand.data.labels import read_labels, read_selection
+from evenhand.data.splits import random_split
 from evenhand.estimators.access import ModelInput
 from evenhand.estimators.base import FairClassifier
 from evenhand.estimators.training_data import TrainingData
 from evenhand.exceptions import InputError
-from evenhand.fairness.groups import Groups
-from evenhand.fairness.notions import AccuracyParity
-from evenhand.fairness.rates import Decisions
-from evenhand.fairness.strata import groups_in_strata
-from evenhand.inference.intervals import critical_value
-from evenhand.inputs.checks import check_fraction, check_rows
-from evenhand.inputs.columns import named_columns
-from evenhand.inputs.features import columns_of, take_rows
-from evenhand.inputs.labels import read_labels, read_selection
-from evenhand.inputs.splits import random_split
+from evenhand.groups.groups import Groups
+from evenhand.groups.strata import groups_in_strata
+from evenhand.guarantee.intervals import critical_value
+from evenhand.requirements.notions import AccuracyParity
+from evenhand.requirements.rates import Decisions
 from evenhand.tradeoff.axis import Axis
 from evenhand.tradeoff.frontier import Point
 

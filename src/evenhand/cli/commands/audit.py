@@ -24,8 +24,8 @@ from evenhand.cli.options import (
 )
 from evenhand.cli.output import print_note, print_result
 from evenhand.cli.paths import check_paths
-from evenhand.cli.requirement import requirement
-from evenhand.cli.rows import as_value, default_positive, distinct_values, scan_rows
+from evenhand.cli.required import requirement
+from evenhand.cli.table_rows import as_value, default_positive, distinct_values, scan_rows
 from evenhand.exceptions import InputError
 
 if TYPE_CHECKING:
@@ -85,8 +85,8 @@ def audit(
     report
         HTML file for the report.
     """
-    from evenhand.cli.files import reading  # noqa: PLC0415  (start-up time)
-    from evenhand.inputs.checks import check_fraction  # noqa: PLC0415
+    from evenhand.cli.table_files import reading  # noqa: PLC0415  (start-up time)
+    from evenhand.data.checks import check_fraction  # noqa: PLC0415
 
     constraint = requirement(compared, tolerance, bounds, table)
     if bounds.no_worse and before is None:
@@ -144,7 +144,7 @@ def _print(found: Audit, ratios: Any, *, as_json: bool) -> None:
     shown = found if ratios is None else ratios
     print_result(json.dumps(shown.to_dict(), indent=1) if as_json else shown)
     if ratios is not None:
-        from evenhand.auditing.text import asks, estimate  # noqa: PLC0415  (start-up time)
+        from evenhand.auditing.audit_text import asks, estimate  # noqa: PLC0415  (start-up time)
 
         for one in requested(found):
             print_note(f"{asks(one)}: {estimate(one.value, one.low, one.high)}, {one.verdict}")

@@ -22,7 +22,7 @@ def demo(*, out: Path | None = None, force: Flag = False) -> int:
     """
     page = out or Path("evenhand-demo.html")
     check_paths([], [page], force=force or out is None)
-    from evenhand.cli.demo import run  # noqa: PLC0415  (start-up time, and an optional package)
+    from evenhand.cli.demonstration import run  # noqa: PLC0415  (start-up time, and an optional package)
 
     run(page)
     return 0

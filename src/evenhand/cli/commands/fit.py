@@ -26,14 +26,14 @@ from evenhand.cli.options import (
 )
 from evenhand.cli.output import print_note, print_result, visible
 from evenhand.cli.paths import check_paths
-from evenhand.cli.requirement import requirement, with_nearest_options
-from evenhand.cli.rows import FitRows, Fitted, Part, distinct_values, read_rows
+from evenhand.cli.required import requirement, with_nearest_options
+from evenhand.cli.table_rows import FitRows, Fitted, Part, distinct_values, read_rows
 from evenhand.exceptions import InfeasibleError, InputError
 
 if TYPE_CHECKING:
     from evenhand.auditing.result import Audit
-    from evenhand.inference.guarantee import GuaranteeResult
-    from evenhand.model_files.recertify import Claim
+    from evenhand.files.recertify import Claim
+    from evenhand.guarantee.guarantee import GuaranteeResult
 
 __all__ = ["fit"]
 
@@ -80,7 +80,7 @@ def fit(
         HTML file for the report.
     """
     from evenhand.cli.large_files import is_read_in_batches  # noqa: PLC0415  (start-up time)
-    from evenhand.inputs.checks import check_fraction  # noqa: PLC0415
+    from evenhand.data.checks import check_fraction  # noqa: PLC0415
 
     constraint = requirement(compared, tolerance, bounds, table)
     if constraint is None:
@@ -140,7 +140,7 @@ def _fit(
     table: Path, learning: Learning, codes: list[str], settings: dict[str, Any], batches: Batches | None
 ) -> Fitted:
     """Fit a model to a file, read in batches or (None) as a whole, and audit it on held-out rows."""
-    from evenhand.cli import files  # noqa: PLC0415  (start-up time)
+    from evenhand.cli import table_files  # noqa: PLC0415  (start-up time
     from evenhand.cli.large_files import Tested, rows_in_batches  # noqa: PLC0415
 
     whole = batches is None
@@ -157,13 +157,13 @@ def _fit(
     tested, policy = Tested(model, learning.target, rows.reported), model.settings().missing
     with tempfile.TemporaryDirectory(prefix="evenhand-") as folder:
         decided = Path(folder) / "decisions.parquet"
-        files.write_pieces(decided, tested.decide(test))
+        table_files.write_pieces(decided, tested.decide(test))
         learned = len(rows.train[1]) if whole else model.fitted_to_.rows
         found = eh.audit(
             learning.target,
             tested.column("decision"),
             model.sensitive_features,
-            data=files.scan(decided),
+            data=table_files.scan(decided),
             control_features=list(model.strata_.features) if model.strata_ else None,
             constraint=model.constraint,
             pos_label=model.pos_label_,
@@ -171,7 +171,7 @@ def _fit(
             missing="exclude" if policy == "impute" else policy,
             min_size=math.ceil(learning.min_group_size * tested.rows / learned),
         )
-        decisions = distinct_values(files.scan(decided), tested.column("decision"))
+        decisions = distinct_values(table_files.scan(decided), tested.column("decision"))
     constant = decisions[0] if len(decisions) == 1 else None
     count = learned + (tested.rows if learning.test is None else 0)
     source = rows.source or learning.source(table, rows=count, in_batches=True)
@@ -179,7 +179,7 @@ def _fit(
 
 
 def _rows_in_memory(table: Path, learning: Learning, codes: list[str]) -> FitRows:
-    from evenhand.inputs.fingerprint import digest_of, unordered_digest  # noqa: PLC0415  (start-up time)
+    from evenhand.data.fingerprint import digest_of, unordered_digest  # noqa: PLC0415  (start-up time)
 
     rows = read_rows(table, codes)
     digests = {"labels": digest_of(rows.get_column(learning.target)), "unordered": unordered_digest(rows)}
@@ -193,7 +193,7 @@ def _decidable(test: Part, model: Any) -> Part:
     """Test rows without those that lack a sensitive feature which decisions use."""
     import numpy as np  # noqa: PLC0415  (start-up time)
 
-    from evenhand.fairness.sensitive import read_columns  # noqa: PLC0415
+    from evenhand.groups.sensitive import read_columns  # noqa: PLC0415
 
     if model.settings().missing != "exclude" or model.aware is False:
         return test
@@ -213,7 +213,7 @@ def _decidable(test: Part, model: Any) -> Part:
 
 def _print(done: Fitted, *, out: Path, as_json: bool) -> None:
     from evenhand.auditing.exclusion import Excluded  # noqa: PLC0415  (start-up time)
-    from evenhand.model_files.recertify import claimed  # noqa: PLC0415
+    from evenhand.files.recertify import claimed  # noqa: PLC0415
 
     proof, guarantee = claimed(done.model), done.model.guarantee_
     if as_json:

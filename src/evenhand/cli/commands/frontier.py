@@ -23,7 +23,7 @@ from evenhand.cli.options import (
 )
 from evenhand.cli.output import print_note, print_result
 from evenhand.cli.paths import check_paths
-from evenhand.cli.requirement import requirement
+from evenhand.cli.required import requirement
 from evenhand.exceptions import InputError
 
 if TYPE_CHECKING:

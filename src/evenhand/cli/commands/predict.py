@@ -10,7 +10,7 @@ import evenhand as eh
 from evenhand.cli.options import Flag, columns_in
 from evenhand.cli.output import print_note, print_result, visible
 from evenhand.cli.paths import check_paths
-from evenhand.cli.rows import codes_of_fit
+from evenhand.cli.table_rows import codes_of_fit
 from evenhand.exceptions import InputError
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def predict(
     force
         Overwrite the output if it exists.
     """
-    from evenhand.cli import files  # noqa: PLC0415  (start-up time)
+    from evenhand.cli import table_files  # noqa: PLC0415  (start-up time
 
     check_paths([model, table], [out], force=force)
     if rows < 1:
@@ -62,7 +62,7 @@ def predict(
     columns = columns_in(table)
     features = getattr(classifier, "feature_names_in_", ())
     needed = [name for name in features if name not in classifier.access_.unused]
-    files.refuse_unknown(table, [*needed, *([] if id is None else [id])], columns)
+    table_files.refuse_unknown(table, [*needed, *([] if id is None else [id])], columns)
     key = id or getattr(classifier._source, "id", None)
     if key is not None and key not in columns:
         print_note(
@@ -74,9 +74,9 @@ def predict(
         if name in columns:
             raise InputError(f"{table.name} has a column {name!r} already: rename it.")
     available = [name for name in features if name in columns]
-    pieces = files.read_pieces(table, rows, codes_of_fit(table, classifier))
+    pieces = table_files.read_pieces(table, rows, codes_of_fit(table, classifier))
     decided = _decide(classifier, pieces, available, key)
-    count = files.write_pieces(out, decided, safe=not formulas)
+    count = table_files.write_pieces(out, decided, safe=not formulas)
     print_result(visible(f"{count:,} rows decided: {out}"))
     return 0
 

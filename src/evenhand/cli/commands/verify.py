@@ -12,10 +12,10 @@ import evenhand as eh
 from evenhand.cli.exit_codes import FAILED, VIOLATED
 from evenhand.cli.options import Json
 from evenhand.cli.output import print_result, visible
-from evenhand.cli.rows import rows_of_fit
+from evenhand.cli.table_rows import rows_of_fit
 
 if TYPE_CHECKING:
-    from evenhand.model_files.persistence import FileReport
+    from evenhand.files.persistence import FileReport
 
 __all__ = ["verify"]
 
@@ -52,7 +52,7 @@ def verify(model: Path, /, *, data: Path | None = None, as_json: Json = False) -
 
 def _with_proof(found: FileReport, model: Path, data: Path) -> FileReport:
     """The report with the proof checked on the rows of the fit."""
-    from evenhand.model_files.recertify import Proof  # noqa: PLC0415  (start-up time)
+    from evenhand.files.recertify import Proof  # noqa: PLC0415  (start-up time)
 
     with warnings.catch_warnings(category=UserWarning, action="ignore"):  # the first eh.verify has warned
         fitted: Any = eh.load(model)

@@ -1,0 +1,169 @@
+"""An example on the bundled Adult data: what a plain model does, what fairness costs, and the proof."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import evenhand as eh
+from evenhand.auditing.comparison import Comparison
+from evenhand.auditing.group_rates import Rate
+from evenhand.auditing.result import Audit
+from evenhand.data.splits import random_split
+from evenhand.display.text import show
+from evenhand.exceptions import MissingExtraError
+from evenhand.groups.groups import GroupName
+from evenhand.solver.certificate import small
+from evenhand.tradeoff.frontier import Frontier, Point
+
+try:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+except ImportError:
+    raise MissingExtraError("rich", "demo") from None
+
+__all__ = ["TOLERANCES", "run"]
+
+TOLERANCES = (0.05, 0.02)
+
+_SENSITIVE = ["race", "sex"]
+_STEP = 0.002
+"""Distance between the tolerances of the curve, which are all solved exactly."""
+
+
+def run(page: Path) -> Frontier:
+    """Fit, compare and print models, and write the report.
+
+    Parameters
+    ----------
+    page : Path
+        Overwritten if it exists.
+
+    Returns
+    -------
+    Frontier
+        The curves behind the tables.
+    """
+    console = Console(highlight=False)
+    adult = eh.datasets.load_adult()
+    X, y = adult.features.hstack(adult.sensitive), adult.label
+    train, test = random_split(len(y), 0.5, seed=0)
+    sensitive = X[test].select(_SENSITIVE)
+    console.print(
+        f"[bold]Who earns more than 50,000 dollars?[/bold] {len(y):,} people of the 1994 census (Adult), in "
+        "groups by race and sex. Half to learn from, half to judge on; intervals: 95%.\n"
+    )
+
+    plain = eh.TabularClassifier().fit(adult.features[train], y[train]).predict(adult.features[test])
+    before = eh.audit(y[test], plain, sensitive)
+    console.print(_groups(before))
+    worst = before["demographic parity"]
+    console.print(f"Furthest from everyone, MD: {_interval(worst)}, {_who(worst.group)}.\n")
+
+    fair = {name: _fair(TOLERANCES[0], aware=name == "aware") for name in ("blind", "aware")}
+    curve = eh.frontier(
+        fair,
+        X[train],
+        y[train],
+        test=(X[test], y[test]),
+        tolerances=[k * _STEP for k in range(round(worst.value / _STEP) + 1)],
+        others={"plain": plain},
+        verbose=True,
+    )
+    points = [_at(curve, name, tolerance) for name in fair for tolerance in TOLERANCES]
+    console.print(_comparison([*curve.others, *points]))
+    console.print(
+        "Blind models never see race or sex. The proof: given the learned probabilities, no model within "
+        "the tolerance has a risk (half the error) below the bound. On other people MD varies, most in small "
+        "groups; guarantee=0.95 guarantees it, or tells how many people that takes.\n"
+    )
+    console.print(_prices(points))
+    console.print("A group that shows - has room: the tolerance for it costs nothing.\n")
+
+    model = fair["blind"].fit(X[train], y[train])
+    after = eh.audit(y[test], model.predict(X[test]), sensitive, constraint=model.constraint, before=plain)
+    with console.status("drawing the page"):
+        eh.write_report(
+            page,
+            after,
+            before=before,
+            model=model,
+            frontier=curve,
+            test=(X[test], y[test]),
+            title="Income decisions by race and sex",
+            data=adult.description,
+        )
+    console.print(f"Everything as a page, with a slider over the tolerance: {page}", soft_wrap=True)
+    return curve
+
+
+def _fair(tolerance: float, *, aware: bool) -> eh.FairPostprocessor:
+    return eh.FairPostprocessor(
+        constraint=eh.DemographicParity(difference=tolerance),
+        sensitive_features=_SENSITIVE,
+        aware=aware,
+        verbose=True,
+    )
+
+
+def _at(curve: Frontier, name: str, tolerance: float) -> Point:
+    return min(curve.curve(name), key=lambda point: abs((point.tolerance or 0.0) - tolerance))
+
+
+def _groups(before: Audit) -> Table:
+    table = _table("A plain model", "group", "people", "earn >50K", "are selected")
+    for row in before.groups:
+        if row.kind != "independent" and row.rows and row.positives is not None:
+            share = row.positives / row.rows
+            rate = _interval(row.rates["selection rate"])
+            table.add_row(_who(row.group), f"{row.rows:,.0f}", f"{share:.3f}", rate)
+    return table
+
+
+def _comparison(points: list[Point]) -> Table:
+    table = _table("Fair models", "", "accuracy", "MD on test rows", "risk", "bound", "gap")
+    for point in points:
+        proof: list[str] = []
+        if point.tolerance is not None:
+            proof = [f"{point.risk:.5f}", f"{point.bound:.5f}", small(point.risk - point.bound)]
+        table.add_row(_name(point), _interval(point.accuracy), _interval(point.measured), *proof)
+    return table
+
+
+def _prices(points: list[Point]) -> Table:
+    """Accuracy gained by 0.01 more tolerance for one group, the most expensive group first."""
+    table = _table("Shadow prices: accuracy bought by 0.01 more tolerance", "group")
+    for point in points:
+        table.add_column(_name(point), justify="right")
+    gains = {name.group: [0.02 * point.prices[name] for point in points] for name in points[0].prices}
+    for group, prices in sorted(gains.items(), key=lambda item: -sum(item[1])):
+        table.add_row(_who(group), *(f"{price:.4f}" if price > 5e-5 else "-" for price in prices))
+    return table
+
+
+def _table(title: str, first: str, *headings: str) -> Table:
+    table = Table(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        box=SIMPLE_HEAD,
+        show_edge=False,
+        collapse_padding=True,
+        pad_edge=False,
+    )
+    table.add_column(first, no_wrap=True)
+    for heading in headings:
+        table.add_column(heading, justify="right", no_wrap=True)
+    return table
+
+
+def _name(point: Point) -> str:
+    return point.curve if point.tolerance is None else f"{point.curve} {point.tolerance:.2f}"
+
+
+def _interval(rate: Rate | Comparison) -> str:
+    return f"{rate.value:.3f} [{rate.low:.3f}, {rate.high:.3f}]".replace("[", r"\[")
+
+
+def _who(group: GroupName | None) -> str:
+    return "everyone" if group is None or not group.values else " ".join(map(show, group.values))

@@ -1,0 +1,127 @@
+"""The requirement that options describe, and what would work, in options again."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from functools import reduce
+from operator import and_
+from pathlib import Path
+from typing import Any
+
+import evenhand as eh
+from evenhand.cli.options import Bounds, Comparison, Tolerance, control_names, nearest
+from evenhand.exceptions import InfeasibleError, InputError
+
+__all__ = ["requirement", "with_nearest_options"]
+
+_EVERYWHERE = "in every group"
+
+
+def requirement(
+    compared: Comparison, tolerance: Tolerance, bounds: Bounds = Bounds(), table: Path | None = None
+) -> Any:
+    """The constraint that the options describe: notions and bounds together; None if nothing is required."""
+    parts = [*_notions(compared, tolerance, control_names(compared, table)), *_bounds(compared, bounds)]
+    return reduce(and_, parts) if parts else None
+
+
+def _notions(compared: Comparison, tolerance: Tolerance, given: Sequence[str]) -> list[Any]:
+    if tolerance.difference is not None and tolerance.ratio is not None:
+        raise InputError("pass --difference or --ratio, not both.")
+    if tolerance.difference is None and tolerance.ratio is None:
+        if compared.against == "groups":
+            raise InputError("--against groups needs a tolerance: pass --difference or --ratio.")
+        return []
+    return [
+        getattr(eh, name.title().replace("-", ""))(  # demographic-parity: DemographicParity
+            difference=tolerance.difference,
+            ratio=tolerance.ratio,
+            groups=compared.groups,
+            against=compared.against,
+            given=list(given) or None,
+        )
+        for name in dict.fromkeys(compared.notion)
+    ]
+
+
+def _bounds(compared: Comparison, bounds: Bounds) -> list[Any]:
+    from evenhand.requirements.bounds import BOUNDED_RATES, COMPARED_RATES  # noqa: PLC0415  (start-up time)
+
+    found: list[Any] = []
+    if bounds.capacity is not None:
+        if not 0 <= bounds.capacity <= 1:
+            raise InputError(f"--capacity should be a share from 0 to 1, but is {bounds.capacity:g}.")
+        found.append(eh.RateBound("selection rate", at_most=bounds.capacity))
+    for option, side, texts in (
+        ("--floor", "at_least", bounds.floor),
+        ("--ceiling", "at_most", bounds.ceiling),
+    ):
+        for text in texts:
+            name, number, everywhere = _read_bound(option, text)
+            scope = compared.groups if everywhere else "population"
+            rate = _rate(name, option, BOUNDED_RATES)
+            found.append(eh.RateBound(rate, **{side: number}, groups=scope))
+    found += [
+        eh.NoWorse(_rate(name, "--no-worse", COMPARED_RATES), groups=compared.groups)
+        for name in bounds.no_worse
+    ]
+    return found
+
+
+def _read_bound(option: str, text: str) -> tuple[str, float, bool]:
+    """Rate, number, and whether it is about every group: ``true-positive rate=0.6 in every group``."""
+    name, given, rest = text.partition("=")
+    number, *where = rest.split(maxsplit=1) or [""]
+    try:
+        value = float(number)
+    except ValueError:
+        value = math.nan
+    if not given or not 0 <= value <= 1 or where not in ([], [_EVERYWHERE]):
+        raise InputError(
+            f"{option} should be a rate and a number from 0 to 1, such as 'true-positive rate=0.6' or "
+            f"'true-positive rate=0.6 {_EVERYWHERE}', but is {text!r}."
+        )
+    return name.strip(), value, bool(where)
+
+
+def _rate(name: str, option: str, known: Sequence[str]) -> str:
+    """The library's name of a rate, however its words are joined."""
+    words = re.sub(r"[\s_-]+", " ", name.strip().lower())
+    for rate in known:
+        if words == rate.replace("-", " "):
+            return rate
+    raise InputError(f"{option} names the rate {name!r}: {nearest(name, known, 'it can be')}")
+
+
+def with_nearest_options(error: InfeasibleError, constraint: Any) -> InfeasibleError:
+    """The error with what would work in the words of the options."""
+    found = " or ".join(_nearest_options(error, constraint))
+    return InfeasibleError(
+        f"{error} In options: {found}." if found else str(error),
+        conflict=error.conflict,
+        works=error.works,
+        nearest=error.nearest,
+    )
+
+
+def _nearest_options(error: InfeasibleError, constraint: Any) -> list[str]:
+    from evenhand.optimum.infeasible import shown  # noqa: PLC0415  (start-up time)
+
+    names = list(constraint._named_parts())
+    parts = dict(zip(names or [""], constraint.requirements, strict=True))
+    found = []
+    for parameter, exact in error.nearest.items():
+        owner, _, name = parameter.rpartition("__")
+        part, value = parts[owner], shown(name, exact)
+        if name in ("difference", "ratio"):
+            found.append(f"--{name} {value:g}")
+        elif isinstance(part, eh.RateBound):
+            if part.rate == "selection rate" and name == "at_most" and part.groups == "population":
+                found.append(f"--capacity {value:g}")
+            else:
+                option = "--floor" if name == "at_least" else "--ceiling"
+                where = "" if part.groups == "population" else f" {_EVERYWHERE}"
+                found.append(f"{option} '{part.label}={value:g}{where}'")
+    return found

@@ -1,0 +1,244 @@
+"""Tables in CSV and Parquet files: read lazily, as a whole or in pieces, written in pieces."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from narwhals.exceptions import NarwhalsError
+
+from evenhand._atomic import written_at_once
+from evenhand.cli.csv_rows import check_csv
+from evenhand.data.checks import near_columns
+from evenhand.exceptions import InputError, MissingExtraError
+
+try:
+    import polars as pl
+    from polars.io.plugins import register_io_source
+except ImportError:
+    raise MissingExtraError("polars", "cli") from None
+
+__all__ = [
+    "codes_among",
+    "columns_in",
+    "count_rows",
+    "index_columns",
+    "is_parquet",
+    "read_first",
+    "read_pieces",
+    "read_table",
+    "reading",
+    "refuse_unknown",
+    "scan",
+    "write_pieces",
+]
+
+_FORMULA = r"^[=+\-@\t\r\n]"
+"""Start of text that a spreadsheet may take for a formula."""
+_NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+_PARSED = "\0"
+"""Before the names of columns that are there a second time, as text."""
+
+
+def columns_in(path: Path) -> list[str]:
+    """Names of a file's columns."""
+    lazy = scan(path)
+    with reading(path):
+        return lazy.collect_schema().names()
+
+
+def index_columns(path: Path) -> list[str]:
+    """Columns that are the index of a pandas table, which describes no row.
+
+    The metadata of a Parquet file names them; in a CSV file it is a first column without a name.
+    """
+    columns = columns_in(path)
+    if not is_parquet(path):
+        return [name for name in columns[:1] if name == ""]
+    listed: Any = None
+    with contextlib.suppress(pl.exceptions.PolarsError, OSError, ValueError, AttributeError):
+        listed = json.loads(pl.read_parquet_metadata(path).get("pandas", "{}")).get("index_columns")
+    names = listed if isinstance(listed, list) else []
+    return [name for name in columns if name in names or re.fullmatch(r"__index_level_\d+__", name)]
+
+
+def codes_among(path: Path, columns: Sequence[str]) -> list[str]:
+    """Columns of a CSV file whose numbers are codes: 01, 1 and 1.0 beside each other, or beyond 64 bits.
+
+    Groups that are written differently are different groups, so these columns are read as text; so are all
+    with leading zeros, because another file may have the same codes without.
+    """
+    if is_parquet(path):
+        return []
+    schema = scan(path).collect_schema()
+    numbers = [name for name in columns if name in schema and schema[name].is_numeric()]
+    if not numbers:
+        return []
+    text = pl.col(numbers)
+    padded, merged = text.str.contains(r"^(\+|-?0[0-9])").any(), text.n_unique() > text.cast(float).n_unique()
+    with reading(path):
+        lazy = pl.scan_csv(path, infer_schema=False, glob=False)
+        found = lazy.select(padded | merged).collect(engine="streaming").row(0, named=True)
+    return [name for name in numbers if found[name] or schema[name] == pl.Int128]
+
+
+def read_table(path: Path, codes: Sequence[str] = ()) -> pl.DataFrame:
+    """Read a file, CSV or, by its suffix, Parquet; `codes` are read as text."""
+    with reading(path):
+        return scan(path, codes).collect()
+
+
+def read_pieces(
+    path: Path, rows: int, codes: Sequence[str] = ()
+) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
+    """Read a file a number of rows at a time, each piece also as it is written: a CSV file as text.
+
+    A file without rows is one empty piece.
+    """
+    lazy = scan(path, codes).select(pl.all().name.prefix(_PARSED))
+    written = scan(path) if is_parquet(path) else pl.scan_csv(path, infer_schema=False, glob=False)
+    both = pl.concat([lazy, written], how="horizontal")
+    empty = True
+    with reading(path):
+        for piece in itertools.chain(
+            both.collect_batches(chunk_size=rows, maintain_order=True), [both.head(0).collect()]
+        ):
+            if piece.height or empty:
+                empty = False
+                width = piece.width // 2
+                parsed = piece[:, :width]
+                parsed.columns = [name.removeprefix(_PARSED) for name in parsed.columns]
+                yield parsed, piece[:, width:]
+
+
+@contextlib.contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn errors of polars, met while it reads a file, into an InputError that names the file."""
+    try:
+        yield
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, NarwhalsError, OSError) as error:
+        reason = _first_line(error) + (": save it as UTF-8." if "utf-8" in str(error) else "")
+        raise InputError(f"{path.name} cannot be read as a table: {reason}") from None
+
+
+def write_pieces(path: Path, pieces: Iterable[pl.DataFrame], *, safe: bool = True) -> int:
+    """Write pieces one below the other, all of them or nothing.
+
+    Parameters
+    ----------
+    path : Path
+        CSV, or Parquet by its suffix.
+    pieces : iterable of polars.DataFrame
+    safe : bool, default=True
+        In CSV, put an apostrophe before text that a spreadsheet would take for a formula.
+
+    Returns
+    -------
+    int
+        Number of rows written.
+    """
+    write = _write_parquet if is_parquet(path) else _write_csv
+    try:
+        with written_at_once(path) as unfinished:
+            return write(unfinished, pieces, safe=safe)
+    except pl.exceptions.PolarsError as error:
+        raise InputError(f"{path.name} cannot be written: {_first_line(error)}") from None
+
+
+def _write_csv(path: Path, pieces: Iterable[pl.DataFrame], *, safe: bool) -> int:
+    count = 0
+    with path.open("wb") as file:
+        for k, piece in enumerate(pieces):
+            text = (_without_formulas(piece) if safe else piece).write_csv(include_header=k == 0)
+            file.write(text.encode())  # by Python, because some versions of polars are silent on a full disk
+            count += piece.height
+    return count
+
+
+def _write_parquet(path: Path, pieces: Iterable[pl.DataFrame], *, safe: bool) -> int:  # noqa: ARG001
+    """Hand pieces to polars one by one, so that only a few are in memory."""
+    rest = iter(pieces)
+    first = next(rest, pl.DataFrame())
+    count, failed = 0, None
+
+    def source(*_: Any) -> Iterator[pl.DataFrame]:
+        nonlocal count, failed
+        try:
+            for piece in itertools.chain([first], rest):
+                count += piece.height
+                yield piece
+        except Exception as error:
+            failed = error
+            raise
+
+    try:
+        register_io_source(source, schema=first.schema).sink_parquet(path)
+    except pl.exceptions.PolarsError:
+        if failed is not None:  # polars wraps it in an error of its own
+            raise failed from None
+        raise
+    return count
+
+
+def refuse_unknown(path: Path, names: Sequence[str], columns: Sequence[str]) -> None:
+    """Raise an InputError for a name that is not among a file's columns, with the nearest one that is."""
+    for name in names:
+        if name not in columns:
+            hint = near_columns(name, columns)
+            raise InputError(f"{path.name} has no column {name!r}: {hint[0].lower()}{hint[1:]}")
+
+
+def _without_formulas(piece: pl.DataFrame) -> pl.DataFrame:
+    """Put an apostrophe before cells and names of columns that a spreadsheet would take for formulas."""
+    piece = piece.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String))
+    text = pl.col(pl.String)
+    formula = text.str.contains(_FORMULA) & ~text.str.contains(_NUMBER)
+    changed = pl.when(formula).then(pl.lit("'") + text).otherwise(text).name.keep()
+    piece = piece.with_columns(changed) if pl.String in piece.dtypes else piece
+    return piece.rename({name: f"'{name}" for name in piece.columns if re.match(_FORMULA, name)})
+
+
+def scan(path: Path, codes: Sequence[str] = ()) -> pl.LazyFrame:
+    """A file as a lazy table; of a CSV file, `codes` are read as text."""
+    if not path.is_file():
+        raise InputError(f"there is no file {path}.")
+    with reading(path):
+        if is_parquet(path):
+            return pl.scan_parquet(path, glob=False)
+        status = path.stat()
+        _checked(path.absolute(), status.st_size, status.st_mtime_ns)
+        types = dict.fromkeys(codes, pl.String)
+        return pl.scan_csv(path, schema_overrides=types, infer_schema_length=10_000, glob=False)
+
+
+def count_rows(path: Path) -> int:
+    """Number of rows of a file; of a Parquet file without reading them."""
+    with reading(path):
+        return int(scan(path).select(pl.len()).collect(engine="streaming").item())
+
+
+def read_first(path: Path, rows: int, codes: Sequence[str] = ()) -> pl.DataFrame:
+    """The first rows of a file."""
+    with reading(path):
+        return scan(path, codes).head(rows).collect()
+
+
+def is_parquet(path: Path) -> bool:
+    """Whether a file is taken for Parquet, by its suffix."""
+    return path.suffix.lower() in (".parquet", ".pq")
+
+
+@lru_cache
+def _checked(path: Path, *_: int) -> None:
+    """Check a CSV file once for each size and time of change; commands open their files several times."""
+    check_csv(path)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or ["no reason given"])[0]

@@ -1,0 +1,85 @@
+"""Results as a table of pandas, polars or pyarrow."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Literal
+
+import narwhals.stable.v2 as nw
+
+from evenhand.data.checks import check_choice
+from evenhand.exceptions import MissingExtraError
+
+__all__ = ["Library", "library_of", "make_table"]
+
+Library = Literal["pandas", "polars", "pyarrow"]
+_LIBRARIES: tuple[Library, ...] = ("pandas", "polars", "pyarrow")
+
+
+def library_of(*tables: Any) -> Library | None:
+    """The library of the first table or series among several inputs; None if there is none."""
+    for given in tables:
+        for part in given.values() if isinstance(given, Mapping) else (given,):
+            native = nw.from_native(part, pass_through=True, allow_series=True)
+            if isinstance(native, nw.DataFrame | nw.LazyFrame | nw.Series):
+                for name in _LIBRARIES:
+                    if name == native.implementation.value:
+                        return name
+    return None
+
+
+def make_table(
+    rows: Iterable[Mapping[str, Any]],
+    names: Iterable[str] = (),
+    *,
+    numbers: Collection[str],
+    counts: Collection[str] = (),
+    library: Library | None,
+) -> Any:
+    """A table of records.
+
+    Parameters
+    ----------
+    rows : iterable of mappings
+        All with the same keys.
+    names : iterable of str, default=()
+        The columns, needed if there are no rows.
+    numbers : collection of str
+        Columns of numbers; the others are text.
+    counts : collection of str, default=()
+        Columns of whole numbers, or None.
+    library : {"pandas", "polars", "pyarrow"} or None
+        None takes pandas if it is installed, else polars.
+
+    Returns
+    -------
+    table
+
+    Examples
+    --------
+    >>> make_table([{"a": 1.0, "b": "x"}], numbers=["a"], library="pandas").to_dict("list")
+    {'a': [1.0], 'b': ['x']}
+    """
+    check_choice("backend", library, (None, *_LIBRARIES))
+    columns: dict[str, list[Any]] = {name: [] for name in names}
+    for row in rows:
+        for name, value in row.items():
+            columns.setdefault(name, []).append(value)
+    schema: dict[str, Any] = {name: nw.Float64() if name in numbers else nw.String() for name in columns}
+    whole = dict.fromkeys(name for name in columns if name in counts)
+    backend = library or _any_library()
+    if backend != "pandas":
+        schema |= dict.fromkeys(whole, nw.Int64())
+        return nw.from_dict(columns, schema, backend=backend).to_native()
+    # The integers of pandas hold no missing value, but those that it calls Int64 do.
+    schema |= dict.fromkeys(whole, nw.Float64())
+    table = nw.from_dict(columns, schema, backend=backend).to_native()
+    return table.astype({name: "Int64" if None in columns[name] else "int64" for name in whole})
+
+
+def _any_library() -> Library:
+    for name in _LIBRARIES[:2]:
+        if importlib.util.find_spec(name) is not None:
+            return name
+    raise MissingExtraError("polars", "datasets")

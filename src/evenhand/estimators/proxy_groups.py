@@ -1,0 +1,180 @@
+"""Proxies in a fit: probabilities of groups that take the place of groups.
+
+Passed to `fit`, probabilities are not there at prediction: the models of the groups are trained with them,
+each row counting for every value in part. Named in the constructor, they are columns of X: no model of the
+groups is learned, and decisions use the probabilities themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.data.checks import check_rows
+from evenhand.data.features import columns_of, join_columns
+from evenhand.estimators.access import AttributeAccess, Aware, ModelInput, find_access, usable_features
+from evenhand.estimators.imputed import row_codes
+from evenhand.exceptions import GroupError
+from evenhand.groups.groups import Groups
+from evenhand.groups.proxy import Proxy, ProxyRows, group_probabilities, read_proxy
+from evenhand.guarantee.proxy_calibration import check_calibration
+from evenhand.posteriors.examples import KnownFeatures
+
+__all__ = ["ProxyAccess", "ProxyGroups", "find_proxy"]
+
+
+@dataclass(frozen=True, eq=False)
+class ProxyAccess(AttributeAccess):
+    """Access to probabilities that are columns of X: appended on the right, one per group.
+
+    Attributes
+    ----------
+    proxy : Proxy
+        Names of columns.
+    groups : Groups
+        In whose order the probabilities are appended.
+    """
+
+    proxy: Proxy | None = None
+    groups: Groups | None = None
+
+    def read(self, estimator: Any, X: Any, sensitive_features: Any) -> ModelInput:
+        """New rows as models see them."""
+        if sensitive_features is not None:
+            raise GroupError("proxies are columns of X here: do not pass sensitive_features too.")
+        X, strata = self._validated(estimator, X)
+        return replace(self.view(X, {}), strata=strata)
+
+    def view(self, X: Any, columns: Mapping[str, Any]) -> ModelInput:  # noqa: ARG002
+        """Validated rows as models see them."""
+        if self.proxy is None or self.groups is None:
+            raise GroupError("this access to proxies has no proxy.")
+        p = group_probabilities(_with_columns(self.proxy, X), self.groups)
+        return ModelInput(join_columns(self._visible(X), list(p.T), "proxy"), None)
+
+
+@dataclass(frozen=True, eq=False)
+class ProxyGroups:
+    """Groups of training rows by proxy.
+
+    Attributes
+    ----------
+    groups : Groups
+    access : AttributeAccess
+    columns : dict
+        The sensitive features that are known, by name.
+    known : KnownFeatures or None
+        What models of the groups are trained with; None if the probabilities are columns of X.
+    digests : array of int
+        A number for the probabilities of each row.
+    """
+
+    groups: Groups
+    access: AttributeAccess
+    columns: dict[str, Any]
+    known: KnownFeatures | None
+    digests: NDArray[np.int64]
+
+
+def find_proxy(
+    X: Any, sensitive_features: Any, where: Any, *, aware: Aware, frozen_to: int | None
+) -> ProxyGroups | None:
+    """Groups by proxy, if a Proxy is passed to fit or named in the constructor.
+
+    Parameters
+    ----------
+    X : table or matrix
+    sensitive_features : object
+        As passed to fit.
+    where : object
+        As named in the constructor.
+    aware : bool or list of str
+    frozen_to : int or None
+        See :func:`evenhand.estimators.access.find_access`.
+
+    Returns
+    -------
+    ProxyGroups or None
+    """
+    if isinstance(where, Proxy):
+        if sensitive_features is not None:
+            raise GroupError(
+                "sensitive features are both named in the constructor and passed to fit: choose one."
+            )
+        return _of_columns(X, where, aware)
+    if not isinstance(sensitive_features, Proxy):
+        return None
+    if where is not None:
+        raise GroupError(
+            "sensitive features are both named in the constructor and passed to fit: choose one."
+        )
+    rows = read_proxy(sensitive_features)
+    check_rows({"X": X, "sensitive_features": rows.values[rows.proxy]})
+    check_calibration(sensitive_features, rows)
+    usable = usable_features(aware, rows.groups.features)
+    if rows.proxy in usable:
+        raise GroupError(
+            f"{rows.proxy!r} is known by probabilities only, so that decisions cannot use it: leave it out "
+            "of aware, or name its probabilities as columns of X in the constructor, Proxy("
+            f"{rows.proxy}=[...])."
+        )
+    groups = replace(rows.groups, missing="impute")
+    columns = {name: value for name, value in sensitive_features.features.items() if name != rows.proxy}
+    access = find_access(X, columns, groups, None, aware=aware, frozen_to=frozen_to)
+    order = [*columns, rows.proxy]
+    known = KnownFeatures(
+        groups.level_codes(order), tuple(rows.values[name] for name in order), access.patterns
+    )
+    return ProxyGroups(groups, access, columns, known, row_codes(known.values))
+
+
+def _of_columns(X: Any, where: Proxy, aware: Aware) -> ProxyGroups:
+    if where.known is not None:
+        raise GroupError("known= belongs to a Proxy with data, which is passed to fit or audit.")
+    rows: ProxyRows = read_proxy(_with_columns(where, X))
+    others = [name for name in where.features if name != rows.proxy]
+    usable = usable_features(aware, rows.groups.features)
+    unused = [name for name in others if name not in usable]
+    if unused:
+        raise GroupError(
+            f"{unused[0]!r} is known at prediction beside the proxies, but aware does not name it: set "
+            f"aware={others!r}, or pass the Proxy to fit."
+        )
+    hidden = _names(where)
+    groups = replace(rows.groups, missing="impute")
+    access = ProxyAccess(hidden, tuple(hidden), None, False, proxy=where, groups=groups)
+    return ProxyGroups(groups, access, {}, None, row_codes(tuple(rows.values.values())))
+
+
+def _names(proxy: Proxy) -> list[Any]:
+    """Columns of X that a proxy names."""
+    found: list[Any] = []
+    for value in proxy.features.values():
+        several = list(value.values()) if isinstance(value, Mapping) else value
+        found += several if isinstance(several, list | tuple) else [several]
+    return found
+
+
+def _with_columns(proxy: Proxy, X: Any) -> Proxy:
+    """The proxy with columns of X in place of their names."""
+    given: dict[str, Any] = {}
+    for name, value in proxy.features.items():
+        listed = value.values() if isinstance(value, Mapping) else value
+        several = isinstance(value, Mapping | list | tuple)
+        if not all(isinstance(one, str | int | np.integer) for one in (listed if several else [value])):
+            raise GroupError(
+                f"in a constructor, Proxy({name}=...) names columns of X: pass tables with probabilities to "
+                "fit."
+            )
+        if isinstance(value, Mapping):
+            found = columns_of(X, list(value.values()))
+            given[name] = dict(zip(value, found.values(), strict=True))
+        elif isinstance(value, list | tuple):
+            given[name] = columns_of(X, list(value))
+        else:
+            [given[name]] = columns_of(X, value if isinstance(value, str) else int(value)).values()
+    return Proxy(**given)

@@ -1,0 +1,197 @@
+"""Fitted models as plain JSON, and back.
+
+Our own objects are written as class name and fields, and made again by constructors from a fixed table.
+Arrays and classifiers of other packages go into a list of parts and are referred to by index. Python's JSON
+restores floats exactly.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+from evenhand.data.fingerprint import Fingerprint
+from evenhand.estimators.access import AttributeAccess
+from evenhand.estimators.base import FairClassifier
+from evenhand.estimators.imputed import ImputedRows
+from evenhand.estimators.inprocess import FairInprocessor
+from evenhand.estimators.postprocess import FairPostprocessor
+from evenhand.estimators.proxy_groups import ProxyAccess
+from evenhand.estimators.settings import CrossFit, GroupPolicy, Guarantee
+from evenhand.estimators.trained_models import ClassifierMixture, GroupThresholds
+from evenhand.estimators.training_certificate import TrainingCertificate
+from evenhand.exceptions import InputError, UntrustedFileError, reason
+from evenhand.groups.groups import POOLED, GroupName, Groups
+from evenhand.groups.proxy import Proxy
+from evenhand.guarantee.group_tests import GroupTest
+from evenhand.guarantee.guarantee import GuaranteeResult
+from evenhand.guarantee.ranks import Ranks
+from evenhand.optimum.rule import Rule
+from evenhand.posteriors import models
+from evenhand.posteriors.calibration import CellCalibrator, GroupCalibrator, Sigmoid, Softmax
+from evenhand.posteriors.chain import FeatureChain
+from evenhand.posteriors.learner import Learner
+from evenhand.posteriors.table_encoder import TableEncoder
+from evenhand.requirements.bounds import NoWorse, RateBound
+from evenhand.requirements.constraints import ByConstraint, ByGroup, ConstraintName, LinearConstraints
+from evenhand.requirements.group_margins import WithMargins
+from evenhand.requirements.measurement import BoundMeasurement, Measurement
+from evenhand.requirements.notions import NOTIONS
+from evenhand.requirements.parameters import Parameters
+from evenhand.requirements.rates import CellRates
+from evenhand.requirements.requirement import AllOf
+from evenhand.requirements.statistic import Statistic
+from evenhand.solver.certificate import Certificate
+
+__all__ = ["MODELS", "decode_model", "encode_model"]
+
+MODELS: dict[str, type[FairClassifier]] = {
+    kind.__name__: kind for kind in (FairPostprocessor, FairInprocessor)
+}
+_CLASSES: tuple[type[Any], ...] = (
+    *(models.Averaged, models.Calibrated, models.Encoded, models.GroupByFeature, models.Joint),
+    *(models.KnownGroup, models.LabelAndProxy, models.LabelThenGroup, models.Product, models.Restricted),
+    *(FeatureChain, Learner, TableEncoder, CellCalibrator, GroupCalibrator, Sigmoid, Softmax),
+    *(*NOTIONS, RateBound, Statistic, NoWorse, AllOf, WithMargins, LinearConstraints, ConstraintName),
+    *(CellRates, Certificate, Fingerprint, GroupName, GroupTest, Groups, BoundMeasurement, Measurement),
+    *(GuaranteeResult, Ranks, AttributeAccess, ImputedRows, Proxy, ProxyAccess),
+    *(ClassifierMixture, GroupThresholds, TrainingCertificate, CrossFit, GroupPolicy, Guarantee),
+)
+_OURS = {kind.__name__: kind for kind in _CLASSES}
+_ELSEWHERE = {"rule_", "_file", "_source"}
+_TIMES: dict[str, Any] = {kind.__name__: kind for kind in (datetime.date, datetime.datetime, datetime.time)}
+
+
+def encode_model(model: FairClassifier) -> tuple[dict[str, Any], list[Any]]:
+    """A fitted model as plain values.
+
+    Parameters
+    ----------
+    model : FairPostprocessor or FairInprocessor
+
+    Returns
+    -------
+    content, parts
+        Values that JSON can hold, without the rule; and arrays and classifiers.
+    """
+    writer = _Writer()
+    state = {
+        name: writer.encode(value, name) for name, value in vars(model).items() if name not in _ELSEWHERE
+    }
+    return {"model": type(model).__name__, "state": state}, writer.parts
+
+
+def decode_model(content: Any, parts: list[Any], rule: Rule | None) -> FairClassifier:
+    """The model that :func:`encode_model` wrote.
+
+    Parameters
+    ----------
+    content : dict
+    parts : list
+    rule : Rule or None
+
+    Returns
+    -------
+    FairPostprocessor or FairInprocessor
+    """
+    try:
+        kind = MODELS[content["model"]]
+        model = kind()
+        if (rule is not None) != (kind is FairPostprocessor):
+            raise UntrustedFileError("the model and its rule do not belong together.")
+        known = set(model.get_params(deep=False))
+        for name, value in content["state"].items():
+            if name not in known and not (name.endswith("_") and not name.startswith("_")):
+                raise UntrustedFileError(f"the model has an unknown attribute {name!r}.")
+            model.__dict__[name] = _decode(value, parts)
+        tags = model.__dict__.get("input_tags_", (False, False))
+        if not (isinstance(tags, tuple) and len(tags) == 2 and all(type(tag) is bool for tag in tags)):
+            raise UntrustedFileError("the model has tags that it should not have.")
+        if rule is not None:
+            model.__dict__["rule_"] = rule
+    except UntrustedFileError:
+        raise
+    except Exception as error:
+        raise UntrustedFileError(f"the model is damaged: {reason(error)}") from None
+    return model
+
+
+class _Writer:
+    """Encodes values and collects parts; the same object becomes the same part."""
+
+    def __init__(self) -> None:
+        self.parts: list[Any] = []
+        self._places: dict[int, int] = {}
+
+    def encode(self, value: Any, where: str) -> Any:  # noqa: PLR0911  (one per kind of value)
+        kind = type(value)
+        if value is None or kind in (bool, int, str) or (kind is float and math.isfinite(value)):
+            return value
+        if kind is float:
+            return {"float": repr(value)}
+        if kind is list or kind is tuple:
+            return {kind.__name__: [self.encode(item, where) for item in value]}
+        if isinstance(value, Mapping) and not isinstance(value, Parameters):
+            pairs = [[self.encode(one, where) for one in pair] for pair in value.items()]
+            return {"dict": pairs}
+        if value is POOLED:
+            return {"pooled": True}
+        if kind is Rule:
+            return {"rule": value.to_json()}
+        if _TIMES.get(kind.__name__) is kind:
+            return {kind.__name__: value.isoformat()}
+        if _OURS.get(kind.__name__) is kind:
+            found = {name: self.encode(item, name) for name, item in _fields(value).items()}
+            return {"object": kind.__name__, "fields": found}
+        if callable(value) and not hasattr(value, "fit") and not isinstance(value, np.generic | type):
+            function = getattr(value, "__name__", value)
+            raise InputError(
+                f"this model cannot be saved: {where} holds the function {function!r}, and model files hold "
+                "no code. Name columns instead."
+            )
+        return {"part": self._part(value)}
+
+    def _part(self, value: Any) -> int:
+        if id(value) not in self._places:
+            self._places[id(value)] = len(self.parts)
+            self.parts.append(value)
+        return self._places[id(value)]
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    if is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in fields(value)}
+    params: dict[str, Any] = value.get_params(deep=False)
+    return params
+
+
+def _decode(value: Any, parts: list[Any]) -> Any:  # noqa: PLR0911
+    if not isinstance(value, dict):
+        return value
+    if "object" in value:
+        kind = _OURS[value["object"]]
+        return kind(**{name: _decode(item, parts) for name, item in value["fields"].items()})
+    [(tag, content)] = value.items()
+    simple = {"list": list, "tuple": tuple}
+    if tag in simple:
+        return simple[tag](_decode(item, parts) for item in content)
+    if tag == "dict":
+        found = {_decode(key, parts): _decode(item, parts) for key, item in content}
+        for kind, key in ((ByConstraint, ConstraintName), (ByGroup, GroupName)):
+            if found and all(isinstance(one, key) for one in found):
+                return kind(found)
+        return found
+    if tag == "part":
+        return parts[content]
+    if tag == "float":
+        return float(content)
+    if tag == "pooled":
+        return POOLED
+    if tag == "rule":
+        return Rule.from_json(content)
+    return _TIMES[tag].fromisoformat(content)

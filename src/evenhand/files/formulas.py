@@ -1,0 +1,186 @@
+"""The certificate of a selection by the formulas alone, written out in NumPy independently of the solver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.data.columns import blocks
+from evenhand.exceptions import InputError
+from evenhand.groups.groups import GroupName, Groups
+from evenhand.optimum.minimax import WORST_GROUP
+from evenhand.optimum.rule import Rule
+from evenhand.posteriors.posteriors import Posteriors
+from evenhand.requirements.bounds import NoWorse, with_reference
+from evenhand.requirements.constraints import ConstraintName
+from evenhand.requirements.rates import CellRates
+from evenhand.requirements.requirement import Constraint
+from evenhand.solver.certificate import Certificate
+
+__all__ = ["Mixture", "Part", "recompute"]
+
+Floats = NDArray[np.float64]
+Part = tuple[Posteriors, Floats | None]
+"""Posteriors of some rows, and their weights."""
+
+_ROUNDING = 1e-9
+"""Magnitude of H below which its sign may be rounding."""
+
+_NEGLIGIBLE = 1e-12
+"""Mass below which a cell counts as empty, as in `solve`."""
+
+_SUM = 1e-6
+"""By how much weights may miss a sum of 1."""
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """What proves that the largest risk of a group cannot be smaller, besides the multipliers.
+
+    Attributes
+    ----------
+    weights : mapping
+        Of the groups, mu: not negative, with sum 1.
+    rule_multipliers : mapping
+        Those that the rule follows from: of the requirement, and kappa of the risk of each group.
+    """
+
+    weights: Mapping[GroupName, float]
+    rule_multipliers: Mapping[ConstraintName, float]
+
+    def prices(self, prices: Floats, sizes: Floats, groups: Groups) -> tuple[Floats, Floats]:
+        """Prices of errors by which the bound follows, and those by which the rule does.
+
+        Parameters
+        ----------
+        prices : array, shape (M, 2)
+        sizes : array, shape (M,)
+            P(S=m).
+        groups : Groups
+
+        Returns
+        -------
+        of_bound, of_rule : arrays, shape (M, 2)
+        """
+        names, members = (family := groups.members()).names, family.matrix.astype(np.float64)
+        mu = np.array([self.weights.get(name, 0.0) for name in names])
+        if not ((mu >= 0).all() and abs(mu.sum() - 1) <= _SUM):
+            raise InputError("weights of groups should sum to 1.")
+        of_groups = {
+            name.group: value for name, value in self.rule_multipliers.items() if name.notion == "minimax"
+        }
+        kappa = np.array([of_groups.get(name, 0.0) for name in names])
+        sizes = members @ sizes
+        per_size = np.divide(1.0, sizes, out=np.zeros_like(sizes), where=sizes > 0)
+        of_cells = members.T @ np.column_stack([mu / mu.sum() * per_size, kappa * per_size])
+        return prices * of_cells[:, :1], prices * (1 + kappa.sum() - of_cells[:, 1:])
+
+
+def recompute(
+    parts: Callable[[], Iterable[Part]],
+    groups: Groups,
+    constraint: Constraint,
+    *,
+    prices: Floats,
+    multipliers: Mapping[ConstraintName, float],
+    rule: Rule | None,
+    shipped: Rule | None = None,
+    mixture: Mixture | None = None,
+) -> tuple[Certificate, Floats, Certificate]:
+    """The certificate of a rule, the table W of the multipliers, and the slack due to ties.
+
+    The slack is by how much rows with H = 0 could change the certificate if `rule` is None.
+
+    With p the posteriors, w the weights, f the selection (1[<W, p> > 0] without a rule), and the requirement
+    lo <= C rho + B t + k <= hi for some t in [0, 1]:
+
+        masses = sum of w p,  s = sum of w f p,  rho = s / masses
+        W      = (-price of a false positive, price of a false negative) + C^T lambda / masses
+        risk   = <false positive prices, s[:, 0]> + <false negative prices, masses[:, 1] - s[:, 1]>
+        bound  = <false negative prices, masses[:, 1]> - sum of w max(0, <W, p>) - sum of max(0, B^T lambda)
+                 + sum of lambda (lo - k where lambda > 0, hi - k where lambda < 0)
+
+    With weights mu of the groups, the largest risk of a group is at least the mean of their risks under mu.
+    That is the risk if prices are multiplied by mu / P(S=m), so the bound follows with these prices. The rule
+    is that of W with prices multiplied by 1 + sum of kappa - kappa / P(S=m).
+
+    Parameters
+    ----------
+    parts : function
+        All rows, a part at a time; asked for two or three times.
+    groups : Groups
+    constraint : Constraint
+    prices : array, shape (M, 2)
+    multipliers : mapping
+    rule, shipped : Rule or None
+        The rule of the optimum, and the one that is shipped.
+    mixture : Mixture, default=None
+        If the largest risk of a group was minimised.
+
+    Returns
+    -------
+    certificate, W, slack
+    """
+    M = len(prices)
+    masses, total = np.zeros((M, 2)), 0.0
+    for _, p, w in _blocks(parts()):
+        masses += np.tensordot(w, p, axes=1)
+        total += float(w.sum())
+    masses /= total
+    masses = np.where(masses < _NEGLIGIBLE, 0.0, masses)
+    if any(isinstance(part, NoWorse) for part in constraint.bounds):
+        best = np.zeros((M, 2))  # of the best rule without a requirement
+        for _, p, w in _blocks(parts()):
+            best += np.tensordot(w / total * (np.tensordot(p, prices * [-1.0, 1.0], axes=2) > 0), p, axes=1)
+        constraint = with_reference(constraint, CellRates(groups, masses, np.minimum(best, masses)))
+    linear = constraint.linear(masses, groups)
+    lam = np.array([multipliers[name] for name in linear.names])
+    C = np.divide(linear.C, masses, out=np.zeros_like(linear.C), where=masses > 0)
+    sizes, of_bound, of_rule, ruling = masses.sum(axis=1), prices, prices, lam
+    if mixture is not None:
+        of_bound, of_rule = mixture.prices(prices, sizes, groups)
+        ruling = np.array([mixture.rule_multipliers[name] for name in linear.names])
+    V = of_bound * [-1.0, 1.0] + np.tensordot(lam, C, axes=1)
+    W = of_rule * [-1.0, 1.0] + np.tensordot(ruling, C, axes=1)
+
+    s, s_shipped, positive_part, tied = np.zeros((M, 2)), np.zeros((M, 2)), 0.0, 0.0
+    for posteriors, p, weights in _blocks(parts()):
+        w = weights / total
+        H = np.tensordot(p, W, axes=2)
+        f = H > 0 if rule is None else rule.selection(posteriors)
+        s += np.tensordot(w * f, p, axes=1)
+        if shipped is not None:
+            s_shipped += np.tensordot(w * shipped.selection(posteriors), p, axes=1)
+        positive_part += float(w @ np.maximum(np.tensordot(p, V, axes=2), 0.0))
+        tied += float(w @ (np.abs(H) <= _ROUNDING)) if rule is None else 0.0
+
+    def attained(s: Floats) -> tuple[float, float]:
+        rho = np.divide(s, masses, out=np.zeros_like(s), where=masses > 0)
+        errors = prices[:, 0] * s[:, 0] + prices[:, 1] * (masses[:, 1] - s[:, 1])
+        if mixture is None:
+            return float(errors.sum()), float(linear.violation(rho))
+        costs, people = (groups.members().matrix @ part for part in (errors, sizes))
+        return float((costs[people > 0] / people[people > 0]).max()), float(linear.violation(rho))
+
+    paid = np.flatnonzero(lam)  # at an end that is not set, any price but 0 makes the bound -inf
+    held = (np.where(lam > 0, linear.lo, linear.hi) - linear.k)[paid]
+    bound = of_bound[:, 1] @ masses[:, 1] - positive_part + held @ lam[paid]
+    if linear.B is not None:  # a scalar t in [0, 1] gains at most max(0, <lambda, B>)
+        bound -= np.maximum(lam @ linear.B, 0.0).sum()
+    slack = Certificate(tied * float(prices.max()), 0.0, tied * float(np.abs(C).max(initial=0.0)))
+    minimised = "risk" if mixture is None else WORST_GROUP
+    objective, violation = attained(s)
+    of_shipped = (None, None) if shipped is None else attained(s_shipped)
+    return Certificate(objective, float(bound), violation, minimised, *of_shipped), W, slack
+
+
+def _blocks(parts: Iterable[Part]) -> Iterator[tuple[Posteriors, Floats, Floats]]:
+    """Some rows at a time: posteriors as they are, of shape (k, M, 2), and weights."""
+    for posteriors, weights in parts:
+        for where in blocks(len(posteriors)):
+            own = posteriors.take(where)
+            w = np.ones(len(own)) if weights is None else np.asarray(weights[where], dtype=np.float64)
+            yield own, own.dense(), w

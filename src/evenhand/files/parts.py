@@ -1,0 +1,126 @@
+"""Arrays and classifiers of other packages in a model file, checked before any object is made.
+
+skops stores them, and describes them in a schema: a tree of nodes, each with a loader, a module and a class.
+Every node is inspected before skops makes the objects. Then the numbers that compiled code would trust are
+checked.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+import warnings
+import zipfile
+from importlib import import_module, metadata
+from types import ModuleType
+from typing import Any
+
+from evenhand.exceptions import InputError, MissingExtraError, UntrustedFileError, reason
+from evenhand.files.hardening.allowlist import allowed_types
+from evenhand.files.hardening.indices import check_indices, rebuild_trees, without_trees
+from evenhand.files.hardening.inspection import RefusedParameterError, inspect_parts, nodes
+from evenhand.posteriors.tabular import TabularClassifier
+
+__all__ = ["dump_parts", "load_parts"]
+
+_OLDEST_SKOPS = (0, 15)
+"""Older versions call whatever a file names as a bit generator."""
+
+_STABLE_NAMES = {"_loss": "sklearn._loss._loss", TabularClassifier.__module__: "evenhand"}
+
+
+def dump_parts(parts: list[Any]) -> tuple[bytes, set[str]]:
+    """Arrays and classifiers as bytes, and the packages that loading needs; others are refused.
+
+    Parameters
+    ----------
+    parts : list
+
+    Returns
+    -------
+    bytes, set of str
+    """
+    skops = _skops()
+    try:
+        data: bytes = _with_stable_names(skops.dumps(without_trees(parts)))
+        packages = inspect_parts(data)
+        check_indices(parts)
+    except RefusedParameterError as error:
+        raise InputError(f"this model cannot be saved: {error} Change it and fit again.") from None
+    except UntrustedFileError as error:
+        raise InputError(
+            f"this model cannot be saved: {error} Choose another classifier, or save only the rule with "
+            "rule_.to_json()."
+        ) from None
+    except Exception as error:
+        raise InputError(f"this model cannot be saved: {reason(error)}") from error
+    return data, packages
+
+
+def _with_stable_names(data: bytes) -> bytes:
+    """The same bytes, with module names that other versions can import too.
+
+    TabularClassifier gets its public name. Before scikit-learn 1.9, losses of boosted trees name a module
+    ``_loss`` that no package has, so that any file of that name would be imported.
+    """
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        members = [(member, archive.read(member)) for member in archive.infolist()]
+    schema = next(content for member, content in members if member.filename == "schema.json")
+    described = json.loads(schema)
+    renamed = [node for node in nodes(described) if node.get("__module__") in _STABLE_NAMES]
+    if not renamed:
+        return data
+    for node in renamed:
+        node["__module__"] = _STABLE_NAMES[node["__module__"]]
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        for member, content in members:
+            archive.writestr(member, json.dumps(described) if member.filename == "schema.json" else content)
+    return buffer.getvalue()
+
+
+def load_parts(data: bytes, max_bytes: int = sys.maxsize) -> list[Any]:
+    """Arrays and classifiers made from bytes, after all checks.
+
+    Parameters
+    ----------
+    data : bytes
+        As written by :func:`dump_parts`.
+    max_bytes : int, default=sys.maxsize
+        See :func:`inspect_parts`.
+
+    Returns
+    -------
+    list
+    """
+    skops = _skops()
+    inspect_parts(data, max_bytes)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # `load` warns of other versions
+            parts = skops.loads(data, trusted=sorted(set().union(*allowed_types().values())))
+        if not isinstance(parts, list) or any(type(part) in (dict, list, set, str, tuple) for part in parts):
+            raise UntrustedFileError("the parts of the model are not a list of arrays and classifiers.")
+        rebuild_trees(parts)
+        check_indices(parts)
+    except UntrustedFileError:
+        raise
+    except ModuleNotFoundError as error:
+        raise InputError(f"this model needs the package {error.name!r}, which is not installed.") from None
+    except Exception as error:
+        raise UntrustedFileError(
+            f"the parts of the model cannot be read with the installed packages: {reason(error)}"
+        ) from error
+    return parts
+
+
+def _skops() -> ModuleType:
+    try:
+        module = import_module("skops.io")
+        version = tuple(int(number) for number in metadata.version("skops").split(".")[:2])
+    except ImportError:
+        raise MissingExtraError("skops", "files") from None
+    if version < _OLDEST_SKOPS:
+        raise MissingExtraError("skops>=0.15", "files")
+    return module

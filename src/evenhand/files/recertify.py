@@ -1,0 +1,370 @@
+"""The certificate of a fitted model, recomputed from the rows that it was fitted to.
+
+Posteriors are learned again with the model's own settings and seed. The certificate then follows from
+formulas that are independent of the solver: by weak duality, any multipliers in a file give a valid bound.
+A trained classifier is trained again, and has to decide alike.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from evenhand.data.batched_table import BatchedTable, is_dask, is_lazy
+from evenhand.data.features import column_names, has_names, ordered_columns
+from evenhand.estimators.base import FairClassifier
+from evenhand.estimators.fair_training import FairTraining, train_fair
+from evenhand.estimators.fit_rows import FitRows, ScoredRows, read_rows, space_for_posteriors
+from evenhand.estimators.inprocess import FairInprocessor
+from evenhand.estimators.learned_posteriors import LearnedPosteriors
+from evenhand.estimators.postprocess import FairPostprocessor
+from evenhand.exceptions import EvenhandWarning, InputError
+from evenhand.files.formulas import Mixture, Part, recompute
+from evenhand.files.guarantee_check import compare_guarantee, deployed_posteriors, with_ranks
+from evenhand.optimum.problem import prices_of
+from evenhand.optimum.rule import Rule
+from evenhand.posteriors.examples import Examples
+from evenhand.requirements.requirement import Constraint
+from evenhand.solver.certificate import Certificate, small
+
+__all__ = ["TOLERANCE", "Claim", "Proof", "claimed", "prove"]
+
+TOLERANCE = 1e-6
+"""Largest difference from the stored certificate, for costs of up to 1."""
+
+_PROVEN = (("bound", "bound"), ("violation", "violation"))
+_SHIPPED = (
+    ("shipped_objective", "objective of the shipped rule"),
+    ("shipped_violation", "violation of the shipped rule"),
+)
+
+_BORDERLINE = 1e-3
+"""Share of the rows that a trained classifier may decide differently on another processor, at its border."""
+
+
+@dataclass(frozen=True)
+class Proof:
+    """The certificate of a model, checked against the rows that it was fitted to.
+
+    Attributes
+    ----------
+    confirmed : bool
+        Whether these are the rows of the fit, and everything recomputed from them agrees with the model.
+    verdict : str
+        What is proven, or what disagrees.
+    stored : Certificate
+        The model's certificate.
+    found : Certificate or None
+        The recomputed certificate; None if these are other rows.
+    rows : int
+        Number of rows that the posteriors were learned from.
+    """
+
+    confirmed: bool
+    verdict: str
+    stored: Certificate
+    found: Certificate | None = None
+    rows: int = 0
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a certificate proves about a classifier, and what it does not.
+
+    Attributes
+    ----------
+    requirement : Constraint
+        The requirement that the bound is for.
+    asked : Constraint
+        The requirement of the user. With a guarantee, the rule is made for a tighter one.
+    bound : float
+        No classifier that satisfies the requirement has a smaller risk under the posteriors.
+    risk : float
+        Of the classifier under the posteriors; with ``objective="minimax"`` the largest one of a group.
+    violation : float
+        Of the requirement, by the classifier.
+    halved : bool
+        Whether the risk is half the error rate, because both errors cost 1/2.
+    minimised : str, default="risk"
+        What the bound is about: the risk, or the largest risk of a group.
+    trained : bool, default=False
+        Whether the classifier was trained, so that new rows may show another risk and violation.
+    """
+
+    requirement: Constraint
+    asked: Constraint
+    bound: float
+    risk: float
+    violation: float
+    halved: bool
+    minimised: str = "risk"
+    trained: bool = False
+
+    @property
+    def tightened(self) -> bool:
+        """Whether the bound is for a tighter requirement than was asked for."""
+        return repr(self.requirement) != repr(self.asked)
+
+    @property
+    def risk_name(self) -> str:
+        """Name of the risk in sentences."""
+        return f"{self.minimised} (half the error)" if self.halved else self.minimised
+
+    @property
+    def _has(self) -> str:
+        """What a classifier would do to have a smaller one."""
+        return f"has a {self.risk_name}" if self.minimised == "risk" else f"brings the {self.risk_name}"
+
+    def __str__(self) -> str:
+        if self.trained:
+            text = (
+                "under the posteriors that trained this classifier, none that satisfies "
+                f"{self.requirement!r} {self._has} below {self.bound:.6f}; this one has {self.risk:.6f} and "
+                f"violates the requirement by {small(self.violation)} under them, and an audit shows how it "
+                "performs"
+            )
+        else:
+            text = (
+                f"no classifier that satisfies {self.requirement!r} under these posteriors {self._has} below "
+                f"{self.bound:.6f}; this one has {self.risk:.6f}, a gap of "
+                f"{small(self.risk - self.bound)}, and violates the requirement by {small(self.violation)}"
+            )
+        tighter = f". This is tighter than what was asked for, {self.asked!r}, to make a guarantee possible"
+        return text + (tighter if self.tightened else "")
+
+
+def claimed(model: FairClassifier, found: Certificate | None = None) -> Claim:
+    """What the certificate of a fitted model proves.
+
+    Parameters
+    ----------
+    model : FairPostprocessor or FairInprocessor
+    found : Certificate, default=None
+        The recomputed certificate; by default the model's own.
+
+    Returns
+    -------
+    Claim
+    """
+    certificate = model.certificate_ if found is None else found
+    return Claim(
+        _certified(model),
+        model.settings().constraint,
+        certificate.bound,
+        certificate.objective,
+        certificate.violation,
+        halved=bool(np.all(prices_of(model.cost, model.groups_) == 0.5)),
+        minimised=certificate.minimised,
+        trained=isinstance(model, FairInprocessor),
+    )
+
+
+def prove(model: FairClassifier, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> Proof:
+    """Recompute the certificate of a fitted model, and compare.
+
+    Parameters
+    ----------
+    model : FairPostprocessor or FairInprocessor
+        Fitted; not changed.
+    X, y, sensitive_features, sample_weight
+        As passed to ``fit``.
+
+    Returns
+    -------
+    Proof
+    """
+    stored = model.certificate_
+    X, other = _as_fitted(model, X, y, sample_weight)
+    if other is not None:
+        return Proof(False, f"not confirmed: these are not the rows of the fit: {other}.", stored)
+    again = clone(model)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", EvenhandWarning)  # shown by fit
+        settings = again.settings()
+        rows = read_rows(settings, X, y, sensitive_features, sample_weight, seed=model.seed_)
+        other = model.fitted_to_.difference(rows.data.fingerprint)
+        if other is not None:
+            return Proof(False, f"not confirmed: {other}.", stored)
+        if isinstance(model, FairInprocessor):
+            return _prove_trained(model, again, rows)
+        with space_for_posteriors(settings, rows) as score_all:
+            posteriors = rows.learn(settings, rows.data, model.seed_)
+            scored = score_all(posteriors)
+            problem = scored.problem(settings, rows.data.compared)
+
+            def randomised(rule: Rule) -> Rule:
+                selection = rule.selection(posteriors.out_of_fold)
+                return with_ranks(model, scored.deployed(rule, selection, problem), rows.held_out)
+
+            examples = rows.data.examples.take(posteriors.rows)
+            found, problems = compare(model, examples, posteriors, parts=scored.parts, randomised=randomised)
+            if found is not None and rows.held_out is not None:
+                problems += compare_guarantee(model, problem, posteriors, rows.data, rows.held_out)
+    proven = len(posteriors.rows) if rows.sample is None else rows.data.fingerprint.rows
+    return conclude(model, found, problems, proven)
+
+
+def _prove_trained(model: FairInprocessor, again: FairInprocessor, rows: FitRows) -> Proof:
+    data = rows.standing_for_all
+    settings = again.settings()
+    posteriors = rows.learn(settings, data, model.seed_)
+    trained = train_fair(
+        again,
+        settings.constraint,
+        data,
+        posteriors,
+        seed=model.seed_,
+        held_out=rows.held_out,
+        confidence=settings.confidence,
+    )
+    scored = ScoredRows(posteriors)
+    examples = data.examples.take(posteriors.rows)
+    found, problems = compare(model, examples, posteriors, parts=scored.parts, trained=trained)
+    if found is not None and rows.held_out is not None:
+        problem = posteriors.problem(settings.constraint, model.cost, model.compared_)
+        problems += compare_guarantee(model, problem, posteriors, data, rows.held_out)
+    return conclude(model, found, problems, len(posteriors.rows))
+
+
+def conclude(model: FairClassifier, found: Certificate | None, problems: Sequence[str], rows: int) -> Proof:
+    """The proof, from what was recomputed on some rows and where it disagrees with the model."""
+    stored = model.certificate_
+    if found is not None and not problems:
+        return Proof(True, f"proven on {rows:,} rows: {claimed(model, found)}.", stored, found, rows)
+    return Proof(False, f"not confirmed: {'; '.join(problems)}.{_hint(model)}", stored, found, rows)
+
+
+def compare(
+    model: Any,
+    examples: Examples,
+    posteriors: LearnedPosteriors,
+    *,
+    parts: Callable[[], Iterable[Part]],
+    randomised: Callable[[Rule], Rule] | None = None,
+    trained: FairTraining | None = None,
+) -> tuple[Certificate | None, list[str]]:
+    """The recomputed certificate, and where it disagrees with the model.
+
+    Parameters
+    ----------
+    model : FairPostprocessor or FairInprocessor
+    examples : Examples
+        Rows that posteriors were learned from.
+    posteriors : LearnedPosteriors
+        Of these rows, learned again.
+    parts : function
+        Posteriors of all rows that the certificate is about.
+    randomised : function, default=None
+        The rule for new rows, from the solved one, if there is one.
+    trained : FairTraining, default=None
+        A trained classifier, trained again.
+
+    Returns
+    -------
+    certificate : Certificate or None
+    problems : list of str
+    """
+    prices = prices_of(model.cost, model.compared_)
+    near = TOLERANCE * max(1.0, float(prices.max()))
+    rule = model.solved_rule_ if isinstance(model, FairPostprocessor) else None
+    try:
+        found, W, slack = recompute(
+            parts,
+            model.compared_,
+            _certified(model),
+            prices=prices,
+            multipliers=model.multipliers_,
+            rule=rule,
+            shipped=None if rule is None else model.rule_,
+            mixture=_mixture(model),
+        )
+    except (KeyError, InputError):
+        return None, ["the groups or multipliers do not belong to these rows"]
+    problems = []
+    if trained is not None:  # the stored multipliers give the bound, training again the rest
+        found = replace(trained.certificate, bound=found.bound)
+        C = posteriors.problem(model.constraint, model.cost, model.compared_).linear_constraints.C
+        flipped = _BORDERLINE * max(1.0, float(np.abs(C).max(initial=0.0)))
+        slack = replace(slack, objective=_BORDERLINE * float(prices.max()), violation=flipped)
+        here, there = (one.selection(examples.X) for one in (trained.model, model.learner_))
+        if not np.abs(here - there).mean() <= _BORDERLINE:
+            problems.append("the classifier is not the one that is trained on these rows")
+        worth = flipped * sum(map(abs, model.multipliers_.values()))
+        if not abs(trained.certificate.relaxed - model.certificate_.relaxed) <= near + worth:
+            problems.append("the bound for classifiers that violate the requirement as this one is another")
+    if found.minimised != model.certificate_.minimised:
+        problems.append(f"what is minimised is the {found.minimised}, and another one in the model")
+    shipped = () if rule is None else _SHIPPED
+    for name, word in (("objective", found.minimised), *_PROVEN, *shipped):
+        then, now = (getattr(one, name) for one in (model.certificate_, found))
+        if then is None or not abs(now - then) <= near + (getattr(slack, name) or 0.0):
+            problems.append(f"the {word} is {now:.7g} here and {_number(then)} in the model")
+    if rule is not None:
+        if not np.abs(rule.table - W).max() <= near:
+            problems.append("the rule does not follow from the multipliers")
+        expected = (rule if randomised is None else randomised(rule)).selection(posteriors.deployed)
+        decided = model.rule_.selection(deployed_posteriors(model, examples))
+        if not np.abs(decided - expected).mean() <= near:
+            problems.append("the decisions on these rows do not follow from the rule")
+    return found, problems
+
+
+def _number(value: float | None) -> str:
+    return "missing" if value is None else f"{value:.7g}"
+
+
+def _as_fitted(model: FairClassifier, X: Any, y: Any, sample_weight: Any) -> tuple[Any, str | None]:
+    """The table with its columns in the order of the fit, and which columns differ."""
+    names = list(getattr(model, "feature_names_in_", ()))
+    if is_lazy(X) or is_dask(X):
+        table = BatchedTable.of(X) if is_lazy(X) else None
+        there = list(table.names) if table is not None else list(getattr(X, "columns", names))
+        others = [name for name in (y, sample_weight) if isinstance(name, str)]
+        other = _other_columns(names, [name for name in there if name not in others])
+        if table is not None and other is None:
+            X = table.select([*names, *(name for name in others if name in there)])
+        elif other is None and names:
+            X = X[[*names, *others]]
+        return X, other
+    there = column_names(X) if names and has_names(X) else names
+    other = _other_columns(names, there)
+    return (X if there == names or other else ordered_columns(X, names)), other
+
+
+def _other_columns(names: Sequence[Any], there: Sequence[Any]) -> str | None:
+    """Which columns of a table are not those of the fit, whatever their order; None if there are none."""
+    lacking = [name for name in names if name not in there]
+    more = [name for name in there if name not in names]
+    parts = (("there is no column", lacking), ("the fit had no column", more))
+    words = [f"{words} {', '.join(map(repr, some[:5]))}" for words, some in parts if some]
+    return " and ".join(words) or None
+
+
+def _certified(model: Any) -> Constraint:
+    """The requirement of the certificate: with a guarantee, the rule is made for a tighter one."""
+    careful = isinstance(model, FairPostprocessor) and model.guarantee_ is not None
+    asked: Constraint = model.guarantee_.internal if careful else model.constraint
+    return asked
+
+
+def _mixture(model: Any) -> Mixture | None:
+    """What the certificate of the worst group rests on besides the multipliers."""
+    if model.objective == "risk":
+        return None
+    if model.group_weights_ is None or model.rule_multipliers_ is None:
+        raise InputError("the model has no weights of groups.")
+    return Mixture(model.group_weights_, model.rule_multipliers_)
+
+
+def _hint(model: FairClassifier) -> str:
+    loose = [
+        name
+        for name, value in model.get_params().items()
+        if name.endswith("__random_state") and value is None
+    ]
+    return f" With {loose[0]}=None the fit cannot be repeated; fit again with a number." if loose else ""

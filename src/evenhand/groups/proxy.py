@@ -1,0 +1,288 @@
+"""Sensitive features that are known only by probabilities, such as race by surname and address."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.data.checks import check_rows
+from evenhand.data.columns import Level, level_order, named_columns
+from evenhand.exceptions import GroupError
+from evenhand.groups.groups import MAX_LEVELS, Groups
+from evenhand.groups.sensitive import observed_combinations, read_columns
+
+__all__ = ["Proxy", "ProxyRows", "group_probabilities", "read_proxy"]
+
+Floats = NDArray[np.float64]
+
+_SUM = 1e-3
+"""How far probabilities of a row may be from a sum of 1, as rounded ones are; they are scaled to it."""
+
+
+class Proxy:
+    """Sensitive features of which some are known by probabilities only.
+
+    Probabilities are those of any tool, such as race by surname and address (BISG). They should be
+    calibrated: among people with a probability of 0.3, three in ten belong to the group. There is no option
+    to take the most probable group for granted, because that misstates the differences between groups.
+
+    Parameters
+    ----------
+    known : mapping or table, default=None
+        Values of the features by proxy that are known for some rows, missing for the others: a column for
+        each such feature. They check the calibration of the probabilities: a
+        :class:`~evenhand.exceptions.ProxyCalibrationWarning` says where these rows contradict it. The rows
+        should be a random sample of those with the same probabilities.
+    **features : table, mapping, 2-D array, column, or names
+        Each sensitive feature by its name. A table has the probabilities of its values, one column per value
+        and named like it, and each row sums to 1; it is the proxy, and there is one. A single column has
+        values that are known. In the constructor of a classifier, features are columns of X instead: names of
+        several columns (or a mapping of values to names) for probabilities, one name for known values.
+
+    Examples
+    --------
+    >>> import evenhand as eh
+    >>> race = {"White": [0.9, 0.2, 0.6, 0.1], "Black": [0.1, 0.8, 0.4, 0.9]}
+    >>> found = eh.audit(None, [1, 0, 1, 0], eh.Proxy(race=race, sex=["F", "F", "M", "M"]))
+    >>> found.groups[1].group
+    GroupName(features=('race',), values=('Black',))
+    >>> eh.Proxy(race=["p_white", "p_black"], sex="sex")
+    Proxy(race=['p_white', 'p_black'], sex='sex')
+    """
+
+    def __init__(self, *, known: Any = None, **features: Any) -> None:
+        if not features:
+            raise GroupError("Proxy needs a feature, such as Proxy(race=table).")
+        self.known = known
+        self.features = features
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002  (as scikit-learn calls it)
+        """The arguments, as they were given."""
+        return {**self.features, **({} if self.known is None else {"known": self.known})}
+
+    def set_params(self, **params: Any) -> Proxy:
+        """Change arguments."""
+        for name, value in params.items():
+            if name == "known":
+                self.known = value
+            elif name in self.features:
+                self.features[name] = value
+            else:
+                raise GroupError(f"no feature {name!r} in this Proxy; there are {', '.join(self.features)}.")
+        return self
+
+    def __repr__(self) -> str:
+        def shown(value: Any) -> str:
+            return repr(value) if isinstance(value, str | list | dict) and _are_names(value) else "..."
+
+        return f"Proxy({', '.join(f'{name}={shown(value)}' for name, value in self.get_params().items())})"
+
+
+def _are_names(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return all(isinstance(name, str) for name in value.values())
+    return isinstance(value, str) or all(isinstance(name, str) for name in value)
+
+
+@dataclass(frozen=True, eq=False)
+class ProxyRows:
+    """Sensitive features of rows, known or by probabilities.
+
+    Attributes
+    ----------
+    groups : Groups
+        All combinations of known values that occur with the values of the proxy; counts are rounded sums of
+        probabilities.
+    proxy : str
+        The feature that is known by probabilities.
+    values : dict
+        For each feature the probabilities of its levels, shape (n, values): 0 and 1 where it is known.
+    """
+
+    groups: Groups
+    proxy: str
+    values: Mapping[str, Floats]
+
+    def __len__(self) -> int:
+        return len(next(iter(self.values.values())))
+
+    @property
+    def probabilities(self) -> Floats:
+        """P(S=m) of each row, shape (n, M)."""
+        p = np.ones((len(self), len(self.groups)))
+        features = self.groups.features
+        for name, level in zip(features, self.groups.level_codes(features).T, strict=True):
+            p *= self.values[name][:, level]
+        return p
+
+
+def group_probabilities(proxy: Proxy, groups: Groups) -> Floats:
+    """P(S=m) of new rows, shape (n, M), in the order of known groups.
+
+    Parameters
+    ----------
+    proxy : Proxy
+        With data. Columns of probabilities may be in another order.
+    groups : Groups
+        As :func:`read_proxy` found them.
+
+    Returns
+    -------
+    array
+    """
+    check_rows(_columns_by_name(proxy))
+    values = {}
+    for name in groups.features:
+        value = proxy.features[name]
+        if _is_table(value):
+            levels, values[name] = _probabilities(name, value)
+            if levels != list(groups.levels(name)):
+                wanted = ", ".join(map(repr, groups.levels(name)))
+                raise GroupError(
+                    f"the table of {name!r} in a Proxy has the values {', '.join(map(repr, levels))}, where "
+                    f"{wanted} were expected."
+                )
+        else:
+            known = groups.levels(name)
+            [(found, codes)] = read_columns({name: value}, max_levels=None).values()
+            _refuse_missing_beside(name, codes)
+            strange = [one for one in found if one not in known]
+            if strange:
+                raise GroupError(f"{name}={strange[0]!r} was not seen in fit; there are {known}.")
+            values[name] = np.eye(len(known))[np.array([known.index(one) for one in found])[codes]]
+    return ProxyRows(groups, "", values).probabilities
+
+
+def _columns_by_name(proxy: Proxy) -> dict[str, Any]:
+    return {f"Proxy({name})": value for name, value in proxy.features.items()}
+
+
+def read_proxy(proxy: Proxy) -> ProxyRows:
+    """Read and check a proxy with its data.
+
+    Parameters
+    ----------
+    proxy : Proxy
+
+    Returns
+    -------
+    ProxyRows
+    """
+    check_rows(_columns_by_name(proxy))
+    by_proxy = [name for name, value in proxy.features.items() if _is_table(value)]
+    if not by_proxy:
+        raise GroupError(
+            "every feature of this Proxy is a single column, so that nothing is known by probabilities: pass "
+            "the columns themselves as sensitive_features."
+        )
+    if len(by_proxy) > 1:
+        raise GroupError(
+            f"{', '.join(by_proxy)} are all known by probabilities, and their joint probabilities are not: "
+            "make them one feature, with a column for each combination."
+        )
+    [name] = by_proxy
+    levels, p = _probabilities(name, proxy.features[name])
+    if ((p == 0) | (p == 1)).all():
+        raise GroupError(
+            f"every row of {name!r} in this Proxy is certain. If the values are known, pass them as a "
+            f"column: sensitive_features={{{name!r}: column}}. If they are the most probable ones, pass the "
+            "probabilities: taking the most probable group for granted misstates differences between groups."
+        )
+    own_levels: dict[str, Sequence[Level]] = {name: levels}
+    values = {name: p}
+    found: set[tuple[Level, ...]] = {()}
+    known = {other: column for other, column in proxy.features.items() if other != name}
+    if known:
+        factors = read_columns(known, max_levels=MAX_LEVELS)
+        for other, (own, codes) in factors.items():
+            _refuse_missing_beside(other, codes)
+            own_levels[other], values[other] = own, np.eye(len(own))[codes]
+        found = set(observed_combinations(list(factors.values()))[0])
+    features = tuple(proxy.features)
+    others = [features.index(other) for other in known]
+    keys = [
+        key
+        for key in itertools.product(*(own_levels[feature] for feature in features))
+        if tuple(key[place] for place in others) in found
+    ]
+    groups = Groups(features, tuple(keys), np.zeros(len(keys), np.int64), ordered={name: tuple(levels)})
+    rows = ProxyRows(groups, name, {feature: values[feature] for feature in features})
+    counts = np.rint(rows.probabilities.sum(axis=0)).astype(np.int64)
+    return replace(rows, groups=replace(groups, counts=counts))
+
+
+def _refuse_missing_beside(name: str, codes: NDArray[np.int32]) -> None:
+    lacking = int(np.count_nonzero(codes < 0))
+    if lacking:
+        raise GroupError(
+            f"sensitive feature {name!r} is missing in {lacking:,} of {len(codes):,} rows, beside a Proxy: "
+            "fill these values in, or drop the rows."
+        )
+
+
+def _is_table(value: Any) -> bool:
+    """Whether a feature has several columns: probabilities."""
+    if isinstance(value, Mapping):
+        return True
+    native = nw.from_native(value, pass_through=True, allow_series=True)
+    if isinstance(native, nw.DataFrame):
+        return True
+    return not isinstance(native, nw.Series) and np.ndim(value) == 2
+
+
+def _columns(name: str, table: Any) -> tuple[list[Level], list[Any]]:
+    """Values and columns of a table of probabilities; those of an array are numbered."""
+    if isinstance(table, Mapping):
+        return list(table), list(table.values())
+    native = nw.from_native(table, pass_through=True)
+    if isinstance(native, nw.DataFrame):
+        found = named_columns(table, what=f"Proxy({name})", default_name=name)
+        return list(found), list(found.values())
+    array = np.asarray(table)
+    return list(range(array.shape[1])), list(array.T)
+
+
+def _probabilities(name: str, table: Any) -> tuple[list[Level], Floats]:
+    levels, columns = _columns(name, table)
+    check_rows({f"Proxy({name})[{level!r}]": column for level, column in zip(levels, columns, strict=True)})
+    try:
+        p = np.column_stack([np.asarray(column, dtype=np.float64) for column in columns])
+    except (TypeError, ValueError):
+        raise GroupError(
+            f"the table of {name!r} in a Proxy should have probabilities, one column per value."
+        ) from None
+    if p.shape[1] < 2:
+        raise GroupError(
+            f"the table of {name!r} in a Proxy has a single column, {levels[0]!r}. It needs one for each "
+            "value, which sum to 1 in every row: add the column of all others."
+        )
+    total = p.sum(axis=1)
+    checks = (
+        (
+            ~np.isfinite(total),
+            "are missing or infinite",
+            "Fill them in, with the shares of the population if nothing else is known.",
+        ),
+        (((p < 0) | (p > 1 + _SUM)).any(axis=1), "are not from 0 to 1", "They should be probabilities."),
+        (np.abs(total - 1) > _SUM, "do not sum to 1", "If groups are left out, add a column for them."),
+    )
+    for bad, what, remedy in checks:
+        _refuse_rows(name, p, bad, f"{what} in", remedy)
+    order = level_order(levels)  # whatever the order of the columns
+    return [levels[k] for k in order], (p / total[:, None])[:, order]
+
+
+def _refuse_rows(name: str, p: Floats, bad: Any, what: str, remedy: str) -> None:
+    rows = np.flatnonzero(bad)
+    if len(rows):
+        first = ", ".join(f"{value:g}" for value in p[rows[0]])
+        raise GroupError(
+            f"probabilities of {name!r} in a Proxy {what} {len(rows):,} of {len(p):,} rows, the first at row "
+            f"{rows[0]:,}: {first}. {remedy}"
+        )

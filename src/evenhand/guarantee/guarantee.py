@@ -1,0 +1,329 @@
+"""A guarantee for new data: a requirement tested on held-out rows, which nothing was learned from.
+
+Whether a group is within tolerance of the population is a question about two shares, that of the group and
+that of all others, because q - q_g = (1 - pi)(q_r - q_g) with pi the group's part of the population. Each is
+a binomial count on the held-out rows. The p-value is the largest probability, at eleven points of the border
+of what violates the tolerance, of counts at least as good as those observed (``noninferiority``). For two
+groups it is an upper bound of that probability, and a bound is a question about one share, tested exactly.
+
+Where groups are known and a threshold fixes the rate, ranks of the held-out rows take the place of tests; see
+``ranks``.
+
+A requirement is guaranteed only if every group passes at the same level, so the number of groups needs no
+correction. Classifiers are tested from the strictest on until the first failure, so their number needs none
+either. Where they come from is in ``margins``.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias, TypeVar
+
+from evenhand.data.checks import check_fraction
+from evenhand.display.notebook import html_table
+from evenhand.exceptions import GuaranteeWarning, InputError, warn_user
+from evenhand.guarantee.group_tests import GroupTest, run_tests
+from evenhand.guarantee.ranks import Ranks
+from evenhand.requirements.bounds import RateBound
+from evenhand.requirements.constraints import ConstraintName
+from evenhand.requirements.rates import CellRates
+from evenhand.requirements.requirement import Constraint
+from evenhand.requirements.statistic import SelectedShare, Statistic
+
+__all__ = ["GuaranteeResult", "check_guarantee", "guaranteed", "ranked_guarantee", "warn_if_not_guaranteed"]
+
+T = TypeVar("T")
+Candidate: TypeAlias = tuple[Constraint, T, Sequence[CellRates]]
+"""The requirement that a classifier was fitted for, the classifier, and counts of its decisions."""
+
+_SHOWN = 5
+
+
+@dataclass(frozen=True, eq=False)
+class GuaranteeResult:
+    """What is guaranteed about a classifier on new data, and the evidence for it.
+
+    Attributes
+    ----------
+    holds : bool
+        Whether the requirement is guaranteed.
+    confidence : float
+        The probability of a wrong guarantee, over the draw of the data, is at most 1 minus this.
+    constraint : Constraint
+        The requirement.
+    internal : Constraint
+        The requirement that the classifier was fitted for; usually a stricter one.
+    n_rows : int
+        Number of held-out rows, which the tests use.
+    n_selected : int
+        Number of held-out rows that the classifier selects.
+    tests : tuple of GroupTest
+        One for each group and statistic; those of the strictest classifier if the guarantee does not hold.
+    n_tested : int
+        Number of classifiers tested, up to and including the first that failed; 0 if none was.
+    ranks : Ranks or None
+        Ranks of the held-out rows at which thresholds were set, if the guarantee rests on these. `p_value` of
+        a test is then the probability that the group violates the requirement.
+
+    Examples
+    --------
+    >>> import evenhand as eh
+    >>> adult = eh.datasets.load_adult()
+    >>> X, _ = adult.one_hot()
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> fair = eh.FairPostprocessor(
+    ...     LogisticRegression(max_iter=1000), eh.DemographicParity(difference=0.1), guarantee=0.95
+    ... )
+    >>> fair.fit(X / X.max(axis=0), adult.label, sensitive_features=adult.sensitive[["sex"]]).guarantee_.holds
+    True
+    """
+
+    holds: bool
+    confidence: float
+    constraint: Constraint
+    internal: Constraint
+    n_rows: int
+    n_selected: int
+    tests: tuple[GroupTest, ...]
+    n_tested: int
+    ranks: Ranks | None = None
+
+    @property
+    def constant(self) -> bool:
+        """Whether the classifier decides the same for all held-out rows."""
+        return self.n_selected in (0, self.n_rows)
+
+    @property
+    def needed(self) -> dict[ConstraintName, int]:
+        """Held-out rows needed in each group that did not pass; see ``GroupTest``."""
+        return {test.name: test.needed for test in self.tests if test.needed is not None}
+
+    def with_fewer_rows(self, times: float | None) -> GuaranteeResult:
+        """The same where so many times the held-out rows are known to be enough for all groups."""
+        if times is None:
+            return self
+        short = [replace(test, needed=math.ceil(test.n * times)) for test in self.tests]
+        tests = (
+            test if test.passed or not test.n else min(test, other, key=lambda one: one.needed or math.inf)
+            for test, other in zip(self.tests, short, strict=True)
+        )
+        return replace(self, tests=tuple(tests))
+
+    def withdrawn(self, times: float | None) -> GuaranteeResult:
+        """No guarantee, and so many times the held-out rows that ranks would need."""
+        tests = (
+            replace(test, passed=False, needed=None if times is None else math.ceil(test.n * times))
+            for test in self.tests
+        )
+        return replace(self, holds=False, tests=tuple(tests))
+
+    def __repr__(self) -> str:
+        passed = sum(test.passed for test in self.tests)
+        how = f"{passed} of {len(self.tests)} tests passed on" if self.ranks is None else "by ranks of"
+        return (
+            f"<GuaranteeResult {'holds' if self.holds else 'does not hold'}: {self.constraint!r}, confidence "
+            f"{self.confidence:g}; {how} {self.n_rows:,} rows>"
+        )
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (
+                test.name,
+                f"{test.n:,}",
+                f"{test.value:.4f}",
+                test.against if math.isnan(test.rest) else f"{test.against}: {test.rest:.4f}",
+                f"{test.p_value:.3g}",
+                "yes" if test.passed else "no",
+                "" if test.needed is None else f"{test.needed:,}",
+            )
+            for test in sorted(self.tests, key=lambda test: test.passed)
+        ]
+        headings = ["test", "rows", "group", "compared with", "p-value", "passed", "rows needed"]
+        return f"<p>{html.escape(str(self))}</p>{html_table(headings, rows)}"
+
+    def __str__(self) -> str:
+        which = "every held-out row" if self.n_selected else "none of the held-out rows"
+        constant = f" The classifier is constant: it selects {which}." if self.constant else ""
+        if self.holds:
+            how = " and tested on" if self.ranks is None else "; its thresholds were set by the ranks of"
+            return (
+                f"{self.constraint!r} holds on new data from the same population with confidence "
+                f"{self.confidence:g}. The classifier was fitted for {self.internal!r}{how} "
+                f"{self.n_rows:,} held-out rows.{constant}"
+            )
+        if self.ranks is not None:
+            return (
+                f"{self.constraint!r} cannot be guaranteed with confidence {self.confidence:g}: more of the "
+                f"{self.n_rows:,} held-out rows have the same score than the other rows suggested. "
+                f"The classifier returned was fitted for {self.internal!r}.{constant}"
+            )
+        several = len({test.name.statistic for test in self.tests}) > 1
+        failed = sorted((test for test in self.tests if not test.passed), key=lambda test: test.n)
+        short = [
+            f"{test.name.who}{f' ({test.name.statistic})' if several else ''} " + _rows_needed(test)
+            for test in failed[:_SHOWN]
+        ]
+        more = [f"and {len(failed) - _SHOWN} more have too few"] if len(failed) > _SHOWN else []
+        return (
+            f"{self.constraint!r} cannot be guaranteed with confidence {self.confidence:g}: {self.n_rows:,} "
+            f"held-out rows are not enough. Of these, {', '.join(short + more)}. The classifier returned "
+            f"was fitted for {self.internal!r}.{constant}"
+        )
+
+
+def _rows_needed(test: GroupTest) -> str:
+    if not test.n:
+        return "has none"
+    if test.needed is None:
+        return f"has {test.n:,}, and no number of rows is enough"
+    return f"has {test.n:,} and needs about {test.needed:,}"
+
+
+def check_guarantee(constraint: Constraint, confidence: object, reserve: object) -> None:
+    """Raise an InputError, before anything is fitted, if a requirement cannot be guaranteed.
+
+    Parameters
+    ----------
+    constraint : Constraint
+    confidence : float
+        Strictly between 0 and 1.
+    reserve : float
+        Share of the rows to reserve.
+    """
+    for name, value in (("confidence", confidence), ("reserve", reserve)):
+        check_fraction(name, value)
+    for notion in constraint.notions:
+        if notion.tolerance == (0 if notion.compares_by == "difference" else 1):
+            raise InputError(
+                f"{notion!r} asks for exact parity, which no number of rows can guarantee: allow a tolerance."
+            )
+    for bound in constraint.bounds:
+        if isinstance(bound, RateBound) and (bound.at_least == 1 or bound.at_most == 0):
+            raise InputError(
+                f"{bound!r} allows no exception, which no number of rows can guarantee: allow some."
+            )
+    rates = [(notion.label, statistic) for notion in constraint.notions for statistic in notion.statistics]
+    for label, statistic in [*rates, *((bound.label, bound.rate_statistic) for bound in constraint.bounds)]:
+        if not _is_share(statistic):
+            raise InputError(
+                f"the {statistic.name} of {label} is not a share of rows, and only shares can be guaranteed."
+            )
+
+
+def _is_share(statistic: Statistic | SelectedShare) -> bool:
+    """Whether a statistic is a mean of zeros and ones over some of the rows."""
+    if isinstance(statistic, SelectedShare):
+        return set(statistic.hits) <= {0, 1}
+    ends = [
+        (intercept, intercept + slope)
+        for intercept, slope, mask in zip(statistic.intercept, statistic.slope, statistic.mask, strict=True)
+        if mask
+    ]
+    return set(statistic.mask) <= {0, 1} and all(set(pair) <= {0, 1} for pair in ends)
+
+
+def guaranteed(
+    candidates: Iterable[Candidate[T]],
+    constraint: Constraint,
+    confidence: float,
+    *,
+    resolved: Constraint | None = None,
+    all_rows: CellRates | None = None,
+    otherwise: Callable[[], Candidate[T] | None] | None = None,
+) -> tuple[T, GuaranteeResult]:
+    """Test classifiers in order until one fails, and return the last that passed.
+
+    Parameters
+    ----------
+    candidates : iterable of (Constraint, classifier, sequence of CellRates)
+        From the strictest on: the requirement that each was fitted for, the classifier, and counts of its
+        decisions on the held-out rows. There are several counts if decisions can be randomised in several
+        ways; the guarantee then covers all of them. The iterable is not read beyond the first failure.
+    constraint : Constraint
+        The requirement to guarantee.
+    confidence : float
+    resolved : Constraint, default=None
+        The same requirement with the rates that its references had in the fit, if it has any
+        (``FairnessProblem.constraint``). These are numbers here.
+    all_rows : CellRates, default=None
+        Counts of the held-out rows and of those that classifiers are fitted to, of any decisions; see
+        :func:`evenhand.guarantee.group_tests.run_tests`.
+    otherwise : function, default=None
+        Makes the classifier that is returned, without a guarantee, if even the first one fails; by default,
+        and if there is none, that is the first one. The tests of the guarantee are those of the first one.
+
+    Returns
+    -------
+    classifier, GuaranteeResult
+    """
+    level, asked = 1 - float(confidence), constraint if resolved is None else resolved
+    best: tuple[Constraint, T, CellRates, tuple[GroupTest, ...]] | None = None
+    holds, tested = False, 0
+    for internal, classifier, (rates, *again) in candidates:
+        tests = run_tests(asked, rates, level, all_rows=all_rows)
+        for other in again:
+            pairs = zip(tests, run_tests(asked, other, level, all_rows=all_rows), strict=True)
+            tests = tuple(max(pair, key=lambda test: test.p_value) for pair in pairs)
+        passed = all(test.passed for test in tests)
+        tested += 1
+        if passed or best is None:
+            best, holds = (internal, classifier, rates, tests), passed
+        if not passed:
+            break
+    if best is None:
+        raise ValueError("there are no classifiers to test.")
+    internal, classifier, rates, tests = best
+    instead = otherwise() if otherwise is not None and not holds else None
+    if instead is not None:
+        internal, classifier, (rates, *_) = instead
+    n_rows, selected = (round(float(counts.sum())) for counts in (rates.mass, rates.selected))
+    return classifier, GuaranteeResult(
+        holds, confidence, constraint, internal, n_rows, selected, tests, tested
+    )
+
+
+def ranked_guarantee(
+    classifier: tuple[Constraint, Ranks, CellRates],
+    constraint: Constraint,
+    confidence: float,
+    *,
+    chances: Sequence[tuple[ConstraintName, float]],
+    resolved: Constraint,
+    holds: bool,
+) -> GuaranteeResult:
+    """The guarantee of a classifier with thresholds at ranks.
+
+    Parameters
+    ----------
+    classifier : (Constraint, Ranks, CellRates)
+        The requirement that it was fitted for, its ranks, and counts of its decisions on the held-out rows.
+    constraint : Constraint
+        The requirement to guarantee.
+    confidence : float
+    chances : sequence of (ConstraintName, float)
+        The probability that each group violates the requirement.
+    resolved : Constraint
+        As of :func:`guaranteed`.
+    holds : bool
+        Whether thresholds could be set at these ranks.
+
+    Returns
+    -------
+    GuaranteeResult
+    """
+    internal, ranks, rates = classifier
+    tests = tuple(
+        replace(test, p_value=chance, passed=holds, needed=None)
+        for test, (_, chance) in zip(run_tests(resolved, rates, 1.0), chances, strict=True)
+    )
+    n_rows, selected = (round(float(counts.sum())) for counts in (rates.mass, rates.selected))
+    return GuaranteeResult(holds, confidence, constraint, internal, n_rows, selected, tests, 0, ranks)
+
+
+def warn_if_not_guaranteed(guarantee: GuaranteeResult) -> None:
+    """Warn if a requirement could not be guaranteed, with the number of rows needed."""
+    if not guarantee.holds:
+        warn_user(str(guarantee), GuaranteeWarning)

@@ -1,0 +1,235 @@
+"""Internal requirements for a guarantee: margins in standard errors of each group's test.
+
+A group of many rows needs a small margin to pass its test, and a group of few rows a large one. A requirement
+that is tighter by the same share for all groups makes the large groups pay for the small ones.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.exceptions import VacuousConstraintWarning
+from evenhand.groups.groups import GroupName, Members
+from evenhand.groups.strata import find_strata
+from evenhand.requirements.bounds import Bound, bounded_groups
+from evenhand.requirements.constraints import ConstraintName
+from evenhand.requirements.group_margins import WithMargins
+from evenhand.requirements.notions import Notion
+from evenhand.requirements.rates import CellRates
+from evenhand.requirements.requirement import Constraint, Requirement
+from evenhand.requirements.statistic import SelectedShare, Statistic
+
+__all__ = ["fallback_requirement", "internal_requirements"]
+
+Floats = NDArray[np.float64]
+
+_MULTIPLES = (8.0, 6.0, 5.0, *np.arange(4.0, 0.0, -0.125).tolist())
+"""Margins in standard errors of the test. A test at level 0.05 fails if a rate is seen less than 1.6 of them
+inside its limit. Test and fit have errors of about one each, so that most walks end between 4 and 1."""
+_FALLBACK = 3.0
+"""Margin of a classifier that is not guaranteed, in the same unit: with half of the rows held out, the
+standard errors of the fit are of this size too."""
+
+
+@dataclass(frozen=True)
+class _Margin:
+    """Standard error of a linear constraint, and how far its ends can move: NaN where there is no end."""
+
+    error: float
+    lower: float
+    upper: float
+
+
+def internal_requirements(
+    constraint: Constraint, rates: CellRates, n_rows: int, *, resolved: Constraint | None = None
+) -> Iterator[Constraint]:
+    """Requirements to fit classifiers for, from the strictest on, of which the loosest is the given one.
+
+    The first is exact parity. In the others each group has a margin of a number of standard errors of its
+    test, at most up to parity, and this number falls. Nothing depends on the rows that classifiers are tested
+    on, so they can be tested in this order until the first fails (`guaranteed` of ``guarantee``). Not all of
+    them need to be feasible.
+
+    Parameters
+    ----------
+    constraint : Constraint
+        The requirement to guarantee.
+    rates : CellRates
+        Rates about which standard errors are computed: those of the best classifier under the requirement.
+    n_rows : int
+        Number of held-out rows.
+    resolved : Constraint, default=None
+        The same requirement with the rates of its references, if it has any.
+
+    Returns
+    -------
+    iterator of Constraint
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from evenhand import DemographicParity, Groups
+    >>> from evenhand.requirements.rates import CellRates
+    >>> masses = np.array([[0.4, 0.5], [0.04, 0.06]])
+    >>> rates = CellRates(Groups.product({"sex": ["F", "M"]}), masses, masses / 2)
+    >>> steps = list(internal_requirements(DemographicParity(difference=0.1), rates, 1000))
+    >>> steps[0], steps[-1]
+    (DemographicParity(difference=0.0), DemographicParity(difference=0.1))
+    >>> steps[20]
+    DemographicParity(difference=0.1) with margins of 0.011 to 0.095
+    """
+    margins = _Margins.of(constraint if resolved is None else resolved, rates, n_rows)
+    yield constraint.tightened(1.0)
+    for multiple in _MULTIPLES:
+        if constraint.bounds or not margins.exhausted(multiple):
+            yield margins.times(multiple, constraint)
+    yield constraint
+
+
+def fallback_requirement(
+    constraint: Constraint, rates: CellRates, n_rows: int, *, resolved: Constraint | None = None
+) -> Constraint:
+    """What a classifier is fitted for if nothing can be guaranteed: margins of three standard errors.
+
+    With too few rows for a test to pass, exact parity would cost accuracy in all groups for the sake of the
+    smallest.
+
+    Parameters
+    ----------
+    constraint, rates, n_rows, resolved
+        As of :func:`internal_requirements`.
+
+    Returns
+    -------
+    Constraint
+    """
+    asked = constraint if resolved is None else resolved
+    return _Margins.of(asked, rates, n_rows).times(_FALLBACK, constraint)
+
+
+@dataclass(frozen=True, eq=False)
+class _Margins:
+    """Standard errors of linear constraints, and how far the ends of each can move, shape (J,)."""
+
+    names: tuple[ConstraintName, ...]
+    error: Floats
+    lower: Floats
+    upper: Floats
+
+    @classmethod
+    def of(cls, constraint: Constraint, rates: CellRates, n_rows: int) -> _Margins:
+        names, found = _margins(constraint, rates, n_rows)
+        error, lower, upper = (
+            np.nan_to_num([getattr(margin, end) for margin in found]) for end in ("error", "lower", "upper")
+        )
+        return cls(names, error, lower, upper)
+
+    def times(self, multiple: float, constraint: Constraint) -> WithMargins:
+        """The requirement with margins of so many standard errors, as far as there is room."""
+        lower, upper = (
+            dict(zip(self.names, np.minimum(multiple * self.error, room).tolist(), strict=True))
+            for room in (self.lower, self.upper)
+        )
+        return WithMargins(constraint, lower=lower, upper=upper)
+
+    def exhausted(self, multiple: float) -> bool:
+        """Whether margins of so many standard errors are exact parity."""
+        return all(bool((multiple * self.error >= room).all()) for room in (self.lower, self.upper))
+
+
+def _margins(
+    constraint: Constraint, rates: CellRates, n_rows: int
+) -> tuple[tuple[ConstraintName, ...], list[_Margin]]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", VacuousConstraintWarning)  # the problem that was solved has warned
+        names = constraint.linear(rates.masses, rates.groups).names
+    owners = constraint.owners(rates.masses, rates.groups)
+    tables = [
+        _of_requirement(part, rates, n_rows / float(rates.mass.sum())) for part in constraint.requirements
+    ]
+    found = []
+    for name, owner in zip(names, owners.tolist(), strict=True):
+        margin = tables[owner][name.statistic, name.group, name.stratum]
+        side = name.side.split(" (")[0]  # a repeated constraint is numbered
+        if side in ("highest", "at most"):
+            margin = _Margin(margin.error, np.nan, margin.upper)
+        elif side in ("lowest", "at least"):
+            margin = _Margin(margin.error, margin.lower, np.nan)
+        found.append(margin)
+    return names, found
+
+
+Table = dict[tuple[str, GroupName, GroupName | None], _Margin]
+"""Margins by statistic, group and stratum."""
+
+
+def _of_requirement(part: Requirement, rates: CellRates, per_mass: float) -> Table:
+    found: Table = {}
+    if isinstance(part, Bound):
+        family = bounded_groups(rates.groups, part.groups)
+        for group, margin in zip(family.names, _of_bound(part, rates, family, per_mass), strict=True):
+            found[part.label, group, None] = margin
+    elif isinstance(part, Notion):
+        strata = find_strata(rates.groups, part.controls, part.groups) if part.controls else [None]
+        for stratum in strata:
+            family = rates.groups.members(part.groups) if stratum is None else stratum.family
+            inside = rates if stratum is None else rates.among(stratum.cells)
+            for statistic in part.statistics:
+                margins = _of_notion(part, statistic, inside, family, per_mass)
+                for group, margin in zip(family.names, margins, strict=True):
+                    found[statistic.name, group, None if stratum is None else stratum.name] = margin
+    return found
+
+
+def _of_notion(
+    notion: Notion, statistic: Statistic, rates: CellRates, family: Members, per_mass: float
+) -> list[_Margin]:
+    everybody = np.ones((1, len(rates.groups)))
+    weight = per_mass * (np.array(statistic.mask) * rates.mass).sum(axis=1)
+    n, q = family.matrix @ weight, np.nan_to_num(statistic.values(rates, family.matrix))
+    total, overall = weight.sum(), np.nan_to_num(statistic.values(rates, everybody))[0]
+    slack = notion.tolerance if notion.compares_by == "difference" else 1 - notion.tolerance
+    if notion.against == "groups":
+        error = np.sqrt(_variance(q, n))
+        # Two groups share the room between them.
+        room = slack / 2 if notion.compares_by == "difference" else slack * q.max(initial=0.0) / 2
+        return [_Margin(float(size), room, room) for size in error]
+    factor = 1.0 if notion.compares_by == "difference" else notion.tolerance
+    part, others = n / max(total, 1.0), total - n
+    rest = np.clip((total * overall - n * q) / np.maximum(others, 1.0), 0.0, 1.0)
+    # factor q - q_g, in the shares of the group and of all others
+    error = np.sqrt(
+        (1 - factor * part) ** 2 * _variance(q, n) + (factor * (1 - part)) ** 2 * _variance(rest, others)
+    )
+    if notion.compares_by == "difference":
+        lower = upper = slack
+    else:
+        lower, upper = slack * (1 - overall), slack * overall
+    return [_Margin(float(size), float(lower), float(upper)) for size in error]
+
+
+def _of_bound(bound: Bound, rates: CellRates, family: Members, per_mass: float) -> list[_Margin]:
+    statistic = bound.rate_statistic
+    lower, upper = bound.rooms()
+    q = np.nan_to_num(statistic.values(rates, family.matrix))
+    if isinstance(statistic, SelectedShare):  # hits - t * selected, per row of the group
+        mass, selected = (family.matrix @ sums.sum(axis=1) for sums in (rates.mass, rates.selected))
+        share = np.divide(selected, mass, out=np.zeros_like(mass), where=mass > 0)
+        error = share * np.sqrt(_variance(q, per_mass * selected))
+        return [
+            _Margin(float(size), lower * float(part), upper * float(part))
+            for size, part in zip(error, share, strict=True)
+        ]
+    n = family.matrix @ (per_mass * (np.array(statistic.mask) * rates.mass).sum(axis=1))
+    return [_Margin(float(size), lower, upper) for size in np.sqrt(_variance(q, n))]
+
+
+def _variance(share: Floats, n: Floats) -> Floats:
+    """Variance of an observed share; shares of 0 and 1 are moved inwards by what n rows cannot exclude."""
+    inside = (share * n + 1) / (n + 2)
+    return np.asarray(inside * (1 - inside) / np.maximum(n, 1.0))

@@ -1,0 +1,198 @@
+"""Posteriors as rows of the solver."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.data.columns import blocks
+from evenhand.data.labels import read_weights
+from evenhand.exceptions import ConstantScoreWarning, InputError, warn_user
+from evenhand.posteriors.posteriors import Posteriors
+from evenhand.solver.dense import as_float64, exact_sum
+from evenhand.solver.grouped import GroupedRows
+from evenhand.solver.oracle import Oracle, Vector
+from evenhand.solver.partitioned import PartitionedRows, Sizes
+from evenhand.solver.partitioned_scores import PartitionedScores
+from evenhand.solver.partitions import Part, Partitions
+
+__all__ = ["read_rows"]
+
+_SUM_TOLERANCE = 1e-3
+"""Rounded posteriors, such as those of float16, miss a sum of 1 by about this much."""
+_SHOWN = 5
+"""Rows that a message lists."""
+_SUMMED = 256
+"""Rows that are added up at a time, so that an error is at most a few units in the last place."""
+
+
+def read_rows(posteriors: Posteriors | Partitions, sample_weight: Any) -> tuple[Oracle, NDArray[np.float64]]:
+    """Validate posteriors; their oracle and the masses of the cells.
+
+    Parameters
+    ----------
+    posteriors : Posteriors or Partitions
+        Partitions hold their weights themselves.
+    sample_weight : array or None
+
+    Returns
+    -------
+    tuple of (Oracle, array of shape (M, 2))
+        The masses of the cells of all strata, if there are any.
+    """
+    if isinstance(posteriors, Partitions):
+        if sample_weight is not None:
+            raise InputError("partitions hold their weights themselves: sample_weight should be None.")
+        return _read_partitions(posteriors)
+    n = len(posteriors)
+    if not n:
+        raise InputError("no rows: posteriors are empty.")
+    rows = posteriors.oracle(_normalised(sample_weight, n))
+    if isinstance(rows, GroupedRows):
+        masses = rows.masses()
+    else:
+        masses, bad = np.zeros(rows.n_columns), 0
+        for where, columns, part in rows.parts():
+            part.weights = None if rows.weights is None else rows.weights[where]
+            fine, masses[columns] = _fine_and_masses(part)
+            bad += len(fine) - int(np.count_nonzero(fine))
+        if bad:
+            raise InputError(f"posteriors are NaN, negative or do not sum to 1 in {bad:,} of {n:,} rows.")
+        masses /= n if rows.weights is None else 1.0
+    if n > 1 and _constant(_scores(rows)):
+        _warn_constant()
+    return rows, masses.reshape(-1, 2)
+
+
+@dataclass(frozen=True)
+class _Bad:
+    """How many rows of a partition cannot be, and the first of them."""
+
+    count: int
+    first: tuple[int, ...]
+
+    @classmethod
+    def rows(cls, fine: NDArray[np.bool_]) -> Self:
+        """The rows that are not fine."""
+        index = np.flatnonzero(~fine)
+        return cls(len(index), tuple(index[:_SHOWN].tolist()))  # all of them might be too many to travel
+
+
+@dataclass(frozen=True, eq=False)
+class _Inspected:
+    """What a partition holds.
+
+    Attributes
+    ----------
+    rows : int
+    bad, bad_weights : _Bad
+        Rows with posteriors, or weights, that cannot be.
+    masses : array, shape (2 M,)
+        Sums of weight times posterior; without weights, of posteriors.
+    weight : float
+        The sum of weights.
+    first : array or None
+        The posteriors of its rows, if they are all the same.
+    """
+
+    rows: int
+    bad: _Bad
+    bad_weights: _Bad
+    masses: Vector
+    weight: float
+    first: NDArray[np.float64] | None
+
+
+def _read_partitions(partitions: Partitions) -> tuple[Oracle, NDArray[np.float64]]:
+    found = partitions.map(_inspect)
+    sizes = Sizes(tuple(part.rows for part in found), math.fsum(part.weight for part in found))
+    n = sum(sizes.rows)
+    if not n:
+        raise InputError("no rows: all partitions are empty.")
+    impossible = "posteriors are NaN, negative or do not sum to 1"
+    if partitions.known:
+        impossible = f"eta is NaN or outside [0, 1], or codes are not from 0 to {partitions.n_groups - 1},"
+    _refuse_bad(impossible, [part.bad for part in found], sizes)
+    _refuse_bad("sample_weight is NaN, infinite or negative", [part.bad_weights for part in found], sizes)
+    if not sizes.weight > 0:
+        raise InputError("sample_weight is 0 in all rows.")
+    firsts = {None if part.first is None else part.first.tobytes() for part in found if part.rows}
+    if n > 1 and len(firsts) == 1 and None not in firsts:
+        _warn_constant()
+    masses = exact_sum([part.masses for part in found]) / sizes.weight
+    kind = PartitionedScores if partitions.known else PartitionedRows
+    return kind(partitions, sizes), masses.reshape(-1, 2)
+
+
+def _refuse_bad(what: str, found: Sequence[_Bad], sizes: Sizes) -> None:
+    count = sum(part.count for part in found)
+    if not count:
+        return
+    starts = accumulate(sizes.rows, initial=0)
+    first = [start + row for start, part in zip(starts, found, strict=False) for row in part.first][:_SHOWN]
+    shown = ", ".join(f"{row:,}" for row in first) + (", ..." if count > _SHOWN else "")
+    raise InputError(f"{what} in {count:,} of {sum(sizes.rows):,} rows (row {shown}, counted from 0).")
+
+
+def _inspect(part: Part) -> _Inspected:
+    weights = np.ones(part.n_rows) if part.weights is None else np.asarray(part.weights, dtype=np.float64)
+    bad_weights = _Bad.rows(np.isfinite(weights) & (weights >= 0))
+    fine, masses = _fine_and_masses(part)
+    rows = _scores(part)
+    first = as_float64(rows[:1]) if _constant(rows) else None
+    return _Inspected(part.n_rows, _Bad.rows(fine), bad_weights, masses, float(weights.sum()), first)
+
+
+@np.errstate(invalid="ignore", over="ignore")  # of rows that are refused
+def _fine_and_masses(part: Part) -> tuple[NDArray[np.bool_], Vector]:
+    """Which rows can be; and if all can, the sum of weight times posterior, or of posteriors."""
+    if isinstance(part, GroupedRows):
+        fine = (part.eta >= 0) & (part.eta <= 1) & (part.codes >= 0) & (part.codes < part.n_groups)
+        # Without weights of their own, rows of a partition count 1 / n.
+        unit = part.n_rows if part.weights is None else 1.0
+        return fine, part.masses() * unit if fine.all() else np.zeros(part.n_columns)
+    fine, sums = np.ones(part.n_rows, np.bool_), [np.zeros(part.n_columns)]
+    for where in blocks(part.n_rows):
+        rows = as_float64(part.rows[where])
+        fine[where] = np.abs(rows @ np.ones(part.n_columns) - 1.0) <= _SUM_TOLERANCE
+        if not rows.min() >= 0:
+            fine[where] &= (rows >= 0).all(axis=1)
+        sums.append(_sum(rows, None if part.weights is None else part.weights[where]))
+    return fine, exact_sum(sums) if fine.all() else sums[0]
+
+
+def _sum(rows: NDArray[np.float64], weights: Vector | None) -> Vector:
+    """Sum of weighted rows, right to the last digits.
+
+    In a plain sum of many equal rows rounding errors add up. Where all groups are alike, a constraint is what
+    is left of such sums, and must be too small to be taken for one.
+    """
+    n, D = rows.shape
+    weights = np.ones(n) if weights is None else weights
+    whole = n - n % _SUMMED
+    parts = weights[:whole].reshape(-1, 1, _SUMMED) @ rows[:whole].reshape(-1, _SUMMED, D)
+    return exact_sum([*parts[:, 0], weights[whole:] @ rows[whole:]])
+
+
+def _normalised(sample_weight: Any, n: int) -> Vector | None:
+    weights = read_weights(sample_weight, n)
+    return None if weights is None else weights / weights.sum()
+
+
+def _scores(rows: Part) -> NDArray[Any]:
+    return rows.eta if isinstance(rows, GroupedRows) else rows.rows
+
+
+def _constant(scores: NDArray[Any]) -> bool:
+    """Whether there are rows, and they are all the same."""
+    return bool(len(scores) and (scores[1:1000] == scores[0]).all() and (scores == scores[0]).all())
+
+
+def _warn_constant() -> None:
+    warn_user("all rows have the same scores, so decisions can only be randomised.", ConstantScoreWarning)

@@ -1,0 +1,385 @@
+"""Bounds on rates, as requirements besides parity.
+
+A capacity, a floor for the rate at which the sick are found, a ceiling for false alarms, and "no group worse
+off" are linear in the selection rates of the cells, like parity, and join with it by ``&``.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from copy import deepcopy
+from numbers import Real
+from typing import Any, Literal, cast, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.data.checks import check_choice, near_names
+from evenhand.exceptions import InputError
+from evenhand.groups.groups import Groups, Members
+from evenhand.groups.names import GroupName
+from evenhand.requirements.constraints import LinearConstraints, Slopes, named
+from evenhand.requirements.group_margins import WithMargins
+from evenhand.requirements.measurement import BoundMeasurement
+from evenhand.requirements.rates import CellRates
+from evenhand.requirements.requirement import AllOf, Constraint, Requirement
+from evenhand.requirements.statistic import (
+    ACCURACY,
+    ERROR,
+    FALSE_POSITIVE,
+    PRECISION,
+    SELECTION,
+    TRUE_POSITIVE,
+    SelectedShare,
+    Statistic,
+)
+
+__all__ = ["BOUNDED_RATES", "COMPARED_RATES", "EVERYBODY", "Bound", "NoWorse", "RateBound", "with_reference"]
+
+Scope = Literal["population", "intersectional", "independent"]
+EVERYBODY = GroupName((), ())
+"""The name of the population."""
+_MOVED = 0.5
+"""How far bounds move towards 0 or 1, where tolerances move to exact parity."""
+_MARGIN = 0.2
+"""How far a rate then has to be above its reference: a rate of every group has less room than a bound."""
+
+_BOUNDED = {part.name: part for part in (SELECTION, TRUE_POSITIVE, FALSE_POSITIVE, PRECISION, ACCURACY)}
+BOUNDED_RATES = tuple(_BOUNDED)
+"""The names of the rates of `RateBound`."""
+_COMPARED = {part.name: part for part in (SELECTION, TRUE_POSITIVE, FALSE_POSITIVE, ERROR, ACCURACY)}
+COMPARED_RATES = tuple(_COMPARED)
+"""The names of the rates of `NoWorse`."""
+
+
+def bounded_groups(groups: Groups, scope: Scope) -> Members:
+    """The population, or the groups of a requirement."""
+    if scope == "population":
+        return Members((EVERYBODY,), np.ones((1, len(groups)), np.bool_))
+    return groups.members(scope)
+
+
+class Bound(Requirement):
+    """A bound on a rate, in the population or in each group."""
+
+    @property
+    def rate_statistic(self) -> Statistic | SelectedShare:
+        """The rate that is bounded."""
+        raise NotImplementedError
+
+    @property
+    def label(self) -> str:
+        """The name of the rate."""
+        return self.rate_statistic.name
+
+    def limits(self, groups: Groups) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """At least and at most, for each group; NaN where there is no bound."""
+        raise NotImplementedError
+
+    def rooms(self) -> tuple[float, float]:
+        """How far at least and at most move to where they are strictest; NaN where there is no bound."""
+        raise NotImplementedError
+
+    def _size(self, groups: Groups) -> int:
+        return 2 if self.groups == "population" else 2 * groups.size(self.groups)
+
+    def _linear(self, masses: NDArray[np.float64], groups: Groups) -> LinearConstraints:
+        family = bounded_groups(groups, self.groups)
+        at_least, at_most = self.limits(groups)
+        A, k = cast("Statistic", self.rate_statistic).linear(masses, family.matrix)
+        keep = ~np.isnan(k) & ~(np.isnan(at_least) & np.isnan(at_most))
+        return LinearConstraints(
+            named(self.label, self.label, family.names, keep)[0],
+            C=A[keep],
+            k=k[keep],
+            lo=np.where(np.isnan(at_least), -np.inf, at_least)[keep],
+            hi=np.where(np.isnan(at_most), np.inf, at_most)[keep],
+            undefined=named(self.label, self.label, family.names, np.isnan(k))[0],
+        )
+
+    def _slopes(self, linear: LinearConstraints, rates: CellRates, scalars: NDArray[np.float64]) -> Slopes:  # noqa: ARG002
+        one = np.ones(len(linear))
+        return Slopes(0.0 * one, one, one)
+
+    def measure(self, rates: CellRates) -> tuple[BoundMeasurement]:
+        """The rate of counted decisions, from :func:`evenhand.cell_rates`, and its bounds."""
+        self._prepare(rates.groups)
+        return self._measure(rates)
+
+    def _measure(self, rates: CellRates) -> tuple[BoundMeasurement]:
+        if self.rate_statistic.needs_labels and not rates.labelled:
+            raise InputError(f"a bound on the {self.label} needs labels: pass y_true.")
+        family = bounded_groups(rates.groups, self.groups)
+        values = self.rate_statistic.values(rates, family.matrix)
+        return (BoundMeasurement(self.label, self.label, family.names, values, *self.limits(rates.groups)),)
+
+
+class RateBound(Bound):
+    """A bound on a rate, such as a capacity, a floor for the recall or a ceiling for false alarms.
+
+    Parameters
+    ----------
+    rate : str or Statistic
+        "selection rate", "true-positive rate", "false-positive rate", "precision" or "accuracy"; or a
+        :class:`Statistic`, which defines a rate of your own. A bound on precision, the share of positives
+        among the selected, also holds where nobody is selected.
+    at_least, at_most : float in [0, 1], default=None
+        The bounds; at least one of the two.
+    groups : {"population", "intersectional", "independent"}, default="population"
+        Whether the rate of the population is bounded, or that of every combination of sensitive values, or of
+        every value of each feature.
+
+    Examples
+    --------
+    >>> RateBound("selection rate", at_most=0.2)
+    RateBound('selection rate', at_most=0.2)
+    >>> from evenhand import cell_rates
+    >>> counted = cell_rates([1, 0, 1, 0], [1, 1, 1, 0], {"sex": ["F", "F", "M", "M"]})
+    >>> [found] = RateBound("precision", at_least=0.8, groups="intersectional").measure(counted)
+    >>> found.values.tolist(), str(found.worst), round(found.excess, 3)
+    ([0.5, 1.0], 'sex=F', 0.3)
+
+    A rate of your own:
+
+    >>> from evenhand import Statistic
+    >>> missed = Statistic("false-negative rate", mask=(0, 1), slope=(0, -1), intercept=(0, 1))
+    >>> RateBound(missed, at_most=0.3).label
+    'false-negative rate'
+    """
+
+    def __init__(
+        self,
+        rate: str | Statistic,
+        *,
+        at_least: float | None = None,
+        at_most: float | None = None,
+        groups: Scope = "population",
+    ) -> None:
+        self.rate = rate
+        self.at_least = at_least
+        self.at_most = at_most
+        self.groups = groups
+        self._check()
+
+    @property
+    def rate_statistic(self) -> Statistic | SelectedShare:
+        """The rate that is bounded."""
+        return _BOUNDED[self.rate] if isinstance(self.rate, str) else self.rate
+
+    def __repr__(self) -> str:
+        shown = [repr(self.rate)]
+        shown += [
+            f"{name}={value!r}"
+            for name in ("at_least", "at_most", "groups")
+            if (value := getattr(self, name)) not in (None, "population")
+        ]
+        return f"RateBound({', '.join(shown)})"
+
+    @property
+    def _parameter_name(self) -> str:
+        return re.sub(r"\W+", "_", self.label)
+
+    def _check(self) -> None:
+        if not isinstance(self.rate, Statistic):
+            _check_rate("RateBound", self.rate, BOUNDED_RATES)
+        name = f"RateBound({self.label!r})"
+        if self.at_least is None and self.at_most is None:
+            raise InputError(f"{name} takes at_least, at_most, or both.")
+        for which in ("at_least", "at_most"):
+            value = getattr(self, which)
+            proper = isinstance(value, Real) and not isinstance(value, bool) and 0 <= float(value) <= 1
+            if value is not None and not proper:
+                raise InputError(f"{name}: {which} should be a number from 0 to 1, but is {value!r}.")
+        if self.at_least is not None and self.at_most is not None and self.at_least > self.at_most:
+            raise InputError(
+                f"{name}: at_least={self.at_least:g} is above at_most={self.at_most:g}, so nothing satisfies "
+                "both."
+            )
+        check_choice(f"{name}: groups", self.groups, get_args(Scope))
+
+    def limits(self, groups: Groups) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """At least and at most, for each group; NaN where there is no bound."""
+        count = len(bounded_groups(groups, self.groups).names)
+        least, most = (np.nan if value is None else float(value) for value in (self.at_least, self.at_most))
+        return np.full(count, least), np.full(count, most)
+
+    def _move(self, share: float) -> None:
+        if share >= 0:
+            if self.at_least is not None:
+                self.at_least = round(self.at_least + _MOVED * share * (1 - self.at_least), 12)
+            if self.at_most is not None:
+                self.at_most = round(self.at_most * (1 - _MOVED * share), 12)
+            if self.at_least is not None and self.at_most is not None and self.at_least > self.at_most:
+                self.at_least = self.at_most = (self.at_least + self.at_most) / 2
+        else:
+            if self.at_least is not None:
+                self.at_least = round(self.at_least * (1 + share), 12)
+            if self.at_most is not None:
+                self.at_most = round(self.at_most - share * (1 - self.at_most), 12)
+
+    def rooms(self) -> tuple[float, float]:
+        """How far at least and at most move to where they are strictest; NaN where there is no bound."""
+        strictest = deepcopy(self)
+        strictest._move(1.0)
+        return (
+            math.nan if self.at_least is None else float(strictest.at_least) - float(self.at_least),  # type: ignore[arg-type]
+            math.nan if self.at_most is None else float(self.at_most) - float(strictest.at_most),  # type: ignore[arg-type]
+        )
+
+    def _linear(self, masses: NDArray[np.float64], groups: Groups) -> LinearConstraints:
+        statistic = self.rate_statistic
+        if isinstance(statistic, Statistic):
+            return super()._linear(masses, groups)
+        family, parts = bounded_groups(groups, self.groups), []
+        both = self.at_least is not None and self.at_most is not None
+        for side, bound in (("at least", self.at_least), ("at most", self.at_most)):
+            if bound is None:
+                continue
+            C, known = statistic.linear(masses, family.matrix, float(bound))
+            names, undefined = named(self.label, self.label, family.names, known, side if both else "")
+            zero, free = np.zeros(len(names)), np.full(len(names), np.inf)
+            lo, hi = (zero, free) if side == "at least" else (-free, zero)
+            parts.append(LinearConstraints(names, C[known], zero, lo, hi, undefined))
+        return LinearConstraints.stack(parts)
+
+    def _slopes(self, linear: LinearConstraints, rates: CellRates, scalars: NDArray[np.float64]) -> Slopes:
+        if isinstance(self.rate_statistic, Statistic):
+            return super()._slopes(linear, rates, scalars)
+        # In t, the value hits - t * selected falls by the share of the group that is selected.
+        family = bounded_groups(rates.groups, self.groups)
+        selected = SELECTION.values(rates, family.matrix)
+        share = dict(zip(family.names, selected.tolist(), strict=True))
+        value = -np.array([share[name.group] for name in linear.names])
+        return Slopes(value, 0.0 * value, 0.0 * value)
+
+
+class NoWorse(Bound):
+    """No group has a worse rate than under a reference.
+
+    Parameters
+    ----------
+    rate : {"selection rate", "true-positive rate", "false-positive rate", "error rate", "accuracy"}
+        The rate; of a false-positive or an error rate, more is worse.
+    than : "unconstrained" or CellRates, default="unconstrained"
+        The reference: the best rule without any requirement on the same rows, or counted decisions, such as
+        today's, with the same groups.
+    groups : {"intersectional", "independent", "population"}, default="intersectional"
+    margin : float in [-1, 1], default=0.0
+        By how much a rate has to be better than the reference; if negative, by how much it may be worse.
+
+    Examples
+    --------
+    >>> NoWorse("selection rate")
+    NoWorse('selection rate')
+    """
+
+    _asked: str | None = None
+
+    def __init__(
+        self,
+        rate: str = "selection rate",
+        *,
+        than: Any = "unconstrained",
+        groups: Scope = "intersectional",
+        margin: float = 0.0,
+    ) -> None:
+        self.rate = rate
+        self.than = than
+        self.groups = groups
+        self.margin = margin
+        self._check()
+
+    def __repr__(self) -> str:
+        than = "" if isinstance(self._asked or self.than, str) else ", than=<CellRates>"
+        groups = "" if self.groups == "intersectional" else f", groups={self.groups!r}"
+        margin = f", margin={self.margin:g}" if self.margin else ""
+        return f"NoWorse({self.rate!r}{than}{groups}{margin})"
+
+    @property
+    def rate_statistic(self) -> Statistic:
+        """The rate that is bounded."""
+        return _COMPARED[self.rate]
+
+    @property
+    def more_is_better(self) -> bool:
+        """Whether more of the rate is better: of a false-positive or an error rate, it is not."""
+        return self.rate_statistic not in (FALSE_POSITIVE, ERROR)
+
+    @property
+    def label(self) -> str:
+        """The name of the requirement."""
+        return f"{self.rate} no worse"
+
+    def _check(self) -> None:
+        _check_rate("NoWorse", self.rate, COMPARED_RATES)
+        if not isinstance(self.than, CellRates) and self.than != "unconstrained":
+            raise InputError(
+                "NoWorse: than should be 'unconstrained' or CellRates, which evenhand.cell_rates counts, but "
+                f"is {self.than!r}."
+            )
+        check_choice("NoWorse: groups", self.groups, get_args(Scope))
+        margin = self.margin
+        if not isinstance(margin, Real) or isinstance(margin, bool) or not -1 <= float(margin) <= 1:
+            raise InputError(f"NoWorse: margin should be a number from -1 to 1, but is {margin!r}.")
+
+    def against(self, rates: CellRates) -> NoWorse:
+        """The same requirement with the rates of the unconstrained optimum, if it is about these."""
+        if not isinstance(self.than, str):
+            return self
+        resolved = NoWorse(self.rate, than=rates, groups=self.groups, margin=self.margin)
+        resolved._asked = self.than  # for messages
+        return resolved
+
+    def limits(self, groups: Groups) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """At least and at most, for each group; NaN where there is no bound."""
+        if not isinstance(self.than, CellRates):
+            raise InputError(
+                f"{self!r} compares with the best rule without a requirement, which is known only where rows "
+                "are solved for: pass than=evenhand.cell_rates(...) of the decisions to compare with or, to "
+                "an audit, those decisions as before=."
+            )
+        if self.than.groups.combinations != groups.combinations:
+            raise InputError(f"{self!r}: the reference was counted for other groups than these.")
+        family = bounded_groups(self.than.groups, self.groups)
+        reference = self.rate_statistic.values(self.than, family.matrix)
+        nothing = np.full(len(family.names), np.nan)
+        if self.more_is_better:
+            return np.clip(reference + self.margin, 0.0, 1.0), nothing
+        return nothing, np.clip(reference - self.margin, 0.0, 1.0)
+
+    def rooms(self) -> tuple[float, float]:
+        """How far at least and at most move to where they are strictest; NaN where there is no bound."""
+        room = _MARGIN * (1 - self.margin)
+        return (room, math.nan) if self.more_is_better else (math.nan, room)
+
+    def _move(self, share: float) -> None:
+        """A reference is what it is, but a rate can be better or worse than that."""
+        step = _MARGIN * share * (1 - self.margin) if share >= 0 else share * (1 + self.margin)
+        self.margin = round(self.margin + step, 12)
+
+
+def _check_rate(requirement: str, rate: Any, known: tuple[str, ...]) -> None:
+    """Raise an InputError unless a rate is one of those known, with the names that may have been meant."""
+    if not isinstance(rate, str) or rate not in known:
+        raise InputError(f"{requirement}: unknown rate {rate!r}. {near_names(rate, known, 'The rates are')}")
+
+
+def with_reference(constraint: Constraint, unconstrained: CellRates) -> Constraint:
+    """A requirement with the rates of the best rule without it, where these are its reference.
+
+    Parameters
+    ----------
+    constraint : Constraint
+    unconstrained : CellRates
+
+    Returns
+    -------
+    Constraint
+    """
+    if isinstance(constraint, WithMargins):
+        return constraint.of(with_reference(constraint.constraint, unconstrained))
+    parts = [
+        part.against(unconstrained) if isinstance(part, NoWorse) else part for part in constraint.requirements
+    ]
+    return parts[0] if len(parts) == 1 else AllOf(parts)

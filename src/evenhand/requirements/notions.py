@@ -1,0 +1,394 @@
+"""Notions of fairness: parity of a statistic, each defined once for both constraining and measuring.
+
+A *statistic* of a group is a rate that is linear in the selection rates rho of its cells,
+
+    q_g = sum over cells (m, y) in g of mask_y pi[m,y] (intercept_y + slope_y rho[m,y])
+          / sum over cells in g of mask_y pi[m,y],
+
+with pi the cell masses. A *notion* requires that its statistics in each group are close to those in the
+population as a whole, within a tolerance delta, by
+
+* difference:  -delta <= q - q_g <= delta            (mean difference, MD <= delta)
+* ratio:       delta - 1 <= delta q - q_g <= 0       (mean ratio, MR >= delta)
+
+or, against the other groups instead of the population, by
+
+* difference:  l <= q_g <= l + delta for some l      (largest minus smallest rate at most delta)
+* ratio:       delta u <= q_g <= u for some u        (smallest over largest rate at least delta)
+
+Either way the requirement is a set of linear constraints ``lo <= C rho + B t + k <= hi``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from numbers import Real
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.data.checks import check_choice
+from evenhand.exceptions import InputError
+from evenhand.groups.groups import Groups, Members, Mode
+from evenhand.groups.strata import check_controls, count_strata, find_strata
+from evenhand.requirements.constraints import ConstraintName, LinearConstraints, Slopes, named
+from evenhand.requirements.measurement import Against, Measure, Measurement
+from evenhand.requirements.rates import CellRates
+from evenhand.requirements.requirement import Requirement, refuse_large
+from evenhand.requirements.statistic import ERROR, FALSE_POSITIVE, SELECTION, TRUE_POSITIVE, Statistic
+
+__all__ = [
+    "NOTIONS",
+    "AccuracyParity",
+    "DemographicParity",
+    "EqualOpportunity",
+    "EqualizedOdds",
+    "Notion",
+    "PredictiveEquality",
+]
+
+
+class Notion(Requirement):
+    """A notion of fairness with a tolerance; subclasses define its label and statistics.
+
+    Parameters
+    ----------
+    difference : float in [0, 1], default=None
+        Largest absolute difference allowed between a group and the population: with 0.05 and a rate of 0.30
+        in the population, groups are from 0.25 to 0.35. Against groups, the largest one between two groups.
+    ratio : float in [0, 1], default=None
+        Smallest ratio allowed of a group's rate to the population's, and of one minus these: with 0.8 and a
+        rate of 0.30, groups are from 0.24 to 0.44. Against groups, the smallest ratio of the lowest to the
+        highest rate: with 0.8, the four-fifths rule. Pass exactly one of `difference` and `ratio`.
+    groups : {"intersectional", "independent"}, default="intersectional"
+        Whether to compare all combinations of sensitive values, or the values of each feature separately.
+    against : {"population", "groups"}, default="population"
+        Whether a group is compared with the population or with the other groups; the values of a feature with
+        each other.
+    given : list of str, default=None
+        Control features: groups are compared among the people with the same values of these, so that
+        differences that these features explain do not count. They are columns of X, or sensitive features
+        that decisions may use. With ``given=["job_level"]``, women of a level are compared with everybody of
+        that level.
+
+    Examples
+    --------
+    A notion of your own needs a label and the rates that should be alike:
+
+    >>> from evenhand import Statistic
+    >>> class MissParity(Notion):
+    ...     label = "miss parity"
+    ...     statistics = (Statistic("false-negative rate", mask=(0, 1), slope=(0, -1), intercept=(0, 1)),)
+    >>> MissParity(difference=0.05)
+    MissParity(difference=0.05)
+    """
+
+    label: ClassVar[str]
+    statistics: ClassVar[tuple[Statistic, ...]]
+
+    def __init_subclass__(cls) -> None:
+        statistics = getattr(cls, "statistics", None)
+        proper = isinstance(statistics, tuple) and all(isinstance(part, Statistic) for part in statistics)
+        if not statistics or not proper or not isinstance(getattr(cls, "label", None), str):
+            raise InputError(
+                f"{cls.__name__} should define its name as `label = '...'` and its statistics as a tuple, "
+                "`statistics = (Statistic(...),)`."
+            )
+
+    def __init__(
+        self,
+        *,
+        difference: float | None = None,
+        ratio: float | None = None,
+        groups: Mode = "intersectional",
+        against: Against = "population",
+        given: Sequence[str] | None = None,
+    ) -> None:
+        self.difference = difference
+        self.ratio = ratio
+        self.groups = groups
+        self.against = against
+        self.given = given
+        self._check()
+
+    def __repr__(self) -> str:
+        given = {k: v for k, v in vars(self).items() if v not in (None, "intersectional", "population")}
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in given.items())})"
+
+    @property
+    def tolerance(self) -> float:
+        """The bound on the difference or on the ratio."""
+        return float(self.difference if self.difference is not None else self.ratio)  # type: ignore[arg-type]
+
+    @property
+    def controls(self) -> tuple[str, ...]:
+        """The names of the control features; empty if there are none."""
+        return () if self.given is None else tuple(self.given)
+
+    @property
+    def compares_by(self) -> Measure:
+        """Whether the difference or the ratio is bounded."""
+        return "difference" if self.difference is not None else "ratio"
+
+    def _check(self) -> None:
+        name = type(self).__name__
+        if type(self) is Notion:
+            raise InputError("Notion is a base class: use one of its subclasses, or write your own.")
+        if (self.difference is None) == (self.ratio is None):
+            raise InputError(
+                f"{name} takes exactly one of difference and ratio, but difference={self.difference!r} "
+                f"and ratio={self.ratio!r}. Set the other one to None."
+            )
+        value = self.difference if self.difference is not None else self.ratio
+        if not isinstance(value, Real) or isinstance(value, bool) or not 0 <= value <= 1:
+            raise InputError(f"{name}: {self.compares_by} should be a number from 0 to 1, but is {value!r}.")
+        check_choice(f"{name}: groups", self.groups, ("intersectional", "independent"))
+        check_choice(f"{name}: against", self.against, ("population", "groups"))
+        if self.given is not None:
+            check_controls(name, self.given)
+
+    def _size(self, groups: Groups) -> int:
+        each = groups.size(self.groups) * len(self.statistics) * (2 if self.against == "groups" else 1)
+        return each * (count_strata(groups, self.controls) if self.controls else 1)
+
+    def _move(self, share: float) -> None:
+        strictest, loosest = (0.0, 1.0) if self.difference is not None else (1.0, 0.0)
+        end = strictest if share >= 0 else loosest
+        moved = self.tolerance + abs(share) * (end - self.tolerance)
+        self.set_params(**{self.compares_by: round(moved, 12)})
+
+    def _linear(self, masses: NDArray[np.float64], groups: Groups) -> LinearConstraints:
+        refuse_large(self._size(groups), len(groups), stratified=bool(self.controls))
+        write = self._against_groups if self.against == "groups" else self._against_population
+        if not self.controls:
+            family = groups.members(self.groups)
+            return LinearConstraints.stack(write(part, masses, family) for part in self.statistics)
+        found = []
+        for stratum in find_strata(groups, self.controls, self.groups):
+            inside = np.flatnonzero(stratum.cells)
+            family = Members(stratum.family.names, stratum.family.matrix[:, inside])
+            for part in self.statistics:
+                own = write(part, masses[inside], family)
+                C = np.zeros((len(own), *masses.shape))
+                C[:, inside] = own.C
+                found.append(replace(own, C=C).given(stratum.name))
+        return LinearConstraints.stack(found)
+
+    def _against_population(
+        self, statistic: Statistic, masses: NDArray[np.float64], family: Members
+    ) -> LinearConstraints:
+        A, k = statistic.linear(masses, family.matrix)
+        A_all, k_all = statistic.linear(masses, np.ones((1, len(masses))))
+        delta, by_difference = self.tolerance, self.difference is not None
+        factor = 1.0 if by_difference else delta
+        keep, names, undefined = self._named(statistic, family, k)
+        count = int(keep.sum())
+        return LinearConstraints(
+            names,
+            C=(factor * A_all - A)[keep],
+            k=(factor * k_all - k)[keep],
+            lo=np.full(count, -delta if by_difference else delta - 1),
+            hi=np.full(count, delta if by_difference else 0.0),
+            undefined=undefined,
+        )
+
+    def _against_groups(
+        self, statistic: Statistic, masses: NDArray[np.float64], family: Members
+    ) -> LinearConstraints:
+        """With l or u as scalars, t = (l - start) / width for a statistic from start to start + width."""
+        A, k = statistic.linear(masses, family.matrix)
+        keep, names, undefined = self._named(statistic, family, k)
+        A, k = A[keep], k[keep]
+        start, width = statistic.range
+        features = [name.group.features for name in names]
+        kinds = list(dict.fromkeys(features))
+        one = np.array([[own == kind for kind in kinds] for own in features], np.float64)
+        one = one.reshape(len(features), len(kinds))
+        if self.difference is not None:  # 0 <= q_g - l <= delta
+            lo, hi = np.zeros(len(names)), np.full(len(names), self.difference)
+            return LinearConstraints(names, A, k - start, lo, hi, undefined, -width * one)
+        delta, J = self.tolerance, len(names)  # q_g - u <= 0 and q_g - delta u >= 0
+        return LinearConstraints(
+            tuple(replace(name, side=side) for side in ("highest", "lowest") for name in names),
+            C=np.concatenate([A, A]),
+            k=np.concatenate([k - start, k - delta * start]),
+            lo=np.repeat([-np.inf, 0.0], J),
+            hi=np.repeat([0.0, np.inf], J),
+            undefined=undefined,
+            B=np.vstack([-width * one, -delta * width * one]),
+        )
+
+    def _named(
+        self, statistic: Statistic, family: Members, k: NDArray[np.float64]
+    ) -> tuple[NDArray[np.bool_], tuple[ConstraintName, ...], tuple[ConstraintName, ...]]:
+        """Which groups have the statistic; the names of their constraints, and those of the others."""
+        keep = ~np.isnan(k)
+        return keep, *named(self.label, statistic.name, family.names, keep)
+
+    def _slopes(self, linear: LinearConstraints, rates: CellRates, scalars: NDArray[np.float64]) -> Slopes:
+        """A constraint is linear in the tolerance, so the slope is what it differs by between 1 and 0."""
+        one, zero = (
+            type(self)._linear(self.with_tolerance(t), rates.masses, rates.groups) for t in (1.0, 0.0)
+        )
+        values = [side.values(rates.rates, scalars) for side in (one, zero)]
+        lo, hi = (
+            np.subtract(after, before, out=np.zeros(len(linear)), where=np.isfinite(after))
+            for after, before in ((one.lo, zero.lo), (one.hi, zero.hi))
+        )
+        return Slopes(values[0] - values[1], lo, hi)
+
+    def measure(self, rates: CellRates) -> tuple[Measurement, ...]:
+        """Measurements of counted decisions, one per statistic, in each stratum if there are strata.
+
+        Parameters
+        ----------
+        rates : CellRates
+            From :func:`evenhand.cell_rates`.
+
+        Returns
+        -------
+        tuple of Measurement
+        """
+        self._prepare(rates.groups)
+        return self._measure(rates)
+
+    def _measure(self, rates: CellRates) -> tuple[Measurement, ...]:
+        if not self.controls:
+            return self.measure_in(rates.groups.members(self.groups), rates)
+        return tuple(
+            replace(found, stratum=stratum.name)
+            for stratum in find_strata(rates.groups, self.controls, self.groups)
+            for found in self.measure_in(stratum.family, rates.among(stratum.cells))
+        )
+
+    def measure_in(self, family: Members, rates: CellRates) -> tuple[Measurement, ...]:
+        """Measurements of counted decisions in given groups, such as those of one feature.
+
+        Parameters
+        ----------
+        family : Members
+        rates : CellRates
+
+        Returns
+        -------
+        tuple of Measurement
+        """
+        everyone = np.ones((1, len(rates.groups)))
+        found = []
+        for statistic in self.statistics:
+            if statistic.needs_labels and not rates.labelled:
+                raise InputError(f"{self.label} needs labels: pass y_true.")
+            found.append(
+                Measurement(
+                    self.label,
+                    statistic.name,
+                    family.names,
+                    float(statistic.values(rates, everyone)[0]),
+                    statistic.values(rates, family.matrix),
+                    self.compares_by,
+                    self.tolerance,
+                    self.against,
+                )
+            )
+        return tuple(found)
+
+
+class DemographicParity(Notion):
+    """Equal selection rates: P(Yhat=1 | S=m) is the same in every group.
+
+    Parameters
+    ----------
+    difference, ratio, groups, against, given
+        See :class:`Notion`.
+
+    Examples
+    --------
+    >>> from evenhand import cell_rates
+    >>> counted = cell_rates(None, [1, 1, 0, 1], {"sex": ["F", "F", "M", "M"]})
+    >>> [found] = DemographicParity(ratio=0.8).measure(counted)
+    >>> found.difference, round(found.ratio, 3), str(found.worst)
+    (0.25, 0.0, 'sex=F')
+    """
+
+    label = "demographic parity"
+    statistics = (SELECTION,)
+
+
+class EqualOpportunity(Notion):
+    """Equal true-positive rates: P(Yhat=1 | S=m, Y=1) is the same in every group.
+
+    Parameters
+    ----------
+    difference, ratio, groups, against, given
+        See :class:`Notion`.
+
+    Examples
+    --------
+    >>> EqualOpportunity(difference=0.02, groups="independent")
+    EqualOpportunity(difference=0.02, groups='independent')
+    """
+
+    label = "equal opportunity"
+    statistics = (TRUE_POSITIVE,)
+
+
+class PredictiveEquality(Notion):
+    """Equal false-positive rates: P(Yhat=1 | S=m, Y=0) is the same in every group.
+
+    Parameters
+    ----------
+    difference, ratio, groups, against, given
+        See :class:`Notion`.
+
+    Examples
+    --------
+    >>> PredictiveEquality(ratio=0.9).tolerance
+    0.9
+    """
+
+    label = "predictive equality"
+    statistics = (FALSE_POSITIVE,)
+
+
+class AccuracyParity(Notion):
+    """Equal error rates: P(Yhat != Y | S=m) is the same in every group.
+
+    Parameters
+    ----------
+    difference, ratio, groups, against, given
+        See :class:`Notion`.
+
+    Examples
+    --------
+    >>> AccuracyParity(difference=0.05).compares_by
+    'difference'
+    """
+
+    label = "accuracy parity"
+    statistics = (ERROR,)
+
+
+class EqualizedOdds(Notion):
+    """Equal true- and false-positive rates: equal opportunity and predictive equality together.
+
+    Parameters
+    ----------
+    difference, ratio, groups, against, given
+        See :class:`Notion`.
+
+    Examples
+    --------
+    >>> [statistic.name for statistic in EqualizedOdds(difference=0.05).statistics]
+    ['true-positive rate', 'false-positive rate']
+    """
+
+    label = "equalized odds"
+    statistics = (TRUE_POSITIVE, FALSE_POSITIVE)
+
+
+NOTIONS: tuple[type[Notion], ...] = (
+    *(DemographicParity, EqualOpportunity, PredictiveEquality, AccuracyParity, EqualizedOdds),
+)
+"""The notions that come with the package."""

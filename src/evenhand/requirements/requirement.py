@@ -1,0 +1,300 @@
+"""What a decision must satisfy: single requirements, and several joined by ``&``.
+
+A requirement is written out as linear constraints on the selection rates of the cells, and the same object
+measures decisions, so an audit cannot disagree with what was enforced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy, deepcopy
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from evenhand.exceptions import InputError, VacuousConstraintWarning, warn_user
+from evenhand.groups.groups import Groups
+from evenhand.groups.strata import vacuous_strata
+from evenhand.requirements.constraints import LinearConstraints, Slopes
+from evenhand.requirements.measurement import AnyMeasurement
+from evenhand.requirements.parameters import Parameters
+from evenhand.requirements.rates import CellRates
+
+if TYPE_CHECKING:
+    from evenhand.requirements.bounds import Bound
+    from evenhand.requirements.notions import Notion
+
+__all__ = ["AllOf", "Constraint", "Requirement"]
+
+_MAX_BYTES = 2 << 30
+"""Of memory for the linear constraints of a requirement."""
+
+
+class Constraint(Parameters):
+    """One requirement, or several joined by ``&``.
+
+    It has scikit-learn's ``get_params`` and ``set_params``, so a grid search can set its tolerances.
+    """
+
+    def linear(self, masses: ArrayLike, groups: Groups) -> LinearConstraints:
+        """The requirement as linear constraints on the selection rates.
+
+        Parameters
+        ----------
+        masses : array, shape (M, 2)
+            P(S=m, Y=y).
+        groups : Groups
+            The groups, in the order of the first axis of `masses`.
+
+        Returns
+        -------
+        LinearConstraints
+        """
+        self._prepare(groups)
+        array = np.asarray(masses, dtype=float)
+        if array.shape != (len(groups), 2):
+            raise InputError(f"masses should have shape {(len(groups), 2)}, but have {array.shape}.")
+        if not np.isfinite(array).all() or (array < 0).any() or not array.any():
+            raise InputError("masses should be finite, not negative, and not all zero.")
+        return LinearConstraints.stack(part._linear(array, groups) for part in self.requirements).numbered()
+
+    def owners(self, masses: NDArray[np.float64], groups: Groups) -> NDArray[np.intp]:
+        """Which of the requirements each linear constraint belongs to, by its number.
+
+        Parameters
+        ----------
+        masses : array, shape (M, 2)
+        groups : Groups
+
+        Returns
+        -------
+        array of int, shape (J,)
+        """
+        sizes = [len(part._linear(masses, groups)) for part in self.requirements]
+        return np.repeat(np.arange(len(sizes)), sizes)
+
+    def slopes(self, rates: CellRates, scalars: NDArray[np.float64]) -> Slopes:
+        """How the linear constraints change with the tolerance or the bound of each.
+
+        Parameters
+        ----------
+        rates : CellRates
+            Masses and selection rates at which values are taken.
+        scalars : array
+            The scalars of the linear constraints.
+
+        Returns
+        -------
+        Slopes
+        """
+        found, first = [], 0
+        for part in self.requirements:
+            linear = part._linear(rates.masses, rates.groups)
+            own = scalars[first : first + linear.n_scalars]
+            first += linear.n_scalars
+            found.append(part._slopes(linear, rates, own))
+        return Slopes.stack(found)
+
+    def measure(self, rates: CellRates) -> tuple[AnyMeasurement, ...]:
+        """Measurements of counted decisions, one per statistic.
+
+        Parameters
+        ----------
+        rates : CellRates
+            From :func:`evenhand.cell_rates`.
+
+        Returns
+        -------
+        tuple of Measurement and BoundMeasurement
+        """
+        self._prepare(rates.groups)
+        return tuple(found for part in self.requirements for found in part._measure(rates))
+
+    def with_tolerance(self, tolerance: float) -> Self:
+        """A copy whose notions all have this tolerance, on the difference or on the ratio."""
+        changed = deepcopy(self)
+        for notion in changed.notions:
+            notion.set_params(**{notion.compares_by: tolerance})
+        return changed
+
+    def with_slack(self, slack: float) -> Self:
+        """A copy whose notions all allow the same distance from parity: a difference, or 1 minus a ratio."""
+        changed = deepcopy(self)
+        for notion in changed.notions:
+            by_difference = notion.compares_by == "difference"
+            notion.set_params(**{notion.compares_by: slack if by_difference else 1 - slack})
+        return changed
+
+    def tightened(self, share: float) -> Self:
+        """A copy that is stricter by a share: 0 keeps tolerances and bounds, 1 is exact parity.
+
+        Bounds move half as far towards 0 or 1, because they can contradict each other there.
+        """
+        changed = deepcopy(self)
+        for part in changed.requirements:
+            part._move(share)
+        return changed
+
+    def relaxed(self, share: float) -> Self:
+        """A copy that is less strict by a share: 0 keeps tolerances and bounds, 1 requires nothing."""
+        changed = deepcopy(self)
+        for part in changed.requirements:
+            part._move(-share)
+        return changed
+
+    def check(self, groups: Groups | None) -> None:
+        """Raise an InputError if parameters are invalid or there are too many groups to compare."""
+        for part in self.requirements:
+            part._check()
+            if groups is not None:
+                refuse_large(part._size(groups), len(groups), stratified=bool(part.controls))
+
+    def _prepare(self, groups: Groups) -> None:
+        """Check the parameters again, as they can be assigned, and warn if there is only one group."""
+        for part in self.requirements:
+            part._check()
+        if any(groups.is_one_group(notion.groups) for notion in self.notions):
+            warn_user(
+                "there is only one group, so every classifier satisfies the constraint.",
+                VacuousConstraintWarning,
+            )
+            return
+        for controls, mode in dict.fromkeys((part.controls, part.groups) for part in self.notions):
+            text = vacuous_strata(groups, controls, mode) if controls else ""
+            if text:
+                warn_user(text, VacuousConstraintWarning)
+
+    @property
+    def controls(self) -> tuple[str, ...]:
+        """The names of all control features."""
+        return tuple(dict.fromkeys(name for part in self.requirements for name in part.controls))
+
+    @property
+    def requirements(self) -> tuple[Requirement, ...]:
+        """The single requirements."""
+        raise NotImplementedError
+
+    @property
+    def notions(self) -> tuple[Notion, ...]:
+        """Those of them that compare groups."""
+        from evenhand.requirements.notions import Notion  # noqa: PLC0415  (a notion is a constraint)
+
+        return tuple(part for part in self.requirements if isinstance(part, Notion))
+
+    @property
+    def bounds(self) -> tuple[Bound, ...]:
+        """Those of them that bound a rate."""
+        from evenhand.requirements.bounds import Bound  # noqa: PLC0415  (a bound is a constraint)
+
+        return tuple(part for part in self.requirements if isinstance(part, Bound))
+
+    @property
+    def single_features(self) -> bool:
+        """Whether one of them is about the groups of single features."""
+        return any(part.groups == "independent" for part in self.requirements)
+
+    def __and__(self, other: Constraint) -> AllOf:
+        if not isinstance(other, Constraint):
+            return NotImplemented
+        return AllOf([copy(part) for part in (*self.requirements, *other.requirements)])
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and vars(self) == vars(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Requirement(Constraint):
+    """A single requirement: a notion of fairness, or a bound on a rate."""
+
+    groups: Any
+
+    @property
+    def _parameter_name(self) -> str:
+        """Its name among the parameters of several."""
+        return type(self).__name__.lower()
+
+    @property
+    def requirements(self) -> tuple[Requirement, ...]:
+        """The requirement itself."""
+        return (self,)
+
+    def _linear(self, masses: NDArray[np.float64], groups: Groups) -> LinearConstraints:
+        raise NotImplementedError
+
+    def _slopes(self, linear: LinearConstraints, rates: CellRates, scalars: NDArray[np.float64]) -> Slopes:
+        raise NotImplementedError
+
+    def _measure(self, rates: CellRates) -> Sequence[AnyMeasurement]:
+        raise NotImplementedError
+
+    @property
+    def controls(self) -> tuple[str, ...]:
+        """The names of the control features; empty if there are none."""
+        return ()
+
+    def _size(self, groups: Groups) -> int:
+        """Number of linear constraints, at most."""
+        raise NotImplementedError
+
+    def _move(self, share: float) -> None:
+        """Become stricter by a share of the way to the strictest; less strict if it is negative."""
+        raise NotImplementedError
+
+
+class AllOf(Constraint):
+    """Several requirements at once; made by ``&``.
+
+    Parameters
+    ----------
+    parts : list of notions and bounds
+        The requirements that must all hold.
+
+    Examples
+    --------
+    >>> from evenhand import DemographicParity, EqualOpportunity
+    >>> both = DemographicParity(difference=0.05) & EqualOpportunity(ratio=0.9)
+    >>> both.set_params(demographicparity__difference=0.1)
+    DemographicParity(difference=0.1) & EqualOpportunity(ratio=0.9)
+    """
+
+    def __init__(self, parts: Sequence[Requirement]) -> None:
+        self.parts = parts
+        self._check()
+
+    def __repr__(self) -> str:
+        return " & ".join(map(repr, self.parts))
+
+    @property
+    def requirements(self) -> tuple[Requirement, ...]:
+        """The requirements that must all hold."""
+        return tuple(self.parts)
+
+    def _check(self) -> None:
+        several = isinstance(self.parts, Sequence) and len(self.parts) > 0
+        if not several or not all(isinstance(part, Requirement) for part in self.parts):
+            raise InputError(f"AllOf takes a list of notions and bounds, but got {self.parts!r}.")
+
+    def _named_parts(self) -> dict[str, Requirement]:
+        kinds = [part._parameter_name for part in self.parts]
+        return {
+            kind if kinds.count(kind) == 1 else f"{kind}-{kinds[: k + 1].count(kind)}": self.parts[k]
+            for k, kind in enumerate(kinds)
+        }
+
+    def _replace_part(self, name: str, part: Any) -> None:
+        place = list(self._named_parts()).index(name)
+        self.parts = [*self.parts[:place], part, *self.parts[place + 1 :]]
+
+
+def refuse_large(n_constraints: int, n_groups: int, *, stratified: bool = False) -> None:
+    """Raise an InputError if linear constraints would need too much memory."""
+    needed = 3 * n_constraints * n_groups * 2 * 8  # C and two temporaries of its size
+    if needed > _MAX_BYTES:
+        what, remedy = "groups", "Pool rare groups with min_size, or use groups='independent'."
+        if stratified:
+            what, remedy = "groups in strata", "Put the values of control features into fewer bands."
+        raise InputError(
+            f"{n_constraints:,} constraints on {n_groups:,} {what} need {needed / 2**30:.1f} GiB. {remedy}"
+        )

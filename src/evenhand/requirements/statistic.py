@@ -1,0 +1,143 @@
+"""Statistics: rates of a group that are linear in the selection rates of its cells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.exceptions import InputError
+from evenhand.requirements.measurement import NOBODY
+from evenhand.requirements.rates import CellRates
+
+__all__ = [
+    "ACCURACY",
+    "ERROR",
+    "FALSE_POSITIVE",
+    "PRECISION",
+    "SELECTION",
+    "TRUE_POSITIVE",
+    "SelectedShare",
+    "Statistic",
+]
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """A rate of a group, defined by its coefficients for label 0 and label 1.
+
+    Parameters
+    ----------
+    name : str
+        Name of the rate.
+    mask : tuple of two numbers, default=(1, 1)
+        Which labels count: (1, 1) all rows, (0, 1) only positives, (1, 0) only negatives.
+    slope : tuple of two numbers, default=(1, 1)
+    intercept : tuple of two numbers, default=(0, 0)
+        The rate of a cell is ``intercept + slope * rho``.
+
+    Examples
+    --------
+    >>> Statistic("false-negative rate", mask=(0, 1), slope=(0, -1), intercept=(0, 1)).needs_labels
+    True
+    """
+
+    name: str
+    mask: tuple[float, float] = (1, 1)
+    slope: tuple[float, float] = (1, 1)
+    intercept: tuple[float, float] = (0, 0)
+
+    def __post_init__(self) -> None:
+        for part in ("mask", "slope", "intercept"):
+            pair = getattr(self, part)
+            if not isinstance(pair, tuple) or len(pair) != 2 or not all(isinstance(x, Real) for x in pair):
+                raise InputError(
+                    f"{part} of the statistic {self.name!r} should be two numbers, for label 0 and 1, "
+                    f"but is {pair!r}."
+                )
+        if min(self.mask) < 0:
+            raise InputError(f"mask of the statistic {self.name!r} is negative: {self.mask!r}.")
+
+    @property
+    def needs_labels(self) -> bool:
+        """Whether the statistic depends on the label."""
+        return any(pair[0] != pair[1] for pair in (self.mask, self.slope, self.intercept))
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """Smallest value that the rate can have, and the width up to the largest."""
+        ends = [
+            end
+            for intercept, slope, mask in zip(self.intercept, self.slope, self.mask, strict=True)
+            if mask
+            for end in (intercept, intercept + slope)
+        ]
+        return float(min(ends, default=0.0)), float(max(ends, default=0.0) - min(ends, default=0.0)) or 1.0
+
+    def shares(self, masses: NDArray[np.float64], members: NDArray[Any]) -> NDArray[np.float64]:
+        """Weight of each cell in each group's statistic, shape (G, M, 2); NaN where it is undefined."""
+        inside = members[:, :, None] * (np.array(self.mask) * masses)
+        total = inside.sum(axis=(1, 2), keepdims=True)
+        return np.where(total > 0, inside / np.where(total > 0, total, 1.0), np.nan)
+
+    def linear(
+        self, masses: NDArray[np.float64], members: NDArray[Any]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Coefficients A, shape (G, M, 2), and constants k with q = A rho + k; NaN where q is undefined."""
+        shares = self.shares(masses, members)
+        return shares * np.array(self.slope), (shares * np.array(self.intercept)).sum(axis=(1, 2))
+
+    def values(self, rates: CellRates, members: NDArray[Any]) -> NDArray[np.float64]:
+        """The statistic of each group, shape (G,); NaN where it is undefined."""
+        weight = np.array(self.mask) * rates.mass
+        cell = np.array(self.intercept) * rates.mass + np.array(self.slope) * rates.selected
+        part = members @ (np.array(self.mask) * cell).sum(axis=1)
+        total = members @ weight.sum(axis=1)
+        return np.where(total > 0, part / np.where(total > 0, total, 1.0), np.nan)
+
+
+@dataclass(frozen=True)
+class SelectedShare:
+    """A rate among the selected rows of a group: the share of those with some labels, such as precision.
+
+    It is a quotient of two sums, so ``q >= t`` is the linear constraint ``hits - t * selected >= 0``, which
+    also holds where nobody is selected.
+
+    Parameters
+    ----------
+    name : str
+        Name of the rate.
+    hits : tuple of two numbers, default=(0, 1)
+        Which labels count as hits.
+    """
+
+    name: str
+    hits: tuple[float, float] = (0, 1)
+    needs_labels = True
+
+    def linear(
+        self, masses: NDArray[np.float64], members: NDArray[Any], bound: float
+    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Coefficients of ``(hits - bound * selected) / mass``, shape (G, M, 2); which groups have rows."""
+        inside = members[:, :, None] * masses
+        total = inside.sum(axis=(1, 2), keepdims=True)
+        shares = inside / np.where(total > 0, total, 1.0)
+        return shares * (np.array(self.hits) - bound), total[:, 0, 0] > 0
+
+    def values(self, rates: CellRates, members: NDArray[Any]) -> NDArray[np.float64]:
+        """The rate of each group, shape (G,); NaN where nobody is selected."""
+        hits = members @ (np.array(self.hits) * rates.selected).sum(axis=1)
+        total = members @ rates.selected.sum(axis=1)
+        total = np.where(total > NOBODY * (members @ rates.mass.sum(axis=1)), total, 0.0)
+        return np.where(total > 0, hits / np.where(total > 0, total, 1.0), np.nan)
+
+
+SELECTION = Statistic("selection rate")
+TRUE_POSITIVE = Statistic("true-positive rate", mask=(0, 1), slope=(0, 1))
+FALSE_POSITIVE = Statistic("false-positive rate", mask=(1, 0), slope=(1, 0))
+ERROR = Statistic("error rate", slope=(1, -1), intercept=(0, 1))
+ACCURACY = Statistic("accuracy", slope=(-1, 1), intercept=(1, 0))
+PRECISION = SelectedShare("precision")

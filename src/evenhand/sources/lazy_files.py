@@ -1,0 +1,180 @@
+"""Rows of a lazy table, read from its files a batch at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+import narwhals.stable.v2 as nw
+import numpy as np
+
+from evenhand.data import batched_table
+from evenhand.data.batched_table import BatchedTable
+from evenhand.data.features import columns_of
+from evenhand.display.progress import note, track
+from evenhand.exceptions import GroupError, InputError
+from evenhand.groups.proxy import Proxy
+from evenhand.sources.layout import Kept, Layout
+from evenhand.sources.posterior_file import PosteriorFile, opened, readable_size
+from evenhand.sources.row_source import (
+    Counts,
+    Place,
+    Rows,
+    RowSource,
+    Scorer,
+    Store,
+    check_roles,
+    weight_column,
+)
+
+__all__ = ["InFiles"]
+
+T = TypeVar("T")
+
+
+class InFiles(RowSource):
+    """A table in files.
+
+    Parameters
+    ----------
+    X : polars.LazyFrame, pyarrow.dataset.Dataset or BatchedTable
+    y : str
+        Column of labels.
+    where : str, list of str or Proxy
+        Sensitive columns, as named in the constructor of a classifier.
+    sample_weight : str, default=None
+    controls : sequence of str, default=()
+        Control features that a requirement names.
+    scratch : path, default=None
+        Folder for posteriors, from which an interrupted run goes on.
+    verbose : bool, default=False
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        y: Any,
+        where: Any,
+        sample_weight: Any = None,
+        *,
+        controls: Sequence[str] = (),
+        scratch: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.table = BatchedTable.of(X)
+        self.target = self.table.require(y, "the label")
+        self.weight = None if sample_weight is None else self.table.require(sample_weight, "sample weights")
+        if where is None or callable(where):
+            raise GroupError(
+                "where X is a lazy table, name its sensitive columns in the constructor: "
+                "sensitive_features=['sex', 'race']."
+            )
+        named = (
+            [where] if isinstance(where, str | int) else list(where) if not isinstance(where, Proxy) else []
+        )
+        self._sensitive = tuple(self.table.require(name, "a sensitive feature") for name in named)
+        check_roles(self.target, self.weight, self._sensitive)
+        self.controls = tuple(
+            self.table.require(name, "a control feature") for name in controls if name not in self._sensitive
+        )
+        self.label = f"y ({self.target!r})"
+        self.scratch = None if scratch is None else Path(scratch)
+        self.verbose = verbose
+
+    @cached_property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        found = self.table.count_rows()
+        if not found:
+            raise InputError("X has no rows.")
+        return found
+
+    @property
+    def sensitive(self) -> tuple[str, ...]:
+        """Names of the sensitive features."""
+        return self._sensitive
+
+    def counts(self) -> Counts:
+        """All combinations of sensitive features, control features and labels."""
+        values, rows = self.table.combinations([*self._sensitive, *self.controls, self.target])
+        sensitive, controls = (
+            {name: values[name] for name in names} for names in (self._sensitive, self.controls)
+        )
+        return Counts(sensitive, controls, values[self.target], rows)
+
+    def map(self, function: Callable[..., T], *shared: Any, what: str) -> list[T]:
+        """``function(rows, *shared)`` for one batch after the other."""
+        return [function(rows, *shared) for rows in self._watched(what)]
+
+    @contextmanager
+    def store(self, layout: Layout, *, task: str) -> Iterator[Store]:
+        """Files for the posteriors of all rows, in which an interrupted run may have left some."""
+        with opened(self.scratch, self.n_rows, layout) as file:
+            note(
+                f"Posteriors of {self.n_rows:,} rows take {readable_size(file.size)} in {file.folder}.",
+                verbose=self.verbose,
+            )
+            state = file.read_state()
+            if state is not None and state.get("fit") != task:
+                raise InputError(
+                    f"{self.scratch} holds an unfinished fit of other data or with other parameters: remove "
+                    "the folder, or choose another one."
+                )
+            file.reserve()
+            yield _Files(self, file, task)
+
+    def _watched(self, what: str) -> Iterator[Rows]:
+        total = -(-self.n_rows // batched_table.BATCH_ROWS)
+        return iter(track(self._batches(), what=what, total=total, verbose=self.verbose))
+
+    def _batches(self) -> Iterator[Rows]:
+        features = [name for name in self.table.names if name not in (self.target, self.weight)]
+        place = Place(0, 0, 0)
+        for batch in self.table.batches():
+            frame = nw.from_native(batch, eager_only=True)
+            place = Place(place.number + 1, place.first + place.size, len(frame))
+            X = frame.select(features).to_native()
+            weights = None
+            if self.weight is not None:
+                weights = weight_column(frame.get_column(self.weight), place.first)
+            numbers = np.arange(place.first, place.first + place.size)
+            sensitive = columns_of(X, list(self._sensitive)) if self._sensitive else {}
+            yield Rows(numbers, X, frame.get_column(self.target), sensitive, weights)
+        found = place.first + place.size
+        if found != self.n_rows:
+            raise InputError(f"X had {self.n_rows:,} rows when they were counted, and now has {found:,}.")
+
+
+@dataclass(frozen=True, eq=False)
+class _Files:
+    """Files that posteriors are written to, batch by batch."""
+
+    source: InFiles
+    file: PosteriorFile
+    task: str
+
+    def fill(self, score: Scorer, *, model: str, digests: Sequence[str]) -> Kept:
+        """Score the batches that an interrupted run has not scored."""
+        file, state = self.file, self.file.read_state() or {}
+        done: list[str] = state.get("batches", [])
+        changed = next((k for k, (a, b) in enumerate(zip(done, digests, strict=False)) if a != b), None)
+        if changed is not None:
+            first = changed * batched_table.BATCH_ROWS
+            last = min(first + batched_table.BATCH_ROWS, file.n_rows) - 1
+            raise InputError(
+                f"rows {first:,} to {last:,} have changed since the fit that left its files in "
+                f"{file.folder}: remove the folder, or choose another one."
+            )
+        if state.get("model") != model:  # learned anew on another machine
+            done = []
+        for k, rows in enumerate(self.source._watched("scoring rows")):
+            if k < len(done):
+                continue
+            file.write(int(rows.numbers[0]), score(rows))
+            if file.lasting:
+                file.write_state({"fit": self.task, "model": model, "batches": list(digests[: k + 1])})
+        return file
