@@ -74,11 +74,12 @@ def run(page: Path) -> Frontier:
     console.print(_comparison([*curve.others, *points]))
     console.print(
         "Blind models never see race or sex. The proof: given the learned probabilities, no model within "
-        "the tolerance has a risk (half the error) below the bound. On other people MD varies, most in small "
-        "groups; guarantee=0.95 guarantees it, or tells how many people that takes.\n"
+        "the tolerance has a risk (half the error) below the bound. On other people MD varies, most in "
+        "small groups; with guarantee=0.95 the tolerance holds for them too, or fit says how many rows that "
+        "takes.\n"
     )
     console.print(_prices(points))
-    console.print("A group that shows - has room: the tolerance for it costs nothing.\n")
+    console.print('"-": the tolerance does not bind for this group.\n')
 
     model = fair["blind"].fit(X[train], y[train])
     after = eh.audit(y[test], model.predict(X[test]), sensitive, constraint=model.constraint, before=plain)
