@@ -18,18 +18,19 @@ import numpy as np
 import polars as pl
 
 import evenhand as eh
-from evenhand.estimators import postprocess
+from evenhand.estimators import fit_rows
 from evenhand.optimum.problem import FairnessProblem
+from evenhand.sources.posterior_file import PosteriorFile
 
 ROWS = 10_000_000
 LEARN_ROWS = 200_000
 _AT_ONCE = 1_000_000
 _STAGES = {
-    "read_large_table": "counting",
+    "count_table": "counting",
     "draw_sample": "drawing",
     "learn_posteriors": "learning",
-    "score_rows": "scoring",
-    "make_rule_of_batches": "atoms",
+    "_scored": "scoring",
+    "randomise_atoms": "ties",
 }
 """Functions that `fit` calls besides the solver, and what they do."""
 
@@ -121,16 +122,15 @@ def _fit(path: str, max_samples: str) -> dict[str, Any]:
         return call
 
     for name, stage in _STAGES.items():
-        setattr(postprocess, name, timed(stage, getattr(postprocess, name)))
+        setattr(fit_rows, name, timed(stage, getattr(fit_rows, name)))
     FairnessProblem.solve = timed("solving", FairnessProblem.solve)  # type: ignore[method-assign]
-    disk = []
-    score = postprocess.score_rows
+    disk, reserve = [], PosteriorFile.reserve
 
-    def noted(*given: Any) -> Any:
-        disk.append(given[-1].size)
-        return score(*given)
+    def noted(file: PosteriorFile) -> None:
+        disk.append(file.size)
+        reserve(file)
 
-    postprocess.score_rows = noted
+    PosteriorFile.reserve = noted  # type: ignore[method-assign]
     model = eh.FairPostprocessor(
         constraint=eh.DemographicParity(difference=0.02),
         sensitive_features=["sex", "race"],
