@@ -288,7 +288,7 @@ def test_only_combinations_that_occur_are_groups():
 def test_too_many_groups_are_refused_before_any_work(monkeypatch):
     monkeypatch.setattr(requirement, "_MAX_BYTES", 1 << 20)
     with pytest.raises(
-        InputError, match=r"200 constraints on 200 groups need .* GiB. Pool rare groups .*min_group_size"
+        InputError, match=r"200 constraints on 200 groups need .* GiB. Pool rare groups .*min_size"
     ):
         fit(sex=np.arange(N), estimator=Unfittable(), aware=True)
 
