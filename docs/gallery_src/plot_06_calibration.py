@@ -19,7 +19,7 @@ y, groups = (adult.label == ">50K").to_numpy(), adult.sensitive
 train, test = slice(0, 8000), slice(8000, None)
 
 alike = eh.EqualOpportunity(difference=0.02)
-ways = {"as it is": None, "calibrated": "dirichlet"}
+ways = {"as it is": None, "calibrated": "auto"}
 fair = {
     name: eh.FairPostprocessor(
         BernoulliNB(), alike, posteriors=eh.CrossFit(calibration=how)
