@@ -28,7 +28,7 @@ def test_differences_are_those_of_the_same_split():
     assert found["Adult, logistic, DP: splits"] == 2
     assert found["Adult, logistic, DP: complete, MD"] == pytest.approx(0.03)
     line = "Adult, logistic, DP: 90% hidden by x, MD of"
-    assert found[f"{line} infer minus complete"].startswith("+0.0100 [")
+    assert found[f"{line} impute minus complete"].startswith("+0.0100 [")
     assert found[f"{line} drop minus infer"].startswith("+0.0200 [")
 
 
