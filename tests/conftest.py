@@ -69,9 +69,9 @@ def browser():
 
 @pytest.fixture(scope="module", autouse=True)
 def few_trees(request: pytest.FixtureRequest):
-    """Fewer trees and folds by default, which take a moment; theory is tested with as many as users get."""
+    """Fewer trees and folds by default, which take a moment; theory and the gallery have those of users."""
     with pytest.MonkeyPatch.context() as patch:
-        if request.path.parent.name != "theory":
+        if request.path.parent.name not in ("docs", "theory"):
             patch.setitem(eh.TabularClassifier.__init__.__kwdefaults__, "max_iter", 20)
             patch.setattr(eh.CrossFit.__init__, "__defaults__", (2,))
         yield

@@ -28,7 +28,7 @@ fair = eh.FairPostprocessor(
 # --------------
 #
 # Equal opportunity: of the people who do earn more than 50,000 dollars, similar shares
-# of each group should be selected. Black women need a score of about 0.2, White men a
+# of each group should be selected. Black women need a score of about 0.38, White men a
 # little more than one half.
 
 fair.thresholds_

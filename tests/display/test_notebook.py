@@ -18,10 +18,10 @@ import evenhand as eh
 from sklearn.linear_model import LogisticRegression
 data = eh.datasets.GaussianProblem.random(levels=(2, 3), seed=3).sample(3000)
 fair = eh.FairPostprocessor(
-    LogisticRegression(), eh.DemographicParity(difference=0.3), cv=2, aware=True, confidence=0.9
+    LogisticRegression(), eh.DemographicParity(difference=0.3), aware=True, guarantee=0.9
 )
 fair.fit(data.X, data.y, sensitive_features=data.sensitive)
-blind = eh.FairPostprocessor(LogisticRegression(), eh.DemographicParity(difference=0.1), cv=2)
+blind = eh.FairPostprocessor(LogisticRegression(), eh.DemographicParity(difference=0.1))
 curve = eh.frontier(blind, data.X, data.y, sensitive_features=data.sensitive, tolerances=6)
 decisions = fair.predict(data.X, sensitive_features=data.sensitive)
 found = eh.audit(data.y, decisions, data.sensitive, constraint=fair.constraint)

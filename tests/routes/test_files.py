@@ -554,7 +554,7 @@ SCRIPT = """
     Score.__call__ = watched
     model = eh.FairPostprocessor(
         LogisticRegression(), eh.DemographicParity(difference=0.05), sensitive_features=["sex", "race"],
-        max_samples=800, cv=3,
+        posteriors=eh.CrossFit(3, max_samples=800),
     )
     model.fit(pl.scan_parquet(table), "paid", scratch=None if scratch == "-" else scratch)
     eh.save(model, out)
