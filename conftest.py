@@ -22,6 +22,7 @@ SLOW = [
         "missing",
         "requirements",
         "start/five_minutes",
+        "theory/excess",
     )
 ]
 BENCHMARKS = Path(__file__).parent / "tests" / "benchmarks"

@@ -64,14 +64,9 @@ class Population:
         rows = rng.multinomial(n, self.joint.ravel()).reshape(self.joint.shape)
         chosen = rng.binomial(rows, self.rates)
         w, weighted = self.weights, len(self.weights) > 1
-        return Tally(
-            CellRates(self.groups, (w * rows).sum(axis=0), (w * chosen).sum(axis=0)),
-            squares=(w**2 * rows).sum(axis=0),
-            rows=rows.sum(axis=0).astype(float),
-            selected=chosen.sum(axis=0).astype(float),
-            weighted=weighted,
-            squares_selected=(w**2 * chosen).sum(axis=0) if weighted else None,
-        )
+        units = [np.ones_like(w), w, w**2]
+        sums = np.array([[(unit * part).sum(axis=0) for part in (rows, chosen)] for unit in units])
+        return Tally(self.groups, sums, sums[:, :, :0], weighted, labelled=True)
 
 
 def population(n_groups: int, between: tuple[float, float], odds: float | None = None) -> Population:
@@ -96,7 +91,8 @@ def population(n_groups: int, between: tuple[float, float], odds: float | None =
 def setting(people: Population, n: int) -> dict[str, str]:
     """Coverage and mean width of every interval."""
     true, rng = people.true, np.random.default_rng(n)
-    truth = find(Tally(true, true.mass, true.mass, true.selected, weighted=False), CONFIDENCE)
+    sums = np.broadcast_to([true.mass, true.selected], (3, 2, *true.mass.shape))
+    truth = find(Tally(true.groups, sums, sums[:, :, :0], weighted=False, labelled=True), CONFIDENCE)
     hits: dict[str, list[bool]] = {}
     widths: dict[str, list[float]] = {}
 

@@ -45,14 +45,15 @@ thresholds_chart(
 # Reasons for a decision
 # ----------------------
 #
-# ``explain`` has one row of reasons per person, and a sentence for a letter. These are
-# the first two people for whom the requirement makes a difference.
+# ``explain`` has a sentence for the person and one for the auditor. These are the first
+# two people for whom the requirement makes a difference.
 
 people = fair.explain(X[test][:500])
 changed = [k for k, one in enumerate(people) if one.decision != one.unconstrained]
 for k in changed[:2]:
     group = f"{X[test][k, 'sex']}, {X[test][k, 'race']}"
-    print(textwrap.fill(f"{group}: {people[k]}", 88), end="\n\n")
+    print(textwrap.fill(f"{group}, the person reads: {people[k].person}", 88))
+    print(textwrap.fill(f"The auditor reads: {people[k].auditor}", 88), end="\n\n")
 print(f"changed: {len(changed)} of {len(people)} decisions")
 
 # %%

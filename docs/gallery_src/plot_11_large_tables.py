@@ -34,7 +34,7 @@ people = pl.scan_parquet(file)
 parity = eh.DemographicParity(difference=0.05)
 model = make_pipeline(SplineTransformer(), LogisticRegression())
 names = list(data.sensitive)
-new = problem.sample(500_000, seed=1)
+new = problem.sample(100_000, seed=1)
 
 
 def on_new_rows(decisions):

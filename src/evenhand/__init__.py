@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 _NAMES = {
     "": "datasets exceptions",
     "auditing.audit": "audit",
+    "auditing.score_audit": "audit_scores",
     "estimators.inprocess": "FairInprocessor",
     "estimators.postprocess": "FairPostprocessor",
     "estimators.scorer": "fair_scorer",
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from evenhand import datasets as datasets
     from evenhand import exceptions as exceptions
     from evenhand.auditing.audit import audit as audit
+    from evenhand.auditing.score_audit import audit_scores as audit_scores
     from evenhand.estimators.inprocess import FairInprocessor as FairInprocessor
     from evenhand.estimators.postprocess import FairPostprocessor as FairPostprocessor
     from evenhand.estimators.scorer import fair_scorer as fair_scorer

@@ -16,6 +16,7 @@ __all__ = [
     "ConstantScoreWarning",
     "EvenhandError",
     "EvenhandWarning",
+    "ForecastWarning",
     "GroupError",
     "GuaranteeWarning",
     "InfeasibleError",
@@ -128,6 +129,10 @@ class PooledGroupsWarning(EvenhandWarning):
 
 class ToleranceWarning(EvenhandWarning):
     """The tolerance was not reached on the rows on which it was checked."""
+
+
+class ForecastWarning(EvenhandWarning):
+    """A tolerance is likely to be exceeded by more than half on new rows."""
 
 
 class GuaranteeWarning(EvenhandWarning):

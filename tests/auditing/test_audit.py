@@ -422,7 +422,7 @@ def test_the_text_is_complete_and_fits_the_width():
     assert max(map(len, text.splitlines())) <= 110
     assert text.startswith("Audit of 4,000 rows in 6 groups by sex, race. Intervals: 95%.")
     line = next(line for line in text.splitlines() if line.startswith("demographic parity"))
-    assert line.endswith("sex=F, race=B  violated (tolerance 0.05)")
+    assert re.search(r"sex=F, race=B +violated \(tolerance 0.05\)$", line)
     assert "changed" in text
     assert "four-fifths rule" in text
 
@@ -531,27 +531,27 @@ def test_no_module_hides_the_function():
 
 @pytest.mark.parametrize("confidence", [0, 1, -0.5, 95, float("nan"), "0.95", None, True])
 def test_confidence_is_between_0_and_1(confidence):
-    with pytest.raises(InputError, match=r"confidence should be strictly between 0 and 1, but is"):
+    with pytest.raises(InputError, match=r"confidence must be strictly between 0 and 1, got"):
         eh.audit(Y, DECIDED, BOTH, confidence=confidence)
 
 
 @pytest.mark.parametrize("name", ["min_count", "min_size"])
 @pytest.mark.parametrize("value", [-1, 2.5, "10", None, True])
 def test_numbers_of_rows_are_whole(name, value):
-    with pytest.raises(InputError, match=rf"{name} should be a whole number, 0 or more, but is"):
+    with pytest.raises(InputError, match=rf"{name} must be a non-negative integer, got"):
         eh.audit(Y, DECIDED, BOTH, **{name: value})
 
 
 @pytest.mark.parametrize("constraint", ["demographic parity", 0.8, eh.DemographicParity])
 def test_a_constraint_is_a_requirement(constraint):
-    with pytest.raises(InputError, match="constraint should be a requirement such as"):
+    with pytest.raises(InputError, match="constraint must be a requirement such as"):
         eh.audit(Y, DECIDED, BOTH, constraint=constraint)
 
 
 def test_a_constraint_that_was_changed_is_checked():
     constraint = eh.DemographicParity(difference=0.1)
     constraint.difference = 2
-    with pytest.raises(InputError, match="difference should be a number from 0 to 1"):
+    with pytest.raises(InputError, match="difference must be a number from 0 to 1"):
         eh.audit(Y, DECIDED, BOTH, constraint=constraint)
 
 
@@ -585,7 +585,7 @@ def test_all_lengths_are_listed():
         ([float("nan")] + [1] * 8, "sample_weight is negative, NaN or infinite in 1 of 9 rows"),
         ([float("inf")] * 2 + [1] * 7, "sample_weight is negative, NaN or infinite in 2 of 9 rows"),
         ([0] * 9, "sample_weight is zero in every row"),
-        (["1"] * 9, "sample_weight should be numbers"),
+        (["1"] * 9, "sample_weight must be numbers"),
     ],
 )
 def test_weights_that_cannot_be_used_are_refused(weights, message):
@@ -600,7 +600,7 @@ def test_missing_groups_are_refused_or_form_a_group(value):
         eh.audit(Y, DECIDED, {"sex": sex})
     found = eh.audit(Y, DECIDED, {"sex": sex}, missing="category")
     assert "sex=(missing)" in str(found)
-    with pytest.raises(InputError, match="missing should be one of 'error', 'category'"):
+    with pytest.raises(InputError, match="missing must be one of 'error', 'category'"):
         eh.audit(Y, DECIDED, {"sex": sex}, missing="drop")
 
 
@@ -738,7 +738,7 @@ def test_earlier_labels_need_no_threshold(labels):
 
 @pytest.mark.parametrize("threshold", ["0.5", True, np.nan, np.inf, [0.5], 1j])
 def test_invalid_thresholds_are_refused(threshold):
-    with pytest.raises(InputError, match="threshold should be a finite number or 'median', but is"):
+    with pytest.raises(InputError, match="threshold must be a finite number or 'median', got"):
         eh.audit(None, SCORES, list("aaabbb"), threshold=threshold)
 
 
@@ -756,7 +756,7 @@ def test_a_misspelt_positive_label_is_refused_if_labels_are_not_known(before):
 
 
 def test_earlier_decisions_must_have_the_same_labels():
-    with pytest.raises(InputError, match="should hold the same two labels, but hold 'hire', 'no', 'HIRE'"):
+    with pytest.raises(InputError, match="must hold the same two labels, got 'hire', 'no', 'HIRE'"):
         eh.audit(None, ["hire", "no"], list("ab"), pos_label="hire", before=["HIRE", "HIRE"])
 
 

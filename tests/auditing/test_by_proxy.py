@@ -161,7 +161,7 @@ def changed(row, values):
             {"race": {"a": RACE == "Black", "b": RACE != "Black"}},
             "every row of 'race' in this Proxy is certain",
         ),
-        ({"race": {"a": RACE, "b": RACE}}, "should have probabilities"),
+        ({"race": {"a": RACE, "b": RACE}}, "must have probabilities"),
         ({"race": RACE}, "nothing is known by probabilities"),
         ({"race": TABLE, "age": TABLE}, "race, age are all known by probabilities"),
         ({"race": TABLE, "sex": np.where(SEX == "F", None, SEX)}, "'sex' is missing in"),

@@ -156,7 +156,7 @@ def test_dask_has_no_exact_median():
         ([0, 1, 1], {}, r"threshold='median' is for scores, but y_pred holds decisions"),
         (["a", "b", "a"], {}, r"threshold='median' is for scores"),
         ([0.1, 0.2, 0.3], {"before": [0, 1, 1]}, "omit before"),
-        ([0.1, 0.2, 0.3], {"threshold": "mean"}, "finite number or 'median', but is 'mean'"),
+        ([0.1, 0.2, 0.3], {"threshold": "mean"}, "finite number or 'median', got 'mean'"),
     ],
     ids=["nan", "decisions", "text", "before", "mean"],
 )
@@ -175,7 +175,7 @@ def test_scores_without_a_median_are_refused(scores, settings, message):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"min_count": 5}, "min_count hides small ones"),
+        ({"min_count": 5}, "min_count hides small numbers"),
         ({"sample_weight": [1.0, 2.0, 1.0, 1.0]}, "audit without sample_weight"),
     ],
     ids=["min_count", "weights"],
@@ -189,17 +189,17 @@ def test_audits_that_do_not_count_people_are_refused(settings, message):
 def test_pooled_and_randomised_audits_and_wrong_parameters_are_refused():
     with pytest.warns(PooledGroupsWarning):
         pooled = audited(min_size=5)
-    with pytest.raises(InputError, match="min_size pools small ones"):
+    with pytest.raises(InputError, match="min_size pools small categories"):
         pooled.impact_ratios()
     drawn = eh.audit(None, [0.2, 0.5, 1.0], {"sex": ["F", "M", "M"]})
     with pytest.raises(InputError, match=r"threshold='median' for scoring rates"):
         drawn.impact_ratios()
     for share in (0.05, -0.1, True, "2 %"):
-        with pytest.raises(InputError, match=r"min_share should be from 0 to 0.02"):
+        with pytest.raises(InputError, match=r"min_share must be a number from 0 to 0.02"):
             audited().impact_ratios(min_share=share)
-    with pytest.raises(InputError, match="source should be text, but is of type int"):
+    with pytest.raises(InputError, match="source must be text, got int"):
         audited().impact_ratios(source=3)
-    with pytest.raises(InputError, match="date should be text, but is of type int"):
+    with pytest.raises(InputError, match="date must be text, got int"):
         audited().impact_ratios(date=2024)
 
 

@@ -69,6 +69,7 @@ def report(curve, tmp_path_factory):
         before=before,
         model=model,
         frontier=curve,
+        test=(TEST.X, TEST.y, named(TEST)),
         title=f"Report {SCRIPT}",
         data="rows <i>of</i> a test",
     )
@@ -82,6 +83,15 @@ def visit(browser, path, **settings):
     seen.page.on("pageerror", lambda error: seen.messages.append(str(error)))
     seen.page.goto(path.as_uri())
     return seen
+
+
+@pytest.fixture
+def explored(browser, curve, tmp_path):
+    """A page about a curve only: its table of groups follows the slider."""
+    audit = eh.audit(TEST.y, LogisticRegression().fit(TRAIN.X, TRAIN.y).predict(TEST.X), named(TEST))
+    seen = visit(browser, eh.write_report(tmp_path / "curve.html", audit, frontier=curve))
+    yield seen
+    seen.page.context.close()
 
 
 @pytest.fixture
@@ -104,11 +114,13 @@ def test_remote_hosts_are_forbidden(opened):
     assert any("Content Security Policy" in message for message in opened.messages)
 
 
-def test_names_are_shown_as_text_and_nothing_runs(opened):
+def test_names_are_shown_as_text_and_nothing_runs(opened, explored):
     assert opened.page.evaluate("window.hacked") is None
     assert opened.text("h1") == f"Report {SCRIPT}"
     assert "rows <i>of</i> a test" in opened.text("header")
-    shown = opened.text("#rates")
+    assert opened.page.locator("#rates").count() == 0  # one table of groups, not two
+    assert explored.page.locator("section[aria-labelledby=groups]").count() == 0
+    shown = explored.text("#rates")
     groups = opened.page.locator("section[aria-labelledby=groups] tbody th").all_inner_texts()
     for name in NAMES:
         plain = name.replace("\u202e", "").replace("\u202c", "")
@@ -117,14 +129,16 @@ def test_names_are_shown_as_text_and_nothing_runs(opened):
     assert opened.page.locator("b, i").count() == 0
 
 
-def test_the_slider_shows_the_numbers_of_the_library(opened, curve):
-    page = opened.page
+def test_the_slider_shows_the_numbers_of_the_library(explored, curve):
+    page = explored.page
     for name in ("aware", "blind"):
         for k in (0, 3, 10):
             move(page, name, k)
             point = curve.curve(name)[k]
-            state = opened.text("#state")
-            assert opened.text("#chosen") == f"{point.tolerance:.4f}"
+            state = explored.text("#state")
+            assert explored.text("#chosen") == f"{point.tolerance:.4f}"
+            asked = f"Asked {point.tolerance:.3f}, forecast {point.forecast:.3f}, measured"
+            assert f"{asked} {point.comparison.value:.3f}" in state
             expected = [getattr(rate, key) for rate in (point.accuracy, point.comparison) for key in LIMITS]
             assert numbers(state)[:6] == pytest.approx(expected, abs=5.1e-4)
             assert point.comparison.verdict in state
@@ -382,7 +396,8 @@ def test_the_page_begins_with_what_was_asked_what_holds_and_what_it_cost(opened)
     asked, holds, cost = page.locator(".summary dd").all_inner_texts()
     assert "no group differs from everyone by more than 0.05" in asked
     assert "demographic parity within 0.05" in holds.lower()
-    assert cost.startswith("Accuracy was 0.")
+    assert cost.startswith("Accuracy is 0.")
+    assert "by the same probabilities without the requirement" in cost
 
 
 def test_measures_without_a_tolerance_have_no_verdict(opened):
@@ -433,16 +448,38 @@ def test_the_axes_of_the_plot_begin_end_and_are_marked_at_round_numbers(browser,
     seen.page.context.close()
 
 
-def test_a_page_about_a_curve_begins_with_the_curve(browser, curve, tmp_path):
-    audit = eh.audit(TEST.y, LogisticRegression().fit(TRAIN.X, TRAIN.y).predict(TEST.X), named(TEST))
-    page = eh.write_report(tmp_path / "curve.html", audit, frontier=curve)
-    seen = visit(browser, page)
+def test_a_page_about_a_curve_begins_with_the_curve(explored, curve):
+    seen = explored
     headings = seen.page.locator("main h2").all_inner_texts()
-    assert headings[:3] == ["Summary", "The trade-off", "What happens to each group"]
+    assert headings[:2] == ["Summary", "The trade-off"]
     solved = sum(point.origin == "solved" for point in curve.curve("blind"))  # without mixtures
     assert re.search(rf"of {solved} tolerances.*blind", seen.text(".summary"))
     assert not seen.page.locator("section[aria-labelledby=further] table").is_visible()
     assert seen.page.locator(".verdict").count() == 0
+
+
+def test_a_ratio_is_fairer_on_the_left_too(browser, tmp_path):
+    fair = eh.FairPostprocessor(
+        LogisticRegression(), eh.DemographicParity(ratio=0.8), posteriors=eh.CrossFit(2)
+    )
+    curve = eh.frontier(fair, TRAIN.X, TRAIN.y, sensitive_features=named(TRAIN), tolerances=4)
+    audit = eh.audit(None, TEST.y, named(TEST))
+    seen = visit(browser, eh.write_report(tmp_path / "ratio.html", audit, frontier=curve))
+    assert seen.messages == []
+    x, y = line(seen.page, "#plot .curve.on").T
+    assert (np.diff(x) > 0).all()  # from parity on the left, as in the chart below
+    assert (np.diff(y) < 0).all()
+    marks = [
+        (float(node.text_content()), float(node.get_attribute("x")))
+        for node in seen.page.locator("#plot .mark[text-anchor=middle]").all()
+    ]
+    values, _ = np.array(sorted(marks, key=lambda mark: mark[1])).T
+    assert values[0] == 1
+    assert (np.diff(values) < 0).all()
+    assert "← fairer" in seen.page.locator("#plot").text_content()
+    move(seen.page, "fair", 2)
+    assert f"A ratio lower by 0.01 would gain {curve.points[2].price:.4f}" in seen.text("#state")
+    assert "(selected)" in seen.text("#state") or "(refused)" in seen.text("#state")
     seen.page.context.close()
 
 

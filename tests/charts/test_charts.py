@@ -561,3 +561,20 @@ def test_bounds_are_dotted_lines_in_the_panel_of_their_rate():
     dotted = re.findall(r"<line [^>]*stroke-dasharray=\"2,3\"", charts.to_svg(chart))
     assert len(dotted) == 1
     assert "Dotted lines: bounds." in " ".join(chart.title.subtitle)
+
+
+def test_fairer_is_on_the_left_of_differences_and_of_ratios():
+    records = [
+        {"curve": "blind", "tolerance": t, "accuracy": 0.8 - t / 10, "disparity": t} for t in (0.8, 0.9, 1)
+    ]
+    for measure, reversed_ in (("difference", None), ("ratio", True), ("bound", None)):
+        x = charts.frontier_chart(records, measure=measure).to_dict()["layer"][-1]["encoding"]["x"]
+        assert x["scale"].get("reverse") == reversed_
+        assert x["title"].startswith("← fairer") == (measure != "bound")
+        shown = charts.prices_chart([{"tolerance": 0.9, "group": "F", "price": 0.002}], measure=measure)
+        x = shown.to_dict()["layer"][0]["encoding"]["x"]
+        assert x["scale"].get("reverse") == reversed_
+    assert "0.0020 of accuracy for a bound easier by 0.01" in shown.description
+    lower = charts.prices_chart([{"tolerance": 0.9, "group": "F", "price": 0.002}], measure="ratio")
+    assert "0.0020 of accuracy for a ratio lower by 0.01" in lower.description
+    assert lower.to_dict()["title"]["text"] == "What a lower ratio would gain"

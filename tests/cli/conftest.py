@@ -63,7 +63,7 @@ def loans(tmp_path_factory):
     return place
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # as long as the defaults of `few_trees`, which verify has to have too
 def fitted(loans, tmp_path_factory):
     """A model that `evenhand fit` has learned from three quarters of train.csv."""
     model = tmp_path_factory.mktemp("fitted") / "m.eh"

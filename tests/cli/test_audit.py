@@ -156,17 +156,17 @@ def test_a_report_is_written_and_not_overwritten(folder, capsys, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--prediction", "apart", "--sensitive", "sexx"], "has no column 'sexx': did you mean 'sex'?"),
-        (["--prediction", "apart", "--sensitive", "SEX"], "has no column 'SEX': did you mean 'sex'?"),
-        (["--prediction", "part", "--sensitive", "sex"], "has no column 'part': did you mean 'apart'"),
-        (["--prediction", "zzz", "--sensitive", "sex"], "has no column 'zzz': it has 'y', 'apart'"),
-        (["--prediction", "apart", "--sensitive", " , "], "--sensitive should name columns"),
-        (["--prediction", "apart", "--sensitive", "chance"], "distinct values"),
+        (["--prediction", "apart", "--sensitive", "sexx"], "has no column 'sexx'. Did you mean 'sex'?"),
+        (["--prediction", "apart", "--sensitive", "SEX"], "has no column 'SEX'. Did you mean 'sex'?"),
+        (["--prediction", "part", "--sensitive", "sex"], "has no column 'part'. Did you mean 'apart'"),
+        (["--prediction", "zzz", "--sensitive", "sex"], "has no column 'zzz'. It has 'y', 'apart'"),
+        (["--prediction", "apart", "--sensitive", " , "], "--sensitive must name columns"),
+        (["--prediction", "apart", "--sensitive", "chance"], "3000 different numbers"),
         (["--prediction", "race", "--sensitive", "sex"], "'race' has 3 values ('"),
         (["--prediction", "id", "--sensitive", "sex"], "'id' has more than 100 values (1000, 1001, 1002,"),
         (["--prediction", "race", "--label", "y", "--sensitive", "sex"], "--prediction holds '"),
         (["--prediction", "apart", "--label", "race", "--sensitive", "sex"], "--label has 3 classes"),
-        (["--prediction", "apart", "--weight", "race", "--sensitive", "sex"], "--weight should be numbers"),
+        (["--prediction", "apart", "--weight", "race", "--sensitive", "sex"], "--weight must be numbers"),
         (["--prediction", "apart", "--before", "answer", "--sensitive", "sex"], "--before holds 'no'"),
         (
             ["--prediction", "apart", "--label", "y", "--sensitive", "sex", "--positive", "7"],
@@ -180,10 +180,10 @@ def test_a_report_is_written_and_not_overwritten(folder, capsys, tmp_path):
         (["--prediction", "apart", "--sensitive", "sex", "--confidence", "1"], "between 0 and 1"),
         (["--prediction", "apart", "--sensitive", "sex", "--confidence", "-1"], "between 0 and 1"),
         (["--prediction", "apart", "--sensitive", "sex", "--confidence", "nan"], "between 0 and 1"),
-        (["--prediction", "apart", "--sensitive", "sex", "--min-count", "-1"], "--min-count should be"),
+        (["--prediction", "apart", "--sensitive", "sex", "--min-count", "-1"], "--min-count must be"),
         (
             ["--prediction", "chance", "--sensitive", "sex", "--threshold", "nan"],
-            "--threshold should be a finite number",
+            "--threshold must be a finite number",
         ),
         (
             ["--prediction", "answer", "--sensitive", "sex", "--threshold", "0.5"],
@@ -248,3 +248,57 @@ def test_damage_in_the_middle_of_a_file_is_one_sentence(capsys, tmp_path, option
     path.write_bytes(content[:half] + bytes(10_000) + content[half + 10_000 :])
     err = refused(capsys, "audit", path, "--prediction", "p", "--sensitive", "s", *options)
     assert err.startswith("evenhand: t.parquet cannot be read as a table: ")
+
+
+def test_a_reference_adds_tests_of_significance(folder, capsys):
+    call = ["audit", folder / "p.csv", "--prediction", "apart", "--sensitive", "sex,race"]
+    code, out, _ = run(capsys, *call, "--reference", "race=b, c,sex=M", "--json")
+    assert code == 0
+    rows = pl.read_csv(folder / "p.csv")
+    reference = {"race": "b, c", "sex": "M"}
+    expected = eh.audit(None, rows["apart"], rows.select("sex", "race"), reference=reference).significance()
+    assert_same(json.loads(out)["significance"], json.loads(json.dumps(expected.to_dict())))
+    _, out, _ = run(capsys, *call, "--reference", "sex=M")
+    assert "four-fifths rule" in out
+    assert "odds ratio" in out
+
+
+def test_strata_of_the_command_line_reach_the_tests(folder, capsys):
+    call = ["audit", folder / "p.csv", "--prediction", "apart", "--sensitive", "sex", "--given", "race"]
+    _, out, _ = run(capsys, *call, "--reference", "sex=M", "--json")
+    [test] = json.loads(out)["significance"]["groups"]
+    assert test["strata"] == 3
+    assert test["cmh_p_value"] < 1e-6
+
+
+def test_scores_are_audited_with_or_without_decisions(folder, capsys):
+    call = ["audit", folder / "p.csv", "--score", "chance", "--label", "y", "--sensitive", "sex"]
+    code, out, _ = run(capsys, *call, "--reference", "sex=M", "--json")
+    assert code == 0
+    rows = pl.read_csv(folder / "p.csv")
+    expected = eh.audit_scores(rows["y"], rows["chance"], rows.select("sex"), reference={"sex": "M"})
+    assert_same(json.loads(out)["scores"], json.loads(json.dumps(expected.to_dict())))
+    code, out, _ = run(capsys, *call, "--prediction", "apart", "--difference", "0.05")
+    assert code == VIOLATED
+    assert "violated" in out
+    assert "difference of AUC" in out
+    _, out, _ = run(capsys, *call[:4], "--sensitive", "sex")
+    assert "AUC" not in out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--prediction", "apart", "--reference", "sex=m"], "no row has sex='m'. Did you mean 'M'?"),
+        (["--prediction", "apart", "--reference", "M"], "--reference must name values of features"),
+        (["--prediction", "apart", "--reference", "id=7"], "'id' is not a sensitive feature"),
+        (["--prediction", "apart", "--weight", "weight", "--reference", "sex=M"], "audit without --weight"),
+        (["--prediction", "apart", "--min-count", "5", "--reference", "sex=M"], "--min-count hides"),
+        (["--score", "answer"], "--score must be numbers"),
+        (["--score", "chance", "--difference", "0.1"], "--score alone has no decisions"),
+        ([], "pass the column of decisions as --prediction"),
+    ],
+)
+def test_references_and_scores_that_cannot_be_read(folder, capsys, options, message):
+    error = refused(capsys, "audit", folder / "p.csv", "--sensitive", "sex", *options)
+    assert message in error

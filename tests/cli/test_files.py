@@ -9,6 +9,7 @@ import weakref
 import polars as pl
 import pytest
 
+from evenhand.cli.bands import GroupColumns
 from evenhand.cli.csv_rows import check_csv
 from evenhand.cli.paths import check_output, check_paths
 from evenhand.cli.table_files import (
@@ -19,7 +20,7 @@ from evenhand.cli.table_files import (
     scan,
     write_pieces,
 )
-from evenhand.cli.table_rows import scan_rows
+from evenhand.cli.table_rows import groups_of_files, scan_rows
 from evenhand.exceptions import InputError
 
 TABLE = pl.DataFrame(
@@ -81,7 +82,7 @@ def test_a_malformed_file_is_named(tmp_path):
         with pytest.raises(InputError, match=r"line 3 of t.csv has more fields than there are columns \(2\)"):
             read(path)
     with pytest.raises(InputError, match=r"line 3 of t.csv"):
-        scan_rows(path, ["a"], [])
+        scan_rows(path, ["a"], GroupColumns())
 
 
 def test_a_panic_of_polars_is_an_error_too(tmp_path):
@@ -201,7 +202,7 @@ def test_codes_are_not_numbers(tmp_path, values, expected):
     """Only where they are asked for: a measurement may be written in two ways."""
     path = tmp_path / "t.csv"
     path.write_text("g,x\n" + "".join(f"{value},01\n" for value in values))
-    found = scan_rows(path, ["g", "x"], ["g"]).collect()
+    found = scan_rows(path, ["g", "x"], groups_of_files([path], ["g"], ["g"], {})).collect()
     assert found["g"].to_list() == expected
     assert found["x"].to_list() == [1, 1, 1]
 

@@ -193,7 +193,7 @@ def test_options_of_the_tables_need_the_format(folder, capsys, tmp_path):
         assert f"{option} is for the tables of --format ll144" in refused(
             capsys, *base(folder), option, value
         )
-    assert "--min-count hides small ones" in refused(
+    assert "--min-count hides small numbers" in refused(
         capsys, *base(folder), "--format", "ll144", "--min-count", "5"
     )
     assert "audit without --weight" in refused(

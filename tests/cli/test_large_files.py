@@ -1,13 +1,14 @@
 """``evenhand fit``, ``predict`` and ``verify`` on files that are read in batches."""
 
 import json
+import re
 
 import polars as pl
 import pytest
 from tests.cli.helpers import refused, run
+from tests.conftest import often
 
 import evenhand as eh
-from evenhand.cli import large_files
 from evenhand.cli.exit_codes import INTERRUPTED, VIOLATED
 from evenhand.data import batched_table
 from evenhand.estimators.fit_rows import Score
@@ -24,6 +25,7 @@ FIT = [
     "--drop",
     "id",
 ]
+BATCHES = ["--max-samples", "300"]
 
 
 @pytest.fixture(autouse=True)
@@ -40,16 +42,20 @@ def table(request, loans, tmp_path):
     return tmp_path / f"t.{kind}"
 
 
-EITHER = pytest.mark.parametrize("table", ["csv", "parquet"], indirect=True)
+EITHER = pytest.mark.parametrize("table", often(["csv", "parquet"], 1), indirect=True)
 
 
 @EITHER
 def test_a_fit_in_batches_from_the_file_to_the_proof(table, capsys, tmp_path):
     model, page = tmp_path / "m.eh", tmp_path / "r.html"
-    call = ["fit", table, *FIT, "--in-batches", "--max-samples", "300", "--out", model]
+    call = ["fit", table, *FIT, *BATCHES, "--out", model]
     code, out, err = run(capsys, *call, "--report", page)
     assert code in (0, 4)
-    assert err == f"Report: {page}\n"  # nothing else, because nobody watches
+    assert err.splitlines() == [  # nothing else, because nobody watches
+        f"evenhand: {table.name} has 1,000 rows, and models learned from at most 300 of them; --max-samples "
+        "sets that number.",
+        f"Report: {page}",
+    ]
     fitted = eh.load(model)
     assert fitted._source.in_batches
     assert fitted.posteriors.max_samples == 300
@@ -70,7 +76,7 @@ def test_a_fit_in_batches_from_the_file_to_the_proof(table, capsys, tmp_path):
 
 @EITHER
 def test_the_audit_is_of_the_rows_that_were_not_learned_from(table, capsys, tmp_path):
-    call = ["fit", table, *FIT, "--in-batches", "--out", tmp_path / "m.eh", "--json"]
+    call = ["fit", table, *FIT, *BATCHES, "--out", tmp_path / "m.eh", "--json"]
     _, out, _ = run(capsys, *call)
     audit = json.loads(out)["audit"]
     rows = pl.read_csv(table) if table.suffix == ".csv" else pl.read_parquet(table)
@@ -102,17 +108,18 @@ def test_the_audit_has_what_one_in_memory_has(options, words, table, capsys, tmp
     rows.write_parquet(table)
     call = ["fit", table, *FIT, *options, "--test", table, "--out", tmp_path / "m.eh", "--force"]
     heads = []
-    for reading in ("--in-batches", "--no-in-batches"):
-        code, out, _ = run(capsys, *call, reading)
+    for reading in (BATCHES, []):
+        code, out, _ = run(capsys, *call, *reading)
         assert code in (0, VIOLATED, 4)
         assert words in out
-        heads.append([line.split("  ")[0] for line in out.partition("proof:")[0].splitlines()])
+        text = re.sub(r"forecast for .*", "", out.partition("proof:")[0])
+        heads.append([line.split("  ")[0] for line in text.splitlines()])
     assert heads[0] == heads[1]
 
 
 def test_other_files_are_told_by_verify(table, capsys, tmp_path):
     model, other = tmp_path / "m.eh", tmp_path / "other.parquet"
-    run(capsys, "fit", table, *FIT, "--in-batches", "--out", model)
+    run(capsys, "fit", table, *FIT, *BATCHES, "--out", model)
     rows = pl.read_csv(table) if table.suffix == ".csv" else pl.read_parquet(table)
     for changed, words in (
         (rows[:-1], "there are 999 of them and not 1,000"),
@@ -127,7 +134,7 @@ def test_other_files_are_told_by_verify(table, capsys, tmp_path):
 
 def test_a_test_file_leaves_all_rows_to_learn_from(table, loans, capsys, tmp_path):
     pl.read_csv(loans / "train.csv").fill_null("none").tail(400).write_csv(tmp_path / "test.csv")
-    call = ["fit", table, *FIT, "--in-batches", "--test", tmp_path / "test.csv", "--out", tmp_path / "m.eh"]
+    call = ["fit", table, *FIT, *BATCHES, "--test", tmp_path / "test.csv", "--out", tmp_path / "m.eh"]
     assert run(capsys, *call)[1].startswith("Audit of 400 rows")
     assert "proven on 1,000 rows" in run(capsys, "verify", tmp_path / "m.eh", "--data", table)[1]
     pl.read_csv(tmp_path / "test.csv").with_columns(pl.col("paid").str.to_uppercase()).write_csv(
@@ -137,7 +144,7 @@ def test_a_test_file_leaves_all_rows_to_learn_from(table, loans, capsys, tmp_pat
 
 
 def test_ids_are_the_key_of_randomised_decisions(table, capsys, tmp_path):
-    call = ["fit", table, *FIT[:-2], "--id", "id", "--in-batches", "--out", tmp_path / "m.eh"]
+    call = ["fit", table, *FIT[:-2], "--id", "id", *BATCHES, "--out", tmp_path / "m.eh"]
     assert run(capsys, *call)[0] in (0, 4)
     model = eh.load(tmp_path / "m.eh")
     assert "id" not in model.feature_names_in_
@@ -146,32 +153,17 @@ def test_ids_are_the_key_of_randomised_decisions(table, capsys, tmp_path):
 
 
 @EITHER
-@pytest.mark.parametrize("option", [[], ["--no-in-batches"]])
-def test_a_file_that_is_large_for_the_memory_is_read_in_batches(option, table, capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr(large_files, "available_memory", lambda: 50_000)
-    code, _, err = run(
-        capsys, "fit", table, *FIT, *option, "--max-samples", "500", "--out", tmp_path / "m.eh"
-    )
+@pytest.mark.parametrize("most", [999, 1000])
+def test_a_file_with_more_rows_than_models_learn_from_is_read_in_batches(most, table, capsys, tmp_path):
+    call = ["fit", table, *FIT, "--max-samples", most, "--out", tmp_path / "m.eh"]
+    code, _, err = run(capsys, *call)
     assert code in (0, 4)
-    assert eh.load(tmp_path / "m.eh")._source.in_batches == (not option)
-    if option:
-        assert err == ""
-    else:
-        assert "in memory, and 50.0 kB are available: it is read in batches, and models learn from at" in err
-        assert err.count("\n") == 1
-
-
-@pytest.mark.parametrize("available", [None, 10**12])
-def test_a_file_that_fits_is_read_as_a_whole(available, table, capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr(large_files, "available_memory", lambda: available)
-    run(capsys, "fit", table, *FIT, "--out", tmp_path / "m.eh")
-    assert not eh.load(tmp_path / "m.eh")._source.in_batches
+    assert eh.load(tmp_path / "m.eh")._source.in_batches == (most < 1000)
+    assert ("models learned from at most 999 of them" in err) == (most < 1000)
 
 
 def test_options_can_be_in_a_file(table, capsys, tmp_path):
-    (tmp_path / "c.toml").write_text(
-        f'[fit]\nin-batches = true\nmax-samples = 250\nscratch = "{tmp_path / "s"}"\n'
-    )
+    (tmp_path / "c.toml").write_text(f'[fit]\nmax-samples = 250\nscratch = "{tmp_path / "s"}"\n')
     call = ["fit", table, *FIT, "--config", tmp_path / "c.toml", "--out", tmp_path / "m.eh"]
     assert run(capsys, *call)[0] in (0, 4)
     assert eh.load(tmp_path / "m.eh").posteriors.max_samples == 250
@@ -189,16 +181,18 @@ def test_options_can_be_in_a_file(table, capsys, tmp_path):
     ids=str,
 )
 def test_what_cannot_be_done_in_batches_is_one_sentence(arguments, message, table, capsys, tmp_path):
-    call = ["fit", table, *FIT, "--in-batches", "--out", tmp_path / "m.eh"]
+    call = ["fit", table, *FIT, "--out", tmp_path / "m.eh"]
     if "--target" in arguments:
         call = [*call[:2], *call[4:]]
-    assert message in refused(capsys, *call, *arguments)
+    reading = [] if "--max-samples" in arguments else BATCHES
+    assert message in refused(capsys, *call, *reading, *arguments)
     assert not (tmp_path / "m.eh").exists()
 
 
 def test_scratch_without_batches_is_one_sentence(table, capsys, tmp_path):
-    call = ["fit", table, *FIT, "--scratch", tmp_path / "s", "--out", tmp_path / "m.eh", "--no-in-batches"]
-    assert "--scratch is for a file that is read in batches" in refused(capsys, *call)
+    call = ["fit", table, *FIT, "--scratch", tmp_path / "s", "--out", tmp_path / "m.eh"]
+    message = refused(capsys, *call)
+    assert "--scratch is for files of more than --max-samples rows, and t.parquet has 1,000" in message
 
 
 def test_a_full_disk_is_one_sentence(table, capsys, tmp_path, monkeypatch):
@@ -206,13 +200,12 @@ def test_a_full_disk_is_one_sentence(table, capsys, tmp_path, monkeypatch):
         free = 10
 
     monkeypatch.setattr("shutil.disk_usage", lambda _: Usage)
-    call = ["fit", table, *FIT, "--in-batches", "--max-samples", "300", "--out", tmp_path / "m.eh"]
+    call = ["fit", table, *FIT, *BATCHES, "--out", tmp_path / "m.eh"]
     assert "pass another folder as --scratch to fit" in refused(capsys, *call)
 
 
 def test_an_interrupted_fit_goes_on(table, capsys, tmp_path, monkeypatch):
-    call = ["fit", table, *FIT, "--in-batches", "--scratch", tmp_path / "s", "--out", tmp_path / "m.eh"]
-    call += ["--max-samples", "300"]
+    call = ["fit", table, *FIT, *BATCHES, "--scratch", tmp_path / "s", "--out", tmp_path / "m.eh"]
     score, scored, most = Score.__call__, [], [1]
 
     def watched(self, batch):

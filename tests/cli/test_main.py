@@ -46,7 +46,7 @@ def test_an_age_is_not_a_group(capsys, tmp_path, monkeypatch, command):
     name, *options = command
     more = ["--difference", "0.1", "--sensitive", "age"]
     err = refused(capsys, name, "t.csv", *options, "y", *more)
-    assert "'age' has 53 different numbers, each a group of its own. Band them first" in err
+    assert "'age' has 53 different numbers, each a group of its own: pass bands" in err
     assert list(tmp_path.iterdir()) == [tmp_path / "t.csv"]
 
 

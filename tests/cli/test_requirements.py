@@ -53,14 +53,17 @@ def test_notions_and_bounds_are_joined():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"capacity": 20.0}, "--capacity should be a share from 0 to 1, but is 20"),
-        ({"floor": ("precision",)}, "--floor should be a rate and a number from 0 to 1, such as"),
-        ({"floor": ("precision=high",)}, "--floor should be a rate and a number"),
-        ({"floor": ("precision=0.5 in any group",)}, "--floor should be a rate and a number"),
-        ({"ceiling": ("precision=2",)}, "--ceiling should be a rate and a number from 0 to 1"),
-        ({"floor": ("precison=0.5",)}, "--floor names the rate 'precison': did you mean 'precision'?"),
-        ({"ceiling": ("fun=0.5",)}, "--ceiling names the rate 'fun': it can be 'selection rate'"),
-        ({"no_worse": ("precision",)}, "--no-worse names the rate 'precision'"),
+        ({"capacity": 20.0}, "--capacity must be a share from 0 to 1, got 20"),
+        ({"floor": ("precision",)}, "--floor must be a rate and a number from 0 to 1, such as"),
+        ({"floor": ("precision=high",)}, "--floor must be a rate and a number"),
+        ({"floor": ("precision=0.5 in any group",)}, "--floor must be a rate and a number"),
+        ({"ceiling": ("precision=2",)}, "--ceiling must be a rate and a number from 0 to 1"),
+        (
+            {"floor": ("precison=0.5",)},
+            "--floor does not take the rate 'precison'. Did you mean 'precision'?",
+        ),
+        ({"ceiling": ("fun=0.5",)}, "--ceiling does not take the rate 'fun'. It can be 'accuracy'"),
+        ({"no_worse": ("precision",)}, "--no-worse does not take the rate 'precision'"),
     ],
     ids=str,
 )
@@ -112,7 +115,7 @@ def test_the_minimax_can_be_the_objective(loans, capsys, tmp_path, where):
         path.write_text('[fit]\nobjective = "minimax"\n')
         options += ["--config", path]
     else:
-        options += ["--objective", "minimax", *(["--in-batches"] if where == "batches" else [])]
+        options += ["--objective", "minimax", *(["--max-samples", "500"] if where == "batches" else [])]
     _, out, _ = run(capsys, *options)
     proof = json.loads(out)["proof"]
     assert proof["minimised"] == "largest risk of a group"
@@ -175,7 +178,7 @@ def test_no_group_is_worse_off_along_a_frontier(loans, capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--difference", "0.1"], "--difference and --ratio are varied here, and fixed only with --over"),
+        (["--difference", "0.1"], "the tolerance varies here, so --difference and --ratio have no value"),
         (["--over", "capacity"], "--over capacity needs that bound: pass --capacity, --floor or --ceiling"),
         (["--over", "capacity", "--capacity", "0.2", "--by-ratio"], "--by-ratio is about tolerances"),
         (["--over", "capacity", "--capacity", "0.2", "--out", "f.html"], "leave out --out, or --over"),
@@ -207,7 +210,7 @@ def test_groups_are_compared_given_a_column(loans, capsys, tmp_path):
     _, out, _ = run(capsys, *audit, "--given", "band")
     assert "compared within strata of band" in out
     said = refused(capsys, *call[:-1], "bnd", "--out", tmp_path / "n.eh")
-    assert "has no column 'bnd': did you mean 'band'?" in said
+    assert "has no column 'bnd'. Did you mean 'band'?" in said
     said = refused(capsys, *audit, "--given", "bnd")
     assert "bnd" in said
 

@@ -65,6 +65,12 @@ scored: Audit = eh.audit(
 )
 ratio: float = scored.impact_ratios(date="2026", source="a").tables[0].categories[0].ratio
 left_out: int | None = None if scored.excluded is None else scored.excluded.rows
+tested = eh.audit(None, [0, 1] * 30, {"sex": ["F", "M"] * 30}, reference={"sex": "M"}).significance(
+    ratio=0.9, level=0.01, difference=0.05
+)
+flag: bool | None = tested.tests[0].practical
+prices = eh.audit_scores(None, range(60), {"sex": ["F", "M"] * 30}, reference={"sex": "M"}, favourable="low")
+smd: float = prices.groups[1].smd
 by_proxy: Audit = eh.audit([0, 1], [0, 1], eh.Proxy(race={"A": [0.2, 0.7], "B": [0.8, 0.3]}, sex=["F", "M"]))
 lacking: float = compare_missing([[0.0], [1.0]], [0, 1], {"race": ["A", None]})[0].auc[0]
 inferring = eh.FairPostprocessor(constraint=notion, groups=eh.GroupPolicy(missing="impute"))

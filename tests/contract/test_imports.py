@@ -59,6 +59,7 @@ NAMES = [
     "Statistic",
     "TabularClassifier",
     "audit",
+    "audit_scores",
     "cell_rates",
     "datasets",
     "exceptions",

@@ -9,14 +9,14 @@ from evenhand.exceptions import InputError
 @pytest.mark.parametrize("value", ["drop", None, 3, ["error"]])
 def test_a_choice_is_one_of_those_allowed(value):
     check_choice("missing", "error", ("error", "category"))
-    with pytest.raises(InputError, match="missing should be one of 'error', 'category', but is"):
+    with pytest.raises(InputError, match="missing must be one of 'error', 'category', got"):
         check_choice("missing", value, ("error", "category"))
 
 
 @pytest.mark.parametrize("value", [0, 1, -0.5, 1.5, float("nan"), True, "0.5", None])
 def test_a_fraction_is_strictly_between_0_and_1(value):
     check_fraction("confidence", 0.95)
-    with pytest.raises(InputError, match="confidence should be strictly between 0 and 1, but is"):
+    with pytest.raises(InputError, match="confidence must be strictly between 0 and 1, got"):
         check_fraction("confidence", value)
 
 
@@ -41,7 +41,7 @@ def test_different_pandas_indexes_are_refused_and_never_aligned():
 
 @pytest.mark.parametrize("column", ["text", 3, np.array(1.0), (v for v in [1])])
 def test_objects_without_rows_are_refused(column):
-    with pytest.raises(InputError, match="y should be a column, an array or a table, but is of type"):
+    with pytest.raises(InputError, match="y must be a column, an array or a table, got"):
         check_rows({"y": column})
 
 

@@ -138,8 +138,8 @@ def test_a_lazy_table_is_refused_with_advice():
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ("text", "is of type str"),
-        (3, "is of type int"),
+        ("text", "got str"),
+        (3, "got int"),
         (np.zeros((2, 2, 2)), "one or two dimensions"),
     ],
 )
@@ -151,7 +151,7 @@ def test_other_objects_are_refused(values, message):
 def test_a_column_may_be_a_table_or_matrix_of_one_column():
     assert factorize(pl.DataFrame({"y": [1, 0]}), what="y")[1].tolist() == [1, 0]
     assert factorize(np.array([[1], [0]]), what="y")[1].tolist() == [1, 0]
-    with pytest.raises(InputError, match="should be one column"):
+    with pytest.raises(InputError, match="must be one column"):
         as_column(np.zeros((2, 2)), what="y")
 
 

@@ -116,12 +116,12 @@ def test_weights_are_read_without_a_copy_where_possible(column):
         ([float("inf"), 1.0], "in 1 of 2 rows"),
         ([0.0, 0.0], "zero in every row"),
         ([1.0], "sample_weight has 1 where 2 were expected"),
-        (["a", "b"], "should be numbers"),
-        (["1", "2"], "should be numbers"),
-        ([1.0, None], "should be numbers without missing values"),
-        (np.array(["2020", "2021"], dtype="datetime64[Y]"), "should be numbers"),
+        (["a", "b"], "must be numbers"),
+        (["1", "2"], "must be numbers"),
+        ([1.0, None], "must be numbers without missing values"),
+        (np.array(["2020", "2021"], dtype="datetime64[Y]"), "must be numbers"),
         (np.ma.array([1.0, 2.0], mask=[False, True]), "1 masked values"),
-        (1.0, "is of type float"),
+        (1.0, "got float"),
     ],
 )
 def test_invalid_weights_are_refused(weights, message):
@@ -149,5 +149,5 @@ def test_decisions_without_labels_need_a_positive_label(column):
 
 
 def test_a_sparse_matrix_is_not_a_column():
-    with pytest.raises(InputError, match=r"y should be a column.*is of type csr_array"):
+    with pytest.raises(InputError, match=r"y must be a column.*got csr_array"):
         read_labels(scipy.sparse.csr_array([[0, 1]]))

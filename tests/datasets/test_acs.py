@@ -52,7 +52,7 @@ def test_acs_errors_say_what_to_do(tmp_path, monkeypatch):
         load_acs("income")
     with pytest.raises(InputError, match=r"neither acs_income\*.parquet nor psam_p\*.csv"):
         load_acs("income", folder=tmp_path)
-    with pytest.raises(InputError, match="task should be one of"):
+    with pytest.raises(InputError, match="task must be one of"):
         load_acs("travel", folder=tmp_path)
     pl.DataFrame({"SEX": [1], "label": [1]}).write_parquet(tmp_path / "acs_income.parquet")
     with pytest.raises(InputError, match="no column 'RAC1P' in the ACS data; there are SEX, label"):

@@ -59,9 +59,9 @@ def test_the_description_states_source_or_licence():
 
 @pytest.mark.parametrize("load", [load_adult, load_compas])
 def test_an_unknown_variant_or_backend_is_refused(load):
-    with pytest.raises(InputError, match="variant should be"):
+    with pytest.raises(InputError, match="variant must be"):
         load("double")
-    with pytest.raises(InputError, match="backend should be"):
+    with pytest.raises(InputError, match="backend must be"):
         load(backend="numpy")
 
 

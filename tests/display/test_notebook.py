@@ -34,6 +34,11 @@ SHOWN = {
     "Certificate": "fair.certificate_",
     "prices": "fair.shadow_prices_",
     "multipliers": "fair.multipliers_",
+    "Groups": "fair.groups_",
+    "CellRates": "fair.rates_",
+    "Comparison": "found.comparisons[0]",
+    "Thresholds": "fair.thresholds_",
+    "Explanation": "blind.fit(data.X, data.y, sensitive_features=data.sensitive).explain(data.X[:9])[0]",
 }
 PICTURES = {"Audit", "Frontier"}
 
@@ -58,7 +63,7 @@ def outputs(tmp_path_factory):
 @pytest.mark.parametrize("name", SHOWN)
 def test_a_result_has_a_short_text_and_a_table(outputs, name):
     shown = outputs[name]
-    assert len(shown["text/plain"]) < 700
+    assert len(shown["text/plain"]) < 1000
     assert "array(" not in shown["text/plain"]
     assert "<table>" in shown["text/html"]
     assert ("<svg" in shown["text/html"]) == (name in PICTURES)
@@ -106,3 +111,93 @@ def test_the_repr_of_prices_survives_saving(tmp_path):
     again = eh.load(tmp_path / "fair.evenhand")
     assert repr(again.shadow_prices_) == repr(fair.shadow_prices_)
     assert "ConstraintName(" not in repr(again.shadow_prices_)
+
+
+HOSTILE = "<script>alert(1)</script>"
+
+
+@pytest.fixture(scope="module")
+def hostile():
+    """Everything that shows names, of groups and features whose names are markup."""
+    from sklearn.linear_model import LogisticRegression
+
+    data = eh.datasets.GaussianProblem.random(levels=(2,), seed=1).sample(600)
+    people = {HOSTILE: np.where(data.sensitive["A1"] == 0, "<b>a</b>", "\x1b[31mred")}
+    settings = {"posteriors": eh.CrossFit(2), "aware": True}
+    fair = eh.FairPostprocessor(LogisticRegression(), eh.DemographicParity(difference=0.02), **settings)
+    y = np.where(data.y == 1, "<i>yes</i>", "<i>no</i>")
+    fair.fit(data.X, y, sensitive_features=people)
+    decisions = fair.predict(data.X, sensitive_features=people)
+    found = eh.audit(y, decisions, people, constraint=fair.constraint)
+    told = fair.explain(data.X[:3], sensitive_features={HOSTILE: people[HOSTILE][:3]}, reasons=2)
+    return {
+        "groups_": fair.groups_,
+        "rates_": fair.rates_,
+        "cell_rates": eh.cell_rates(y, decisions, people),
+        "rule_": fair.rule_,
+        "solved_rule_": fair.solved_rule_,
+        "deterministic": fair.deterministic().rule_,
+        "certificate_": fair.certificate_,
+        "thresholds_": fair.thresholds_,
+        "shadow_prices_": fair.shadow_prices_,
+        "comparison": found.comparisons[0],
+        "audit": found,
+        "explanation": told[0],
+        "explanations": told,
+    }
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("groups_", "rates_", "cell_rates", "rule_", "solved_rule_", "deterministic", "certificate_"),
+        *("thresholds_", "shadow_prices_", "comparison", "audit", "explanation", "explanations"),
+    ],
+)
+def test_names_are_escaped_in_html_and_in_text(hostile, name):
+    page, text = hostile[name]._repr_html_(), repr(hostile[name])
+    assert "<table" in page
+    for markup in ("<script", "<b>", "<i>", "\x1b"):
+        assert markup not in page
+    assert "\x1b" not in text
+    assert "array(" not in text
+    if name in ("groups_", "rates_", "rule_", "solved_rule_", "deterministic", "comparison"):
+        assert "&lt;script&gt;" in page
+        assert "&lt;b&gt;a&lt;/b&gt;" in page
+        assert "group 0" not in page
+
+
+def test_tables_of_a_loaded_model_have_names_too(tmp_path):
+    from sklearn.linear_model import LogisticRegression
+
+    data = eh.datasets.GaussianProblem.random(levels=(2,), seed=1).sample(600)
+    fair = eh.FairPostprocessor(LogisticRegression(), eh.DemographicParity(difference=0.02))
+    fair.fit(data.X, data.y, sensitive_features=data.sensitive)
+    eh.save(fair, tmp_path / "fair.evenhand")
+    again = eh.load(tmp_path / "fair.evenhand")
+    for name in ("rule_", "solved_rule_", "groups_", "rates_", "certificate_"):
+        assert getattr(again, name)._repr_html_() == getattr(fair, name)._repr_html_()
+    strict = again.deterministic()
+    assert "A1=0" in strict.rule_._repr_html_()
+
+
+@pytest.mark.parametrize("result", ["audit", "frontier"])
+def test_without_altair_a_plot_names_the_extra(result, monkeypatch):
+    import sys
+
+    from sklearn.linear_model import LogisticRegression
+
+    data = eh.datasets.GaussianProblem.random(levels=(2,), seed=1).sample(400)
+    if result == "audit":
+        found = eh.audit(data.y, data.y, data.sensitive)
+    else:
+        fair = eh.FairPostprocessor(
+            LogisticRegression(), eh.DemographicParity(difference=0.1), posteriors=eh.CrossFit(2)
+        )
+        found = eh.frontier(fair, data.X, data.y, sensitive_features=data.sensitive, tolerances=2)
+    assert found.plot().to_dict()["$schema"]
+    for name in [name for name in sys.modules if name.startswith("evenhand.charts")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "altair", None)
+    with pytest.raises(eh.exceptions.MissingExtraError, match=r"pip install 'evenhand\[report\]'"):
+        found.plot()

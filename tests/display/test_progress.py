@@ -1,6 +1,6 @@
 import sys
 
-from evenhand.display.progress import track
+from evenhand.display.progress import track, waiting
 
 
 def use_terminal(monkeypatch):
@@ -30,3 +30,17 @@ def test_without_rich_a_line_is_printed_per_step(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "rich.progress", None)
     assert list(track("ab", what="folds", total=2, verbose=True)) == ["a", "b"]
     assert capsys.readouterr().err.splitlines() == ["folds: 1 of 2", "folds: 2 of 2"]
+
+
+def test_waiting_is_shown_in_a_terminal_only(capsys, monkeypatch):
+    with waiting("drawing"):
+        pass
+    assert capsys.readouterr().err == ""
+    use_terminal(monkeypatch)
+    with waiting("drawing"):
+        pass
+    assert "drawing" in capsys.readouterr().err
+    monkeypatch.setitem(sys.modules, "rich.console", None)
+    with waiting("drawing"):
+        pass
+    assert capsys.readouterr().err == ""

@@ -73,7 +73,7 @@ def test_options_that_messages_name_exist(capsys):
     for command in commands:
         app([command, "--help"], result_action="return_value")
     known = set(re.findall(OPTION, capsys.readouterr().out))
-    assert {"--target", "--no-in-batches"} <= known
+    assert {"--target", "--no-randomize"} <= known
     named = {(where, option) for where, text in messages() for option in re.findall(OPTION, text)}
     assert len(named) > 30
     assert {(where, option) for where, option in named if option not in known} == set()

@@ -68,7 +68,7 @@ def test_one_class_among_the_rows_that_count_is_refused():
         (np.arange(N) % 3, r"multiclass. y has 3 classes \(0, 1, 2\)"),
         (X[:, 0], "y has more than 100 distinct values. A label needs exactly two.*continuous"),
         (X[:, 0].round(1), r"continuous\. y holds numbers such as -\d"),
-        (np.column_stack([Y, Y]), r"y should be one column, but has shape \(200, 2\)"),
+        (np.column_stack([Y, Y]), r"y must be one column, got shape \(200, 2\)"),
     ],
 )
 def test_labels_that_are_not_binary_are_refused_by_type(y, message):

@@ -3,13 +3,14 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 from tests.estimators.small_fits import (
@@ -142,5 +143,21 @@ def test_a_model_that_takes_no_weights_is_refused_before_any_work(model, role):
 @pytest.mark.parametrize("model", [LogisticRegression, "logistic", 3])
 @pytest.mark.parametrize("role", ["estimator", "group_estimator"])
 def test_an_object_that_is_not_a_model_is_refused(model, role):
-    with pytest.raises(InputError, match=f"^{role} should be a scikit-learn classifier, but is "):
+    with pytest.raises(InputError, match=f"^{role} must be a scikit-learn classifier, got "):
         fit(**{role: model})
+
+
+@pytest.mark.parametrize("role", ["estimator", "group_estimator"])
+@pytest.mark.parametrize("cv", [2, 0.5])
+def test_a_model_that_fails_on_rows_left_out_of_its_fit_is_named_as_the_cause(role, cv):
+    """A category that one row has is unknown to the model that scores this row."""
+    table = pd.DataFrame({"x": X[:, 0], "kind": [f"only {k}" for k in range(N)]})
+    strict = make_pipeline(OneHotEncoder(), LogisticRegression())
+    models = {"estimator": simple(), "group_estimator": simple(), role: strict}
+    model = fair(cv=cv, **models)
+    with pytest.raises(InputError, match="rows that were left out of its fit: ValueError: Found unknown cat"):
+        model.fit(table, Y, sensitive_features=SEX)
+
+
+def simple():
+    return make_pipeline(ColumnTransformer([("x", StandardScaler(), ["x"])]), LogisticRegression())

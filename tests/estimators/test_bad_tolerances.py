@@ -14,7 +14,7 @@ from evenhand.exceptions import (
 @pytest.mark.parametrize("tolerance", [-0.1, float("nan"), 1.5, float("inf"), "0.1", True])
 @pytest.mark.parametrize("measure", ["difference", "ratio"])
 def test_a_tolerance_outside_0_and_1_is_refused(measure, tolerance):
-    message = f"DemographicParity: {measure} should be a number from 0 to 1, but is {tolerance!r}"
+    message = f"DemographicParity: {measure} must be a number from 0 to 1, got {tolerance!r}"
     with pytest.raises(InputError, match=message):
         eh.DemographicParity(**{measure: tolerance})
     with pytest.raises(InputError, match=message):
@@ -26,13 +26,13 @@ def test_a_tolerance_outside_0_and_1_is_refused(measure, tolerance):
 def test_a_tolerance_assigned_later_is_refused_before_any_work():
     constraint = eh.DemographicParity(difference=0.1)
     constraint.difference = float("nan")
-    with pytest.raises(InputError, match="difference should be a number from 0 to 1, but is nan"):
+    with pytest.raises(InputError, match="difference must be a number from 0 to 1, got nan"):
         fit(constraint=constraint, estimator=Unfittable())
 
 
 @pytest.mark.parametrize("constraint", [None, "parity", eh.DemographicParity])
 def test_an_object_that_is_not_a_constraint_is_refused(constraint):
-    with pytest.raises(InputError, match=r"constraint should be a notion of fairness, such as Demographic"):
+    with pytest.raises(InputError, match=r"constraint must be a notion of fairness, such as Demographic"):
         fit(constraint=constraint)
 
 

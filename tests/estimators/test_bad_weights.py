@@ -45,9 +45,9 @@ def test_a_row_twice_is_the_same_as_weight_two(aware):
         (some(np.ones(N), np.nan), "sample_weight is negative, NaN or infinite in 3 of 200 rows"),
         (some(np.ones(N), np.inf), "sample_weight is negative, NaN or infinite in 3 of 200 rows"),
         (np.zeros(N), "sample_weight is zero in every row"),
-        (some(np.ones(N), None), "sample_weight should be numbers without missing values"),
-        (["1"] * N, "sample_weight should be numbers"),
-        (np.ones((N, 2)), r"sample_weight should be one column, but has shape \(200, 2\)"),
+        (some(np.ones(N), None), "sample_weight must be numbers without missing values"),
+        (["1"] * N, "sample_weight must be numbers"),
+        (np.ones((N, 2)), r"sample_weight must be one column, got shape \(200, 2\)"),
     ],
 )
 def test_weights_that_cannot_be_used_are_refused(weights, message):

@@ -18,12 +18,12 @@ SEX = np.array(["F", "M"])[np.arange(40) % 2]
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"posterior": np.ones(2)}, "form should be one of 'auto'"),
-        ({"calibration": "platt"}, "calibration should be one of None, 'auto'"),
-        ({"missing": 1}, "missing should be one of 'error', 'category'"),
+        ({"posterior": np.ones(2)}, "form must be one of 'auto'"),
+        ({"calibration": "platt"}, "calibration must be one of None, 'auto'"),
+        ({"missing": 1}, "missing must be one of 'error', 'category'"),
         ({"min_group_size": 1.5}, "min_size must be a non-negative integer"),
-        ({"cost": "high"}, "cost should be numbers"),
-        ({"aware": 3}, "aware should be True, False or names"),
+        ({"cost": "high"}, "cost must be numbers"),
+        ({"aware": 3}, "aware must be True, False or names"),
     ],
     ids=str,
 )

@@ -262,7 +262,7 @@ def test_groups_by_columns_are_compared_within_strata(tmp_path):
         eh.FairPostprocessor(LEARNER, asked, sensitive_features=proxy, posteriors=eh.CrossFit(2)).fit(
             train, labels
         )
-        for asked in (within, within.with_tolerance(0.9))
+        for asked in (within, within.with_slack(0.9))
     )
 
     def worst(model):

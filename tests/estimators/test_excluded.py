@@ -125,7 +125,8 @@ def test_the_default_trees_calibrated_and_saved(tmp_path):
 def test_a_guarantee_is_about_the_rows_that_have_groups():
     loose = eh.DemographicParity(difference=0.4)
     found = fair(constraint=loose, confidence=0.5).fit(X, Y, sensitive_features=PARTLY)
-    assert found.guarantee_ is not None
+    assert found.guarantee_.holds
+    assert found.guarantee_.n_rows == WHOLE.sum() / 2  # half of them is held out
     assert len(found.predict(X)) == N
 
 
@@ -155,7 +156,7 @@ def test_a_frontier_measures_the_rows_that_have_groups():
 
 
 def test_what_cannot_be_excluded_is_refused():
-    with pytest.raises(InputError, match=r"cv should be a number or a splitter where missing='exclude'"):
+    with pytest.raises(InputError, match=r"cv must be a number or a splitter where missing='exclude'"):
         fair(cv=[(np.arange(400), np.arange(400, N))]).fit(X, Y, sensitive_features=PARTLY)
     one_class = PARTLY.copy()
     one_class.loc[Y == 0, FIRST] = None

@@ -307,8 +307,8 @@ def test_weights_count():
         ({"max_fits": 0}, "max_fits must be a positive integer, got 0"),
         ({"group_estimator": LogisticRegression()}, "group_estimator would not be used: leave it out"),
         ({"cv": 0.5}, "cv=0.5 holds rows out, and training needs posteriors of all: set folds"),
-        ({"randomize": "yes"}, "randomize should be True or False"),
-        ({"constraint": None}, "constraint should be a notion of fairness"),
+        ({"randomize": "yes"}, "randomize must be True or False"),
+        ({"constraint": None}, "constraint must be a notion of fairness"),
     ],
     ids=str,
 )

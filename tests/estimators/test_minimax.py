@@ -127,7 +127,7 @@ ALTERED = {
     altered_sum: "the groups or multipliers do not belong to these rows",
     altered_multipliers: "the bound is",
     altered_rule_multipliers: "the rule does not follow from the multipliers",
-    altered_objective: "what is minimised is the risk, and another one in the model",
+    altered_objective: "the fit minimises the risk, and the model another objective",
     altered_certificate: "the largest risk of a group is 0.* here and 0.01 in the model",
     without_weights: "the groups or multipliers do not belong to these rows",
 }
@@ -196,7 +196,7 @@ def test_it_is_a_parameter_as_others_are():
 
 
 def test_what_does_not_go_together_is_refused():
-    with pytest.raises(InputError, match="objective should be one of 'risk', 'minimax', but is 'minmax'"):
+    with pytest.raises(InputError, match="objective must be one of 'risk', 'minimax', got 'minmax'"):
         fitted(objective="minmax")
     with pytest.raises(InputError, match="'fair' has objective='minimax', but a frontier shows"):
         eh.frontier(

@@ -98,9 +98,9 @@ def test_a_single_missing_value_has_no_area():
 def test_bad_inputs_are_told():
     with pytest.raises(GroupError, match="'s' is missing in every row"):
         compared(slice(None))
-    with pytest.raises(InputError, match="cv should be a whole number from 2 on, but is 1"):
+    with pytest.raises(InputError, match="cv must be an integer of at least 2, got 1"):
         compared([0], cv=1)
-    with pytest.raises(InputError, match="confidence should be"):
+    with pytest.raises(InputError, match="confidence must be"):
         compared([0], confidence=95)
     with pytest.raises(InputError, match="rows"):
         compare_missing(X[:5], Y, {"s": S})

@@ -94,7 +94,7 @@ def test_labels_are_those_of_fit():
 
 @pytest.mark.parametrize("places", [-1, 2.5, True, "ten", np.nan], ids=str)
 def test_what_is_not_a_number_of_places_is_refused(fair, places):
-    with pytest.raises(InputError, match="at_most should be a whole number from 0 on"):
+    with pytest.raises(InputError, match="at_most must be a non-negative integer"):
         fair.predict(BATCH, at_most=places, **fair.groups_of_batch)
 
 

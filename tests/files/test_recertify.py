@@ -115,8 +115,20 @@ def test_a_guarantee_is_tested_again(kind, tmp_path):
     assert proof.rows == 800 * (1 - model.settings().reserve)  # the others were held out
     model.guarantee_ = dataclasses.replace(model.guarantee_, confidence=1 - 1e-12)
     ranked = kind is eh.FairPostprocessor
-    wrong = "ranks of the guarantee break it with probability" if ranked else "the guarantee does not hold"
+    wrong = "ranks of the guarantee break it with probability" if ranked else "is not guaranteed by the held-"
     assert wrong in proof_of(model, tmp_path).verdict
+
+
+@pytest.mark.parametrize("aware", [False, True])
+@pytest.mark.filterwarnings("ignore::evenhand.exceptions.GuaranteeWarning")
+def test_what_is_guaranteed_instead_is_checked(aware, tmp_path):
+    model = fitted(constraint=eh.DemographicParity(difference=0.05), confidence=0.9, aware=aware)
+    assert not model.guarantee_.holds
+    assert (model.guarantee_.ranks is not None) is aware
+    assert proof_of(model, tmp_path).confirmed
+    better = eh.DemographicParity(difference=model.guarantee_.attainable.difference * 0.8)
+    model.guarantee_ = dataclasses.replace(model.guarantee_, attainable=better)
+    assert not proof_of(model, tmp_path).confirmed
 
 
 def guaranteed_by_ranks():

@@ -1,4 +1,5 @@
 import itertools
+import re
 import warnings
 
 import numpy as np
@@ -21,7 +22,7 @@ from evenhand.exceptions import (
     InputError,
 )
 from evenhand.guarantee import noninferiority
-from evenhand.guarantee.group_tests import _needed, run_tests
+from evenhand.guarantee.group_tests import run_tests
 from evenhand.guarantee.guarantee import guaranteed
 from evenhand.guarantee.noninferiority import p_value
 from evenhand.requirements.statistic import Statistic
@@ -156,7 +157,7 @@ def test_every_statistic_and_group_is_tested():
     both = eh.EqualizedOdds(difference=0.2, groups="independent") & eh.AccuracyParity(ratio=0.7)
     tests = run_tests(both, rates, 0.05)
     assert len(tests) == 2 * 4 + 4
-    assert all(test.p_value <= 0.05 and test.needed is None for test in tests)
+    assert all(test.p_value <= 0.05 for test in tests)
     assert {test.n + test.others for test in tests[-4:]} == {2000}
 
 
@@ -208,29 +209,51 @@ def test_without_confidence_there_is_no_guarantee():
 @pytest.mark.parametrize("kind", [eh.FairPostprocessor, eh.FairInprocessor])
 def test_too_few_rows_are_warned_of_with_the_number_needed(kind):
     few = PROBLEM.sample(400, seed=1)
-    reason = r"0\.95: \d+ held-out rows are not enough\. Of these, A1=\d has \d+ and needs about [\d,]+"
-    with pytest.warns(GuaranteeWarning, match=r"cannot be guaranteed with confidence " + reason):
+    sentence = (
+        r"DemographicParity\(difference=0\.03\) cannot be guaranteed with these 400 rows; "
+        r"DemographicParity\(difference=0\.\d+\) can \(95 %\), or about [\d,]+ rows for what was asked; "
+        r"limiting: A1=\d \(\d+ held-out rows\)\. The classifier returned was fitted for Demographic"
+    )
+    with pytest.warns(GuaranteeWarning, match=sentence):
         fair = fit(kind, eh.DemographicParity(difference=0.03), few)
-    assert not fair.guarantee_.holds
+    guarantee = fair.guarantee_
+    assert not guarantee.holds
     assert set(fair.predict(few.X, sensitive_features=few.sensitive)) <= {0, 1}
-    assert all(needed > 120 / 2 for needed in fair.guarantee_.needed.values())
+    assert 0.03 < guarantee.attainable.difference < 0.5
+    assert guarantee.needed == pytest.approx(400 * (guarantee.attainable.difference / 0.03) ** 2, rel=0.1)
+    told = guarantee.to_dict()
+    assert (told["rows"], told["rows_needed"], told["rows_needed_reason"]) == (400, guarantee.needed, None)
+    assert told["limiting"] == guarantee.limiting.name.who
+    assert told["attainable"] == repr(guarantee.attainable)
 
 
 @pytest.mark.slow
-def test_the_number_of_rows_needed_is_enough():
+def test_the_number_of_rows_needed_by_ranks_is_enough():
+    """By tests it is a rough number, often too low (docs/guarantee.md)."""
     narrow = eh.DemographicParity(difference=0.05)
     with pytest.warns(GuaranteeWarning):
-        fair = fit(constraint=narrow, data=PROBLEM.sample(700, seed=2))
-    short = {str(name.group): needed for name, needed in fair.guarantee_.needed.items()}
-    shares = PROBLEM.masses.sum(axis=1)
-    total = max(needed / shares[int(name[-1])] for name, needed in short.items())
-    passed = 0
-    for seed in range(10):
-        data = PROBLEM.sample(round(total / 0.3), seed=seed)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", GuaranteeWarning)
-            passed += fit(constraint=narrow, data=data).guarantee_.holds
-    assert passed >= 5
+        needed = fit(constraint=narrow, data=PROBLEM.sample(700, seed=2)).guarantee_.needed
+    passed = {}
+    for times in (0.25, 1):
+        passed[times] = 0
+        for seed in range(8):
+            data = PROBLEM.sample(round(times * needed), seed=seed)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", GuaranteeWarning)
+                passed[times] += fit(constraint=narrow, data=data).guarantee_.holds
+    assert passed[1] > 4 > passed[0.25]
+
+
+def test_a_number_of_rows_that_nobody_has_is_not_given():
+    """What was asked for is 25 digits away; it is said in words wherever the number would be."""
+    rates = eh.cell_rates(None, [1, 0] * 200, {"g": np.repeat(["a", "b"], 200)})
+    _, guarantee = guaranteed([(PARITY, "any", [rates])], eh.DemographicParity(difference=1e-12), 0.95)
+    reason = "what was asked cannot be shown with any realistic number of rows"
+    assert guarantee.needed is None
+    assert reason in str(guarantee)
+    assert (guarantee.to_dict()["rows_needed"], guarantee.to_dict()["rows_needed_reason"]) == (None, reason)
+    for text in (str(guarantee), repr(guarantee), guarantee._repr_html_(), repr(guarantee.tests)):
+        assert not re.search(r"\d[\d,]{10,}", text.replace("1e-12", "").split("rest=")[0])
 
 
 def test_a_guarantee_for_ratios_and_for_several_notions():
@@ -245,7 +268,7 @@ def test_a_guarantee_for_ratios_and_for_several_notions():
 def test_a_group_with_one_row_cannot_be_guaranteed():
     groups = DATA.sensitive["A1"].astype(str)
     groups[0] = "alone"
-    with pytest.warns(GuaranteeWarning, match="A1=alone has"):
+    with pytest.warns(GuaranteeWarning, match=r"limiting: A1=alone \([01] held-out rows\)"):
         eh.FairPostprocessor(LogisticRegression(), PARITY, guarantee=0.9).fit(
             DATA.X, DATA.y, sensitive_features={"A1": groups}
         )
@@ -347,21 +370,39 @@ def test_a_failed_guarantee_says_what_is_returned():
     assert not fair.guarantee_.constant
 
 
-def test_without_a_guarantee_another_classifier_can_be_returned():
-    """Tests are those of the strictest one; the other has no part in them."""
+def test_if_the_first_classifier_fails_it_is_returned_with_what_it_passes():
     few = eh.cell_rates(None, [0, 1] * 10, {"g": np.repeat(["a", "b"], 10)})
     many = eh.cell_rates(None, [0, 1] * 500, {"g": np.repeat(["a", "b"], 500)})
-    strict, other = PARITY.tightened(1.0), PARITY.tightened(0.5)
-    found, guarantee = guaranteed(
-        [(strict, "strict", [few])], PARITY, 0.95, otherwise=lambda: (other, "other", [many])
+    found, guarantee = guaranteed([(PARITY, "first", [few]), (PARITY, "second", [many])], PARITY, 0.95)
+    assert (found, guarantee.holds, guarantee.n_tested) == ("first", False, 1)
+    assert guarantee.limiting.n == 10
+    weaker = guarantee.attainable.difference
+    assert all(test.passed for test in run_tests(guarantee.attainable, few, 0.05))
+    assert not any(test.passed for test in run_tests(PARITY.with_slack(weaker - 0.002), few, 0.05))
+    _, guarantee = guaranteed([(PARITY, "only", [many])], PARITY, 0.95)
+    assert (guarantee.attainable, guarantee.limiting, guarantee.needed) == (PARITY, None, None)
+
+
+def test_what_is_attainable_holds_for_every_way_to_randomise():
+    alike = eh.cell_rates(None, [0, 1] * 100, {"g": np.repeat(["a", "b"], 100)})
+    apart = eh.cell_rates(None, [0, 1] * 50 + [0, 0, 1] * 33 + [0], {"g": np.repeat(["a", "b"], 100)})
+    one, two, both = (
+        guaranteed([(PARITY, "any", ways)], eh.DemographicParity(difference=0.01), 0.95)[
+            1
+        ].attainable.difference
+        for ways in ([alike], [apart], [alike, apart])
     )
-    assert (found, guarantee.holds, guarantee.internal) == ("other", False, other)
-    assert guarantee.tests[0].n == 10
-    assert guaranteed([(strict, "strict", [few])], PARITY, 0.95, otherwise=lambda: None)[0] == "strict"
-    found, guarantee = guaranteed(
-        [(strict, "strict", [many])], PARITY, 0.95, otherwise=lambda: (other, "other", [few])
-    )
-    assert (found, guarantee.holds) == ("strict", True)
+    assert one < two == both
+
+
+def test_the_limiting_group_is_the_one_that_decides_what_is_attainable():
+    """The large groups are a little outside of the tolerance, the small one could be far outside."""
+    decisions = np.concatenate([np.arange(n) < hits for n, hits in ((4000, 2000), (4000, 2200), (25, 13))])
+    groups = {"g": np.repeat(["a", "b", "small"], [4000, 4000, 25])}
+    rates = eh.cell_rates(None, decisions.astype(int), groups)
+    _, guarantee = guaranteed([(PARITY, "any", [rates])], eh.DemographicParity(difference=0.02), 0.95)
+    assert [test.p_value == 1 for test in guarantee.tests] == [True, True, False]
+    assert (guarantee.limiting.name.who, guarantee.limiting.n) == ("g=small", 25)
 
 
 def test_the_same_seed_gives_the_same_guarantee():
@@ -375,11 +416,11 @@ def test_the_same_seed_gives_the_same_guarantee():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"confidence": 0}, "confidence should be strictly between 0 and 1, but is 0"),
-        ({"confidence": 1.0}, "confidence should be strictly between 0 and 1, but is 1.0"),
-        ({"confidence": "high"}, "confidence should be strictly between 0 and 1"),
-        ({"confidence": True}, "confidence should be strictly between 0 and 1"),
-        ({"reserve": 1}, "reserve should be strictly between 0 and 1"),
+        ({"confidence": 0}, "confidence must be strictly between 0 and 1, got 0"),
+        ({"confidence": 1.0}, "confidence must be strictly between 0 and 1, got 1.0"),
+        ({"confidence": "high"}, "confidence must be strictly between 0 and 1"),
+        ({"confidence": True}, "confidence must be strictly between 0 and 1"),
+        ({"reserve": 1}, "reserve must be strictly between 0 and 1"),
         ({"constraint": eh.DemographicParity(difference=0)}, "exact parity, which no number of rows can"),
         ({"constraint": eh.DemographicParity(ratio=1)}, "exact parity, which no number of rows can"),
         ({"weight": np.full(6000, 2.0)}, "leave sample_weight out, or confidence"),
@@ -439,7 +480,7 @@ def test_guarantees_cover_decisions_randomised_by_id():
 
 def test_a_list_of_splits_is_refused_because_it_refers_to_all_rows():
     splits = list(KFold(3).split(DATA.X))
-    with pytest.raises(InputError, match="cv should be a number or a splitter where rows are held out"):
+    with pytest.raises(InputError, match="cv must be a number or a splitter where rows are held out"):
         fit(cv=splits)
     assert fit(cv=KFold(3)).guarantee_.holds
 
@@ -453,20 +494,9 @@ def test_nothing_is_guaranteed_about_a_frozen_model_on_its_training_rows():
 
 
 @pytest.mark.filterwarnings("ignore::evenhand.exceptions.ManyGroupsWarning")
-def test_many_groups_are_not_all_listed():
-    rng = np.random.default_rng(0)
-    codes = rng.integers(0, 15, 400)
-    fair = eh.FairPostprocessor(
-        LogisticRegression(), PARITY, aware=True, posteriors=eh.CrossFit(2), guarantee=0.9
-    )
-    with pytest.warns(GuaranteeWarning, match=r"and \d+ more have too few") as caught:
-        fair.fit(rng.normal(size=(400, 1)), rng.integers(0, 2, 400), sensitive_features={"g": codes})
-    assert max(len(str(warning.message)) for warning in caught) < 600
-
-
 def test_a_group_without_relevant_rows_is_named():
     y = np.where(DATA.sensitive["A1"] == 1, 0, DATA.y)
-    with pytest.warns(GuaranteeWarning, match="A1=1 has none"):
+    with pytest.warns(GuaranteeWarning, match=r"nothing weaker can; .* limiting: A1=1 \(0 held"):
         eh.FairPostprocessor(
             LogisticRegression(),
             eh.EqualOpportunity(difference=0.1),
@@ -490,16 +520,3 @@ def test_settings_may_be_numpy_numbers():
 
 def test_a_ratio_of_zero_always_holds():
     assert p_value((0, 100), (50, 100), tolerance=0.0, measure="ratio", level=0.05) < 0.05
-
-
-def test_the_number_of_rows_needed_is_enough_for_a_constant():
-    """If all rows are selected nothing varies, and the normal approximation would require too few rows."""
-    notion = eh.DemographicParity(difference=0.02)
-    own, others, level = (88, 88), (92, 92), 0.1
-    needed = _needed(own, others, notion, level)
-
-    def p(n):
-        counts = [(round(k * n / 88), round(size * n / 88)) for k, size in (own, others)]
-        return p_value(*counts, tolerance=0.02, measure="difference", level=level)
-
-    assert p(needed) <= level < p(needed // 2)

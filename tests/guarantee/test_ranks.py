@@ -149,5 +149,5 @@ def test_probabilities_are_in_the_order_of_tests():
 
 @pytest.mark.parametrize("ranks", [(1,), (1, -1), (1, 1.5)])
 def test_ranks_are_whole_numbers_one_for_each_group(ranks):
-    with pytest.raises(InputError, match="whole numbers"):
+    with pytest.raises(InputError, match="must be integers"):
         Ranks(ALL, ranks, (0, 0), (5, 5))

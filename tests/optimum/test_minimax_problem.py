@@ -164,7 +164,7 @@ def test_the_certificate_says_what_is_minimised(rows):
 
 @pytest.mark.parametrize("objective", ["worst", "minmax", None, 1, ["risk"]], ids=str)
 def test_an_unknown_objective_names_the_choices(rows, objective):
-    with pytest.raises(InputError, match="objective should be one of 'risk', 'minimax', but is"):
+    with pytest.raises(InputError, match="objective must be one of 'risk', 'minimax', got"):
         eh.solve(rows, NOTHING, objective=objective)
 
 

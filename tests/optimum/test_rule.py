@@ -98,7 +98,7 @@ def test_a_rule_of_steps_comes_back_too():
     ("change", "message"),
     [
         (lambda c: c.update(format="other"), "its format is 'other'"),
-        (lambda c: c.update(version=2), "has version 2, but only version 1 can be read"),
+        (lambda c: c.update(version=2), "has version 2; only version 1 can be read"),
         (lambda c: c.pop("table"), "not a rule: KeyError: 'table'"),
         (lambda c: c.update(table=[[1.0, 2.0, 3.0]]), r"numbers have shape \(1, 3\), not \(None, 2\)"),
         (lambda c: c.update(table="x"), "not a rule"),

@@ -119,12 +119,12 @@ def test_heavy_ties_are_solved_exactly(n):
 
 
 BAD = [
-    (np.zeros((3, 2)), "shape \\(n, M, 2\\), but have \\(3, 2\\)"),
+    (np.zeros((3, 2)), "shape \\(n, M, 2\\), got \\(3, 2\\)"),
     (np.zeros((0, 2, 2)), "no rows"),
     (np.full((3, 2, 2), np.nan), "NaN, negative or do not sum to 1 in 3 of 3 rows"),
     (np.full((3, 2, 2), 0.3), "do not sum to 1 in 3 of 3 rows"),
     (np.array([[[0.5, 0.6], [0.1, -0.2]]]), "negative"),
-    (np.array([[["a", "b"]]]), "should be numbers"),
+    (np.array([[["a", "b"]]]), "must be numbers"),
 ]
 
 
@@ -137,12 +137,12 @@ def test_posteriors_that_cannot_be_used_are_refused(rows, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"cost": 1.5}, "cost should be a number from 0 to 1"),
+        ({"cost": 1.5}, "cost must be a number from 0 to 1"),
         ({"cost": (1, 2, 3)}, "a pair or of shape"),
-        ({"cost": (-1, 2)}, "not negative"),
-        ({"cost": "high"}, "cost should be numbers"),
-        ({"tol": 0}, "tol should be strictly between 0 and 1"),
-        ({"groups": Groups.product({"g": "ab"})}, "posteriors have 4 groups, but groups names 2"),
+        ({"cost": (-1, 2)}, "non-negative"),
+        ({"cost": "high"}, "cost must be numbers"),
+        ({"tol": 0}, "tol must be strictly between 0 and 1"),
+        ({"groups": Groups.product({"g": "ab"})}, "posteriors have 4 groups, and groups names 2"),
         ({"sample_weight": [1.0]}, "sample_weight has 1 where 2,500 were expected"),
     ],
 )
@@ -152,7 +152,7 @@ def test_options_that_cannot_be_used_are_refused(posteriors, options, message):
 
 
 def test_a_constraint_must_be_a_notion(posteriors):
-    with pytest.raises(InputError, match="should be a notion of fairness, but is 'dp'"):
+    with pytest.raises(InputError, match="must be a notion of fairness or a bound, got 'dp'"):
         eh.solve(posteriors, "dp")
 
 
@@ -290,9 +290,9 @@ def test_neighbouring_scores_are_distinguished():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"tol": "a"}, "tol should be strictly between"),
-        ({"groups": ["a", "b"]}, "groups should be made by Groups"),
-        ({"start": 3}, "start should be an earlier Solution"),
+        ({"tol": "a"}, "tol must be strictly between"),
+        ({"groups": ["a", "b"]}, "groups must be made by Groups"),
+        ({"start": 3}, "start must be an earlier Solution"),
     ],
 )
 def test_arguments_of_the_wrong_kind_are_refused(posteriors, options, message):
@@ -301,7 +301,7 @@ def test_arguments_of_the_wrong_kind_are_refused(posteriors, options, message):
 
 
 def test_ragged_rows_are_refused():
-    with pytest.raises(InputError, match="differ in length"):
+    with pytest.raises(InputError, match="rows of different lengths"):
         eh.solve([[[0.5, 0.5]], [[0.5]]], FAIR)
 
 

@@ -10,10 +10,10 @@ from evenhand.optimum.rule import Rule
     ("weights", "threshold", "note", "steps"),
     [
         ([-0.3, 0.7], 0.3, None, None),
-        ([0.1, 0.7], None, "everybody is selected", None),
-        ([-0.1, -0.7], None, "nobody is selected", None),
+        ([0.1, 0.7], None, "everyone is selected", None),
+        ([-0.1, -0.7], None, "no one is selected", None),
         ([0.3, -0.2], None, "selected below a score", "chance 1 below 0.600, 0 from 0.600 on"),
-        ([-2.8e-16, 2.2e-16], None, "nobody is selected", None),
+        ([-2.8e-16, 2.2e-16], None, "no one is selected", None),
     ],
 )
 def test_weights_are_read_as_thresholds(weights, threshold, note, steps):
@@ -28,5 +28,5 @@ def test_weights_are_read_as_thresholds(weights, threshold, note, steps):
     elif note == "selected below a score":
         np.testing.assert_array_equal(selection, scores.eta < 0.6)
     else:
-        expected = {"everybody is selected": 1.0, "nobody is selected": 0.0}[note]
+        expected = {"everyone is selected": 1.0, "no one is selected": 0.0}[note]
         np.testing.assert_array_equal(selection, expected)

@@ -227,7 +227,7 @@ def test_bins_correct_overconfident_cells():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"constraint": None}, "constraint should be a notion without control features"),
+        ({"constraint": None}, "constraint must be a notion without control features"),
         ({"constraint": eh.DemographicParity(difference=0.1, given=["x"])}, "without control features"),
         (
             {"constraint": eh.DemographicParity(difference=0.1, against="groups")},
@@ -237,9 +237,9 @@ def test_bins_correct_overconfident_cells():
         ({"multipliers": "exact"}, "multipliers: expected 'grid', 'ascent' or 2 numbers, got 'exact'"),
         ({"multipliers": [0.1]}, "multipliers: expected 'grid', 'ascent' or 2 numbers"),
         ({"multipliers": Grid(stages=((1.0, 0.001),))}, r"has 4,004,001 points, and the budget is 250,000"),
-        ({"cost": 2}, "cost should be from 0 to 1"),
-        ({"calibration": "dirichlet"}, "calibration should be one of None, 'binning'"),
-        ({"balance": True}, "balance should be one of None, 'weight', 'upsample'"),
+        ({"cost": 2}, "cost must be a number from 0 to 1"),
+        ({"calibration": "dirichlet"}, "calibration must be one of None, 'binning'"),
+        ({"balance": True}, "balance must be one of None, 'weight', 'upsample'"),
     ],
     ids=str,
 )

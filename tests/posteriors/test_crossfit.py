@@ -55,11 +55,11 @@ def test_rows_in_no_test_fold_have_no_posterior(cv):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"cv": 1}, "cv should be at least 2"),
+        ({"cv": 1}, "cv must be at least 2"),
         ({"cv": "five"}, "cv='five' does not split the rows"),
         ({"cv": GroupKFold(2)}, "does not split the rows"),
         ({"cv": []}, "gives folds without rows"),
-        ({"cv": 1.5}, "cv should be strictly between 0 and 1, but is 1.5"),
+        ({"cv": 1.5}, "cv must be strictly between 0 and 1, got 1.5"),
     ],
 )
 def test_impossible_splits_are_refused(settings, message):

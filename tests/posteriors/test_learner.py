@@ -94,8 +94,8 @@ def test_probabilities_that_are_nan_are_refused():
         (Ridge(), False, "estimator Ridge is a regressor, and a classifier is needed"),
         (make_pipeline(StandardScaler(), Ridge()), False, "Pipeline is a regressor, and a classifier is"),
         (FrozenEstimator(Ridge().fit(X, X[:, 0])), False, "Ridge is a regressor"),
-        (LogisticRegression, False, "should be a scikit-learn classifier"),
-        ("tree", False, "should be a scikit-learn classifier, but is 'tree'"),
+        (LogisticRegression, False, "must be a scikit-learn classifier"),
+        ("tree", False, "must be a scikit-learn classifier, got 'tree'"),
     ],
 )
 def test_unusable_estimators_are_refused(estimator, weighted, message):

@@ -1,5 +1,7 @@
 """Trees of several models evaluated together: the same probabilities to the last bit."""
 
+import itertools
+
 import numpy as np
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -78,3 +80,70 @@ def test_the_depth_that_a_file_states_is_not_trusted():
             tree.nodes["depth"] = 0
     [found] = StackedTrees([model]).proba(MATRIX[:5])
     np.testing.assert_array_equal(found, expected)
+
+
+def shapley(trees, matrix, column_sets):
+    """Shapley values of one model by their definition, from expectations down the nodes."""
+    from math import factorial
+
+    def expected(tree, x, known, node=0):
+        here = tree.nodes[node]
+        if here["is_leaf"]:
+            return here["value"]
+        left, right = int(here["left"]), int(here["right"])
+        feature = int(here["feature_idx"])
+        if feature in known:
+            code = x[feature]
+            if np.isnan(code):
+                goes_left = here["missing_go_to_left"]
+            elif here["is_categorical"]:
+                bits = tree.raw_left_cat_bitsets[here["bitset_idx"]]
+                goes_left = (int(bits[int(code) >> 5]) >> (int(code) & 31)) & 1
+            else:
+                goes_left = code <= here["num_threshold"]
+            return expected(tree, x, known, left if goes_left else right)
+        shares = [tree.nodes[child]["count"] / here["count"] for child in (left, right)]
+        values = [expected(tree, x, known, child) for child in (left, right)]
+        return float(np.dot(shares, values))
+
+    d = matrix.shape[1]
+    found = np.zeros(matrix.shape)
+    for row, x in enumerate(matrix):
+        worth = {s: sum(expected(tree, x, s) for tree in trees) for s in column_sets}
+        for j in range(d):
+            for s in column_sets:
+                if j not in s:
+                    weight = factorial(len(s)) * factorial(d - len(s) - 1) / factorial(d)
+                    found[row, j] += weight * (worth[s | {j}] - worth[s])
+    return found
+
+
+def test_contributions_are_shapley_values_with_categories_and_missing_values():
+    """shap takes the codes of categories for numbers, so the definition is the judge."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=400), rng.integers(0, 6, 400), rng.normal(size=400)])
+    y = X[:, 0] + 2 * np.isin(X[:, 1], [1, 4]) * X[:, 2] + rng.normal(size=400) > 0.5
+    X[::9, 0] = np.nan
+    model = HistGradientBoostingClassifier(max_iter=6, max_leaf_nodes=8, categorical_features=[1]).fit(X, y)
+    found = StackedTrees([model]).contributions(X[:5])
+    sets = [frozenset(part) for k in range(4) for part in itertools.combinations(range(3), k)]
+    trees = [tree for [tree] in model._predictors]
+    own = shapley(trees, model._preprocess_X(X[:5], reset=False), sets)
+    np.testing.assert_allclose(found[:, [1, 0, 2]], own, atol=1e-10)  # categories come first there
+    raw = model.decision_function(X[:5])
+    np.testing.assert_allclose(raw - found.sum(axis=1), (raw - found.sum(axis=1))[0], atol=1e-10)
+
+
+def test_contributions_of_numbers_are_those_of_shap():
+    shap = pytest.importorskip("shap")
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(500, 4))
+    model = HistGradientBoostingClassifier(max_iter=20).fit(X, X[:, 0] * X[:, 1] > 0)
+    np.testing.assert_allclose(
+        StackedTrees([model]).contributions(X[:10]), shap.TreeExplainer(model).shap_values(X[:10]), atol=1e-10
+    )
+
+
+def test_a_model_without_splits_has_no_contributions():
+    model = HistGradientBoostingClassifier(max_iter=2).fit(np.zeros((60, 2)), np.arange(60) % 2)
+    assert not StackedTrees([model]).contributions(np.zeros((3, 2))).any()

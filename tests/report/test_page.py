@@ -1,15 +1,20 @@
 import json
 import re
+from importlib.metadata import version
 
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from tests.flat import build
 
 import evenhand as eh
 from evenhand.datasets import GaussianProblem
 from evenhand.report import page as page_module
-from evenhand.report.contents import contents, rule_records
+from evenhand.report.contents import contents
+from evenhand.report.model import rule_records, versions
 from evenhand.report.page import _prices, render
 from evenhand.report.summary import place_in_words
 from evenhand.solver.certificate import small
@@ -63,11 +68,16 @@ def test_the_contents_are_plain_values(model):
     assert again == json.loads(json.dumps(again))
     accuracy = (decided(model) == TEST.y).mean()
     assert shown["cost"]["after"]["value"] == pytest.approx(accuracy)
-    assert shown["cost"]["before"]["value"] == pytest.approx((before == TEST.y).mean())
-    change = shown["cost"]["change"]
-    assert change["value"] == pytest.approx(accuracy - (before == TEST.y).mean())
-    assert change["low"] < change["value"] < change["high"]
-    assert [one["notion"] for one in shown["model"]["asked"]] == ["demographic parity", "equal opportunity"]
+    without = (model.predict_unconstrained(TEST.X, sensitive_features=TEST.sensitive) == TEST.y).mean()
+    plain = (before == TEST.y).mean()
+    found = {name: one["value"] for name, one in shown["cost"]["before"].items()}
+    assert found == {"plain": pytest.approx(plain), "without": pytest.approx(without)}
+    assert shown["cost"]["change"]["value"] == pytest.approx(accuracy - without)  # like for like
+    assert shown["changed"]["since"] == "plain"
+    assert [one["notion"] for one in shown["comparisons"] if one["asked"]] == [
+        "demographic parity",
+        "equal opportunity",
+    ]
     assert shown["model"]["proof"]["gap"] < 1e-6
     assert len(shown["model"]["rule"]["thresholds"]) == 4
     assert {row["group"] for row in shown["calibration"]} == {str(name) for name in model.groups_.names}
@@ -184,6 +194,134 @@ def test_the_summary_of_decisions_without_labels_or_tolerance():
     assert all(one["beside"].startswith("the interval ") and not one["asked"] for one in rule)
 
 
+def test_what_it_cost_is_the_difference_to_the_same_probabilities(model):
+    without = model.predict_unconstrained(TEST.X, sensitive_features=TEST.sensitive)
+    eta = model.predict_label_proba(TEST.X, sensitive_features=TEST.sensitive)
+    assert (without == (eta > 0.5)).all()
+    audit = eh.audit(TEST.y, decided(model), TEST.sensitive, constraint=PARITY, before=without)
+    shown = contents(audit, model=model, test=(TEST.X, TEST.y, TEST.sensitive), title="", data="")
+    change = shown["cost"]["change"]
+    assert change["value"] == pytest.approx((decided(model) == TEST.y).mean() - (without == TEST.y).mean())
+    assert change["low"] < change["value"] < change["high"]
+    assert shown["changed"]["since"] == "without"
+    parity = shown["comparisons"][0]
+    assert parity["before"]["without"] == pytest.approx(
+        eh.audit(TEST.y, without, TEST.sensitive)["demographic parity"].value
+    )
+    [expected] = [one for one in model.forecast_.on(2000).expected if one.notion == "demographic parity"]
+    assert parity["forecast"]["value"] == expected.value
+    cost = shown["summary"][2]["text"]
+    assert "by the same probabilities without the requirement is -0." in cost
+
+
+@pytest.mark.usefixtures("without_charts")
+@pytest.mark.parametrize("kind", [eh.FairPostprocessor, eh.FairInprocessor])
+def test_a_requirement_that_does_not_bind_is_said_to_in_one_line(kind):
+    loose = eh.DemographicParity(difference=0.9)
+    own = kind(LogisticRegression(), loose, posteriors=eh.CrossFit(2), aware=True).fit(
+        TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive
+    )
+    shown = contents(eh.audit(TEST.y, decided(own), TEST.sensitive), model=own, title="", data="")
+    words = "The requirement does not bind; differences from the plain model come from cross-fitting"
+    assert words in shown["summary"][2]["text"]
+    page = render(shown)
+    assert words in page
+    assert "easier by 0.01" not in page
+
+
+def test_auc_and_calibration_of_each_group(model):
+    shown = contents(
+        eh.audit(TEST.y, decided(model), TEST.sensitive),
+        model=model,
+        test=(TEST.X, TEST.y, TEST.sensitive),
+        title="",
+        data="",
+    )
+    eta = model.predict_label_proba(TEST.X, sensitive_features=TEST.sensitive)
+    for group in shown["groups"]:
+        own = np.ones(2000, bool)
+        for part in filter(None, group["name"].replace("everyone", "").split(", ")):
+            feature, value = part.split("=")
+            own &= np.asarray(TEST.sensitive[feature]).astype(str) == value
+        assert own.sum() == group["rows"]
+        assert group["probabilities"] == {
+            "auc": pytest.approx(roc_auc_score(TEST.y[own], eta[own])),
+            "predicted": pytest.approx(eta[own].mean()),
+            "observed": pytest.approx(TEST.y[own].mean()),
+        }
+
+
+def test_the_model_card_has_what_a_reviewer_asks_for(model, tmp_path):
+    audit = eh.audit(TEST.y, decided(model), TEST.sensitive, constraint=PARITY)
+    card = eh.write_report(tmp_path / "card.md", audit, model=model, title="A <b> | B").read_text("utf-8")
+    page = eh.write_report(tmp_path / "card.html", audit, model=model).read_text("utf-8")
+    assert card.startswith("# A &lt;b&gt; \\| B\n")
+    eh.save(model, tmp_path / "m.eh")
+    loaded = eh.load(tmp_path / "m.eh")
+    for text in (card, page):
+        assert "LogisticRegression" in text
+        assert "max_iter=100" in text
+        assert loaded.fitted_to_.unordered in text
+        assert loaded.fitted_on_.isoformat() in text
+        assert "3,000" in text
+        assert f"scikit-learn {version('scikit-learn')}" in text
+        assert "xgboost" not in text
+        for part in ("developed by", "reviewed by", "approved by", "role", "date"):
+            assert part in text
+    lines = [*card.splitlines(), ""]
+    for first in (k for k, line in enumerate(lines) if set(line) <= set("|- ") and "---" in line):
+        rows = lines[first - 1 : lines.index("", first)]
+        cells = [re.sub(r"\\\\\|", "", row).count("|") for row in rows]
+        assert set(cells) == {cells[0]}  # a table whose every row has the same number of cells
+
+
+def test_packages_of_the_learner_are_among_the_versions():
+    xgboost = pytest.importorskip("xgboost")
+    own = eh.FairPostprocessor(
+        make_pipeline(StandardScaler(), xgboost.XGBClassifier(n_estimators=3)),
+        eh.DemographicParity(difference=0.2),
+        posteriors=eh.CrossFit(2),
+    )
+    own.fit(TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive)
+    assert versions(own)["xgboost"] == xgboost.__version__
+
+
+@pytest.mark.usefixtures("without_charts")
+@pytest.mark.parametrize("ending", ["html", "md"])
+def test_names_are_never_markup(tmp_path, ending):
+    name = "<script>alert(1)</script> [x](javascript:a) | *b*"
+    sex = [name, "M"] * 50
+    audit = eh.audit([1, 0, 0, 1] * 25, [1, 0, 1, 0] * 25, {"sex": sex}, constraint=PARITY)
+    text = eh.write_report(tmp_path / f"r.{ending}", audit, title=name).read_text("utf-8")
+    assert "<script>alert" not in text
+    assert "&lt;script&gt;alert" in text
+    if ending == "md":
+        assert "[x](" not in text.replace("\\[", "")
+        assert " | *b*" not in text
+
+
+def test_small_groups_are_grey_and_the_page_says_so(without_charts):
+    few = {"a": ["x"] * 90 + ["y"] * 10}
+    page = render(contents(eh.audit(None, [1, 0] * 50, few), title="", data=""))
+    assert page.count('<tr class="small">') == 1
+    assert "Grey: groups with fewer than 30 rows" in page
+    enough = {"a": ["x", "y"] * 50}
+    assert "Grey" not in render(contents(eh.audit(None, [1, 0] * 50, enough), title="", data=""))
+
+
+def test_a_ratio_names_whose_it_is():
+    """Everybody of one group is selected: its ratio is 0 because nobody of it is refused."""
+    sex = ["F"] * 100 + ["M"] * 100
+    parity = eh.DemographicParity(ratio=0.8)
+    audit = eh.audit(None, [1] * 100 + [1, 0] * 50, {"sex": sex}, constraint=parity)
+    assert audit.comparisons[0].value == 0
+    assert audit.comparisons[0].side == "refused"
+    assert "sex=F (refused)" in str(audit)
+    assert "sex=F (refused)" in contents(audit, title="", data="")["summary"][1]["text"]
+    few = eh.audit(None, [1] * 10 + [0] * 90 + [1, 0] * 50, {"sex": sex}, constraint=parity)
+    assert few.comparisons[0].side == "selected"
+
+
 @pytest.mark.usefixtures("without_charts")
 def test_a_guarantee_is_shown(tmp_path):
     own = eh.FairPostprocessor(
@@ -199,6 +337,20 @@ def test_a_guarantee_is_shown(tmp_path):
     assert f"no classifier that satisfies {own.guarantee_.internal!r} has a risk (half the error)" in page
     assert "tighter than the one that was asked for" in page
     assert "Nothing is guaranteed" not in page
+
+
+@pytest.mark.usefixtures("without_charts")
+def test_what_is_guaranteed_instead_is_shown(tmp_path):
+    own = eh.FairPostprocessor(
+        LogisticRegression(), eh.DemographicParity(difference=0.001), posteriors=eh.CrossFit(2), guarantee=0.9
+    )
+    with pytest.warns(eh.exceptions.GuaranteeWarning):
+        own.fit(TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive)
+    audit = eh.audit(TEST.y, decided(own), TEST.sensitive, constraint=own.constraint)
+    page = eh.write_report(tmp_path / "r.html", audit, model=own).read_text("utf-8")
+    assert "<strong>Not guaranteed.</strong>" in page
+    assert f"{own.guarantee_.attainable!r} can (90 %), or about {own.guarantee_.needed:,} rows" in page
+    assert f"only {own.guarantee_.attainable!r} is guaranteed for new data" in page
 
 
 def test_small_and_absent_groups_are_caveats():
@@ -307,7 +459,10 @@ def test_bounds_are_listed_in_plain_words(limited):
     [words] = shown["model"]["prices"]["places"]
     price = abs(next(p for name, p in limited.shadow_prices_.items() if not name.group.features))
     assert words == f"One more place among 1,000 people would save {2 * price:.2g} errors among them."
-    assert len(shown["model"]["prices"]["rows"]) == 8
+    rows = shown["model"]["prices"]["rows"]
+    assert rows
+    assert all(row["price"] > 0 for row in rows)  # no table of zeros
+    assert len(rows) + shown["model"]["prices"]["idle"] == 8
     page = render(shown)
     assert words in page
     assert "ratio between groups" in page
@@ -383,7 +538,7 @@ def test_with_unequal_costs_prices_are_risks():
     ).fit(TRAIN.X, TRAIN.y, sensitive_features=TRAIN.sensitive)
     page = render(contents(eh.audit(TEST.y, decided(model), TEST.sensitive), model=model, title="", data=""))
     assert "of the costs of errors among them" in page
-    assert "Risk saved by 0.01 more tolerance" in page
+    assert "Risk saved where a requirement is easier by 0.01" in page
 
 
 def test_rows_that_lack_a_sensitive_value_have_a_section(without_charts, tmp_path):
@@ -402,3 +557,13 @@ def test_rows_that_lack_a_sensitive_value_have_a_section(without_charts, tmp_pat
     assert "Comparisons within strata, and those with a reference, have no range." in page
     hidden = eh.audit(None, [1, 0, 0, 1] * 30, {"sex": sex}, missing="exclude", min_count=5)
     assert "Rows that were left out" not in hidden.to_html(tmp_path / "b.html").read_text()
+
+
+@pytest.mark.usefixtures("without_charts")
+def test_a_named_group_is_called_by_its_name_also_without_a_model():
+    group = {name: TEST.sensitive[name][0] for name in ("A1", "A2")}
+    parity = eh.DemographicParity(difference=0.1, against=group)
+    shown = contents(eh.audit(TEST.y, TEST.y, TEST.sensitive, constraint=parity))
+    name = ", ".join(f"{feature}={value}" for feature, value in group.items())
+    assert shown["summary"][0]["text"].startswith(f"Demographic parity: no group differs from {name} by more")
+    assert f"<td>difference from {name}</td>" in render(shown)

@@ -91,7 +91,7 @@ def test_linear_constraints_agree_with_the_measurement(limit, mode):
 
 
 def test_against_is_checked():
-    with pytest.raises(InputError, match="against should be one of 'population', 'groups', but is 'men'"):
+    with pytest.raises(InputError, match="against must be one of 'population', 'groups', got 'men'"):
         eh.DemographicParity(ratio=0.8, against="men")
     assert repr(eh.DemographicParity(ratio=0.8, against="groups")) == (
         "DemographicParity(ratio=0.8, against='groups')"

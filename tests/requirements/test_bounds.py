@@ -120,7 +120,7 @@ def test_a_rate_between_its_bounds_has_no_excess():
 @pytest.mark.parametrize("value", [-0.1, 1.1, float("nan"), float("inf"), "0.5", True, [0.5]])
 def test_bounds_are_numbers_from_0_to_1(rate, value):
     for which in ("at_least", "at_most"):
-        with pytest.raises(InputError, match=rf"{which} should be a number from 0 to 1, but is"):
+        with pytest.raises(InputError, match=rf"{which} must be a number from 0 to 1, got"):
             eh.RateBound(rate, **{which: value})
 
 
@@ -130,7 +130,7 @@ def test_bounds_that_make_no_sense_are_refused(rate):
         eh.RateBound(rate)
     with pytest.raises(InputError, match=r"at_least=0.6 is above at_most=0.4, so nothing satisfies both"):
         eh.RateBound(rate, at_least=0.6, at_most=0.4)
-    with pytest.raises(InputError, match="groups should be one of 'population', 'intersec"):
+    with pytest.raises(InputError, match="groups must be one of 'population', 'intersec"):
         eh.RateBound(rate, at_least=0.5, groups="everyone")
     with pytest.raises(TypeError):
         eh.RateBound(rate, 0.5)
@@ -249,9 +249,9 @@ def test_references_are_checked():
     rates = counted()
     with pytest.raises(InputError, match="NoWorse: unknown rate"):
         eh.NoWorse("precision")
-    with pytest.raises(InputError, match="than should be 'unconstrained' or CellRates"):
+    with pytest.raises(InputError, match="than must be 'unconstrained' or the CellRates"):
         eh.NoWorse("selection rate", than="today")
-    with pytest.raises(InputError, match="groups should be"):
+    with pytest.raises(InputError, match="groups must be"):
         eh.NoWorse("selection rate", groups="all")
     with pytest.raises(InputError, match=r"pass than=evenhand.cell_rates.*or, to an audit, those decisions"):
         eh.NoWorse("selection rate").measure(rates)

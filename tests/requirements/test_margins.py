@@ -62,10 +62,10 @@ def test_a_reference_is_filled_in_without_losing_the_margins():
 
 @pytest.mark.parametrize("lower", [{}, {"a": np.nan}, {"a": np.inf}])
 def test_margins_are_finite_numbers(lower):
-    with pytest.raises(InputError, match="margins should be finite"):
+    with pytest.raises(InputError, match="margins must be finite"):
         WithMargins(PARITY, lower=lower, upper={})
 
 
 def test_margins_belong_to_a_requirement():
-    with pytest.raises(InputError, match="constraint should be a requirement"):
+    with pytest.raises(InputError, match="constraint must be a requirement"):
         WithMargins("parity", lower={}, upper={})

@@ -18,9 +18,9 @@ def test_exactly_one_measure_is_required(notion):
 
 @pytest.mark.parametrize("value", [-0.1, 1.1, float("nan"), float("inf"), "0.1", True])
 def test_tolerances_are_numbers_from_0_to_1(notion, value):
-    with pytest.raises(InputError, match="difference should be a number from 0 to 1"):
+    with pytest.raises(InputError, match="difference must be a number from 0 to 1"):
         notion(difference=value)
-    with pytest.raises(InputError, match="ratio should be a number from 0 to 1"):
+    with pytest.raises(InputError, match="ratio must be a number from 0 to 1"):
         notion(ratio=value)
 
 
@@ -29,7 +29,7 @@ def test_numpy_tolerances_are_accepted():
 
 
 def test_an_unknown_group_mode_is_refused():
-    with pytest.raises(InputError, match="'intersectional', 'independent', but is 'both'"):
+    with pytest.raises(InputError, match="'intersectional', 'independent', got 'both'"):
         eh.DemographicParity(difference=0.1, groups="both")
 
 
@@ -82,7 +82,7 @@ def test_single_features_and_intersections_can_be_constrained_together():
 
 
 def test_masses_of_the_wrong_shape_are_refused():
-    with pytest.raises(InputError, match=r"shape \(2, 2\), but have \(3, 2\)"):
+    with pytest.raises(InputError, match=r"shape \(2, 2\), got \(3, 2\)"):
         eh.DemographicParity(difference=0.1).linear(np.full((3, 2), 1 / 6), Groups.product({"g": "ab"}))
 
 
@@ -94,7 +94,7 @@ def test_too_large_a_requirement_is_refused_before_memory_is_allocated():
 
 @pytest.mark.parametrize("masses", [[[np.nan, 0.2], [0.3, 0.2]], [[-0.1, 0.6], [0.3, 0.2]], np.zeros((2, 2))])
 def test_invalid_masses_are_refused(masses):
-    with pytest.raises(InputError, match="masses should be finite, not negative"):
+    with pytest.raises(InputError, match="masses must be finite, not negative"):
         eh.DemographicParity(difference=0.1).linear(masses, Groups.product({"g": "ab"}))
 
 
@@ -109,7 +109,7 @@ def test_joining_copies_the_parts():
 def test_an_assigned_tolerance_is_checked_when_used():
     notion = eh.DemographicParity(difference=0.1)
     notion.difference = 7
-    with pytest.raises(InputError, match="from 0 to 1, but is 7"):
+    with pytest.raises(InputError, match="from 0 to 1, got 7"):
         notion.linear(np.full((2, 2), 0.25), Groups.product({"g": "ab"}))
 
 
@@ -120,7 +120,7 @@ def test_mistakes_in_a_custom_notion_are_found_when_it_is_defined():
             label = "no comma"
             statistics = eh.Statistic("selection rate")
 
-    with pytest.raises(InputError, match="should define its name"):
+    with pytest.raises(InputError, match="must define its name"):
 
         class NoName(eh.Notion):
             statistics = (eh.Statistic("selection rate"),)

@@ -47,7 +47,7 @@ def test_an_invalid_value_changes_nothing():
 
 def test_an_invalid_value_for_one_part_changes_no_other():
     both = eh.DemographicParity(difference=0.1) & eh.EqualOpportunity(ratio=0.9)
-    with pytest.raises(InputError, match="from 0 to 1, but is 5"):
+    with pytest.raises(InputError, match="from 0 to 1, got 5"):
         both.set_params(demographicparity__difference=0.3, equalopportunity__ratio=5)
     assert both.notions[0].difference == 0.1
 

@@ -87,14 +87,14 @@ def test_the_positive_label_may_be_false():
 
 
 def test_a_cost_outside_the_unit_interval_is_refused():
-    with pytest.raises(InputError, match="cost should be a number from 0 to 1"):
+    with pytest.raises(InputError, match="cost must be a number from 0 to 1"):
         eh.cell_rates([0, 1, 1, 0], [0, 1, 1, 0], SEX).risk(cost=3)
 
 
 @pytest.mark.parametrize(
     ("sensitive", "message"),
     [
-        ("sex", "is of type str"),
+        ("sex", "got str"),
         (pl.LazyFrame({"sex": ["F"] * 4}), "collect"),
         (pd.DataFrame([["F", "A"]] * 4, columns=["s", "s"]), "columns of the same name: s"),
         (pa.table([["F"] * 4] * 2, names=["s", "s"]), "columns of the same name: s"),

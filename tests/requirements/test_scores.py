@@ -20,11 +20,11 @@ def test_scores_are_not_copied():
     [
         ([0.1, 1.2], [0, 1], 2, "outside .* in 1 of 2 rows"),
         ([0.1, np.nan], [0, 1], 2, "NaN"),
-        ([0.1, 0.2], [0, 2], 2, "codes should go from 0 to 1, but go from 0 to 2"),
-        ([0.1, 0.2], [-1, 0], 2, "codes should go from 0 to 1"),
+        ([0.1, 0.2], [0, 2], 2, "codes must be integers from 0 to 1, got 0 to 2"),
+        ([0.1, 0.2], [-1, 0], 2, "codes must be integers from 0 to 1"),
         ([0.1, 0.2], [0.0, 1.0], 2, "one column of integers"),
         ([[0.1, 0.2]], [0], 1, "one column of numbers"),
-        (["a", "b"], [0, 1], 2, "eta should be numbers"),
+        (["a", "b"], [0, 1], 2, "eta must be numbers"),
         ([0.1], [0, 1], 2, "eta has 1, codes has 2"),
     ],
 )
@@ -43,7 +43,7 @@ def test_dask_arrays_are_taken_as_they_are():
         == repr(eh.GroupedScores(eta[eta > 0.5], codes, 2))
         == "GroupedScores(dask arrays, 2 groups)"
     )
-    with pytest.raises(InputError, match="both be dask arrays, or none"):
+    with pytest.raises(InputError, match="both be Dask arrays, or neither"):
         eh.GroupedScores(eta, np.zeros(10, int), 2)
     with pytest.raises(InputError, match="codes one column of integers"):
         eh.GroupedScores(eta, eta, 2)
@@ -118,5 +118,5 @@ def test_arrays_are_read_once():
     lazy = da.from_array(VALUES, chunks=3)
     assert read_posteriors(lazy).values is lazy
     assert repr(read_posteriors(lazy)) == "DensePosteriors(dask arrays, 2 groups)"
-    with pytest.raises(InputError, match="should be a Dask array, got Delayed"):
+    with pytest.raises(InputError, match="must be a Dask array, got Delayed"):
         eh.solve(dask.delayed(VALUES), eh.DemographicParity(difference=0.1))

@@ -110,9 +110,9 @@ def test_strata_keep_the_order_of_categories():
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ("level", "given should be a list of names of control features, but is 'level'"),
-        ([], "given should be a list of names of control features, but is \\[\\]"),
-        ([3], "given should be a list of names"),
+        ("level", "given must be a list of names of control features, got 'level'"),
+        ([], "given must be a list of names of control features, got \\[\\]"),
+        ([3], "given must be a list of names"),
         (["level", "level"], "given names a control feature twice"),
     ],
 )

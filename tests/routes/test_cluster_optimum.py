@@ -108,7 +108,7 @@ def test_unknown_sizes_of_chunks_become_known(client):
     known = eh.solve(P, FAIR, sample_weight=P[:, 0, 1])
     assert found.certificate.objective == pytest.approx(known.certificate.objective, abs=1e-12)
     assert found.selection.shape == (len(P),)
-    with pytest.raises(InputError, match=r"sample_weight should be a dask array .* compute_chunk_sizes"):
+    with pytest.raises(InputError, match=r"sample_weight as a Dask array .* compute_chunk_sizes"):
         eh.solve(rows[kept], FAIR, sample_weight=np.ones(len(P)))
     with pytest.raises(InputError, match="sample_weight has 1 chunks instead of 6"):
         eh.solve(rows[kept], FAIR, sample_weight=da.ones(len(P)))
@@ -190,11 +190,11 @@ def test_bad_numbers_are_an_error_with_their_rows(client):
 
 def test_arrays_of_other_shapes_are_refused(client):
     P = posteriors()
-    with pytest.raises(InputError, match=r"should have shape \(n, M, 2\)"):
+    with pytest.raises(InputError, match=r"must have shape \(n, M, 2\)"):
         eh.solve(da.zeros((3, 4)), FAIR)
     with pytest.raises(InputError, match="sample_weight has 10 rows instead of 3,000"):
         eh.solve(da.from_array(P), FAIR, sample_weight=da.ones(10))
-    with pytest.raises(InputError, match="sample_weight should be one column"):
+    with pytest.raises(InputError, match="sample_weight must be one column"):
         eh.solve(da.from_array(P), FAIR, sample_weight=da.ones((3000, 1)))
     with pytest.raises(InputError, match="sample_weight"):
         eh.solve(da.from_array(P), FAIR, sample_weight=np.ones(10))

@@ -16,6 +16,7 @@ from tests.flat import build
 
 import evenhand as eh
 from evenhand.data import batched_table
+from evenhand.guarantee import margins
 
 N = 2400
 PARITY = eh.DemographicParity(difference=0.03)
@@ -51,8 +52,9 @@ def people(n=N, seed=0, gaps=0.0):
 class Feature:
     """Settings of a classifier, and the table that it is fitted to."""
 
-    def __init__(self, *, gaps=0.0, weighted=False, drop=("p_a", "p_b"), trained=False, **settings):
+    def __init__(self, name, *, gaps=0.0, weighted=False, drop=("p_a", "p_b"), trained=False, **settings):
         kind = eh.FairInprocessor if trained else eh.FairPostprocessor
+        self.name = name
         self.table = people(gaps=gaps).drop(*drop)
         self.weighted = weighted
         if not weighted:
@@ -106,7 +108,7 @@ FEATURES = {
 }
 
 
-QUICK = ("aware", "controls", "missing imputed, aware", "guarantee", "proxies", "trained")
+QUICK = ("controls", "missing imputed, aware", "guarantee", "trained")
 """Features that are tried in every run of the tests; the others where slow ones run."""
 
 
@@ -114,7 +116,13 @@ QUICK = ("aware", "controls", "missing imputed, aware", "guarantee", "proxies", 
     params=[one if one in QUICK else pytest.param(one, marks=pytest.mark.slow) for one in FEATURES]
 )
 def feature(request):
-    return Feature(**FEATURES[request.param])
+    return Feature(request.param, **FEATURES[request.param])
+
+
+@pytest.fixture(autouse=True)
+def few_margins(monkeypatch):
+    """A guarantee tests three classifiers or four: a cluster takes twenty passes for each."""
+    monkeypatch.setattr(margins, "_MULTIPLES", (4.0, 2.0))
 
 
 @pytest.fixture(params=["files", "cluster"])
@@ -131,15 +139,30 @@ def on_workers(table):
     return dd.from_pandas(table.to_pandas(), npartitions=3)
 
 
-def in_memory(feature):
-    given = {"sample_weight": feature.table["weight"]} if feature.weighted else {}
-    return clone(feature.model).fit(feature.features, feature.table["paid"], **given)
+@pytest.fixture(scope="module")
+def fits():
+    """Fits that tests share, by feature and source."""
+    return {}
+
+
+def in_memory(fits, feature):
+    if (feature.name, "memory") not in fits:
+        given = {"sample_weight": feature.table["weight"]} if feature.weighted else {}
+        model = clone(feature.model).fit(feature.features, feature.table["paid"], **given)
+        fits[feature.name, "memory"] = model
+    return fits[feature.name, "memory"]
 
 
 def elsewhere(feature, source, **settings):
     given = {"sample_weight": "weight"} if feature.weighted else {}
     model = clone(feature.model).set_params(**settings)
     return model.fit(source(feature.table), "paid", **given)
+
+
+def by_sample(fits, feature, source):
+    if (feature.name, source) not in fits:
+        fits[feature.name, source] = elsewhere(feature, source, posteriors__max_samples=900)
+    return fits[feature.name, source]
 
 
 def answers(model, X, method="predict"):
@@ -150,8 +173,8 @@ def answers(model, X, method="predict"):
 
 
 @pytest.mark.filterwarnings("ignore::evenhand.exceptions.EvenhandWarning")
-def test_a_table_that_is_learned_from_as_a_whole_gives_the_answers_of_one_in_memory(feature, source):
-    plain, other = in_memory(feature), elsewhere(feature, source)
+def test_a_table_that_is_learned_from_as_a_whole_gives_the_answers_of_one_in_memory(fits, feature, source):
+    plain, other = in_memory(fits, feature), elsewhere(feature, source)
     X = feature.features
     assert (plain.predict(X) == other.predict(X)).all()
     assert (plain.predict_proba(X) == other.predict_proba(X)).all()
@@ -163,8 +186,8 @@ def test_a_table_that_is_learned_from_as_a_whole_gives_the_answers_of_one_in_mem
 
 
 @pytest.mark.filterwarnings("ignore::evenhand.exceptions.EvenhandWarning")
-def test_a_sample_gives_a_proven_rule_for_all_rows(feature, source, tmp_path):
-    model = elsewhere(feature, source, posteriors__max_samples=900)
+def test_a_sample_gives_a_proven_rule_for_all_rows(fits, feature, source, tmp_path):
+    model = by_sample(fits, feature, source)
     if isinstance(model, eh.FairPostprocessor):
         assert model.certificate_.gap < 1e-6
         assert model.certificate_.violation < 1e-6
@@ -180,12 +203,11 @@ def test_a_sample_gives_a_proven_rule_for_all_rows(feature, source, tmp_path):
     assert "in another order" in other.proof.verdict
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("client")
 @pytest.mark.filterwarnings("ignore::evenhand.exceptions.EvenhandWarning")
-def test_files_and_a_cluster_learn_from_the_same_sample(feature, client, monkeypatch):
+def test_files_and_a_cluster_learn_from_the_same_sample(fits, feature, monkeypatch):
     monkeypatch.setattr(batched_table, "BATCH_ROWS", 500)
-    files = elsewhere(feature, pl.DataFrame.lazy, posteriors__max_samples=900)
-    cluster = elsewhere(feature, on_workers, posteriors__max_samples=900)
+    files, cluster = (by_sample(fits, feature, source) for source in (pl.DataFrame.lazy, on_workers))
     X = feature.features
     assert files.fitted_to_ == cluster.fitted_to_
     assert (files.predict(X) == cluster.predict(X)).mean() > 0.999

@@ -4,7 +4,7 @@ import pytest
 from evenhand.solver import optimize as module
 from evenhand.solver.dense import DenseRows
 from evenhand.solver.linear import Program
-from evenhand.solver.optimize import optimize
+from evenhand.solver.optimize import Accepted, optimize
 from evenhand.solver.program import Problem
 
 
@@ -16,7 +16,7 @@ def problem(rng, J=3, D=6):
 def test_each_size_of_problem_is_proven(n):
     rng = np.random.default_rng(0)
     rows = DenseRows(rng.dirichlet(np.ones(6), n), None)
-    found = optimize(rows, problem(rng), tol=1e-9)
+    found = optimize(rows, problem(rng), Accepted(1e-9))
     assert abs(found.certificate.gap) < 1e-12
     assert found.certificate.violation < 1e-12
 
@@ -24,11 +24,11 @@ def test_each_size_of_problem_is_proven(n):
 def test_all_algorithms_find_the_same_optimum(monkeypatch):
     rng = np.random.default_rng(1)
     rows, task = DenseRows(rng.dirichlet(np.ones(6), 4000), None), problem(rng)
-    by_newton = optimize(rows, task, tol=1e-9)
+    by_newton = optimize(rows, task, Accepted(1e-9))
     monkeypatch.setattr(module, "_SMALL", 10_000)
-    by_program = optimize(rows, task, tol=1e-9)
+    by_program = optimize(rows, task, Accepted(1e-9))
     monkeypatch.setattr(module, "METHODS", ("ipm",))
-    by_interior_point = optimize(rows, task, tol=1e-9)
+    by_interior_point = optimize(rows, task, Accepted(1e-9))
     for other in (by_program, by_interior_point):
         assert other.certificate.objective == pytest.approx(by_newton.certificate.objective, abs=1e-12)
         assert other.multipliers == pytest.approx(by_newton.multipliers, abs=1e-7)
@@ -37,16 +37,16 @@ def test_all_algorithms_find_the_same_optimum(monkeypatch):
 def test_without_bounds_the_sign_of_the_gain_decides():
     rows = DenseRows(np.array([[0.2, 0.8], [0.7, 0.3]]), None)
     free = Problem(np.array([-0.5, 0.5]), np.empty((0, 2)), np.empty(0), np.empty(0))
-    assert optimize(rows, free, tol=1e-9).totals.selection.tolist() == [1.0, 0.0]
+    assert optimize(rows, free, Accepted(1e-9)).totals.selection.tolist() == [1.0, 0.0]
 
 
 def test_nothing_unproven_is_returned(monkeypatch):
     rng = np.random.default_rng(2)
     rows, task = DenseRows(rng.dirichlet(np.ones(6), 300), None), problem(rng)
     monkeypatch.setattr(Program, "solve", lambda *_: None)
-    assert optimize(rows, task, tol=1e-9).certificate.gap <= 1e-9  # iterative refinement is left
+    assert optimize(rows, task, Accepted(1e-9)).certificate.gap <= 1e-9  # iterative refinement is left
     monkeypatch.setattr(module, "finish_refined", lambda *_, **__: None)
-    assert optimize(rows, task, tol=1e-9) is None
+    assert optimize(rows, task, Accepted(1e-9)) is None
 
 
 def test_a_wrong_answer_of_the_linear_program_is_rejected(monkeypatch):
@@ -60,18 +60,18 @@ def test_a_wrong_answer_of_the_linear_program_is_rejected(monkeypatch):
         return answer
 
     monkeypatch.setattr(Program, "solve", wrong)
-    assert optimize(rows, task, tol=1e-9).certificate.gap <= 1e-9
+    assert optimize(rows, task, Accepted(1e-9)).certificate.gap <= 1e-9
     monkeypatch.setattr(module, "finish_refined", lambda *_, **__: None)
-    assert optimize(rows, task, tol=1e-9) is None
+    assert optimize(rows, task, Accepted(1e-9)) is None
 
 
 @pytest.mark.parametrize("n", [5_000, 90_000])
 def test_a_bad_start_leads_to_the_same_optimum(n):
     rng = np.random.default_rng(4)
     rows, task = DenseRows(rng.dirichlet(np.ones(6), n), None), problem(rng)
-    cold = optimize(rows, task, tol=1e-9)
+    cold = optimize(rows, task, Accepted(1e-9))
     for start in (cold.multipliers, cold.multipliers + 0.3):
-        warm = optimize(rows, task, tol=1e-9, start=start)
+        warm = optimize(rows, task, Accepted(1e-9), start=start)
         assert warm.certificate.objective == pytest.approx(cold.certificate.objective, abs=1e-12)
 
 

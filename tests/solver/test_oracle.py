@@ -4,7 +4,7 @@ import pytest
 from evenhand.solver.conflict import find_conflict
 from evenhand.solver.dense import DenseRows
 from evenhand.solver.grouped import GroupedRows
-from evenhand.solver.optimize import optimize
+from evenhand.solver.optimize import Accepted, optimize
 from evenhand.solver.oracle import Oracle
 from evenhand.solver.program import Problem
 
@@ -60,7 +60,7 @@ def test_an_oracle_needs_only_the_protocol(n, ties):
         np.tile([-0.5, 0.5], 3), rng.normal(size=(3, 6)), np.full(3, -0.01), np.full(3, 0.01), constant=0.5
     )
     oracle = ElsewhereRows(rows)
-    found, known = optimize(oracle, problem, tol=1e-9), optimize(rows, problem, tol=1e-9)
+    found, known = optimize(oracle, problem, Accepted(1e-9)), optimize(rows, problem, Accepted(1e-9))
     assert abs(found.certificate.gap) <= 1e-9
     assert found.certificate.violation <= 1e-9
     assert found.certificate.objective == pytest.approx(known.certificate.objective, abs=1e-9)
@@ -81,7 +81,10 @@ def test_known_groups_written_as_dense_rows_have_the_same_optimum():
     assert np.array_equal(direct.totals.selection, direct.steps.selection(eta, codes))
     dense = grouped.near(problem.gain, n)
     assert dense.direct(problem) is None
-    one, other = optimize(grouped, problem, tol=1e-9), optimize(ElsewhereRows(dense), problem, tol=1e-9)
+    one, other = (
+        optimize(grouped, problem, Accepted(1e-9)),
+        optimize(ElsewhereRows(dense), problem, Accepted(1e-9)),
+    )
     assert one.steps is not None
     assert other.steps is None
     assert one.certificate.objective == pytest.approx(other.certificate.objective, abs=1e-9)

@@ -260,5 +260,5 @@ def test_equal_rows_are_no_constraints_however_sums_are_rounded():
 
 def test_partitions_hold_their_weights_themselves():
     parts = cut(posteriors("smooth", 100, seed=0), None, 3)
-    with pytest.raises(eh.exceptions.InputError, match="hold their weights themselves"):
+    with pytest.raises(eh.exceptions.InputError, match="hold their own weights"):
         eh.solve(parts, eh.DemographicParity(difference=0.1), sample_weight=np.ones(100))

@@ -4,7 +4,7 @@ import pytest
 from evenhand.solver.conflict import find_conflict
 from evenhand.solver.dense import DenseRows
 from evenhand.solver.grouped import GroupedRows
-from evenhand.solver.optimize import optimize
+from evenhand.solver.optimize import Accepted, optimize
 from evenhand.solver.oracle import Oracle
 from evenhand.solver.partitioned import PartitionedRows, Sizes
 from evenhand.solver.partitions import ThreadedPartitions
@@ -92,7 +92,7 @@ def test_groups_are_within_the_spread_at_the_optimum_of_the_full_program(kind, n
         ),
     }.get(kind, dense)
     problem = between_groups(dense, spread)
-    found = optimize(RowsWithScalars(inner, 1), problem, tol=1e-9)
+    found = optimize(RowsWithScalars(inner, 1), problem, Accepted(1e-9))
     assert abs(found.certificate.gap) <= 1e-9
     assert found.certificate.violation <= 1e-9
     rates = problem.A[:, :4] @ found.totals.sums[:4]
@@ -101,7 +101,7 @@ def test_groups_are_within_the_spread_at_the_optimum_of_the_full_program(kind, n
     pairs = Problem(
         problem.gain[:4], problem.A[:1, :4] - problem.A[1:, :4], np.array([-spread]), np.array([spread]), 0.5
     )
-    expected = optimize(dense, pairs, tol=1e-9).certificate.objective
+    expected = optimize(dense, pairs, Accepted(1e-9)).certificate.objective
     assert found.certificate.objective == pytest.approx(expected, abs=1e-9)
 
 

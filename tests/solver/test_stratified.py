@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from evenhand.solver.dense import DenseRows
-from evenhand.solver.optimize import optimize
+from evenhand.solver.optimize import Accepted, optimize
 from evenhand.solver.oracle import Oracle
 from evenhand.solver.program import Problem
 from evenhand.solver.scalars import RowsWithScalars
@@ -110,8 +110,8 @@ def test_copies_are_collapsed_within_their_stratum():
 def test_strata_apart_and_together_have_the_optimum_of_rows_written_out(n, rounded, joined):
     rows, written_out = make(n, rounded=rounded)
     problem = parity(written_out, joined)
-    found = optimize_in_strata(rows, problem, tol=1e-9)
-    expected = optimize(written_out, problem, tol=1e-9)
+    found = optimize_in_strata(rows, problem, Accepted(1e-9))
+    expected = optimize(written_out, problem, Accepted(1e-9))
     assert found.certificate.objective == pytest.approx(expected.certificate.objective, abs=1e-9)
     assert abs(found.certificate.gap) <= 1e-9
     assert found.certificate.violation <= 1e-9
@@ -133,8 +133,8 @@ def test_scalars_belong_to_their_strata():
             bounds[2 * k + m, L * WIDTH + k] = -1.0
     gain = np.concatenate([np.tile([-0.5, 0.5], 2 * L), np.zeros(L)])
     problem = Problem(gain, bounds, np.zeros(2 * L), np.full(2 * L, 0.02), constant=0.5, scalars=L)
-    found = optimize_in_strata(RowsWithScalars(rows, L), problem, tol=1e-9)
-    expected = optimize(RowsWithScalars(written_out, L), problem, tol=1e-9)
+    found = optimize_in_strata(RowsWithScalars(rows, L), problem, Accepted(1e-9))
+    expected = optimize(RowsWithScalars(written_out, L), problem, Accepted(1e-9))
     assert found.certificate.objective == pytest.approx(expected.certificate.objective, abs=1e-9)
     assert (np.abs(A @ found.totals.sums[: L * WIDTH]) <= 0.02 + 1e-9).all()
 
@@ -147,10 +147,10 @@ def test_an_empty_stratum_and_one_without_weight_do_no_harm():
     A = np.zeros((1, L * WIDTH))
     A[0, :WIDTH] = [2.0, 2.0, -2.0, -2.0]
     problem = Problem(np.tile([-0.5, 0.5], 2 * L), A, np.array([-0.01]), np.array([0.01]), constant=0.5)
-    found = optimize_in_strata(rows, problem, tol=1e-9)
+    found = optimize_in_strata(rows, problem, Accepted(1e-9))
     alone = optimize(
         DenseRows(p[:450], None),
         Problem(problem.gain[:4], A[:, :4], *(np.array([e]) for e in (-0.01, 0.01)), constant=0.5),
-        tol=1e-9,
+        Accepted(1e-9),
     )
     assert found.certificate.objective == pytest.approx(alone.certificate.objective, abs=1e-9)

@@ -29,6 +29,23 @@ def test_a_group_that_must_leave_its_curve_mixes_thresholds():
     assert len(steps.edges[0]) >= 1
 
 
+@pytest.mark.parametrize("weights", [None, np.tile([0.0, 1.0, 3.0, 0.0], 1000) / 4000])
+def test_a_group_of_which_only_the_error_counts_needs_no_lottery(weights):
+    """The error is fixed, above that of the best threshold: two others have it, and one of them is enough."""
+    eta = np.random.default_rng(0).random(4000)
+    scores = SortedScores(eta, np.zeros(4000, int), 1, weights)
+    w = np.full(4000, 1 / 4000) if weights is None else weights
+    error, goal = np.array([[1.0, -1.0]]), np.array([0.35 - w @ eta])
+    _, steps, _ = mix_thresholds(scores, Problem(np.array([-0.5, 0.5]), error, goal, goal))
+    f = steps.selection(eta, np.zeros(4000, int))
+    assert w @ ((1 - eta) * f + eta * (1 - f)) == pytest.approx(0.35, abs=1e-12)
+    assert np.count_nonzero((f > 0) & (f < 1)) <= 1
+    new = np.linspace(0, 1, 10_001)
+    chance = steps.selection(new, np.zeros(len(new), int))
+    assert set(chance) == {0.0, 1.0}
+    assert (np.diff(chance) >= 0).all()
+
+
 def test_bounds_that_cannot_be_met_have_no_solution():
     scores = SortedScores(np.random.default_rng(0).random(50), np.zeros(50, int), 1, None)
     problem = Problem(np.array([-0.5, 0.5]), np.eye(2), np.array([0.9, 0.9]), np.array([1.0, 1.0]))

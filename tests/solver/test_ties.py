@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from evenhand.solver.dense import DenseRows, is_tie
-from evenhand.solver.optimize import optimize
+from evenhand.solver.optimize import Accepted, optimize
 from evenhand.solver.program import Problem
 
 RATES = np.array([0.3, 0.5])
@@ -30,8 +30,8 @@ def log_odds(rows):
 @pytest.mark.parametrize("n", [60, 1000, 6000])
 def test_of_all_optima_the_one_that_a_second_score_decides(n):
     rows, problem = region(n)
-    any_optimum = optimize(rows, problem, tol=1e-6)
-    found = optimize(rows, problem, tol=1e-6, score=log_odds)
+    any_optimum = optimize(rows, problem, Accepted(1e-6))
+    found = optimize(rows, problem, Accepted(1e-6, score=log_odds))
     assert found.certificate.objective == pytest.approx(any_optimum.certificate.objective, abs=1e-9)
     assert found.certificate.violation < 1e-9
     assert abs(found.certificate.gap) < 1e-6
@@ -52,11 +52,13 @@ def test_the_choice_does_not_depend_on_the_order_of_rows_and_columns():
     columns = np.array([2, 3, 0, 1])
     turned = DenseRows(rows.matrix[order][:, columns], None)
     again = Problem(problem.gain[columns], problem.A[:, columns], problem.lo, problem.hi, constant=0.25)
-    found, other = (optimize(*each, tol=1e-6, score=log_odds) for each in ((rows, problem), (turned, again)))
+    found, other = (
+        optimize(*each, Accepted(1e-6, score=log_odds)) for each in ((rows, problem), (turned, again))
+    )
     np.testing.assert_allclose(other.totals.selection, found.totals.selection[order], atol=1e-7)
 
 
 def test_without_ties_nothing_changes():
     rows, problem = region(500)
     loose = Problem(problem.gain, problem.A, RATES - 2, RATES + 2, constant=0.25)
-    assert optimize(rows, loose, tol=1e-6, score=log_odds).tie_multipliers is None
+    assert optimize(rows, loose, Accepted(1e-6, score=log_odds)).tie_multipliers is None

@@ -41,7 +41,12 @@ class Population:
         rows = self.rng.multinomial(n, self.joint.ravel()).reshape(self.joint.shape)
         selected = self.rng.binomial(rows, self.rho).astype(float)
         rows = rows.astype(float)
-        return Tally(CellRates(self.groups, rows, selected), rows, rows, selected, weighted=False)
+        return unweighted(self.groups, rows, selected)
+
+
+def unweighted(groups, rows, selected, *, labelled=True):
+    sums = np.broadcast_to([rows, selected], (3, 2, *rows.shape))
+    return Tally(groups, sums, sums[:, :, :0], weighted=False, labelled=labelled)
 
 
 def covered(found, truth):
@@ -69,7 +74,7 @@ def test_rare_selections_are_not_taken_for_a_violation(n, rate):
     for _ in range(SAMPLES):
         rows = np.stack([rng.multinomial(n, np.full(16, 1 / 16)), np.zeros(16)], axis=1)
         selected = rng.binomial(rows.astype(int), rate).astype(float)
-        counted = Tally(CellRates(groups, rows, selected, False), rows, rows, selected, weighted=False)
+        counted = unweighted(groups, rows, selected, labelled=False)
         hits.append(compare(PARITY, counted, 0.95).low == 0)
     assert np.mean(hits) >= LEAST
 

@@ -208,3 +208,91 @@ def test_guarantees_by_margins_are_kept_where_groups_are_at_the_tolerance():
     guaranteed, broken = np.array([draw(setting, WAYS["at random"], seed) for seed in range(60)]).T
     assert (guaranteed & broken).mean() <= 0.4 + 3 * np.sqrt(0.24 / 60)
     assert guaranteed.mean() > 0.5  # otherwise nothing is tested here
+
+
+SMALL = np.array([[0.45, 0.45], [0.03, 0.02], [0.03, 0.02]])
+"""Masses of three groups, of which two are small."""
+
+
+def stated(constraint, classifiers, n, rng, level):
+    """Which of some classifiers is returned, and the requirement that is guaranteed of it."""
+    candidates = []
+    for rates in classifiers:
+        cells = rng.multinomial(n, SMALL.ravel()).reshape(SMALL.shape)
+        counts = CellRates(TODAY.groups, cells.astype(float), rng.binomial(cells, rates).astype(float))
+        candidates.append((constraint, rates, [counts]))
+    return guaranteed(candidates, constraint, 1 - level)
+
+
+def rates_of(*by_group):
+    return np.broadcast_to(np.array(by_group, float)[:, None], SMALL.shape)
+
+
+@pytest.mark.parametrize(
+    ("constraint", "classifiers"),
+    [
+        # far outside; inside, and then just outside; just outside
+        (eh.RateBound("selection rate", at_most=0.2, groups="intersectional"), [(0.1, 0.25, 0.1)]),
+        (eh.DemographicParity(difference=0.1), [(0.5, 0.5, 0.5), (0.5, 0.388, 0.5)]),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (
+                (eh.DemographicParity(difference=0.05), [(0.5, 0.444, 0.5)]),
+                (eh.DemographicParity(difference=0.05), [(0.5, 0.35, 0.5)]),
+                (eh.EqualizedOdds(difference=0.1), [(0.2, 0.35, 0.2)]),
+                (eh.DemographicParity(ratio=0.9), [(0.4, 0.3, 0.4)]),
+                (eh.DemographicParity(difference=0.05, against="groups"), [(0.5, 0.4, 0.5)]),
+                (
+                    eh.DemographicParity(difference=0.05) & eh.RateBound("selection rate", at_most=0.5),
+                    [(0.499, 0.35, 0.499)],
+                ),
+            )
+        ),
+    ],
+    ids=str,
+)
+def test_what_is_stated_is_wrong_no_more_often_than_the_level(constraint, classifiers):
+    """Whether the guarantee was made or a weaker one stated instead, both share one level."""
+    rng, level, draws = np.random.default_rng(0), 0.2, 150
+    wrong = weaker = 0
+    for _ in range(draws):
+        rates, guarantee = stated(constraint, [rates_of(*one) for one in classifiers], 3000, rng, level)
+        population = CellRates(TODAY.groups, SMALL, SMALL * rates)
+        if guarantee.attainable is not None:
+            weaker += not guarantee.holds
+            wrong += max(found.excess for found in guarantee.attainable.measure(population)) > 0
+    assert wrong <= draws * level + 3 * np.sqrt(draws * level * (1 - level))
+    assert weaker > draws / 20  # otherwise nothing is tested here
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("aware", [False, True])
+@pytest.mark.parametrize(
+    "constraint",
+    [
+        eh.DemographicParity(difference=0.02),
+        eh.EqualizedOdds(difference=0.03),
+        eh.EqualOpportunity(ratio=0.95),
+    ],
+    ids=str,
+)
+def test_what_is_attainable_holds_for_the_fitted_classifier(constraint, aware):
+    """By tests and by ranks, of the classifier that is returned, in the population."""
+    setting, level, draws, wrong, weaker = problem(2), 0.2, 40, 0, 0
+    for seed in range(draws):
+        data = setting.sample(600, seed=seed)
+        fair = build(
+            eh.FairPostprocessor, LogisticRegression(), constraint, aware=aware, confidence=1 - level, cv=2
+        )
+        fair.fit(data.X, data.y, sensitive_features=data.sensitive)
+        rates = setting.rates_of(
+            lambda X, codes, fair=fair: fair.predict(
+                X, sensitive_features={"group": codes} if aware else None
+            )
+        )
+        guarantee = fair.guarantee_
+        if guarantee.attainable is not None:
+            weaker += not guarantee.holds
+            wrong += max(found.excess for found in guarantee.attainable.measure(rates)) > 0
+    assert wrong <= draws * level + 3 * np.sqrt(draws * level * (1 - level))
+    assert weaker > draws / 4  # otherwise nothing is tested here

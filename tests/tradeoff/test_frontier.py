@@ -326,19 +326,19 @@ def test_aware_with_sensitive_columns_in_the_table():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"classifiers": LogisticRegression()}, "'fair' should be a FairPostprocessor or a FairInprocessor"),
+        ({"classifiers": LogisticRegression()}, "'fair' must be a FairPostprocessor or a FairInprocessor"),
         ({"classifiers": {"a": post(None)}}, "'a' has no constraint"),
         ({"classifiers": post(confidence=0.9)}, "makes a guarantee, which is for one tolerance"),
         (
             {"classifiers": {"a": post(), "b": post(eh.EqualOpportunity(difference=0.1))}},
             "the classifiers have different requirements: DemographicParity.* and EqualOpportunity",
         ),
-        ({"tolerances": 1}, "tolerances should be at least 2"),
-        ({"tolerances": [0.1, 2]}, "tolerances should be a count or a list of numbers from 0 to 1"),
-        ({"tolerances": "all"}, "tolerances should be a count"),
-        ({"confidence": 1}, "confidence should be strictly between 0 and 1"),
-        ({"test": (TEST.X,)}, r"test should be \(X, y\)"),
-        ({"test": None, "test_share": 2}, "test_share should be strictly between 0 and 1"),
+        ({"tolerances": 1}, "tolerances must be at least 2"),
+        ({"tolerances": [0.1, 2]}, "tolerances must be a count or numbers from 0 to 1"),
+        ({"tolerances": "all"}, "tolerances must be a count"),
+        ({"confidence": 1}, "confidence must be strictly between 0 and 1"),
+        ({"test": (TEST.X,)}, r"test must be \(X, y\)"),
+        ({"test": None, "test_share": 2}, "test_share must be strictly between 0 and 1"),
         ({"test": (TEST.X, TEST.y[:-1], TEST.sensitive)}, "X has 3,000, y has 2,999"),
         ({"others": {"other": np.zeros(7)}}, "predictions of 'other' has 7"),
         ({"test": None, "others": {"other": np.zeros(3000)}}, "predictions in others= are for test rows"),
@@ -354,7 +354,8 @@ def test_the_chart_names_the_notion_and_the_measure():
     chart = BLIND.plot()
     assert "demographic parity" in str(chart.to_dict())
     ratio = drawn(post(eh.DemographicParity(ratio=0.8)), tolerances=3)
-    assert "1 minus mean ratio" in str(ratio.plot().to_dict())
+    assert "← fairer  |  mean ratio, demographic parity" in str(ratio.plot().to_dict())
+    assert "reverse" in str(ratio.plot().to_dict())  # 1 is on the left, as a difference of 0 is
 
 
 def test_the_split_does_not_depend_on_labels():
@@ -475,7 +476,7 @@ def test_a_bound_that_binds_nowhere_is_traced_to_its_end():
             "no tolerance to vary: name a bound, such as over='capacity'",
         ),
         (eh.NoWorse("selection rate"), None, "has no tolerance to vary"),
-        (eh.RateBound("selection rate", at_most=0.1), 0.1, "over should be the name of a bound"),
+        (eh.RateBound("selection rate", at_most=0.1), 0.1, "over must be the name of a bound"),
     ],
     ids=str,
 )

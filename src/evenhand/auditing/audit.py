@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 import warnings
-from copy import copy, deepcopy
+from collections.abc import Mapping
 from dataclasses import replace
-from numbers import Integral, Real
+from functools import partial
+from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
@@ -23,17 +24,18 @@ from evenhand.auditing.impact_ratios import count_categories
 from evenhand.auditing.proxy_audit import audit_by_proxy
 from evenhand.auditing.query import tally_table
 from evenhand.auditing.rate_bounds import compare_with_bound
+from evenhand.auditing.reference import count_beside
 from evenhand.auditing.result import Audit, StratumAudits
 from evenhand.auditing.suppression import hide_small, published
 from evenhand.auditing.tally import Tally, tally
 from evenhand.auditing.within_strata import compare_in_strata
-from evenhand.data.checks import check_fraction
+from evenhand.data.checks import check_count, check_fraction
 from evenhand.data.labels import read_median
 from evenhand.data.tables import Library, library_of
 from evenhand.exceptions import InputError, VacuousConstraintWarning, warn_user
 from evenhand.groups.groups import Missing
 from evenhand.groups.proxy import Proxy
-from evenhand.requirements.bounds import Bound
+from evenhand.requirements.bounds import NoWorse, RateBound
 from evenhand.requirements.notions import Notion
 from evenhand.requirements.rates import read_rows
 from evenhand.requirements.requirement import Constraint, Requirement
@@ -47,6 +49,7 @@ def audit(
     sensitive_features: Any,
     *,
     data: Any = None,
+    reference: Mapping[str, Any] | None = None,
     control_features: Any = None,
     constraint: Constraint | None = None,
     before: Any = None,
@@ -71,14 +74,19 @@ def audit(
     sensitive_features : table, mapping, array, sequence, Proxy, or names of columns
         One column per sensitive feature. With a :class:`Proxy` one of them is known by probabilities: each
         rate then is the probability-weighted estimate, with an interval that holds whatever the true groups
-        are within the probabilities, widened for sampling. Verdicts use that interval, so that evidence is
+        are within the probabilities, widened for sampling. Verdicts use that interval: evidence is
         insufficient where proxies cannot tell.
     data : table, default=None
         The table that has the columns, eager or lazy, of any library that narwhals reads: polars, such as
         ``pl.scan_parquet("*.parquet")``, pandas, pyarrow, DuckDB, Dask or PySpark. The other arguments then
         are names of its columns, and the library that holds it counts the rows in one pass, or two for scores
-        and probabilities: only the sums for each combination of values are collected, so that the table need
-        not fit into memory.
+        and probabilities. Only the sums for each combination of values are collected: the table need not fit
+        into memory.
+    reference : mapping, default=None
+        The group that others are compared with by :meth:`Audit.significance
+        <evenhand.auditing.result.Audit.significance>`, such as ``{"race": "White", "sex": "Male"}``. It names
+        one or more sensitive features; of several, each is compared by itself, and if all are named, so are
+        their combinations. It must have at least 30 rows.
     control_features : table, mapping, array, sequence or names of columns, default=None
         One column per control feature. Groups are then also compared within each stratum, the people with the
         same values of these, by every notion; ``strata`` of the result has the audit of each. A notion of
@@ -168,12 +176,14 @@ def audit(
     >>> audit("paid", "approved", "sex", data=table).terms.features
     ('sex',)
     """
-    _check_settings(constraint, confidence, min_size, min_count, threshold, before=before)
+    _check_settings(constraint, confidence, min_size, min_count, threshold)
+    if threshold == "median" and before is not None:
+        raise InputError("threshold='median' is about one set of scores: omit before.")
     if isinstance(sensitive_features, Proxy):
-        others = (data, before, control_features)
+        others = (data, before, control_features, reference)
         if any(other is not None for other in others) or min_size or min_count or missing != "error":
             raise InputError(
-                "an audit by proxies takes neither data, before, missing, min_size, min_count nor "
+                "an audit by proxies takes neither data, reference, before, missing, min_size, min_count nor "
                 "control_features."
             )
         if threshold == "median":
@@ -193,25 +203,22 @@ def audit(
             "min_count cannot suppress small counts within strata: omit control_features, or audit each "
             "stratum separately."
         )
-    columns: dict[str, Any] = {
-        "y_true": y_true,
-        "y_pred": y_pred,
-        "sensitive_features": sensitive_features,
-        "control_features": control_features,
-        "before": before,
-        "sample_weight": sample_weight,
-    }
-    reading: dict[str, Any] = {
-        "pos_label": pos_label,
-        "missing": missing,
-        "min_size": min_size,
-        "threshold": threshold if threshold in (None, "median") else float(threshold),
-    }
-    counted, median = (
-        _tally_columns(**columns, **reading) if data is None else tally_table(data, **columns, **reading)
+    count = _tally_columns if data is None else partial(tally_table, data)
+    counted, median = count(
+        y_true,
+        y_pred,
+        sensitive_features,
+        control_features=control_features,
+        before=before,
+        sample_weight=sample_weight,
+        pos_label=pos_label,
+        missing=missing,
+        min_size=min_size,
+        threshold=threshold if threshold in (None, "median") else float(threshold),
     )
     return audit_of(
         counted,
+        reference=reference,
         constraint=constraint,
         confidence=float(confidence),
         min_count=int(min_count),
@@ -221,18 +228,21 @@ def audit(
     )
 
 
-def _tally_columns(*, y_pred: Any, threshold: Any, **columns: Any) -> tuple[Tally, float | None]:
+def _tally_columns(
+    y_true: Any, y_pred: Any, sensitive_features: Any, *, threshold: Any, **columns: Any
+) -> tuple[Tally, float | None]:
     """The sums over cells of columns in memory, and the median of the scores if that is the threshold."""
     median = None
     if threshold == "median":
         y_pred, median = read_median(y_pred)
         threshold = float(np.nextafter(median, np.inf))
-    return tally(read_rows(y_pred=y_pred, threshold=threshold, **columns)), median
+    return tally(read_rows(y_true, y_pred, sensitive_features, threshold=threshold, **columns)), median
 
 
 def audit_of(
     counted: Tally,
     *,
+    reference: Mapping[str, Any] | None = None,
     constraint: Constraint | None = None,
     confidence: float = 0.95,
     min_count: int = 0,
@@ -241,20 +251,19 @@ def audit_of(
     library: Library | None = None,
 ) -> Audit:
     """Audit of decisions that are already counted; see :func:`audit`."""
-    groups = counted.rates.groups
+    groups = counted.groups
+    beside = () if reference is None else count_beside(counted, reference)
     required = (
-        tuple(all_notions(groups, labelled=counted.rates.labelled))
+        tuple(all_notions(groups, labelled=counted.labelled))
         if constraint is None
         else constraint.requirements
     )
     comparisons = _compare(counted, required, confidence, judge=constraint is not None)
     strata = None
     if groups.strata is not None:
+        plain = None if constraint is None else constraint.within(None)
         strata = StratumAudits(
-            counted,
-            lambda part: audit_of(
-                part, constraint=_unconditional(constraint), confidence=confidence, library=library
-            ),
+            counted, partial(audit_of, constraint=plain, confidence=confidence, library=library)
         )
     findings = find(counted, confidence)
     excluded = find_excluded(
@@ -275,9 +284,9 @@ def audit_of(
     terms = Terms(
         features=groups.features,
         confidence=confidence,
-        labelled=counted.rates.labelled,
+        labelled=counted.labelled,
         weighted=counted.weighted,
-        compared=counted.changes is not None,
+        compared=counted.compared,
         min_count=min_count,
         absent_not_listed=left_out,
         pooled=pooled_groups(counted, counts=not min_count),
@@ -287,37 +296,31 @@ def audit_of(
         above_median=above_median,
     )
     categories = () if min_count else count_categories(counted)
-    return Audit(terms, (*findings, *absent), comparisons, library, excluded, categories, strata)
+    return Audit(terms, (*findings, *absent), comparisons, library, excluded, categories, strata, beside)
 
 
-def _check_settings(
-    constraint: Any, confidence: Any, min_size: Any, min_count: Any, threshold: Any, *, before: Any = None
-) -> None:
+def _check_settings(constraint: Any, confidence: Any, min_size: Any, min_count: Any, threshold: Any) -> None:
     """Raise an InputError unless the settings of an audit are proper."""
-    if isinstance(threshold, str) and threshold == "median":
-        if before is not None:
-            raise InputError("threshold='median' is about one set of scores: omit before.")
-        threshold = None
     check_fraction("confidence", confidence)
-    for name, value in (("min_size", min_size), ("min_count", min_count)):
-        if not isinstance(value, Integral) or isinstance(value, bool) or value < 0:
-            raise InputError(f"{name} should be a whole number, 0 or more, but is {value!r}.")
+    check_count("min_size", min_size)
+    check_count("min_count", min_count)
     if constraint is not None:
         if not isinstance(constraint, Constraint):
             raise InputError(
-                f"constraint should be a requirement such as DemographicParity(difference=0.05), "
-                f"but is of type {type(constraint).__name__}."
+                "constraint must be a requirement such as DemographicParity(difference=0.05), got "
+                f"{type(constraint).__name__}."
             )
         constraint.check(None)
-    number = isinstance(threshold, Real) and not isinstance(threshold, bool | np.bool_)
-    if threshold is not None and not (number and math.isfinite(threshold)):
-        raise InputError(f"threshold should be a finite number or 'median', but is {threshold!r}.")
+    if threshold is not None and not (isinstance(threshold, str) and threshold == "median"):
+        number = isinstance(threshold, Real) and not isinstance(threshold, bool | np.bool_)
+        if not (number and math.isfinite(threshold)):
+            raise InputError(f"threshold must be a finite number or 'median', got {threshold!r}.")
 
 
 def _compare(
     counted: Tally, required: tuple[Requirement, ...], confidence: float, *, judge: bool
 ) -> tuple[Comparison, ...]:
-    groups = counted.rates.groups
+    groups = counted.groups
     controls = () if groups.strata is None else groups.strata.features
     if groups.is_one_group("intersectional") and any(isinstance(part, Notion) for part in required):
         warn_user(
@@ -328,25 +331,12 @@ def _compare(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", VacuousConstraintWarning)  # already issued above, once
         for part in required:
-            if isinstance(part, Bound):
+            if isinstance(part, RateBound | NoWorse):
                 found += compare_with_bound(part, counted, confidence)
+            elif isinstance(part, Notion) and part.controls:
+                found.append(compare_in_strata(part, counted, confidence, judge=judge))
             elif isinstance(part, Notion):
-                if part.controls:
-                    found.append(compare_in_strata(part, counted, confidence, judge=judge))
-                    continue
                 found.append(compare(part, counted, confidence, judge=judge))
                 if controls:
-                    within = copy(part)
-                    within.given = list(controls)
-                    found.append(compare_in_strata(within, counted, confidence, judge=False))
+                    found.append(compare_in_strata(part.within(controls), counted, confidence, judge=False))
     return (*found, *four_fifths(counted, confidence))
-
-
-def _unconditional(constraint: Constraint | None) -> Constraint | None:
-    """A requirement without control features, for the rows of one stratum."""
-    if constraint is None or not constraint.controls:
-        return constraint
-    changed = deepcopy(constraint)
-    for notion in changed.notions:
-        notion.given = None
-    return changed

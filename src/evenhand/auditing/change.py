@@ -8,28 +8,30 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.auditing.tally import DecisionChanges, Tally, effective_size
+from evenhand.auditing.tally import Tally, effective_size
 from evenhand.guarantee.intervals import Estimate, paired_difference, wilson
 
 __all__ = ["cross_tabulate", "rate_changes"]
 
 
-def cross_tabulate(changes: DecisionChanges, mass: NDArray[np.float64]) -> NDArray[np.float64]:
+def cross_tabulate(sums: NDArray[np.float64]) -> NDArray[np.float64]:
     """Cross-table of two sets of decisions: selected by both, before only, after only, neither.
 
     Parameters
     ----------
-    changes : DecisionChanges
-    mass : array, shape (M, 2)
-        Of each cell.
+    sums : array, shape (4, M, 2)
+        All rows, rows selected after, rows selected before, and newly selected rows; see
+        :class:`~evenhand.auditing.tally.Tally`.
 
     Returns
     -------
     array, shape (4, M, 2)
     """
-    both = np.maximum(changes.before - changes.down, 0.0)
-    neither = np.maximum(mass - both - changes.up - changes.down, 0.0)
-    return np.stack([both, changes.down, changes.up, neither])
+    every, after, before, up = sums
+    down = np.maximum(before + up - after, 0.0)
+    both = np.maximum(before - down, 0.0)
+    neither = np.maximum(every - both - up - down, 0.0)
+    return np.stack([both, down, up, neither])
 
 
 def rate_changes(
@@ -58,24 +60,18 @@ def rate_changes(
     dict
         Estimates of shape (G,) by the name of the rate.
     """
-    if counted.changes is None:
-        return {}
-    changes, labelled, squared = counted.changes, counted.rates.labelled, counted.change_squares
-    table = _by_rate(cross_tabulate(changes, counted.rates.mass), labelled=labelled)
-    squares = None
-    if squared is not None:
-        squares = _by_rate(cross_tabulate(squared, counted.squares), labelled=labelled)
+    tables = (_by_rate(cross_tabulate(unit), labelled=counted.labelled) for unit in counted.sums[1:])
+    by_weight, by_square = tables
     found = {}
-    for name, (cells, labels) in table.items():
-        mass = members @ counted.rates.mass[:, labels].sum(axis=1)
-        total = members @ counted.squares[:, labels].sum(axis=1)
+    for name, (cells, labels) in by_weight.items():
+        mass, total = (members @ every[:, labels].sum(axis=1) for every in counted.sums[1:, 0])
         both, down, up, neither = (members @ part for part in cells)
         known = np.where(mass > 0, mass, 1.0)
         change = (up - down) / known
         spread = None
-        if squares is not None:
+        if counted.weighted:
             # A row contributes -1, 0 or 1 to the change.
-            stayed, lost, won, out = (members @ part for part in squares[name][0])
+            stayed, lost, won, out = (members @ part for part in by_square[name][0])
             spread = won * (1 - change) ** 2 + lost * (1 + change) ** 2 + (stayed + out) * change**2
         size = effective_size(mass, total, (up + down) / known - change**2, spread)
         found[name] = paired_difference(both, down, up, neither, size=size, z=z, interval=interval)

@@ -14,13 +14,14 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from evenhand.auditing.distances import distances
 from evenhand.auditing.tally import Tally
+from evenhand.display.notebook import ShownAsTable
+from evenhand.display.text import show
 from evenhand.groups.groups import GroupName, Groups, Members, Mode
 from evenhand.guarantee.intervals import Estimate
-from evenhand.requirements.measurement import Against, Measure, Measurement
+from evenhand.requirements.measurement import Measure, Measurement
 from evenhand.requirements.notions import NOTIONS, DemographicParity, Notion
 
 __all__ = [
@@ -31,9 +32,12 @@ __all__ = [
     "Side",
     "Verdict",
     "all_notions",
+    "asks",
     "compare",
     "concluded",
+    "estimate",
     "four_fifths",
+    "group_name",
     "judged",
     "listed",
     "rule_families",
@@ -69,8 +73,8 @@ class Distance:
     stratum: GroupName | None = None
 
 
-@dataclass(frozen=True)
-class Comparison:
+@dataclass(frozen=True, repr=False)
+class Comparison(ShownAsTable):
     """Disparity between the groups by one notion and measure, or a rate and its bound.
 
     Attributes
@@ -84,7 +88,7 @@ class Comparison:
         four-fifths rule, "intersectional" or the name of a feature.
     value, low, high : float
         The largest difference (MD) or the smallest ratio (MR), and its interval; for a bound, the lowest rate
-        that should be at least the bound, or the highest that should be at most it. NaN if it is undefined.
+        that a lower bound is about, or the highest for an upper bound. NaN if it is undefined.
     statistic : str or None
         The statistic in which it is attained.
     group : GroupName or None
@@ -100,9 +104,9 @@ class Comparison:
         interval is open on the side of a violation. A bound on precision holds where nobody is selected.
     distances : tuple of Distance
         One for each group and statistic.
-    against : {"population", "groups", "bound", "reference"}
-        What each group is compared with: all rows, the group with the highest rate, a bound, or its own rate
-        under a reference. In the last case, `value` is the rate minus that of the reference.
+    against : {"population", "groups", "named", "bound", "reference"}
+        What each group is compared with: all rows, the group with the highest rate, a named group, a bound,
+        or its own rate under a reference. In the last case, `value` is the rate minus that of the reference.
     given : tuple of str
         Control features, if groups are compared within strata.
     stratum : GroupName or None
@@ -116,6 +120,8 @@ class Comparison:
     aggregate : Comparison or None
         The same without control features: of all rows together, which can show a disparity that no stratum
         has, or hide one that all of them have (Simpson's paradox).
+    side : str or None
+        Whose ratio the smallest is, compared with all rows: of those "selected", or of those "refused".
     """
 
     notion: str
@@ -131,13 +137,75 @@ class Comparison:
     verdict: Verdict | None
     undefined: tuple[GroupName, ...]
     distances: tuple[Distance, ...]
-    against: Against | Literal["bound", "reference"] = "population"
+    against: Literal["population", "groups", "named", "bound", "reference"] = "population"
     given: tuple[str, ...] = ()
     stratum: GroupName | None = None
     strata: tuple[Comparison, ...] = ()
     vacuous: tuple[GroupName, ...] = ()
     empty: tuple[GroupName, ...] = ()
     aggregate: Comparison | None = None
+    side: str | None = None
+
+    @property
+    def who(self) -> str:
+        """The group in which it is attained and, of a ratio, whose: "sex=F (refused)"; empty without one."""
+        if self.group is None:
+            return ""
+        return f"{str(self.group) or 'everyone'}{f' ({self.side})' if self.side else ''}"
+
+    def _table(self) -> tuple[str, Sequence[str], list[tuple[str, str, str]]]:
+        verdict = "" if self.verdict is None else f", {self.verdict}"
+        headings = ["group", "statistic", "value [interval]"]
+        rows = [
+            (
+                group_name(one.group) + ("" if one.stratum is None else f" given {one.stratum}"),
+                one.statistic,
+                estimate(one.value, one.low, one.high),
+            )
+            for one in self.distances
+        ]
+        return f"{asks(self)}: {estimate(self.value, self.low, self.high)}{verdict}", headings, rows
+
+
+def estimate(value: float, low: float, high: float) -> str:
+    """A number with its interval.
+
+    Examples
+    --------
+    >>> estimate(0.3118, 0.29, 0.335), estimate(math.nan, 0.0, 1.0)
+    ('0.312 [0.290, 0.335]', 'undefined')
+    """
+    return (
+        "undefined"
+        if math.isnan(value)
+        else "{:.3f} [{:.3f}, {:.3f}]".format(*(round(one, 3) + 0.0 for one in (value, low, high)))
+    )
+
+
+def group_name(group: GroupName) -> str:
+    """The name of a group; "everyone" if it has no features."""
+    return str(group) or "everyone"
+
+
+def asks(found: Comparison) -> str:
+    """What a comparison is about, in a few words.
+
+    Examples
+    --------
+    >>> from evenhand import RateBound, audit
+    >>> capacity = RateBound("selection rate", at_most=0.3)
+    >>> asks(audit(None, [1, 0, 1, 0], {"sex": ["F", "F", "M", "M"]}, constraint=capacity).comparisons[0])
+    'selection rate, at most 0.3'
+    """
+    if found.against == "bound":
+        return f"{found.notion}, {found.measure} {found.tolerance:g}"
+    if found.against == "reference":
+        return found.notion
+    between = " between groups" if found.against == "groups" and found.notion != FOUR_FIFTHS else ""
+    if found.against == "named":
+        between = f" from {found.reference}" if found.measure == "difference" else f" to {found.reference}"
+    given = f" given {', '.join(map(show, found.given))}" if found.given else ""
+    return f"{found.notion}, {found.measure}{between}{given}"
 
 
 def judged(measure: Measure | Side, tolerance: float | None, low: float, high: float) -> Verdict | None:
@@ -188,10 +256,9 @@ def compare(notion: Notion, counted: Tally, confidence: float, *, judge: bool = 
     -------
     Comparison
     """
-    groups = counted.rates.groups
-    alone = groups.is_one_group(notion.groups)
-    found = _compare(notion, counted, groups.members(notion.groups), confidence, alone=alone)
-    return found if judge else replace(found, tolerance=None, verdict=None)
+    alone = counted.groups.is_one_group(notion.groups)
+    family = counted.groups.members(notion.groups)
+    return _compare(notion, counted, family, confidence, alone=alone, judge=judge)
 
 
 def four_fifths(counted: Tally, confidence: float) -> tuple[Comparison, ...]:
@@ -214,14 +281,14 @@ def four_fifths(counted: Tally, confidence: float) -> tuple[Comparison, ...]:
         All combinations, then each feature; with a single feature, only that.
     """
     found = []
-    for what, family in rule_families(counted.rates.groups):
+    for what, family in rule_families(counted.groups):
         one = _compare(FOUR_FIFTHS_RULE, counted, family, confidence, alone=len(family.names) == 1)
         found.append(replace(one, notion=FOUR_FIFTHS, groups=what))
     return tuple(found)
 
 
 def rule_families(groups: Groups) -> Iterator[tuple[str, Members]]:
-    """What the four-fifths rule compares: all combinations, then the values of each feature."""
+    """The groups that the four-fifths rule compares: all combinations, then the values of each feature."""
     if len(groups.features) > 1:
         yield "intersectional", groups.members("intersectional")
     if groups.merged:  # the groups of single features cannot be recovered from these
@@ -233,7 +300,7 @@ def rule_families(groups: Groups) -> Iterator[tuple[str, Members]]:
 
 
 def _compare(
-    notion: Notion, counted: Tally, family: Members, confidence: float, *, alone: bool
+    notion: Notion, counted: Tally, family: Members, confidence: float, *, alone: bool, judge: bool = True
 ) -> Comparison:
     measured = notion.measure_in(family, counted.rates)
     found = distances(
@@ -243,9 +310,10 @@ def _compare(
         measure=notion.compares_by,
         against=notion.against,
         confidence=confidence,
+        places=notion.places(family),
     )
     reach = max(counted.share(part, family.matrix).width for part in notion.statistics)
-    return concluded(notion, measured, found, reach=reach, alone=alone)
+    return concluded(notion, measured, found, reach=reach, alone=alone, judge=judge)
 
 
 def concluded(
@@ -255,6 +323,7 @@ def concluded(
     *,
     reach: float = 1.0,
     alone: bool = False,
+    judge: bool = True,
 ) -> Comparison:
     """The comparison by a notion, with the interval of the worst group.
 
@@ -269,19 +338,25 @@ def concluded(
         The largest difference that is possible.
     alone : bool, default=False
         Whether there is only one group.
+    judge : bool, default=True
+        Whether to compare with the notion's tolerance; otherwise there is no verdict.
 
     Returns
     -------
     Comparison
     """
     blind = alone or any(part.undefined for part in measured)
+    lows, highs = np.concatenate([(part.low, part.high) for part in found], axis=1)
     if notion.compares_by == "difference":
-        low = max(0.0, *(_largest(np.fmax(part.low, -part.high)) for part in found))  # not -0.0
-        high = reach if blind else min(reach, max(_largest(np.fmax(-part.low, part.high)) for part in found))
+        low = max(0.0, float(np.fmax.reduce(np.fmax(lows, -highs), initial=0.0)))  # not -0.0
+        high = reach if blind else min(reach, float(np.fmax.reduce(np.fmax(-lows, highs), initial=0.0)))
     else:
-        low = 0.0 if blind else min(_smallest(part.low) for part in found)
-        high = min(_smallest(part.high) for part in found)
-    worst = _worst(measured)
+        low = 0.0 if blind else float(np.fmin.reduce(lows, initial=1.0))
+        high = float(np.fmin.reduce(highs, initial=1.0))
+    known = [part for part in measured if not math.isnan(part.value)]
+    most = max if notion.compares_by == "difference" else min
+    worst = most(known, key=lambda part: part.value, default=None)
+    tolerance = notion.tolerance if judge else None
     return Comparison(
         notion=notion.label,
         measure=notion.compares_by,
@@ -292,36 +367,17 @@ def concluded(
         statistic=None if worst is None else worst.statistic,
         group=None if worst is None else worst.worst,
         reference=None if worst is None else worst.reference,
-        tolerance=notion.tolerance,
-        verdict=judged(notion.compares_by, notion.tolerance, low, high),
+        tolerance=tolerance,
+        verdict=judged(notion.compares_by, tolerance, low, high),
         undefined=tuple(dict.fromkeys(name for part in measured for name in part.undefined)),
         distances=tuple(
             distance
             for part, estimate in zip(measured, found, strict=True)
             for distance in listed(part.statistic, part.names, estimate)
         ),
-        against=notion.against,
+        against=notion.against if isinstance(notion.against, str) else "named",
+        side=None if worst is None else worst.side,
     )
-
-
-def _worst(measured: Sequence[Measurement]) -> Measurement | None:
-    """The statistic with the largest disparity."""
-    known = [found for found in measured if not math.isnan(found.value)]
-    if not known:
-        return None
-    if known[0].measure == "difference":
-        return max(known, key=lambda found: found.value)
-    return min(known, key=lambda found: found.value)
-
-
-def _largest(values: NDArray[np.float64]) -> float:
-    known = values[~np.isnan(values)]
-    return float(known.max(initial=0.0))
-
-
-def _smallest(values: NDArray[np.float64]) -> float:
-    known = values[~np.isnan(values)]
-    return float(known.min(initial=1.0))
 
 
 def listed(statistic: str, names: Sequence[GroupName], found: Estimate) -> Iterator[Distance]:

@@ -1,4 +1,4 @@
-"""How far each group's statistic is from its reference: all rows, or the group with the highest rate.
+"""How far each group's statistic is from all rows, from the group with the highest rate, or a named one.
 
 Exact limits of the shares are combined by the method of variance estimates recovery; see
 :mod:`evenhand.guarantee.intervals`.
@@ -7,10 +7,10 @@ Exact limits of the shares are combined by the method of variance estimates reco
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from evenhand.auditing.tally import Share, Tally
 from evenhand.groups.groups import GroupName, Members
@@ -36,6 +36,7 @@ def distances(
     measure: Measure,
     against: Against,
     confidence: float,
+    places: Sequence[int] = (),
 ) -> list[Estimate]:
     """Distances of all groups, for each statistic, with limits that hold simultaneously.
 
@@ -46,22 +47,22 @@ def distances(
     family : Members
         The groups.
     measure : {"difference", "ratio"}
-    against : {"population", "groups"}
+    against : {"population", "groups"} or mapping
     confidence : float
         Of all limits together.
+    places : sequence of int, default=()
+        The place of the named group that each is compared with.
 
     Returns
     -------
     list of Estimate
         See :class:`evenhand.auditing.comparison.Distance`.
     """
-    by_difference = measure == "difference"
-    if against == "groups":
-        number, make = _pairs, _below_highest if by_difference else _over_highest
-    else:
-        number, make = _splits, _differences if by_difference else _ratios
+    number, make = (_pairs, _from_highest) if against == "groups" else (_splits, _from_everyone)
+    if places:
+        number, make = partial(_compared, places=places), partial(_from_named, places=places)
     z = critical_value(confidence, sum(number(part, counted, family) for part in statistics))
-    return [make(part, counted, family, z) for part in statistics]
+    return [make(part, counted, family, z, measure) for part in statistics]
 
 
 def _splits(statistic: Statistic, counted: Tally, family: Members) -> int:
@@ -73,15 +74,20 @@ def _splits(statistic: Statistic, counted: Tally, family: Members) -> int:
     return len({row.tobytes() for row in np.packbits(with_first, axis=1)})
 
 
-def _shares(
-    statistic: Statistic, counted: Tally, family: Members, z: float
-) -> tuple[Estimate, Estimate, Estimate, NDArray[np.bool_]]:
-    """The statistic in each group and in the rest, the group's part of all, and whether there is no rest."""
-    own, rest = counted.share(statistic, family.matrix), counted.share(statistic, ~family.matrix)
+def _from_everyone(
+    statistic: Statistic, counted: Tally, family: Members, z: float, measure: Measure
+) -> Estimate:
+    inside, outside = counted.share(statistic, family.matrix), counted.share(statistic, ~family.matrix)
     everyone = counted.share(statistic, np.ones((1, family.matrix.shape[1])))
-    part = _part(own, rest, everyone, weighted=counted.weighted).estimate(z, clopper_pearson)
-    shares = own.estimate(z, clopper_pearson), rest.estimate(z, clopper_pearson)
-    return *shares, part, (own.mass > 0) & (rest.mass == 0)
+    size = _part(inside, outside, everyone, weighted=counted.weighted)
+    own, rest, part = (share.estimate(z, clopper_pearson) for share in (inside, outside, size))
+    alone = (inside.mass > 0) & (outside.mass == 0)
+    if measure == "difference":
+        found = gap(own, rest, part)
+        return Estimate(*(np.where(alone, 0.0, -x) for x in (found.value, found.high, found.low)))
+    up, down = quotient(own, rest, part), quotient(own.complement, rest.complement, part)
+    pairs = ((up.value, down.value), (up.low, down.low), (up.high, down.high))
+    return Estimate(*(np.where(alone, 1.0, np.minimum(np.minimum(*pair), 1.0)) for pair in pairs))
 
 
 def _part(own: Share, rest: Share, everyone: Share, *, weighted: bool) -> Share:
@@ -91,17 +97,27 @@ def _part(own: Share, rest: Share, everyone: Share, *, weighted: bool) -> Share:
     return Share(everyone.mass, everyone.squares, value, spread=spread)
 
 
-def _differences(statistic: Statistic, counted: Tally, family: Members, z: float) -> Estimate:
-    own, rest, part, alone = _shares(statistic, counted, family, z)
-    found = gap(own, rest, part)
-    return Estimate(*(np.where(alone, 0.0, -x) for x in (found.value, found.high, found.low)))
+def _compared(statistic: Statistic, counted: Tally, family: Members, *, places: Sequence[int]) -> int:
+    """Number of groups that are compared with a named one."""
+    known = counted.share(statistic, family.matrix).mass > 0
+    return max(1, sum(bool(known[own]) and own != place for own, place in enumerate(places)))
 
 
-def _ratios(statistic: Statistic, counted: Tally, family: Members, z: float) -> Estimate:
-    own, rest, part, alone = _shares(statistic, counted, family, z)
-    up, down = quotient(own, rest, part), quotient(own.complement, rest.complement, part)
-    pairs = ((up.value, down.value), (up.low, down.low), (up.high, down.high))
-    return Estimate(*(np.where(alone, 1.0, np.minimum(np.minimum(*pair), 1.0)) for pair in pairs))
+def _from_named(  # the tally, the groups and how they are compared
+    statistic: Statistic,
+    counted: Tally,
+    family: Members,
+    z: float,
+    measure: Measure,
+    *,
+    places: Sequence[int],
+) -> Estimate:
+    rates = counted.share(statistic, family.matrix).estimate(z, clopper_pearson)
+    named = Estimate(*(end[list(places)] for end in (rates.value, rates.low, rates.high)))
+    by, itself = (difference, 0.0) if measure == "difference" else (quotient, 1.0)
+    found = by(rates, named)
+    alone = (np.asarray(places) == np.arange(len(places))) & ~np.isnan(rates.value)
+    return Estimate(*(np.where(alone, itself, end) for end in (found.value, found.low, found.high)))
 
 
 def _pairs(statistic: Statistic, counted: Tally, family: Members) -> int:
@@ -111,27 +127,19 @@ def _pairs(statistic: Statistic, counted: Tally, family: Members) -> int:
     return sum(size * (size - 1) // 2 for size in sizes.values())
 
 
-def _below_highest(statistic: Statistic, counted: Tally, family: Members, z: float) -> Estimate:
-    """Each group minus the highest: the smallest of its differences from the others, and from itself."""
+def _from_highest(
+    statistic: Statistic, counted: Tally, family: Members, z: float, measure: Measure
+) -> Estimate:
     rates = counted.share(statistic, family.matrix).estimate(z, clopper_pearson)
-    return smallest_of_pairs(family.names, rates, rates, by=difference, itself=0.0)
-
-
-def _over_highest(statistic: Statistic, counted: Tally, family: Members, z: float) -> Estimate:
-    """Each group over the highest: the smallest of its quotients by the others, and by itself."""
-    rates = counted.share(statistic, family.matrix).estimate(z, clopper_pearson)
-    return smallest_of_pairs(family.names, rates, rates, by=quotient, itself=1.0)
+    return smallest_of_pairs(family.names, rates, rates, measure)
 
 
 def smallest_of_pairs(
-    names: Sequence[GroupName],
-    lower: Estimate,
-    upper: Estimate,
-    *,
-    by: Callable[[Estimate, Estimate], Estimate],
-    itself: float,
+    names: Sequence[GroupName], lower: Estimate, upper: Estimate, measure: Measure
 ) -> Estimate:
-    """Each group compared with the others of the same features: the smallest value, and its limits.
+    """Each group compared with the highest of the same features: the smallest value over all pairs.
+
+    A group is also compared with itself, so a difference is at most 0 and a ratio at most 1.
 
     Parameters
     ----------
@@ -139,15 +147,13 @@ def smallest_of_pairs(
     lower, upper : Estimate
         The lowest and the highest rate that each group can have, NaN where it has none; the same if rates are
         known.
-    by : callable
-        The difference or the quotient of two rates.
-    itself : float
-        That of a group and itself.
+    measure : {"difference", "ratio"}
 
     Returns
     -------
     Estimate
     """
+    by, itself = (difference, 0.0) if measure == "difference" else (quotient, 1.0)
     known = ~np.isnan(lower.value)
     features = [name.features for name in names]
     kinds = np.array([features.index(own) for own in features])

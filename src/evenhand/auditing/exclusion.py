@@ -31,16 +31,19 @@ from evenhand.requirements.bounds import RateBound, bounded_groups
 from evenhand.requirements.measurement import NOBODY, Measure, ratios
 from evenhand.requirements.notions import Notion
 from evenhand.requirements.requirement import Requirement
-from evenhand.requirements.statistic import Statistic
 
 __all__ = ["DisparityRange", "Excluded", "RateRange", "find_excluded", "range_notes"]
 
 Floats = NDArray[np.float64]
-Settled = Literal["holds in every case", "fails in every case", "depends on excluded rows"]
+Settled = Literal[
+    "holds whatever the missing values are",
+    "fails whatever the missing values are",
+    "depends on the missing values",
+]
 
 _SETTLED: Mapping[Verdict | None, Settled] = {
-    "satisfied": "holds in every case",
-    "violated": "fails in every case",
+    "satisfied": "holds whatever the missing values are",
+    "violated": "fails whatever the missing values are",
 }
 
 
@@ -85,7 +88,8 @@ class DisparityRange:
         bound, which need not be attained, if decisions are randomised and, between groups, for a notion of
         your own whose rows have more than two values.
     tolerance : float or None
-    settled : {"holds in every case", "fails in every case", "depends on excluded rows"} or None
+    settled : str or None
+        "holds whatever the missing values are", "fails whatever ...", or "depends on the missing values".
         Whether the tolerance holds on these rows whatever the groups of the excluded ones are. It is about
         these rows, and says nothing of chance, nor of groups that have no rate; None without a tolerance.
     """
@@ -186,7 +190,7 @@ def range_notes(comparisons: Iterable[Comparison], excluded: Excluded | None) ->
         notes.append(
             "Excluded rows could form groups that no complete row is in; the worst case includes these."
         )
-    if any(found.given or found.against == "reference" for found in comparisons):
+    if any(found.given or found.against in ("named", "reference") for found in comparisons):
         notes.append("Comparisons within strata, and those with a reference, have no range.")
     return notes
 
@@ -218,8 +222,8 @@ def find_excluded(
     -------
     Excluded or None
     """
-    groups = counted.rates.groups
-    if counted.excluded is None:
+    groups = counted.groups
+    if not groups.excluded:
         return None
     rows = groups.excluded_rows
     of_rows = rows + round(float(counted.rows.sum()))
@@ -266,11 +270,11 @@ def _disparity_ranges(
     """The range of each comparison, in their order."""
     rest = iter(comparisons)
     for part in required:
-        if isinstance(part, Notion):
-            names = possible.among(counted.rates.groups.members(part.groups).names)
+        if isinstance(part, Notion) and isinstance(part.against, str):
+            names = possible.among(counted.groups.members(part.groups).names)
             yield _ranged(next(rest), *_notion_range(part, names, possible))
         elif isinstance(part, RateBound):
-            names = possible.among(bounded_groups(counted.rates.groups, part.groups).names)
+            names = possible.among(bounded_groups(counted.groups, part.groups).names)
             limits = possible.limits(part.rate_statistic, names)
             if part.at_least is not None:
                 yield _ranged(next(rest), *_lowest(limits.low, limits.high, limits.certain))
@@ -279,7 +283,7 @@ def _disparity_ranges(
                 yield _ranged(next(rest), -best, -worst)
         else:
             next(rest)
-    for found, (_, family) in zip(rest, rule_families(counted.rates.groups), strict=True):
+    for found, (_, family) in zip(rest, rule_families(counted.groups), strict=True):
         names = possible.among(family.names)
         yield _ranged(found, *_notion_range(FOUR_FIFTHS_RULE, names, possible))
 
@@ -296,23 +300,20 @@ def _notion_range(
     notion: Notion, names: Sequence[GroupName], possible: PossibleGroups
 ) -> tuple[float, float]:
     """The least and the most disparity."""
-    found = np.array([_statistic_range(notion, part, names, possible) for part in notion.statistics])
-    if np.isnan(found).all():
+    found = []
+    for statistic in notion.statistics:
+        limits = possible.limits(statistic, names)
+        if np.isnan(limits.low).all():
+            continue
+        if notion.against == "groups":
+            found.append(_between(notion, limits, [name.features for name in names]))
+        else:
+            everyone = possible.limits(statistic, [GroupName((), ())])
+            found.append(_from_everyone(notion, limits, float(everyone.low[0])))
+    if not found:
         return math.nan, math.nan
     best, worst = (np.nanmax if notion.compares_by == "difference" else np.nanmin)(found, axis=0)
     return float(best), float(worst)
-
-
-def _statistic_range(
-    notion: Notion, statistic: Statistic, names: Sequence[GroupName], possible: PossibleGroups
-) -> tuple[float, float]:
-    limits = possible.limits(statistic, names)
-    if np.isnan(limits.low).all():
-        return math.nan, math.nan
-    if notion.against == "groups":
-        return _between(notion, limits, [name.features for name in names])
-    q = float(possible.limits(statistic, [GroupName((), ())]).low[0])
-    return _from_everyone(notion, limits, q)
 
 
 def _from_everyone(notion: Notion, limits: RateLimits, q: float) -> tuple[float, float]:
@@ -328,42 +329,32 @@ def _from_everyone(notion: Notion, limits: RateLimits, q: float) -> tuple[float,
 
 def _between(notion: Notion, limits: RateLimits, features: Sequence[tuple[str, ...]]) -> tuple[float, float]:
     """Between groups of the same features, every one with every other."""
-    apart = _below if notion.compares_by == "difference" else _quotients
-    alike = 0.0 if notion.compares_by == "difference" else 1.0
+
+    def smallest(rates: Floats, highest: Floats) -> float:
+        """The smallest difference or quotient of each rate and the highest of another group."""
+        others, most = ~np.eye(len(rates), dtype=np.bool_), highest[:, None]
+        if notion.compares_by == "difference":
+            return float((rates - most)[others].min(initial=0.0))
+        quotients = np.minimum(1.0, rates / np.where(most > NOBODY, most, 1.0))
+        return float(np.where(most > NOBODY, quotients, 1.0)[others].min(initial=1.0))
+
     best, worst = [], []
     for own in dict.fromkeys(features):
         here = np.array([other == own for other in features]) & ~np.isnan(limits.low)
         certain = here & limits.certain
-        best.append(_pairs(apart(limits.high[certain], limits.low[certain])).min(initial=alike))
-        worst.append(_pairs(apart(limits.low[here], limits.high[here])).min(initial=alike))
-    return abs(float(min(best))), abs(float(min(worst)))
-
-
-def _pairs(values: Floats) -> Floats:
-    """Those of two different groups."""
-    return values[~np.eye(len(values), dtype=np.bool_)]
-
-
-def _below(rates: Floats, highest: Floats) -> Floats:
-    """Each rate (second axis) minus each of the highest (first axis); smaller is worse, as for a quotient."""
-    return rates[None] - highest[:, None]
-
-
-def _quotients(rates: Floats, highest: Floats) -> Floats:
-    """Each rate (second axis) divided by each of the highest (first axis), at most 1."""
-    known = highest[:, None] > NOBODY
-    return np.where(known, np.minimum(1.0, rates[None] / np.where(known, highest[:, None], 1.0)), 1.0)
+        best.append(smallest(limits.high[certain], limits.low[certain]))
+        worst.append(smallest(limits.low[here], limits.high[here]))
+    return abs(min(best)), abs(min(worst))
 
 
 def _ranged(found: Comparison, best: float, worst: float) -> DisparityRange:
     settled: Settled | None = None
     if found.tolerance is not None and not math.isnan(best + worst):
         verdict = judged(found.measure, found.tolerance, min(best, worst), max(best, worst))
-        settled = _SETTLED.get(verdict, "depends on excluded rows")
+        settled = _SETTLED.get(verdict, "depends on the missing values")
     about = (found.notion, found.measure, found.groups, found.against, found.value)
     return DisparityRange(*about, best, worst, found.tolerance, settled)
 
 
 def _least(values: Floats) -> float:
-    known = values[~np.isnan(values)]
-    return float(known.min()) if len(known) else math.nan
+    return float(np.fmin.reduce(values, initial=np.nan))

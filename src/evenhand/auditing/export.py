@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from evenhand.auditing.audit_text import group_name
 from evenhand.auditing.comparison import Comparison
-from evenhand.auditing.exclusion import Excluded, range_notes
-from evenhand.auditing.group_rates import Finding, Pooled, Rate, Terms
+from evenhand.auditing.exclusion import range_notes
+from evenhand.auditing.group_rates import Finding, Rate, Terms
+from evenhand.data.checks import check_choice
+from evenhand.data.tables import Library, make_table
 from evenhand.display.text import show
 from evenhand.groups.groups import GroupName
 
-__all__ = ["COLUMNS", "NUMBERS", "Rows", "audit_dict", "audit_rows"]
+if TYPE_CHECKING:
+    from evenhand.auditing.result import Audit
+
+__all__ = ["Rows", "audit_dict", "audit_table", "plain"]
 
 Rows = Literal["groups", "comparisons", "distances", "strata", "excluded"]
-NUMBERS = ("value", "low", "high", "tolerance")
+_NUMBERS = ("value", "low", "high", "tolerance")
 _COMPARISON = (
     *("notion", "measure", "groups", "value", "low", "high", "statistic"),
     *("group", "reference", "tolerance", "verdict", "against"),
@@ -25,48 +30,29 @@ _COMPARISON = (
 _DISTANCE = ("notion", "measure", "groups", "statistic", "group", "value", "low", "high", "stratum")
 _STRATUM = ("notion", "measure", "groups", "given", "stratum", "value", "low", "high", "statistic", "group")
 _EXCLUDED = ("quantity", "measure", "groups", "group", "value", "low", "high", "tolerance", "settled")
-COLUMNS = {
-    "groups": (),
-    "comparisons": (),
-    "distances": _DISTANCE,
-    "strata": _STRATUM,
-    "excluded": _EXCLUDED,
-}
-"""Columns of tables that may be empty."""
 _TAKEN = ("groups", "group", "quantity", "value", "low", "high", "note")
 
 
-def audit_dict(
-    terms: Terms,
-    groups: tuple[Finding, ...],
-    comparisons: tuple[Comparison, ...],
-    excluded: Excluded | None,
-) -> dict[str, Any]:
+def audit_dict(audit: Audit) -> dict[str, Any]:
     """Everything as plain Python objects; see :meth:`evenhand.auditing.result.Audit.to_dict`."""
+    excluded, notes = audit.excluded, range_notes(audit.comparisons, audit.excluded)
     return {
-        **_fields(terms),
-        "pooled": [_pooled_dict(pooled) for pooled in terms.pooled],
-        "groups": [_finding_dict(group, terms) for group in groups],
-        "comparisons": _plain(comparisons),
-        "excluded": excluded and {**_fields(excluded), "notes": range_notes(comparisons, excluded)},
+        **_fields(audit.terms),
+        "pooled": [
+            {"group": plain(one.group), "members": [{"group": plain(n), "rows": k} for n, k in one.parts]}
+            for one in audit.terms.pooled
+        ],
+        "groups": [_finding_dict(group, audit.terms) for group in audit.groups],
+        "comparisons": plain(audit.comparisons),
+        "excluded": excluded and {**_fields(excluded), "notes": notes},
     }
 
 
-def audit_rows(
-    what: Rows,
-    terms: Terms,
-    groups: tuple[Finding, ...],
-    comparisons: tuple[Comparison, ...],
-    excluded: Excluded | None,
-) -> Iterator[dict[str, Any]]:
-    """Rows of a table; see :meth:`evenhand.auditing.result.Audit.to_frame`."""
-    if what == "groups":
-        return _group_rows(terms, groups)
-    if what == "comparisons":
-        return map(_comparison_row, comparisons)
-    if what == "distances":
-        return _distance_rows(comparisons)
-    return _stratum_rows(comparisons) if what == "strata" else _excluded_rows(excluded)
+def audit_table(audit: Audit, what: Rows, library: Library | None) -> Any:
+    """A table of results; see :meth:`evenhand.auditing.result.Audit.to_frame`."""
+    check_choice("what", what, tuple(_TABLES))
+    rows, columns = _TABLES[what]
+    return make_table(rows(audit), columns, numbers=_NUMBERS, library=library)
 
 
 def _quantities(group: Finding, terms: Terms) -> Iterator[tuple[str, Rate | None]]:
@@ -89,14 +75,15 @@ def _quantities(group: Finding, terms: Terms) -> Iterator[tuple[str, Rate | None
             yield f"change of {name}", None if change is None else change.rates[name]
 
 
-def _group_rows(terms: Terms, groups: tuple[Finding, ...]) -> Iterator[dict[str, Any]]:
+def _group_rows(audit: Audit) -> Iterator[dict[str, Any]]:
+    terms = audit.terms
     columns: dict[str, str] = {}
     for name in terms.features:
         column = show(name)
         while column in (*_TAKEN, *columns.values()):
             column += " (feature)"
         columns[name] = column
-    for group in groups:
+    for group in audit.groups:
         values = dict(zip(group.group.features, group.group.values, strict=True))
         who = {columns[name]: show(values[name]) if name in values else None for name in terms.features}
         for quantity, found in _quantities(group, terms):
@@ -105,48 +92,62 @@ def _group_rows(terms: Terms, groups: tuple[Finding, ...]) -> Iterator[dict[str,
             yield {**about, **vars(rate), "note": "left out" if found is None else None}
 
 
-def _comparison_row(found: Comparison) -> dict[str, Any]:
+def _row(names: Iterable[str], *sources: Any) -> dict[str, Any]:
+    """Attributes as cells of a table, each of the first source that has it."""
     return {
-        **{name: getattr(found, name) for name in _COMPARISON},
-        "group": None if found.group is None else group_name(found.group),
-        "reference": None if found.reference is None else str(found.reference),
-        "tolerance": math.nan if found.tolerance is None else found.tolerance,
-        "given": ", ".join(found.given) or None,
-        "stratum": None if found.stratum is None else str(found.stratum),
+        name: _cell(name, next(getattr(one, name) for one in sources if hasattr(one, name))) for name in names
     }
 
 
-def _stratum_rows(comparisons: tuple[Comparison, ...]) -> Iterator[dict[str, Any]]:
-    for found in comparisons:
-        given = ", ".join(found.given)
+def _cell(name: str, value: Any) -> Any:
+    if isinstance(value, GroupName):
+        return group_name(value)
+    if isinstance(value, tuple):
+        return ", ".join(value) or None
+    return math.nan if value is None and name in _NUMBERS else value
+
+
+def _comparison_rows(audit: Audit) -> Iterator[dict[str, Any]]:
+    return (_row((*_COMPARISON, "given", "stratum"), found) for found in audit.comparisons)
+
+
+def _stratum_rows(audit: Audit) -> Iterator[dict[str, Any]]:
+    for found in audit.comparisons:
         for part in (*([found.aggregate] if found.aggregate else ()), *found.strata):
-            row = _comparison_row(part)
-            where = row["stratum"] or "all together"
-            yield {name: row[name] for name in _STRATUM} | {"given": given, "stratum": where}
+            where = "all together" if part.stratum is None else str(part.stratum)
+            yield _row(_STRATUM, part) | {"given": ", ".join(found.given), "stratum": where}
 
 
-def _distance_rows(comparisons: tuple[Comparison, ...]) -> Iterator[dict[str, Any]]:
-    for found in comparisons:
-        for part in found.distances:
-            where = (found.notion, found.measure, found.groups, part.statistic, group_name(part.group))
-            stratum = None if part.stratum is None else str(part.stratum)
-            yield dict(zip(_DISTANCE, (*where, part.value, part.low, part.high, stratum), strict=True))
+def _distance_rows(audit: Audit) -> Iterator[dict[str, Any]]:
+    return (_row(_DISTANCE, part, found) for found in audit.comparisons for part in found.distances)
 
 
-def _excluded_rows(excluded: Excluded | None) -> Iterator[dict[str, Any]]:
-    for rate in () if excluded is None else excluded.rates:
-        name, limits = group_name(rate.group), (rate.value, rate.low, rate.high)
-        yield dict(zip(_EXCLUDED, (rate.rate, None, None, name, *limits, math.nan, None), strict=True))
-    for found in () if excluded is None else excluded.comparisons:
+def _excluded_rows(audit: Audit) -> Iterator[dict[str, Any]]:
+    if audit.excluded is None:
+        return
+    empty = dict.fromkeys(_EXCLUDED)
+    for rate in audit.excluded.rates:
+        own = _row(("group", "value", "low", "high"), rate)
+        yield empty | own | {"quantity": rate.rate, "tolerance": math.nan}
+    for found in audit.excluded.comparisons:
         low, high = sorted((found.best, found.worst))
-        tolerance = math.nan if found.tolerance is None else found.tolerance
-        about = (found.notion, found.measure, found.groups, None)
-        yield dict(zip(_EXCLUDED, (*about, found.value, low, high, tolerance, found.settled), strict=True))
+        own = _row(("measure", "groups", "value", "tolerance", "settled"), found)
+        yield empty | own | {"quantity": found.notion, "low": low, "high": high}
+
+
+_TABLES: Mapping[Rows, tuple[Callable[[Audit], Iterator[dict[str, Any]]], tuple[str, ...]]] = {
+    "groups": (_group_rows, ()),
+    "comparisons": (_comparison_rows, ()),
+    "distances": (_distance_rows, _DISTANCE),
+    "strata": (_stratum_rows, _STRATUM),
+    "excluded": (_excluded_rows, _EXCLUDED),
+}
+"""The rows of each table, and the columns of those that may be empty."""
 
 
 def _finding_dict(group: Finding, terms: Terms) -> dict[str, Any]:
     def rates(of: Mapping[str, Rate]) -> dict[str, Any]:
-        return {name: _plain(of.get(name)) for name in terms.rates}
+        return {name: plain(of.get(name)) for name in terms.rates}
 
     found = {"groups": group.kind, **_fields(group, "kind", "change"), "rates": rates(group.rates)}
     if group.rows is None:
@@ -155,15 +156,6 @@ def _finding_dict(group: Finding, terms: Terms) -> dict[str, Any]:
         change = group.change
         found["change"] = None if change is None else {**_fields(change), "rates": rates(change.rates)}
     return found
-
-
-def _pooled_dict(pooled: Pooled) -> dict[str, Any]:
-    rows = pooled.rows or (None,) * len(pooled.members)
-    members = zip(pooled.members, rows, strict=True)
-    return {
-        "group": _plain(pooled.group),
-        "members": [{"group": _plain(name), "rows": count} for name, count in members],
-    }
 
 
 def _comparison_dict(found: Comparison) -> dict[str, Any]:
@@ -175,10 +167,10 @@ def _comparison_dict(found: Comparison) -> dict[str, Any]:
 
 def _fields(value: Any, *left_out: str) -> dict[str, Any]:
     names = [field.name for field in fields(value) if field.name not in left_out]
-    return {name: _plain(getattr(value, name)) for name in names}
+    return {name: plain(getattr(value, name)) for name in names}
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """A result as JSON can hold it, which has neither NaN nor infinity: these are None."""
     if isinstance(value, GroupName):
         return {name: _level(level) for name, level in zip(value.features, value.values, strict=True)}
@@ -186,10 +178,10 @@ def _plain(value: Any) -> Any:
         return _comparison_dict(value)
     if is_dataclass(value):
         return _fields(value)
-    if isinstance(value, tuple):
-        return [_plain(part) for part in value]
+    if isinstance(value, tuple | list):
+        return [plain(part) for part in value]
     if isinstance(value, Mapping):
-        return {name: _plain(part) for name, part in value.items()}
+        return {str(name): plain(part) for name, part in value.items()}
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

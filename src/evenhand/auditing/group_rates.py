@@ -11,17 +11,14 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.auditing.change import rate_changes
+from evenhand.auditing.change import cross_tabulate, rate_changes
 from evenhand.auditing.tally import Tally
-from evenhand.groups.groups import POOLED, GroupName, Groups
+from evenhand.exceptions import InputError
+from evenhand.groups.groups import POOLED, GroupName, Groups, Members
 from evenhand.groups.pooling import pooling_text
 from evenhand.guarantee.intervals import Estimate, critical_value
-from evenhand.requirements.notions import (
-    AccuracyParity,
-    DemographicParity,
-    EqualOpportunity,
-    PredictiveEquality,
-)
+from evenhand.requirements.bounds import bounded_groups
+from evenhand.requirements.statistic import ERROR, FALSE_POSITIVE, SELECTION, TRUE_POSITIVE
 
 __all__ = [
     "RATES",
@@ -34,16 +31,13 @@ __all__ = [
     "absent_groups",
     "find",
     "pooled_groups",
+    "refuse_uncounted",
     "reported_groups",
 ]
 
 Kind = Literal["everyone", "independent", "intersectional"]
-RATES = tuple(
-    statistic
-    for notion in (DemographicParity, AccuracyParity, EqualOpportunity, PredictiveEquality)
-    for statistic in notion.statistics
-)
-"""Selection rate, error rate, true- and false-positive rate."""
+RATES = (SELECTION, ERROR, TRUE_POSITIVE, FALSE_POSITIVE)
+"""The rates that are reported of every group."""
 
 _MOST_ABSENT = 1000
 
@@ -122,9 +116,13 @@ class Pooled:
     members: tuple[GroupName, ...]
     rows: tuple[int, ...] | None
 
+    @property
+    def parts(self) -> list[tuple[GroupName, int | None]]:
+        """Each member with its number of rows."""
+        return list(zip(self.members, self.rows or (None,) * len(self.members), strict=True))
+
     def __str__(self) -> str:
-        rows = self.rows or (None,) * len(self.members)
-        return pooling_text(self.group, list(zip(self.members, rows, strict=True)))
+        return pooling_text(self.group, self.parts)
 
 
 @dataclass(frozen=True)
@@ -146,7 +144,7 @@ class Terms:
     pooled : tuple of Pooled
         Pooled groups and their members.
     merged : bool
-        Whether pooled combinations were merged, so that nothing is known about single features.
+        Whether pooled combinations were merged: nothing is then known about single features.
     randomised : bool
         Whether predictions between 0 and 1 were read as probabilities of a randomised decision.
     threshold : float or None
@@ -173,7 +171,7 @@ class Terms:
 
     @property
     def by_proxy(self) -> str | None:
-        """What rates and intervals are where a feature is known by probabilities."""
+        """How to read rates and intervals if a feature is known by probabilities; None if none is."""
         if self.proxy is None:
             return None
         return (
@@ -216,17 +214,15 @@ class ReportedGroups:
 
 def reported_groups(groups: Groups) -> ReportedGroups:
     """All rows, each value of each feature, and each combination; of a single feature, its values once."""
-    everyone = np.ones((1, len(groups)), np.bool_)
-    kinds: list[Kind] = ["everyone"]
-    names, parts = [GroupName((), ())], [everyone]
+    parts: dict[Kind, Members] = {"everyone": bounded_groups(groups, "population")}
     if len(groups.features) > 1 and not groups.merged:
-        single = groups.members("independent")
-        kinds += ["independent"] * len(single.names)
-        names += single.names
-        parts.append(single.matrix)
-    cells = groups.members("intersectional")
-    kinds += ["intersectional"] * len(cells.names)
-    return ReportedGroups(kinds, [*names, *cells.names], np.concatenate([*parts, cells.matrix]))
+        parts["independent"] = groups.members("independent")
+    parts["intersectional"] = groups.members("intersectional")
+    return ReportedGroups(
+        [kind for kind, part in parts.items() for _ in part.names],
+        [name for part in parts.values() for name in part.names],
+        np.concatenate([part.matrix for part in parts.values()]),
+    )
 
 
 def find(counted: Tally, confidence: float) -> tuple[Finding, ...]:
@@ -244,8 +240,8 @@ def find(counted: Tally, confidence: float) -> tuple[Finding, ...]:
         With a single feature, its values are the combinations and are listed once.
     """
     z = critical_value(confidence)
-    family = reported_groups(counted.rates.groups)
-    labelled = counted.rates.labelled
+    family = reported_groups(counted.groups)
+    labelled = counted.labelled
     rates = {
         statistic.name: _listed(counted.share(statistic, family.members).estimate(z))
         for statistic in RATES
@@ -253,7 +249,7 @@ def find(counted: Tally, confidence: float) -> tuple[Finding, ...]:
     }
     rows = family.members @ counted.rows
     selected = (family.members @ counted.selected).sum(axis=1)
-    changes = _changes(counted, family.members, z)
+    changes = _changes(counted, family.members, z) if counted.compared else None
     return tuple(
         Finding(
             kind=kind,
@@ -269,11 +265,8 @@ def find(counted: Tally, confidence: float) -> tuple[Finding, ...]:
 
 
 def _changes(counted: Tally, members: NDArray[np.bool_], z: float) -> list[Change]:
-    if counted.changes is None or counted.change_counts is None:
-        return []
     rows = (members @ counted.rows).sum(axis=1)
-    counts = counted.change_counts
-    up, down = ((members @ part).sum(axis=1) for part in (counts.up, counts.down))
+    _, down, up, _ = ((members @ part).sum(axis=1) for part in cross_tabulate(counted.sums[0]))
     rates = {name: _listed(found) for name, found in rate_changes(counted, members, z).items()}
     return [
         Change(
@@ -300,7 +293,7 @@ def absent_groups(counted: Tally, findings: tuple[Finding, ...]) -> tuple[tuple[
         At most a thousand, with no rows and undefined rates.
     left_out : int
     """
-    groups = counted.rates.groups
+    groups = counted.groups
     undefined = Rate(math.nan, math.nan, math.nan)
     like = findings[0]
     change = None
@@ -312,7 +305,7 @@ def absent_groups(counted: Tally, findings: tuple[Finding, ...]) -> tuple[tuple[
             kind="intersectional",
             group=GroupName(groups.features, key),
             rows=0.0,
-            positives=0.0 if counted.rates.labelled else None,
+            positives=0.0 if counted.labelled else None,
             selected=0.0,
             rates=dict.fromkeys(like.rates, undefined),
             change=change,
@@ -330,5 +323,18 @@ def pooled_groups(counted: Tally, *, counts: bool) -> tuple[Pooled, ...]:
     """The pooled groups, with or without numbers of rows."""
     return tuple(
         Pooled(group, tuple(name for name, _ in parts), tuple(rows for _, rows in parts) if counts else None)
-        for group, parts in counted.rates.groups.pooled_groups
+        for group, parts in counted.groups.pooled_groups
     )
+
+
+def refuse_uncounted(terms: Terms, what: str) -> None:
+    """Raise an InputError about audits that do not say how many people of each group are selected."""
+    refused = {
+        "min_count hides small numbers: audit without it.": terms.min_count,
+        "weights do not count people: audit without sample_weight.": terms.weighted,
+        "predictions between 0 and 1 select nobody: pass decisions or, for scores, a threshold "
+        "(threshold='median' for scoring rates).": terms.randomised,
+    }
+    for why, there in refused.items():
+        if there:
+            raise InputError(f"{what} need the number of people in every group, and {why}")

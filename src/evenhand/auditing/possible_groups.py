@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.auditing.tally import Tally
+from evenhand.data.columns import Level
 from evenhand.groups.groups import POOLED, GroupName
 from evenhand.groups.names import Key
 from evenhand.requirements.statistic import SelectedShare, Statistic
@@ -59,24 +61,20 @@ class PossibleGroups:
     """
 
     def __init__(self, counted: Tally) -> None:
-        groups, excluded = counted.rates.groups, counted.excluded
-        if excluded is None:
-            raise ValueError("no rows are excluded")
+        groups = counted.groups
         self._groups = groups
-        self._kinds = excluded.keys
-        self._within = _by_decision(counted.rates.mass, counted.rates.selected)
-        self._others = _by_decision(excluded.mass, excluded.mass_selected)
+        self._kinds = tuple(groups.excluded)
+        self._within, self._others = _by_decision(counted.sums), _by_decision(counted.excluded)
         self._present = [*(key for key in groups.combinations if POOLED not in key), *groups.pooled]
-        known = [*self._present, *self._kinds]
-        self._levels = [
-            [value for value in dict.fromkeys(column) if value is not None]
-            for column in zip(*known, strict=True)
-        ]
+        columns = zip(*self._present, *self._kinds, strict=True)
+        self._levels = {
+            feature: [value for value in dict.fromkeys(column) if value is not None]
+            for feature, column in zip(groups.features, columns, strict=True)
+        }
         family = groups.members("intersectional")
         self._codes = dict(zip(family.names, family.matrix, strict=True))
-        self._masses: dict[GroupName, tuple[Floats, Floats]] = {}
-        self._new: dict[tuple[str, ...], tuple[GroupName, ...]] = {}
-        self._by_features: dict[tuple[str, ...], list[tuple[Key, int]]] = {}
+        self.new = cache(self._find_new)
+        self._mass = cache(self._sum_mass)
 
     def among(self, names: Sequence[GroupName]) -> tuple[GroupName, ...]:
         """Groups that are compared, and then those of the same features that only excluded rows could be in.
@@ -86,16 +84,12 @@ class PossibleGroups:
         features = dict.fromkeys(name.features for name in names)
         return (*names, *itertools.chain.from_iterable(map(self.new, features)))
 
-    def new(self, features: tuple[str, ...]) -> tuple[GroupName, ...]:
-        """Groups that only excluded rows could be in: a value of a feature, or a combination."""
-        if features not in self._new:
-            found = () if not features or self._is_pooled(features) else self._new_keys(features)
-            self._new[features] = tuple(GroupName(features, key) for key in dict.fromkeys(found))
-        return self._new[features]
-
     def limits(self, statistic: Statistic | SelectedShare, names: Sequence[GroupName]) -> RateLimits:
         """The lowest and the highest rate of each group."""
-        mask, values = _row_values(statistic)
+        mask = np.tile(np.array(statistic.mask, np.float64)[:, None], 2)
+        if isinstance(statistic, SelectedShare):
+            mask[:, 0] = 0.0  # rows that are not selected do not count
+        values = statistic.outcomes.T
         low, high, certain = np.empty(len(names)), np.empty(len(names)), np.empty(len(names), np.bool_)
         for k, name in enumerate(names):
             base, more = self._mass(name)
@@ -103,71 +97,56 @@ class PossibleGroups:
             certain[k] = (mask * base).sum() > 0
         return RateLimits(low, high, certain)
 
-    def _mass(self, name: GroupName) -> tuple[Floats, Floats]:
+    def _find_new(self, features: tuple[str, ...]) -> tuple[GroupName, ...]:
+        """Groups that only excluded rows could be in: a value of a feature, or a combination."""
+        if not features or self._is_pooled(features):
+            return ()
+        there = {self._values(key, features) for key in self._present}
+        found: dict[Key, None] = {}
+        for kind in self._kinds:
+            new = (key for key in itertools.product(*self._options(kind, features)) if key not in there)
+            found |= dict.fromkeys(itertools.islice(new, _EACH))
+        return tuple(GroupName(features, key) for key in found)
+
+    def _sum_mass(self, name: GroupName) -> tuple[Floats, Floats]:
         """By label and decision: the mass of rows that are surely in a group, and of those that could be."""
-        if name not in self._masses:
-            sure, perhaps = self._members(name)
-            own = self._codes[name] if name in self._codes else self._own_codes(name)
-            self._masses[name] = (
-                self._within[own].sum(axis=0) + self._others[sure].sum(axis=0),
-                self._others[perhaps].sum(axis=0),
-            )
-        return self._masses[name]
+        sure, perhaps = self._members(name)
+        own = self._codes.get(name)
+        if own is None:  # a group of one feature, or all rows
+            keys = [self._values(key, name.features) for key in self._groups.keys]
+            own = np.array([key == name.values for key in keys], np.bool_)
+        return (
+            self._within[own].sum(axis=0) + self._others[sure].sum(axis=0),
+            self._others[perhaps].sum(axis=0),
+        )
 
     def _members(self, name: GroupName) -> tuple[Flags, Flags]:
         """Which kinds of excluded rows are surely in a group, and which others could be."""
-        if not name.features:
-            every = np.ones(len(self._kinds), np.bool_)
-            return every, ~every
-        known = self._known(name.features)
+        kinds = [self._values(kind, name.features) for kind in self._kinds]
+        options = np.array([math.prod(map(len, self._options(kind, name.features))) for kind in self._kinds])
         if POOLED in name.values:  # whatever is in no other group
             named = self._named(name.features)
-            elsewhere = [sum(_agrees(kind, key) for key in named) for kind, _ in known]
-            sure = np.array([n == 0 for n in elsewhere], np.bool_)
-            could = np.array(
-                [n < options for n, (_, options) in zip(elsewhere, known, strict=True)], np.bool_
-            )
+            elsewhere = np.array([sum(_agrees(kind, key) for key in named) for kind in kinds])
+            sure, could = elsewhere == 0, elsewhere < options
         else:
-            could = np.array([_agrees(kind, name.values) for kind, _ in known], np.bool_)
-            sure = could & np.array([options == 1 for _, options in known], np.bool_)
+            could = np.array([_agrees(kind, name.values) for kind in kinds])
+            sure = could & (options == 1)
         return sure, could & ~sure
 
-    def _known(self, features: tuple[str, ...]) -> list[tuple[Key, int]]:
-        """What each kind of excluded row has of these features, and how many combinations agree with it."""
-        if features not in self._by_features:
-            places = self._places(features)
-            sizes = [len(self._levels[place]) for place in places]
-            kinds = [tuple(kind[place] for place in places) for kind in self._kinds]
-            self._by_features[features] = [
-                (
-                    kind,
-                    math.prod(n if value is None else 1 for n, value in zip(sizes, kind, strict=True)),
-                )
-                for kind in kinds
-            ]
-        return self._by_features[features]
+    def _values(self, key: Key, features: tuple[str, ...]) -> Key:
+        """The values of some features in a combination of all."""
+        return tuple(key[self._groups.features.index(feature)] for feature in features)
 
-    def _new_keys(self, features: tuple[str, ...]) -> Iterator[Key]:
-        """Combinations that agree with a kind of excluded row, and that no complete row has."""
-        places = self._places(features)
-        there = {tuple(key[place] for place in places) for key in self._present}
-        for kind, _ in self._known(features):
-            options = [
-                self._levels[place] if value is None else [value]
-                for place, value in zip(places, kind, strict=True)
-            ]
-            new = (key for key in itertools.product(*options) if key not in there)
-            yield from itertools.islice(new, _EACH)
-
-    def _places(self, features: tuple[str, ...]) -> list[int]:
-        return [self._groups.features.index(feature) for feature in features]
+    def _options(self, kind: Key, features: tuple[str, ...]) -> list[list[Level]]:
+        """The values that a kind of excluded row could have of each feature."""
+        known = zip(features, self._values(kind, features), strict=True)
+        return [self._levels[feature] if value is None else [value] for feature, value in known]
 
     def _is_pooled(self, features: tuple[str, ...]) -> bool:
         """Whether the groups of these features have a pooled one."""
         if features == self._groups.features and self._groups.pooled:
             return True
-        [place] = self._places(features[:1])
-        return any(key[place] is POOLED for key in self._groups.combinations)
+        return any(self._values(key, features[:1]) == (POOLED,) for key in self._groups.combinations)
 
     def _named(self, features: tuple[str, ...]) -> list[Key]:
         """The values of groups that are not pooled."""
@@ -175,31 +154,11 @@ class PossibleGroups:
             return [name.values for name in self._codes if POOLED not in name.values]
         return [(value,) for value in self._groups.levels(features[0]) if value is not POOLED]
 
-    def _own_codes(self, name: GroupName) -> Flags:
-        """Which codes have the values of a group of one feature; all of them for all rows."""
-        places = self._places(name.features)
-        return np.array(
-            [
-                all(key[p] == value for p, value in zip(places, name.values, strict=True))
-                for key in self._groups.keys
-            ],
-            np.bool_,
-        )
 
-
-def _by_decision(mass: Floats, selected: Floats) -> Floats:
-    """Masses by label and decision, shape (n, 2, 2)."""
+def _by_decision(sums: Floats) -> Floats:
+    """Masses by label and decision, shape (n, 2, 2), from the sums of a tally."""
+    mass, selected = sums[1, :2]
     return np.stack([np.maximum(mass - selected, 0.0), selected], axis=2)
-
-
-def _row_values(statistic: Statistic | SelectedShare) -> tuple[Floats, Floats]:
-    """How much a row of each label and decision counts, and its value, shape (2, 2) each."""
-    if isinstance(statistic, SelectedShare):
-        hits = np.array(statistic.hits, np.float64)
-        return np.array([[0.0, 1.0], [0.0, 1.0]]), np.stack([hits, hits], axis=1)
-    intercept, slope = np.array(statistic.intercept, np.float64), np.array(statistic.slope, np.float64)
-    mask = np.array(statistic.mask, np.float64)
-    return np.stack([mask, mask], axis=1), np.stack([intercept, intercept + slope], axis=1)
 
 
 def _extreme(base: Floats, more: Floats, values: Floats, sign: int) -> float:

@@ -138,9 +138,9 @@ def audit_by_proxy(
     judge = constraint is not None
     if not judge:
         notions = list(all_notions(rows.groups, labelled=labelled))
-    compared = [_compare(part, counted, rows.groups.members(part.groups), confidence) for part in notions]
-    if not judge:
-        compared = [replace(found, tolerance=None, verdict=None) for found in compared]
+    compared = [
+        _compare(part, counted, rows.groups.members(part.groups), confidence, judge=judge) for part in notions
+    ]
     for what, family in rule_families(rows.groups):
         found = _compare(FOUR_FIFTHS_RULE, counted, family, confidence)
         compared.append(replace(found, notion=FOUR_FIFTHS, groups=what))
@@ -196,8 +196,12 @@ def _rounded(number: Any) -> float:
     return round(float(number), 6)
 
 
-def _compare(notion: Notion, counted: _Counted, family: Members, confidence: float) -> Comparison:
+def _compare(
+    notion: Notion, counted: _Counted, family: Members, confidence: float, *, judge: bool = True
+) -> Comparison:
     """Disparity of a notion: estimate, limits for all groups together, verdict."""
+    if not isinstance(notion.against, str):
+        raise InputError("an audit by a Proxy cannot compare with a named group: use against='groups'.")
     number = len(family.names) if notion.against == "population" else math.comb(len(family.names), 2)
     z = critical_value(confidence, number * len(notion.statistics))
     measured, distances = [], []
@@ -215,7 +219,7 @@ def _compare(notion: Notion, counted: _Counted, family: Members, confidence: flo
         )
         measured.append(found)
         distances.append(_distances(found, rates, everyone, z))
-    return concluded(notion, measured, distances)
+    return concluded(notion, measured, distances, judge=judge)
 
 
 def _distances(found: Measurement, rates: ProxyRate, everyone: Estimate, z: float) -> Estimate:
@@ -226,8 +230,7 @@ def _distances(found: Measurement, rates: ProxyRate, everyone: Estimate, z: floa
         for one in (rates.lower(z), rates.upper(z))
     )
     if found.against == "groups":
-        combine, itself = (difference, 0.0) if by_difference else (quotient, 1.0)
-        limits = smallest_of_pairs(found.names, lower, upper, by=combine, itself=itself)
+        limits = smallest_of_pairs(found.names, lower, upper, found.measure)
         return Estimate(-found.differences if by_difference else found.ratios, limits.low, limits.high)
     if by_difference:
         low, high = difference(lower, everyone).low, difference(upper, everyone).high

@@ -7,7 +7,6 @@ read as rows are, by the same functions.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -58,9 +57,8 @@ def tally_table(
     counted : Tally
     median : float or None
     """
-    roles = _read_roles(y_true, y_pred, sensitive_features, before, sample_weight)
-    if control_features is not None:
-        roles = replace(roles, controls=_control_names(control_features, y_pred, before))
+    columns = {"y_true": y_true, "y_pred": y_pred, "before": before, "sample_weight": sample_weight}
+    roles = _read_roles(columns, sensitive_features, control_features)
     only_labels = y_true is None and pos_label is not None
     limit, median = 0.0 if threshold == "median" else threshold, None
     rows = TableRows.find(data, roles, threshold=limit, only_labels=only_labels)
@@ -89,25 +87,20 @@ def tally_table(
     return _tally(decisions, counted), median
 
 
-def _read_roles(y_true: Any, y_pred: Any, sensitive_features: Any, before: Any, sample_weight: Any) -> Roles:
+def _read_roles(columns: Mapping[str, Any], sensitive_features: Any, control_features: Any) -> Roles:
     features = _feature_names(sensitive_features, "sensitive_features")
-    _check_name("y_pred", y_pred)
-    for what, name in (("y_true", y_true), ("before", before), ("sample_weight", sample_weight)):
-        if name is not None:
+    for what, name in columns.items():
+        if name is not None or what == "y_pred":
             _check_name(what, name)
-    return Roles(y_true, y_pred, features, before, sample_weight)
-
-
-def _control_names(names: Any, prediction: str, before: str | None) -> tuple[str, ...]:
-    """Names of the control features; decisions are none, as those with the same one cannot differ in it."""
-    controls = _feature_names(names, "control_features")
-    for what, name in (("predictions", prediction), ("earlier predictions", before)):
+    controls = () if control_features is None else _feature_names(control_features, "control_features")
+    for what, name in (("predictions", columns["y_pred"]), ("earlier predictions", columns["before"])):
         if name in controls:
             raise InputError(
                 f"control_features has {name!r}, which is the column of {what}: decisions are compared "
                 "between groups, not among people who had the same one. Leave it out."
             )
-    return controls
+    label, prediction, before, weight = columns.values()
+    return Roles(label, prediction, features, before, weight, controls)
 
 
 def _feature_names(names: Any, what: str) -> tuple[str, ...]:
@@ -123,7 +116,7 @@ def _feature_names(names: Any, what: str) -> tuple[str, ...]:
 def _check_name(what: str, name: Any) -> None:
     if not isinstance(name, str | int):
         raise InputError(
-            f"{what} should be the name of a column of data, but is of type {type(name).__name__}. "
+            f"{what} must be the name of a column of data, got {type(name).__name__}. "
             "Without data=, audit takes the columns themselves."
         )
 

@@ -8,10 +8,8 @@ and the smallest upper limit, and the highest between the largest ones.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from evenhand.auditing.change import rate_changes
 from evenhand.auditing.comparison import Comparison, Side, judged, listed
@@ -24,15 +22,15 @@ from evenhand.requirements.statistic import ACCURACY, ERROR, SelectedShare
 __all__ = ["compare_with_bound"]
 
 
-def compare_with_bound(bound: Bound, counted: Tally, confidence: float) -> list[Comparison]:
-    """Compare a rate with what it should be at least, and with what it should be at most.
+def compare_with_bound(bound: RateBound | NoWorse, counted: Tally, confidence: float) -> list[Comparison]:
+    """Compare a rate with its lower and its upper bound.
 
     Rates of a reference are taken as given numbers. If they are those of earlier decisions about the same
     rows, the interval is that of the change, for paired data.
 
     Parameters
     ----------
-    bound : Bound
+    bound : RateBound or NoWorse
     counted : Tally
     confidence : float
         Of the intervals of all groups together.
@@ -42,48 +40,28 @@ def compare_with_bound(bound: Bound, counted: Tally, confidence: float) -> list[
     list of Comparison
         One for each side that is bounded.
     """
-    family = bounded_groups(counted.rates.groups, bound.groups)
+    family = bounded_groups(counted.groups, bound.groups)
     share = counted.share(bound.rate_statistic, family.matrix)
     z = critical_value(confidence, int((~np.isnan(share.value)).sum()))
-    earlier = _reference(bound, counted)
-    [measured] = (bound if earlier is None else earlier).measure(counted.rates)
     rates = share.estimate(z, clopper_pearson)
-    sides: tuple[Side, ...] = ("at least", "at most")
-    found = []
-    for side, limits in zip(sides, (measured.at_least, measured.at_most), strict=True):
-        if not _is_bounded(bound, side, limits):
-            continue
-        if isinstance(bound, RateBound):
-            one = _Bounded(side, float(limits[0]), rates, share.start, share.start + share.width)
-        else:
-            over = rates if earlier is None else _as_changed(rates, _change(bound, counted, family, z))
-            one = _Bounded(side, 0.0, over.moved(-limits, 1.0), -share.width, share.width)
-        found.append(_compared(bound, family, one))
-    return found
-
-
-def _reference(bound: Bound, counted: Tally) -> NoWorse | None:
-    """The bound with earlier decisions as its reference, if it has none of its own."""
-    if isinstance(bound, NoWorse) and isinstance(bound.than, str) and counted.earlier is not None:
-        return bound.against(counted.earlier)
-    return None
-
-
-@dataclass(frozen=True, eq=False)
-class _Bounded:
-    """One side of a bound: the rates, what they should be, and the values that they can have."""
-
-    side: Side
-    bound: float
-    rates: Estimate
-    start: float
-    end: float
-
-
-def _is_bounded(bound: Bound, side: Side, limits: NDArray[np.float64]) -> bool:
-    if isinstance(bound, NoWorse):  # also where the rates of the reference are undefined
-        return (side == "at least") == bound.more_is_better
-    return not np.isnan(limits).all()
+    if isinstance(bound, RateBound):
+        bound.measure(counted.rates)  # an error if it needs labels, and there are none
+        ends = share.start, share.start + share.width
+        asked: list[tuple[Side, float | None]] = [("at least", bound.at_least), ("at most", bound.at_most)]
+        return [
+            _compared(bound, family, side, float(limit), rates, ends=ends)
+            for side, limit in asked
+            if limit is not None
+        ]
+    if counted.earlier is not None and isinstance(bound.than, str):
+        bound, change = bound.against(counted.earlier), _change(bound, counted, family, z)
+        # The earlier rates are taken as given, so the interval is that of the change.
+        rates = Estimate(rates.value, rates.value - change.below, rates.value + change.above)
+    [measured] = bound.measure(counted.rates)
+    side: Side = "at least" if bound.more_is_better else "at most"
+    limits = measured.at_least if bound.more_is_better else measured.at_most
+    above, ends = rates.moved(-limits, 1.0), (-share.width, share.width)
+    return [_compared(bound, family, side, 0.0, above, ends=ends)]
 
 
 def _change(bound: Bound, counted: Tally, family: Members, z: float) -> Estimate:
@@ -95,30 +73,26 @@ def _change(bound: Bound, counted: Tally, family: Members, z: float) -> Estimate
     return Estimate(-error.value, -error.high, -error.low)
 
 
-def _as_changed(rates: Estimate, change: Estimate) -> Estimate:
-    """Rates whose earlier values are taken as given: their intervals are those of the changes."""
-    return Estimate(rates.value, rates.value - change.below, rates.value + change.above)
-
-
-def _compared(bound: Bound, family: Members, found: _Bounded) -> Comparison:
-    rates, known = found.rates, ~np.isnan(found.rates.value)
+def _compared(
+    bound: Bound, family: Members, side: Side, limit: float, rates: Estimate, *, ends: tuple[float, float]
+) -> Comparison:
+    """The rate nearest to its limit; `ends` are the smallest and the largest that is possible."""
+    known = ~np.isnan(rates.value)
     undefined = tuple(name for name, there in zip(family.names, known, strict=True) if not there)
-    value, low, high, place = math.nan, found.start, found.end, None
-    if known.any() and found.side == "at least":
-        place = int(np.nanargmin(rates.value))
-        value, low, high = (float(np.nanmin(part)) for part in (rates.value, rates.low, rates.high))
-    elif known.any():
-        place = int(np.nanargmax(rates.value))
-        value, low, high = (float(np.nanmax(part)) for part in (rates.value, rates.low, rates.high))
+    value, (low, high), place = math.nan, ends, None
+    if known.any():
+        most, where = (np.nanmin, np.nanargmin) if side == "at least" else (np.nanmax, np.nanargmax)
+        value, low, high = (float(most(part)) for part in (rates.value, rates.low, rates.high))
+        place = int(where(rates.value))
     holds_if_undefined = isinstance(bound.rate_statistic, SelectedShare)  # nobody is selected
     if undefined and not holds_if_undefined:
-        low, high = (found.start, high) if found.side == "at least" else (low, found.end)
-    verdict = judged(found.side, found.bound, low, high)
+        low, high = (ends[0], high) if side == "at least" else (low, ends[1])
+    verdict = judged(side, limit, low, high)
     if place is None and holds_if_undefined:
         low, high, verdict = math.nan, math.nan, "satisfied"
     return Comparison(
         notion=bound.label,
-        measure=found.side,
+        measure=side,
         groups=bound.groups,
         value=value,
         low=low,
@@ -126,7 +100,7 @@ def _compared(bound: Bound, family: Members, found: _Bounded) -> Comparison:
         statistic=bound.rate_statistic.name,
         group=None if place is None else family.names[place],
         reference=None,
-        tolerance=found.bound,
+        tolerance=limit,
         verdict=verdict,
         undefined=undefined,
         distances=tuple(listed(bound.rate_statistic.name, family.names, rates)),

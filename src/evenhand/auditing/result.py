@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from evenhand.auditing.audit_text import LEFT_OUT, asks, estimate, group_name, page, range_cells, rate_text
-from evenhand.auditing.category_tables import ImpactRatios
 from evenhand.auditing.comparison import FOUR_FIFTHS, Comparison
 from evenhand.auditing.exclusion import Excluded, range_notes
-from evenhand.auditing.export import COLUMNS, NUMBERS, Rows, audit_dict, audit_rows
+from evenhand.auditing.export import Rows, audit_dict, audit_table
 from evenhand.auditing.group_rates import Finding, Terms
-from evenhand.auditing.impact_ratios import SMALLEST_SHARE, CategoryCounts, impact_ratios
+from evenhand.auditing.impact_ratios import SMALLEST_SHARE, CategoryCounts, ImpactRatios, impact_ratios
+from evenhand.auditing.reference import ReferenceCounts
+from evenhand.auditing.significance import Significance, significance
 from evenhand.auditing.tally import Tally
 from evenhand.auditing.within_strata import tallies
 from evenhand.charts.inline import inline_svg
-from evenhand.data.checks import check_choice
-from evenhand.data.tables import Library, make_table
+from evenhand.data.tables import Library
 from evenhand.display.notebook import MOST_ROWS, html_table
 from evenhand.display.text import show
 from evenhand.groups.groups import GroupName
@@ -52,6 +52,8 @@ class Audit:
         Numbers of people for `impact_ratios`.
     strata : StratumAudits or None
         The audit of each stratum, if control features were given.
+    reference_counts : tuple of ReferenceCounts
+        Numbers of people for `significance`; empty without a named reference.
 
     Examples
     --------
@@ -70,6 +72,7 @@ class Audit:
     excluded: Excluded | None = None
     categories: tuple[CategoryCounts, ...] = ()
     strata: StratumAudits | None = None
+    reference_counts: tuple[ReferenceCounts, ...] = ()
 
     def __getitem__(self, notion: str) -> Comparison:
         """The first comparison by the notion, or of the bounded rate, of this name."""
@@ -93,7 +96,7 @@ class Audit:
             (
                 asks(found),
                 estimate(found.value, found.low, found.high),
-                "" if found.group is None else group_name(found.group),
+                found.who,
                 "" if found.tolerance is None or found.notion == FOUR_FIFTHS else found.verdict,
             )
             for found in self.comparisons
@@ -110,28 +113,29 @@ class Audit:
         left_out = "" if self.excluded is None else f"<p>{html.escape(str(self.excluded))}</p>"
         return (
             left_out
-            + html_table(["disparity", "value", "minimax", "verdict"], compared)
+            + html_table(["disparity", "value", "furthest group", "verdict"], compared)
             + html_table(["group", "rows", *names], rates)
             + self._excluded_html()
-            + (inline_svg(self._chart) if any(group.rates for group in self.groups) else "")
+            + (inline_svg(self.plot) if any(group.rates for group in self.groups) else "")
         )
 
     def _excluded_html(self) -> str:
         """How far requirements depend on excluded rows."""
         ranges = [] if self.excluded is None else self.excluded.comparisons
-        rows = [
-            (f"{found.notion}, {found.groups}", *range_cells(found))
-            for found in ranges
-            if found.tolerance is not None
-        ]
+        asked = [found for found in ranges if found.tolerance is not None]
+        rows = [(f"{found.notion}, {found.groups}", *range_cells(found)) for found in asked]
         headings = ["disparity", "without excluded rows", "with them, best to worst", "tolerance"]
-        notes = "".join(
-            f"<p>{html.escape(note)}</p>" for note in range_notes(self.comparisons, self.excluded)
-        )
-        return (html_table(headings, rows) if rows else "") + notes
+        notes = [f"<p>{html.escape(note)}</p>" for note in range_notes(self.comparisons, self.excluded)]
+        return (html_table(headings, rows) if rows else "") + "".join(notes)
 
-    def _chart(self) -> Any:
-        from evenhand.charts import rates_chart  # noqa: PLC0415  (needs an extra
+    def plot(self) -> Any:
+        """Chart of the rates of each group. A notebook shows it as a picture, without a network.
+
+        Returns
+        -------
+        altair chart
+        """
+        from evenhand.charts import rates_chart  # noqa: PLC0415  (needs an extra)
 
         records = [
             {"group": group_name(group.group), "quantity": name, **asdict(rate)}
@@ -141,7 +145,7 @@ class Audit:
         return rates_chart(records, confidence=self.terms.confidence, max_groups=MOST_ROWS)
 
     def __str__(self) -> str:
-        return page(self.terms, self.groups, self.comparisons, self.excluded)
+        return page(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain Python objects, ready for JSON. Undefined values are None.
@@ -156,7 +160,7 @@ class Audit:
             ``threshold``, ``above_median``, ``proxy``, ``groups``, ``comparisons`` and ``excluded``.
             Comparisons have their ``strata``, and the ``aggregate``, if control features were given.
         """
-        return audit_dict(self.terms, self.groups, self.comparisons, self.excluded)
+        return audit_dict(self)
 
     def impact_ratios(
         self,
@@ -198,21 +202,46 @@ class Audit:
         >>> [(str(one.group), one.applicants, one.selected, one.ratio) for one in table.categories]
         [('sex=F', 80, 20, 0.5), ('sex=M', 60, 30, 1.0)]
         """
-        return impact_ratios(
-            self.categories,
-            self.terms,
-            date=date,
-            source=source,
-            min_share=min_share,
-            library=self.library,
-        )
+        return impact_ratios(self, date=date, source=source, min_share=min_share)
+
+    def significance(
+        self, *, ratio: float = 0.8, level: float = 0.05, difference: float | None = None
+    ) -> Significance:
+        """Each group beside the named reference: how far apart, whether by chance, and how many people.
+
+        The audit must have a ``reference``, and count people: weights, probabilities of decisions and hidden
+        counts are refused. Excluded rows are counted in the result and are in no test. With control features,
+        groups are also compared over the strata.
+
+        Parameters
+        ----------
+        ratio : float, default=0.8
+            Impact ratios below this are flagged as practically significant.
+        level : float, default=0.05
+            P-values of Fisher's exact test below this are flagged as statistically significant.
+        difference : float, default=None
+            Differences of rates beyond this, in either direction, are flagged as large; None flags none.
+
+        Returns
+        -------
+        Significance
+            To print, or with ``to_frame``, ``to_csv`` and ``to_dict``.
+
+        Examples
+        --------
+        >>> from evenhand import audit
+        >>> decisions = [1] * 72 + [0] * 24 + [1] * 40 + [0] * 40
+        >>> found = audit(None, decisions, {"sex": ["M"] * 96 + ["F"] * 80}, reference={"sex": "M"})
+        >>> [test] = found.significance().tests
+        >>> round(test.impact_ratio, 3), round(test.z, 2), round(test.p_value, 4), test.shortfall
+        (0.667, -3.43, 0.0009, 20.0)
+        >>> test.practical, test.statistical
+        (True, True)
+        """
+        return significance(self, ratio=ratio, level=level, difference=difference)
 
     def to_html(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        title: str = "Audit",
-        impact_ratios: ImpactRatios | None = None,
+        self, path: str | os.PathLike[str], *, title: str = "Audit", impact_ratios: ImpactRatios | None = None
     ) -> Path:
         """Write an HTML page that needs no network; see :func:`evenhand.write_report`.
 
@@ -231,12 +260,7 @@ class Audit:
 
         return write_report(path, self, title=title, impact_ratios=impact_ratios)
 
-    def to_frame(
-        self,
-        what: Rows = "groups",
-        *,
-        backend: Library | None = None,
-    ) -> Any:
+    def to_frame(self, what: Rows = "groups", *, backend: Library | None = None) -> Any:
         """Results as a tidy table.
 
         Parameters
@@ -263,9 +287,7 @@ class Audit:
         1  everyone        selected   3.00
         2  everyone  selection rate   0.75
         """
-        check_choice("what", what, tuple(COLUMNS))
-        rows = audit_rows(what, self.terms, self.groups, self.comparisons, self.excluded)
-        return make_table(rows, COLUMNS[what], numbers=NUMBERS, library=backend or self.library)
+        return audit_table(self, what, backend or self.library)
 
 
 class StratumAudits(Mapping[str, Audit]):

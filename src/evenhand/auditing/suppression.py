@@ -29,14 +29,14 @@ _EXACT = 1e-8
 
 @dataclass(frozen=True)
 class Shown:
-    """Groups of which something is shown.
+    """The groups that are shown, by what is shown.
 
     Attributes
     ----------
     selection : set of GroupName
         Groups whose selection rate is shown.
     labels : set of GroupName
-        Groups of which everything is shown that depends on the label.
+        Groups that are shown with everything that depends on the label.
     changes : set of GroupName
         Groups whose changes are shown; `labels` if there are none.
     """
@@ -82,6 +82,7 @@ def published(found: Comparison, shown: Shown) -> Comparison:
         high=high,
         verdict=judged(found.measure, found.tolerance, low, high),
         group=found.group if group_shown else None,
+        side=found.side if group_shown else None,
         reference=found.reference if reference_shown else None,
         undefined=(),
         distances=kept,
@@ -116,7 +117,7 @@ def hide_small(
     shown : Shown
         Of which groups something is shown.
     """
-    family = reported_groups(counted.rates.groups)
+    family = reported_groups(counted.groups)
     features = dict.fromkeys(name.features for name in family.names[1:])
     families = [np.flatnonzero([name.features == part for name in family.names]) for part in features]
     # Combinations that were pooled are not shown, and must not be revealed by subtraction either.
@@ -143,10 +144,10 @@ def _cells(counted: Tally) -> Iterator[NDArray[np.float64]]:
     yield rows[:, None]
     yield np.stack([selected, rows - selected], axis=1)
     four = np.concatenate([counted.selected, counted.rows - counted.selected], axis=1)
-    yield four if counted.rates.labelled else np.stack([selected, rows - selected], axis=1)
-    if counted.change_counts is not None:
-        table = cross_tabulate(counted.change_counts, counted.rows)
-        if not counted.rates.labelled:
+    yield four if counted.labelled else np.stack([selected, rows - selected], axis=1)
+    if counted.compared:
+        table = cross_tabulate(counted.sums[0])
+        if not counted.labelled:
             table = table[..., :1]
         yield table.transpose(1, 0, 2).reshape(len(rows), -1)
 

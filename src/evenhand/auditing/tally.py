@@ -1,153 +1,102 @@
-"""The sums over cells that an audit needs, from one pass over the rows.
-
-Besides the masses and selection rates of the cells these are: numbers of rows, without weights, for counts;
-squared weights, of all and of selected rows, for effective numbers of rows; and earlier decisions, for
-changes.
-"""
+"""The sums over cells that an audit needs, from one pass over the rows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.groups.names import Key
+from evenhand.groups.groups import Groups
 from evenhand.guarantee.intervals import Estimate, wilson
 from evenhand.requirements.rates import CellRates, Decisions, sum_cells
 from evenhand.requirements.statistic import SelectedShare, Statistic
 
-__all__ = ["DecisionChanges", "ExcludedSums", "Share", "Tally", "effective_size", "tally", "tally_of_sums"]
+__all__ = ["Share", "Tally", "effective_size", "tally", "tally_of_sums"]
 
-Cells = NDArray[np.float64]
+Floats = NDArray[np.float64]
 _CONSTANT = 1e-12  # a share that is 0 or 1 up to rounding has no spread
 _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class DecisionChanges:
-    """How decisions changed, by cell: sums of shape (M, 2).
-
-    Attributes
-    ----------
-    before, after : array
-        Rows that were selected and rows that are.
-    up, down : array
-        Rows that are newly selected and rows that no longer are. A row whose probability changes from p to q
-        counts as q - p or p - q.
-    """
-
-    before: Cells
-    after: Cells
-    up: Cells
-
-    @property
-    def down(self) -> Cells:  # noqa: D102  (described with the others)
-        return np.maximum(self.before + self.up - self.after, 0.0)
-
-
-@dataclass(frozen=True, eq=False)
-class ExcludedSums:
-    """Sums over rows that lack a sensitive value, each of shape (kinds of such rows, 2).
-
-    Attributes
-    ----------
-    keys : tuple of tuples
-        What is known of each kind of row: its sensitive values, None where one is missing.
-    mass, mass_selected : array
-        Sums of the weights of all and of selected rows, in the unit of ``Tally.rates``.
-    rows, selected : array
-        Numbers of rows and of selected rows, without weights.
-    """
-
-    keys: tuple[Key, ...]
-    mass: Cells
-    mass_selected: Cells
-    rows: Cells
-    selected: Cells
-
-
-@dataclass(frozen=True, eq=False)
 class Tally:
-    """Sums over the cells, each of shape (M, 2).
+    """Sums over the rows of each cell.
 
     Attributes
     ----------
-    rates : CellRates
-        Weighted if there are weights, scaled such that the largest is 1.
-    squares : array
-        Sum of the squares of these weights.
-    rows, selected : array
-        Numbers of rows and of selected rows, without weights.
-    weighted : bool
-    changes, change_counts : DecisionChanges, default=None
-        Changes since earlier decisions, with and without weights.
-    squares_selected : array, default=None
-        Sum of the squared weights of selected rows, if there are weights.
-    change_squares : DecisionChanges, default=None
-        Changes in squared weights, if there are weights.
+    groups : Groups
+    sums : array, shape (3, 2 or 4, M, 2)
+        First axis: numbers of rows, weights (the largest is 1), and squared weights; without weights, numbers
+        of rows three times. Second axis: all rows, selected rows and, with earlier decisions, rows that were
+        selected and rows that are newly selected. A row whose probability rises from p to q counts as q - p.
+    excluded : array, shape (3, 2 or 4, kinds, 2)
+        The same sums over rows that lack a sensitive value, in the order of ``groups.excluded``.
+    weighted, labelled : bool
+        Whether there are weights, and labels.
+    classes : array, default=None
+        The negative and the positive label.
     randomised : bool, default=False
         Whether some decision is a probability strictly between 0 and 1.
-    excluded : ExcludedSums, default=None
-        Of rows that lack a sensitive value and are in no group, if there are any.
     """
 
-    rates: CellRates
-    squares: Cells
-    rows: Cells
-    selected: Cells
+    groups: Groups
+    sums: Floats
+    excluded: Floats
     weighted: bool
-    changes: DecisionChanges | None = None
-    change_counts: DecisionChanges | None = None
-    squares_selected: Cells | None = None
-    change_squares: DecisionChanges | None = None
+    labelled: bool
+    classes: NDArray[Any] | None = None
     randomised: bool = False
-    excluded: ExcludedSums | None = None
+
+    @cached_property
+    def rates(self) -> CellRates:
+        """Masses and selection rates of the cells."""
+        mass, selected = self.sums[1, :2]
+        return CellRates(self.groups, mass, selected, self.labelled, self.classes)
+
+    @property
+    def compared(self) -> bool:
+        """Whether there are earlier decisions."""
+        return bool(self.sums.shape[1] > 2)
 
     @property
     def earlier(self) -> CellRates | None:
         """Masses and selection rates of the earlier decisions, if there are any."""
-        return None if self.changes is None else replace(self.rates, selected=self.changes.before)
+        return replace(self.rates, selected=self.sums[1, 2]) if self.compared else None
+
+    @property
+    def rows(self) -> Floats:
+        """Number of rows of each cell, without weights."""
+        return np.asarray(self.sums[0, 0])
+
+    @property
+    def selected(self) -> Floats:
+        """Number of selected rows of each cell, without weights."""
+        return np.asarray(self.sums[0, 1])
 
     def share(self, statistic: Statistic | SelectedShare, members: NDArray[Any]) -> Share:
         """A statistic in each of several groups, with the sums for its interval."""
-        if isinstance(statistic, SelectedShare):
-            return self._among_selected(statistic, members)
+        among = 1 if isinstance(statistic, SelectedShare) else 0  # the selected rows, or all
+        mass, squares = self.sums[1:, among]
         mask = np.array(statistic.mask, np.float64)
-        start, end = np.array([statistic.intercept, np.add(statistic.intercept, statistic.slope)], np.float64)
-        ends = np.stack([start, end])[:, mask > 0] if mask.any() else np.stack([start, end])
         value, spread = statistic.values(self.rates, members), None
-        if self.squares_selected is not None:
-            # A row has the value `end` if selected and `start` if not; a probability is a decision to draw.
-            rest = np.maximum(self.squares - self.squares_selected, 0.0)
+        if self.weighted:
+            # A probability is a decision to draw, so a row has one of two values.
+            chosen = self.sums[2, 1]
+            by_decision = np.maximum(squares - chosen, 0.0), chosen
             known = np.nan_to_num(value)[:, None]
-            apart = (members @ (mask**2 * rest)) * (start - known) ** 2
-            apart += (members @ (mask**2 * self.squares_selected)) * (end - known) ** 2
-            spread = apart.sum(axis=1)
+            spread = sum(
+                (members @ (mask**2 * part)) * (outcome - known) ** 2
+                for part, outcome in zip(by_decision, statistic.outcomes, strict=True)
+            ).sum(axis=1)
         return Share(
-            members @ (mask * self.rates.mass).sum(axis=1),
-            members @ (mask**2 * self.squares).sum(axis=1),
+            members @ (mask * mass).sum(axis=1),
+            members @ (mask**2 * squares).sum(axis=1),
             value,
-            float(ends.min()),
-            float(np.ptp(ends)),
-            spread,
-        )
-
-    def _among_selected(self, statistic: SelectedShare, members: NDArray[Any]) -> Share:
-        """A share of hits among the selected rows, of which there may be none."""
-        hits, value = np.array(statistic.hits, np.float64), statistic.values(self.rates, members)
-        squares, spread = self.rates.selected, None
-        if self.squares_selected is not None:
-            squares = self.squares_selected
-            spread = ((members @ squares) * (hits - np.nan_to_num(value)[:, None]) ** 2).sum(axis=1)
-        return Share(
-            members @ self.rates.selected.sum(axis=1),
-            members @ squares.sum(axis=1),
-            value,
-            float(hits.min()),
-            float(np.ptp(hits)),
+            *statistic.range,
             spread,
         )
 
@@ -168,32 +117,32 @@ class Share:
         Sum of squared weights times squared distances from `value`, if there are weights.
     """
 
-    mass: NDArray[np.float64]
-    squares: NDArray[np.float64]
-    value: NDArray[np.float64]
+    mass: Floats
+    squares: Floats
+    value: Floats
     start: float = 0.0
     width: float = 1.0
-    spread: NDArray[np.float64] | None = None
+    spread: Floats | None = None
 
     @property
-    def size(self) -> NDArray[np.float64]:
+    def size(self) -> Floats:
         """The effective number of rows; without weights, the number of rows."""
-        share = (self.value - self.start) / (self.width or 1.0)
-        spread = None if self.spread is None else self.spread / (self.width or 1.0) ** 2
+        share = (self.value - self.start) / self.width
+        spread = None if self.spread is None else self.spread / self.width**2
         return effective_size(self.mass, self.squares, share * (1 - share), spread)
 
     def estimate(self, z: float, interval: Callable[..., Estimate] = wilson) -> Estimate:
         """The statistic with its interval, by default Wilson's."""
-        width = self.width or 1.0
-        return interval((self.value - self.start) / width, self.size, z).moved(self.start, width)
+        share = (self.value - self.start) / self.width
+        return interval(share, self.size, z).moved(self.start, self.width)
 
 
 def effective_size(
-    mass: NDArray[np.float64],
-    squares: NDArray[np.float64],
-    variance: NDArray[np.float64],
-    spread: NDArray[np.float64] | None,
-) -> NDArray[np.float64]:
+    mass: Floats,
+    squares: Floats,
+    variance: Floats,
+    spread: Floats | None,
+) -> Floats:
     """Effective number of rows: how many rows of weight 1 would give a mean of the same variance.
 
     The mean is a quotient of two sums, and its linearised variance is sum of w^2 (v - mean)^2 / (sum of w)^2.
@@ -257,11 +206,15 @@ def tally(decisions: Decisions) -> Tally:
     return tally_of_sums(decisions, columns, weighted=weights is not None)
 
 
+def _rise(earlier: NDArray[Any], now: NDArray[Any]) -> NDArray[Any]:
+    if now.dtype == earlier.dtype == np.bool_:
+        return now > earlier
+    rise: NDArray[Any] = np.maximum(now.astype(np.float64) - earlier, 0.0)
+    return rise
+
+
 def tally_of_sums(
-    decisions: Decisions,
-    columns: Callable[[slice], Sequence[NDArray[Any] | None]],
-    *,
-    weighted: bool,
+    decisions: Decisions, columns: Callable[[slice], Sequence[NDArray[Any] | None]], *, weighted: bool
 ) -> Tally:
     """All sums over cells, from columns to be summed.
 
@@ -279,40 +232,9 @@ def tally_of_sums(
     -------
     Tally
     """
-    every = sum_cells(decisions.codes, decisions.n_codes, decisions.positive, columns)
-    sums, others = np.split(every, [len(decisions.groups)], axis=1)
-    plain, by_weight, by_square = np.split(sums, 3) if weighted else (sums, sums, sums)
-
-    def changes(part: NDArray[np.float64]) -> DecisionChanges | None:
-        return None if decisions.before is None else DecisionChanges(part[2], part[1], part[3])
-
-    labelled = decisions.positive is not None
-    return Tally(
-        CellRates(decisions.groups, by_weight[0], by_weight[1], labelled, decisions.classes),
-        squares=by_square[0],
-        rows=plain[0],
-        selected=plain[1],
-        weighted=weighted,
-        changes=changes(by_weight),
-        change_counts=changes(plain),
-        squares_selected=by_square[1] if weighted else None,
-        change_squares=changes(by_square) if weighted else None,
-        randomised=decisions.randomised,
-        excluded=_excluded(decisions, others, weighted=weighted),
-    )
-
-
-def _excluded(decisions: Decisions, sums: NDArray[np.float64], *, weighted: bool) -> ExcludedSums | None:
-    if not decisions.groups.excluded:
-        return None
-    plain, by_weight = np.split(sums, 3)[:2] if weighted else (sums, sums)
-    return ExcludedSums(
-        tuple(decisions.groups.excluded), by_weight[0], by_weight[1], rows=plain[0], selected=plain[1]
-    )
-
-
-def _rise(earlier: NDArray[Any], now: NDArray[Any]) -> NDArray[Any]:
-    if now.dtype == earlier.dtype == np.bool_:
-        return now > earlier
-    rise: NDArray[Any] = np.maximum(now.astype(np.float64) - earlier, 0.0)
-    return rise
+    n_codes, groups, positive = decisions.n_codes, decisions.groups, decisions.positive
+    found = sum_cells(decisions.codes, n_codes, positive, columns)
+    by_unit = found.reshape(3 if weighted else 1, -1, n_codes, 2)
+    sums, excluded = np.split(np.broadcast_to(by_unit, (3, *by_unit.shape[1:])), [len(groups)], axis=2)
+    labelled = positive is not None
+    return Tally(groups, sums, excluded, weighted, labelled, decisions.classes, decisions.randomised)

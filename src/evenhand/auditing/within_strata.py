@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from copy import copy
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.auditing.comparison import Comparison, compare, judged
-from evenhand.auditing.tally import DecisionChanges, Tally
+from evenhand.auditing.tally import Tally
 from evenhand.groups.groups import GroupName, Groups
 from evenhand.groups.strata import find_strata, nothing_to_compare
 from evenhand.requirements.notions import Notion
@@ -56,7 +55,7 @@ def tallies(counted: Tally, controls: Sequence[str]) -> Iterator[StratumTally]:
     ------
     StratumTally
     """
-    for stratum in find_strata(counted.rates.groups, controls, "intersectional"):
+    for stratum in find_strata(counted.groups, controls, "intersectional"):
         if not counted.rows[stratum.cells].any():
             continue  # all of its rows are excluded
         yield StratumTally(stratum.name, _among(counted, stratum.name, stratum.cells), stratum.empty)
@@ -81,13 +80,10 @@ def compare_in_strata(notion: Notion, counted: Tally, confidence: float, *, judg
     Comparison
         With those of the strata, and that of all rows together.
     """
-    plain = copy(notion)
-    plain.given = None
+    plain = notion.within(None)
     every = list(tallies(counted, notion.controls))
     several = [
-        part
-        for part in every
-        if not nothing_to_compare(part.counted.rates.groups.members(notion.groups).names)
+        part for part in every if not nothing_to_compare(part.counted.groups.members(notion.groups).names)
     ]
     parts = several or every[:1]
     each = 1 - (1 - confidence) / len(parts)
@@ -95,13 +91,11 @@ def compare_in_strata(notion: Notion, counted: Tally, confidence: float, *, judg
         replace(compare(plain, part.counted, each, judge=judge), stratum=part.name, given=notion.controls)
         for part in parts
     )
-    worst = _worst(strata)
-    by_difference = notion.compares_by == "difference"
-    low, high = (
-        (max if by_difference else min)(getattr(part, end) for part in strata) for end in ("low", "high")
-    )
+    most = max if notion.compares_by == "difference" else min
+    known = [part for part in strata if not math.isnan(part.value)]
+    low, high = most(part.low for part in strata), most(part.high for part in strata)
     return replace(
-        worst,
+        most(known, key=lambda part: part.value) if known else strata[0],
         low=low,
         high=high,
         verdict=judged(notion.compares_by, notion.tolerance, low, high) if judge else None,
@@ -114,13 +108,6 @@ def compare_in_strata(notion: Notion, counted: Tally, confidence: float, *, judg
     )
 
 
-def _worst(strata: Sequence[Comparison]) -> Comparison:
-    known = [part for part in strata if not math.isnan(part.value)]
-    if not known:
-        return strata[0]
-    return (max if known[0].measure == "difference" else min)(known, key=lambda part: part.value)
-
-
 def _inside(group: GroupName, stratum: GroupName | None) -> GroupName:
     """A group named together with its stratum."""
     if stratum is None:
@@ -130,43 +117,17 @@ def _inside(group: GroupName, stratum: GroupName | None) -> GroupName:
 
 def _among(counted: Tally, name: GroupName, cells: NDArray[np.bool_]) -> Tally:
     """The sums over some of the cells, by group; groups without rows are left out."""
-    groups = counted.rates.groups
-    M = len(groups.combinations)
-    inside = cells.reshape(-1, M, 1)
-
-    def added(sums: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.asarray((sums.reshape(-1, M, 2) * inside).sum(axis=0))
-
-    rows = added(counted.rows)
-    kept = np.flatnonzero(rows.sum(axis=1) > 0)
-
-    def of(sums: NDArray[np.float64]) -> NDArray[np.float64]:
-        return added(sums)[kept]
-
-    def changes(found: DecisionChanges | None) -> DecisionChanges | None:
-        return None if found is None else DecisionChanges(of(found.before), of(found.after), of(found.up))
-
-    return replace(
-        counted,
-        rates=replace(
-            counted.rates,
-            groups=_kept_groups(groups, name, kept, rows),
-            mass=of(counted.rates.mass),
-            selected=of(counted.rates.selected),
-        ),
-        squares=of(counted.squares),
-        rows=rows[kept],
-        selected=of(counted.selected),
-        changes=changes(counted.changes),
-        change_counts=changes(counted.change_counts),
-        squares_selected=None if counted.squares_selected is None else of(counted.squares_selected),
-        change_squares=changes(counted.change_squares),
-        excluded=None,
-    )
+    M = len(counted.groups.combinations)
+    by_stratum = counted.sums.reshape(*counted.sums.shape[:2], -1, M, 2)
+    sums = (by_stratum * cells.reshape(-1, M, 1)).sum(axis=2)
+    rows = sums[0, 0].sum(axis=1)
+    kept = np.flatnonzero(rows > 0)
+    groups = _kept_groups(counted.groups, name, kept, rows[kept])
+    return replace(counted, groups=groups, sums=sums[:, :, kept], excluded=counted.excluded[:, :, :0])
 
 
 def _kept_groups(
-    groups: Groups, name: GroupName, kept: NDArray[np.intp], rows: NDArray[np.float64]
+    groups: Groups, name: GroupName, kept: NDArray[np.intp], counts: NDArray[np.float64]
 ) -> Groups:
     """Some of the groups, without sensitive features that are the same in the whole stratum."""
     places = [k for k, feature in enumerate(groups.features) if feature not in name.features]
@@ -177,7 +138,7 @@ def _kept_groups(
         groups,
         features=tuple(groups.features[k] for k in places),
         keys=tuple(tuple(groups.combinations[m][k] for k in places) for m in kept),
-        counts=rows[kept].sum(axis=1).astype(np.int64),
+        counts=counts.astype(np.int64),
         pooled={
             tuple(key[k] for k in places): count
             for key, count in groups.pooled.items()

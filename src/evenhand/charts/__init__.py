@@ -13,13 +13,16 @@ if TYPE_CHECKING:
     from evenhand.charts.reliability import calibration_chart
     from evenhand.charts.rules import thresholds_chart, weights_chart
     from evenhand.charts.saving import save_chart, to_svg
+    from evenhand.charts.scores import cut_off_chart, roc_chart
 
 __all__ = [
     "calibration_chart",
     "changed_chart",
+    "cut_off_chart",
     "frontier_chart",
     "prices_chart",
     "rates_chart",
+    "roc_chart",
     "save_chart",
     "thresholds_chart",
     "to_svg",
@@ -37,9 +40,10 @@ def __getattr__(name: str) -> Any:
         reliability,
         rules,
         saving,
+        scores,
     )
 
-    for module in (curves, outcomes, prices, reliability, rules, saving):
+    for module in (curves, outcomes, prices, reliability, rules, saving, scores):
         globals().update({one: vars(module)[one] for one in module.__all__})
     return globals()[name]
 

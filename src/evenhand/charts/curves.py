@@ -6,7 +6,19 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from evenhand.charts.look import NO_VALUE, Theme, alt, between, finished, line_marks, look_of, numbers, table
+from evenhand.charts.look import (
+    NO_VALUE,
+    Measure,
+    Theme,
+    alt,
+    between,
+    fairer,
+    finished,
+    line_marks,
+    look_of,
+    numbers,
+    table,
+)
 from evenhand.charts.records import Row, known, read_records, shown_groups
 
 if TYPE_CHECKING:
@@ -26,9 +38,9 @@ def frontier_chart(
     *,
     x_title: str = "disparity",
     y_title: str = "accuracy",
+    measure: Measure = "difference",
     confidence: float | None = None,
     title: str = "What fairness costs in accuracy",
-    note: str = "Further left is fairer, further up is more accurate.",
     theme: Theme = "light",
 ) -> ChartType:
     """Accuracy against disparity: a curve over the tolerances, and other classifiers as points.
@@ -48,12 +60,13 @@ def frontier_chart(
         ordered by tolerance, or by disparity if they have none.
     x_title : str, default="disparity"
     y_title : str, default="accuracy"
-        Axis titles, such as "mean difference, demographic parity". Less disparity is fairer.
+        Axis titles, such as "mean difference, demographic parity".
+    measure : {"difference", "ratio", "bound"}, default="difference"
+        What the disparity is. Fairer is on the left: less of a difference, more of a ratio. The rate of a
+        bound has no fairer side.
     confidence : float, default=None
         Of the intervals, for the subtitle.
     title : str, default="What fairness costs in accuracy"
-    note : str, default="Further left is fairer, further up is more accurate."
-        First line of the subtitle: how to read the two axes.
     theme : {"light", "dark"}, default="light"
 
     Returns
@@ -91,11 +104,12 @@ def frontier_chart(
         _reach([*measured, *points, *line], key, limits)
         for key, limits in (("disparity", _ACROSS), ("accuracy", _UP))
     )
-    across = [min(0.0, across[0]), across[1]]
+    by_ratio = measure == "ratio"
+    across = [across[0], max(1.0, across[1])] if by_ratio else [min(0.0, across[0]), across[1]]
     barred = _spaced(measured, points, across[1] - across[0], up[1] - up[0])
     smooth = {row["curve"] for row in line}
     place = {
-        "x": alt.X("disparity:Q", title=x_title, **numbers(8, across)),
+        "x": alt.X("disparity:Q", title=fairer(x_title, measure), **numbers(8, across, reverse=by_ratio)),
         "y": alt.Y("accuracy:Q", title=y_title, **numbers(7, up)),
     }
     marks = place | line_marks("group", shown.names, look, "color", "shape")
@@ -123,7 +137,7 @@ def frontier_chart(
         look,
         title=title,
         subtitle=(
-            note,
+            f"{'' if measure == 'bound' else 'Further left is fairer. '}Further up is more accurate.",
             "Curves: optimum by the posteriors." if line else "",
             f"Points: test rows{_level(complete, confidence)}." if complete else "",
         ),

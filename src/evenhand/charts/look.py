@@ -18,10 +18,12 @@ if TYPE_CHECKING:
 __all__ = [
     "NO_VALUE",
     "Look",
+    "Measure",
     "Theme",
     "alt",
     "beside",
     "between",
+    "fairer",
     "finished",
     "group_axis",
     "intervals_note",
@@ -34,6 +36,8 @@ __all__ = [
 ]
 
 Theme = Literal["light", "dark"]
+Measure = Literal["difference", "ratio", "bound"]
+"""How groups are compared; fairer is on the left of every axis, so that of ratios runs from 1 down."""
 
 NO_VALUE = "no value"
 """Shown where a number is missing, so that it is not taken for 0."""
@@ -100,12 +104,27 @@ def table(rows: Iterable[Row]) -> Any:
     return alt.InlineData(values=list(rows))
 
 
-def numbers(ticks: int, domain: Sequence[float] | None = None, *, padding: int | None = None) -> Row:
+def numbers(
+    ticks: int, domain: Sequence[float] | None = None, *, padding: int | None = None, reverse: bool = False
+) -> Row:
     """Scale and axis of a channel: about as many ticks, and both ends at one, or `padding` pixels further."""
     scale: Row = {"nice": ticks, "zero": True} if domain is None else {"nice": ticks, "domain": list(domain)}
     if padding is not None:
         scale |= {"nice": False, "padding": padding}
+    if reverse:
+        scale["reverse"] = True
     return {"scale": alt.Scale(**scale), "axis": alt.Axis(tickCount=ticks)}
+
+
+def fairer(title: str, measure: Measure) -> str:
+    """The title of an axis, with the side that is fairer.
+
+    Examples
+    --------
+    >>> fairer("mean ratio, equal opportunity", "ratio"), fairer("selection rate, at most", "bound")
+    ('← fairer  |  mean ratio, equal opportunity', 'selection rate, at most')
+    """
+    return title if measure == "bound" else f"← fairer  |  {title}"
 
 
 def between(rows: Iterable[Row], *keys: str) -> list[float]:
@@ -128,14 +147,17 @@ def group_axis(names: Sequence[str], *, gap: float = 0.25, **axis: Any) -> alt.Y
     return alt.Y("group:N", scale=scale, sort=None, axis=alt.Axis(**look | axis))
 
 
-def line_marks(field: str, names: Sequence[str], look: Look, *channels: str) -> dict[str, Any]:
-    """Channels that tell lines and points from each other, with a legend below the chart."""
+def line_marks(
+    field: str, names: Sequence[str], look: Look, *channels: str, points: bool = True
+) -> dict[str, Any]:
+    """Channels that tell lines and points apart, with a legend of points, or lines, below the chart."""
     kinds: dict[str, tuple[Any, Sequence[Any]]] = {
         "color": (alt.Color, look.colours),
         "shape": (alt.Shape, SHAPES),
         "strokeDash": (alt.StrokeDash, DASHES),
     }
-    legend = alt.Legend(title=None, orient="bottom", columns=2, symbolLimit=0, symbolStrokeWidth=0)
+    symbols = {"symbolStrokeWidth": 0} if points else {"symbolType": "stroke", "symbolStrokeWidth": 2}
+    legend = alt.Legend(title=None, orient="bottom", columns=2, symbolLimit=0, **symbols)
     found = {}
     for name in channels:
         channel, values = kinds[name]

@@ -1,4 +1,4 @@
-"""Chart of shadow prices: the accuracy that more tolerance would buy."""
+"""Chart of shadow prices: the accuracy that an easier requirement would gain."""
 
 from __future__ import annotations
 
@@ -6,7 +6,19 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from evenhand.charts.look import NO_VALUE, Theme, alt, finished, line_marks, look_of, numbers, table
+from evenhand.charts.look import (
+    NO_VALUE,
+    Measure,
+    Theme,
+    alt,
+    between,
+    fairer,
+    finished,
+    line_marks,
+    look_of,
+    numbers,
+    table,
+)
 from evenhand.charts.records import Row, known, read_records, shown_groups
 
 if TYPE_CHECKING:
@@ -14,6 +26,11 @@ if TYPE_CHECKING:
 
 __all__ = ["prices_chart"]
 
+_EASIER: dict[Measure, tuple[str, str]] = {
+    "difference": ("0.01 more tolerance", "more tolerance"),
+    "ratio": ("a ratio lower by 0.01", "a lower ratio"),
+    "bound": ("a bound easier by 0.01", "an easier bound"),
+}
 _LINES, _SHAPES = 6, 10
 """Most lines in a chart, further groups are added up; shapes that tell a line from others."""
 
@@ -22,10 +39,13 @@ def prices_chart(
     records: Iterable[Mapping[str, Any]],
     *,
     x_title: str = "tolerance",
-    title: str = "What more tolerance would buy",
+    measure: Measure = "difference",
+    title: str | None = None,
     theme: Theme = "light",
 ) -> ChartType:
-    """Shadow prices over the tolerance: the accuracy gained by 0.01 more tolerance or bound, by group.
+    """Shadow prices over the tolerance: the accuracy gained by 0.01 more, by group.
+
+    Ratios read the other way: less is easier, and gains.
 
     With more than six groups, the five with the highest prices get lines of their own, and the prices of the
     others are added.
@@ -36,7 +56,10 @@ def prices_chart(
         ``tolerance``, ``group``, ``price`` (0 where the group does not bind). Prices with the same group and
         tolerance are added.
     x_title : str, default="tolerance"
-    title : str, default="What more tolerance would buy"
+    measure : {"difference", "ratio", "bound"}, default="difference"
+        What the tolerance is of. Fairer is on the left.
+    title : str, default=None
+        By default what would gain: more tolerance, a lower ratio or an easier bound.
     theme : {"light", "dark"}, default="light"
 
     Returns
@@ -49,9 +72,9 @@ def prices_chart(
     ...     {"tolerance": 0.01, "group": "F", "price": 0.004},
     ...     {"tolerance": 0.05, "group": "F", "price": 0.001},
     ... ]).description
-    'The highest price is 0.0040 of accuracy per 0.01 of tolerance, of F at tolerance 0.010.'
+    'The highest price is 0.0040 of accuracy for 0.01 more tolerance, of F at tolerance 0.010.'
     """
-    look = look_of(theme)
+    look, easier = look_of(theme), _EASIER[measure]
     rows = _added(
         read_records(records, chart="prices_chart", texts=("group",), numbers=("tolerance", "price"))
     )
@@ -70,8 +93,12 @@ def prices_chart(
         own = {row["name"] for row in drawn}
         drawn = drawn + _added([{**row, "group": names[-1]} for row in rows if row["group"] not in own])
     place = {
-        "x": alt.X("tolerance:Q", title=x_title, **numbers(8)),
-        "y": alt.Y("price:Q", title="accuracy gained per 0.01 of tolerance", **numbers(6)),
+        "x": alt.X(
+            "tolerance:Q",
+            title=fairer(x_title, measure),
+            **numbers(8, between(there, "tolerance"), reverse=True) if measure == "ratio" else numbers(8),
+        ),
+        "y": alt.Y("price:Q", title=f"accuracy gained by {easier[0]}", **numbers(6)),
     }
     words = ["name:N", alt.Tooltip("tolerance:Q", format=".4f"), alt.Tooltip("price:Q", format=".5f")]
     layers = [
@@ -86,13 +113,13 @@ def prices_chart(
     if there:
         top = max(there, key=lambda row: row["price"])
         sentence = (
-            f"The highest price is {top['price']:.4f} of accuracy per 0.01 of tolerance, of {top['group']} "
+            f"The highest price is {top['price']:.4f} of accuracy for {easier[0]}, of {top['group']} "
             f"at tolerance {top['tolerance']:.3f}."
         )
     return finished(
         alt.layer(*layers).properties(width=560, height=300),
         look,
-        title=title,
+        title=title or f"What {easier[1]} would gain",
         subtitle=(
             "Shadow price of each group. Where it is 0, the group does not limit accuracy.",
             f"Groups that never bind: {len(idle)}." if idle else "",

@@ -49,5 +49,5 @@ def exit_code(
     if "violated" in verdicts:
         return VIOLATED
     unsupported = guarantee is not None and not guarantee.holds
-    open_ = fail_on == "insufficient" and "insufficient evidence" in verdicts
-    return UNDECIDED if unsupported or open_ else 0
+    undecided = unsupported or "insufficient evidence" in verdicts
+    return UNDECIDED if fail_on == "insufficient" and undecided else 0

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from evenhand.exceptions import EvenhandError, EvenhandWarning, ManyGroupsWarning, MissingExtraError
+from evenhand.exceptions import EvenhandError, EvenhandWarning, MissingExtraError
 
 try:
     from cyclopts import CycloptsError
@@ -26,13 +26,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and end the process with its exit code."""
     replace_closed_streams()
     warnings.showwarning = _print_warning
-    warnings.simplefilter("error", ManyGroupsWarning)  # nobody looks through 53 groups, one for each age
     try:
         code = app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()
-    except (CycloptsError, EvenhandError, ManyGroupsWarning) as error:
-        many = " Codes of groups need a letter." if isinstance(error, ManyGroupsWarning) else ""
-        print_note(f"evenhand: {error}{many}")
+    except (CycloptsError, EvenhandError) as error:
+        print_note(f"evenhand: {error}")
         code = FAILED
     except BrokenPipeError:  # from the help, which is not printed by print_result
         code = PIPE_CLOSED

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 import evenhand as eh
+from evenhand.cli.bands import GroupColumns, read_bands
 from evenhand.cli.estimators import EstimatorName, estimator_for
 from evenhand.cli.exit_codes import FailOn
 from evenhand.cli.table_rows import (
     Part,
     as_value,
+    groups_of_files,
     identifiers,
     read_classes,
     read_examples,
@@ -26,10 +27,10 @@ from evenhand.exceptions import InputError
 
 if TYPE_CHECKING:
     from evenhand.files.persistence import Source
-    from evenhand.groups.groups import Missing
 
 __all__ = [
     "Aware",
+    "Bands",
     "Batches",
     "BiasAudit",
     "Bounds",
@@ -44,11 +45,11 @@ __all__ = [
     "column_names",
     "columns_in",
     "control_names",
-    "nearest",
     "read_aware",
 ]
 
 Names = Annotated[tuple[str, ...], Parameter(negative="")]
+Bands = Annotated[tuple[str, ...], Parameter(negative="")]
 Aware = Annotated[tuple[str, ...] | None, Parameter(consume_multiple=True, negative="")]
 Flag = Annotated[bool, Parameter(negative="")]
 Json = Annotated[bool, Parameter(name="--json", negative="")]
@@ -80,12 +81,7 @@ class Comparison:
 
     missing: Literal["error", "category", "exclude", "impute"] = "error"
     """Refuse missing sensitive values, treat them as a group, leave such rows out and count them, or (not in
-    an audit) learn to infer them from the rows that have them."""
-
-    @property
-    def missing_policy(self) -> Missing:
-        """The library's name of the policy for missing values."""
-        return "category" if self.missing == "category" else self.missing
+    an audit) learn to impute them from the rows that have them."""
 
 
 @Parameter(name="*")
@@ -129,6 +125,10 @@ class Learning:
     sensitive: Names
     """Columns of sensitive features, separated by commas or by repeating the option."""
 
+    bands: Bands = ()
+    """Bands of a sensitive feature of numbers, by where they begin: age=25,45,65 for "under 25", "25 to 44",
+    "45 to 64" and "65 and over"; may be repeated."""
+
     positive: str | None = None
     """The positive label; by default the one that sorts last."""
 
@@ -163,7 +163,7 @@ class Learning:
         if self.test_share is not None:
             check_fraction("--test-share", self.test_share)
         if self.min_group_size < 0:
-            raise InputError(f"--min-group-size should be 0 or more, but is {self.min_group_size}.")
+            raise InputError(f"--min-group-size must be a non-negative integer, got {self.min_group_size}.")
         columns = columns_in(table)
         used = {
             "--target": [self.target],
@@ -203,30 +203,35 @@ class Learning:
         named = [self.target, self.id, *column_names(self.sensitive, columns), *self._dropped(columns)]
         return [name for name in index_columns(table) if name not in named]
 
-    def codes(self, table: Path, given: Sequence[str]) -> list[str]:
-        """Columns of groups that are read as text, in both files if there is one to test on."""
-        from evenhand.cli.table_files import codes_among  # noqa: PLC0415  (start-up time)
-
-        groups = [*column_names(self.sensitive, columns_in(table)), *given]
+    def groups(self, table: Path, given: Sequence[str]) -> GroupColumns:
+        """How columns of groups are read, in both files if there is one to test on."""
+        sensitive = column_names(self.sensitive, columns_in(table))
         files = [file for file in (table, self.test) if file is not None]
-        return sorted({name for file in files for name in codes_among(file, groups)})
+        return groups_of_files(files, [*sensitive, *given], sensitive, read_bands(self.bands, sensitive))
 
     def source(self, table: Path, **of_rows: Any) -> Source:
-        """What a model file records so that `verify` can find the rows of the fit again."""
+        """Description of the data file, by which `verify` finds the rows of the fit again."""
         from evenhand.files.persistence import Source  # noqa: PLC0415  (start-up time)
 
         share, left_out = None if self.test else self.share, tuple(self.left_out(table))
+        found = read_bands(self.bands, column_names(self.sensitive, columns_in(table)))
         return Source(
-            file=table.name, target=self.target, test_share=share, left_out=left_out, id=self.id, **of_rows
+            file=table.name,
+            target=self.target,
+            test_share=share,
+            left_out=left_out,
+            id=self.id,
+            bands=found,
+            **of_rows,
         )
 
-    def parts(self, table: Path, codes: Sequence[str]) -> list[Part]:
-        """Read the rows to learn from and the rows to test on; `codes` are read as text."""
+    def parts(self, table: Path, groups: GroupColumns) -> list[Part]:
+        """Read the rows to learn from and the rows to test on."""
         without = [name for name in self.left_out(table) if name != self.id]
-        X, y = read_examples(table, self.target, without, codes)
+        X, y = read_examples(table, self.target, without, groups)
         read_classes(table, y, self.positive)
         if self.test is not None:
-            both = [(X, y), read_test_rows(self.test, self.target, codes, table=table, X=X, y=y)]
+            both = [(X, y), read_test_rows(self.test, self.target, groups, table=table, X=X, y=y)]
         else:
             both = split_rows(X, y, self.share)
         return [self.part(X.with_columns(y)) for X, y in both]
@@ -275,18 +280,14 @@ class Learning:
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class Batches:
-    """How a file that is larger than memory is read."""
-
-    in_batches: bool | None = None
-    """Read the file in batches, or as a whole. By default in batches if it would take more than a quarter of
-    the available memory."""
+    """How a large file is read."""
 
     max_samples: int = 1_000_000
-    """Of a file that is read in batches, the largest number of rows to learn from. All rows are scored."""
+    """Largest number of rows to learn from. A file with more is read in batches, and all rows are scored."""
 
     scratch: Path | None = None
-    """Folder for the posteriors of such a file: a fit that was interrupted goes on from there. By default a
-    temporary one."""
+    """Folder for the posteriors of such a file: a fit that was interrupted continues from there. By default a
+    temporary folder."""
 
 
 @Parameter(name="*")
@@ -301,10 +302,10 @@ class BiasAudit:
     """CSV file for these tables."""
 
     data_date: str | None = None
-    """Date of the data, as it should stand below the tables."""
+    """Date of the data, printed below the tables."""
 
     data_source: str | None = None
-    """Source of the data, as it should stand below the tables."""
+    """Source of the data, printed below the tables."""
 
     def check(self) -> None:
         """Raise an InputError for options that only the tables have."""
@@ -369,6 +370,8 @@ def control_names(compared: Comparison, table: Path | None) -> list[str]:
 
 def read_aware(aware: tuple[str, ...] | None, sensitive: Sequence[str]) -> bool | list[str]:
     """Read ``--aware``: by itself it means all sensitive features, otherwise it names some."""
+    from evenhand.data.checks import near_names  # noqa: PLC0415  (start-up time)
+
     if aware is None or aware == ("False",):
         return False
     if aware in ((), ("True",)):  # from true in a TOML file
@@ -376,15 +379,9 @@ def read_aware(aware: tuple[str, ...] | None, sensitive: Sequence[str]) -> bool 
     names = column_names(aware, sensitive, "--aware")
     for name in names:
         if name not in sensitive:
-            hint = nearest(name, sensitive, "they are")
-            raise InputError(f"--aware names {name!r}, which is not among the sensitive features: {hint}")
+            hint = near_names(name, sensitive, "They are")
+            raise InputError(f"--aware names {name!r}, which is not among the sensitive features. {hint}")
     return True if set(names) == set(sensitive) else names
-
-
-def nearest(name: str, known: Sequence[str], otherwise: str) -> str:
-    """The end of a message about an unknown name: the one that was meant, or all of them."""
-    close = get_close_matches(name, known, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"{otherwise} {', '.join(map(repr, known))}."
 
 
 def columns_in(table: Path) -> list[str]:
@@ -399,5 +396,5 @@ def column_names(texts: Sequence[str], columns: Sequence[str], option: str = "--
     parts = [part for text in texts for part in ([text] if text in columns else text.split(","))]
     names = [part if part in columns else part.strip() for part in parts if part.strip()]
     if not names:
-        raise InputError(f"{option} should name columns, separated by commas.")
+        raise InputError(f"{option} must name columns, separated by commas.")
     return list(dict.fromkeys(names))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import evenhand as eh
-from evenhand.cli.options import Bounds, Comparison, Tolerance, control_names, nearest
+from evenhand.cli.options import Bounds, Comparison, Tolerance, control_names
 from evenhand.exceptions import InfeasibleError, InputError
 
 __all__ = ["requirement", "with_nearest_options"]
@@ -52,7 +52,7 @@ def _bounds(compared: Comparison, bounds: Bounds) -> list[Any]:
     found: list[Any] = []
     if bounds.capacity is not None:
         if not 0 <= bounds.capacity <= 1:
-            raise InputError(f"--capacity should be a share from 0 to 1, but is {bounds.capacity:g}.")
+            raise InputError(f"--capacity must be a share from 0 to 1, got {bounds.capacity:g}.")
         found.append(eh.RateBound("selection rate", at_most=bounds.capacity))
     for option, side, texts in (
         ("--floor", "at_least", bounds.floor),
@@ -80,19 +80,21 @@ def _read_bound(option: str, text: str) -> tuple[str, float, bool]:
         value = math.nan
     if not given or not 0 <= value <= 1 or where not in ([], [_EVERYWHERE]):
         raise InputError(
-            f"{option} should be a rate and a number from 0 to 1, such as 'true-positive rate=0.6' or "
-            f"'true-positive rate=0.6 {_EVERYWHERE}', but is {text!r}."
+            f"{option} must be a rate and a number from 0 to 1, such as 'true-positive rate=0.6' or "
+            f"'true-positive rate=0.6 {_EVERYWHERE}', got {text!r}."
         )
     return name.strip(), value, bool(where)
 
 
 def _rate(name: str, option: str, known: Sequence[str]) -> str:
     """The library's name of a rate, however its words are joined."""
+    from evenhand.data.checks import near_names  # noqa: PLC0415  (start-up time)
+
     words = re.sub(r"[\s_-]+", " ", name.strip().lower())
     for rate in known:
         if words == rate.replace("-", " "):
             return rate
-    raise InputError(f"{option} names the rate {name!r}: {nearest(name, known, 'it can be')}")
+    raise InputError(f"{option} does not take the rate {name!r}. {near_names(name, known, 'It can be')}")
 
 
 def with_nearest_options(error: InfeasibleError, constraint: Any) -> InfeasibleError:

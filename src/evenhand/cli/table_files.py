@@ -14,6 +14,7 @@ from typing import Any
 from narwhals.exceptions import NarwhalsError
 
 from evenhand._atomic import written_at_once
+from evenhand.cli.bands import AS_THEY_ARE, GroupColumns
 from evenhand.cli.csv_rows import check_csv
 from evenhand.data.checks import near_columns
 from evenhand.exceptions import InputError, MissingExtraError
@@ -88,20 +89,20 @@ def codes_among(path: Path, columns: Sequence[str]) -> list[str]:
     return [name for name in numbers if found[name] or schema[name] == pl.Int128]
 
 
-def read_table(path: Path, codes: Sequence[str] = ()) -> pl.DataFrame:
-    """Read a file, CSV or, by its suffix, Parquet; `codes` are read as text."""
+def read_table(path: Path, groups: GroupColumns = AS_THEY_ARE) -> pl.DataFrame:
+    """Read a file, CSV or, by its suffix, Parquet."""
     with reading(path):
-        return scan(path, codes).collect()
+        return scan(path, groups).collect()
 
 
 def read_pieces(
-    path: Path, rows: int, codes: Sequence[str] = ()
+    path: Path, rows: int, groups: GroupColumns = AS_THEY_ARE
 ) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
     """Read a file a number of rows at a time, each piece also as it is written: a CSV file as text.
 
     A file without rows is one empty piece.
     """
-    lazy = scan(path, codes).select(pl.all().name.prefix(_PARSED))
+    lazy = scan(path, groups).select(pl.all().name.prefix(_PARSED))
     written = scan(path) if is_parquet(path) else pl.scan_csv(path, infer_schema=False, glob=False)
     both = pl.concat([lazy, written], how="horizontal")
     empty = True
@@ -162,7 +163,7 @@ def _write_csv(path: Path, pieces: Iterable[pl.DataFrame], *, safe: bool) -> int
 
 
 def _write_parquet(path: Path, pieces: Iterable[pl.DataFrame], *, safe: bool) -> int:  # noqa: ARG001
-    """Hand pieces to polars one by one, so that only a few are in memory."""
+    """Hand pieces to polars one by one: only a few are in memory at a time."""
     rest = iter(pieces)
     first = next(rest, pl.DataFrame())
     count, failed = 0, None
@@ -178,7 +179,8 @@ def _write_parquet(path: Path, pieces: Iterable[pl.DataFrame], *, safe: bool) ->
             raise
 
     try:
-        register_io_source(source, schema=first.schema).sink_parquet(path)
+        with path.open("wb") as file:  # by its name, a thread of polars could make it again after an error
+            register_io_source(source, schema=first.schema).sink_parquet(file)
     except pl.exceptions.PolarsError:
         if failed is not None:  # polars wraps it in an error of its own
             raise failed from None
@@ -190,8 +192,7 @@ def refuse_unknown(path: Path, names: Sequence[str], columns: Sequence[str]) -> 
     """Raise an InputError for a name that is not among a file's columns, with the nearest one that is."""
     for name in names:
         if name not in columns:
-            hint = near_columns(name, columns)
-            raise InputError(f"{path.name} has no column {name!r}: {hint[0].lower()}{hint[1:]}")
+            raise InputError(f"{path.name} has no column {name!r}. {near_columns(name, columns)}")
 
 
 def _without_formulas(piece: pl.DataFrame) -> pl.DataFrame:
@@ -204,17 +205,18 @@ def _without_formulas(piece: pl.DataFrame) -> pl.DataFrame:
     return piece.rename({name: f"'{name}" for name in piece.columns if re.match(_FORMULA, name)})
 
 
-def scan(path: Path, codes: Sequence[str] = ()) -> pl.LazyFrame:
-    """A file as a lazy table; of a CSV file, `codes` are read as text."""
+def scan(path: Path, groups: GroupColumns = AS_THEY_ARE) -> pl.LazyFrame:
+    """A file as a lazy table, with columns of groups as they are to be read."""
     if not path.is_file():
         raise InputError(f"there is no file {path}.")
     with reading(path):
         if is_parquet(path):
-            return pl.scan_parquet(path, glob=False)
+            return groups(pl.scan_parquet(path, glob=False), path.name)
         status = path.stat()
         _checked(path.absolute(), status.st_size, status.st_mtime_ns)
-        types = dict.fromkeys(codes, pl.String)
-        return pl.scan_csv(path, schema_overrides=types, infer_schema_length=10_000, glob=False)
+        types = dict.fromkeys(groups.text, pl.String)
+        rows = pl.scan_csv(path, schema_overrides=types, infer_schema_length=10_000, glob=False)
+        return groups(rows, path.name)
 
 
 def count_rows(path: Path) -> int:
@@ -223,10 +225,10 @@ def count_rows(path: Path) -> int:
         return int(scan(path).select(pl.len()).collect(engine="streaming").item())
 
 
-def read_first(path: Path, rows: int, codes: Sequence[str] = ()) -> pl.DataFrame:
+def read_first(path: Path, rows: int, groups: GroupColumns = AS_THEY_ARE) -> pl.DataFrame:
     """The first rows of a file."""
     with reading(path):
-        return scan(path, codes).head(rows).collect()
+        return scan(path, groups).head(rows).collect()
 
 
 def is_parquet(path: Path) -> bool:

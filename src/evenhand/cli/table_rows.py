@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from evenhand.cli.bands import AS_THEY_ARE, Bands, GroupColumns, refuse_numbers
 from evenhand.exceptions import InputError
 
 if TYPE_CHECKING:
-    from evenhand.auditing.result import Audit
     from evenhand.data.batched_table import BatchedTable
     from evenhand.files.persistence import Source
 
 __all__ = [
     "SPLIT_SEED",
-    "FitRows",
-    "Fitted",
     "Part",
     "as_value",
-    "codes_of_fit",
     "default_positive",
     "distinct_values",
+    "groups_of_files",
+    "groups_of_fit",
     "identifiers",
     "large_table",
     "read_classes",
@@ -50,62 +49,32 @@ class Part:
     ids: Any = None
 
 
-@dataclass(frozen=True, eq=False)
-class FitRows:
-    """Rows to learn from, as `fit` takes them, and batches of rows to test on.
-
-    `first` and `labels` show the columns and the labels before anything is fitted. `reported` is the share of
-    the test rows that a report shows calibration on; `source` describes a file that was read as a whole.
-    """
-
-    train: tuple[Any, Any]
-    test: Iterable[Part]
-    first: Any
-    labels: Any
-    reported: float = 1.0
-    source: Source | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Fitted:
-    """A fitted model, its audit on test rows, and what the model file notes of the table.
-
-    `constant` is the decision for every test row, if it is the same for all; `test` are rows for the report.
-    """
-
-    model: Any
-    audit: Audit
-    constant: Any
-    test: tuple[Any, Any]
-    source: Source
-
-
-def read_rows(path: Path, codes: Sequence[str] = ()) -> Any:
-    """Read a file, which must have rows; `codes` are read as text."""
+def read_rows(path: Path, groups: GroupColumns = AS_THEY_ARE) -> Any:
+    """Read a file, which must have rows."""
     from evenhand.cli.table_files import read_table  # noqa: PLC0415  (start-up time)
 
-    frame = read_table(path, codes)
+    frame = read_table(path, groups)
     if not frame.height:
         raise InputError(f"{path.name} has no rows.")
     return frame
 
 
-def scan_rows(path: Path, columns: list[str], groups: Sequence[str]) -> Any:
-    """Some columns of a file, which must have rows, as a lazy table; `groups` as they are written."""
+def scan_rows(path: Path, columns: list[str], groups: GroupColumns) -> Any:
+    """Some columns of a file, which must have rows, as a lazy table."""
     from evenhand.cli import table_files  # noqa: PLC0415  (start-up time
 
     table_files.refuse_unknown(path, columns, table_files.columns_in(path))
-    rows = table_files.scan(path, table_files.codes_among(path, groups)).select(list(dict.fromkeys(columns)))
+    rows = table_files.scan(path, groups).select(list(dict.fromkeys(columns)))
     if not rows.head(1).collect().height:
         raise InputError(f"{path.name} has no rows.")
     return rows
 
 
 def read_examples(
-    path: Path, target: str, left_out: Sequence[str] = (), codes: Sequence[str] = ()
+    path: Path, target: str, left_out: Sequence[str] = (), groups: GroupColumns = AS_THEY_ARE
 ) -> tuple[Any, Any]:
     """Read features and labels."""
-    frame = read_rows(path, codes)
+    frame = read_rows(path, groups)
     return frame.drop(target, *(name for name in left_out if name in frame.columns)), frame.get_column(target)
 
 
@@ -135,10 +104,10 @@ def read_classes(path: Path, y: Any, positive: str | None = None) -> list[Any]:
 
 
 def read_test_rows(
-    test: Path, target: str, codes: Sequence[str], *, table: Path, X: Any, y: Any
+    test: Path, target: str, groups: GroupColumns, *, table: Path, X: Any, y: Any
 ) -> tuple[Any, Any]:
     """Read the file to test on: the columns of `X`, and labels that must be those of `table`."""
-    X_test, y_test = read_examples(test, target, codes=codes)
+    X_test, y_test = read_examples(test, target, groups=groups)
     refuse_other_labels(table, y, test, y_test)
     return X_test.select(X.columns), y_test
 
@@ -148,7 +117,7 @@ def refuse_other_labels(table: Path, y: Any, test: Path, y_test: Any) -> None:
     known, found = read_classes(table, y), read_classes(test, y_test)
     if set(known) != set(found):
         raise InputError(
-            f"{y.name!r} is {found[0]!r} or {found[1]!r} in {test.name}, but {known[0]!r} or {known[1]!r} in "
+            f"{y.name!r} is {found[0]!r} or {found[1]!r} in {test.name}, and {known[0]!r} or {known[1]!r} in "
             f"{table.name}: use the same labels in both."
         )
 
@@ -175,14 +144,27 @@ def split_rows(X: Any, y: Any, share: float) -> list[tuple[Any, Any]]:
     return [(X[rows], y[rows]) for rows in parts]
 
 
-def codes_of_fit(path: Path, model: Any) -> list[str]:
-    """Columns of groups in a file that are read as text, as in the fit of a model."""
+def groups_of_files(
+    files: Sequence[Path], names: Sequence[str], sensitive: Sequence[str], bands: Bands
+) -> GroupColumns:
+    """How columns of groups are read, alike in all files; sensitive ones of many numbers need bands."""
+    from evenhand.cli.table_files import codes_among, scan  # noqa: PLC0415  (start-up time)
+
+    others = [name for name in names if not bands.get(name)]
+    text = sorted({name for file in files for name in codes_among(file, others)})
+    refuse_numbers(scan(files[0]), [name for name in sensitive if name not in text], bands)
+    return GroupColumns(text, bands)
+
+
+def groups_of_fit(path: Path, model: Any) -> GroupColumns:
+    """How columns of groups of a file are read, as in the fit of a model."""
     from evenhand.cli.table_files import codes_among  # noqa: PLC0415  (start-up time)
 
+    bands = getattr(model._source, "bands", {})
     read = [model.groups_, *([model.strata_] if model.strata_ else [])]
-    levels = {name: groups.levels(name) for groups in read for name in groups.features}
+    levels = {name: groups.levels(name) for groups in read for name in groups.features if name not in bands}
     text = [name for name, values in levels.items() if any(isinstance(value, str) for value in values)]
-    return list({*text, *codes_among(path, list(levels))})
+    return GroupColumns(list({*text, *codes_among(path, list(levels))}), bands)
 
 
 def rows_of_fit(path: Path, source: Source | None, model: Any) -> tuple[Any, Any] | str:
@@ -195,34 +177,34 @@ def rows_of_fit(path: Path, source: Source | None, model: Any) -> tuple[Any, Any
             "fitted to: use evenhand.verify(path, data=(X, y)) in Python."
         )
     table_files.refuse_unknown(path, [source.target], table_files.columns_in(path))
-    codes = codes_of_fit(path, model)
+    groups = groups_of_fit(path, model)
     if source.in_batches:
-        return _batches_of_fit(path, source, codes)
-    difference = source.difference(read_rows(path, codes))
+        return _batches_of_fit(path, source, groups)
+    difference = source.difference(read_rows(path, groups))
     if difference is not None:
         return difference
-    X, y = read_examples(path, source.target, source.left_out, codes)
+    X, y = read_examples(path, source.target, source.left_out, groups)
     return (X, y) if source.test_share is None else split_rows(X, y, source.test_share)[0]
 
 
-def _batches_of_fit(path: Path, source: Source, codes: Sequence[str]) -> tuple[Any, Any] | str:
+def _batches_of_fit(path: Path, source: Source, groups: GroupColumns) -> tuple[Any, Any] | str:
     from evenhand.cli.table_files import count_rows  # noqa: PLC0415  (start-up time)
 
     found = count_rows(path)
     if found != source.rows:
         return f"these are not the rows of the fit: there are {found:,} of them and not {source.rows:,}"
-    table = large_table(path, source.left_out, codes)
+    table = large_table(path, source.left_out, groups)
     if source.test_share is not None:
         table, _ = table.split(source.test_share, SPLIT_SEED)
     return table, source.target
 
 
-def large_table(path: Path, left_out: Sequence[str], codes: Sequence[str]) -> BatchedTable:
+def large_table(path: Path, left_out: Sequence[str], groups: GroupColumns) -> BatchedTable:
     """A file that is read in batches, without some of its columns."""
     from evenhand.cli.table_files import scan  # noqa: PLC0415  (start-up time)
     from evenhand.data.batched_table import BatchedTable  # noqa: PLC0415
 
-    table = BatchedTable.of(scan(path, codes))
+    table = BatchedTable.of(scan(path, groups))
     return table.select([name for name in table.names if name not in left_out])
 
 
@@ -259,4 +241,4 @@ def default_positive(rows: Any, name: str) -> Any:
     if len(values) == 1:
         raise InputError(f"{name!r} holds only {shown}: name the positive label with --positive.")
     number = len(values) if len(values) <= MAX_CLASSES else f"more than {MAX_CLASSES}"
-    raise InputError(f"{name!r} has {number} values ({shown}), but a decision has two.")
+    raise InputError(f"{name!r} has {number} values ({shown}); a decision has two.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import dask
@@ -80,15 +81,15 @@ def answers(
     )
 
 
+@dataclass(frozen=True, eq=False)
 class _Ask:
     """A method of a classifier, and what is passed to it beside X."""
 
-    def __init__(self, model: Any, method: str, names: tuple[str, ...], kind: Any, width: int | None) -> None:
-        self.model = model
-        self.method = method
-        self.names = names
-        self.kind = kind
-        self.width = width
+    model: Any
+    method: str
+    names: tuple[str, ...]
+    kind: Any
+    width: int | None
 
     def __call__(self, X: Any, *beside: Any) -> Any:
         """Answer about the rows of a partition, which may be none."""

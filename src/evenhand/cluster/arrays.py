@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 from uuid import uuid4
@@ -29,66 +29,32 @@ Dask knows the size of a tuple of arrays, so it keeps tasks where the rows are.
 """
 
 
-@dataclass(frozen=True)
-class _Column:
-    """What an array of each partition should be.
-
-    Attributes
-    ----------
-    name : str
-    row_shape : tuple of int, default=()
-    """
-
-    name: str
-    row_shape: tuple[int, ...] = ()
-
-    def read(self, given: Any, rows: int, number: int) -> NDArray[Any]:
-        """Check the array of a partition."""
-        array, shape = np.asarray(given), (rows, *self.row_shape)
-        if array.shape != shape:
-            raise InputError(
-                f"{self.name} of partition {number} should have shape {shape}, but has {array.shape}."
-            )
-        integers = self.name in ("codes", "strata")
-        if array.dtype.kind not in ("iu" if integers else "biuf"):
-            wanted = "integers" if integers else "numbers"
-            raise InputError(
-                f"{self.name} of partition {number} should be {wanted}, but is of type {array.dtype}."
-            )
-        if integers or array.dtype == np.float64 or (array.dtype == np.float32 and not self.is_weight):
-            return array
-        return array.astype(np.float64)
-
-    @property
-    def is_weight(self) -> bool:
-        return self.name == "sample_weight"
-
-
 @dataclass(frozen=True, eq=False)
 class RowArrays:
     """Dask arrays with the same chunks of rows.
 
     Attributes
     ----------
-    columns : tuple of _Column
+    shapes : dict
+        Shape of a row of each array, by name.
     arrays : tuple of dask arrays
     """
 
-    columns: tuple[_Column, ...]
+    shapes: Mapping[str, tuple[int, ...]]
     arrays: tuple[da.Array, ...]
 
     @classmethod
     def read(cls, posteriors: Posteriors, sample_weight: Any) -> Self:
         """Check what is known before anything is computed."""
         given: Any = posteriors.arrays  # of Dask
-        columns = [_Column(name, array.shape[1:]) for name, array in given.items()]
-        arrays = [array.rechunk({1: -1, 2: -1}) if array.ndim > 1 else array for array in given.values()]
-        rows: da.Array = arrays[0]
+        arrays = {
+            name: array.rechunk({1: -1, 2: -1}) if array.ndim > 1 else array for name, array in given.items()
+        }
+        rows: da.Array = next(iter(arrays.values()))
         if sample_weight is not None:
-            columns.append(_Column("sample_weight"))
-            arrays.append(_weights(sample_weight, rows))
-        alike = [aligned(array, rows, column.name) for array, column in zip(arrays, columns, strict=True)]
-        return cls(tuple(columns), tuple(alike))
+            arrays["sample_weight"] = _weights(sample_weight, rows)
+        alike = tuple(aligned(array, rows, name) for name, array in arrays.items())
+        return cls({name: array.shape[1:] for name, array in arrays.items()}, alike)
 
     @property
     def sizes(self) -> tuple[float, ...]:
@@ -103,7 +69,7 @@ class RowArrays:
             *(array.to_delayed(optimize_graph=optimize_graph).ravel() for array in self.arrays), strict=True
         )
         return [
-            make(self.columns, size, number, *given)
+            make(self.shapes, size, number, *given)
             for number, (size, given) in enumerate(zip(self.sizes, arrays, strict=True))
         ]
 
@@ -113,7 +79,7 @@ class RowArrays:
         name, shared = f"row-values-{uuid4().hex}", dask.delayed(function, pure=False, traverse=False)
         keys = zip(*(flatten(array.__dask_keys__()) for array in self.arrays), strict=True)
         layer = {
-            (name, number): (_values, shared.key, self.columns, size, number, *given)
+            (name, number): (_values, shared.key, self.shapes, size, number, *given)
             for number, (size, given) in enumerate(zip(sizes, keys, strict=True))
         }
         graph = HighLevelGraph.from_collections(name, layer, dependencies=[shared, *self.arrays])
@@ -123,11 +89,11 @@ class RowArrays:
 def _weights(sample_weight: Any, rows: da.Array) -> da.Array:
     if isinstance(sample_weight, da.Array):
         if sample_weight.ndim != 1:
-            raise InputError(f"sample_weight should be one column, but has shape {sample_weight.shape}.")
+            raise InputError(f"sample_weight must be one column, got shape {sample_weight.shape}.")
         return sample_weight
     if math.isnan(rows.shape[0]):
         raise InputError(
-            "chunk sizes are unknown, so sample_weight should be a dask array with the same chunks; or call "
+            "chunk sizes are unknown: pass sample_weight as a Dask array with the same chunks, or call "
             "compute_chunk_sizes() first."
         )
     return da.from_array(read_weights(sample_weight, rows.shape[0]), chunks=(rows.chunks[0],))
@@ -149,13 +115,30 @@ def aligned(array: da.Array, rows: da.Array, name: str) -> da.Array:
     return array.rechunk({0: rows.chunks[0]})
 
 
-def _block(columns: Sequence[_Column], size: float, number: int, *given: Any) -> Block:
-    """The arrays of a partition, if they are what Dask was told that they are."""
+def _block(shapes: Mapping[str, tuple[int, ...]], size: float, number: int, *given: Any) -> Block:
+    """The arrays of a partition, compared with what Dask knows of them."""
     rows = len(given[0]) if math.isnan(size) else int(size)
-    return tuple(column.read(array, rows, number) for column, array in zip(columns, given, strict=True))
+    named = zip(shapes.items(), given, strict=True)
+    return tuple(_checked(name, np.asarray(array), (rows, *shape), number) for (name, shape), array in named)
+
+
+def _checked(name: str, array: NDArray[Any], shape: tuple[int, ...], number: int) -> NDArray[Any]:
+    """An array of a partition, as integers or floats."""
+    if array.shape != shape:
+        raise InputError(f"{name} of partition {number} must have shape {shape}, got {array.shape}.")
+    integers = name in ("codes", "strata")
+    if array.dtype.kind not in ("iu" if integers else "biuf"):
+        wanted = "integers" if integers else "numbers"
+        raise InputError(f"{name} of partition {number} must be {wanted}, got type {array.dtype}.")
+    short = array.dtype == np.float32 and name != "sample_weight"
+    return array if integers or short else array.astype(np.float64, copy=False)
 
 
 def _values(
-    function: Callable[[Block], Any], columns: Sequence[_Column], size: int, number: int, *given: Any
+    function: Callable[[Block], Any],
+    shapes: Mapping[str, tuple[int, ...]],
+    size: int,
+    number: int,
+    *given: Any,
 ) -> Any:
-    return function(_block(columns, size, number, *given))
+    return function(_block(shapes, size, number, *given))

@@ -15,7 +15,7 @@ from distributed.protocol import pickle
 
 from evenhand.exceptions import ClusterError, InputError, reason
 
-__all__ = ["computed", "connected", "find_client", "finish", "gather", "sent"]
+__all__ = ["computed", "connected", "current_client", "finish", "gather", "sent"]
 
 _TIMEOUT, _DEFAULT = "evenhand.worker-timeout", "60s"
 """Dask's setting for how long to wait while no worker can run a task."""
@@ -26,26 +26,14 @@ _MESSAGE = 1 << 22
 _ADVICE = "make partitions smaller or give workers more memory."
 
 
-def find_client(client: Client | None) -> Client:
-    """The client, by default the current one.
-
-    Parameters
-    ----------
-    client : distributed.Client or None
-
-    Returns
-    -------
-    distributed.Client
-    """
-    if client is None:
-        try:
-            client = get_client()
-        except ValueError:
-            raise InputError("there is no Dask client; make one, such as distributed.Client().") from None
-    if not isinstance(client, Client):
-        raise InputError(f"client should be a distributed.Client, but is of type {type(client).__name__}.")
+def current_client() -> Client:
+    """The current client of Dask."""
+    try:
+        client: Client = get_client()
+    except ValueError:
+        raise InputError("there is no Dask client; make one, such as distributed.Client().") from None
     if client.asynchronous:
-        raise InputError("client should be made without asynchronous=True.")
+        raise InputError("the Dask client must be made without asynchronous=True.")
     return client
 
 
@@ -95,7 +83,7 @@ def computed(client: Client, tasks: Sequence[Any]) -> list[Any]:
         return gather(client, futures)
     finally:
         for future in futures:
-            future.release()  # so that after an error nothing further is begun
+            future.release()  # after an error nothing further is begun
 
 
 def sent(client: Client, value: Any) -> Future:

@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 
 import dask.array as da
 from dask.sizeof import sizeof
-from distributed import Client, Future
+from distributed import Future
 
 from evenhand.cluster.arrays import Block, RowArrays
-from evenhand.cluster.client import connected, find_client, finish, gather
+from evenhand.cluster.client import connected, current_client, finish, gather
 from evenhand.exceptions import InputError
 from evenhand.posteriors.posteriors import AnyPosteriors, read_posteriors
 from evenhand.solver.oracle import Vector
@@ -42,8 +42,6 @@ class DaskPartitions:
     ----------
     posteriors : dask array, shape (n, M, 2), or GroupedScores or StratifiedPosteriors of dask arrays
     sample_weight : dask array or array, shape (n,), default=None
-    client : distributed.Client, default=None
-        By default the current one.
     optimize_graph : bool, default=True
         False where Dask has optimised the graph already: doing so again could give a key another task.
 
@@ -52,7 +50,7 @@ class DaskPartitions:
     >>> import dask.array as da
     >>> from distributed import Client
     >>> client = Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0")
-    >>> rows = DaskPartitions(da.full((10, 2, 2), 0.25, chunks=(5, 2, 2)), client=client)
+    >>> rows = DaskPartitions(da.full((10, 2, 2), 0.25, chunks=(5, 2, 2)))
     >>> rows.map(lambda part: part.n_rows)
     [5, 5]
     >>> del rows
@@ -64,12 +62,11 @@ class DaskPartitions:
         posteriors: AnyPosteriors | da.Array,
         sample_weight: Any = None,
         *,
-        client: Client | None = None,
         optimize_graph: bool = True,
     ) -> None:
         posteriors = read_posteriors(posteriors)
         if not posteriors.lazy:
-            raise InputError(f"posteriors should be dask arrays, got {posteriors!r}.")
+            raise InputError(f"posteriors must be Dask arrays, got {posteriors!r}.")
         self.layout = Layout(
             posteriors.sizes[1],
             known=posteriors.codes is not None,
@@ -80,7 +77,7 @@ class DaskPartitions:
         self.known = self.layout.known
         self.weighted = self.layout.weighted
         self.most = max(_TRAVELLING // (16 * self.n_groups), 1)
-        self._client = find_client(client)
+        self._client = current_client()
         self._arrays = RowArrays.read(posteriors, sample_weight)
         with connected(self._client):
             self._futures: list[Future] = self._client.compute(
@@ -107,7 +104,7 @@ class DaskPartitions:
             found = gather(self._client, tasks)
         finally:
             for task in tasks:
-                task.release()  # so that after Ctrl-C nothing further is begun
+                task.release()  # after Ctrl-C nothing further is begun
         results = {
             k: one
             for numbers, all_of in zip(together, found, strict=True)
@@ -137,13 +134,18 @@ class DaskPartitions:
         sizes = self._arrays.sizes
         return self.map(_length) if any(map(math.isnan, sizes)) else [int(size) for size in sizes]
 
+    @cached_property
+    def _bytes(self) -> dict[Any, int]:
+        """Sizes of the partitions by key, as the scheduler knows them: asked once, not on every pass."""
+        sizes: dict[Any, int] = self._client.nbytes([future.key for future in self._futures], summary=False)
+        return sizes
+
     def _call(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> _Call:
         return _Call(function, arguments, self.layout)
 
     def _together(self) -> list[list[int]]:
         """Numbers of the partitions that each task takes: small ones of the same worker together."""
-        where = self._client.who_has(self._futures)
-        sizes = self._client.nbytes([future.key for future in self._futures], summary=False)
+        where, sizes = self._client.who_has(self._futures), self._bytes
         tasks: list[list[int]] = []
         last: dict[str, tuple[list[int], int]] = {}
         for k, future in enumerate(self._futures):
@@ -167,7 +169,7 @@ class _Call:
     layout: Layout
 
     def __call__(self, block: Block, *further: Any) -> Any:
-        with one_thread("blas"):  # workers have as many threads as they should use
+        with one_thread("blas"):  # workers have as many threads as they may use
             part = self.layout.part(dict(zip(self.layout.kinds, block, strict=True)))
             return self.function(part, *self.arguments, *further)
 

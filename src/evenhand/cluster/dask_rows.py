@@ -20,7 +20,7 @@ from distributed import Client, Future
 from numpy.typing import NDArray
 
 from evenhand.cluster.arrays import aligned
-from evenhand.cluster.client import computed, connected, find_client, gather, sent
+from evenhand.cluster.client import computed, connected, current_client, gather, sent
 from evenhand.cluster.dask_partitions import DaskPartitions
 from evenhand.cluster.schema import Schema
 from evenhand.data.batched_table import BatchedTable
@@ -64,8 +64,7 @@ _BESIDE = ("y", "sensitive_features", "sample_weight")
 class OnCluster(RowSource):
     """A Dask table or array, whose rows stay on the workers.
 
-    Rows are numbered from the first partition to the last, so that a number does not depend on the
-    partitions.
+    Rows are numbered from the first partition to the last: a number does not depend on the partitions.
 
     Parameters
     ----------
@@ -88,7 +87,7 @@ class OnCluster(RowSource):
         sensitive_features: Any = None,
         controls: Sequence[str] = (),
     ) -> None:
-        self.client = find_client(None)
+        self.client = current_client()
         X = as_rows(X)
         given = dict(zip(_BESIDE, (y, sensitive_features, sample_weight), strict=True))
         reader = _reader(X, given, where, controls)
@@ -100,6 +99,7 @@ class OnCluster(RowSource):
         self.reader = replace(
             reader, schema=reader.schema.with_categories([count.categories for count in self.counted])
         )
+        self.sensitive = tuple(self.counted[0].ordered)
         self.pieces = _pieces(X, beside)
         self.label = "y" if reader.target is None else f"y ({reader.target!r})"
         self._drawn: list[Future] = []
@@ -108,11 +108,6 @@ class OnCluster(RowSource):
     def n_rows(self) -> int:
         """Number of rows."""
         return sum(self.sizes)
-
-    @property
-    def sensitive(self) -> tuple[str, ...]:
-        """Names of the sensitive features."""
-        return tuple(self.counted[0].ordered)
 
     def counts(self) -> Counts:
         """All combinations of sensitive features, control features and labels."""
@@ -144,7 +139,7 @@ class OnCluster(RowSource):
         self, function: Callable[..., Any], *shared: Any, each: Iterable[Any] | None = None
     ) -> list[Delayed]:
         """``function(rows, *shared)`` of every partition, to be computed; with `each`, one more argument."""
-        # Keys of its own for every call, so that fits do not disturb each other.
+        # Keys of its own for every call: fits do not disturb each other.
         call = dask.delayed(_call, pure=False, traverse=False)
         reader = dask.delayed(self.reader, pure=False, traverse=False)
         further = [()] * len(self.sizes) if each is None else [(one,) for one in each]
@@ -205,9 +200,7 @@ class _OnWorkers:
             return da.concatenate(parts).rechunk({0: rows})
 
         found = {name: column(name) for name in layout.kinds}
-        return DaskPartitions(
-            layout.posteriors(found), found.get("weights"), client=client, optimize_graph=False
-        )
+        return DaskPartitions(layout.posteriors(found), found.get("weights"), optimize_graph=False)
 
 
 def _score(rows: Rows, score: Callable[[Rows, Any], Columns], own: Any) -> Columns:
@@ -303,9 +296,9 @@ def as_rows(X: Any) -> Any:
             raise InputError("X has no columns.")
         return X
     if not isinstance(X, da.Array):
-        raise InputError(f"X should be a Dask DataFrame or a Dask array, but is of type {type(X).__name__}.")
+        raise InputError(f"X must be a Dask DataFrame or array, got {type(X).__name__}.")
     if X.ndim != 2:
-        raise InputError(f"X should have two dimensions, but has shape {X.shape}.")
+        raise InputError(f"X must have two dimensions, got shape {X.shape}.")
     return X.rechunk({1: -1})
 
 
@@ -318,8 +311,8 @@ def alongside(given: Any, X: Any, name: str) -> Any:
     elif not isinstance(given, dd.DataFrame | dd.Series):
         or_name = isinstance(X, dd.DataFrame) and name != "sensitive_features"
         raise InputError(
-            f"{name} should be a Dask Series, DataFrame or array{', or a column of X' if or_name else ''}, "
-            f"but is of type {type(given).__name__}."
+            f"{name} must be a Dask Series, DataFrame or array{', or a column of X' if or_name else ''}, got "
+            f"{type(given).__name__}."
         )
     own, other = _divisions(X), _divisions(given)
     if len(own) != len(other) or (own != other and None not in (own[0], other[0])):

@@ -1,4 +1,4 @@
-"""The columns that every partition of a Dask table should have."""
+"""The columns of a Dask table, which every partition must have."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ class Schema:
         return tuple(self.dtypes)
 
     def read(self, number: int, X: Any, *, whole: bool = True) -> Any:
-        """A partition, if it is what it should be; its categories are those of all partitions.
+        """A partition, checked; its categories are those of all partitions.
 
         Parameters
         ----------
         number : int
         X : DataFrame or array
         whole : bool, default=True
-            Whether it should have all columns.
+            Whether it must have all columns.
 
         Returns
         -------
@@ -79,7 +79,7 @@ class Schema:
         further = [name for name in names if name not in self.columns]
         if missing or further:
             what = f"no column {missing[0]!r}" if missing else f"a column {further[0]!r}"
-            raise InputError(f"partition {number} of X has {what}, unlike what Dask was told of X.")
+            raise InputError(f"partition {number} of X has {what}, unlike X as Dask knows it.")
         for name in names:
             own = _kind(X.dtypes[name])
             if own != self.columns[name]:
@@ -95,7 +95,7 @@ class Schema:
     def _check_array(self, number: int, X: Any) -> None:
         if X.ndim != 2 or X.shape[1] != len(self.columns):
             raise InputError(
-                f"partition {number} of X should have {len(self.columns)} columns, but has shape {X.shape}."
+                f"partition {number} of X must have {len(self.columns)} columns, got shape {X.shape}."
             )
         if _kind(X.dtype) != self.columns[0]:
             raise InputError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from difflib import SequenceMatcher
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -12,10 +12,41 @@ import numpy as np
 
 from evenhand.exceptions import InputError
 
-__all__ = ["check_choice", "check_fraction", "check_rows", "near_columns", "near_names"]
+__all__ = [
+    "check_choice",
+    "check_count",
+    "check_fraction",
+    "check_number",
+    "check_rows",
+    "near_columns",
+    "near_names",
+]
 
 _NEAR = 0.6
 """Similarity above which a name may have been meant; difflib's own limit."""
+
+
+def check_count(name: str, value: Any, least: int = 0) -> None:
+    """Raise an InputError unless a parameter is an integer, of at least 0 or 1.
+
+    Examples
+    --------
+    >>> check_count("min_size", 0)
+    """
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        kind = "a positive integer" if least else "a non-negative integer"
+        raise InputError(f"{name} must be {kind}, got {value!r}.")
+
+
+def check_number(name: str, value: Any, low: float = 0, high: float = 1) -> None:
+    """Raise an InputError unless a parameter is a number from `low` to `high`.
+
+    Examples
+    --------
+    >>> check_number("ratio", 0.8)
+    """
+    if isinstance(value, bool) or not isinstance(value, Real) or not low <= float(value) <= high:
+        raise InputError(f"{name} must be a number from {low} to {high}, got {value!r}.")
 
 
 def check_choice(name: str, value: Any, allowed: Sequence[str | None]) -> None:
@@ -26,7 +57,7 @@ def check_choice(name: str, value: Any, allowed: Sequence[str | None]) -> None:
     >>> check_choice("missing", "error", ("error", "category"))
     """
     if not (value is None or isinstance(value, str)) or value not in allowed:
-        raise InputError(f"{name} should be one of {', '.join(map(repr, allowed))}, but is {value!r}.")
+        raise InputError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}.")
 
 
 def check_fraction(name: str, value: Any) -> None:
@@ -37,7 +68,7 @@ def check_fraction(name: str, value: Any) -> None:
     >>> check_fraction("confidence", 0.95)
     """
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < 1:
-        raise InputError(f"{name} should be strictly between 0 and 1, but is {value!r}.")
+        raise InputError(f"{name} must be strictly between 0 and 1, got {value!r}.")
 
 
 def near_columns(name: Any, columns: Sequence[Any]) -> str:
@@ -124,9 +155,7 @@ def _length(column: Any, what: str) -> int:
     if shape is None and hasattr(column, "__array__"):
         return _length(np.asarray(column), what)
     if isinstance(column, str | bytes) or not hasattr(column, "__len__") or shape == ():
-        raise InputError(
-            f"{what} should be a column, an array or a table, but is of type {type(column).__name__}."
-        )
+        raise InputError(f"{what} must be a column, an array or a table, got {type(column).__name__}.")
     return len(column)
 
 

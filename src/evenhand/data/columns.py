@@ -89,7 +89,7 @@ def as_column(values: Any, *, what: str) -> nw.Series[Any] | NDArray[Any]:
     native = _from_native(values, what)
     if isinstance(native, nw.DataFrame):
         if len(native.columns) != 1:
-            raise InputError(f"{what} should be one column, but has {len(native.columns)}.")
+            raise InputError(f"{what} must be one column, got {len(native.columns)}.")
         return native.get_column(native.columns[0])
     if isinstance(native, nw.Series):
         return native
@@ -97,7 +97,7 @@ def as_column(values: Any, *, what: str) -> nw.Series[Any] | NDArray[Any]:
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
-        raise InputError(f"{what} should be one column, but has shape {array.shape}.")
+        raise InputError(f"{what} must be one column, got shape {array.shape}.")
     return array
 
 
@@ -112,7 +112,7 @@ def as_table(values: Any, *, what: str) -> nw.DataFrame[Any] | nw.LazyFrame[Any]
     """
     native = _from_native(values, what, lazy=True)
     if not isinstance(native, nw.DataFrame | nw.LazyFrame):
-        raise InputError(f"{what} should be a table, but is of type {type(values).__name__}.")
+        raise InputError(f"{what} must be a table, got {type(values).__name__}.")
     return native
 
 
@@ -155,11 +155,9 @@ def _as_array(values: Any, what: str) -> NDArray[Any]:
     elif hasattr(values, "__array__"):
         array = np.asarray(values)
     else:
-        raise InputError(
-            f"{what} should be a column, an array or a table, but is of type {type(values).__name__}."
-        )
+        raise InputError(f"{what} must be a column, an array or a table, got {type(values).__name__}.")
     if array.ndim not in (1, 2):
-        raise InputError(f"{what} should have one or two dimensions, but has shape {array.shape}.")
+        raise InputError(f"{what} must have one or two dimensions, got shape {array.shape}.")
     return array
 
 

@@ -1,7 +1,7 @@
 """Rows of a table, counted where the data are.
 
 The table may be lazy: a query of polars, a relation of DuckDB, a table of Dask or Spark. It is read in one or
-two passes, of which only the small results are collected. The first finds the ranges of scores and
+two passes, and only their small results are collected. The first finds the ranges of scores and
 probabilities, if there are any (`TableRows.numbers`); the second counts and sums the rows of each combination
 of sensitive values, label and decision (`TableRows.count`).
 """
@@ -9,7 +9,7 @@ of sensitive values, label and decision (`TableRows.count`).
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -77,15 +77,14 @@ class Roles:
     def describe(self, role: str) -> str:
         """A column's role and name, for messages."""
         words = {"before": "earlier prediction", "weight": "sample weight"}
-        what = words.get(role, role)
-        for kind in ("sensitive", "control"):
-            what = f"{kind} feature" if role.startswith(kind) else what
-        return f"{what} {self.columns.get(role)!r}"
+        words |= {"sensitive": "sensitive feature", "control": "control feature"}
+        kind = role.split(maxsplit=1)[0]
+        return f"{words.get(kind, kind)} {self.columns.get(role)!r}"
 
 
 @dataclass(frozen=True)
 class Numbers:
-    """What the first pass finds in a column of numbers.
+    """Results of the first pass over a column of numbers.
 
     Attributes
     ----------
@@ -190,7 +189,9 @@ class TableRows:
         if isinstance(table, nw.DataFrame) and table.implementation.is_polars():
             table = table.lazy()
         schema = table.collect_schema()
-        _refuse_unknown(list(roles.columns.values()), schema.names())
+        for name in roles.columns.values():
+            if name not in schema.names():
+                raise InputError(f"data has no column {name!r}. {near_columns(name, schema.names())}")
         ways: dict[str, Way] = {}
         limits: dict[str, float] = {}
         picked = []
@@ -228,7 +229,7 @@ class TableRows:
         return numbers
 
     def above_median(self, numbers: Mapping[str, Numbers]) -> tuple[TableRows, float]:
-        """The same rows, of which those with a prediction above the median of all are selected.
+        """The same rows; those with a prediction above the median of all are selected.
 
         Parameters
         ----------
@@ -262,7 +263,7 @@ class TableRows:
 
     def _answers(self, asked: Mapping[str, nw.Expr]) -> dict[str, float]:
         answers = _collected(self.table.select(**asked))
-        # Of no rows, some engines have neither a sum nor a smallest number.
+        # Some engines have neither a sum nor a smallest number of no rows.
         return {name: float(answers.get_column(name).to_list()[0] or 0.0) for name in asked}
 
     def _check(self, role: str, way: Way, numbers: Numbers) -> None:
@@ -296,20 +297,17 @@ class TableRows:
             found = self._grouped(numbers, unit=self._ranges("weight")["weight"].high)
         elif weighted:
             largest = float(found.get_column("weight high").max())
-        scales = {"weight": largest, "square": largest**2} if weighted else {}
+        units = ("weight", "square") if weighted else ()
 
-        def sums(name: str, weighted_sums: Mapping[str, float]) -> NDArray[np.float64]:
-            columns = {name: 1.0, **weighted_sums}
-            return np.array([found.get_column(key).to_numpy() / scale for key, scale in columns.items()])
+        def sums(*names: str) -> NDArray[np.float64]:
+            columns = [found.get_column(name).to_numpy() for name in names]
+            return np.array([column / largest**power for power, column in enumerate(columns)])
 
         return CountedRows(
             {role: self._column(role, found, numbers.get(role)) for role in self.ways if role != "weight"},
             found.get_column("rows").to_numpy().astype(np.int64),
-            sums("rows", scales),
-            {
-                name: sums(name, {f"{name} {by}": scale for by, scale in scales.items()})
-                for name in self._summed()
-            },
+            sums("rows", *units),
+            {name: sums(name, *(f"{name} {unit}" for unit in units)) for name in self._summed()},
         )
 
     def _summed(self) -> list[str]:
@@ -430,9 +428,3 @@ def _collected(table: Table) -> nw.DataFrame[Any]:
     if isinstance(table, nw.DataFrame):
         return table
     return table.collect(engine="streaming") if table.implementation.is_polars() else table.collect()
-
-
-def _refuse_unknown(names: Sequence[str], columns: Sequence[str]) -> None:
-    for name in names:
-        if name not in columns:
-            raise InputError(f"data has no column {name!r}. {near_columns(name, columns)}")

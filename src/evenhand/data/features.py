@@ -24,6 +24,7 @@ from evenhand.exceptions import EvenhandError, GroupError, InputError, reason
 __all__ = [
     "LARGEST_EXACT",
     "Columns",
+    "as_matrix",
     "column_names",
     "columns_of",
     "concat_rows",
@@ -107,6 +108,11 @@ def column_names(X: Any) -> list[Any]:
     return _frame(X).columns if has_names(X) else list(range(X.shape[1]))
 
 
+def as_matrix(X: Any) -> Any:
+    """A table as an array; a matrix, sparse or not, as it is."""
+    return _frame(X).to_numpy() if has_names(X) else X
+
+
 def take_rows(X: Any, rows: NDArray[Any]) -> Any:
     """Some rows of X, in its own library.
 
@@ -166,7 +172,7 @@ def finite_rows(table: Any) -> NDArray[np.bool_]:
 
 @contextmanager
 def naming_bad_rows(X: Any, numbers: NDArray[np.intp]) -> Iterator[None]:
-    """Let an error of a learner about missing or infinite values tell the rows.
+    """Name the rows in a learner's error about missing or infinite values.
 
     Parameters
     ----------
@@ -228,7 +234,7 @@ def drop_columns(X: Any, where: Sequence[Any], *, allow_empty: bool = False) -> 
     Returns
     -------
     table, array or sparse matrix
-        An array of objects of which only numbers are left becomes float64, as if the dropped columns had
+        An array of objects becomes float64 if only numbers are left, as if the dropped columns had
         never been in it.
 
     Examples
@@ -245,9 +251,7 @@ def drop_columns(X: Any, where: Sequence[Any], *, allow_empty: bool = False) -> 
     kept = [name for name in column_names(X) if name not in dropped]
     if not kept and not allow_empty:
         raise InputError("X has no columns besides the sensitive ones. Add at least one feature.")
-    if hasattr(X, "iloc"):
-        return X.loc[:, kept]
-    return _frame(X).select(kept).to_native() if has_names(X) else _numbers(X[:, kept])
+    return ordered_columns(X, kept) if has_names(X) else _numbers(X[:, kept])
 
 
 def _numbers(X: Any) -> Any:
@@ -320,7 +324,7 @@ def join_columns(X: Any, added: Sequence[NDArray[np.float64]], name: str) -> Any
             for own, values in zip(names, added, strict=True)
         ]
         if hasattr(X, "iloc"):
-            new = [nw.maybe_set_index(series, index=X.index) for series in new]
+            new = [_indexed(series, X.index) for series in new]
         if not frame.columns:  # some libraries then have no rows either
             return new[0].to_frame().with_columns(*new[1:]).to_native()
         return frame.with_columns(*new).to_native()
@@ -329,6 +333,11 @@ def join_columns(X: Any, added: Sequence[NDArray[np.float64]], name: str) -> Any
         both: list[Any] = [X, csr_array(block)]
         return hstack(both, format="csr")
     return np.hstack([X, block])
+
+
+def _indexed(series: nw.Series[Any], index: Any) -> nw.Series[Any]:
+    """A pandas column with the index of a table; `nw.maybe_set_index` would take the index value by value."""
+    return nw.from_native(series.to_native().set_axis(index), series_only=True)
 
 
 def _new_names(taken: Sequence[Any], count: int, name: str) -> list[Any]:

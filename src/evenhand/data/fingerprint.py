@@ -15,14 +15,14 @@ from scipy.sparse import issparse
 
 from evenhand.data.columns import is_missing
 from evenhand.data.features import LARGEST_EXACT, column_names, has_names
-from evenhand.data.row_keys import value_bytes
+from evenhand.data.row_keys import canonical_floats, value_bytes
 
 __all__ = ["ANOTHER_ORDER", "Fingerprint", "digest_of", "sum_of", "unordered_digest"]
 
 ANOTHER_ORDER = "these are the rows of the fit in another order: sort them as they were"
 _PARTS = ("labels", "groups", "weights", "features")
 _LANES = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F))
-"""Odd multipliers, so that distinct words stay distinct; one for each half of a digest."""
+"""Odd multipliers, which keep distinct words distinct; one for each half of a digest."""
 
 _NONE = "0" * 32
 
@@ -64,7 +64,7 @@ class Fingerprint:
         *,
         first: int = 0,
     ) -> Fingerprint:
-        """Fingerprint of validated rows, of which the first has number `first` in the whole table.
+        """Fingerprint of validated rows; the first has number `first` in the whole table.
 
         Examples
         --------
@@ -219,6 +219,4 @@ def _small(column: Any) -> bool:
 
 
 def _numbers(values: Any) -> Words:
-    array = np.array(values, dtype="<f8") + 0.0  # no negative zeros
-    array[np.isnan(array)] = np.nan
-    return array.view("<u8")
+    return canonical_floats(values).view("<u8")

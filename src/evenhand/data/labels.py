@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.data.checks import check_rows
-from evenhand.data.columns import Level, TooManyLevels, as_column, count_rows, factorize
+from evenhand.data.columns import Level, TooManyLevels, as_column, count_rows, factorize, object_column
 from evenhand.exceptions import InputError
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "NOT_NUMBERS",
     "Labels",
     "check_weights",
+    "finite_numbers",
     "read_decisions",
     "read_labels",
     "read_median",
@@ -34,7 +35,7 @@ __all__ = [
 _PLAIN_TYPES = (str, bytes, bool, int, float, datetime.date, datetime.datetime)
 MAX_CLASSES = 100
 """A column of labels or decisions with more distinct values is refused at once."""
-NOT_NUMBERS = "sample_weight should be numbers without missing values."
+NOT_NUMBERS = "sample_weight must be numbers without missing values."
 RowCounts = NDArray[np.int64] | None
 
 
@@ -105,11 +106,8 @@ def _refuse_missing(codes: NDArray[np.int32], what: str, counts: RowCounts) -> N
 
 
 def _class_array(*classes: Level) -> NDArray[Any]:
-    if len({type(level) for level in classes}) == 1 and isinstance(classes[0], _PLAIN_TYPES):
-        return np.array(classes)
-    array = np.empty(len(classes), dtype=object)  # np.array would turn 1 and "1" into the same string
-    array[:] = classes
-    return array
+    alike = len({type(level) for level in classes}) == 1 and isinstance(classes[0], _PLAIN_TYPES)
+    return np.array(classes) if alike else object_column(classes)
 
 
 def read_selection(
@@ -221,15 +219,31 @@ def read_scores(predictions: Any, threshold: float, *, what: str = "y_pred") -> 
     >>> read_scores([0.2, 0.5, 0.7], 0.5)
     array([False,  True,  True])
     """
+    values = finite_numbers(predictions, what)
+    if values is None:
+        return None
+    return np.asarray(values == 1 if _are_decisions(values) else values >= threshold)
+
+
+def finite_numbers(predictions: Any, what: str) -> NDArray[Any] | None:
+    """A column of finite numbers; None if it holds anything else than numbers.
+
+    Examples
+    --------
+    >>> finite_numbers([0.2, 3], "scores")
+    array([0.2, 3. ])
+    """
     values = _plain_numbers(as_column(predictions, what=what))
     if isinstance(values, nw.Series) or values.dtype.kind not in "biuf":
         return None
     bad = int(np.count_nonzero(~np.isfinite(values)))
     if bad:
         refuse_scores(bad, len(values), what)
-    if ((values == 0) | (values == 1)).all():
-        return np.asarray(values == 1)
-    return np.asarray(values >= threshold)
+    return values
+
+
+def _are_decisions(values: NDArray[Any]) -> bool:
+    return bool(((values == 0) | (values == 1)).all())
 
 
 def read_median(predictions: Any, *, what: str = "y_pred") -> tuple[NDArray[np.float64], float]:
@@ -252,13 +266,8 @@ def read_median(predictions: Any, *, what: str = "y_pred") -> tuple[NDArray[np.f
     >>> read_median([0.2, 0.5, 0.7, 0.9])[1]
     0.6
     """
-    values = _plain_numbers(as_column(predictions, what=what))
-    if isinstance(values, nw.Series) or values.dtype.kind not in "iuf":
-        refuse_median(what)
-    bad = int(np.count_nonzero(~np.isfinite(values)))
-    if bad:
-        refuse_scores(bad, len(values), what)
-    if ((values == 0) | (values == 1)).all():
+    values = finite_numbers(predictions, what)
+    if values is None or _are_decisions(values):
         refuse_median(what)
     scores = np.asarray(values, dtype=np.float64)
     return scores, float(np.median(scores))
@@ -287,7 +296,7 @@ def read_decisions(
     levels, codes = factorize(predictions, what=what, limit=MAX_CLASSES)
     _refuse_missing(codes, what, counts)
     if len(levels) > 2 or (len(levels) == 2 and pos_label not in levels):
-        raise InputError(f"{what} should hold pos_label={pos_label!r} and one other value, but has {levels}.")
+        raise InputError(f"{what} must hold pos_label={pos_label!r} and one other value, got {levels}.")
     return np.array([level == pos_label for level in levels], dtype=np.bool_)[codes]
 
 

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.data.checks import check_rows
-from evenhand.data.columns import as_column, is_missing
+from evenhand.data.columns import as_column, is_missing, object_column
 from evenhand.data.features import LARGEST_EXACT, column_names, dense, has_names, take_rows
 from evenhand.exceptions import InputError
 
-__all__ = ["id_column", "row_keys", "value_bytes"]
+__all__ = ["canonical_floats", "id_column", "row_keys", "value_bytes"]
 
 _MISSING = struct.pack("<d", float("nan"))
 
@@ -27,9 +27,7 @@ def id_column(ids: Any, n_rows: int) -> NDArray[Any]:
     missing = sum(map(is_missing, values))
     if missing:
         raise InputError(f"ids are missing in {missing:,} of {n_rows:,} rows. Every row needs one.")
-    matrix = np.empty((len(values), 1), dtype=object)
-    matrix[:, 0] = values
-    return matrix
+    return object_column(values)[:, None]
 
 
 def row_keys(X: Any, rows: NDArray[np.intp]) -> list[bytes]:
@@ -54,10 +52,15 @@ def row_keys(X: Any, rows: NDArray[np.intp]) -> list[bytes]:
         part = part.astype("M8[us]")  # the finest resolution of Python's datetime
     exact = part.dtype.kind in "bf" or (part.dtype.kind in "iu" and np.all(abs(part) <= LARGEST_EXACT))
     if exact:
-        numbers = np.ascontiguousarray(part, dtype="<f8") + 0.0  # no negative zeros
-        numbers[np.isnan(numbers)] = np.nan
-        return [row.tobytes() for row in numbers]
+        return [row.tobytes() for row in canonical_floats(part)]
     return [b"".join(map(value_bytes, row)) for row in part.tolist()]
+
+
+def canonical_floats(values: Any) -> NDArray[np.float64]:
+    """Numbers as contiguous float64, without negative zeros and with NaN of one bit pattern."""
+    array = np.ascontiguousarray(values, dtype="<f8") + 0.0
+    array[np.isnan(array)] = np.nan
+    return array
 
 
 def value_bytes(value: Any) -> bytes:

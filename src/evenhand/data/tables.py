@@ -35,6 +35,7 @@ def make_table(
     *,
     numbers: Collection[str],
     counts: Collection[str] = (),
+    flags: Collection[str] = (),
     library: Library | None,
 ) -> Any:
     """A table of records.
@@ -49,6 +50,8 @@ def make_table(
         Columns of numbers; the others are text.
     counts : collection of str, default=()
         Columns of whole numbers, or None.
+    flags : collection of str, default=()
+        Columns of True, False or None.
     library : {"pandas", "polars", "pyarrow"} or None
         None takes pandas if it is installed, else polars.
 
@@ -68,14 +71,17 @@ def make_table(
             columns.setdefault(name, []).append(value)
     schema: dict[str, Any] = {name: nw.Float64() if name in numbers else nw.String() for name in columns}
     whole = dict.fromkeys(name for name in columns if name in counts)
+    judged = dict.fromkeys(name for name in columns if name in flags)
     backend = library or _any_library()
     if backend != "pandas":
-        schema |= dict.fromkeys(whole, nw.Int64())
+        schema |= dict.fromkeys(whole, nw.Int64()) | dict.fromkeys(judged, nw.Boolean())
         return nw.from_dict(columns, schema, backend=backend).to_native()
-    # The integers of pandas hold no missing value, but those that it calls Int64 do.
-    schema |= dict.fromkeys(whole, nw.Float64())
+    # The integers of pandas hold no missing value, but those that it calls Int64 do; so with booleans.
+    schema |= dict.fromkeys((*whole, *judged), nw.Float64())
     table = nw.from_dict(columns, schema, backend=backend).to_native()
-    return table.astype({name: "Int64" if None in columns[name] else "int64" for name in whole})
+    kinds = {name: "Int64" if None in columns[name] else "int64" for name in whole}
+    kinds |= {name: "boolean" if None in columns[name] else "bool" for name in judged}
+    return table.astype(kinds)
 
 
 def _any_library() -> Library:

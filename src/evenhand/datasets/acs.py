@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any, Literal
 
+from evenhand.data.checks import check_choice
 from evenhand.datasets.dataset import Backend, Dataset, require_polars
 from evenhand.exceptions import InputError
 
@@ -57,8 +58,7 @@ def load_acs(
     ...
     evenhand.exceptions.InputError: no folder '/nowhere' to read the ACS data from.
     """
-    if task not in _FEATURES:
-        raise InputError(f"task should be one of {', '.join(map(repr, _FEATURES))}, but is {task!r}.")
+    check_choice("task", task, tuple(_FEATURES))
     folder = folder or os.environ.get("EVENHAND_DATA")
     if not folder:
         raise InputError("no folder for the ACS data: pass folder=, or set EVENHAND_DATA.")
@@ -83,9 +83,7 @@ def load_acs(
     except polars.exceptions.PolarsError as error:
         raise InputError(f"the ACS data in {str(root)!r} cannot be read: {error}") from error
     if not sensitive or "label" in sensitive:
-        raise InputError(
-            f"sensitive should name at least one column, and not the label, but is {sensitive!r}."
-        )
+        raise InputError(f"sensitive must name at least one column, and not the label, got {sensitive!r}.")
     features = [name for name in _FEATURES[task].split() if name not in sensitive]
     unknown = [name for name in (*sensitive, *features, "label", "PWGTP") if name not in table.columns]
     if unknown:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from importlib.resources import files
 from typing import Any, Literal
 
+from evenhand.data.checks import check_choice
 from evenhand.datasets.dataset import Backend, Dataset, require_polars
-from evenhand.exceptions import InputError
 
 __all__ = ["load_adult", "load_compas"]
 
@@ -22,7 +22,8 @@ _COMPAS_FEATURES = [
 ]
 
 
-def _read(name: str) -> Any:
+def _read(name: str, variant: str) -> Any:
+    check_choice("variant", variant, ("single", "multiple", "all"))
     polars = require_polars()
     with (files("evenhand.datasets") / f"{name}.parquet").open("rb") as file:
         return polars.read_parquet(file)
@@ -52,9 +53,7 @@ def load_adult(
     >>> load_adult()
     <adult (multiple): 15,507 rows, 12 features, sensitive: sex, race>
     """
-    if variant not in ("single", "multiple", "all"):
-        raise InputError(f"variant should be 'single', 'multiple' or 'all', but is {variant!r}.")
-    table = _read("adult")
+    table = _read("adult", variant)
     if variant == "multiple":
         is_test = table["split"] == "test"
         table = table.filter(is_test & table["race"].is_in(["White", "Black"]))
@@ -97,9 +96,7 @@ def load_compas(
     <compas (all): 7,214 rows, 6 features, sensitive: sex, race, age_cat>
     """
     sensitive = {"single": ["race"], "multiple": ["sex", "race"], "all": ["sex", "race", "age_cat"]}
-    if variant not in sensitive:
-        raise InputError(f"variant should be 'single', 'multiple' or 'all', but is {variant!r}.")
-    table = _read("compas")
+    table = _read("compas", variant)
     if variant != "all":
         table = table.filter(
             table["propublica_filter"] & table["race"].is_in(["African-American", "Caucasian"])

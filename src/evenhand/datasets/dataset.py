@@ -10,6 +10,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from evenhand.data.checks import check_choice
 from evenhand.exceptions import InputError, MissingExtraError
 
 __all__ = ["Backend", "Dataset", "require_polars"]
@@ -71,8 +72,7 @@ class Dataset:
         weight: str | None = None,
     ) -> Dataset:
         """Make a data set from a polars table, in the table library `backend`."""
-        if backend not in ("polars", "pandas", "pyarrow"):
-            raise InputError(f"backend should be 'polars', 'pandas' or 'pyarrow', but is {backend!r}.")
+        check_choice("backend", backend, ("polars", "pandas", "pyarrow"))
 
         def native(columns: list[str]) -> nw.DataFrame[Any]:
             if backend == "polars":

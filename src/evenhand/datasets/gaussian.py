@@ -78,11 +78,11 @@ class GaussianProblem:
     def __post_init__(self) -> None:
         shape = (len(self.groups), 2)
         if self.masses.shape != shape or self.means.shape != shape:
-            raise InputError(f"masses and means should have shape {shape}.")
+            raise InputError(f"masses and means must have shape {shape}.")
         if (self.masses <= 0).any() or not np.isclose(self.masses.sum(), 1):
-            raise InputError("masses should be positive and sum to 1.")
+            raise InputError("masses must be positive and sum to 1.")
         if not np.isfinite(self.means).all() or not self.scale > 0:
-            raise InputError("means should be finite and scale positive.")
+            raise InputError("means must be finite and scale positive.")
 
     @classmethod
     def random(

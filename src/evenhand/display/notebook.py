@@ -1,4 +1,4 @@
-"""Results as HTML tables in a notebook."""
+"""Results as short tables: HTML in a notebook, text elsewhere."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from evenhand.display.text import show
 
-__all__ = ["MOST_ROWS", "html_table"]
+__all__ = ["MOST_ROWS", "ShownAsTable", "html_table", "text_table"]
 
 MOST_ROWS = 12
 """The most rows that a notebook table shows; the rest are counted."""
@@ -19,6 +19,7 @@ def html_table(
     *,
     caption: str = "",
     most: int | None = MOST_ROWS,
+    one_line: bool = False,
 ) -> str:
     """An HTML table of the first rows, with the number of those left out.
 
@@ -30,6 +31,8 @@ def html_table(
     caption : str, default=""
     most : int or None, default=12
         Number of rows to show; None shows all.
+    one_line : bool, default=False
+        Whether cells are never broken, so that each row is one line high.
 
     Returns
     -------
@@ -41,12 +44,55 @@ def html_table(
     '<table><thead><tr><th>group</th></tr></thead><tbody><tr><th>&lt;b&gt;</th></tr></tbody></table>'
     """
     escaped = [[html.escape(show(str(cell))) for cell in row] for row in rows]
-    head = "".join(f"<th>{html.escape(heading)}</th>" for heading in headings)
+    head = "".join(f"<th>{html.escape(show(heading))}</th>" for heading in headings)
     body = "".join(
         f"<tr><th>{first}</th>{''.join(f'<td>{cell}</td>' for cell in rest)}</tr>"
         for first, *rest in escaped[:most]
     )
-    above = f"<caption>{html.escape(caption)}</caption>" if caption else ""
+    above = f"<caption>{html.escape(show(caption))}</caption>" if caption else ""
     left_out = 0 if most is None else len(escaped) - most
     below = f"<p>and {left_out:,} more</p>" if left_out > 0 else ""
-    return f"<table>{above}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{below}"
+    style = ' style="white-space: nowrap"' if one_line else ""
+    return f"<table{style}>{above}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{below}"
+
+
+def text_table(
+    headings: Sequence[str], rows: Iterable[Sequence[object]], *, caption: str = "", most: int = MOST_ROWS
+) -> str:
+    """The same as text, with aligned columns: numbers to the right, anything else to the left.
+
+    Examples
+    --------
+    >>> print(text_table(["sex", "rows"], [["F", 12], ["M", 7]], caption="2 groups"))
+    2 groups
+    sex  rows
+    F      12
+    M       7
+    """
+    cells = [[show(str(cell)) for cell in row] for row in rows]
+    columns = []
+    for column in zip(headings, *cells[:most], strict=True):
+        width = max(map(len, column))
+        numbers = all(cell[:1] in "+-.0123456789" for cell in column[1:])
+        columns.append([cell.rjust(width) if numbers else cell.ljust(width) for cell in column])
+    lines = ["  ".join(line).rstrip() for line in zip(*columns, strict=True)]
+    more = [f"and {len(cells) - most:,} more"] if len(cells) > most else []
+    return "\n".join([*([caption] if caption else []), *lines, *more])
+
+
+class ShownAsTable:
+    """What is shown as a short table; subclasses say which, by `_table`."""
+
+    _one_line = False
+
+    def _table(self) -> tuple[str, Sequence[str], Iterable[Sequence[object]]]:
+        """Caption, headings and rows."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        caption, headings, rows = self._table()
+        return text_table(headings, rows, caption=caption)
+
+    def _repr_html_(self) -> str:
+        caption, headings, rows = self._table()
+        return html_table(headings, rows, caption=caption, one_line=self._one_line)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
-__all__ = ["note", "track"]
+__all__ = ["note", "track", "waiting"]
 
 T = TypeVar("T")
 
@@ -50,6 +51,30 @@ def track(steps: Iterable[T], *, what: str, total: int, verbose: bool) -> Iterat
         for step in steps:
             bar.advance(task)
             yield step
+
+
+@contextlib.contextmanager
+def waiting(what: str, *, verbose: bool = True) -> Iterator[None]:
+    """Show that something is being done whose steps are not counted.
+
+    Parameters
+    ----------
+    what : str
+    verbose : bool, default=True
+        Whether to show anything.
+
+    Examples
+    --------
+    >>> with waiting("drawing the page"):
+    ...     pass
+    """
+    with contextlib.ExitStack() as shown:
+        if verbose and sys.stderr is not None and sys.stderr.isatty():
+            with contextlib.suppress(ImportError):
+                from rich.console import Console  # noqa: PLC0415
+
+                shown.enter_context(Console(stderr=True).status(what))
+        yield
 
 
 def note(text: str, *, verbose: bool) -> None:

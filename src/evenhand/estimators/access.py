@@ -163,6 +163,13 @@ class AttributeAccess:
         indicators = [(codes == k).astype(np.float64) for k in range(len(self.known))]
         return ModelInput(join_columns(self._visible(X), indicators, "known_group"), codes)
 
+    def added_columns(self, X: Any) -> tuple[str, list[Any]]:
+        """The features that columns which models see besides those of X tell of, and these columns."""
+        if self.known is None or not (self.patterns or self.group_indicators):
+            return "", []
+        names = column_names(X) if has_names(X) else [f"x{k}" for k in range(X.shape[1])]
+        return ", ".join(self.known.features), names[-(self.patterns or len(self.known)) :]
+
     @property
     def unused(self) -> tuple[Any, ...]:
         """Hidden columns of X that do not determine the known group either."""
@@ -201,9 +208,7 @@ class AttributeAccess:
                 if visible == expected:
                     return X
                 if sorted(map(str, visible)) == sorted(map(str, expected)):
-                    raise InputError(
-                        f"the columns of X should be in the same order as they were in fit: {expected}."
-                    )
+                    raise InputError(f"the columns of X must be in the order of fit: {expected}.")
         return read_features(estimator, X, reset=False)
 
     def _visible(self, X: Any) -> Any:
@@ -397,7 +402,7 @@ def usable_features(aware: Aware, features: tuple[str, ...]) -> tuple[str, ...]:
     if isinstance(aware, bool | np.bool_):
         return features if aware else ()
     if not isinstance(aware, str | Iterable):
-        raise InputError(f"aware should be True, False or names of sensitive features, but is {aware!r}.")
+        raise InputError(f"aware must be True, False or names of sensitive features, got {aware!r}.")
     listed = [aware] if isinstance(aware, str) else list(aware)
     unknown = [name for name in listed if name not in features]
     if unknown:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import functools
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -25,6 +26,7 @@ from evenhand.estimators.settings import (
     CrossFit,
     GroupPolicy,
     Guarantee,
+    Margin,
     Settings,
     group_learner,
     read_object,
@@ -33,6 +35,7 @@ from evenhand.estimators.settings import (
 from evenhand.exceptions import ConstantClassifierWarning, EvenhandError, InputError, reason, warn_user
 from evenhand.groups.groups import Groups
 from evenhand.groups.proxy import Proxy
+from evenhand.guarantee.forecast import Forecast
 from evenhand.guarantee.guarantee import GuaranteeResult
 from evenhand.optimum.minimax import Objective
 from evenhand.posteriors.tabular import TabularClassifier
@@ -150,6 +153,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     verbose: bool
     objective: Objective = "risk"
     """What is minimised; a parameter of those that can choose it."""
+    margin: Margin = 0.0
+    """By how much the requirement is tightened; likewise."""
     classes_: NDArray[Any]
     pos_label_: Any
     groups_: Groups
@@ -157,8 +162,11 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     access_: AttributeAccess
     certificate_: Certificate
     fitted_to_: Fingerprint
+    fitted_on_: datetime.date
+    """The day of the fit (UTC), which is saved with the model."""
     imputed_: ImputedRows | None
     guarantee_: GuaranteeResult | None
+    forecast_: Forecast
     seed_: int
     input_tags_: tuple[bool, bool]
 
@@ -187,6 +195,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         self.compared_ = data.compared
         self.access_ = data.access
         self.fitted_to_ = data.fingerprint
+        self.fitted_on_ = datetime.datetime.now(datetime.UTC).date()
         self.imputed_ = data.imputed
         self.seed_ = seed
         self.input_tags_ = self._find_input_tags()  # validation asks for them at every prediction

@@ -1,27 +1,35 @@
-"""Decisions explained, row by row: for a table, and for a letter."""
+"""Decisions explained, row by row: a sentence for the person, one for the auditor, and a table."""
 
 from __future__ import annotations
 
-import html
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, overload
 
+import numpy as np
+from numpy.typing import NDArray
+
 from evenhand.data.tables import Library, make_table
-from evenhand.display.notebook import MOST_ROWS, html_table
+from evenhand.display.notebook import ShownAsTable, html_table
+from evenhand.display.text import show
+from evenhand.exceptions import InputError
 from evenhand.groups.groups import GroupName
 from evenhand.optimum.group_thresholds import GroupThreshold
 from evenhand.requirements.constraints import ConstraintName
 
-__all__ = ["Explanation", "Explanations", "Thresholds"]
+__all__ = ["Explanation", "Explanations", "Thresholds", "read_words", "strongest_reasons"]
+
+Floats = NDArray[np.float64]
 
 _NEGLIGIBLE = 1e-12
 _BOUNDARY = 1e-9
+_SHOWN = 3
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Explanation:
-    """Why one row was decided as it was.
+    """Why one row was decided as it was; ``str`` of it is the sentence for the person.
 
     Attributes
     ----------
@@ -30,7 +38,7 @@ class Explanation:
     risk : float
         Calibrated probability of the positive label.
     margin : float
-        H: positive for the positive label; the decision is randomised only on the boundary.
+        H: positive for the positive label, except for ties.
     probability : float
         Probability of deciding for the positive label.
     unconstrained : object
@@ -39,6 +47,15 @@ class Explanation:
         By how much the multiplier of each constraint moved the margin.
     positive : object
         The positive label.
+    words : dict
+        A word for each label.
+    outcome : str
+        What the probability is of.
+    reasons : dict
+        The features that moved the label's probability most towards the decision, and by how much; empty
+        unless they were asked for.
+    private : frozenset of str
+        Reasons that are sensitive features, which the person's sentence does not name.
     """
 
     decision: Any
@@ -48,37 +65,74 @@ class Explanation:
     unconstrained: Any
     moved: Mapping[ConstraintName, float]
     positive: Any
+    words: Mapping[Any, str]
+    outcome: str
+    reasons: Mapping[str, float]
+    private: frozenset[str] = frozenset()
 
     @property
     def randomised(self) -> bool:
         """Whether chance had a part in the decision."""
         return 0.0 < self.probability < 1.0
 
-    def __str__(self) -> str:
-        said = [f"The decision is {self.decision}; the probability of {self.positive} is {self.risk:.3f}."]
+    @property
+    def person(self) -> str:
+        """For a letter: the decision, the probability, and reasons if asked for; no group, no constraint."""
+        word = self.words
+        said = f"The decision is: {word[self.decision]}. The estimated probability of "
+        said += f"{self.outcome} is {self.risk:.3f}."
         if self.randomised:
-            said.append(
-                f"It was randomised: {self.positive} had a probability of {self.probability:.3f}, and the "
-                "same row always gets the same answer."
+            said += (
+                f" Cases like this one are decided by lot: {word[self.positive]} had a probability of "
+                f"{self.probability:.3f}, and asking again gives the same answer."
             )
-        largest = max(self.moved.items(), key=lambda item: abs(item[1]), default=None)
-        if largest is None or abs(largest[1]) <= _NEGLIGIBLE:
-            said.append("The fairness requirement did not affect it.")
+        named = [show(name) for name in self.reasons if name not in self.private]
+        return said + (f" What counted most: {', '.join(named)}." if named else "")
+
+    @property
+    def auditor(self) -> str:
+        """For the file: the margin, what each constraint moved, and what decided at the boundary."""
+        word, moved = self.words, self._moved()
+        if not moved:
+            said = f"Margin {self.margin:+.4f}; the fairness requirement did not affect it."
         else:
-            same = self.unconstrained == self.decision
-            other = "would have been the same" if same else f"would have been {self.unconstrained}"
-            said.append(
-                f"Without the fairness requirement the decision {other}: the requirement moved the score "
-                f"by {sum(self.moved.values()):+.4f} to {self.margin:+.4f}, mostly through the constraint on "
-                f"{largest[0].who}."
+            changed = self.unconstrained != self.decision
+            other = f"would have been {word[self.unconstrained]}" if changed else "the same"
+            names = [f"{name} {by:+.4f}" for name, by in moved[:_SHOWN]]
+            more = [f"{len(moved) - _SHOWN} more"] if len(moved) > _SHOWN else []
+            total = sum(self.moved.values())
+            said = (
+                f"Margin {self.margin:+.4f}; without the requirement {self.margin - total:+.4f}, and the "
+                f"decision {other}. Moved by: {', '.join([*names, *more])}."
             )
-        if abs(self.margin) <= _BOUNDARY and not self.randomised:
-            said.append("At a score of 0 the requirement leaves the decision to a second score.")
-        return " ".join(said)
+        if self.randomised:
+            said += f" A tie, randomised: {word[self.positive]} with probability {self.probability:.3f}."
+        elif (self.margin > 0) != (self.decision == self.positive) or abs(self.margin) <= _BOUNDARY:
+            said += " A tie, decided alike for everyone with these probabilities."
+        reasons = ", ".join(f"{show(name)} {by:+.3f}" for name, by in self.reasons.items())
+        return f"{said} Label model: {reasons}." if reasons else said
+
+    def _moved(self) -> list[tuple[str, float]]:
+        """Constraints that moved the margin, the largest first."""
+        several = len({name.statistic for name in self.moved}) > 1
+        found = [(name, by) for name, by in self.moved.items() if abs(by) > _NEGLIGIBLE]
+        found.sort(key=lambda item: -abs(item[1]))
+        return [(f"{name.who} ({name.statistic})" if several else name.who, by) for name, by in found]
+
+    def __str__(self) -> str:
+        return self.person
+
+    def __repr__(self) -> str:
+        return f"For the person: {self.person}\nFor the auditor: {self.auditor}"
+
+    def _repr_html_(self) -> str:
+        return html_table(["for", "sentence"], [("the person", self.person), ("the auditor", self.auditor)])
 
 
-class Explanations(Sequence[Explanation]):
-    """One explanation per row; ``to_frame()`` is the table, and ``str`` of one is a sentence for a letter."""
+class Explanations(ShownAsTable, Sequence[Explanation]):
+    """One explanation per row; ``to_frame()`` is the whole table, with both sentences of each row."""
+
+    _one_line = True
 
     def __init__(self, rows: Sequence[Explanation], library: Library | None = None) -> None:
         self._rows = tuple(rows)
@@ -96,15 +150,21 @@ class Explanations(Sequence[Explanation]):
             return Explanations(self._rows[index], self._library)
         return self._rows[index]
 
-    def __repr__(self) -> str:
-        shown = [str(row) for row in self._rows[:MOST_ROWS]]
-        more = len(self) - len(shown)
-        return "\n".join([*shown, *([f"and {more:,} more"] if more else [])])
-
-    def _repr_html_(self) -> str:
-        records = list(self._records())
-        headings = list(records[0]) if records else []
-        return html_table(headings, [[_cell(value) for value in record.values()] for record in records])
+    def _table(self) -> tuple[str, Sequence[str], list[tuple[str, ...]]]:
+        outcome = self._rows[0].outcome if self._rows else ""
+        columns: dict[str, list[str]] = {
+            "decision": [row.words[row.decision] for row in self._rows],
+            f"P({outcome})": [f"{row.risk:.3f}" for row in self._rows],
+            "margin": [f"{row.margin:+.4f}" for row in self._rows],
+            "moved by": [f"{sum(row.moved.values()):+.4f}" for row in self._rows],
+            "mostly by": [next((name for name, _ in row._moved()), "-") for row in self._rows],
+            "unconstrained": [row.words[row.unconstrained] for row in self._rows],
+        }
+        if any(row.randomised for row in self._rows):
+            columns["by lot"] = [f"{row.probability:.3f}" if row.randomised else "" for row in self._rows]
+        if any(row.reasons for row in self._rows):
+            columns["reasons"] = [", ".join(map(show, row.reasons)) for row in self._rows]
+        return "", list(columns), list(zip(*columns.values(), strict=True))
 
     def to_frame(self, *, backend: Library | None = None) -> Any:
         """One row per decision.
@@ -118,43 +178,87 @@ class Explanations(Sequence[Explanation]):
         -------
         table
             Columns ``decision``, ``risk``, ``margin``, ``probability``, ``randomised``, ``unconstrained``,
-            one column per constraint with what it moved, and ``sentence``.
+            one column per constraint with what it moved, ``reason_1``, ... if reasons were asked for, and the
+            sentences ``person`` and ``auditor``.
         """
         numbers = {"risk", "margin", "probability", *(str(name) for row in self._rows for name in row.moved)}
         return make_table(self._records(), numbers=numbers, library=backend or self._library)
 
     def _records(self) -> Iterator[dict[str, Any]]:
+        most = max((len(row.reasons) for row in self._rows), default=0)
         for row in self._rows:
+            reasons = [*row.reasons, *[""] * most][:most]
             yield {
-                "decision": str(row.decision),
+                "decision": row.words[row.decision],
                 "risk": row.risk,
                 "margin": row.margin,
                 "probability": row.probability,
                 "randomised": "yes" if row.randomised else "no",
-                "unconstrained": str(row.unconstrained),
+                "unconstrained": row.words[row.unconstrained],
                 **{str(name): value for name, value in row.moved.items()},
-                "sentence": str(row),
+                **{f"reason_{k}": name for k, name in enumerate(reasons, start=1)},
+                "person": row.person,
+                "auditor": row.auditor,
             }
 
 
-def _cell(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+def read_words(words: Any, labels: Sequence[Any]) -> dict[Any, str]:
+    """A word for each of the two labels, of which the second is the positive one; by default the labels."""
+    if words is None:
+        words = {label: label for label in labels}
+    if not isinstance(words, Mapping) or set(words) != set(labels):
+        example = f"{{{labels[1]!r}: 'approved', {labels[0]!r}: 'declined'}}"
+        raise InputError(f"`words` must map both labels to a word, such as {example}, got {words!r}.")
+    return {label: show(words[label]) for label in labels}
 
 
-class Thresholds(dict[GroupName, GroupThreshold]):
+def strongest_reasons(
+    contributions: Callable[[], dict[Any, Floats]],
+    decided: NDArray[np.bool_],
+    *,
+    most: Any,
+    groups: tuple[str, Sequence[Any]],
+) -> list[dict[str, float]]:
+    """The features that led most towards the decision of each row, the strongest first.
+
+    Parameters
+    ----------
+    contributions : function
+        What each column adds to the label's probability, by name.
+    decided : array of bool, shape (n,)
+        Whether the decision is for the positive label.
+    most : int
+        How many features; 0 asks for none.
+    groups : (str, sequence)
+        A name for the columns that tell the group, which are one reason together, and these columns.
+
+    Returns
+    -------
+    list of dict
+    """
+    if isinstance(most, bool) or not isinstance(most, Integral) or most < 0:
+        raise InputError(f"`reasons` must be a non-negative integer, got {most!r}.")
+    found = contributions() if most else {}
+    if not found:
+        return [{} for _ in decided]
+    own, columns = groups
+    for name in columns:
+        found[own] = found.get(own, np.zeros(len(decided))) + found.pop(name, 0.0)
+    names, values = list(map(str, found)), np.column_stack(list(found.values()))
+    towards = np.where(decided, 1.0, -1.0)[:, None] * values
+    strongest = np.argsort(-towards, axis=1, kind="stable")[:, :most]
+    return [
+        {names[k]: float(values[row, k]) for k in order if towards[row, k] > 0}
+        for row, order in enumerate(strongest.tolist())
+    ]
+
+
+class Thresholds(ShownAsTable, dict[GroupName, GroupThreshold]):
     """The threshold of each group, short when it is shown."""
 
-    def _lines(self) -> list[tuple[str, str]]:
-        return [
+    def _table(self) -> tuple[str, Sequence[str], list[tuple[str, str]]]:
+        rows = [
             (str(name), f"{one.threshold:.4f}" if one.threshold is not None else one.steps or str(one.note))
             for name, one in self.items()
         ]
-
-    def __repr__(self) -> str:
-        lines = [f"{name}  {threshold}" for name, threshold in self._lines()]
-        more = len(lines) - MOST_ROWS
-        return "\n".join([*lines[:MOST_ROWS], *([f"and {more:,} more"] if more > 0 else [])])
-
-    def _repr_html_(self) -> str:
-        told = "selected above this score, P(Y=1 | x, group)"
-        return html_table(["group", told], self._lines()) if self else html.escape("no groups")
+        return "", ["group", "selected above P(Y=1 | x, group)"], rows

@@ -29,7 +29,7 @@ from evenhand.estimators.training_certificate import TrainingCertificate
 from evenhand.estimators.training_data import TrainingData
 from evenhand.exceptions import InfeasibleError
 from evenhand.guarantee.guarantee import Candidate, GuaranteeResult, guaranteed
-from evenhand.guarantee.margins import fallback_requirement, internal_requirements
+from evenhand.guarantee.margins import internal_requirements
 from evenhand.optimum.problem import FairnessProblem
 from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.tabular import TabularClassifier
@@ -55,8 +55,12 @@ class FairTraining:
     ----------
     model : Learner, GroupThresholds or ClassifierMixture
         The classifier.
+    constraint : Constraint
+        The requirement, with the rates of its references if it has any.
+    rates : CellRates
+        Of the classifier, estimated.
     achieved : tuple of Measurement and BoundMeasurement
-        The requirement's measures, estimated, or on held-out rows.
+        The requirement's measures of these rates, or on held-out rows.
     multipliers : dict
         By the name of each constraint.
     certificate : TrainingCertificate
@@ -70,6 +74,8 @@ class FairTraining:
     """
 
     model: TrainedModel
+    constraint: Constraint
+    rates: CellRates
     achieved: tuple[AnyMeasurement, ...]
     multipliers: Mapping[ConstraintName, float]
     certificate: TrainingCertificate
@@ -123,7 +129,6 @@ def train_fair(
         confidence,
         resolved=problem.constraint,
         all_rows=data.everyone,
-        otherwise=candidates.fallback,
     )
     trained = _trained(pool, generated, chosen)
     return replace(
@@ -187,6 +192,8 @@ def _trained(pool: ColumnPool, generated: Generated, chosen: Chosen) -> FairTrai
     selected = pool.trainer.rate_estimator.by_posteriors(selection)
     return FairTraining(
         chosen.model,
+        problem.constraint,
+        chosen.rates,
         measured(problem.constraint, chosen.rates),
         generated.optimum.multipliers,
         TrainingCertificate.of(by_posteriors, generated.optimum, selected),
@@ -222,26 +229,20 @@ class _GuaranteeCandidates:
     key: str
 
     def from_strictest(self) -> Iterator[Candidate[tuple[Chosen, CellRates]]]:
-        """Those for the internal requirements; of several that choose the same, the strictest."""
+        """Those for exact parity and internal requirements; of several that choose the same, the strictest.
+
+        Rates of a trained classifier are further from what is asked of it than those of an optimum, so the
+        sequence begins with the fairest of the pool.
+        """
         last = None
-        for internal in internal_requirements(*self._about, resolved=self._resolved):
+        rates, resolved = self.generated.optimum.rates, self.generated.problem.constraint
+        steps = internal_requirements(self.constraint, rates, len(self.held_out), resolved=resolved)
+        for internal in (self.constraint.tightened(1.0), *steps):
             found = self._under(internal)
             weights = found[1][0].weights
             if last is None or not np.array_equal(weights, last):
                 yield found
             last = weights
-
-    def fallback(self) -> Candidate[tuple[Chosen, CellRates]]:
-        """What is returned if nothing can be guaranteed."""
-        return self._under(fallback_requirement(*self._about, resolved=self._resolved))
-
-    @property
-    def _about(self) -> tuple[Constraint, CellRates, int]:
-        return self.constraint, self.generated.optimum.rates, len(self.held_out)
-
-    @property
-    def _resolved(self) -> Constraint:
-        return self.generated.problem.constraint
 
     @cached_property
     def _decisions(self) -> dict[int, NDArray[np.float64]]:

@@ -45,6 +45,7 @@ from evenhand.posteriors.crossfit import RunFolds
 from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.models import PosteriorModel
 from evenhand.posteriors.posteriors import Posteriors
+from evenhand.requirements.constraints import LinearConstraints
 from evenhand.sources.layout import Columns, Kept, Layout
 from evenhand.sources.lazy_files import InFiles
 from evenhand.sources.row_source import Place, Rows, RowSource, Store
@@ -231,6 +232,14 @@ class ScoredRows:
         return randomise_atoms(
             rule, learned.deployed, selection, learned.weights, further=self._further(problem)
         )
+
+    def deterministic(
+        self, rule: Rule, problem: FairnessProblem, linear: LinearConstraints | None = None
+    ) -> Rule:
+        """The nearest rule that never randomises; see :meth:`FairnessProblem.deterministic`."""
+        # Rows that are kept elsewhere have posteriors by the model for new rows already.
+        deployed = self.learned.deployed if self.kept is None else None
+        return problem.deterministic(rule, deployed, linear=linear)
 
     def _further(self, problem: FairnessProblem | None) -> FurtherRows | None:
         """The rows that were not learned from, which have posteriors of the model for new rows already."""

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-import numpy as np
-
 from evenhand.data.row_keys import row_keys
 from evenhand.estimators.fit_rows import FitRows, ScoredRows
 from evenhand.estimators.learned_posteriors import LearnedPosteriors, as_posteriors
@@ -17,7 +15,7 @@ from evenhand.estimators.rank_thresholds import count_all, count_ranked, ranked_
 from evenhand.estimators.training_data import TrainingData
 from evenhand.exceptions import CertificateError, InfeasibleError, VacuousConstraintWarning
 from evenhand.guarantee.guarantee import Candidate, GuaranteeResult, guaranteed, ranked_guarantee
-from evenhand.guarantee.margins import fallback_requirement, internal_requirements
+from evenhand.guarantee.margins import internal_requirements
 from evenhand.guarantee.ranks import counted_labels
 from evenhand.optimum.problem import FairnessProblem
 from evenhand.optimum.rule import Rule
@@ -76,8 +74,8 @@ class GuaranteeCandidates:
     def guarantee(self, confidence: float) -> tuple[Solution, Rule, GuaranteeResult]:
         """The classifier that can be guaranteed, or else the one without a guarantee.
 
-        Thresholds of known groups are set by ranks where the requirement is about one rate, and the numbers
-        of held-out rows allow it. Otherwise classifiers are tested, from the strictest on.
+        Thresholds of known groups are set by ranks where the requirement is about one rate. Otherwise
+        classifiers are tested, from the strictest on.
 
         Parameters
         ----------
@@ -87,31 +85,31 @@ class GuaranteeCandidates:
         -------
         Solution, Rule, GuaranteeResult
         """
-        level, expected = 1 - confidence, self._rank_search
-        by_ranks = expected is not None and expected.may_guarantee(self._requirements, level)
-        if expected is not None and by_ranks:
-            found = self._with_counts(expected).loosest(self._requirements, level)
-            if found is not None:
-                return self._at_ranks(found, confidence)
+        search, level = self._rank_search, 1 - confidence
+        if search is not None:
+            careful = next(filter(None, (search.under(one, level) for one in self._requirements)), None)
+            if careful is not None:
+                return self._at_ranks(search, careful, confidence)
         solution, guarantee = guaranteed(
             self.from_strictest(),
             self.constraint,
             confidence,
             resolved=self.problem.constraint,
             all_rows=self.data.everyone,
-            otherwise=self.fallback,
         )
-        if expected is not None and (by_ranks or not guarantee.holds):
-            times = self._with_counts(expected).times_more_rows(self._requirements, level)
-            # Tests do not count where ranks were to be the way.
-            guarantee = guarantee.withdrawn(times) if by_ranks else guarantee.with_fewer_rows(times)
         return solution, self._rule(solution), guarantee
 
-    def _at_ranks(self, found: Ranked, confidence: float) -> tuple[Solution, Rule, GuaranteeResult]:
-        """The rule with thresholds at the ranks that were found, and its guarantee."""
+    def _at_ranks(
+        self, search: RankSearch, careful: Ranked, confidence: float
+    ) -> tuple[Solution, Rule, GuaranteeResult]:
+        """The rule with thresholds at ranks that guarantee the requirement, or else at careful ones."""
+        level, parity = 1 - confidence, self.constraint.tightened(1.0)
+        kept = search.loosest((parity, *self._requirements), level)
+        found = kept or careful
+        reached = self.constraint if kept else search.weaker(found.ranks, self.constraint, level)
         rule = self._rule(found.solution)
-        placed = set_thresholds(rule, self._scores, self.held_out.positive, found.ranks)
-        rule = rule if placed is None else placed
+        placed = set_thresholds(rule, self._scores, self.held_out.positive, found.ranks) if reached else None
+        rule = placed or rule
         counts = CellRates.count(
             self.data.compared, self.held_out.compared_cells, rule.selection(self._scores) == 1
         )
@@ -121,7 +119,8 @@ class GuaranteeCandidates:
             confidence,
             chances=found.chances,
             resolved=self.problem.constraint,
-            holds=placed is not None,
+            found=reached if placed else None,
+            total=len(self.data.examples) + len(self.held_out),
         )
         return found.solution, rule, guarantee
 
@@ -137,19 +136,9 @@ class GuaranteeCandidates:
                 start = found[1]
                 yield found
 
-    def fallback(self) -> Candidate[Solution] | None:
-        """The optimum to return if nothing can be guaranteed; None if nothing satisfies its requirement."""
-        internal = fallback_requirement(
-            self.constraint, self._loosest.rates, len(self.held_out), resolved=self.problem.constraint
-        )
-        return self._under(internal, self._loosest)
-
     @cached_property
     def _rank_search(self) -> RankSearch | None:
-        """What looks for ranks among as many held-out rows as are expected; None if they are no use.
-
-        Held-out rows have no part in this. As they may be fewer, a standard error less is expected.
-        """
+        """What looks for ranks of the held-out rows; None if they are no use, which the other rows decide."""
         if self.rows.sample is not None:
             return None  # numbers of the rows learned from are not those of the population
         groups = self.data.compared
@@ -157,28 +146,17 @@ class GuaranteeCandidates:
         deployed, learned = self.posteriors.deployed, self.data.examples
         if labels is None or deployed.codes is None or self._loosest.group_weights:
             return None
-        counted = count_ranked(labels, learned, groups)
-        expected = counted * len(self.held_out) / len(learned)
-        few = np.maximum(expected - np.sqrt(expected), 0.0).astype(np.intp)
         search = RankSearch(
             self.problem.constraint,
             groups,
             labels,
             tuple(ranked_scores(deployed, labels, learned.positive[self.posteriors.rows])),
-            sizes=few,
-            everyone=few if groups.pooled else few + counted,
+            sizes=count_ranked(labels, self.held_out, groups),
+            everyone=count_all(labels, learned, self.held_out, groups),
             solve=lambda internal: self._solve(internal, self._loosest),
         )
-        return None if search.plan(self._loosest).tied else search
-
-    def _with_counts(self, expected: RankSearch) -> RankSearch:
-        """The same with the numbers of held-out rows as they are."""
-        labels, groups = expected.labels, expected.groups
-        return replace(
-            expected,
-            sizes=count_ranked(labels, self.held_out, groups),
-            everyone=count_all(labels, self.data.examples, self.held_out, groups),
-        )
+        expected = count_ranked(labels, learned, groups) * len(self.held_out) // len(learned)
+        return None if replace(search, sizes=expected).plan(self._loosest).tied else search
 
     @cached_property
     def _requirements(self) -> tuple[Constraint, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from numbers import Integral
 from typing import Any, Self
@@ -15,12 +16,14 @@ from evenhand.estimators.access import Aware
 from evenhand.estimators.base import FairClassifier, by_batches, names_its_file
 from evenhand.estimators.fair_training import FairTraining, train_fair
 from evenhand.estimators.fit_rows import read_rows
+from evenhand.estimators.margin import forecast
 from evenhand.estimators.settings import CrossFit, GroupPolicy, Guarantee, Settings
 from evenhand.estimators.trained_models import ClassifierMixture, TrainedModel
 from evenhand.estimators.training_certificate import TrainingCertificate
 from evenhand.estimators.training_data import draw_seed
 from evenhand.exceptions import InputError, ToleranceWarning, warn_user
 from evenhand.groups.proxy import Proxy
+from evenhand.guarantee.forecast import warn_if_exceeded
 from evenhand.guarantee.guarantee import warn_if_not_guaranteed
 from evenhand.posteriors.learner import check_learner, is_frozen
 from evenhand.posteriors.tabular import TabularClassifier
@@ -111,6 +114,8 @@ class FairInprocessor(FairClassifier):
         classifier goes below under them. Printed, it says what any other classifier could save.
     guarantee_ : GuaranteeResult or None
         What holds on new rows, if a guarantee was asked for.
+    forecast_ : Forecast
+        The disparity to expect on new rows, for each notion and bound.
     n_fits_ : int
         Models fitted in all, those of the posteriors included; all but the chosen ones to half of the rows.
 
@@ -200,7 +205,7 @@ class FairInprocessor(FairClassifier):
         if isinstance(self.max_fits, bool) or not isinstance(self.max_fits, Integral) or self.max_fits < 1:
             raise InputError(f"max_fits must be a positive integer, got {self.max_fits!r}.")
         if not isinstance(self.randomize, bool | np.bool_):
-            raise InputError(f"randomize should be True or False, but is {self.randomize!r}.")
+            raise InputError(f"randomize must be True or False, got {self.randomize!r}.")
         if is_frozen(found.group) and self.aware and self.aware is not True:
             # It takes no columns beyond those of its fit, and the classifier would not see what it may.
             raise InputError("group_estimator may be frozen only where aware is True or False.")
@@ -247,10 +252,13 @@ class FairInprocessor(FairClassifier):
             held_out=rows.held_out,
             confidence=settings.confidence,
         )
+        self.forecast_ = forecast(trained.constraint, data, trained.rates)
         if trained.guarantee is not None:
             warn_if_not_guaranteed(trained.guarantee)
         elif trained.missed > _SHOWN:
             warn_user(_missed(self, trained), ToleranceWarning)
+        else:
+            warn_if_exceeded(self.forecast_)
 
         self._remember(data, seed)
         self.multipliers_ = trained.multipliers
@@ -270,6 +278,17 @@ class FairInprocessor(FairClassifier):
         """The trained classifier on its own."""
         check_is_fitted(self)
         return self.learner_.model
+
+    def deterministic(self) -> Self:
+        """This classifier, which never randomises; a mixture is refused.
+
+        Returns
+        -------
+        FairInprocessor
+        """
+        if isinstance(self.model_, ClassifierMixture):
+            raise InputError("a mixture of classifiers draws one for each person: fit with randomize=False.")
+        return copy.copy(self)
 
     def _decide(self, X: Any, sensitive_features: Any, ids: Any) -> NDArray[np.bool_]:
         visible = self.access_.read(self, X, sensitive_features)

@@ -194,7 +194,7 @@ def compare_missing(
     check_rows({"X": X, "y": y, "sensitive_features": next(iter(factors.values()))[1]})
     positive = read_labels(y, pos_label=pos_label).positive
     if isinstance(cv, bool) or not isinstance(cv, int) or cv < 2:
-        raise InputError(f"cv should be a whole number from 2 on, but is {cv!r}.")
+        raise InputError(f"cv must be an integer of at least 2, got {cv!r}.")
     named = [name for name in column_names(X) if name in factors] if has_names(X) else []
     visible = join_columns(drop_columns(X, named), [positive.astype(np.float64)], "label")
     z = critical_value(confidence)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import copy
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import partial
 from numbers import Integral
 from os import PathLike
 from typing import Any, Self
@@ -15,39 +18,51 @@ from evenhand.data.batched_table import is_dask, is_lazy
 from evenhand.data.features import Columns
 from evenhand.data.row_keys import id_column, row_keys
 from evenhand.data.tables import library_of
+from evenhand.display.progress import waiting
+from evenhand.display.text import show
 from evenhand.estimators.access import Aware, ModelInput
 from evenhand.estimators.base import FairClassifier, by_batches, names_its_file
-from evenhand.estimators.explanation import Explanation, Explanations, Thresholds
+from evenhand.estimators.explanation import (
+    Explanation,
+    Explanations,
+    Thresholds,
+    read_words,
+    strongest_reasons,
+)
 from evenhand.estimators.fit_rows import read_rows, space_for_posteriors
 from evenhand.estimators.guarantee_candidates import GuaranteeCandidates
 from evenhand.estimators.learned_posteriors import LearnedPosteriors, as_posteriors
 from evenhand.estimators.limits import refused
-from evenhand.estimators.settings import CrossFit, GroupPolicy, Guarantee, Settings
+from evenhand.estimators.margin import forecast, solve_with_margin
+from evenhand.estimators.settings import CrossFit, GroupPolicy, Guarantee, Margin, Settings
 from evenhand.estimators.training_data import draw_seed
-from evenhand.exceptions import (
-    InputError,
-    LimitWarning,
-    ToleranceWarning,
-    warn_user,
-)
+from evenhand.exceptions import InputError, LimitWarning, ToleranceWarning, warn_user
 from evenhand.groups.groups import GroupName
 from evenhand.groups.proxy import Proxy
+from evenhand.guarantee.forecast import warn_if_exceeded
 from evenhand.guarantee.guarantee import warn_if_not_guaranteed
 from evenhand.optimum.group_thresholds import group_thresholds
 from evenhand.optimum.minimax import Objective, group_risks, problem_for
 from evenhand.optimum.problem import prices_of
 from evenhand.optimum.rule import Rule, hashed_uniforms
 from evenhand.optimum.solution import Solution
+from evenhand.posteriors.contributions import label_contributions
 from evenhand.posteriors.models import PosteriorModel
 from evenhand.posteriors.posteriors import Posteriors
 from evenhand.requirements.bounds import EVERYBODY
 from evenhand.requirements.constraints import ByConstraint, ConstraintName, LinearConstraints
 from evenhand.requirements.rates import CellRates
 from evenhand.requirements.requirement import Constraint
+from evenhand.solver.certificate import Certificate
 
 __all__ = ["FairPostprocessor"]
 
 _MARGIN_DIGITS = 9
+_OF_SOLUTION = (
+    *("multipliers", "shadow_prices", "certificate", "group_weights", "rule_multipliers", "rates"),
+    "linear_constraints",
+)
+"""Attributes of a fit that are those of the solution."""
 
 
 class FairPostprocessor(FairClassifier):
@@ -85,6 +100,10 @@ class FairPostprocessor(FairClassifier):
     guarantee : float or Guarantee, default=None
         The confidence with which the requirement has to hold on new rows, or a :class:`Guarantee`, which also
         says how many rows are held out for it. ``guarantee_`` has the result.
+    margin : float or "forecast", default=0
+        Standard errors of each group by which the requirement is tightened inside, so that it is kept on
+        average on new rows; "forecast" takes as many as bring ``forecast_`` to the tolerance.
+        ``forecast_.cost`` is the risk that this costs.
     posteriors : CrossFit, default=None
         How posteriors are learned; by default in five folds.
     groups : GroupPolicy, default=None
@@ -127,6 +146,9 @@ class FairPostprocessor(FairClassifier):
         the rule follows from; see the ``Solution`` of :func:`evenhand.solve`.
     rates_ : CellRates
         Masses and selection rates of the cells, as the posteriors have them.
+    rounded_ : tuple or None
+        The nearest rule that never randomises, its certificate and its rates, for :meth:`deterministic`; None
+        if ``rule_`` does not randomise, and with a guarantee.
     linear_constraints_ : LinearConstraints
         The requirement written out, and which constraints were dropped as undefined.
     posterior_model_ : PosteriorModel
@@ -135,6 +157,8 @@ class FairPostprocessor(FairClassifier):
         The threshold of each group on ``predict_label_proba``, where the group is known.
     guarantee_ : GuaranteeResult or None
         What holds on new rows, if a guarantee was asked for.
+    forecast_ : Forecast
+        The disparity to expect on new rows, for each notion and bound.
     imputed_ : ImputedRows or None
         With ``missing="impute"``, how many rows lack sensitive values, by feature.
 
@@ -164,6 +188,7 @@ class FairPostprocessor(FairClassifier):
     group_weights_: Mapping[GroupName, float] | None
     rule_multipliers_: Mapping[ConstraintName, float] | None
     rates_: CellRates
+    rounded_: tuple[Rule, Certificate, CellRates] | None
     linear_constraints_: LinearConstraints
     prices_: NDArray[np.float64]
 
@@ -177,6 +202,7 @@ class FairPostprocessor(FairClassifier):
         cost: ArrayLike = 0.5,
         objective: Objective = "risk",
         guarantee: Guarantee | float | None = None,
+        margin: Margin = 0.0,
         posteriors: CrossFit | None = None,
         groups: GroupPolicy | None = None,
         pos_label: Any = None,
@@ -191,6 +217,7 @@ class FairPostprocessor(FairClassifier):
         self.cost = cost
         self.objective = objective
         self.guarantee = guarantee
+        self.margin = margin
         self.posteriors = posteriors
         self.groups = groups
         self.pos_label = pos_label
@@ -251,14 +278,27 @@ class FairPostprocessor(FairClassifier):
 
             # The optimum under the requirement, as a rule; for a guarantee, under the loosest that allows it.
             problem = scored.problem(settings, rows.data.compared)
+            expect = partial(forecast, problem.constraint, rows.data)
             if settings.confidence is None:
-                solution = problem.solve()
+                with waiting("solving", verbose=self.verbose):
+                    solution, self.forecast_ = solve_with_margin(
+                        problem, settings.constraint, settings.margin, expect
+                    )
                 rule, self.guarantee_ = scored.rule(solution, seed, problem), None
+                warn_if_exceeded(self.forecast_)
             else:
                 candidates = GuaranteeCandidates(settings.constraint, problem, scored, rows, seed=seed)
                 solution, rule, self.guarantee_ = candidates.guarantee(settings.confidence)
+                self.forecast_ = expect(solution.rates)
                 warn_if_not_guaranteed(self.guarantee_)
             solution = problem.shipped(solution, rule)
+
+            # The same without chance, for `deterministic`; tests of a guarantee are of the rule above.
+            self.rounded_ = None
+            if rule.randomises and self.guarantee_ is None:
+                rounded = scored.deterministic(rule, problem, solution.linear_constraints)
+                attained = problem.shipped(solution, rounded).certificate
+                self.rounded_ = rounded, attained, problem.rates_of(rounded)
 
         self._remember(rows.data, seed)
         return self._keep(solution, rule, posteriors)
@@ -266,13 +306,8 @@ class FairPostprocessor(FairClassifier):
     def _keep(self, solution: Solution, rule: Rule, posteriors: LearnedPosteriors) -> Self:
         """Set what a fit has found."""
         self.posterior_model_ = posteriors.model
-        self.multipliers_ = solution.multipliers
-        self.shadow_prices_ = solution.shadow_prices
-        self.certificate_ = solution.certificate
-        self.group_weights_ = solution.group_weights
-        self.rule_multipliers_ = solution.rule_multipliers
-        self.rates_ = solution.rates
-        self.linear_constraints_ = solution.linear_constraints
+        for name in _OF_SOLUTION:
+            setattr(self, f"{name}_", getattr(solution, name))
         self.prices_ = prices_of(self.cost, self.compared_)
         self.solved_rule_ = solution.rule
         self.rule_ = rule
@@ -363,7 +398,7 @@ class FairPostprocessor(FairClassifier):
         """Rows that have a place, and rows that would be selected but have none."""
         whole = isinstance(at_most, Integral) and not isinstance(at_most, bool)
         if at_most is not None and (not whole or at_most < 0):
-            raise InputError(f"at_most should be a whole number from 0 on, but is {at_most!r}.")
+            raise InputError(f"at_most must be a non-negative integer, got {at_most!r}.")
         selected = self._decided(visible, posteriors, ids)
         chosen = np.flatnonzero(selected)
         excluded = np.zeros_like(selected)
@@ -376,8 +411,7 @@ class FairPostprocessor(FairClassifier):
         return selected & ~excluded, excluded
 
     def _decide(self, X: Any, sensitive_features: Any, ids: Any) -> NDArray[np.bool_]:
-        visible, posteriors = self._read(X, sensitive_features)
-        return self._decided(visible, posteriors, ids)
+        return self._decided(*self._read(X, sensitive_features), ids)
 
     def _decided(self, visible: ModelInput, posteriors: Posteriors, ids: Any) -> NDArray[np.bool_]:
         identity = visible.X if ids is None else id_column(ids, len(posteriors))
@@ -428,8 +462,40 @@ class FairPostprocessor(FairClassifier):
         return posteriors.label()
 
     @names_its_file
-    def explain(self, X: Any, *, sensitive_features: Any = None, ids: Any = None) -> Explanations:
-        """Decisions with their reasons, row by row.
+    def predict_unconstrained(self, X: Any, *, sensitive_features: Any = None) -> NDArray[Any]:
+        """Decisions by the same probabilities without any requirement: those of the least expected cost.
+
+        Parameters
+        ----------
+        X : table or array
+        sensitive_features : table, mapping or array, default=None
+            Needed only where they may be used and are not columns of X.
+
+        Returns
+        -------
+        array, shape (n,)
+        """
+        visible, posteriors = self._read(X, sensitive_features)
+        H = posteriors.weighted(self.prices_ * [-1.0, 1.0])
+        unseen, by_mean_cost = self._unseen(visible, posteriors)
+        H[unseen] = by_mean_cost
+        return np.asarray(self.classes_[np.where(H > 0, self._positive, 1 - self._positive)])
+
+    @names_its_file
+    def explain(
+        self,
+        X: Any,
+        *,
+        sensitive_features: Any = None,
+        ids: Any = None,
+        words: Mapping[Any, str] | None = None,
+        outcome: str | None = None,
+        reasons: int = 0,
+    ) -> Explanations:
+        """Decisions in two sentences each: one for the person, and one for the auditor.
+
+        The person's has the decision and the probability of the label, and neither groups nor constraints.
+        The auditor's has the margin and what each constraint moved.
 
         Parameters
         ----------
@@ -438,11 +504,20 @@ class FairPostprocessor(FairClassifier):
             Needed only where they may be used and are not columns of X.
         ids : array or series, default=None
             As for `predict`.
+        words : mapping, default=None
+            A word for each label, such as ``{1: "approved", 0: "declined"}``; by default the labels.
+        outcome : str, default=None
+            What the probability is of, such as "repayment"; by default the positive label.
+        reasons : int, default=0
+            How many features to name for each row: those that moved the probability of the label most towards
+            the decision, by the mean of the fold models. They explain P(Y=1 | x), not what the requirement
+            moved. For linear models and boosted trees in log-odds, for forests in probability, which take
+            the extra ``reasons``.
 
         Returns
         -------
         Explanations
-            A sequence: ``str`` of each is a sentence for a letter, ``to_frame()`` a table.
+            A sequence, with ``person`` and ``auditor`` of each; ``to_frame()`` is a table.
 
         Examples
         --------
@@ -451,41 +526,79 @@ class FairPostprocessor(FairClassifier):
         >>> data = eh.datasets.GaussianProblem.random(levels=(2, 2), seed=3).sample(2000)
         >>> fair = eh.FairPostprocessor(LogisticRegression(), eh.DemographicParity(difference=0.1))
         >>> fair = fair.fit(data.X, data.y, sensitive_features=data.sensitive)
-        >>> print(fair.explain(data.X[:1])[0])
-        The decision is ...; the probability of 1 is ...
+        >>> told = fair.explain(data.X[:1], words={1: "approved", 0: "declined"}, outcome="repayment")
+        >>> told[0].person
+        'The decision is: ... The estimated probability of repayment is ...'
         """
         visible, posteriors = self._read(X, sensitive_features)
+        labels = [label for label in self.classes_.tolist() if label != self.pos_label_] + [self.pos_label_]
+        words = read_words(words, labels)
         p = posteriors.dense()
         unseen, _ = self._unseen(visible, posteriors)
         p[unseen] = p[unseen].sum(axis=1, keepdims=True) / len(self.compared_)  # of no group in particular
         names, shifts = self._shifts()
         moved = p.reshape(len(p), -1) @ shifts.T
         moved[unseen] = 0.0  # decided by the costs alone
-        rows = zip(
-            self._decided(visible, posteriors, ids).tolist(),
-            p[:, :, 1].sum(axis=1).tolist(),
-            self._margins(visible, posteriors).tolist(),
-            self._selection(visible, posteriors).tolist(),
-            (np.tensordot(p, self.prices_ * [-1.0, 1.0], axes=2) > 0).tolist(),
-            moved.tolist(),
-            strict=True,
-        )
-        labels = [label for label in self.classes_.tolist() if label != self.pos_label_] + [self.pos_label_]
-        return Explanations(
-            [
-                Explanation(
-                    labels[decision],
-                    risk,
-                    margin,
-                    probability,
-                    labels[unconstrained],
-                    ByConstraint(zip(names, own, strict=True)),
-                    self.pos_label_,
-                )
-                for decision, risk, margin, probability, unconstrained, own in rows
+        decided = self._decided(visible, posteriors, ids)
+        groups = self.access_.added_columns(visible.X)
+        contributions = partial(label_contributions, self.posterior_model_, visible.X)
+        columns: dict[str, Iterable[Any]] = {
+            "decision": [labels[positive] for positive in decided.tolist()],
+            "risk": p[:, :, 1].sum(axis=1).tolist(),
+            "margin": self._margins(visible, posteriors).tolist(),
+            "probability": self._selection(visible, posteriors).tolist(),
+            "unconstrained": [
+                labels[H > 0] for H in np.tensordot(p, self.prices_ * [-1.0, 1.0], axes=2).tolist()
             ],
-            library_of(X),
-        )
+            "moved": [ByConstraint(zip(names, own, strict=True)) for own in moved.tolist()],
+            "reasons": strongest_reasons(contributions, decided, most=reasons, groups=groups),
+        }
+        same = {
+            "positive": self.pos_label_,
+            "words": words,
+            "outcome": show(self.pos_label_ if outcome is None else outcome),
+            "private": frozenset([groups[0], *self.groups_.features]),
+        }
+        rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
+        return Explanations([Explanation(**row, **same) for row in rows], library_of(X))
+
+    def deterministic(self) -> Self:
+        """The nearest classifier that never randomises, where the law or a board forbids lots.
+
+        Every tie is decided one way: people with the same posterior are selected or not, and a range of
+        scores of a known group is cut at one score. The choice has the smallest violation, and then the
+        smallest risk, under the out-of-fold posteriors. ``certificate_`` shows what it attains beside the
+        optimum, ``rates_`` are its own, and it is saved, verified and explained like any other.
+
+        Returns
+        -------
+        FairPostprocessor
+            Fitted; this one does not change.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import evenhand as eh
+        >>> from sklearn.linear_model import LogisticRegression
+        >>> data = eh.datasets.GaussianProblem.random(levels=(2, 2), seed=3).sample(2000)
+        >>> fair = eh.FairPostprocessor(LogisticRegression(), eh.DemographicParity(difference=0.03))
+        >>> fair = fair.fit(np.round(np.clip(data.X, -1.5, 1.5)), data.y, sensitive_features=data.sensitive)
+        >>> fair.rule_.randomises, fair.deterministic().rule_.randomises
+        (True, False)
+        """
+        check_is_fitted(self)
+        made = copy.copy(self)
+        if not self.rule_.randomises:
+            return made
+        if self.rounded_ is None:
+            raise InputError(
+                "`guarantee` was tested for decisions that are randomised, and does not cover others: fit "
+                "without it, or with aware=True and a requirement on one rate, whose thresholds are set by "
+                "ranks."
+            )
+        rule, made.certificate_, made.rates_ = self.rounded_
+        made.rule_, made.rounded_ = replace(rule, names=self.rule_.names), None
+        return made
 
     def _shifts(self) -> tuple[tuple[ConstraintName, ...], NDArray[np.float64]]:
         """What each constraint adds to the table W, shape (J, 2M)."""

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from evenhand.estimators.rank_thresholds import plan_ranks
 from evenhand.groups.groups import Groups
+from evenhand.guarantee.attainable import attainable
 from evenhand.guarantee.ranks import Ranks, violation_chances
 from evenhand.optimum.solution import Solution
 from evenhand.requirements.bounds import RateBound
@@ -24,22 +25,20 @@ _RATES = {
     (True, False): "false-positive rate",
 }
 """The share selected of the rows with given labels."""
-_NEARER = tuple(np.linspace(0.9, 0.0, 36, endpoint=False).tolist())
-"""Parts of the way to a rate of 0 or 1, where a classifier is constant."""
-_NEAR = tuple(part for part in _NEARER if part <= 0.5)
-"""If more than half of the way is expected to be needed, a classifier without a guarantee is more use."""
-_MOST_TIMES = 1000
-"""More than so many times the rows are not worth a number."""
+_NEARER = tuple(np.linspace(0.5, 0.0, 20, endpoint=False).tolist())
+"""Parts of the way to a rate of 0 or 1, where a classifier is constant: beyond half of the way, a classifier
+with a weaker guarantee is more use."""
 
 
 @dataclass(frozen=True, eq=False)
 class Ranked:
-    """A requirement, its optimum, and ranks for the rates of that, with the probability of each violation."""
+    """A requirement, its optimum, and ranks for its rates, with the probability of each violation or any."""
 
     internal: Constraint
     solution: Solution
     ranks: Ranks
     chances: Sequence[tuple[ConstraintName, float]]
+    joint: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,16 +68,9 @@ class RankSearch:
     everyone: NDArray[np.intp]
     solve: Callable[[Constraint], Solution | None]
 
-    def plan(self, solution: Solution, times: float = 1.0) -> Ranks:
-        """Ranks for the rates of an optimum, among as many held-out rows or so many times more."""
-        return plan_ranks(solution.rates, self.labels, self.learned, self._times(self.sizes, times))
-
-    def may_guarantee(self, requirements: Sequence[Constraint], level: float) -> bool:
-        """Whether ranks do, at a rate that is not moved far."""
-        possible = self._possible(requirements)
-        if not possible or not self.sizes.all():
-            return False
-        return (self._under(possible[0], level) or self._varying_less(possible[0], level, _NEAR)) is not None
+    def plan(self, solution: Solution) -> Ranks:
+        """Ranks for the rates of an optimum."""
+        return plan_ranks(solution.rates, self.labels, self.learned, self.sizes)
 
     def loosest(self, requirements: Sequence[Constraint], level: float) -> Ranked | None:
         """Ranks of the loosest requirement that break the guarantee with at most a given probability.
@@ -95,34 +87,19 @@ class RankSearch:
         -------
         Ranked or None
         """
-        possible = self._possible(requirements)
-        if not possible or not self.sizes.all():
-            return None
-        return (
-            self._last(possible, level)
-            or self._varying_less(possible[0], level, _NEAR)
-            or self._varying_less(possible[0], level, _NEARER)
-        )
-
-    def times_more_rows(self, requirements: Sequence[Constraint], level: float) -> float | None:
-        """How many times the rows the strictest requirement takes; None without a classifier or an end."""
-        solution = next(filter(None, map(self.solve, requirements)), None)
-        if solution is None or not self.sizes.all():
-            return None
-        few, many = 1.0, 1.0
-        while not self._fits(solution, level, many):
-            few, many = many, 2 * many
-            if many > _MOST_TIMES:
-                return None
-        while many > 1.05 * few:
-            middle = (few + many) / 2
-            few, many = (few, middle) if self._fits(solution, level, middle) else (middle, many)
-        return many
-
-    def _possible(self, requirements: Sequence[Constraint]) -> Sequence[Constraint]:
-        """The requirements from the first on that something satisfies."""
         first = next((k for k, one in enumerate(requirements) if self.solve(one) is not None), None)
-        return () if first is None else requirements[first:]
+        if first is None or not self.sizes.all():
+            return None
+        possible = requirements[first:]
+        return self._last(possible, level) or self._varying_less(possible[0], level)
+
+    def weaker(self, ranks: Ranks, constraint: Constraint, level: float) -> Constraint | None:
+        """The strictest requirement that given ranks guarantee."""
+
+        def holds(weaker: Constraint) -> bool:
+            return violation_chances(weaker, self.groups, ranks, self.everyone, level)[0] <= level
+
+        return attainable(constraint, holds, resolved=self.constraint)
 
     def _last(self, requirements: Sequence[Constraint], level: float) -> Ranked | None:
         """The last requirement that allows a guarantee, if the first one does."""
@@ -133,7 +110,7 @@ class RankSearch:
             best, strict, beyond = (best, strict, middle) if found is None else (found, middle, beyond)
         return best
 
-    def _varying_less(self, parity: Constraint, level: float, nearer: Sequence[float]) -> Ranked | None:
+    def _varying_less(self, parity: Constraint, level: float) -> Ranked | None:
         solution = self.solve(parity)
         if solution is None:
             return None
@@ -141,26 +118,20 @@ class RankSearch:
             (part * self.labels).sum() for part in (solution.rates.selected, solution.rates.mass)
         )
         rate, name = float(selected / mass), _RATES[self.labels]
-        up = [parity & RateBound(name, at_least=round(rate + part * (1 - rate), 4)) for part in nearer]
-        down = [parity & RateBound(name, at_most=round(rate * (1 - part), 4)) for part in nearer]
+        up = [parity & RateBound(name, at_least=round(rate + part * (1 - rate), 4)) for part in _NEARER]
+        down = [parity & RateBound(name, at_most=round(rate * (1 - part), 4)) for part in _NEARER]
         found = [self._last(ends, level) for ends in (up, down)]
         return min(filter(None, found), key=lambda one: one.solution.certificate.objective, default=None)
 
-    def _under(self, internal: Constraint, level: float) -> Ranked | None:
+    def under(self, internal: Constraint, level: float) -> Ranked | None:
+        """Ranks for a requirement, whatever they guarantee; None if thresholds cannot do what is optimal."""
         solution = self.solve(internal)
         if solution is None or not (np.diff(solution.rule.table, axis=1) > 0).all():
-            return None  # where low scores are selected, a threshold cannot do it
+            return None  # low scores are selected
         ranks = self.plan(solution)
         joint, chances = violation_chances(self.constraint, self.groups, ranks, self.everyone, level)
-        return Ranked(internal, solution, ranks, chances) if joint <= level else None
+        return Ranked(internal, solution, ranks, chances, joint)
 
-    def _fits(self, solution: Solution, level: float, times: float) -> bool:
-        everyone = self._times(self.everyone, times)
-        return (
-            violation_chances(self.constraint, self.groups, self.plan(solution, times), everyone, level)[0]
-            <= level
-        )
-
-    @staticmethod
-    def _times(counts: NDArray[np.intp], times: float) -> NDArray[np.intp]:
-        return np.asarray(np.ceil(counts * times), dtype=np.intp)
+    def _under(self, internal: Constraint, level: float) -> Ranked | None:
+        found = self.under(internal, level)
+        return found if found is not None and found.joint <= level else None

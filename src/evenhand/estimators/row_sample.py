@@ -256,7 +256,7 @@ def _plan(settings: Settings, table: CountedTable, seed: int) -> Draw:
     cv = settings.cv
     if not (cv is None or isinstance(cv, Integral | float) or hasattr(cv, "split")):
         raise InputError(
-            f"cv should be a number or a splitter where models learn from {sizes.sum():,} of "
+            f"cv must be a number or a splitter where models learn from {sizes.sum():,} of "
             f"{table.n_rows:,} rows: given splits are about all rows."
         )
     rates = candidate_rates(cells, sizes) if not reserve else candidate_rates(cells + 1, sizes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -30,11 +31,15 @@ __all__ = [
     "CrossFit",
     "GroupPolicy",
     "Guarantee",
+    "Margin",
     "Settings",
     "group_learner",
     "read_object",
     "read_settings",
 ]
+
+Margin = float | Literal["forecast"]
+"""Standard errors of each group, or as many as bring the forecast to the tolerance."""
 
 _FORMS = ("auto", "separate", "label_then_group", "joint")
 
@@ -195,8 +200,8 @@ class Settings:
         Of :class:`GroupPolicy`.
     confidence, reserve
         Of :class:`Guarantee`; None if there is to be none.
-    text : str
-        All parameters, by which an interrupted fit is recognised.
+    margin : float or "forecast"
+        Standard errors of each group by which the requirement is tightened.
     """
 
     recorder: Any
@@ -222,7 +227,17 @@ class Settings:
     min_size: int
     confidence: float | None
     reserve: float
-    text: str
+    margin: Margin
+
+    @property
+    def text(self) -> str:
+        """All parameters, by which an interrupted fit is recognised."""
+        params = {
+            name: re.sub(r" at 0x[0-9a-f]+", "", repr(value))  # where an object is in memory
+            for name, value in self.recorder.get_params().items()
+            if name not in ("n_jobs", "verbose")
+        }
+        return repr(sorted(params.items()))
 
     @property
     def columns(self) -> Columns | None:
@@ -253,25 +268,20 @@ def read_settings(classifier: FairClassifier, posteriors: CrossFit, label: Any) 
     constraint, groups = classifier.constraint, read_object(GroupPolicy, "groups", classifier.groups)
     if not isinstance(constraint, Constraint):
         raise InputError(
-            "constraint should be a notion of fairness, such as DemographicParity(difference=0.02), but is "
+            "constraint must be a notion of fairness, such as DemographicParity(difference=0.02), got "
             f"{constraint!r}."
         )
     constraint.check(None)
     check_choice("form", posteriors.form, _FORMS)
     check_choice("calibration", posteriors.calibration, (None, "auto"))
     if not isinstance(posteriors.average, bool) and posteriors.average != "auto":
-        raise InputError(f"average should be True, False or 'auto', but is {posteriors.average!r}.")
+        raise InputError(f"average must be True, False or 'auto', got {posteriors.average!r}.")
     group = group_learner(label, posteriors.group_estimator)
     check_model(label, role="estimator")
     check_model(group, role="group_estimator")
     _check_count("min_size", groups.min_size, 0)
     _check_count("max_samples", posteriors.max_samples, 1)
     confidence, reserve = _read_guarantee(classifier.guarantee)
-    params = {
-        name: re.sub(r" at 0x[0-9a-f]+", "", repr(value))  # where an object is in memory
-        for name, value in classifier.get_params().items()
-        if name not in ("n_jobs", "verbose")
-    }
     return Settings(
         classifier,
         constraint,
@@ -296,7 +306,7 @@ def read_settings(classifier: FairClassifier, posteriors: CrossFit, label: Any) 
         int(groups.min_size),
         confidence,
         reserve,
-        repr(sorted(params.items())),
+        _read_margin(classifier.margin, confidence),
     )
 
 
@@ -305,7 +315,7 @@ def read_object(kind: type[Any], name: str, given: Any) -> Any:
     if given is None:
         return kind()
     if not isinstance(given, kind):
-        raise InputError(f"{name} should be a {kind.__name__}, such as {kind()!r}, but is {given!r}.")
+        raise InputError(f"{name} must be a {kind.__name__}, such as {kind()!r}, got {given!r}.")
     return given
 
 
@@ -318,6 +328,16 @@ def _read_guarantee(given: Any) -> tuple[float | None, float]:
     check_fraction("confidence", found.confidence)
     check_fraction("reserve", found.reserve)
     return float(found.confidence), float(found.reserve)
+
+
+def _read_margin(given: Any, confidence: float | None) -> Margin:
+    """Standard errors of a margin; a guarantee finds margins of its own."""
+    number = isinstance(given, Real) and not isinstance(given, bool) and 0 <= float(given) < math.inf
+    if not number and given != "forecast":
+        raise InputError(f"`margin` must be a non-negative number or 'forecast', got {given!r}.")
+    if confidence is not None and given != 0:
+        raise InputError("`guarantee` finds its own margins: leave `margin` at 0.")
+    return "forecast" if given == "forecast" else float(given)
 
 
 def _check_count(name: str, value: Any, least: int) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import check_random_state
 
-from evenhand.data.checks import check_rows
+from evenhand.data.checks import check_rows, near_columns
 from evenhand.data.columns import named_columns
 from evenhand.data.features import column_names, columns_of, has_names, read_features
 from evenhand.data.fingerprint import Fingerprint
@@ -329,7 +329,8 @@ def find_strata_of(
     lacking = [name for name in names if name not in column_names(X)]
     if lacking:
         raise InputError(
-            f"given names {lacking[0]!r}, which is neither a column of X nor a sensitive feature."
+            f"given names {lacking[0]!r}, which is neither a column of X nor a sensitive feature. "
+            + near_columns(lacking[0], [*column_names(X), *groups.features])
         )
     columns = columns_of(X, list(names))
     if strata is not None:
@@ -388,7 +389,7 @@ def check_splits(settings: Settings, because: str) -> None:
     """Raise an InputError if folds are given as row numbers, where not all rows are in them."""
     if not isinstance(settings.cv, Integral | float) and not hasattr(settings.cv, "split"):
         raise InputError(
-            f"cv should be a number or a splitter where {because}: given splits are about all rows."
+            f"cv must be a number or a splitter where {because}: given splits are about all rows."
         )
 
 

@@ -54,7 +54,7 @@ def pack(description: dict[str, Any], members: dict[str, bytes]) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in {_MANIFEST: text.encode(), **members}.items():
-            entry = zipfile.ZipInfo(name, _DATE)  # so that the same model gives the same bytes
+            entry = zipfile.ZipInfo(name, _DATE)  # the same model gives the same bytes
             entry.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(entry, data)
         archive.comment = b"0" * _DIGEST
@@ -120,7 +120,7 @@ def check_memory(text: bytes, max_bytes: int, marks: bytes = b"[{,") -> None:
     text : bytes
     max_bytes : int
     marks : bytes, default=b"[{,"
-        Characters of which every object but the first has one of its own; by default those of JSON.
+        Characters that begin or separate objects: each object but the first has its own. Default: JSON's.
     """
     objects = sum(text.count(mark) for mark in marks)
     if _CHARACTER * len(text) + _OBJECT * objects > max_bytes:

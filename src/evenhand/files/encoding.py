@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from evenhand.estimators.training_certificate import TrainingCertificate
 from evenhand.exceptions import InputError, UntrustedFileError, reason
 from evenhand.groups.groups import POOLED, GroupName, Groups
 from evenhand.groups.proxy import Proxy
+from evenhand.guarantee.forecast import Forecast
 from evenhand.guarantee.group_tests import GroupTest
 from evenhand.guarantee.guarantee import GuaranteeResult
 from evenhand.guarantee.ranks import Ranks
@@ -59,7 +60,7 @@ _CLASSES: tuple[type[Any], ...] = (
     *(FeatureChain, Learner, TableEncoder, CellCalibrator, GroupCalibrator, Sigmoid, Softmax),
     *(*NOTIONS, RateBound, Statistic, NoWorse, AllOf, WithMargins, LinearConstraints, ConstraintName),
     *(CellRates, Certificate, Fingerprint, GroupName, GroupTest, Groups, BoundMeasurement, Measurement),
-    *(GuaranteeResult, Ranks, AttributeAccess, ImputedRows, Proxy, ProxyAccess),
+    *(Forecast, GuaranteeResult, Ranks, AttributeAccess, ImputedRows, Proxy, ProxyAccess),
     *(ClassifierMixture, GroupThresholds, TrainingCertificate, CrossFit, GroupPolicy, Guarantee),
 )
 _OURS = {kind.__name__: kind for kind in _CLASSES}
@@ -111,9 +112,11 @@ def decode_model(content: Any, parts: list[Any], rule: Rule | None) -> FairClass
             model.__dict__[name] = _decode(value, parts)
         tags = model.__dict__.get("input_tags_", (False, False))
         if not (isinstance(tags, tuple) and len(tags) == 2 and all(type(tag) is bool for tag in tags)):
-            raise UntrustedFileError("the model has tags that it should not have.")
+            raise UntrustedFileError("the model has tags that evenhand does not write.")
         if rule is not None:
-            model.__dict__["rule_"] = rule
+            named = {"rule_": rule, "solved_rule_": model.__dict__["solved_rule_"]}
+            for name, one in named.items():
+                model.__dict__[name] = replace(one, names=model.compared_.cell_names)
     except UntrustedFileError:
         raise
     except Exception as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,6 +38,9 @@ class Source:
         Digest of all rows, regardless of their order.
     in_batches : bool
         Whether the file was read in batches. Held-out rows are then drawn by their number.
+    bands : mapping
+        Sensitive features whose numbers became bands: where each band but the first begins; nothing where
+        they are codes.
     """
 
     file: str
@@ -48,6 +52,7 @@ class Source:
     id: str | None = None
     unordered: str | None = None
     in_batches: bool = False
+    bands: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
     def difference(self, rows: Any) -> str | None:
         """How the rows of a table differ from those of this file; None if the labels are the same."""
@@ -122,7 +127,14 @@ def read_source(noted: Any) -> Source | None:
     share = source.test_share
     proper = all(isinstance(text, str) for text in texts) and isinstance(source.in_batches, bool)
     proper = proper and all(isinstance(text, str | None) for text in optional)
-    proper = proper and isinstance(source.rows, int | None)
+    proper = proper and isinstance(source.rows, int | None) and _are_bands(source.bands)
     if not proper or not (share is None or (isinstance(share, float) and 0 < share < 1)):
         raise UntrustedFileError("its manifest was not written by evenhand.")
     return source
+
+
+def _are_bands(bands: Any) -> bool:
+    return isinstance(bands, dict) and all(
+        isinstance(edges, list | tuple) and all(isinstance(edge, int | float) for edge in edges)
+        for edges in bands.values()
+    )

@@ -68,7 +68,7 @@ class Mixture:
         names, members = (family := groups.members()).names, family.matrix.astype(np.float64)
         mu = np.array([self.weights.get(name, 0.0) for name in names])
         if not ((mu >= 0).all() and abs(mu.sum() - 1) <= _SUM):
-            raise InputError("weights of groups should sum to 1.")
+            raise InputError("weights of groups must sum to 1.")
         of_groups = {
             name.group: value for name, value in self.rule_multipliers.items() if name.notion == "minimax"
         }

@@ -42,7 +42,7 @@ def deployed_posteriors(model: FairPostprocessor, rows: Examples) -> Posteriors:
 def with_ranks(model: Any, rule: Rule, held_out: Examples | None) -> Rule:
     """The rule with its thresholds where held-out rows have the ranks of the guarantee, if it has any."""
     ranks = None if model.guarantee_ is None else model.guarantee_.ranks
-    if ranks is None or held_out is None or not model.guarantee_.holds:
+    if ranks is None or held_out is None or model.guarantee_.attainable is None:
         return rule
     return set_thresholds(rule, deployed_posteriors(model, held_out), held_out.positive, ranks) or rule
 
@@ -71,9 +71,12 @@ def compare_guarantee(
     -------
     list of str
     """
-    learned = data.examples
+    learned, found = data.examples, model.guarantee_.attainable
+    if found is None:
+        return []
+    problem = problem if model.guarantee_.holds else problem.under(found)
     if model.guarantee_.ranks is not None:
-        return _compare_ranks(model, problem, posteriors, learned, held_out) if model.guarantee_.holds else []
+        return _compare_ranks(model, problem, posteriors, learned, held_out)
     if isinstance(model, FairInprocessor):
         decisions = model.learner_.choose(held_out.X) == 1
     else:
@@ -81,9 +84,8 @@ def compare_guarantee(
         decisions = model.rule_.decide(scores, lambda rows: row_keys(held_out.X, rows))
     rates = CellRates.count(model.compared_, held_out.compared_cells, decisions)
     tests = run_tests(problem.constraint, rates, 1 - model.guarantee_.confidence, all_rows=data.everyone)
-    if model.guarantee_.holds and not all(test.passed for test in tests):
-        return ["the guarantee does not hold on the held-out rows"]
-    return []
+    passed = all(test.passed for test in tests)
+    return [] if passed else [f"{found!r} is not guaranteed by the held-out rows"]
 
 
 def _compare_ranks(

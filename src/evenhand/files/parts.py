@@ -62,7 +62,7 @@ def _with_stable_names(data: bytes) -> bytes:
     """The same bytes, with module names that other versions can import too.
 
     TabularClassifier gets its public name. Before scikit-learn 1.9, losses of boosted trees name a module
-    ``_loss`` that no package has, so that any file of that name would be imported.
+    ``_loss`` that no package has: any file of that name would be imported.
     """
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         members = [(member, archive.read(member)) for member in archive.infolist()]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,14 +20,14 @@ from evenhand.data.batched_table import BatchedTable, is_dask, is_lazy
 from evenhand.data.features import column_names, has_names, ordered_columns
 from evenhand.estimators.base import FairClassifier
 from evenhand.estimators.fair_training import FairTraining, train_fair
-from evenhand.estimators.fit_rows import FitRows, ScoredRows, read_rows, space_for_posteriors
+from evenhand.estimators.fit_rows import ScoredRows, read_rows, space_for_posteriors
 from evenhand.estimators.inprocess import FairInprocessor
 from evenhand.estimators.learned_posteriors import LearnedPosteriors
 from evenhand.estimators.postprocess import FairPostprocessor
 from evenhand.exceptions import EvenhandWarning, InputError
 from evenhand.files.formulas import Mixture, Part, recompute
 from evenhand.files.guarantee_check import compare_guarantee, deployed_posteriors, with_ranks
-from evenhand.optimum.problem import prices_of
+from evenhand.optimum.problem import FairnessProblem, prices_of
 from evenhand.optimum.rule import Rule
 from evenhand.posteriors.examples import Examples
 from evenhand.requirements.requirement import Constraint
@@ -81,7 +82,7 @@ class Claim:
     requirement : Constraint
         The requirement that the bound is for.
     asked : Constraint
-        The requirement of the user. With a guarantee, the rule is made for a tighter one.
+        The requirement of the user. With a guarantee or a margin, the rule is made for a tighter one.
     bound : float
         No classifier that satisfies the requirement has a smaller risk under the posteriors.
     risk : float
@@ -93,7 +94,7 @@ class Claim:
     minimised : str, default="risk"
         What the bound is about: the risk, or the largest risk of a group.
     trained : bool, default=False
-        Whether the classifier was trained, so that new rows may show another risk and violation.
+        Whether the classifier was trained: new rows may then show another risk and violation.
     """
 
     requirement: Constraint
@@ -134,7 +135,7 @@ class Claim:
                 f"{self.bound:.6f}; this one has {self.risk:.6f}, a gap of "
                 f"{small(self.risk - self.bound)}, and violates the requirement by {small(self.violation)}"
             )
-        tighter = f". This is tighter than what was asked for, {self.asked!r}, to make a guarantee possible"
+        tighter = f". This is tighter than what was asked for, {self.asked!r}, for the sake of new rows"
         return text + (tighter if self.tightened else "")
 
 
@@ -156,8 +157,7 @@ def claimed(model: FairClassifier, found: Certificate | None = None) -> Claim:
         _certified(model),
         model.settings().constraint,
         certificate.bound,
-        certificate.objective,
-        certificate.violation,
+        *certificate.of_rule,
         halved=bool(np.all(prices_of(model.cost, model.groups_) == 0.5)),
         minimised=certificate.minimised,
         trained=isinstance(model, FairInprocessor),
@@ -190,63 +190,56 @@ def prove(model: FairClassifier, X: Any, y: Any, sensitive_features: Any, sample
         other = model.fitted_to_.difference(rows.data.fingerprint)
         if other is not None:
             return Proof(False, f"not confirmed: {other}.", stored)
-        if isinstance(model, FairInprocessor):
-            return _prove_trained(model, again, rows)
-        with space_for_posteriors(settings, rows) as score_all:
-            posteriors = rows.learn(settings, rows.data, model.seed_)
+        trains = isinstance(model, FairInprocessor)
+        data = rows.standing_for_all if trains else rows.data
+        with nullcontext(ScoredRows) if trains else space_for_posteriors(settings, rows) as score_all:
+            posteriors = rows.learn(settings, data, model.seed_)
             scored = score_all(posteriors)
-            problem = scored.problem(settings, rows.data.compared)
+            problem = scored.problem(settings, data.compared)
+            trained = None
+            if trains:
+                trained = train_fair(
+                    again,
+                    settings.constraint,
+                    data,
+                    posteriors,
+                    seed=model.seed_,
+                    held_out=rows.held_out,
+                    confidence=settings.confidence,
+                )
 
             def randomised(rule: Rule) -> Rule:
                 selection = rule.selection(posteriors.out_of_fold)
-                return with_ranks(model, scored.deployed(rule, selection, problem), rows.held_out)
+                made = with_ranks(model, scored.deployed(rule, selection, problem), rows.held_out)
+                return made if model.rule_.randomises else scored.deterministic(made, problem)
 
-            examples = rows.data.examples.take(posteriors.rows)
-            found, problems = compare(model, examples, posteriors, parts=scored.parts, randomised=randomised)
+            examples = data.examples.take(posteriors.rows)
+            found, problems = _compare(
+                model,
+                examples,
+                posteriors,
+                problem=problem,
+                parts=scored.parts,
+                randomised=randomised,
+                trained=trained,
+            )
             if found is not None and rows.held_out is not None:
-                problems += compare_guarantee(model, problem, posteriors, rows.data, rows.held_out)
-    proven = len(posteriors.rows) if rows.sample is None else rows.data.fingerprint.rows
-    return conclude(model, found, problems, proven)
-
-
-def _prove_trained(model: FairInprocessor, again: FairInprocessor, rows: FitRows) -> Proof:
-    data = rows.standing_for_all
-    settings = again.settings()
-    posteriors = rows.learn(settings, data, model.seed_)
-    trained = train_fair(
-        again,
-        settings.constraint,
-        data,
-        posteriors,
-        seed=model.seed_,
-        held_out=rows.held_out,
-        confidence=settings.confidence,
-    )
-    scored = ScoredRows(posteriors)
-    examples = data.examples.take(posteriors.rows)
-    found, problems = compare(model, examples, posteriors, parts=scored.parts, trained=trained)
-    if found is not None and rows.held_out is not None:
-        problem = posteriors.problem(settings.constraint, model.cost, model.compared_)
-        problems += compare_guarantee(model, problem, posteriors, data, rows.held_out)
-    return conclude(model, found, problems, len(posteriors.rows))
-
-
-def conclude(model: FairClassifier, found: Certificate | None, problems: Sequence[str], rows: int) -> Proof:
-    """The proof, from what was recomputed on some rows and where it disagrees with the model."""
-    stored = model.certificate_
+                problems += compare_guarantee(model, problem, posteriors, data, rows.held_out)
+    proven = len(posteriors.rows) if trains or rows.sample is None else data.fingerprint.rows
     if found is not None and not problems:
-        return Proof(True, f"proven on {rows:,} rows: {claimed(model, found)}.", stored, found, rows)
-    return Proof(False, f"not confirmed: {'; '.join(problems)}.{_hint(model)}", stored, found, rows)
+        return Proof(True, f"proven on {proven:,} rows: {claimed(model, found)}.", stored, found, proven)
+    return Proof(False, f"not confirmed: {'; '.join(problems)}.{_hint(model)}", stored, found, proven)
 
 
-def compare(
+def _compare(
     model: Any,
     examples: Examples,
     posteriors: LearnedPosteriors,
     *,
+    problem: FairnessProblem,
     parts: Callable[[], Iterable[Part]],
-    randomised: Callable[[Rule], Rule] | None = None,
-    trained: FairTraining | None = None,
+    randomised: Callable[[Rule], Rule],
+    trained: FairTraining | None,
 ) -> tuple[Certificate | None, list[str]]:
     """The recomputed certificate, and where it disagrees with the model.
 
@@ -257,11 +250,13 @@ def compare(
         Rows that posteriors were learned from.
     posteriors : LearnedPosteriors
         Of these rows, learned again.
+    problem : FairnessProblem
+        The requirement on these rows.
     parts : function
         Posteriors of all rows that the certificate is about.
-    randomised : function, default=None
-        The rule for new rows, from the solved one, if there is one.
-    trained : FairTraining, default=None
+    randomised : function
+        The rule for new rows, from the solved one.
+    trained : FairTraining or None
         A trained classifier, trained again.
 
     Returns
@@ -288,7 +283,7 @@ def compare(
     problems = []
     if trained is not None:  # the stored multipliers give the bound, training again the rest
         found = replace(trained.certificate, bound=found.bound)
-        C = posteriors.problem(model.constraint, model.cost, model.compared_).linear_constraints.C
+        C = problem.linear_constraints.C
         flipped = _BORDERLINE * max(1.0, float(np.abs(C).max(initial=0.0)))
         slack = replace(slack, objective=_BORDERLINE * float(prices.max()), violation=flipped)
         here, there = (one.selection(examples.X) for one in (trained.model, model.learner_))
@@ -298,7 +293,7 @@ def compare(
         if not abs(trained.certificate.relaxed - model.certificate_.relaxed) <= near + worth:
             problems.append("the bound for classifiers that violate the requirement as this one is another")
     if found.minimised != model.certificate_.minimised:
-        problems.append(f"what is minimised is the {found.minimised}, and another one in the model")
+        problems.append(f"the fit minimises the {found.minimised}, and the model another objective")
     shipped = () if rule is None else _SHIPPED
     for name, word in (("objective", found.minimised), *_PROVEN, *shipped):
         then, now = (getattr(one, name) for one in (model.certificate_, found))
@@ -307,7 +302,7 @@ def compare(
     if rule is not None:
         if not np.abs(rule.table - W).max() <= near:
             problems.append("the rule does not follow from the multipliers")
-        expected = (rule if randomised is None else randomised(rule)).selection(posteriors.deployed)
+        expected = randomised(rule).selection(posteriors.deployed)
         decided = model.rule_.selection(deployed_posteriors(model, examples))
         if not np.abs(decided - expected).mean() <= near:
             problems.append("the decisions on these rows do not follow from the rule")
@@ -346,10 +341,12 @@ def _other_columns(names: Sequence[Any], there: Sequence[Any]) -> str | None:
 
 
 def _certified(model: Any) -> Constraint:
-    """The requirement of the certificate: with a guarantee, the rule is made for a tighter one."""
-    careful = isinstance(model, FairPostprocessor) and model.guarantee_ is not None
-    asked: Constraint = model.guarantee_.internal if careful else model.constraint
-    return asked
+    """The requirement of the certificate: the rule of a guarantee or a margin is made for a tighter one."""
+    asked: Constraint = model.constraint
+    if not isinstance(model, FairPostprocessor):
+        return asked
+    tighter = model.forecast_.internal if model.guarantee_ is None else model.guarantee_.internal
+    return asked if tighter is None else tighter
 
 
 def _mixture(model: Any) -> Mixture | None:

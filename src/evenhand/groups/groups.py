@@ -21,26 +21,25 @@ from numpy.typing import NDArray
 
 from evenhand.data.checks import check_choice
 from evenhand.data.columns import Level, level_order
+from evenhand.display.notebook import ShownAsTable
+from evenhand.display.text import show
 from evenhand.exceptions import GroupError, PooledGroupsWarning, UnseenGroupWarning, warn_user
 from evenhand.groups.names import POOLED, GroupName, Key
 from evenhand.groups.pooling import merge_keys, pool_rare_values, pooling_text, shared_values
 from evenhand.groups.sensitive import (
+    MAX_LEVELS,
     Factors,
-    complete_rows,
     in_category_order,
     observed_combinations,
     read_columns,
     refuse_missing,
-    spread,
 )
-from evenhand.groups.unseen import list_groups, type_hint
+from evenhand.groups.unseen import UnseenRows
 
 __all__ = ["MAX_LEVELS", "POOLED", "GroupName", "Groups", "Members", "Missing", "Mode"]
 
 Mode = Literal["intersectional", "independent"]
 Missing = Literal["error", "category", "exclude", "impute"]
-MAX_LEVELS = 200
-"""A sensitive feature with more distinct values is refused, unless told otherwise."""
 _MISSING = ("error", "category", "exclude", "impute")
 _MAX_MEMBERS = 1 << 26
 """Entries of the largest matrix that `Groups.members` makes: 64 MiB."""
@@ -54,8 +53,8 @@ class Members:
     matrix: NDArray[np.bool_]
 
 
-@dataclass(frozen=True, eq=False)
-class Groups:
+@dataclass(frozen=True, eq=False, repr=False)
+class Groups(ShownAsTable):
     """The groups of the data, with a code for each combination of sensitive values.
 
     Made by :meth:`fit`; immutable.
@@ -113,7 +112,6 @@ class Groups:
         missing: Missing = "error",
         unseen: Literal["error", "pooled"] = "error",
         min_size: int = 0,
-        max_levels: int = MAX_LEVELS,
         single_features: bool = True,
         row_counts: NDArray[np.int64] | None = None,
         counted: NDArray[np.bool_] | None = None,
@@ -123,7 +121,7 @@ class Groups:
         Parameters
         ----------
         sensitive_features : table, mapping, array or sequence
-            One column per sensitive feature, of any dtype.
+            One column per sensitive feature, of any dtype, with at most 200 distinct values.
         missing : {"error", "category", "exclude", "impute"}, default="error"
             Whether a missing value is an error, a value of its own, leaves the row out of all groups, or is
             left to be imputed. `excluded` records rows that are left out. Groups to be imputed are those of
@@ -134,8 +132,6 @@ class Groups:
             Combinations with fewer rows are pooled into one group, and so are the values of a feature that
             have fewer; a warning lists them, and `pooled` records them. The pooled group keeps a feature's
             value that all of its combinations share. A single rare group is not pooled.
-        max_levels : int, default=200
-            A column with more distinct values is an error.
         single_features : bool, default=True
             Whether groups of single features are compared. If not, pooled combinations are merged into
             one code, which leaves fewer groups to learn.
@@ -160,38 +156,31 @@ class Groups:
         """
         check_choice("missing", missing, _MISSING)
         check_choice("unseen", unseen, ("error", "pooled"))
-        columns, ordered = in_category_order(sensitive_features, max_levels=max_levels)
+        columns, ordered = in_category_order(sensitive_features)
         if missing == "error":
             refuse_missing(columns, row_counts)
-        n_rows = len(next(iter(columns.values()))[1])
-        rows = complete_rows(columns) if missing == "impute" else None
-        if rows is not None:
-            columns = {name: (levels, own[rows]) for name, (levels, own) in columns.items()}
-            row_counts = None if row_counts is None else row_counts[rows]
         keys, counts, codes = observed_combinations(list(columns.values()), row_counts)
         excluded: dict[Key, int] = {}
-        if missing == "exclude":
-            keys, counts, codes, excluded = _without_missing(list(columns), keys, counts, codes)
+        if missing in ("exclude", "impute"):
+            keys, counts, codes, lacking = _without_missing(list(columns), keys, counts, codes, missing)
+            excluded = lacking if missing == "exclude" else {}
         sizes = counts
         if counted is not None:
-            inside = (counted if rows is None else counted[rows]) & (codes >= 0)
-            sizes = np.bincount(codes[inside], minlength=len(keys)).astype(np.int64)
-        pooled = {keys[k]: int(sizes[k]) for k in np.flatnonzero(sizes < min_size)}
-        if len(pooled) < 2:  # a single rare group has none to be pooled with
-            groups = cls(tuple(columns), tuple(keys), counts, {}, missing, unseen, False, ordered, excluded)
-            return groups, spread(codes, rows, n_rows)
-        merged = not single_features and len(columns) > 1
-        if merged:
+            sizes = np.bincount(codes[counted & (codes >= 0)], minlength=len(keys)).astype(np.int64)
+        rare = {keys[k]: int(sizes[k]) for k in np.flatnonzero(sizes < min_size)}
+        pooled = rare if len(rare) > 1 else {}  # a single rare group has none to be pooled with
+        merged = bool(pooled) and not single_features and len(columns) > 1
+        if pooled:
             into = shared_values(pooled)
-            new = [into if key in pooled else key for key in keys]
-        else:
-            new = pool_rare_values(keys, sizes, min_size)
-        keys, counts, merged_codes = merge_keys(new, counts, np.maximum(codes, 0))
-        codes = np.where(codes < 0, np.int32(-1), merged_codes)
+            separate = pool_rare_values(keys, sizes, min_size)
+            new = [into if key in pooled else key for key in keys] if merged else separate
+            keys, counts, merged_codes = merge_keys(new, counts, np.maximum(codes, 0))
+            codes = np.where(codes < 0, np.int32(-1), merged_codes)
         groups = cls(tuple(columns), tuple(keys), counts, pooled, missing, unseen, merged, ordered, excluded)
-        listed = " ".join(pooling_text(*group) for group in groups.pooled_groups)
-        warn_user(f"groups of fewer than {min_size:,} rows are pooled. {listed}", PooledGroupsWarning)
-        return groups, spread(codes, rows, n_rows)
+        if pooled:
+            listed = " ".join(pooling_text(*group) for group in groups.pooled_groups)
+            warn_user(f"groups of fewer than {min_size:,} rows are pooled. {listed}", PooledGroupsWarning)
+        return groups, codes
 
     @classmethod
     def product(cls, levels: Mapping[str, Iterable[Level]]) -> Groups:
@@ -254,6 +243,16 @@ class Groups:
             GroupName(features, (*stratum, *key)) for stratum in self.strata.keys for key in self.combinations
         )
 
+    def _table(self) -> tuple[str, Sequence[str], Iterable[Sequence[object]]]:
+        controls = () if self.strata is None else self.strata.features
+        rows = [
+            (*map(show, name.values), f"{count:,}")
+            for name, count in zip(self.cell_names, self.counts.tolist(), strict=True)
+        ]
+        excluded = self.excluded_rows
+        caption = f"{len(self.combinations):,} groups" + (f", {excluded:,} rows in none" if excluded else "")
+        return caption, [*controls, *self.features, "rows"], rows
+
     @property
     def excluded_rows(self) -> int:
         """Number of rows that are in no group because a sensitive value is missing."""
@@ -279,7 +278,7 @@ class Groups:
         -------
         array of int32
         """
-        columns = self._matched(read_columns(sensitive_features, max_levels=None))
+        columns = self._matched(read_columns(sensitive_features))
         keys, _, codes = observed_combinations(columns)
         places = {key: place for place, key in enumerate(self.excluded)}
         return np.array([places.get(key, -1) for key in keys], np.int32)[codes]
@@ -421,27 +420,25 @@ class Groups:
             pooled group, or -1 if no pooled group fits. Rows that lack a value under ``missing="exclude"``
             or "impute" have the code -1.
         """
-        columns = self._matched(read_columns(sensitive_features, max_levels=None))
+        columns = self._matched(read_columns(sensitive_features))
         if self.missing == "error":
             refuse_missing(dict(zip(self.features, columns, strict=True)))
         keys, counts, codes = observed_combinations(columns)
         known = {*self.keys, *self.pooled}
         left_out = [self.missing in ("exclude", "impute") and None in key for key in keys]
-        unseen = [k for k, key in enumerate(keys) if key not in known and not left_out[k]]
-        if unseen:
-            self._report_unseen([keys[k] for k in unseen], counts[unseen], len(codes))
+        new = {
+            key: int(rows)
+            for key, rows, out in zip(keys, counts, left_out, strict=True)
+            if key not in known and not out
+        }
+        if new:
+            unseen = UnseenRows("groups", self.features, known, new, len(codes))
+            if self.unseen == "error":
+                raise GroupError(unseen.error("Check the spelling, or make the groups with unseen='pooled'."))
+            if unseen.type_hint:
+                warn_user(f"{unseen}. {unseen.type_hint}", UnseenGroupWarning)
         places = np.array(self._places(keys), np.int32)
         return np.where(left_out, np.int32(-1), places)[codes]
-
-    def _report_unseen(self, keys: Sequence[Key], counts: NDArray[np.int64], n_rows: int) -> None:
-        """Raise an error or, where unseen groups are pooled, warn if only the type of a value is new."""
-        where = f"{int(counts.sum()):,} of {n_rows:,} rows belong to groups not seen in fit"
-        hint = type_hint(self.features, (*self.keys, *self.pooled), keys)
-        if self.unseen == "error":
-            hint = hint or "Check the spelling, or make the groups with unseen='pooled'."
-            raise GroupError(f"{where}: {list_groups(self.features, keys, counts)}. {hint}")
-        if hint:
-            warn_user(f"{where}. {hint}", UnseenGroupWarning)
 
     def _places(self, keys: Iterable[Key]) -> list[int]:
         """The code of each combination: its own, or that of a pooled one with the same other values."""
@@ -474,14 +471,14 @@ class Groups:
 
 
 def _without_missing(
-    features: list[str], keys: list[Key], counts: NDArray[np.int64], codes: NDArray[np.int32]
+    features: list[str], keys: list[Key], counts: NDArray[np.int64], codes: NDArray[np.int32], policy: str
 ) -> tuple[list[Key], NDArray[np.int64], NDArray[np.int32], dict[Key, int]]:
     """Combinations without missing values, and the number of rows of the others, whose code is -1."""
     whole = np.array([None not in key for key in keys], np.bool_)
     excluded = {key: int(rows) for key, rows, kept in zip(keys, counts, whole, strict=True) if not kept}
     if not whole.any():
         raise GroupError(
-            f"every row lacks a value of {' or '.join(map(repr, features))}, so missing='exclude' leaves no "
+            f"every row lacks a value of {' or '.join(map(repr, features))}, so missing={policy!r} leaves no "
             "group. Fill values in, pass fewer sensitive features, or pass missing='category'."
         )
     renumbered = np.where(whole, np.cumsum(whole) - 1, -1).astype(np.int32)

@@ -15,20 +15,21 @@ from evenhand.data.checks import check_rows
 from evenhand.data.columns import Level, level_order, named_columns
 from evenhand.exceptions import GroupError
 from evenhand.groups.groups import MAX_LEVELS, Groups
-from evenhand.groups.sensitive import observed_combinations, read_columns
+from evenhand.groups.sensitive import observed_combinations, read_columns, refuse_missing
 
 __all__ = ["Proxy", "ProxyRows", "group_probabilities", "read_proxy"]
 
 Floats = NDArray[np.float64]
 
+_BESIDE = "Beside a Proxy, fill these values in or drop the rows."
 _SUM = 1e-3
 """How far probabilities of a row may be from a sum of 1, as rounded ones are; they are scaled to it."""
 
 
 class Proxy:
-    """Sensitive features of which some are known by probabilities only.
+    """Sensitive features, some of them known by probabilities only.
 
-    Probabilities are those of any tool, such as race by surname and address (BISG). They should be
+    Probabilities are those of any tool, such as race by surname and address (BISG). They must be
     calibrated: among people with a probability of 0.3, three in ten belong to the group. There is no option
     to take the most probable group for granted, because that misstates the differences between groups.
 
@@ -38,7 +39,7 @@ class Proxy:
         Values of the features by proxy that are known for some rows, missing for the others: a column for
         each such feature. They check the calibration of the probabilities: a
         :class:`~evenhand.exceptions.ProxyCalibrationWarning` says where these rows contradict it. The rows
-        should be a random sample of those with the same probabilities.
+        must be a random sample of those with the same probabilities.
     **features : table, mapping, 2-D array, column, or names
         Each sensitive feature by its name. A table has the probabilities of its values, one column per value
         and named like it, and each row sums to 1; it is the proxy, and there is one. A single column has
@@ -140,8 +141,8 @@ def group_probabilities(proxy: Proxy, groups: Groups) -> Floats:
     values = {}
     for name in groups.features:
         value = proxy.features[name]
-        if _is_table(value):
-            levels, values[name] = _probabilities(name, value)
+        if (columns := _columns(name, value)) is not None:
+            levels, values[name] = _probabilities(name, columns)
             if levels != list(groups.levels(name)):
                 wanted = ", ".join(map(repr, groups.levels(name)))
                 raise GroupError(
@@ -150,8 +151,9 @@ def group_probabilities(proxy: Proxy, groups: Groups) -> Floats:
                 )
         else:
             known = groups.levels(name)
-            [(found, codes)] = read_columns({name: value}, max_levels=None).values()
-            _refuse_missing_beside(name, codes)
+            column = read_columns({name: value})
+            refuse_missing(column, remedy=_BESIDE)
+            found, codes = column[name]
             strange = [one for one in found if one not in known]
             if strange:
                 raise GroupError(f"{name}={strange[0]!r} was not seen in fit; there are {known}.")
@@ -175,11 +177,11 @@ def read_proxy(proxy: Proxy) -> ProxyRows:
     ProxyRows
     """
     check_rows(_columns_by_name(proxy))
-    by_proxy = [name for name, value in proxy.features.items() if _is_table(value)]
+    by_proxy = [name for name, value in proxy.features.items() if _columns(name, value) is not None]
     if not by_proxy:
         raise GroupError(
-            "every feature of this Proxy is a single column, so that nothing is known by probabilities: pass "
-            "the columns themselves as sensitive_features."
+            "every feature of this Proxy is a single column, so nothing is known by probabilities: pass the "
+            "columns themselves as sensitive_features."
         )
     if len(by_proxy) > 1:
         raise GroupError(
@@ -187,7 +189,7 @@ def read_proxy(proxy: Proxy) -> ProxyRows:
             "make them one feature, with a column for each combination."
         )
     [name] = by_proxy
-    levels, p = _probabilities(name, proxy.features[name])
+    levels, p = _probabilities(name, _columns(name, proxy.features[name]) or {})
     if ((p == 0) | (p == 1)).all():
         raise GroupError(
             f"every row of {name!r} in this Proxy is certain. If the values are known, pass them as a "
@@ -200,8 +202,8 @@ def read_proxy(proxy: Proxy) -> ProxyRows:
     known = {other: column for other, column in proxy.features.items() if other != name}
     if known:
         factors = read_columns(known, max_levels=MAX_LEVELS)
+        refuse_missing(factors, remedy=_BESIDE)
         for other, (own, codes) in factors.items():
-            _refuse_missing_beside(other, codes)
             own_levels[other], values[other] = own, np.eye(len(own))[codes]
         found = set(observed_combinations(list(factors.values()))[0])
     features = tuple(proxy.features)
@@ -217,45 +219,27 @@ def read_proxy(proxy: Proxy) -> ProxyRows:
     return replace(rows, groups=replace(groups, counts=counts))
 
 
-def _refuse_missing_beside(name: str, codes: NDArray[np.int32]) -> None:
-    lacking = int(np.count_nonzero(codes < 0))
-    if lacking:
-        raise GroupError(
-            f"sensitive feature {name!r} is missing in {lacking:,} of {len(codes):,} rows, beside a Proxy: "
-            "fill these values in, or drop the rows."
-        )
-
-
-def _is_table(value: Any) -> bool:
-    """Whether a feature has several columns: probabilities."""
+def _columns(name: str, value: Any) -> Mapping[Level, Any] | None:
+    """Probabilities by value, numbered if they are an array; None for a single column, of known values."""
     if isinstance(value, Mapping):
-        return True
+        return value
     native = nw.from_native(value, pass_through=True, allow_series=True)
     if isinstance(native, nw.DataFrame):
-        return True
-    return not isinstance(native, nw.Series) and np.ndim(value) == 2
+        return named_columns(value, what=f"Proxy({name})", default_name=name)
+    if isinstance(native, nw.Series) or np.ndim(value) != 2:
+        return None
+    return dict(enumerate(np.asarray(value).T))
 
 
-def _columns(name: str, table: Any) -> tuple[list[Level], list[Any]]:
-    """Values and columns of a table of probabilities; those of an array are numbered."""
-    if isinstance(table, Mapping):
-        return list(table), list(table.values())
-    native = nw.from_native(table, pass_through=True)
-    if isinstance(native, nw.DataFrame):
-        found = named_columns(table, what=f"Proxy({name})", default_name=name)
-        return list(found), list(found.values())
-    array = np.asarray(table)
-    return list(range(array.shape[1])), list(array.T)
-
-
-def _probabilities(name: str, table: Any) -> tuple[list[Level], Floats]:
-    levels, columns = _columns(name, table)
-    check_rows({f"Proxy({name})[{level!r}]": column for level, column in zip(levels, columns, strict=True)})
+def _probabilities(name: str, columns: Mapping[Level, Any]) -> tuple[list[Level], Floats]:
+    """The values in order, and their probabilities in every row."""
+    levels = list(columns)
+    check_rows({f"Proxy({name})[{level!r}]": column for level, column in columns.items()})
     try:
-        p = np.column_stack([np.asarray(column, dtype=np.float64) for column in columns])
+        p = np.column_stack([np.asarray(column, dtype=np.float64) for column in columns.values()])
     except (TypeError, ValueError):
         raise GroupError(
-            f"the table of {name!r} in a Proxy should have probabilities, one column per value."
+            f"the table of {name!r} in a Proxy must have probabilities, one column per value."
         ) from None
     if p.shape[1] < 2:
         raise GroupError(
@@ -269,20 +253,16 @@ def _probabilities(name: str, table: Any) -> tuple[list[Level], Floats]:
             "are missing or infinite",
             "Fill them in, with the shares of the population if nothing else is known.",
         ),
-        (((p < 0) | (p > 1 + _SUM)).any(axis=1), "are not from 0 to 1", "They should be probabilities."),
+        (((p < 0) | (p > 1 + _SUM)).any(axis=1), "are not from 0 to 1", "They must be probabilities."),
         (np.abs(total - 1) > _SUM, "do not sum to 1", "If groups are left out, add a column for them."),
     )
     for bad, what, remedy in checks:
-        _refuse_rows(name, p, bad, f"{what} in", remedy)
+        rows = np.flatnonzero(bad)
+        if len(rows):
+            first = ", ".join(f"{value:g}" for value in p[rows[0]])
+            raise GroupError(
+                f"probabilities of {name!r} in a Proxy {what} in {len(rows):,} of {len(p):,} rows, the first "
+                f"at row {rows[0]:,}: {first}. {remedy}"
+            )
     order = level_order(levels)  # whatever the order of the columns
     return [levels[k] for k in order], (p / total[:, None])[:, order]
-
-
-def _refuse_rows(name: str, p: Floats, bad: Any, what: str, remedy: str) -> None:
-    rows = np.flatnonzero(bad)
-    if len(rows):
-        first = ", ".join(f"{value:g}" for value in p[rows[0]])
-        raise GroupError(
-            f"probabilities of {name!r} in a Proxy {what} {len(rows):,} of {len(p):,} rows, the first at row "
-            f"{rows[0]:,}: {first}. {remedy}"
-        )

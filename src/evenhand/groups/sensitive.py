@@ -22,20 +22,22 @@ from evenhand.exceptions import GroupError, ManyGroupsWarning, warn_user
 from evenhand.groups.names import Key
 
 __all__ = [
+    "MAX_LEVELS",
     "Factors",
     "are_numbers",
-    "complete_rows",
     "in_category_order",
     "observed_combinations",
     "read_columns",
     "refuse_many",
     "refuse_missing",
-    "spread",
 ]
 
 Factors = tuple[tuple[Level, ...], NDArray[np.int32]]
 """The distinct values of a column, and each row's position among them; -1 where it is missing."""
 
+Kind = Literal["sensitive", "control"]
+MAX_LEVELS = 200
+"""A sensitive feature with more distinct values is refused."""
 _MANY_NUMBERS = 20
 """A feature with more distinct numbers than this is taken for a measurement, not for codes of groups."""
 _TABLE_SIZE = 1 << 20
@@ -43,7 +45,7 @@ _TABLE_SIZE = 1 << 20
 
 
 def read_columns(
-    features: Any, *, max_levels: int | None, kind: Literal["sensitive", "control"] = "sensitive"
+    features: Any, *, max_levels: int | None = None, kind: Kind = "sensitive"
 ) -> dict[str, Factors]:
     """The values of each feature, sorted; more than `max_levels` of them are refused."""
     what = f"{kind}_features"
@@ -67,7 +69,7 @@ def refuse_many(error: TooManyLevels) -> NoReturn:
 
 
 def in_category_order(
-    features: Any, *, max_levels: int | None, kind: Literal["sensitive", "control"] = "sensitive"
+    features: Any, kind: Kind = "sensitive"
 ) -> tuple[dict[str, Factors], dict[str, tuple[Level, ...]]]:
     """The values of each feature, sorted or in the order of its categories.
 
@@ -79,7 +81,7 @@ def in_category_order(
         The categories that occur, in their order, of features that are ordered categoricals.
     """
     given = named_columns(features, what=f"{kind}_features", default_name=f"{kind}_feature")
-    columns = read_columns(given, max_levels=max_levels, kind=kind)
+    columns = read_columns(given, max_levels=MAX_LEVELS if kind == "sensitive" else None, kind=kind)
     ordered = {}
     for name, column in given.items():
         levels, codes = columns[name]
@@ -102,15 +104,19 @@ def are_numbers(levels: Sequence[Level]) -> bool:
     return all(isinstance(value, int | float) and not isinstance(value, bool) for value in levels)
 
 
-def refuse_missing(columns: Mapping[str, Factors], counts: NDArray[np.int64] | None = None) -> None:
-    """Raise a GroupError if a sensitive value is missing; `counts` are the rows that entries stand for."""
+def refuse_missing(
+    columns: Mapping[str, Factors],
+    counts: NDArray[np.int64] | None = None,
+    *,
+    kind: Kind = "sensitive",
+    remedy: str = "Fill them in, or pass missing='exclude' or missing='category'.",
+) -> None:
+    """Raise a GroupError if a value is missing; `counts` are the rows that entries stand for."""
     for name, (_, codes) in columns.items():
         missing, n_rows = count_rows(codes < 0, counts)
         if missing:
-            raise GroupError(
-                f"sensitive feature {name!r} is missing in {missing:,} of {n_rows:,} rows. "
-                "Fill them in, or pass missing='exclude' or missing='category'."
-            )
+            where = f"{kind} feature {name!r} is missing in {missing:,} of {n_rows:,} rows."
+            raise GroupError(f"{where} {remedy}")
 
 
 def observed_combinations(
@@ -154,24 +160,3 @@ def _with_missing_level(column: Factors) -> Factors:
     if not (codes < 0).any():
         return column
     return (*levels, None), np.where(codes < 0, np.int32(len(levels)), codes)
-
-
-def complete_rows(columns: Mapping[str, Factors]) -> NDArray[np.intp]:
-    """Numbers of the rows that have all values; it is an error if there are none."""
-    known = np.logical_and.reduce([codes >= 0 for _, codes in columns.values()])
-    found = np.flatnonzero(known)
-    if not len(found):
-        names = ", ".join(map(repr, columns))
-        raise GroupError(
-            f"no row has all of the sensitive features {names}, so that their groups cannot be imputed."
-        )
-    return found
-
-
-def spread(codes: NDArray[np.int32], rows: NDArray[np.intp] | None, n_rows: int) -> NDArray[np.int32]:
-    """Codes of some rows as codes of all, -1 for the others; `rows` is None if they are all."""
-    if rows is None:
-        return codes
-    whole = np.full(n_rows, -1, np.int32)
-    whole[rows] = codes
-    return whole

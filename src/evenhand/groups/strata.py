@@ -15,11 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.data.checks import check_rows
-from evenhand.data.columns import count_rows, named_columns
+from evenhand.data.columns import named_columns
 from evenhand.exceptions import GroupError, InputError, UnseenGroupWarning, warn_user
 from evenhand.groups.groups import GroupName, Groups, Members, Mode
-from evenhand.groups.sensitive import are_numbers, in_category_order, observed_combinations, read_columns
-from evenhand.groups.unseen import list_groups, type_hint
+from evenhand.groups.sensitive import (
+    are_numbers,
+    in_category_order,
+    observed_combinations,
+    read_columns,
+    refuse_missing,
+)
+from evenhand.groups.unseen import UnseenRows
 
 __all__ = [
     "Stratum",
@@ -38,6 +44,7 @@ __all__ = [
 
 _MOST_NUMBERS = 50
 """A control feature with more distinct numbers than this is taken for a measurement."""
+_FILL_IN = "Drop these rows, or fill in a value that stands for a stratum of its own."
 _SHOWN = 5
 """Strata that a message lists."""
 
@@ -78,7 +85,7 @@ def check_controls(where: str, given: Any) -> None:
     """Raise an InputError unless `given` is a list of different names."""
     proper = isinstance(given, Sequence) and not isinstance(given, str | bytes) and len(given) > 0
     if not proper or not all(isinstance(name, str) for name in given):
-        raise InputError(f"{where}: given should be a list of names of control features, but is {given!r}.")
+        raise InputError(f"{where}: given must be a list of names of control features, got {given!r}.")
     if len(set(given)) < len(given):
         raise InputError(f"{where}: given names a control feature twice: {given!r}.")
 
@@ -107,10 +114,15 @@ def read_strata(
     >>> strata.keys, codes.tolist()
     ((('junior',), ('senior',)), [1, 0, 1])
     """
-    columns, ordered = in_category_order(control_features, max_levels=None, kind="control")
-    for name, (levels, own) in columns.items():
-        _refuse_missing(name, own, row_counts)
-        _refuse_numbers(name, levels)
+    columns, ordered = in_category_order(control_features, kind="control")
+    refuse_missing(columns, row_counts, kind="control", remedy=_FILL_IN)
+    for name, (levels, _) in columns.items():
+        if len(levels) > _MOST_NUMBERS and are_numbers(levels):
+            raise GroupError(
+                f"control feature {name!r} has {len(levels):,} different numbers, which leaves few people to "
+                "compare in each stratum. Band them first, such as incomes into thirds; if they are codes, "
+                "pass them as text."
+            )
     keys, counts, codes = observed_combinations(list(columns.values()), row_counts)
     return Groups(tuple(columns), tuple(keys), counts, ordered=ordered), codes
 
@@ -158,23 +170,21 @@ def encode_strata(strata: Groups, control_features: Any) -> NDArray[np.int32]:
     array of int32
         Codes. A stratum that was not seen is an error or, under ``unseen="pooled"``, has the code -1.
     """
-    columns = read_columns(control_features, max_levels=None, kind="control")
-    for name in strata.features:
-        _refuse_missing(name, columns[name][1])
-    keys, counts, codes = observed_combinations([columns[name] for name in strata.features])
+    found = read_columns(control_features, kind="control")
+    columns = {name: found[name] for name in strata.features}
+    refuse_missing(columns, kind="control", remedy=_FILL_IN)
+    keys, counts, codes = observed_combinations(list(columns.values()))
     places = {key: place for place, key in enumerate(strata.keys)}
-    new = [k for k, key in enumerate(keys) if key not in places]
+    new = {key: int(rows) for key, rows in zip(keys, counts, strict=True) if key not in places}
     if new:
-        unseen = [keys[k] for k in new]
-        where = (
-            f"{int(counts[new].sum()):,} of {len(codes):,} rows belong to strata not seen in fit: "
-            f"{list_groups(strata.features, unseen, counts[new])}"
-        )
-        hint = type_hint(strata.features, strata.keys, unseen)
+        unseen = UnseenRows("strata", strata.features, strata.keys, new, len(codes))
         if strata.unseen == "error":
-            remedy = hint or "Check the spelling, or fit with unseen='pooled' to decide them all the same."
-            raise GroupError(f"{where}. {remedy}")
-        warn_user(f"{where}. No requirement was fitted for them. {hint}".rstrip(), UnseenGroupWarning)
+            remedy = "Check the spelling, or fit with unseen='pooled' to decide them all the same."
+            raise GroupError(unseen.error(remedy))
+        warn_user(
+            f"{unseen}: {unseen.listed}. No requirement was fitted for them. {unseen.type_hint}".rstrip(),
+            UnseenGroupWarning,
+        )
     return np.array([places.get(key, -1) for key in keys], np.int32)[codes]
 
 
@@ -237,24 +247,6 @@ def refuse_shared_names(controls: Sequence[str], features: Sequence[str]) -> Non
             )
 
 
-def _refuse_missing(name: str, codes: NDArray[np.int32], row_counts: NDArray[np.int64] | None = None) -> None:
-    missing, n_rows = count_rows(codes < 0, row_counts)
-    if missing:
-        raise GroupError(
-            f"control feature {name!r} is missing in {missing:,} of {n_rows:,} rows. Drop these rows, or "
-            "fill in a value that stands for a stratum of its own."
-        )
-
-
-def _refuse_numbers(name: str, levels: Sequence[Any]) -> None:
-    if len(levels) > _MOST_NUMBERS and are_numbers(levels):
-        raise GroupError(
-            f"control feature {name!r} has {len(levels):,} different numbers, and would leave few people to "
-            "compare in each stratum. Band them first, such as incomes into thirds; if they are codes, pass "
-            "them as text."
-        )
-
-
 def find_strata(groups: Groups, controls: Sequence[str], mode: Mode) -> Iterator[Stratum]:
     """Iterate over the strata of some control features.
 
@@ -311,7 +303,7 @@ def count_strata(groups: Groups, controls: Sequence[str]) -> int:
 
 
 def vacuous_strata(groups: Groups, controls: Sequence[str], mode: Mode) -> str:
-    """What to say of strata in which there is nothing to compare; empty if there are none."""
+    """A sentence about strata with nothing to compare; empty if there are none."""
     alone = [part.name for part in find_strata(groups, controls, mode) if part.vacuous]
     if not alone:
         return ""

@@ -2,55 +2,80 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 from evenhand.data.columns import Level
 from evenhand.groups.names import GroupName, Key
 
-__all__ = ["list_groups", "type_hint"]
+__all__ = ["UnseenRows"]
 
 _MAX_LISTED = 5
 
 
-def list_groups(features: Sequence[str], keys: Sequence[Key], counts: NDArray[np.int64]) -> str:
-    """The groups not seen in fit, as a list that ends after a few.
+@dataclass(frozen=True)
+class UnseenRows:
+    """Rows of groups, or of strata, that were not in the training rows.
+
+    Attributes
+    ----------
+    what : str
+        "groups" or "strata".
+    features : sequence of str
+    known : collection of tuples
+        The values of groups that were seen.
+    new : dict
+        The values of those that were not, with their number of rows.
+    n_rows : int
+        Number of all rows.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> list_groups(["sex"], [("X",)], np.array([2]))
-    'sex=X (2 rows)'
-    """
-    listed = [
-        f"{GroupName(tuple(features), key)} ({count:,} row{'s' if count != 1 else ''})"
-        for key, count in zip(keys[:_MAX_LISTED], counts.tolist(), strict=False)
-    ]
-    more = len(keys) - len(listed)
-    return "; ".join(listed) + (f" and {more:,} more" if more else "")
-
-
-def type_hint(features: Sequence[str], known: Collection[Key], keys: Collection[Key]) -> str:
-    """What to do if new values differ from known ones by their type only; empty if they do not.
-
-    Examples
-    --------
-    >>> type_hint(["race"], [(1,), (2,)], [("1",)])
+    >>> unseen = UnseenRows("groups", ["race"], [(1,), (2,)], {("1",): 3}, 10)
+    >>> str(unseen), unseen.listed
+    ('3 of 10 rows belong to groups not seen in fit', 'race=1 (3 rows)')
+    >>> unseen.type_hint
     "'race' was 1 of type int and is now '1' of type str: convert the column."
     """
-    for place, feature in enumerate(features):
-        values = {key[place] for key in known}
-        written = {_written(value): value for value in values}
-        for new in dict.fromkeys(key[place] for key in keys):
-            if new not in values and _written(new) in written:
-                old = written[_written(new)]
-                return (
-                    f"{feature!r} was {old!r} of type {type(old).__name__} "
-                    f"and is now {new!r} of type {type(new).__name__}: convert the column."
-                )
-    return ""
+
+    what: str
+    features: Sequence[str]
+    known: Collection[Key]
+    new: Mapping[Key, int]
+    n_rows: int
+
+    def __str__(self) -> str:
+        return f"{sum(self.new.values()):,} of {self.n_rows:,} rows belong to {self.what} not seen in fit"
+
+    @property
+    def listed(self) -> str:
+        """The groups with their numbers of rows; of many, the first."""
+        names = [
+            f"{GroupName(tuple(self.features), key)} ({rows:,} row{'s' if rows != 1 else ''})"
+            for key, rows in list(self.new.items())[:_MAX_LISTED]
+        ]
+        more = len(self.new) - len(names)
+        return "; ".join(names) + (f" and {more:,} more" if more else "")
+
+    @cached_property
+    def type_hint(self) -> str:
+        """Advice if new values differ from known ones by their type only; empty if they do not."""
+        for place, feature in enumerate(self.features):
+            values = {key[place] for key in self.known}
+            written = {_written(value): value for value in values}
+            for new in dict.fromkeys(key[place] for key in self.new):
+                if new not in values and _written(new) in written:
+                    old = written[_written(new)]
+                    return (
+                        f"{feature!r} was {old!r} of type {type(old).__name__} "
+                        f"and is now {new!r} of type {type(new).__name__}: convert the column."
+                    )
+        return ""
+
+    def error(self, remedy: str) -> str:
+        """The message of an error, with what to do if types are not the reason."""
+        return f"{self}: {self.listed}. {self.type_hint or remedy}"
 
 
 def _written(value: Level) -> str:

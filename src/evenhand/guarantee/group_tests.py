@@ -8,22 +8,15 @@ against the population compute binomial probabilities at eleven points (``noninf
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from evenhand.groups.groups import Members
 from evenhand.groups.strata import find_strata
-from evenhand.guarantee.noninferiority import (
-    ROUNDING,
-    Count,
-    bound_p_value,
-    p_value,
-    pair_p_value,
-)
+from evenhand.guarantee.noninferiority import Count, bound_p_value, p_value, pair_p_value
 from evenhand.requirements.bounds import Bound, bounded_groups
 from evenhand.requirements.constraints import ConstraintName
 from evenhand.requirements.notions import Notion
@@ -32,9 +25,6 @@ from evenhand.requirements.requirement import Constraint
 from evenhand.requirements.statistic import SelectedShare, Statistic
 
 __all__ = ["GroupTest", "run_tests"]
-
-_POWER = 0.8
-_MOST_SEARCHED = 5_000
 
 
 @dataclass(frozen=True)
@@ -53,10 +43,6 @@ class GroupTest:
     p_value : float
         Largest probability of counts at least as good as these if the requirement is violated.
     passed : bool
-    needed : int or None
-        Approximate number of held-out rows of the group at which the test passes four times out of five, if
-        the true statistics are as observed; a lower bound if they violate the requirement. Fewer where ranks
-        of them are enough (``ranks``). None if the test passed, the group has no rows, or no number would do.
     against : str, default="all others"
         What the group is compared with: all others, the group that is hardest to tell apart, or numbers.
     """
@@ -68,7 +54,6 @@ class GroupTest:
     rest: float
     p_value: float
     passed: bool
-    needed: int | None
     against: str = "all others"
 
 
@@ -122,8 +107,8 @@ def _of_groups(
     *,
     level: float,
 ) -> Iterator[GroupTest]:
-    """One test for each group: against the population, or against the other groups."""
-    if notion.against == "groups":
+    """One test for each group: against the population, the other groups, or a named group."""
+    if notion.against != "population":
         yield from _against_groups(notion, statistic, rates, family, level)
         return
     counts = [
@@ -133,24 +118,26 @@ def _of_groups(
         # Of no rows, nothing is known.
         p = _p_value(own, others, notion, level, (size, rest)) if own[1] else 1.0
         constraint = ConstraintName(notion.label, statistic.name, name)
-        yield _compared(notion, constraint, own, others, p=p, level=level)
+        yield _compared(constraint, own, others, p=p, level=level)
 
 
 def _against_groups(
     notion: Notion, statistic: Statistic, rates: CellRates, family: Members, level: float
 ) -> Iterator[GroupTest]:
-    """One test for each group: that of the pair with the largest p-value.
+    """One test for each group: that of the pair with the largest p-value, or with the named group.
 
     Every pair must pass, so that nothing needs a correction. Pairs with a group without rows are left to
     that group, which cannot pass.
     """
-    counts = _counts(statistic, rates, family.matrix)
+    counts, places = _counts(statistic, rates, family.matrix), notion.places(family)
     known: dict[tuple[int, int], float] = {}
     for k, (name, own) in enumerate(zip(family.names, counts, strict=True)):
         constraint = ConstraintName(notion.label, statistic.name, name)
         peers = [j for j, other in enumerate(family.names) if other.features == name.features and j != k]
+        if places:
+            peers = [j for j in (places[k],) if j != k]
         if not own[1]:
-            yield _compared(notion, constraint, own, (0, 0), p=1.0, level=level)
+            yield _compared(constraint, own, (0, 0), p=1.0, level=level)
             continue
         worst, p = None, 0.0  # the only group is like all others
         for j in peers:
@@ -161,31 +148,13 @@ def _against_groups(
                     worst, p = j, known[pair]
         others = (0, 0) if worst is None else counts[worst]
         against = "no other group" if worst is None else str(family.names[worst])
-        yield _compared(notion, constraint, own, others, p=p, level=level, against=against)
+        yield _compared(constraint, own, others, p=p, level=level, against=against)
 
 
 def _compared(
-    notion: Notion,
-    name: ConstraintName,
-    own: Count,
-    others: Count,
-    *,
-    p: float,
-    level: float,
-    against: str = "all others",
+    name: ConstraintName, own: Count, others: Count, *, p: float, level: float, against: str = "all others"
 ) -> GroupTest:
-    passed = p <= level
-    return GroupTest(
-        name,
-        own[1],
-        others[1],
-        _share(own),
-        _share(others),
-        p,
-        passed,
-        None if passed or not own[1] else _needed(own, others, notion, level),
-        against,
-    )
+    return GroupTest(name, own[1], others[1], _share(own), _share(others), p, p <= level, against)
 
 
 def _against_numbers(bound: Bound, rates: CellRates, level: float) -> Iterator[GroupTest]:
@@ -206,7 +175,6 @@ def _against_numbers(bound: Bound, rates: CellRates, level: float) -> Iterator[G
             math.nan,
             p,
             p <= level,
-            None if p <= level or not own[1] else _needed_for(own, least, most, level),
             " and ".join(f"{word} {end:.4g}" for word, end in numbers if end is not None),
         )
 
@@ -232,87 +200,7 @@ def _p_value(
     own: Count, others: Count, notion: Notion, level: float, sizes: tuple[int, int] | None = None
 ) -> float:
     tolerance, measure = notion.tolerance, notion.compares_by
-    if notion.against == "groups":
-        return pair_p_value(own, others, tolerance=tolerance, measure=measure, level=level)
+    if notion.against != "population":
+        above = notion.one_sided
+        return pair_p_value(own, others, tolerance=tolerance, measure=measure, level=level, one_sided=above)
     return p_value(own, others, tolerance=tolerance, measure=measure, level=level, sizes=sizes)
-
-
-def _needed(own: Count, others: Count, notion: Notion, level: float) -> int | None:
-    """Rows of a group at which the test would pass four times out of five, by the normal approximation.
-
-    The test has to pass on both sides of the tolerance; all other groups grow in proportion.
-    """
-    pair = notion.against == "groups"
-    (q, rest), part = (k / n for k, n in (own, others)), 0.0 if pair else own[1] / (own[1] + others[1])
-    overall, wide = part * q + (1 - part) * rest, notion.tolerance
-    if notion.compares_by == "difference":
-        margins, full = [wide - (1 - part) * (rest - q), wide - (1 - part) * (q - rest)], wide
-    elif pair:
-        margins, full = [q - wide * rest, rest - wide * q], (1 - wide) * max(q, rest)
-    else:
-        margins = [q - wide * overall, (1 - q) - wide * (1 - overall)]
-        full = (1 - wide) * min(overall, 1 - overall)
-    if full <= ROUNDING:
-        return None  # a ratio of two rates that are 0, or of two that are 1
-    margin = min(margins) if min(margins) > 0 else full  # then it is a lower bound
-    both = max(margins) < 2 * margin
-    quantiles = ndtri(1 - level) + ndtri((1 + _POWER) / 2 if both else _POWER)
-    smooth = [(k + 1) / (n + 2) for k, n in (own, others)]
-    spread = [share * (1 - share) for share in smooth]
-    variance = (1 - part) ** 2 * (spread[0] + spread[1] * own[1] / others[1])
-    rough = max(own[1] + 1, math.ceil(variance * (quantiles / margin) ** 2))
-    if min(margins) <= 0:
-        return rough
-
-    # The approximation fails where nothing varies because all or none are selected.
-    def passes(n: int) -> bool:
-        return _p_value(_grown(own, own, n), _grown(others, own, n), notion, level) <= level
-
-    return max(rough, _smallest(own[1], passes))
-
-
-def _needed_for(own: Count, least: float | None, most: float | None, level: float) -> int | None:
-    """The same for bounds; the margin is the distance from them."""
-    (k, n), found = own, own[1] + 1
-    inside = True
-    # At least a share of hits is at most a share of misses.
-    for hits, limit in ((n - k, None if least is None else 1 - least), (k, most)):
-        if limit is None:
-            continue
-        if limit <= 0:
-            return None  # an exception is always possible
-        margin = limit - hits / n
-        if margin <= 0:  # a lower bound: as many as pass if all of them are as they should be
-            inside = False
-            found = max(found, math.ceil(math.log(level) / math.log1p(-limit)) if limit < 1 else 1)
-            continue
-        shares = limit, (hits + 1) / (n + 2)
-        z = ndtri(1 - level), ndtri(_POWER)
-        spread = sum(size * math.sqrt(share * (1 - share)) for size, share in zip(z, shares, strict=True))
-        found = max(found, math.ceil((spread / margin) ** 2))
-
-    def passes(size: int) -> bool:
-        return bound_p_value(_grown(own, own, size), at_least=least, at_most=most) <= level
-
-    return max(found, _smallest(n, passes)) if inside else found
-
-
-def _grown(count: Count, own: Count, n: int) -> Count:
-    """A count as it would be if the group had n rows."""
-    return round(count[0] * n / own[1]), round(count[1] * n / own[1])
-
-
-def _smallest(n: int, passes: Callable[[int], bool]) -> int:
-    """Smallest number of rows at which a test passes, from n on.
-
-    The normal approximation is good beyond a few thousand rows, where the search ends.
-    """
-    low = high = n
-    while not passes(high):
-        low, high = high, 2 * high
-        if high > _MOST_SEARCHED:
-            return low
-    while high - low > max(1, high // 50):
-        middle = (low + high) // 2
-        low, high = (low, middle) if passes(middle) else (middle, high)
-    return high

@@ -11,20 +11,22 @@ Where groups are known and a threshold fixes the rate, ranks of the held-out row
 
 A requirement is guaranteed only if every group passes at the same level, so the number of groups needs no
 correction. Classifiers are tested from the strictest on until the first failure, so their number needs none
-either. Where they come from is in ``margins``.
+either. Where they come from is in ``margins``; what else is guaranteed of the first one if it fails, in
+``attainable``.
 """
 
 from __future__ import annotations
 
 import html
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from evenhand.data.checks import check_fraction
 from evenhand.display.notebook import html_table
 from evenhand.exceptions import GuaranteeWarning, InputError, warn_user
+from evenhand.guarantee.attainable import attainable, more_rows
 from evenhand.guarantee.group_tests import GroupTest, run_tests
 from evenhand.guarantee.ranks import Ranks
 from evenhand.requirements.bounds import RateBound
@@ -39,7 +41,8 @@ T = TypeVar("T")
 Candidate: TypeAlias = tuple[Constraint, T, Sequence[CellRates]]
 """The requirement that a classifier was fitted for, the classifier, and counts of its decisions."""
 
-_SHOWN = 5
+MOST_ROWS = 10**9
+"""A larger number of rows is not realistic, and is not given."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,12 +59,19 @@ class GuaranteeResult:
         The requirement.
     internal : Constraint
         The requirement that the classifier was fitted for; usually a stricter one.
+    attainable : Constraint or None
+        The strictest requirement that is guaranteed of the classifier returned: the one asked for if this
+        holds, otherwise one that is less strict; None if there is none.
+    n_total : int
+        Number of rows in all.
     n_rows : int
         Number of held-out rows, which the tests use.
     n_selected : int
         Number of held-out rows that the classifier selects.
     tests : tuple of GroupTest
-        One for each group and statistic; those of the strictest classifier if the guarantee does not hold.
+        One for each group and statistic.
+    limiting : GroupTest or None
+        The test that would have to pass for a stricter requirement; None if the guarantee holds.
     n_tested : int
         Number of classifiers tested, up to and including the first that failed; 0 if none was.
     ranks : Ranks or None
@@ -85,9 +95,12 @@ class GuaranteeResult:
     confidence: float
     constraint: Constraint
     internal: Constraint
+    attainable: Constraint | None
+    n_total: int
     n_rows: int
     n_selected: int
     tests: tuple[GroupTest, ...]
+    limiting: GroupTest | None
     n_tested: int
     ranks: Ranks | None = None
 
@@ -97,28 +110,27 @@ class GuaranteeResult:
         return self.n_selected in (0, self.n_rows)
 
     @property
-    def needed(self) -> dict[ConstraintName, int]:
-        """Held-out rows needed in each group that did not pass; see ``GroupTest``."""
-        return {test.name: test.needed for test in self.tests if test.needed is not None}
+    def needed(self) -> int | None:
+        """About how many rows in all the guarantee takes, at the same shares of groups and labels.
 
-    def with_fewer_rows(self, times: float | None) -> GuaranteeResult:
-        """The same where so many times the held-out rows are known to be enough for all groups."""
-        if times is None:
-            return self
-        short = [replace(test, needed=math.ceil(test.n * times)) for test in self.tests]
-        tests = (
-            test if test.passed or not test.n else min(test, other, key=lambda one: one.needed or math.inf)
-            for test, other in zip(self.tests, short, strict=True)
-        )
-        return replace(self, tests=tuple(tests))
+        By ranks it is steady; by tests it depends on the noise of these rows, and is often too low.
 
-    def withdrawn(self, times: float | None) -> GuaranteeResult:
-        """No guarantee, and so many times the held-out rows that ranks would need."""
-        tests = (
-            replace(test, passed=False, needed=None if times is None else math.ceil(test.n * times))
-            for test in self.tests
-        )
-        return replace(self, holds=False, tests=tuple(tests))
+        None if it is already, or if this cannot be shown with a realistic number of rows: up to 10**9.
+        """
+        total = math.inf if self.holds else self.n_total * more_rows(self.constraint, self.attainable)
+        return _two_digits(total) if total <= MOST_ROWS else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The guarantee as a dictionary for JSON; a number of rows that is not known has a reason."""
+        return {
+            "holds": self.holds,
+            "text": str(self),
+            "attainable": None if self.attainable is None else repr(self.attainable),
+            "rows": self.n_total,
+            "rows_needed": self.needed,
+            "rows_needed_reason": None if self.holds or self.needed else self._no_number,
+            "limiting": None if self.limiting is None else self.limiting.name.who,
+        }
 
     def __repr__(self) -> str:
         passed = sum(test.passed for test in self.tests)
@@ -137,11 +149,10 @@ class GuaranteeResult:
                 test.against if math.isnan(test.rest) else f"{test.against}: {test.rest:.4f}",
                 f"{test.p_value:.3g}",
                 "yes" if test.passed else "no",
-                "" if test.needed is None else f"{test.needed:,}",
             )
             for test in sorted(self.tests, key=lambda test: test.passed)
         ]
-        headings = ["test", "rows", "group", "compared with", "p-value", "passed", "rows needed"]
+        headings = ["test", "rows", "group", "compared with", "p-value", "passed"]
         return f"<p>{html.escape(str(self))}</p>{html_table(headings, rows)}"
 
     def __str__(self) -> str:
@@ -154,32 +165,29 @@ class GuaranteeResult:
                 f"{self.confidence:g}. The classifier was fitted for {self.internal!r}{how} "
                 f"{self.n_rows:,} held-out rows.{constant}"
             )
-        if self.ranks is not None:
-            return (
-                f"{self.constraint!r} cannot be guaranteed with confidence {self.confidence:g}: more of the "
-                f"{self.n_rows:,} held-out rows have the same score than the other rows suggested. "
-                f"The classifier returned was fitted for {self.internal!r}.{constant}"
-            )
-        several = len({test.name.statistic for test in self.tests}) > 1
-        failed = sorted((test for test in self.tests if not test.passed), key=lambda test: test.n)
-        short = [
-            f"{test.name.who}{f' ({test.name.statistic})' if several else ''} " + _rows_needed(test)
-            for test in failed[:_SHOWN]
-        ]
-        more = [f"and {len(failed) - _SHOWN} more have too few"] if len(failed) > _SHOWN else []
+        found, limiting = self.attainable, self.limiting
+        instead = "nothing weaker can" if found is None else f"{found!r} can ({100 * self.confidence:.4g} %)"
+        needed = self.needed
+        rows = f"; {self._no_number}" if needed is None else f", or about {needed:,} rows for what was asked"
+        who = "" if limiting is None else f"; limiting: {limiting.name.who} ({limiting.n:,} held-out rows)"
         return (
-            f"{self.constraint!r} cannot be guaranteed with confidence {self.confidence:g}: {self.n_rows:,} "
-            f"held-out rows are not enough. Of these, {', '.join(short + more)}. The classifier returned "
-            f"was fitted for {self.internal!r}.{constant}"
+            f"{self.constraint!r} cannot be guaranteed with these {self.n_total:,} rows; {instead}{rows}{who}"
+            f". The classifier returned was fitted for {self.internal!r}.{constant}"
         )
 
+    @property
+    def _no_number(self) -> str:
+        if self.limiting is None or not self.limiting.n:
+            return "a group has no held-out rows"
+        if self.ranks is not None and self.attainable is None:
+            return f"too many of the {self.n_rows:,} held-out rows are tied at a threshold"
+        return "what was asked cannot be shown with any realistic number of rows"  # up to 10**9
 
-def _rows_needed(test: GroupTest) -> str:
-    if not test.n:
-        return "has none"
-    if test.needed is None:
-        return f"has {test.n:,}, and no number of rows is enough"
-    return f"has {test.n:,} and needs about {test.needed:,}"
+
+def _two_digits(number: float) -> int:
+    """An estimate to two digits, rounded up."""
+    unit: int = 10 ** max(0, math.floor(math.log10(number)) - 1)
+    return math.ceil(number / unit) * unit
 
 
 def check_guarantee(constraint: Constraint, confidence: object, reserve: object) -> None:
@@ -232,7 +240,6 @@ def guaranteed(
     *,
     resolved: Constraint | None = None,
     all_rows: CellRates | None = None,
-    otherwise: Callable[[], Candidate[T] | None] | None = None,
 ) -> tuple[T, GuaranteeResult]:
     """Test classifiers in order until one fails, and return the last that passed.
 
@@ -250,39 +257,57 @@ def guaranteed(
         (``FairnessProblem.constraint``). These are numbers here.
     all_rows : CellRates, default=None
         Counts of the held-out rows and of those that classifiers are fitted to, of any decisions; see
-        :func:`evenhand.guarantee.group_tests.run_tests`.
-    otherwise : function, default=None
-        Makes the classifier that is returned, without a guarantee, if even the first one fails; by default,
-        and if there is none, that is the first one. The tests of the guarantee are those of the first one.
+        :func:`evenhand.guarantee.group_tests.run_tests`. They are taken to be the rows in all.
 
     Returns
     -------
     classifier, GuaranteeResult
+        If even the first one fails, it is returned with the strictest requirement that it passes
+        (:func:`evenhand.guarantee.attainable.attainable`).
     """
     level, asked = 1 - float(confidence), constraint if resolved is None else resolved
-    best: tuple[Constraint, T, CellRates, tuple[GroupTest, ...]] | None = None
+    best: tuple[Constraint, T, Sequence[CellRates], tuple[GroupTest, ...]] | None = None
     holds, tested = False, 0
-    for internal, classifier, (rates, *again) in candidates:
-        tests = run_tests(asked, rates, level, all_rows=all_rows)
-        for other in again:
-            pairs = zip(tests, run_tests(asked, other, level, all_rows=all_rows), strict=True)
-            tests = tuple(max(pair, key=lambda test: test.p_value) for pair in pairs)
+    for internal, classifier, ways in candidates:
+        tests = _tests_of_all_ways(asked, ways, level, all_rows)
         passed = all(test.passed for test in tests)
         tested += 1
         if passed or best is None:
-            best, holds = (internal, classifier, rates, tests), passed
+            best, holds = (internal, classifier, ways, tests), passed
         if not passed:
             break
     if best is None:
         raise ValueError("there are no classifiers to test.")
-    internal, classifier, rates, tests = best
-    instead = otherwise() if otherwise is not None and not holds else None
-    if instead is not None:
-        internal, classifier, (rates, *_) = instead
-    n_rows, selected = (round(float(counts.sum())) for counts in (rates.mass, rates.selected))
+    internal, classifier, ways, tests = best
+
+    limiting = None if holds else _worst(tests)
+
+    def passes(weaker: Constraint) -> bool:
+        nonlocal limiting
+        found = _tests_of_all_ways(weaker, ways, level, all_rows)
+        passed = all(test.passed for test in found)
+        limiting = limiting if passed else _worst(found)  # in the end, of the loosest that fails
+        return passed
+
+    found = constraint if holds else attainable(constraint, passes, resolved=resolved)
+    total = round(float((ways[0] if all_rows is None else all_rows).mass.sum()))
+    n_rows, selected = (round(float(counts.sum())) for counts in (ways[0].mass, ways[0].selected))
     return classifier, GuaranteeResult(
-        holds, confidence, constraint, internal, n_rows, selected, tests, tested
+        holds, confidence, constraint, internal, found, total, n_rows, selected, tests, limiting, tested
     )
+
+
+def _tests_of_all_ways(
+    constraint: Constraint, ways: Sequence[CellRates], level: float, all_rows: CellRates | None
+) -> tuple[GroupTest, ...]:
+    """Tests of decisions that can be randomised in several ways: those with the largest p-values."""
+    each = (run_tests(constraint, rates, level, all_rows=all_rows) for rates in ways)
+    return tuple(max(ones, key=lambda test: test.p_value) for ones in zip(*each, strict=True))
+
+
+def _worst(tests: Sequence[GroupTest]) -> GroupTest:
+    """The test with the largest p-value; of several, that with the fewest rows."""
+    return max(tests, key=lambda test: (test.p_value, -test.n))
 
 
 def ranked_guarantee(
@@ -292,7 +317,8 @@ def ranked_guarantee(
     *,
     chances: Sequence[tuple[ConstraintName, float]],
     resolved: Constraint,
-    holds: bool,
+    found: Constraint | None,
+    total: int,
 ) -> GuaranteeResult:
     """The guarantee of a classifier with thresholds at ranks.
 
@@ -307,20 +333,27 @@ def ranked_guarantee(
         The probability that each group violates the requirement.
     resolved : Constraint
         As of :func:`guaranteed`.
-    holds : bool
-        Whether thresholds could be set at these ranks.
+    found : Constraint or None
+        The requirement that these ranks guarantee: this one, or a weaker one; None if no thresholds could be
+        set at them.
+    total : int
+        Number of rows in all.
 
     Returns
     -------
     GuaranteeResult
     """
     internal, ranks, rates = classifier
+    holds = found is constraint
     tests = tuple(
-        replace(test, p_value=chance, passed=holds, needed=None)
+        replace(test, p_value=chance, passed=holds)
         for test, (_, chance) in zip(run_tests(resolved, rates, 1.0), chances, strict=True)
     )
     n_rows, selected = (round(float(counts.sum())) for counts in (rates.mass, rates.selected))
-    return GuaranteeResult(holds, confidence, constraint, internal, n_rows, selected, tests, 0, ranks)
+    limiting = None if holds else _worst(tests)
+    return GuaranteeResult(
+        holds, confidence, constraint, internal, found, total, n_rows, selected, tests, limiting, 0, ranks
+    )
 
 
 def warn_if_not_guaranteed(guarantee: GuaranteeResult) -> None:

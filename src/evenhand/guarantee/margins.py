@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,16 +25,14 @@ from evenhand.requirements.rates import CellRates
 from evenhand.requirements.requirement import Constraint, Requirement
 from evenhand.requirements.statistic import SelectedShare, Statistic
 
-__all__ = ["fallback_requirement", "internal_requirements"]
+__all__ = ["internal_requirements", "with_margin"]
 
 Floats = NDArray[np.float64]
 
-_MULTIPLES = (8.0, 6.0, 5.0, *np.arange(4.0, 0.0, -0.125).tolist())
+_MULTIPLES = (5.0, *np.arange(4.0, 0.0, -0.125).tolist())
 """Margins in standard errors of the test. A test at level 0.05 fails if a rate is seen less than 1.6 of them
-inside its limit. Test and fit have errors of about one each, so that most walks end between 4 and 1."""
-_FALLBACK = 3.0
-"""Margin of a classifier that is not guaranteed, in the same unit: with half of the rows held out, the
-standard errors of the fit are of this size too."""
+inside its limit. Test and fit have errors of about one each, so that most walks end between 4 and 1. Starting
+at 4 loses guarantees, and starting at 8 costs accuracy where there is none (docs/guarantee.md)."""
 
 
 @dataclass(frozen=True)
@@ -50,10 +49,9 @@ def internal_requirements(
 ) -> Iterator[Constraint]:
     """Requirements to fit classifiers for, from the strictest on, of which the loosest is the given one.
 
-    The first is exact parity. In the others each group has a margin of a number of standard errors of its
-    test, at most up to parity, and this number falls. Nothing depends on the rows that classifiers are tested
-    on, so they can be tested in this order until the first fails (`guaranteed` of ``guarantee``). Not all of
-    them need to be feasible.
+    Each group has a margin of a number of standard errors of its test, at most up to parity, and this number
+    falls from 5 to 0. Nothing depends on the rows that classifiers are tested on, so they can be tested in
+    this order until the first fails (`guaranteed` of ``guarantee``). Not all of them need to be feasible.
 
     Parameters
     ----------
@@ -78,38 +76,42 @@ def internal_requirements(
     >>> masses = np.array([[0.4, 0.5], [0.04, 0.06]])
     >>> rates = CellRates(Groups.product({"sex": ["F", "M"]}), masses, masses / 2)
     >>> steps = list(internal_requirements(DemographicParity(difference=0.1), rates, 1000))
-    >>> steps[0], steps[-1]
-    (DemographicParity(difference=0.0), DemographicParity(difference=0.1))
+    >>> steps[-1]
+    DemographicParity(difference=0.1)
     >>> steps[20]
-    DemographicParity(difference=0.1) with margins of 0.011 to 0.095
+    DemographicParity(difference=0.1) with margins of 0.0086 to 0.077
     """
     margins = _Margins.of(constraint if resolved is None else resolved, rates, n_rows)
-    yield constraint.tightened(1.0)
-    for multiple in _MULTIPLES:
-        if constraint.bounds or not margins.exhausted(multiple):
+    for multiple, looser in pairwise((*_MULTIPLES, 0.0)):
+        # Of those that are all exact parity, one is enough.
+        if constraint.bounds or not margins.exhausted(looser):
             yield margins.times(multiple, constraint)
     yield constraint
 
 
-def fallback_requirement(
-    constraint: Constraint, rates: CellRates, n_rows: int, *, resolved: Constraint | None = None
+def with_margin(
+    constraint: Constraint,
+    rates: CellRates,
+    n_rows: float,
+    errors: float,
+    *,
+    resolved: Constraint | None = None,
 ) -> Constraint:
-    """What a classifier is fitted for if nothing can be guaranteed: margins of three standard errors.
-
-    With too few rows for a test to pass, exact parity would cost accuracy in all groups for the sake of the
-    smallest.
+    """A requirement that is tighter by a number of standard errors of each group, at most up to parity.
 
     Parameters
     ----------
     constraint, rates, n_rows, resolved
         As of :func:`internal_requirements`.
+    errors : float
+        The number of standard errors.
 
     Returns
     -------
     Constraint
     """
     asked = constraint if resolved is None else resolved
-    return _Margins.of(asked, rates, n_rows).times(_FALLBACK, constraint)
+    return _Margins.of(asked, rates, n_rows).times(errors, constraint)
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +124,7 @@ class _Margins:
     upper: Floats
 
     @classmethod
-    def of(cls, constraint: Constraint, rates: CellRates, n_rows: int) -> _Margins:
+    def of(cls, constraint: Constraint, rates: CellRates, n_rows: float) -> _Margins:
         names, found = _margins(constraint, rates, n_rows)
         error, lower, upper = (
             np.nan_to_num([getattr(margin, end) for margin in found]) for end in ("error", "lower", "upper")
@@ -143,7 +145,7 @@ class _Margins:
 
 
 def _margins(
-    constraint: Constraint, rates: CellRates, n_rows: int
+    constraint: Constraint, rates: CellRates, n_rows: float
 ) -> tuple[tuple[ConstraintName, ...], list[_Margin]]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", VacuousConstraintWarning)  # the problem that was solved has warned
@@ -194,6 +196,16 @@ def _of_notion(
     n, q = family.matrix @ weight, np.nan_to_num(statistic.values(rates, family.matrix))
     total, overall = weight.sum(), np.nan_to_num(statistic.values(rates, everybody))[0]
     slack = notion.tolerance if notion.compares_by == "difference" else 1 - notion.tolerance
+    places = list(notion.places(family))
+    if places:
+        reference, wide = q[places], notion.compares_by == "difference"
+        factor = 1.0 if wide else notion.tolerance
+        error = np.sqrt(_variance(q, n) + factor**2 * _variance(reference, n[places]))
+        rooms = np.full(len(q), slack) if wide else slack * reference
+        return [
+            _Margin(float(size), float(room) if wide else np.nan, float(room))
+            for size, room in zip(error, rooms, strict=True)
+        ]
     if notion.against == "groups":
         error = np.sqrt(_variance(q, n))
         # Two groups share the room between them.

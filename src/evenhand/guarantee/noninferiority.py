@@ -93,7 +93,9 @@ def p_value(
     return min(1.0, max(sides) + spent)
 
 
-def pair_p_value(own: Count, others: Count, *, tolerance: float, measure: Measure, level: float) -> float:
+def pair_p_value(
+    own: Count, others: Count, *, tolerance: float, measure: Measure, level: float, one_sided: bool = False
+) -> float:
     """Bound on the probability of counts at least as good as these if two groups are too far apart.
 
     With q and r the shares of the two, the tolerance is violated where abs(q - r) > tolerance; or, by ratio,
@@ -107,6 +109,8 @@ def pair_p_value(own: Count, others: Count, *, tolerance: float, measure: Measur
     measure : {"difference", "ratio"}
     level : float
         Level of the test; a fiftieth of it is spent on the interval of the nuisance share.
+    one_sided : bool, default=False
+        Whether only a share q that is too low violates the tolerance.
 
     Returns
     -------
@@ -125,7 +129,7 @@ def pair_p_value(own: Count, others: Count, *, tolerance: float, measure: Measur
     spent = _SPENT * level
     sides = [
         _one_sided(low, high, weight=weight, gap=gap, spent=spent, cells=_CELLS)
-        for low, high in ((own, others), (others, own))
+        for low, high in ((own, others), (others, own))[: 1 if one_sided else 2]
     ]
     return min(1.0, max(sides))
 

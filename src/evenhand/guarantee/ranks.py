@@ -66,7 +66,7 @@ class Ranks:
         columns = (self.ranks, self.slack, self.sizes)
         whole = all(type(number) is int and number >= 0 for column in columns for number in column)
         if len({len(column) for column in columns}) > 1 or not whole:
-            raise InputError("ranks, slack and sizes should be whole numbers, one for each group.")
+            raise InputError("ranks, slack and sizes must be integers, one for each group.")
 
     @property
     def tied(self) -> bool:
@@ -108,14 +108,14 @@ def counted_labels(constraint: Constraint, groups: Groups) -> tuple[bool, bool] 
     -------
     pair of bool, or None
         For label 0 and 1. None if the requirement is about several rates, about one that a threshold does not
-        fix, or about groups that consist of several with a threshold of their own.
+        fix, or about groups that consist of several with a threshold of their own; or if a group is named.
     """
     masks = set()
     for part in constraint.requirements:
         if isinstance(part, Bound):
             statistics, members = [part.rate_statistic], bounded_groups(groups, part.groups).matrix
             members = members[~members.all(axis=1)]
-        elif isinstance(part, Notion) and not part.controls:
+        elif isinstance(part, Notion) and not part.controls and isinstance(part.against, str):
             statistics, members = list(part.statistics), groups.members(part.groups).matrix
         else:
             return None

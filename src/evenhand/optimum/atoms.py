@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -67,17 +68,18 @@ def randomise_atoms(
     -------
     Rule
     """
-    found_on = rule
+    further_at = partial(_further_at, rule, further)
     rule = replace(rule, resolution=SAME_ATOM)
     off = np.flatnonzero(rule.selection(posteriors) != selection)
     rows = len(selection) + (0 if further is None else further.count)
     least = max(_LEAST_ROWS, _LEAST_SHARE * rows)
-    others = _Others(found_on, further)
     if len(off) < least:
         return rule
     if rule.steps is not None and posteriors.codes is not None:
         # The step function decides alone, so an atom becomes a step of its own.
-        steps = _with_atoms(rule.steps, posteriors, selection, weights, off=off, least=least, others=others)
+        steps = _with_atoms(
+            rule.steps, posteriors, selection, weights, off=off, least=least, further_at=further_at
+        )
         return replace(rule, steps=steps)
     found, counts = np.unique(posteriors.dense(off), axis=0, return_counts=True)
     found = found[counts >= least]
@@ -89,7 +91,7 @@ def randomise_atoms(
     width = ROUNDING * max(rule.unit, float(np.abs(rule.table).max()))
     first, last = np.searchsorted(H[order], [own - width, own + width])
     known = rule.boundary()
-    for atom, begin, end, other in zip(found, first, last, others.at(found), strict=True):
+    for atom, begin, end, other in zip(found, first, last, further_at(found), strict=True):
         near = order[begin:end]  # the same H: few of them are other atoms
         members = near[(posteriors.dense(near) == atom).all(axis=(1, 2))]
         known[atom.tobytes()] = _mean(selection, weights, members, other)
@@ -106,7 +108,7 @@ def _with_atoms(
     *,
     off: NDArray[np.intp],
     least: float,
-    others: _Others,
+    further_at: Callable[[Floats], list[tuple[float, float]]],
 ) -> Steps:
     edges, chances = list(steps.edges), list(steps.chances)
     for m in np.unique(scores.codes[off]).tolist():
@@ -116,7 +118,7 @@ def _with_atoms(
         atoms = np.zeros((np.count_nonzero(counts >= least), scores.n_groups, 2))
         atoms[:, m, 1] = values[counts >= least]
         atoms[:, m, 0] = 1.0 - atoms[:, m, 1]
-        for eta, other in zip(atoms[:, m, 1].tolist(), others.at(atoms), strict=True):
+        for eta, other in zip(atoms[:, m, 1].tolist(), further_at(atoms), strict=True):
             first, last = (np.searchsorted(scores.eta[group], eta, side=side) for side in ("left", "right"))
             chance = _mean(selection, weights, group[first:last], other)
             edges[m], chances[m] = _with_atom(edges[m], chances[m], eta, chance)
@@ -133,24 +135,15 @@ def _with_atom(edges: Floats, chances: Floats, eta: float, chance: float) -> tup
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Others:
-    """What the rule decides for further rows at an atom: their weight, and the probability."""
-
-    rule: Rule
-    further: FurtherRows | None
-
-    def at(self, atoms: Floats) -> list[tuple[float, float]]:
-        if self.further is None or not len(atoms):
-            return [(0.0, 0.0)] * len(atoms)
-        chances = self.rule.selection(self._as_rows(atoms))
-        return list(zip(self.further.weight(atoms).tolist(), chances.tolist(), strict=True))
-
-    def _as_rows(self, atoms: Floats) -> NDArray[Any] | GroupedScores:
-        if self.rule.steps is None:
-            return atoms
+def _further_at(rule: Rule, further: FurtherRows | None, atoms: Floats) -> list[tuple[float, float]]:
+    """What the rule decides for further rows at each atom: their weight, and the probability."""
+    if further is None or not len(atoms):
+        return [(0.0, 0.0)] * len(atoms)
+    rows: Any = atoms
+    if rule.steps is not None:
         codes = atoms.sum(axis=2).argmax(axis=1)
-        return GroupedScores(atoms[np.arange(len(atoms)), codes, 1], codes, atoms.shape[1])
+        rows = GroupedScores(atoms[np.arange(len(atoms)), codes, 1], codes, atoms.shape[1])
+    return list(zip(further.weight(atoms).tolist(), rule.selection(rows).tolist(), strict=True))
 
 
 def _mean(

@@ -75,7 +75,7 @@ def _threshold(edges: Floats, chances: Floats, weights: Floats) -> GroupThreshol
         root = -weights[0] / (weights[1] - weights[0]) if weights[1] > weights[0] else edges[-1]
         return GroupThreshold(float(np.clip(root, max(edges[0], 0.0), min(edges[-1], 1.0))))
     if not len(edges) and ends[0] in (0.0, 1.0):
-        return GroupThreshold(None, "everybody is selected" if ends[0] else "nobody is selected")
+        return GroupThreshold(None, "everyone is selected" if ends[0] else "no one is selected")
     if not len(edges):
         return GroupThreshold(None, "randomised", f"chance {ends[0]:.3g} for every score")
     parts = [

@@ -1,6 +1,6 @@
 """Requirements that no classifier satisfies: which constraints are in conflict, and what would work.
 
-Every built-in notion is satisfied by deciding 1 with probability one half for everybody, so a conflict needs
+Every built-in notion is satisfied by deciding 1 with probability one half for everyone, so a conflict needs
 a bound on a rate, or a notion of one's own.
 """
 
@@ -11,19 +11,22 @@ from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.exceptions import InfeasibleError
-from evenhand.groups.groups import Groups
 from evenhand.requirements.bounds import NoWorse, RateBound
-from evenhand.requirements.constraints import ConstraintName, LinearConstraints
+from evenhand.requirements.constraints import ConstraintName
 from evenhand.requirements.notions import Notion
 from evenhand.requirements.requirement import Constraint, Requirement
 from evenhand.solver.conflict import Conflict, find_conflict
-from evenhand.solver.oracle import Oracle, Vector
+from evenhand.solver.oracle import Vector
 from evenhand.solver.program import Problem
+
+if TYPE_CHECKING:
+    from evenhand.optimum.problem import FairnessProblem
 
 __all__ = ["refuse_infeasible", "shown"]
 
@@ -40,59 +43,38 @@ _LOOSER = {
     "ratio": ROUND_FLOOR,
     "margin": ROUND_FLOOR,
 }
-"""Which way each parameter is rounded: what is less strict than something possible is possible."""
+"""Which way each parameter is rounded: to the side that is less strict, and so still feasible."""
 _STEPS, _FLAT = 60, 1e-13
 _NOTHING = 1e-4  # from the value that requires nothing: next to that, rounding would decide
 
 
-def refuse_infeasible(
-    oracle: Oracle,
-    problem: Problem,
-    constraint: Constraint,
-    *,
-    linear: LinearConstraints,
-    masses: NDArray[np.float64],
-    groups: Groups,
-    advise: bool = True,
-) -> None:
+def refuse_infeasible(task: FairnessProblem, *, advise: bool = True) -> None:
     """Raise an InfeasibleError if it is proven that no selection meets the bounds.
 
     Parameters
     ----------
-    oracle : Oracle
-    problem : Problem
-        The requirement as bounds on sums over rows.
-    constraint : Constraint
-    linear : LinearConstraints
-        The same bounds, with names.
-    masses : array, shape (M, 2)
-    groups : Groups
+    task : FairnessProblem
     advise : bool, default=True
         Whether the error names a smallest set of constraints in conflict, and what would work.
     """
-    found = find_conflict(oracle, problem, masses.ravel())
+    found = find_conflict(task.oracle, task.program, task.masses.ravel())
     if not found.proven:
         return
+    constraint = task.constraint
     if not advise:
         raise InfeasibleError(f"no classifier satisfies {constraint}.")
-    weights = _irreducible(oracle, problem, masses.ravel(), found.multipliers)
+    weights = _irreducible(task, found.multipliers)
     rows = np.flatnonzero(weights)
-    conflict = tuple(linear.names[row] for row in rows)
-    search = _Search(oracle, problem, masses, groups, found)
-    changes = list(_changes(constraint, constraint.owners(masses, groups)[rows], weights[rows]))
-    nearest = {change.parameter: value for change in changes if (value := search.nearest(change)) is not None}
+    conflict = tuple(task.linear_constraints.names[row] for row in rows)
+    search = _Search(task, found)
+    changes = _changes(constraint, constraint.owners(task.masses, task.groups)[rows], weights[rows])
+    nearest = [(change, value) for change in changes if (value := search.nearest(change)) is not None]
     works = search.widened(constraint)
     raise InfeasibleError(
-        _message(
-            constraint,
-            conflict,
-            works,
-            [change for change in changes if change.parameter in nearest],
-            nearest,
-        ),
+        _message(constraint, conflict, works, nearest),
         conflict=conflict,
         works=works,
-        nearest=nearest,
+        nearest={change.parameter: value for change, value in nearest},
     )
 
 
@@ -100,12 +82,11 @@ def _message(
     constraint: Constraint,
     conflict: tuple[ConstraintName, ...],
     works: Constraint | None,
-    changes: list[_Change],
-    nearest: dict[str, float],
+    nearest: list[tuple[_Change, float]],
 ) -> str:
     listed = "; ".join(str(name) for name in conflict[:_SHOWN])
     more = f" and {len(conflict) - _SHOWN} more" if len(conflict) > _SHOWN else ""
-    single = [repr(change.part_at(shown(change.name, nearest[change.parameter]))) for change in changes]
+    single = [repr(change.part_at(shown(change.name, value))) for change, value in nearest]
     said = [f"no classifier satisfies {constraint}: these cannot hold together: {listed}{more}."]
     if single and len(constraint.requirements) > 1:
         said.append(f"With the others as they are, {' or '.join(single)} would work.")
@@ -138,9 +119,9 @@ def _rounded(constraint: Constraint) -> Constraint:
     return changed
 
 
-def _irreducible(oracle: Oracle, problem: Problem, masses: Vector, multipliers: Vector) -> Vector:
-    """Multipliers of a conflict of which no constraint can be left out, as far as the trials go."""
-    kept = multipliers.copy()
+def _irreducible(task: FairnessProblem, multipliers: Vector) -> Vector:
+    """Multipliers of a smallest conflict: no constraint can be left out, as far as the trials go."""
+    problem, kept = task.program, multipliers.copy()
     order = sorted(np.flatnonzero(kept), key=lambda row: abs(kept[row]) * np.abs(problem.A[row]).max())
     for row in order[:_TRIALS]:
         rest = np.flatnonzero(kept)
@@ -148,7 +129,7 @@ def _irreducible(oracle: Oracle, problem: Problem, masses: Vector, multipliers: 
         if not kept[row] or not len(rest):
             continue
         fewer = replace(problem, A=problem.A[rest], lo=problem.lo[rest], hi=problem.hi[rest])
-        found = find_conflict(oracle, fewer, masses, rows=_TRIAL_ROWS)
+        found = find_conflict(task.oracle, fewer, task.masses.ravel(), rows=_TRIAL_ROWS)
         if found.proven:
             kept = np.zeros_like(kept)
             kept[rest] = found.multipliers
@@ -214,10 +195,7 @@ class _Search:
     or two proofs usually suffice; halving the rest each time limits their number.
     """
 
-    oracle: Oracle
-    problem: Problem
-    masses: NDArray[np.float64]
-    groups: Groups
+    task: FairnessProblem
     conflict: Conflict
 
     def widened(self, constraint: Constraint) -> Constraint | None:
@@ -258,16 +236,19 @@ class _Search:
 
         def value(share: float) -> float:
             problem = self._problem(loosened(share))
-            return self.oracle.totals(multipliers @ problem.A).positive_part + problem.penalty(multipliers)
+            return self.task.oracle.totals(multipliers @ problem.A).positive_part + problem.penalty(
+                multipliers
+            )
 
         return _root(value, low, high)
 
     def _problem(self, constraint: Constraint) -> Problem:
-        A, lo, hi = constraint.linear(self.masses, self.groups).in_sums(self.masses)
-        return Problem(self.problem.gain, A, lo, hi, scalars=self.problem.scalars)
+        task = self.task
+        A, lo, hi = constraint.linear(task.masses, task.groups).in_sums(task.masses)
+        return Problem(task.program.gain, A, lo, hi, scalars=task.program.scalars)
 
     def _conflict(self, problem: Problem) -> Conflict:
-        return find_conflict(self.oracle, problem, self.masses.ravel())
+        return find_conflict(self.task.oracle, problem, self.task.masses.ravel())
 
 
 def _root(value: Callable[[float], float], low: float, high: float) -> float:
@@ -284,7 +265,7 @@ def _root(value: Callable[[float], float], low: float, high: float) -> float:
         if abs(found) <= _FLAT or high - low <= _FLAT:
             return middle
         if found < 0:
-            low, below, above = middle, found, above / 2  # halved, so that the other end moves too
+            low, below, above = middle, found, above / 2  # halved: the other end then moves too
         else:
             high, above, below = middle, found, below / 2
     return high

@@ -10,8 +10,8 @@ affine in the sums over rows, as everything else is. The optimum is found in two
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal, get_args
 
 import numpy as np
@@ -20,13 +20,12 @@ from numpy.typing import NDArray
 from evenhand.data.checks import check_choice
 from evenhand.exceptions import CertificateError
 from evenhand.groups.groups import Groups
-from evenhand.optimum.problem import FairnessProblem, multipliers_of
-from evenhand.optimum.rule import label_log_odds
+from evenhand.optimum.problem import FairnessProblem, by_name, multipliers_of
 from evenhand.optimum.solution import Solution
 from evenhand.requirements.constraints import ByConstraint, ByGroup, ConstraintName, LinearConstraints
 from evenhand.requirements.rates import CellRates
 from evenhand.solver.certificate import Certificate
-from evenhand.solver.optimize import FEASIBILITY, Optimum, optimize
+from evenhand.solver.optimize import Accepted, Optimum, optimize
 from evenhand.solver.oracle import Vector
 from evenhand.solver.program import Problem
 from evenhand.solver.scalars import RowsWithScalars
@@ -39,12 +38,12 @@ WORST_GROUP = "largest risk of a group"
 """What is minimised, in the words of a certificate."""
 
 _RANGE = 3.0
-"""Width of the range of t around a number from 0 to 1. Risks of groups are from 0 to 1 as well, so that t is
+"""Width of the range of t around a number from 0 to 1. Risks of groups are from 0 to 1 as well: t is
 never at an end of its range, and the weights of the groups sum to 1."""
 _SAMPLE, _ROUGH = 2_000, 1e-2
 """Rows by which t is estimated, and how well: standard errors are of this size."""
 _MANY = 50_000
-"""Rows of which a program of all of them takes too long."""
+"""Number of rows from which a program of all of them takes too long."""
 _SLACKS, _OF_MANY = (1e-3, 1e-2, 1e-1, 0.5), 2
 """By how much groups may exceed t in the second stage, in units of the tolerance; of many rows, from which of
 them on. Multipliers grow like one over its square root, up to the number of rows (docs/decisions.md)."""
@@ -57,44 +56,23 @@ _NOTHING = 1e-12
 class MinimaxProblem(FairnessProblem):
     """A fairness problem in which the largest risk of a group is minimised, and then the risk."""
 
-    def _optimal(
-        self,
-        *,
-        tol: float,
-        start: Solution | None,
-        feasibility: float = FEASIBILITY,
-        on_failure: Callable[[], None] | None = None,
-    ) -> Solution | None:
-        risks = group_risks(self.masses, self._costs, self.groups)
+    def _optimal(self, accepted: Accepted, start: Solution | None) -> Solution | None:
         oracle = RowsWithScalars(self.ordinary_rows, self.program.scalars + 1)
-        largest = self._largest(risks, self._estimated(risks))
-        first = optimize(
-            oracle,
-            largest,
-            tol=0.5 * tol,
-            feasibility=feasibility,
-            start=self._first_start(start, risks),
-            on_failure=on_failure,
-        )
+        largest = self._largest(self._estimated())
+        any_optimum = replace(accepted, tol=0.5 * accepted.tol, score=None)
+        first = optimize(oracle, largest, any_optimum, self._first_start(start))
         if first is None:
             return None
-        attained = float(self._values(risks, first).max())
+        attained = float(self._values(first).max())
+        quick = replace(accepted, on_failure=_give_up if self.oracle.n_rows > _MANY else None)
         for share in _SLACKS[_OF_MANY if self.oracle.n_rows > _SAMPLE else 0 :]:
-            capped = self._capped(risks, attained + share * tol)
+            capped = self._capped(attained + share * accepted.tol)
             try:
-                second = optimize(
-                    self.oracle,
-                    capped,
-                    tol=tol,
-                    feasibility=feasibility,
-                    start=self._second_start(start, risks),
-                    on_failure=_give_up if self.oracle.n_rows > _MANY else None,
-                    score=label_log_odds,
-                )
+                second = optimize(self.oracle, capped, quick, self._second_start(start))
             except CertificateError:
                 second = None
             if second is not None:
-                return self._of_stages(first, second, capped, risks)
+                return self._of_stages(first, second, capped)
         return None
 
     @property
@@ -102,18 +80,22 @@ class MinimaxProblem(FairnessProblem):
         """Cost of an error in each cell, in units."""
         return self.program.gain[: self.masses.size].reshape(self.masses.shape) * [-1.0, 1.0]
 
-    def _values(self, risks: LinearConstraints, optimum: Optimum) -> NDArray[np.float64]:
+    @cached_property
+    def _risks(self) -> LinearConstraints:
+        """Risk of each group as a function of the rates, in units."""
+        return group_risks(self.masses, self._costs, self.groups)
+
+    def _values(self, optimum: Optimum) -> NDArray[np.float64]:
         """Risk of each group, in units."""
-        return risks.values(np.nan_to_num(self._rates(optimum).rates))
+        return self._risks.values(np.nan_to_num(self._rates(optimum.totals.sums).rates))
 
     def _objective(self, rates: CellRates) -> float:
-        risks = group_risks(self.masses, self._costs, self.groups)
-        return float(risks.values(np.nan_to_num(rates.rates)).max())
+        return float(self._risks.values(np.nan_to_num(rates.rates)).max())
 
-    def _largest(self, risks: LinearConstraints, middle: float) -> Problem:
+    def _largest(self, middle: float) -> Problem:
         """Stage 1: minimise t, with c_g - t <= 0. t is within a range around `middle`."""
-        program, J, G = self.program, len(self.linear_constraints), len(risks)
-        A, _, hi = risks.in_sums(self.masses)
+        program, J, G = self.program, len(self.linear_constraints), len(self._risks)
+        A, _, hi = self._risks.in_sums(self.masses)
         low = middle - _RANGE / 2
         added = np.zeros((J + G, program.A.shape[1] + 1))
         added[:J, :-1], added[J:, : self.masses.size], added[J:, -1] = program.A, A, -_RANGE
@@ -126,7 +108,7 @@ class MinimaxProblem(FairnessProblem):
             scalars=program.scalars + 1,
         )
 
-    def _estimated(self, risks: LinearConstraints) -> float:
+    def _estimated(self) -> float:
         """About the optimal t, from a few rows.
 
         If t is in the middle of its range, the width of smoothing does not move its multiplier, and Newton's
@@ -136,12 +118,12 @@ class MinimaxProblem(FairnessProblem):
         if rows.fast or rows.n_rows <= _SAMPLE:
             return middle
         few = RowsWithScalars(rows.sample(_SAMPLE), self.program.scalars + 1)
-        found = optimize(few, self._largest(risks, middle), tol=_ROUGH, feasibility=_ROUGH)
+        found = optimize(few, self._largest(middle), Accepted(_ROUGH, _ROUGH))
         return middle if found is None else min(1.0, max(0.0, found.certificate.objective))
 
-    def _capped(self, risks: LinearConstraints, most: float) -> Problem:
+    def _capped(self, most: float) -> Problem:
         """Stage 2: minimise the risk, with c_g <= most."""
-        program = self.program
+        program, risks = self.program, self._risks
         A, _, hi = risks.in_sums(self.masses)
         A = np.hstack([A, np.zeros((len(risks), program.scalars))])
         return replace(
@@ -151,27 +133,25 @@ class MinimaxProblem(FairnessProblem):
             hi=np.concatenate([program.hi, hi + most]),
         )
 
-    def _first_start(self, start: Solution | None, risks: LinearConstraints) -> Vector | None:
+    def _first_start(self, start: Solution | None) -> Vector | None:
         if start is None or start.group_weights is None:
             return None
-        weights = [start.group_weights.get(name.group, 0.0) for name in risks.names]
+        weights = [start.group_weights.get(name.group, 0.0) for name in self._risks.names]
         required = multipliers_of(start.multipliers, self.linear_constraints) / self.unit
         return np.concatenate([required, -np.array(weights)])
 
-    def _second_start(self, start: Solution | None, risks: LinearConstraints) -> Vector | None:
+    def _second_start(self, start: Solution | None) -> Vector | None:
         if start is None or start.rule_multipliers is None:
             return None
         required = multipliers_of(start.rule_multipliers, self.linear_constraints) / self.unit
-        of_groups = multipliers_of(start.rule_multipliers, risks)
+        of_groups = multipliers_of(start.rule_multipliers, self._risks)
         of_risk = 1.0 + of_groups.sum()
         return None if of_risk <= _NOTHING else np.concatenate([required, of_groups]) / of_risk
 
-    def _of_stages(
-        self, first: Optimum, second: Optimum, capped: Problem, risks: LinearConstraints
-    ) -> Solution:
-        linear = self.linear_constraints
+    def _of_stages(self, first: Optimum, second: Optimum, capped: Problem) -> Solution:
+        linear, risks = self.linear_constraints, self._risks
         J = len(linear)
-        multipliers = _by_name(linear.names, self.unit * first.multipliers[:J])
+        multipliers = by_name(linear.names, self.unit * first.multipliers[:J])
         weights = np.where(-first.multipliers[J:] > _NOTHING, -first.multipliers[J:], 0.0)
         # W is that of the risk plus multiples of the risks of groups. They are scaled so that the weights of
         # these risks sum to 1, because the multiples can be in the thousands, and the rule stays the same.
@@ -183,9 +163,9 @@ class MinimaxProblem(FairnessProblem):
             second.totals.selection,
             multipliers,
             self._shadow_prices(second, multipliers),
-            self._rates(second),
+            self._rates(second.totals.sums),
             Certificate(
-                self.unit * float(self._values(risks, second).max()),
+                self.unit * float(self._values(second).max()),
                 self.unit * first.certificate.bound,
                 self.program.violation(second.totals.sums),
                 WORST_GROUP,
@@ -193,8 +173,8 @@ class MinimaxProblem(FairnessProblem):
             linear,
             ByGroup({name.group: weight for name, weight in zip(risks.names, weights.tolist(), strict=True)}),
             ByConstraint(
-                _by_name(linear.names, scale * self.unit * second.multipliers[:J])
-                | _by_name(risks.names, scale * second.multipliers[J:])
+                by_name(linear.names, scale * self.unit * second.multipliers[:J])
+                | by_name(risks.names, scale * second.multipliers[J:])
             ),
         )
 
@@ -253,7 +233,3 @@ def group_risks(masses: NDArray[np.float64], costs: NDArray[np.float64], groups:
 def _give_up() -> None:
     """Of many rows, a larger slack is tried before programs of all rows, which take hours."""
     raise CertificateError("the second stage is not proven.")
-
-
-def _by_name(names: tuple[ConstraintName, ...], values: Vector) -> ByConstraint:
-    return ByConstraint(zip(names, values.tolist(), strict=True))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from evenhand.exceptions import CertificateError, EvenhandWarning, InputError, VacuousConstraintWarning
 from evenhand.groups.groups import Groups
 from evenhand.optimum.infeasible import refuse_infeasible
+from evenhand.optimum.rounding import nearest_deterministic
 from evenhand.optimum.rule import REACH_MARGIN, Rule, label_log_odds
 from evenhand.optimum.solution import Solution
 from evenhand.optimum.solver_rows import read_rows
@@ -25,7 +27,7 @@ from evenhand.requirements.requirement import Constraint
 from evenhand.solver.certificate import Certificate
 from evenhand.solver.dense import collapsed, tie_width
 from evenhand.solver.grouped import GroupedRows
-from evenhand.solver.optimize import FEASIBILITY, Optimum
+from evenhand.solver.optimize import Accepted, Optimum
 from evenhand.solver.oracle import Oracle, Vector
 from evenhand.solver.partitioned import PartitionedRows
 from evenhand.solver.partitions import Part, Partitions
@@ -35,7 +37,14 @@ from evenhand.solver.separable import optimize_in_strata
 from evenhand.solver.stratified import StratifiedRows
 from evenhand.solver.thresholds import Steps
 
-__all__ = ["FairnessProblem", "error_prices", "label_and_group_suffice", "multipliers_of", "prices_of"]
+__all__ = [
+    "FairnessProblem",
+    "by_name",
+    "error_prices",
+    "label_and_group_suffice",
+    "multipliers_of",
+    "prices_of",
+]
 
 _RATIO_PRECISION = 1e-5
 """Shortfall of a ratio that is ignored; ratios are then right to 3e-5 (docs/decisions.md)."""
@@ -85,16 +94,16 @@ class FairnessProblem:
     ) -> FairnessProblem:
         """Validate the arguments of :func:`solve`."""
         if not isinstance(constraint, Constraint):
-            raise InputError(f"constraint should be a notion of fairness, but is {constraint!r}.")
+            raise InputError(f"constraint must be a notion of fairness or a bound, got {constraint!r}.")
         if not isinstance(groups, Groups | None):
-            raise InputError("groups should be made by Groups.")
+            raise InputError(f"groups must be made by Groups, got {type(groups).__name__}.")
         if not isinstance(posteriors, Partitions):
             posteriors = read_posteriors(posteriors)
         oracle, masses = read_rows(posteriors, sample_weight)
         masses = np.where(masses < _NEGLIGIBLE, 0.0, masses)
         groups = groups if groups is not None else Groups.product({"group": range(len(masses))})
         if len(groups) != len(masses):
-            raise InputError(f"posteriors have {len(masses)} groups, but groups names {len(groups)}.")
+            raise InputError(f"posteriors have {len(masses)} groups, and groups names {len(groups)}.")
         prices = prices_of(cost, groups)
         unit = _unit(prices)
         constraint = _with_reference(constraint, oracle, prices / unit, masses, groups)
@@ -141,20 +150,10 @@ class FairnessProblem:
         -------
         Solution
         """
-
-        def refuse() -> None:
-            # Only now, because to look for a conflict can take longer than to solve.
-            refuse_infeasible(
-                self.oracle,
-                self.program,
-                self.constraint,
-                linear=self.linear_constraints,
-                masses=self.masses,
-                groups=self.groups,
-                advise=advise,
-            )
-
-        solution = self._optimal(tol=tol, start=start, on_failure=refuse)
+        # Not called at once, because to look for a conflict can take longer than to solve.
+        refuse = partial(refuse_infeasible, self, advise=advise)
+        accepted = Accepted(tol, on_failure=refuse, score=label_log_odds)
+        solution = self._optimal(accepted, start)
         if solution is None:
             refuse()
             raise CertificateError(
@@ -165,36 +164,23 @@ class FairnessProblem:
             feasibility = _feasibility(self.constraint, solution.rates)
             if feasibility is None:
                 break
-            tightened = self._optimal(tol=tol, start=start, feasibility=feasibility)
+            tightened = self._optimal(replace(accepted, feasibility=feasibility, on_failure=None), start)
             if tightened is None:
                 break
             solution = tightened
         return solution
 
-    def _optimal(
-        self,
-        *,
-        tol: float,
-        start: Solution | None,
-        feasibility: float = FEASIBILITY,
-        on_failure: Callable[[], None] | None = None,
-    ) -> Solution | None:
+    def _optimal(self, accepted: Accepted, start: Solution | None) -> Solution | None:
         """The solution to these tolerances; None if no algorithm reached them."""
-        first = None if start is None else multipliers_of(start.multipliers, self.linear_constraints)
-        optimum = optimize_in_strata(
-            self.oracle,
-            self.program,
-            tol=tol,
-            feasibility=feasibility,
-            start=None if first is None else first / self.unit,
-            on_failure=on_failure,
-            score=label_log_odds,
-        )
+        first = None
+        if start is not None:
+            first = multipliers_of(start.multipliers, self.linear_constraints) / self.unit
+        optimum = optimize_in_strata(self.oracle, self.program, accepted, first)
         return None if optimum is None else self._solution(optimum)
 
     def _solution(self, optimum: Optimum) -> Solution:
-        rates, linear = self._rates(optimum), self.linear_constraints
-        multipliers = ByConstraint(zip(linear.names, (self.unit * optimum.multipliers).tolist(), strict=True))
+        rates, linear = self._rates(optimum.totals.sums), self.linear_constraints
+        multipliers = by_name(linear.names, self.unit * optimum.multipliers)
         proof = optimum.certificate
         return Solution(
             self._rule(optimum, self.program),
@@ -208,22 +194,55 @@ class FairnessProblem:
 
     def shipped(self, solution: Solution, rule: Rule) -> Solution:
         """The solution, with what a rule that was made of it attains on the same rows in its certificate."""
+        violation, risk = self._attained(self.rates_of(rule), solution.linear_constraints)
+        shipped = replace(
+            solution.certificate, shipped_objective=self.unit * risk, shipped_violation=violation
+        )
+        return replace(solution, certificate=shipped)
+
+    def deterministic(
+        self, rule: Rule, deployed: Posteriors | None = None, *, linear: LinearConstraints | None = None
+    ) -> Rule:
+        """The nearest rule that never randomises.
+
+        Parameters
+        ----------
+        rule : Rule
+        deployed : Posteriors, default=None
+            Of the rows of this problem, by the model for new rows, if it is another one. Ties of that model
+            are chosen by the rows that it puts there, which count by their own posteriors.
+        linear : LinearConstraints, default=None
+            Whose violation counts; by default the requirement of the problem.
+
+        Returns
+        -------
+        Rule
+        """
+        required = self.linear_constraints if linear is None else linear
+
+        def sums(numbered: Rule, parts: int) -> list[NDArray[np.float64]]:
+            views = [None] if deployed is None else [None, deployed]
+            return [self._sums(numbered, parts, by).reshape(1 + parts, -1) for by in views]
+
+        return nearest_deterministic(rule, sums, lambda s: self._attained(self._rates(s), required))
+
+    def rates_of(self, rule: Rule) -> CellRates:
+        """Masses and selection rates of a rule on these rows."""
+        return self._rates(self._sums(rule))
+
+    def _sums(self, rule: Rule, parts: int = 0, by: Posteriors | None = None) -> Vector:
+        """Sum of w f p, given the selection f of a rule, by other posteriors if given; see `_in_parts`."""
         rows = self.ordinary_rows
         if isinstance(rows, PartitionedRows):
-            sums = rows.summed(_chosen_sums, rule)
-        else:
-            selection = rule.selection(cast("Posteriors", self.posteriors))
-            sums = rows.selected(selection[rows.order] if isinstance(rows, StratifiedRows) else selection)
-        rates = CellRates(self.groups, self.masses, _selected(sums, self.masses))
-        violation = solution.linear_constraints.violation(np.nan_to_num(rates.rates))
-        return replace(
-            solution,
-            certificate=replace(
-                solution.certificate,
-                shipped_objective=self.unit * self._objective(rates),
-                shipped_violation=violation,
-            ),
-        )
+            return rows.summed(_chosen_sums, rule, parts)
+        selection = rule.selection(cast("Posteriors", self.posteriors) if by is None else by)
+        if isinstance(rows, StratifiedRows):
+            selection = selection[rows.order]
+        return _in_parts(rows, selection, parts)
+
+    def _attained(self, rates: CellRates, linear: LinearConstraints) -> tuple[float, float]:
+        """Violation, and what is minimised, in units."""
+        return linear.violation(np.nan_to_num(rates.rates)), self._objective(rates)
 
     def _objective(self, rates: CellRates) -> float:
         """What is minimised, in units."""
@@ -235,9 +254,9 @@ class FairnessProblem:
         """The rows without those that stand for scalars."""
         return self.oracle.inner if isinstance(self.oracle, RowsWithScalars) else self.oracle
 
-    def _rates(self, optimum: Optimum) -> CellRates:
-        sums = optimum.totals.sums[: self.masses.size]
-        return CellRates(self.groups, self.masses, _selected(sums, self.masses))
+    def _rates(self, sums: Vector) -> CellRates:
+        """Masses and selection rates, from the sums over selected rows."""
+        return CellRates(self.groups, self.masses, _selected(sums[: self.masses.size], self.masses))
 
     def _rule(self, optimum: Optimum, program: Problem) -> Rule:
         table = program.direction(optimum.multipliers)[: self.masses.size].reshape(self.masses.shape)
@@ -245,12 +264,14 @@ class FairnessProblem:
         if rule.steps is not None:
             empty = np.flatnonzero(self.masses.sum(axis=1) == 0)
             rule = replace(rule, steps=_steps_of_costs(rule.steps, table, empty))
-        return replace(rule, table=self.unit * table, unit=self.unit, reach=self.unit * rule.reach)
+        reach = self.unit * rule.reach
+        names = self.groups.cell_names
+        return replace(rule, table=self.unit * table, unit=self.unit, reach=reach, names=names)
 
     def _shadow_prices(self, optimum: Optimum, multipliers: Mapping[ConstraintName, float]) -> ByConstraint:
         scalars = optimum.totals.sums[self.masses.size :]
         return _shadow_prices(
-            self.constraint, self._rates(optimum), self.linear_constraints, multipliers, scalars
+            self.constraint, self._rates(optimum.totals.sums), self.linear_constraints, multipliers, scalars
         )
 
 
@@ -293,17 +314,17 @@ def error_prices(cost: ArrayLike, n_groups: int) -> NDArray[np.float64]:
     try:
         prices = np.asarray(cost, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InputError(f"cost should be numbers, but is {cost!r}.") from None
+        raise InputError(f"cost must be numbers, got {cost!r}.") from None
     if prices.ndim == 0:
         if not 0 <= prices <= 1:
-            raise InputError(f"cost should be a number from 0 to 1, but is {cost!r}.")
+            raise InputError(f"cost must be a number from 0 to 1, got {cost!r}.")
         prices = np.array([prices, 1 - prices])
     if prices.shape not in ((2,), (n_groups, 2)):
         raise InputError(
-            f"cost should be a number, a pair or of shape {(n_groups, 2)}, but has shape {prices.shape}."
+            f"cost must be a number, a pair or of shape {(n_groups, 2)}, got shape {prices.shape}."
         )
     if not np.isfinite(prices).all() or (prices < 0).any():
-        raise InputError("costs should be finite and not negative.")
+        raise InputError("costs must be finite and non-negative.")
     return np.broadcast_to(prices, (n_groups, 2))
 
 
@@ -372,8 +393,14 @@ def _feasibility(constraint: Constraint, rates: CellRates) -> float | None:
         for found in notion.measure(rates)
         if found.measure == "ratio" and found.excess > _RATIO_PRECISION
     ]
-    shares = [share for m in wrong for share in (m.overall, 1 - m.overall) if share > NOBODY]
+    overall = [float(found.overall) for found in wrong]
+    shares = [share for q in overall for share in (q, 1 - q) if share > NOBODY]
     return 0.5 * _RATIO_PRECISION * min(shares) if shares else None
+
+
+def by_name(names: Sequence[ConstraintName], values: Vector) -> ByConstraint:
+    """One number for each constraint."""
+    return ByConstraint(zip(names, values.tolist(), strict=True))
 
 
 def multipliers_of(given: Mapping[ConstraintName, float], linear: LinearConstraints) -> Vector:
@@ -398,7 +425,7 @@ def _shadow_prices(
         slopes = constraint.slopes(rates, scalars)
     lam = np.array([multipliers[name] for name in linear.names])
     held = np.where(lam > 0, slopes.lo, slopes.hi)
-    return ByConstraint(zip(linear.names, (-lam * (slopes.value - held) + 0.0).tolist(), strict=True))
+    return by_name(linear.names, -lam * (slopes.value - held) + 0.0)
 
 
 def _steps_of_costs(steps: Steps, table: NDArray[np.float64], groups: NDArray[np.intp]) -> Steps:
@@ -412,11 +439,22 @@ def _steps_of_costs(steps: Steps, table: NDArray[np.float64], groups: NDArray[np
     return Steps(tuple(edges), tuple(chances))
 
 
-def _chosen_sums(part: Part, rule: Rule) -> Vector:
-    """Sum of w f p over the rows of a partition that a rule selects."""
+def _chosen_sums(part: Part, rule: Rule, parts: int) -> Vector:
+    """Sum of w f p over the rows of a partition that a rule selects; see `_in_parts`."""
     if isinstance(part, GroupedRows):
-        return part.selected(rule.selection(GroupedScores(part.eta, part.codes, part.n_groups)))
-    return part.selected(rule.selection(part.rows.reshape(-1, *rule.table.shape)))
+        return _in_parts(part, rule.selection(GroupedScores(part.eta, part.codes, part.n_groups)), parts)
+    return _in_parts(part, rule.selection(part.rows.reshape(-1, *rule.table.shape)), parts)
+
+
+def _in_parts(rows: Any, selection: Vector, parts: int) -> Vector:
+    """Sum of w f p; or of w p over selected rows, and then over those with the numbers 2, 3, ... instead."""
+    if not parts:
+        return np.asarray(rows.selected(selection))
+    tied = np.flatnonzero(selection > 1)
+    numbers = selection[tied] - 2
+    own = (tied[numbers == part] for part in range(parts))
+    sums = [rows.weights_of(index) @ rows.take(index) for index in own]
+    return np.concatenate([rows.selected(1.0 * (selection == 1)), *sums])
 
 
 def _rule(table: NDArray[np.float64], optimum: Optimum, A: NDArray[np.float64]) -> Rule:

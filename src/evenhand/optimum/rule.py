@@ -14,6 +14,7 @@ from scipy.special import logit
 
 from evenhand.display.notebook import html_table
 from evenhand.exceptions import InputError
+from evenhand.groups.names import GroupName
 from evenhand.optimum.rule_format import read, write
 from evenhand.posteriors.posteriors import AnyPosteriors, Posteriors, read_posteriors
 from evenhand.solver.dense import as_float64
@@ -66,6 +67,8 @@ class Rule:
         are rounded, because another processor may round them differently.
     key : str
         Hash key of randomised decisions: with it, every one of them can be repeated.
+    names : tuple of GroupName
+        Of the groups, for display; empty if they are not known. They are not written to JSON.
 
     Examples
     --------
@@ -84,6 +87,7 @@ class Rule:
     reach: float = 0.0
     key: str = ""
     resolution: float = 0.0
+    names: tuple[GroupName, ...] = ()
 
     def __post_init__(self) -> None:
         for array in (self.table, self.ties, self.atoms, self.chances):
@@ -91,16 +95,26 @@ class Rule:
                 array.flags.writeable = False
 
     def __repr__(self) -> str:
-        atoms = 0 if self.atoms is None else len(self.atoms)
-        randomised = f", {atoms:,} boundary atom{'s' if atoms > 1 else ''}" if atoms else ""
+        randomised = ", randomised" if self.randomises else ""
         return f"<Rule for {len(self.table):,} groups{', aware' if self.steps else ''}{randomised}>"
 
     def _repr_html_(self) -> str:
         rounding = 1e-12 * max(self.unit, float(np.abs(self.table).max()))
         table = np.where(np.abs(self.table) <= rounding, 0.0, self.table)
-        rows = [(m, *(f"{weight:+.4f}" for weight in pair)) for m, pair in enumerate(table)]
+        names = self.names or [f"group {m}" for m in range(len(table))]
+        rows = [
+            (name, *(f"{weight:+.4f}" for weight in pair)) for name, pair in zip(names, table, strict=True)
+        ]
         caption = "Decide 1 where the sum of weight times P(group, label | x) is positive."
-        return html_table(["group", "label 0", "label 1"], rows, caption=caption)
+        if self.randomises:
+            caption += " Some ties are randomised; `deterministic()` of a classifier does without."
+        return html_table(["group", "weight of label 0", "weight of label 1"], rows, caption=caption)
+
+    @property
+    def randomises(self) -> bool:
+        """Whether chance has a part in some decisions."""
+        parts = [self.chances] if self.steps is None else self.steps.chances
+        return any(part is not None and bool(((part > 0) & (part < 1)).any()) for part in parts)
 
     def decision(self, posteriors: AnyPosteriors) -> NDArray[np.float64]:
         """H(x) of each row.

@@ -31,24 +31,15 @@ def write(rule: Rule) -> str:
     -------
     str
     """
-    steps = rule.steps and {
-        "edges": [edges.tolist() for edges in rule.steps.edges],
-        "chances": [chances.tolist() for chances in rule.steps.chances],
-    }
-    content = {
-        "format": _FORMAT,
-        "version": _VERSION,
-        "table": rule.table.tolist(),
-        "ties": None if rule.ties is None else rule.ties.tolist(),
-        "atoms": None if rule.atoms is None else rule.atoms.tolist(),
-        "chances": None if rule.chances is None else rule.chances.tolist(),
-        "steps": steps,
-        "unit": rule.unit,
-        "reach": rule.reach,
-        "key": rule.key,
-        "resolution": rule.resolution,
-    }
-    return json.dumps(content, allow_nan=False)
+    fields = {name: _plain(value) for name, value in vars(rule).items() if name != "names"}
+    return json.dumps({"format": _FORMAT, "version": _VERSION, **fields}, allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    """A field of a rule as JSON can hold it."""
+    if isinstance(value, Steps):
+        return {name: [row.tolist() for row in rows] for name, rows in vars(value).items()}
+    return value.tolist() if isinstance(value, np.ndarray) else value
 
 
 def read(text: str) -> dict[str, Any]:
@@ -69,7 +60,7 @@ def read(text: str) -> dict[str, Any]:
             raise InputError(f"this text is not a rule: its format is {content['format']!r}.")
         if content["version"] != _VERSION:
             raise InputError(
-                f"this rule has version {content['version']!r}, but only version {_VERSION} can be read."
+                f"this rule has version {content['version']!r}; only version {_VERSION} can be read."
             )
         table = _floats(content["table"], (None, 2))
         ties, atoms, chances, steps = (content[name] for name in ("ties", "atoms", "chances", "steps"))

@@ -108,7 +108,7 @@ def solve(
     check_fraction("tol", tol)
     kind = problem_for(objective)
     if not isinstance(start, Solution | None):
-        raise InputError("start should be an earlier Solution.")
+        raise InputError("start must be an earlier Solution.")
     if is_lazy(posteriors):
         if control_features is not None:
             raise InputError("control features need posteriors in memory: collect them first.")

@@ -29,7 +29,7 @@ _SUM_TOLERANCE = 1e-3
 _SHOWN = 5
 """Rows that a message lists."""
 _SUMMED = 256
-"""Rows that are added up at a time, so that an error is at most a few units in the last place."""
+"""Rows that are added up at a time: an error is then at most a few units in the last place."""
 
 
 def read_rows(posteriors: Posteriors | Partitions, sample_weight: Any) -> tuple[Oracle, NDArray[np.float64]]:
@@ -48,7 +48,7 @@ def read_rows(posteriors: Posteriors | Partitions, sample_weight: Any) -> tuple[
     """
     if isinstance(posteriors, Partitions):
         if sample_weight is not None:
-            raise InputError("partitions hold their weights themselves: sample_weight should be None.")
+            raise InputError("partitions hold their own weights: sample_weight must be None.")
         return _read_partitions(posteriors)
     n = len(posteriors)
     if not n:
@@ -65,7 +65,7 @@ def read_rows(posteriors: Posteriors | Partitions, sample_weight: Any) -> tuple[
         if bad:
             raise InputError(f"posteriors are NaN, negative or do not sum to 1 in {bad:,} of {n:,} rows.")
         masses /= n if rows.weights is None else 1.0
-    if n > 1 and _constant(_scores(rows)):
+    if n > 1 and _constant(rows.rows):
         _warn_constant()
     return rows, masses.reshape(-1, 2)
 
@@ -144,8 +144,7 @@ def _inspect(part: Part) -> _Inspected:
     weights = np.ones(part.n_rows) if part.weights is None else np.asarray(part.weights, dtype=np.float64)
     bad_weights = _Bad.rows(np.isfinite(weights) & (weights >= 0))
     fine, masses = _fine_and_masses(part)
-    rows = _scores(part)
-    first = as_float64(rows[:1]) if _constant(rows) else None
+    first = as_float64(part.rows[:1]) if _constant(part.rows) else None
     return _Inspected(part.n_rows, _Bad.rows(fine), bad_weights, masses, float(weights.sum()), first)
 
 
@@ -183,10 +182,6 @@ def _sum(rows: NDArray[np.float64], weights: Vector | None) -> Vector:
 def _normalised(sample_weight: Any, n: int) -> Vector | None:
     weights = read_weights(sample_weight, n)
     return None if weights is None else weights / weights.sum()
-
-
-def _scores(rows: Part) -> NDArray[Any]:
-    return rows.eta if isinstance(rows, GroupedRows) else rows.rows
 
 
 def _constant(scores: NDArray[Any]) -> bool:

@@ -135,10 +135,10 @@ class _Algorithm(ClassifierMixin, BaseEstimator):
         """
         if not isinstance(self.constraint, Constraint) or self.constraint.controls:
             raise InputError(
-                f"constraint should be a notion without control features, got {self.constraint!r}."
+                f"constraint must be a notion without control features, got {self.constraint!r}."
             )
         if not 0 <= self.cost <= 1:
-            raise InputError(f"cost should be from 0 to 1, got {self.cost!r}.")
+            raise InputError(f"cost must be a number from 0 to 1, got {self.cost!r}.")
         check_choice("calibration", self.calibration, (None, "binning"))
         check_choice("balance", self.balance, (None, "weight", "upsample"))
         X = read_features(self, X, reset=True)

@@ -286,7 +286,7 @@ def _shares_curve(
 
 
 def _copies(weights: Floats) -> Floats:
-    """Weights as numbers of rows, at least 1 on average, so that penalties and priors stay small."""
+    """Weights as numbers of rows, at least 1 on average: penalties and priors then stay small."""
     return np.asarray(weights * max(1.0, len(weights) / weights.sum()))
 
 

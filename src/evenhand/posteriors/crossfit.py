@@ -14,7 +14,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from evenhand.data.checks import check_fraction
 from evenhand.display.progress import track
-from evenhand.exceptions import InputError
+from evenhand.exceptions import EvenhandError, InputError, reason
 from evenhand.posteriors.calibration import (
     Calibration,
     CellCalibrator,
@@ -24,12 +24,12 @@ from evenhand.posteriors.calibration import (
 )
 from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.models import (
+    Averaged,
     Calibrated,
     Encoded,
     PosteriorModel,
     Product,
     Restricted,
-    averaged,
     calibrated,
     within,
 )
@@ -62,8 +62,6 @@ class Estimated:
         For new rows.
     final : array
         Posteriors of the same rows by `model`.
-    plain : array
-        `cells` before calibration.
     fits : int
         Number of classifiers fitted.
     """
@@ -72,7 +70,6 @@ class Estimated:
     cells: Floats
     model: PosteriorModel
     final: Floats
-    plain: Floats
     fits: int
 
 
@@ -88,7 +85,7 @@ def cross_fit(
     verbose: bool = False,
     run: RunFolds | None = None,
 ) -> Estimated:
-    """Learn posteriors, such that no row's posterior comes from a model fitted to it.
+    """Posteriors of rows by models that were not fitted to them, and the model for new rows.
 
     Parameters
     ----------
@@ -163,13 +160,13 @@ def _product(examples: Examples, label: Estimated, group: Estimated) -> Estimate
     allowed = None if examples.allowed is None else examples.allowed[rows]
     cells = model.joined(label.cells[one], group.cells[other], allowed)
     final = model.joined(label.final[one], group.final[other], allowed)
-    return Estimated(rows, cells, model, final=final, plain=cells, fits=label.fits + group.fits)
+    return Estimated(rows, cells, model, final=final, fits=label.fits + group.fits)
 
 
 def _as_it_is(spec: PosteriorSpec, examples: Examples) -> Estimated:
     model = spec.fit(examples)
     cells = model.cells(examples.X, examples.allowed)
-    return Estimated(np.arange(len(examples)), cells, model, final=cells, plain=cells, fits=0)
+    return Estimated(np.arange(len(examples)), cells, model, final=cells, fits=0)
 
 
 def calibrate(found: Estimated, spec: PosteriorSpec, examples: Examples) -> Estimated:
@@ -193,9 +190,8 @@ def calibrate(found: Estimated, spec: PosteriorSpec, examples: Examples) -> Esti
 def _held_out(spec: PosteriorSpec, examples: Examples, share: float, seed: int) -> Estimated:
     first, second = examples.split(share, seed)
     model = spec.fit(examples.take(first))
-    part = examples.take(second)
-    cells = model.cells(part.X, part.allowed)
-    return Estimated(second, cells, model, final=cells, plain=cells, fits=spec.fits)
+    cells = _cells_left_out(model, examples.take(second))
+    return Estimated(second, cells, model, final=cells, fits=spec.fits)
 
 
 Fitted = tuple[PosteriorModel, Any]
@@ -229,22 +225,24 @@ class Fold:
         if self.train is None or self.test is None:
             return self.spec.fit(examples), None
         model = self.spec.fit(examples.take(self.train))
-        part = examples.take(self.test)
-        return model, model.cells(part.X, part.allowed)
+        return model, _cells_left_out(model, examples.take(self.test))
+
+
+def _cells_left_out(model: PosteriorModel, part: Examples) -> Floats:
+    try:
+        return model.cells(part.X, part.allowed)
+    except (EvenhandError, MemoryError):
+        raise
+    except Exception as error:  # such as a category that is only among these rows
+        raise InputError(
+            f"a model fitted to other rows cannot score {len(part):,} rows that were left out of its fit: "
+            f"{reason(error)}"
+        ) from error
 
 
 def _run_here(examples: Examples, n_jobs: int | None) -> RunFolds:
-    def run(folds: Sequence[Fold]) -> Iterable[Fitted]:
-        found: Iterable[Fitted] = Parallel(n_jobs=n_jobs, return_as="generator")(
-            delayed(_fitted)(fold, examples) for fold in folds
-        )
-        return found
-
-    return run
-
-
-def _fitted(fold: Fold, examples: Examples) -> Fitted:
-    return fold(examples)
+    parallel = Parallel(n_jobs=n_jobs, return_as="generator")
+    return lambda folds: parallel(delayed(fold)(examples) for fold in folds)
 
 
 def _joined(
@@ -260,10 +258,10 @@ def _joined(
         sums[fold.test] += cells
         times[fold.test] += 1
     rows = np.flatnonzero(times)
-    model = averaged(model for model, _ in done) if average else done[-1][0]
+    model: PosteriorModel = Averaged(tuple(model for model, _ in done)) if average else done[-1][0]
     cells, part = sums[rows] / times[rows, None, None], examples.take(rows)
     final = model.cells(part.X, part.allowed)
-    return Estimated(rows, cells, model, final=final, plain=cells, fits=len(tasks) * spec.fits)
+    return Estimated(rows, cells, model, final=final, fits=len(tasks) * spec.fits)
 
 
 def _splits(cv: Any, examples: Examples, seed: int) -> list[Split]:
@@ -271,7 +269,7 @@ def _splits(cv: Any, examples: Examples, seed: int) -> list[Split]:
     if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
         largest = int(np.bincount(examples.split_by).max())
         if cv < 2 or len(examples) < 2:
-            raise InputError(f"cv should be at least 2 and at most the number of rows, but is {cv}.")
+            raise InputError(f"cv must be at least 2 and at most the number of rows, got {cv}.")
         if largest >= 2:
             cv = StratifiedKFold(min(int(cv), largest), shuffle=True, random_state=seed)
         else:

@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class LabelExamples:
-    """Rows of which the label is known: what models see of them, the label, and weights or None."""
+    """Rows with a known label: the features that models see, the label, and weights or None."""
 
     X: Any
     positive: NDArray[np.bool_]
@@ -41,7 +41,7 @@ class KnownFeatures:
         For each feature the probabilities of its values: 1 for a known one, all 0 where nothing is known.
     tells : int, default=0
         Number of columns at the right end of X that tell which features are known. They may say something of
-        the label, but not of the features, so that models of these do not see them.
+        the label, but not of the features, and models of the features do not see them.
     """
 
     levels: NDArray[np.intp]

@@ -1,6 +1,6 @@
 """Signs that a frozen model was fitted to the rows at hand.
 
-Two tests, of which docs/guarantee.md says what they detect. A model that is not regularised much leaves no
+Two tests (docs/guarantee.md says what they detect). A model that is not regularised much leaves no
 correlation between features and residuals on the rows of its fit, where chance would. A model that remembers
 rows has a smaller error on them than copies of it could have on new rows, however many rows they were given.
 """
@@ -34,8 +34,8 @@ _ERRORS = 4
 """Standard errors between a loss and its limits. These are estimates as well, hence more than 3."""
 
 _SLOWEST = 1 / 3
-"""Losses of copies are taken to fall with the number of rows n like n^(-1/3), slower than most learners' do,
-so that a model fitted to any number of other rows is above the limit."""
+"""Losses of copies are taken to fall with the number of rows n like n^(-1/3), slower than most learners' do:
+a model fitted to any number of other rows is then above the limit."""
 
 
 def has_seen(

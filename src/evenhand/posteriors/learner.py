@@ -11,11 +11,12 @@ from sklearn import config_context
 from sklearn.base import clone, is_regressor
 from sklearn.compose import ColumnTransformer
 from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model._base import LinearClassifierMixin
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
 from evenhand.data.columns import level_order
-from evenhand.data.features import column_names, has_names, take_rows
+from evenhand.data.features import as_matrix, column_names, has_names, take_rows
 from evenhand.exceptions import EvenhandError, InputError, reason
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "fit_learner",
     "is_frozen",
     "left_out",
+    "preprocessing",
     "takes_weights",
 ]
 
@@ -40,11 +42,14 @@ class Learner:
     places : array of int
         The class number of each column of the model's probabilities.
     n_classes : int
+    center : array or None
+        Of a linear model, the mean of its columns in the training rows; None of any other.
     """
 
     model: Any
     places: NDArray[np.intp]
     n_classes: int
+    center: NDArray[np.float64] | None = None
 
     def proba(self, X: Any) -> NDArray[np.float64]:
         """P(class | x), shape (n, n_classes); classes not seen in fit have probability 0."""
@@ -98,7 +103,7 @@ def is_frozen(estimator: Any) -> bool:
 def check_model(estimator: Any, *, role: str) -> None:
     """Raise an InputError if an object is not a scikit-learn classifier."""
     if isinstance(estimator, type) or not hasattr(estimator, "fit"):
-        raise InputError(f"{role} should be a scikit-learn classifier, but is {estimator!r}.")
+        raise InputError(f"{role} must be a scikit-learn classifier, got {estimator!r}.")
     inner = estimator.estimator if is_frozen(estimator) else estimator
     if not hasattr(inner, "__sklearn_tags__"):
         raise InputError(
@@ -166,7 +171,8 @@ def fit_learner(
     Learner
     """
     if is_frozen(estimator):
-        return Learner(estimator, _frozen_places(estimator, n_classes, names), n_classes)
+        places = _frozen_places(estimator, n_classes, names)
+        return Learner(estimator, places, n_classes, _center(estimator, X))
     if weights is not None and weights.any() and not weights.all():  # a row of weight 0 is no example
         counted = np.flatnonzero(weights)
         X, target, weights = take_rows(X, counted), target[counted], weights[counted]
@@ -190,7 +196,30 @@ def fit_learner(
             f"{_name(model)} was fitted to class numbers but has the classes {own.tolist()}: a part of it "
             "seems to be frozen. Fit the whole model first and pass it as FrozenEstimator(...)."
         )
-    return Learner(model, present[own.astype(np.intp)], n_classes)
+    return Learner(model, present[own.astype(np.intp)], n_classes, _center(model, X))
+
+
+def preprocessing(model: Any) -> tuple[Any, Any]:
+    """A fitted classifier in two: what prepares its columns, None if nothing does, and what classifies."""
+    while is_frozen(model) or hasattr(model, "best_estimator_"):
+        model = model.estimator if is_frozen(model) else model.best_estimator_
+    if not isinstance(model, Pipeline):
+        return None, model
+    before, last = preprocessing(model.steps[-1][1])
+    steps = [*model.steps[:-1], *([] if before is None else [("last", before)])]
+    return (Pipeline(steps) if steps else None), last
+
+
+def _center(model: Any, X: Any) -> NDArray[np.float64] | None:
+    """Mean of the columns that a linear classifier of two classes sees."""
+    before, last = preprocessing(model)
+    own = type(last).__module__.startswith("sklearn.")  # a subclass may do more to X than multiply it
+    weights: Any = getattr(last, "coef_", None)  # a frozen model may not be fitted, which it says itself
+    linear = own and isinstance(last, LinearClassifierMixin) and weights is not None
+    if not linear or len(np.atleast_2d(weights)) != 1:
+        return None
+    rows = as_matrix(X if before is None else before.transform(X))
+    return np.asarray(rows.mean(axis=0), dtype=np.float64).ravel()
 
 
 def left_out(estimator: Any, X: Any, added: int) -> list[Any]:

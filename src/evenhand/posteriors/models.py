@@ -11,7 +11,6 @@ Four factorisations into probabilistic classifiers, and one for a known group:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, is_dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
@@ -27,7 +26,7 @@ from evenhand.posteriors.learner import Learner
 from evenhand.posteriors.stacked_trees import StackedTrees
 from evenhand.posteriors.table_encoder import EncodedTable, TableEncoder, last_columns, without_last
 
-__all__ = ["Encoded", "PosteriorModel", "averaged", "calibrated", "within"]
+__all__ = ["Encoded", "PosteriorModel", "calibrated", "within"]
 
 Floats = NDArray[np.float64]
 
@@ -259,11 +258,6 @@ def _known_codes(allowed: NDArray[np.bool_] | None, n: int) -> NDArray[np.intp]:
     if allowed is None:
         return np.full(n, -1, np.intp)
     return np.where(allowed.sum(axis=1) == 1, allowed.argmax(axis=1), -1)
-
-
-def averaged(models: Iterable[PosteriorModel]) -> PosteriorModel:
-    """The mean of several models, as a model."""
-    return Averaged(tuple(models))
 
 
 def calibrated(

@@ -41,7 +41,7 @@ class Regression:
     weights : array, shape (n,)
         They sum to 1.
     ridge : array, shape (1 + (F + 1) * classes,)
-        Positive, so that the minimum is unique.
+        Positive, which makes the minimum unique.
     """
 
     offset: Floats

@@ -58,7 +58,7 @@ class DensePosteriors:
     def __post_init__(self) -> None:
         shape = self.values.shape
         if len(shape) != 3 or shape[2] != 2 or not shape[1]:
-            raise InputError(f"posteriors should have shape (n, M, 2), but have {shape}.")
+            raise InputError(f"posteriors must have shape (n, M, 2), got {shape}.")
         if not self.lazy:
             object.__setattr__(self, "values", _floats("posteriors", self.values))
 
@@ -137,7 +137,7 @@ class DensePosteriors:
         """The same for groups within strata, given the stratum of each row; None if there are none."""
         return self if strata is None else StratifiedPosteriors(self.values, strata, n_strata)
 
-    def oracle(self, weights: Vector | None) -> DenseRows | GroupedRows:
+    def oracle(self, weights: Vector | None) -> DenseRows:
         """The rows of the solver, with weights that sum to 1; None is 1/n each."""
         return DenseRows(self.values, weights)
 
@@ -172,14 +172,14 @@ class GroupedScores:
 
     def __post_init__(self) -> None:
         if not isinstance(self.n_groups, Integral) or self.n_groups < 1:
-            raise InputError(f"n_groups should be a positive integer, but is {self.n_groups!r}.")
+            raise InputError(f"n_groups must be a positive integer, got {self.n_groups!r}.")
         if _is_lazy(self.eta) != _is_lazy(self.codes):
-            raise InputError("eta and codes should both be dask arrays, or none of them.")
+            raise InputError("eta and codes must both be Dask arrays, or neither.")
         if not self.lazy:
             object.__setattr__(self, "eta", _floats("eta", self.eta))
             object.__setattr__(self, "codes", np.asarray(self.codes))
         if self.eta.ndim != 1 or self.codes.ndim != 1 or self.codes.dtype.kind not in "iu":
-            raise InputError("eta should be one column of numbers and codes one column of integers.")
+            raise InputError("eta must be one column of numbers, and codes one column of integers.")
         if not self.lazy:
             self._check_values()
 
@@ -195,8 +195,8 @@ class GroupedScores:
             raise InputError(f"eta is NaN or outside [0, 1] in {bad:,} of {n:,} rows.")
         if self.codes.min() < 0 or self.codes.max() >= self.n_groups:
             raise InputError(
-                f"codes should go from 0 to {self.n_groups - 1}, but go from {self.codes.min()} "
-                f"to {self.codes.max()}."
+                f"codes must be integers from 0 to {self.n_groups - 1}, got {self.codes.min()} to "
+                f"{self.codes.max()}."
             )
 
     def __len__(self) -> int:
@@ -264,7 +264,7 @@ class GroupedScores:
         codes = strata.astype(np.int64) * self.n_groups + self.codes
         return GroupedScores(self.eta, codes, self.n_groups * n_strata)
 
-    def oracle(self, weights: Vector | None) -> DenseRows | GroupedRows:
+    def oracle(self, weights: Vector | None) -> DenseRows:
         """The rows of the solver, with weights that sum to 1; None is 1/n each."""
         return GroupedRows(self.eta, self.codes, self.n_groups, weights)
 
@@ -349,7 +349,7 @@ class StratifiedPosteriors(DensePosteriors):
         columns = [np.bincount(self.strata, weights * column, self.n_strata) for column in flat.T]
         return np.asarray(np.column_stack(columns).reshape(-1, 2), dtype=np.float64)
 
-    def oracle(self, weights: Vector | None) -> DenseRows | GroupedRows:
+    def oracle(self, weights: Vector | None) -> DenseRows:
         """The rows of the solver, with weights that sum to 1; None is 1/n each."""
         return StratifiedRows.sorted(self.values, self.strata, self.n_strata, weights)
 
@@ -372,12 +372,12 @@ def read_posteriors(posteriors: Any) -> Posteriors:
         return posteriors
     if _is_lazy(posteriors):
         if not isinstance(getattr(posteriors, "chunks", None), tuple):
-            raise InputError(f"posteriors should be a Dask array, got {type(posteriors).__name__}.")
+            raise InputError(f"posteriors must be a Dask array, got {type(posteriors).__name__}.")
         return DensePosteriors(posteriors)
     try:
         array = np.asarray(posteriors)
     except ValueError:
-        raise InputError("posteriors should have shape (n, M, 2), but their rows differ in length.") from None
+        raise InputError("posteriors must have shape (n, M, 2), got rows of different lengths.") from None
     return DensePosteriors(array)
 
 
@@ -392,5 +392,5 @@ def _is_lazy(values: Any) -> bool:
 def _floats(name: str, values: Any) -> NDArray[Any]:
     array = np.asarray(values)
     if array.dtype.kind not in "biuf":
-        raise InputError(f"{name} should be numbers, but have type {array.dtype}.")
+        raise InputError(f"{name} must be numbers, got type {array.dtype}.")
     return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)

@@ -61,7 +61,7 @@ def sample_sizes(counts: Counts, max_samples: int | None, *, equal: bool = False
 
 
 def candidate_rates(counts: Counts, sizes: Counts) -> Floats:
-    """Share of the rows of each cell that may be drawn, so that all but a few need not be kept until the end.
+    """Share of the rows of each cell that may be drawn; the others need not be kept until the end.
 
     Rows are drawn by the smallest uniform numbers of their cell. Six standard deviations and twenty rows more
     than are wanted leave too few in one of 10^9 tables.

@@ -11,7 +11,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.data.columns import Level, factorize, is_missing
+from evenhand.data.columns import Level, factorize, is_missing, object_column
 from evenhand.data.features import column_names, columns_of, dense, drop_columns, has_names
 from evenhand.exceptions import InputError
 from evenhand.posteriors.stacked_trees import StackedTrees
@@ -180,9 +180,7 @@ def _numbers(column: Any) -> NDArray[np.float64] | None:
             plain = large or kind == nw.Float64
             return np.asarray((column if plain else column.cast(nw.Float64)).to_numpy(), dtype=np.float64)
         elif kind == nw.Object:
-            values = column.to_list()
-            column = np.empty(len(values), dtype=object)
-            column[:] = values
+            column = object_column(column.to_list())
         elif kind == nw.Unknown:  # such as pandas' sparse columns
             column = np.asarray(column.to_numpy())
         else:
@@ -193,9 +191,7 @@ def _numbers(column: Any) -> NDArray[np.float64] | None:
         days = column.astype("M8[us]").astype(np.int64) / 86.4e9
         return np.where(np.isnat(column), np.nan, days)
     if column.dtype.kind == "O":  # one pandas.NA would make the whole column unreadable
-        known = [np.nan if is_missing(value) else value for value in column.tolist()]
-        column = np.empty(len(known), dtype=object)
-        column[:] = known
+        column = object_column([np.nan if is_missing(value) else value for value in column.tolist()])
     if column.dtype.kind == "O" and any(isinstance(value, str | bytes) for value in column.tolist()):
         return None
     try:

@@ -9,6 +9,7 @@
   const show = (value, digits = 3) => (value === null || value === undefined ? "–" : value.toFixed(digits));
   const interval = (rate) => (rate.value === null ? "–" : show(rate.value) + (rate.low === null ? "" : ` [${show(rate.low)}, ${show(rate.high)}]`));
 
+  const ratio = data.measure === "ratio";
   const SPACE = "http://www.w3.org/2000/svg";
   const DASHES = ["none", "6 3", "2 3", "8 3 2 3", "12 3"];
   const APART = 96; // pixels between two test points of a curve
@@ -88,7 +89,8 @@
     fit();
     legend(point.curve);
     plot.replaceChildren();
-    const x = axis(wide, (box.right - box.left) / 64, box.left, box.right);
+    const ends = ratio ? [box.right, box.left] : [box.left, box.right]; // fairer is on the left
+    const x = axis(wide, (box.right - box.left) / 64, ...ends);
     const y = axis(high, 6, box.bottom, box.top);
     const at = (p) => [x.at(p.disparity), y.at(p.accuracy)];
     const expected = (p) => [x.at(p.expected_disparity), y.at(p.expected_accuracy)];
@@ -100,8 +102,7 @@
       make("line", { class: "axis", x1: box.left, x2: box.right, y1: place, y2: place });
       make("text", { class: "mark", x: box.left - 6, y: place + 4, "text-anchor": "end" }, text);
     }
-    const measure = data.measure === "difference" ? "mean difference" : "mean ratio";
-    const title = make("text", { x: (box.left + box.right) / 2, y: box.bottom + 38, "text-anchor": "middle" }, `${measure}, ${data.notion}`);
+    const title = make("text", { x: (box.left + box.right) / 2, y: box.bottom + 38, "text-anchor": "middle" }, `← fairer  |  mean ${data.measure}, ${data.notion}`);
     const space = box.right + 12 - 6, long = title.getComputedTextLength();
     if (long > space) {
       title.setAttribute("x", 6 + space / 2);
@@ -163,6 +164,7 @@
   };
 
   const table = (point) => {
+    if (!byId("rates")) return; // the page has a table of groups
     const cells = point.rules.map((rule) => {
       const found = new Map();
       if (rule.kind === "thresholds") for (const one of rule.thresholds) found.set(one.group, one.steps ?? one.note ?? show(one.threshold, 4));
@@ -198,9 +200,10 @@
     const accuracy = interval({ value: point.accuracy, low: point.accuracy_low, high: point.accuracy_high });
     const disparity = interval({ value: point.disparity, low: point.disparity_low, high: point.disparity_high });
     const line = has(point) ? ` By the posteriors: accuracy ${show(point.expected_accuracy)}, ${data.measure} ${show(point.expected_disparity)}.` : "";
+    const forecast = point.forecast === null ? "" : ` Asked ${show(point.tolerance)}, forecast ${show(point.forecast)}, measured ${show(point.disparity)}.`;
     const mixed = point.origin === "mixture" ? " This is a mixture: a random choice between the two solved classifiers beside it." : "";
-    const price = point.risk === null || point.price === null ? "" : ` 0.01 more tolerance would gain ${show(point.price, 4)} accuracy.`;
-    byId("state").textContent = `On test rows: accuracy ${accuracy}; ${data.measure} ${disparity}${point.group ? `, for ${point.group}` : ""}: ${point.verdict}.${line}${price}${mixed}`;
+    const price = point.risk === null || point.price === null ? "" : ` ${ratio ? "A ratio lower by 0.01" : "0.01 more tolerance"} would gain ${show(point.price, 4)} accuracy.`;
+    byId("state").textContent = `On test rows: accuracy ${accuracy}; ${data.measure} ${disparity}${point.group ? `, for ${point.group}${point.side ? ` (${point.side})` : ""}` : ""}: ${point.verdict}.${forecast}${line}${price}${mixed}`;
     table(point);
     draw(point);
   };

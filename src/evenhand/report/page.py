@@ -1,34 +1,26 @@
-"""The report as one HTML file that needs no network."""
+"""The report as one HTML file that needs no network, or as Markdown for a model card."""
 
 from __future__ import annotations
 
 import base64
-import hashlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from evenhand import charts
 from evenhand._atomic import written_at_once
-from evenhand.auditing.category_tables import ImpactRatios
+from evenhand.auditing.impact_ratios import ImpactRatios
 from evenhand.auditing.result import Audit
-from evenhand.charts import (
-    calibration_chart,
-    changed_chart,
-    frontier_chart,
-    prices_chart,
-    rates_chart,
-    thresholds_chart,
-    to_svg,
-    weights_chart,
-)
 from evenhand.display.text import show
 from evenhand.estimators.base import FairClassifier
 from evenhand.exceptions import MissingExtraError
 from evenhand.report.contents import contents
-from evenhand.report.summary import UNKNOWN, interval
+from evenhand.report.summary import BASELINES, NOT_BINDING, UNKNOWN, interval
 from evenhand.solver.certificate import small
 from evenhand.tradeoff.frontier import Frontier, chart_arguments
 
@@ -37,7 +29,9 @@ try:
 except ImportError:
     raise MissingExtraError("jinja2", "report") from None
 
-__all__ = ["render", "write_report"]
+__all__ = ["render", "render_card", "write_report"]
+
+_MARKUP = {letter: f"\\{letter}" for letter in "|*`[\\"} | {"&": "&amp;", "<": "&lt;", ">": "&gt;", "\n": " "}
 
 
 def write_report(
@@ -45,6 +39,7 @@ def write_report(
     audit: Audit,
     *,
     before: Audit | None = None,
+    without: Audit | None = None,
     model: FairClassifier | None = None,
     frontier: Frontier | None = None,
     test: Sequence[Any] | None = None,
@@ -52,22 +47,27 @@ def write_report(
     data: str = "",
     impact_ratios: ImpactRatios | None = None,
 ) -> Path:
-    """Write one HTML file that opens from disk and needs no network.
+    """Write a report: an HTML file that opens from disk and needs no network, or a model card in Markdown.
+
+    Decisions are compared like for like: those of a plain model, those of the same probabilities without the
+    requirement, and those with it. What the requirement costs is the difference of the last two.
 
     Parameters
     ----------
     path : path
-        Written completely or not at all.
+        Markdown if it ends in ``.md``, otherwise HTML. Written completely or not at all.
     audit : Audit
         Of the reported decisions, on held-out rows.
     before : Audit, default=None
-        Of the decisions that they replace, on the same rows.
+        Of the decisions of a plain model, or of those that are replaced, on the same rows.
+    without : Audit, default=None
+        Of ``model.predict_unconstrained`` on the same rows. By default it is made from `model` and `test`.
     model : FairPostprocessor or FairInprocessor, default=None
         Fitted. Without it the report is about predictions from elsewhere.
     frontier : Frontier, default=None
         For the interactive chart.
     test : (X, y) or (X, y, sensitive_features), default=None
-        Rows on which the probabilities of a post-processed model are compared with the labels.
+        The rows of the audit, on which the probabilities of a post-processed model are judged.
     title : str, default="Fairness report"
     data : str, default=""
         A sentence on the data.
@@ -87,18 +87,10 @@ def write_report(
     ...     page.stat().st_size > 1000
     True
     """
-    shown = contents(
-        audit,
-        before=before,
-        model=model,
-        frontier=frontier,
-        test=test,
-        title=title,
-        data=data,
-        impact_ratios=impact_ratios,
-    )
-    page = render(shown)
+    more: dict[str, Any] = {"title": title, "data": data, "impact_ratios": impact_ratios}
+    shown = contents(audit, before, without, model, frontier, test=test, **more)
     target = Path(path)
+    page = render_card(shown) if target.suffix.lower() == ".md" else render(shown)
     with written_at_once(target) as unfinished:
         unfinished.write_text(page, encoding="utf-8")
     return target
@@ -106,38 +98,59 @@ def write_report(
 
 def render(shown: Mapping[str, Any]) -> str:
     """HTML of a report's contents."""
-    shown = _escaped(shown)
+    shown = _escaped(shown, show)
     folder = files("evenhand.report")
     script, style = (folder.joinpath(name).read_text("utf-8") for name in ("page.js", "page.css"))
-    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.policies["json.dumps_kwargs"] = {"sort_keys": False, "allow_nan": False}
-    environment.filters.update(number=_number, interval=interval, small=small, count=_count, measure=_measure)
-    template = environment.from_string(folder.joinpath("page.html").read_text("utf-8"))
-    return template.render(
-        **shown,
-        asked=[one for one in shown["comparisons"] if one["asked"]],
-        unasked=[one for one in shown["comparisons"] if not one["asked"]],
-        within=[one for one in shown["comparisons"] if one["strata"]],
+    return _filled(
+        "page.html",
+        shown,
+        autoescape=True,
         pictures=list(_pictures(shown)),
         island=shown["frontier"],
         script=script,
         style=style,
-        script_hash=_digest(script),
-        style_hash=_digest(style),
+        script_hash=_base64(sha256(script.encode()).digest()),
+        style_hash=_base64(sha256(style.encode()).digest()),
     )
 
 
-def _escaped(value: Any) -> Any:
-    """The contents with unprintable and direction-changing characters escaped in all texts."""
+def render_card(shown: Mapping[str, Any]) -> str:
+    """Markdown of a report's contents, without charts."""
+    return _filled("card.md", _escaped(shown, _plain_markdown), autoescape=False)
+
+
+def _filled(template: str, shown: Mapping[str, Any], *, autoescape: bool, **more: Any) -> str:
+    environment = Environment(autoescape=autoescape, trim_blocks=True, lstrip_blocks=True)  # noqa: S701  (all is escaped)
+    environment.policies["json.dumps_kwargs"] = {"sort_keys": False, "allow_nan": False}
+    environment.filters.update(number=_number, interval=interval, small=small, count=_count, measure=_measure)
+    text = files("evenhand.report").joinpath(template).read_text("utf-8")
+    return environment.from_string(text).render(
+        **shown,
+        asked=[one for one in shown["comparisons"] if one["asked"]],
+        unasked=[one for one in shown["comparisons"] if not one["asked"]],
+        within=[one for one in shown["comparisons"] if one["strata"]],
+        baselines=BASELINES,
+        not_binding=NOT_BINDING,
+        **more,
+    )
+
+
+def _plain_markdown(text: str) -> str:
+    """A text without anything that Markdown or HTML would take for markup."""
+    return "".join(_MARKUP.get(letter, letter) for letter in show(text))
+
+
+def _escaped(value: Any, escape: Callable[[str], str]) -> Any:
+    """The contents with all texts escaped; `show` is for unprintable and direction-changing characters."""
     if isinstance(value, str):
-        return show(value)
+        return escape(value)
     if isinstance(value, Mapping):
-        return {name: _escaped(one) for name, one in value.items()}
-    return [_escaped(one) for one in value] if isinstance(value, list | tuple) else value
+        return {name: _escaped(one, escape) for name, one in value.items()}
+    return [_escaped(one, escape) for one in value] if isinstance(value, list | tuple) else value
 
 
-def _digest(text: str) -> str:
-    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+def _base64(content: bytes) -> str:
+    return base64.b64encode(content).decode()
 
 
 def _count(value: float | str | None) -> str:
@@ -145,84 +158,74 @@ def _count(value: float | str | None) -> str:
     return "left out" if value is None else value if isinstance(value, str) else f"{value:,.0f}"
 
 
-def _number(value: float | None, digits: int = 3) -> str:
-    return UNKNOWN if value is None else f"{value:.{digits}f}"
+def _number(value: Any, digits: int = 3) -> str:
+    """A number, or a dash where there is none."""
+    return f"{value:.{digits}f}" if isinstance(value, int | float) else UNKNOWN
 
 
 def _measure(one: Mapping[str, Any]) -> str:
     """What is measured: of a notion against groups, between groups; of a reference, the change."""
-    text = {"groups": f"{one['measure']} between groups", "reference": f"change, {one['measure']}"}
-    given = f" given {', '.join(one['given'])}" if one.get("given") else ""
-    return f"{text.get(one['against'], one['measure'])}{given}"
+    measure, of = one["measure"], "from" if one["measure"] == "difference" else "to"
+    words = {
+        "groups": f"{measure} between groups",
+        "named": f"{measure} {of} {one['reference']}",
+        "reference": f"change, {measure}",
+    }
+    given = f" given {', '.join(one['given'])}" if one["given"] else ""
+    return f"{words.get(one['against'], measure)}{given}"
 
 
 def _pictures(shown: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     """Each chart as a light and a dark picture, with its alternative text."""
     for draw, records in _charts(shown):
         if records:
-            versions = {theme: draw(records, theme=theme) for theme in ("light", "dark")}
+            drawn = {theme: draw(records, theme=theme) for theme in ("light", "dark")}
+            sources = {theme: _base64(charts.to_svg(chart).encode()) for theme, chart in drawn.items()}
             yield {
-                "alt": str(versions["light"].description),
-                **{theme: _source(to_svg(chart)) for theme, chart in versions.items()},
+                "alt": str(drawn["light"].description),
+                **{theme: f"data:image/svg+xml;base64,{source}" for theme, source in sources.items()},
             }
-
-
-def _source(svg: str) -> str:
-    return "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode()
 
 
 def _charts(shown: Mapping[str, Any]) -> Iterator[tuple[Any, list[dict[str, Any]]]]:
     """Charts and their records; charts without records are skipped."""
-    groups = shown["groups"]
-    names = {group["name"] for group in groups}
-    earlier = [group for group in shown["earlier"] or () if group["name"] in names]
+    groups, last = shown["groups"], (shown["columns"] or [None])[-1]
     rates = [
         {"group": group["name"], "quantity": quantity, "when": when, **rate}
-        for when, part in (("before", earlier), ("after" if earlier else None, groups))
-        for group in part
-        for quantity, rate in group["rates"].items()
+        for group in groups
+        for when, own in (("before", group["before"].get(last, {})), ("after", group["rates"]))
+        for quantity, rate in own.items()
         if rate is not None
     ]
     level, bounds = shown["confidence"], shown["bounds"]
-    rates += [{**rate, "when": "after" if earlier else None} for rate in bounds["rates"]]
-    yield partial(rates_chart, confidence=level, limits=bounds["limits"]), rates
-    changes = [(group["name"], group["change"]) for group in groups if group.get("change")]
-    changed = [
-        {"group": name, "up": change["up"], "down": change["down"], "same": change["unchanged"]}
-        for name, change in changes
-    ]
-    yield changed_chart, changed
+    rates += bounds["rates"]
+    yield partial(charts.rates_chart, confidence=level, limits=bounds["limits"]), rates
+    changed = [(group["name"], group["change"]) for group in groups if group.get("change")]
+    yield charts.changed_chart, [{"group": name, **one, "same": one["unchanged"]} for name, one in changed]
     rule = (shown["model"] or {}).get("rule")
     if rule is not None:
-        draw = {"thresholds": thresholds_chart, "weights": weights_chart}[rule["kind"]]
-        yield draw, rule[rule["kind"]]
-    yield partial(calibration_chart, confidence=level), shown["calibration"]
+        yield getattr(charts, f"{rule['kind']}_chart"), rule[rule["kind"]]
+    yield partial(charts.calibration_chart, confidence=level), shown["calibration"]
     frontier = shown["frontier"]
     if frontier is not None:
         drawn = chart_arguments(frontier["points"], frontier["measure"], frontier["notion"])
-        yield partial(frontier_chart, x_title=drawn["x_title"], confidence=level), drawn["records"]
+        records = drawn.pop("records")
+        yield partial(charts.frontier_chart, **drawn, confidence=level), records
         for curve in frontier["curves"]:
-            title = "What more tolerance would buy" + (f": {curve}" if len(frontier["curves"]) > 1 else "")
-            yield partial(prices_chart, title=title), list(_prices(frontier, curve))
+            title = f"tolerance, {curve}" if len(frontier["curves"]) > 1 else "tolerance"
+            draw = partial(charts.prices_chart, x_title=title, measure=frontier["measure"])
+            yield draw, list(_prices(frontier, curve))
 
 
 def _prices(frontier: Mapping[str, Any], curve: str) -> Iterator[dict[str, Any]]:
     """Prices of each group and statistic over the tolerances; 0 where it does not bind."""
     rows = [row for row in frontier["prices"] if row["curve"] == curve]
     several = len({row["statistic"] for row in rows}) > 1
-    names = [
-        f"{row['group'] or 'everyone'} ({row['statistic']})" if several else row["group"] or "everyone"
-        for row in rows
-    ]
-    prices: dict[tuple[str, float], float] = {}
-    for row, name in zip(rows, names, strict=True):
-        at = name, row["tolerance"]
-        prices[at] = prices.get(at, 0.0) + row["price"]
-    points = [
-        point
-        for point in frontier["points"]  # at exact parity there is no price
-        if point["kind"] == "curve" and point["curve"] == curve and point["price"] is not None
-    ]
-    for name in dict.fromkeys(names):
-        for tolerance in (point["tolerance"] for point in points):
-            yield {"group": name, "tolerance": tolerance, "price": prices.get((name, tolerance), 0.0)}
+    prices: dict[str, defaultdict[float, float]] = {}
+    for row in rows:
+        name = (row["group"] or "everyone") + (f" ({row['statistic']})" if several else "")
+        prices.setdefault(name, defaultdict(float))[row["tolerance"]] += row["price"]
+    for name, own in prices.items():
+        for point in frontier["points"]:  # at exact parity there is no price
+            if point["kind"] == "curve" and point["curve"] == curve and point["price"] is not None:
+                yield {"group": name, "tolerance": point["tolerance"], "price": own[point["tolerance"]]}

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["UNKNOWN", "interval", "place_in_words", "requirement", "summary"]
+__all__ = ["BASELINES", "NOT_BINDING", "UNKNOWN", "interval", "place_in_words", "requirement", "summary"]
 
 Contents = Mapping[str, Any]
 
 UNKNOWN = "\u2013"
 """Shown where there is no number."""
+BASELINES = {"plain": "by the plain model", "without": "by the same probabilities without the requirement"}
+"""Decisions that those of the report are compared with."""
+NOT_BINDING = (
+    "The requirement does not bind; differences from the plain model come from cross-fitting and calibration."
+)
 _NOTHING = 1e-9
 """A price that is rounding error."""
 
@@ -30,19 +35,16 @@ def summary(shown: Contents) -> list[dict[str, str]]:
     """
     asked = shown["model"] or any(one["asked"] for one in shown["comparisons"])
     curve = None if asked else shown["frontier"]
-    if curve:
-        sentences = [_curve_asked(curve), _curve_holds(curve), _curve_cost(curve)]
-    else:
-        sentences = [_asked(shown), _holds(shown), _cost(shown)]
-    headings = (
-        "What was asked",
-        "What holds",
-        "What it cost" if curve or shown["earlier"] or shown["changed"] else "Accuracy",
-    )
-    return [{"about": about, "text": text} for about, text in zip(headings, sentences, strict=True) if text]
+    compared = curve or shown["columns"] or shown["changed"]
+    sentences = {
+        "What was asked": _curve_asked(curve) if curve else _asked(shown),
+        "What holds": _curve_holds(curve) if curve else _holds(shown),
+        "What it cost" if compared else "Accuracy": _curve_cost(curve) if curve else _cost(shown),
+    }
+    return [{"about": about, "text": text} for about, text in sentences.items() if text]
 
 
-def interval(rate: Contents, digits: int = 3) -> str:
+def interval(rate: Contents, digits: int = 3, *, signed: bool = False) -> str:
     """A number with its interval, as far as they are known.
 
     Examples
@@ -53,11 +55,12 @@ def interval(rate: Contents, digits: int = 3) -> str:
     if rate["value"] is None:
         return UNKNOWN
     limits = [rate.get(key) for key in ("low", "high")]
-    value = f"{rate['value']:.{digits}f}"
-    return value if None in limits else f"{value} [{', '.join(f'{limit:.{digits}f}' for limit in limits)}]"
+    form = f"{'+' if signed else ''}.{digits}f"
+    value = format(rate["value"], form)
+    return value if None in limits else f"{value} [{', '.join(format(limit, form) for limit in limits)}]"
 
 
-def requirement(one: Contents, features: Sequence[str]) -> str:
+def requirement(one: Contents, features: Sequence[str], *, than: str = "in the reference") -> str:
     """What a notion or a bound asks for, in words.
 
     Examples
@@ -73,27 +76,27 @@ def requirement(one: Contents, features: Sequence[str]) -> str:
     groups = "" if one["groups"] == "population" else f", {_groups(one, features)}"
     if against == "bound":
         return f"{_bounded(one)}{groups}"
-    rates = _and(one.get("statistics") or ["rate"])
+    rates, limit = _and(one.get("statistics") or ["rate"]), f"{one['tolerance']:g}"
     if against == "reference":
         worse = "lower" if one["measure"] == "at least" else "higher"
         whose = f"the {rates} is not {worse} than" if not groups else f"no group has a {worse} {rates} than"
-        return f"{whose} {one.get('than') or 'in the reference'}{groups}"
+        return f"{whose} {than}{groups}"
+    same = f" with the same {_and(one['given'])}" if one.get("given") else ""
+    other = one["reference"] if against == "named" else f"everyone{same}"
+    difference = one["measure"] == "difference"
     if against == "groups":
-        ends, limit = (
-            ("largest minus smallest", "at most")
-            if one["measure"] == "difference"
-            else ("smallest over largest", "at least")
+        ends = (
+            f"largest minus smallest {rates} at most"
+            if difference
+            else f"smallest over largest {rates} at least"
         )
-        text = f"{ends} {rates} {limit} {one['tolerance']:g}"
-        text += f", among people with the same {_and(one['given'])}" if one.get("given") else ""
+        text = f"{ends} {limit}{f', among people{same}' if same else ''}"
+    elif difference:
+        text = f"no group differs from {other} by more than {limit}"
+    elif against == "named":
+        text = f"the {rates} of every group is at least {limit} times that of {other}"
     else:
-        everyone = f"everyone with the same {_and(one['given'])}" if one.get("given") else "everyone"
-        text = (
-            f"no group differs from {everyone} by more than {one['tolerance']:g}"
-            if one["measure"] == "difference"
-            else f"in every group, the rate and its complement are at least {one['tolerance']:g} times those "
-            f"of {everyone}"
-        )
+        text = f"in every group, the rate and its complement are at least {limit} times those of {other}"
     return f"{one['notion']}: {text}{groups}"
 
 
@@ -124,11 +127,11 @@ def place_in_words(price: float, *, in_errors: bool, worst: bool = False) -> str
     place = "One more place" if price < 0 else "One place less that must be filled"
     if worst:
         what = "error" if in_errors else "risk"
-        return (
-            f"{place} among 1,000 people would lower the {what} of the worst group by {abs(price) / 1e3:.2g}."
-        )
-    what = f"{abs(price):.2g} errors" if in_errors else f"{abs(price):.2g} of the costs of errors"
-    return f"{place} among 1,000 people would save {what} among them."
+        saves = f"lower the {what} of the worst group by {abs(price) / 1e3:.2g}"
+    else:
+        what = "errors" if in_errors else "of the costs of errors"
+        saves = f"save {abs(price):.2g} {what} among them"
+    return f"{place} among 1,000 people would {saves}."
 
 
 def _groups(one: Contents, features: Sequence[str]) -> str:
@@ -150,16 +153,18 @@ def _bounded(one: Contents) -> str:
 
 def _asked(shown: Contents) -> str:
     model, features = shown["model"], shown["features"]
-    asked = model["asked"] if model else [one for one in shown["comparisons"] if one["asked"]]
-    if not asked:
+    asked = [one for one in shown["comparisons"] if one["asked"]]
+    if not asked and not model:
         return f"Nothing was required; this page describes how decisions differ by {_and(features)}."
-    parts = [requirement(one, features) for one in asked]
-    if model:
-        aware = model["aware"]
-        may = {True: f"may use {_and(features)}", False: f"may not use {_and(features, 'or')}"}
-        may_use = may.get(aware, f"may use only {aware}")
-        return f"{_sentence('; '.join(parts))} Decisions are made by {model['method']} and {may_use}."
-    return _sentence("; ".join(parts))
+    best = "under the best rule without a requirement"
+    than = best if model and model["unconstrained"] else "in the reference"
+    text = "; ".join(requirement(one, features, than=than) for one in asked) or model["asked"]
+    if not model:
+        return _sentence(text)
+    aware = model["aware"]
+    may = {True: f"may use {_and(features)}", False: f"may not use {_and(features, 'or')}"}
+    may_use = may.get(aware, f"may use only {aware}")
+    return f"{_sentence(text)} Decisions are made by {model['method']} and {may_use}."
 
 
 def _holds(shown: Contents) -> str:
@@ -174,22 +179,21 @@ def _holds(shown: Contents) -> str:
         return f"No tolerance was set; by {first['notion']}, groups differ from everyone by up to {found}."
     parts = []
     for one in asked:
-        found = f"{_what(one)} is {interval(one)} ({level}){_who(one)}{_places(one, shown)}"
+        found = f"{_what(one)} is {interval(one)} ({level}){_who(one)}{_places(one, shown)}{_forecast(one)}"
         if one["value"] is None:
             found = f"{_what(one)} is undefined or not shown"
-        claim = _claim(one)
-        verdicts = {
-            "satisfied": f"{claim} holds on {rows}: {found}",
-            "violated": f"{claim} is violated on {rows}: {found}",
-        }
-        undecided = f"whether {claim} holds cannot be decided from {rows}: {found}"
-        parts.append(verdicts.get(one["verdict"], undecided))
+        verdicts = {"satisfied": "{} holds on", "violated": "{} is violated on"}
+        verdict = verdicts.get(one["verdict"], "whether {} holds cannot be decided from")
+        parts.append(f"{verdict.format(_claim(one))} {rows}: {found}")
     guarantee = (shown["model"] or {}).get("guarantee")
     if guarantee:
-        parts.append(
-            "it is guaranteed for new data" if guarantee["holds"] else "nothing is guaranteed for new data"
-        )
+        instead = f"only {guarantee['attainable']}" if guarantee["attainable"] else "nothing"
+        parts.append(f"{'it' if guarantee['holds'] else instead} is guaranteed for new data")
     return _sentence("; ".join(parts))
+
+
+def _forecast(one: Contents) -> str:
+    return f"; {one['forecast']['value']:.3f} was to be expected on as many rows" if one["forecast"] else ""
 
 
 def _places(one: Contents, shown: Contents) -> str:
@@ -207,7 +211,7 @@ def _claim(one: Contents) -> str:
         return f"{article} {one['notion']} of {one['measure']} {one['tolerance']:g}{where}"
     if one["against"] == "reference":
         return f"{article} {one['notion']} than the reference{where}"
-    between = " between groups" if one["against"] == "groups" else ""
+    between = {"groups": " between groups", "named": " against a named group"}.get(one["against"], "")
     between += f" given {_and(one['given'])}" if one.get("given") else ""
     if one["measure"] == "difference":
         return f"{one['notion']}{between} within {one['tolerance']:g}"
@@ -215,18 +219,24 @@ def _claim(one: Contents) -> str:
 
 
 def _cost(shown: Contents) -> str:
-    cost, changed = shown["cost"], shown["changed"]
+    cost, changed, model = shown["cost"], shown["changed"], shown["model"]
     if cost is None:
         return "Without labels, accuracy is unknown."
-    was = f"was {interval(cost['before'])} before and " if cost["before"] else ""
-    change = f", a change of {interval(cost['change'])}" if cost["change"] else ""
-    moved = ""
+    before = " and ".join(f"{interval(one)} {BASELINES[name]}" for name, one in cost["before"].items())
+    text = f"Accuracy is {interval(cost['after'])}{f'; it is {before}' if before else ''}."
+    if model and not model["binds"]:
+        return f"{text} {NOT_BINDING}"
+    if cost["change"]:
+        since = "without" if "without" in cost["before"] else "plain"
+        against = f" {BASELINES[since]}" if since in cost["before"] else " before"
+        text += f" The change from decisions{against} is {interval(cost['change'], signed=True)}."
     if changed and shown["rows"] is not None:
-        moved = (
-            f"; decisions changed for {changed['up'] + changed['down']:,.0f} of {shown['rows']:,.0f} people, "
-            f"of whom {changed['up']:,.0f} are newly selected and {changed['down']:,.0f} no longer selected"
+        since = BASELINES.get(changed["since"], "before")
+        text += (
+            f" Compared with decisions {since}, {changed['up']:,.0f} of {shown['rows']:,.0f} people are "
+            f"newly selected and {changed['down']:,.0f} no longer selected."
         )
-    return f"Accuracy {was}is {interval(cost['after'])}{change}{moved}."
+    return text
 
 
 def _curve_asked(curve: Contents) -> str:
@@ -242,15 +252,9 @@ def _curve_holds(curve: Contents) -> str:
     for name in curve["curves"]:
         verdicts = [point["verdict"] for point in _on(curve, name) if point["origin"] != "mixture"]
         kept, broken, open_ = map(verdicts.count, ("satisfied", "violated", "insufficient evidence"))
-        if open_ == len(verdicts):
-            parts.append(
-                f"for none of {len(verdicts)} tolerances can it be decided whether {name} satisfies it"
-            )
-        else:
-            parts.append(
-                f"of {len(verdicts)} tolerances, {name} clearly satisfies {kept} and clearly violates "
-                f"{broken}; {open_} are undecided"
-            )
+        text = f"of {len(verdicts)} tolerances, {name} clearly satisfies {kept} and clearly violates {broken}"
+        none = f"for none of {len(verdicts)} tolerances can it be decided whether {name} satisfies it"
+        parts.append(none if open_ == len(verdicts) else f"{text}; {open_} are undecided")
     level = f"{100 * curve['confidence']:g}% intervals"
     return f"On {curve['rows']:,} test rows ({level}): {'; '.join(parts)}."
 
@@ -258,11 +262,8 @@ def _curve_holds(curve: Contents) -> str:
 def _curve_cost(curve: Contents) -> str:
     parts = []
     for name in curve["curves"]:
-        ends = [
-            f"{_accuracy(point)} at tolerance {point['tolerance']:.3g}"
-            for point in (_on(curve, name)[0], _on(curve, name)[-1])
-        ]
-        parts.append(f"{name} has {' and '.join(dict.fromkeys(ends))}")
+        points = _on(curve, name)
+        parts.append(f"{name} has {' and '.join(dict.fromkeys(map(_accuracy, (points[0], points[-1]))))}")
     return f"Accuracy on test rows: {'; '.join(parts)}."
 
 
@@ -273,7 +274,7 @@ def _on(curve: Contents, name: str | None = None) -> list[Contents]:
 
 def _accuracy(point: Contents) -> str:
     limits = {key: point[f"accuracy_{key}"] for key in ("low", "high")}
-    return interval({"value": point["accuracy"], **limits})
+    return f"{interval({'value': point['accuracy'], **limits})} at tolerance {point['tolerance']:.3g}"
 
 
 def _what(one: Contents) -> str:
@@ -287,7 +288,7 @@ def _what(one: Contents) -> str:
 
 def _who(one: Contents) -> str:
     who = one["group"] if one["groups"] != "population" else None
-    return f", for {who}" if who and one["value"] else ""
+    return f", for {who}" if who and (one["value"] or one["measure"] == "ratio") else ""
 
 
 def _rows(rows: float | str | None) -> str:

@@ -9,13 +9,12 @@ from __future__ import annotations
 import math
 import re
 from copy import deepcopy
-from numbers import Real
 from typing import Any, Literal, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.data.checks import check_choice, near_names
+from evenhand.data.checks import check_choice, check_number, near_names
 from evenhand.exceptions import InputError
 from evenhand.groups.groups import Groups, Members
 from evenhand.groups.names import GroupName
@@ -187,10 +186,8 @@ class RateBound(Bound):
         if self.at_least is None and self.at_most is None:
             raise InputError(f"{name} takes at_least, at_most, or both.")
         for which in ("at_least", "at_most"):
-            value = getattr(self, which)
-            proper = isinstance(value, Real) and not isinstance(value, bool) and 0 <= float(value) <= 1
-            if value is not None and not proper:
-                raise InputError(f"{name}: {which} should be a number from 0 to 1, but is {value!r}.")
+            if getattr(self, which) is not None:
+                check_number(f"{name}: {which}", getattr(self, which))
         if self.at_least is not None and self.at_most is not None and self.at_least > self.at_most:
             raise InputError(
                 f"{name}: at_least={self.at_least:g} is above at_most={self.at_most:g}, so nothing satisfies "
@@ -205,18 +202,15 @@ class RateBound(Bound):
         return np.full(count, least), np.full(count, most)
 
     def _move(self, share: float) -> None:
-        if share >= 0:
-            if self.at_least is not None:
-                self.at_least = round(self.at_least + _MOVED * share * (1 - self.at_least), 12)
-            if self.at_most is not None:
-                self.at_most = round(self.at_most * (1 - _MOVED * share), 12)
-            if self.at_least is not None and self.at_most is not None and self.at_least > self.at_most:
-                self.at_least = self.at_most = (self.at_least + self.at_most) / 2
-        else:
-            if self.at_least is not None:
-                self.at_least = round(self.at_least * (1 + share), 12)
-            if self.at_most is not None:
-                self.at_most = round(self.at_most - share * (1 - self.at_most), 12)
+        step = _MOVED * share if share >= 0 else -share
+        if self.at_least is not None:
+            end = 1 if share >= 0 else 0
+            self.at_least = round(self.at_least + step * (end - self.at_least), 12)
+        if self.at_most is not None:
+            end = 0 if share >= 0 else 1
+            self.at_most = round(self.at_most + step * (end - self.at_most), 12)
+        if self.at_least is not None and self.at_most is not None and self.at_least > self.at_most:
+            self.at_least = self.at_most = (self.at_least + self.at_most) / 2
 
     def rooms(self) -> tuple[float, float]:
         """How far at least and at most move to where they are strictest; NaN where there is no bound."""
@@ -315,13 +309,11 @@ class NoWorse(Bound):
         _check_rate("NoWorse", self.rate, COMPARED_RATES)
         if not isinstance(self.than, CellRates) and self.than != "unconstrained":
             raise InputError(
-                "NoWorse: than should be 'unconstrained' or CellRates, which evenhand.cell_rates counts, but "
-                f"is {self.than!r}."
+                "NoWorse: than must be 'unconstrained' or the CellRates of evenhand.cell_rates, got "
+                f"{self.than!r}."
             )
         check_choice("NoWorse: groups", self.groups, get_args(Scope))
-        margin = self.margin
-        if not isinstance(margin, Real) or isinstance(margin, bool) or not -1 <= float(margin) <= 1:
-            raise InputError(f"NoWorse: margin should be a number from -1 to 1, but is {margin!r}.")
+        check_number("NoWorse: margin", self.margin, -1)
 
     def against(self, rates: CellRates) -> NoWorse:
         """The same requirement with the rates of the unconstrained optimum, if it is about these."""
@@ -354,7 +346,7 @@ class NoWorse(Bound):
         return (room, math.nan) if self.more_is_better else (math.nan, room)
 
     def _move(self, share: float) -> None:
-        """A reference is what it is, but a rate can be better or worse than that."""
+        """Move the margin: the reference is fixed, but a rate can be better or worse than it."""
         step = _MARGIN * share * (1 - self.margin) if share >= 0 else share * (1 + self.margin)
         self.margin = round(self.margin + step, 12)
 

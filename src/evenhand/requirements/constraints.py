@@ -227,7 +227,7 @@ class Slopes:
 
     @classmethod
     def stack(cls, parts: Iterable[Slopes]) -> Slopes:
-        """Those of several requirements together."""
+        """Slopes of several requirements together."""
         parts = list(parts)
         value, lo, hi = (
             np.concatenate([getattr(part, name) for part in parts]) for name in ("value", "lo", "hi")

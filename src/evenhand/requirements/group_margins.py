@@ -60,10 +60,10 @@ class WithMargins(Constraint):
 
     def _check(self) -> None:
         if not isinstance(self.constraint, Constraint):
-            raise InputError(f"constraint should be a requirement, but is {self.constraint!r}.")
+            raise InputError(f"constraint must be a requirement, got {self.constraint!r}.")
         margins = np.array([*self.lower.values(), *self.upper.values()], dtype=np.float64)
         if not len(margins) or not np.isfinite(margins).all():
-            raise InputError("margins should be finite numbers, at least one of them.")
+            raise InputError("margins must be finite numbers, at least one of them.")
 
     @property
     def requirements(self) -> tuple[Requirement, ...]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,18 +15,28 @@ from evenhand.groups.groups import GroupName
 __all__ = ["NOBODY", "Against", "AnyMeasurement", "BoundMeasurement", "Measure", "Measurement", "ratios"]
 
 Measure = Literal["difference", "ratio"]
-Against = Literal["population", "groups"]
+Against = Literal["population", "groups"] | Mapping[str, Any]
+"""What each group is compared with: the population, the other groups, or a group named by its values."""
 
 NOBODY = 1e-9
 """A rate below this counts as 0; `solve` lets a bound be violated by as much."""
 
 
-def ratios(rates: NDArray[np.float64], overall: float) -> NDArray[np.float64]:
+_CHOSEN = ("selected", "refused")
+_SIDES = {
+    **dict.fromkeys(("selection rate", "true-positive rate", "false-positive rate"), _CHOSEN),
+    "error rate": ("wrong", "right"),
+}
+
+
+def ratios(rates: NDArray[np.float64], overall: float | NDArray[np.float64]) -> NDArray[np.float64]:
     """The smaller of q_g / q and (1 - q_g) / (1 - q), for rates q_g; a quotient by almost 0 is 1."""
-    same = 1.0 + 0 * rates
-    up = rates / overall if overall > NOBODY else same
-    down = (1 - rates) / (1 - overall) if 1 - overall > NOBODY else same
-    return np.minimum(up, down)
+    return np.minimum(_quotients(rates, overall), _quotients(1 - rates, 1 - overall))
+
+
+def _quotients(rates: NDArray[np.float64], by: float | NDArray[np.float64]) -> NDArray[np.float64]:
+    enough = np.asarray(by) > NOBODY
+    return np.where(enough, rates / np.where(enough, by, 1.0), 1.0 + 0 * rates)
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,15 +48,17 @@ class Measurement:
     notion, statistic : str
     names : tuple of GroupName
     overall : float
-        The statistic in the whole population.
+        The statistic in the whole population; shape (k, 1) for k draws of rates.
     values : array
-        The statistic in each group; NaN where it is undefined.
+        The statistic in each group; NaN where it is undefined. Shape (k, groups) for k draws.
     measure : {"difference", "ratio"}
         How the notion compares the groups.
     tolerance : float
         The bound of the notion.
-    against : {"population", "groups"}
-        Whether a group is compared with the population or with the other groups.
+    against : {"population", "groups"} or mapping
+        Whether a group is compared with the population, with the other groups, or with a named group.
+    references : tuple of int, default=()
+        The place of the group that each is compared with, if groups are named.
     stratum : GroupName or None
         The stratum that groups are compared in: it is then the population.
     """
@@ -53,42 +66,47 @@ class Measurement:
     notion: str
     statistic: str
     names: tuple[GroupName, ...]
-    overall: float
+    overall: float | NDArray[np.float64]
     values: NDArray[np.float64]
     measure: Measure
     tolerance: float
     against: Against = "population"
     stratum: GroupName | None = None
+    references: tuple[int, ...] = ()
 
     @property
     def differences(self) -> NDArray[np.float64]:
-        """Absolute difference between the population and each group; against groups, from the highest."""
+        """Absolute difference between each group and the population, the highest group or the named one."""
         if self.against == "groups":
             return self._highest - self.values
-        return np.abs(self.overall - self.values)
+        return np.abs(self._named - self.values)
+
+    @property
+    def _named(self) -> NDArray[np.float64]:
+        """Rate of the named group that each is compared with, or of the population."""
+        return self.values[..., list(self.references)] if self.references else np.asarray(self.overall)
 
     @property
     def _highest(self) -> NDArray[np.float64]:
         """Highest rate among the groups that each is compared with: those of the same features."""
         features = [name.features for name in self.names]
         highest = {
-            own: np.fmax.reduce(self.values[[other == own for other in features]])
+            own: np.fmax.reduce(self.values[..., [other == own for other in features]], axis=-1)
             for own in dict.fromkeys(features)
         }
-        return np.array([highest[own] for own in features])
+        return np.stack([highest[own] for own in features], axis=-1)
 
     @property
     def ratios(self) -> NDArray[np.float64]:
-        """The smaller of q_g / q and (1 - q_g) / (1 - q) for each group; q_g over the highest against groups.
+        """The smaller of q_g / q and (1 - q_g) / (1 - q) for each group; q_g over the highest or named rate.
 
         A quotient with denominator 0 is 1, because no tolerance is then violated. A denominator below 1e-9
         counts as 0, since the quotient would be rounding error.
         """
         if self.against == "groups":
-            most = self._highest
-            return np.where(
-                most > NOBODY, self.values / np.where(most > NOBODY, most, 1.0), 1.0 + 0 * self.values
-            )
+            return _quotients(self.values, self._highest)
+        if self.references:
+            return _quotients(self.values, self._named)
         return ratios(self.values, self.overall)
 
     @property
@@ -121,11 +139,26 @@ class Measurement:
         return self.names[int(np.nanargmin(by))]
 
     @property
+    def side(self) -> str | None:
+        """Whose ratio `value` is: of those "selected", or of those "refused".
+
+        Of error rates it is "wrong" or "right", of a notion of your own the rate or "1 - rate". None of a
+        difference, and against groups or a named one, where it is always the rate.
+        """
+        worst = self.worst
+        if worst is None or self.measure == "difference" or self.against != "population":
+            return None
+        above = float(self.values[self.names.index(worst)]) > float(np.asarray(self.overall).item())
+        return _SIDES.get(self.statistic, (self.statistic, f"1 - {self.statistic}"))[above]
+
+    @property
     def reference(self) -> GroupName | None:
-        """The group that the worst is compared with: the highest of its features; None is the population."""
+        """The group that the worst is compared with: named, or the highest of its features; else None."""
         worst = self.worst
         if worst is None or self.against == "population":
             return None
+        if self.references:
+            return self.names[self.references[self.names.index(worst)]]
         own = [name.features == worst.features for name in self.names]
         return self.names[int(np.nanargmax(np.where(own, self.values, np.nan)))]
 
@@ -189,7 +222,7 @@ class BoundMeasurement:
 
     @property
     def _place(self) -> int | None:
-        """Of the worst group; None if no group has both a rate and a bound."""
+        """Position of the worst group; None if no group has both a rate and a bound."""
         return None if np.isnan(self.excesses).all() else int(np.nanargmax(self.excesses))
 
 

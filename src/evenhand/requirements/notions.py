@@ -16,22 +16,26 @@ or, against the other groups instead of the population, by
 * difference:  l <= q_g <= l + delta for some l      (largest minus smallest rate at most delta)
 * ratio:       delta u <= q_g <= u for some u        (smallest over largest rate at least delta)
 
+or, against a named group with rate q_r, by
+
+* difference:  -delta <= q_r - q_g <= delta
+* ratio:       delta q_r - q_g <= 0                  (adverse impact ratio at least delta)
+
 Either way the requirement is a set of linear constraints ``lo <= C rho + B t + k <= hi``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from numbers import Real
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.data.checks import check_choice
+from evenhand.data.checks import check_choice, check_number, near_names
 from evenhand.exceptions import InputError
-from evenhand.groups.groups import Groups, Members, Mode
+from evenhand.groups.groups import GroupName, Groups, Members, Mode
 from evenhand.groups.strata import check_controls, count_strata, find_strata
 from evenhand.requirements.constraints import ConstraintName, LinearConstraints, Slopes, named
 from evenhand.requirements.measurement import Against, Measure, Measurement
@@ -64,13 +68,15 @@ class Notion(Requirement):
         highest rate: with 0.8, the four-fifths rule. Pass exactly one of `difference` and `ratio`.
     groups : {"intersectional", "independent"}, default="intersectional"
         Whether to compare all combinations of sensitive values, or the values of each feature separately.
-    against : {"population", "groups"}, default="population"
-        Whether a group is compared with the population or with the other groups; the values of a feature with
-        each other.
+    against : {"population", "groups"} or mapping, default="population"
+        Whether a group is compared with the population; with the other groups, the values of a feature with
+        each other; or with a named group, such as ``{"race": "White", "sex": "Male"}``. A ratio to a named
+        group is one-sided: rates above it satisfy the requirement. With ``groups="independent"`` the values
+        of each named feature are compared with its named one, and other features not at all.
     given : list of str, default=None
-        Control features: groups are compared among the people with the same values of these, so that
+        Control features: groups are compared among the people with the same values of these, and
         differences that these features explain do not count. They are columns of X, or sensitive features
-        that decisions may use. With ``given=["job_level"]``, women of a level are compared with everybody of
+        that decisions may use. With ``given=["job_level"]``, women of a level are compared with everyone of
         that level.
 
     Examples
@@ -93,7 +99,7 @@ class Notion(Requirement):
         proper = isinstance(statistics, tuple) and all(isinstance(part, Statistic) for part in statistics)
         if not statistics or not proper or not isinstance(getattr(cls, "label", None), str):
             raise InputError(
-                f"{cls.__name__} should define its name as `label = '...'` and its statistics as a tuple, "
+                f"{cls.__name__} must define its name as `label = '...'` and its statistics as a tuple, "
                 "`statistics = (Statistic(...),)`."
             )
 
@@ -128,6 +134,11 @@ class Notion(Requirement):
         return () if self.given is None else tuple(self.given)
 
     @property
+    def one_sided(self) -> bool:
+        """Whether only rates that are too low violate it: by a ratio to a named group."""
+        return isinstance(self.against, Mapping) and self.ratio is not None
+
+    @property
     def compares_by(self) -> Measure:
         """Whether the difference or the ratio is bounded."""
         return "difference" if self.difference is not None else "ratio"
@@ -138,14 +149,15 @@ class Notion(Requirement):
             raise InputError("Notion is a base class: use one of its subclasses, or write your own.")
         if (self.difference is None) == (self.ratio is None):
             raise InputError(
-                f"{name} takes exactly one of difference and ratio, but difference={self.difference!r} "
-                f"and ratio={self.ratio!r}. Set the other one to None."
+                f"{name} takes exactly one of difference and ratio, got difference={self.difference!r} and "
+                f"ratio={self.ratio!r}. Set the other one to None."
             )
-        value = self.difference if self.difference is not None else self.ratio
-        if not isinstance(value, Real) or isinstance(value, bool) or not 0 <= value <= 1:
-            raise InputError(f"{name}: {self.compares_by} should be a number from 0 to 1, but is {value!r}.")
+        check_number(f"{name}: {self.compares_by}", getattr(self, self.compares_by))
         check_choice(f"{name}: groups", self.groups, ("intersectional", "independent"))
-        check_choice(f"{name}: against", self.against, ("population", "groups"))
+        if not isinstance(self.against, Mapping):
+            check_choice(f"{name}: against", self.against, ("population", "groups"))
+        elif not self.against:
+            raise InputError(f"{name}: against names no group; use {{'race': 'White'}}, for example.")
         if self.given is not None:
             check_controls(name, self.given)
 
@@ -161,7 +173,8 @@ class Notion(Requirement):
 
     def _linear(self, masses: NDArray[np.float64], groups: Groups) -> LinearConstraints:
         refuse_large(self._size(groups), len(groups), stratified=bool(self.controls))
-        write = self._against_groups if self.against == "groups" else self._against_population
+        self.check_reference(groups)
+        write = self._against_groups if self.against == "groups" else self._against_one
         if not self.controls:
             family = groups.members(self.groups)
             return LinearConstraints.stack(write(part, masses, family) for part in self.statistics)
@@ -176,23 +189,85 @@ class Notion(Requirement):
                 found.append(replace(own, C=C).given(stratum.name))
         return LinearConstraints.stack(found)
 
-    def _against_population(
+    def _against_one(
         self, statistic: Statistic, masses: NDArray[np.float64], family: Members
     ) -> LinearConstraints:
+        """Against the population or a named group, which is not compared with itself."""
         A, k = statistic.linear(masses, family.matrix)
-        A_all, k_all = statistic.linear(masses, np.ones((1, len(masses))))
+        places = self.places(family)
+        if places:
+            A_ref, k_ref = A[list(places)], k[list(places)]
+            others = np.array([place != own for own, place in enumerate(places)])
+        else:
+            A_ref, k_ref = statistic.linear(masses, np.ones((1, len(masses))))
+            others = np.ones(len(k), np.bool_)
         delta, by_difference = self.tolerance, self.difference is not None
         factor = 1.0 if by_difference else delta
-        keep, names, undefined = self._named(statistic, family, k)
+        defined, names, undefined = self._named(statistic, family, k + 0 * k_ref)
+        keep = defined & others
+        names = tuple(name for name, other in zip(names, others[defined], strict=True) if other)
         count = int(keep.sum())
         return LinearConstraints(
             names,
-            C=(factor * A_all - A)[keep],
-            k=(factor * k_all - k)[keep],
-            lo=np.full(count, -delta if by_difference else delta - 1),
+            C=(factor * A_ref - A)[keep],
+            k=(factor * k_ref - k)[keep],
+            lo=np.full(count, -np.inf if self.one_sided else -delta if by_difference else delta - 1),
             hi=np.full(count, delta if by_difference else 0.0),
             undefined=undefined,
         )
+
+    def places(self, family: Members) -> tuple[int, ...]:
+        """The place of the named group that each group is compared with; empty if none is named.
+
+        A group is compared with itself if its feature has no named value, or if the named group is not in its
+        stratum.
+
+        Parameters
+        ----------
+        family : Members
+
+        Returns
+        -------
+        tuple of int
+        """
+        if not isinstance(self.against, Mapping):
+            return ()
+        places = {name: place for place, name in enumerate(family.names)}
+        return tuple(
+            places.get(GroupName(name.features, tuple(map(self.against.get, name.features))), own)
+            for own, name in enumerate(family.names)
+        )
+
+    def check_reference(self, groups: Groups) -> None:
+        """Raise an InputError if the named group does not occur.
+
+        Parameters
+        ----------
+        groups : Groups
+        """
+        if not isinstance(self.against, Mapping):
+            return
+        names, wanted = groups.members(self.groups).names, tuple(self.against)
+        for feature in wanted:
+            if feature not in groups.features:
+                near = near_names(feature, groups.features, "They are")
+                raise InputError(
+                    f"{type(self).__name__}: against names {feature!r}, which is no sensitive feature. {near}"
+                )
+        single, unnamed = self.groups == "independent", [one for one in groups.features if one not in wanted]
+        if unnamed and not single:
+            raise InputError(
+                f"{type(self).__name__}: against={dict(self.against)!r} names no group: name a value of "
+                f"{unnamed[0]!r} too, or use groups='independent'."
+            )
+        parts = [(feature,) for feature in wanted] if single else [groups.features]
+        for features in parts:
+            reference = GroupName(features, tuple(map(self.against.get, features)))
+            if reference not in names:
+                near = near_names(str(reference), [str(name) for name in names], "The groups are")
+                raise InputError(
+                    f"{type(self).__name__}: no row is in the reference group {reference}. {near}"
+                )
 
     def _against_groups(
         self, statistic: Statistic, masses: NDArray[np.float64], family: Members
@@ -229,9 +304,8 @@ class Notion(Requirement):
 
     def _slopes(self, linear: LinearConstraints, rates: CellRates, scalars: NDArray[np.float64]) -> Slopes:
         """A constraint is linear in the tolerance, so the slope is what it differs by between 1 and 0."""
-        one, zero = (
-            type(self)._linear(self.with_tolerance(t), rates.masses, rates.groups) for t in (1.0, 0.0)
-        )
+        slacks = (1.0, 0.0) if self.difference is not None else (0.0, 1.0)
+        one, zero = (self.with_slack(slack)._linear(rates.masses, rates.groups) for slack in slacks)
         values = [side.values(rates.rates, scalars) for side in (one, zero)]
         lo, hi = (
             np.subtract(after, before, out=np.zeros(len(linear)), where=np.isfinite(after))
@@ -255,6 +329,7 @@ class Notion(Requirement):
         return self._measure(rates)
 
     def _measure(self, rates: CellRates) -> tuple[Measurement, ...]:
+        self.check_reference(rates.groups)
         if not self.controls:
             return self.measure_in(rates.groups.members(self.groups), rates)
         return tuple(
@@ -280,16 +355,18 @@ class Notion(Requirement):
         for statistic in self.statistics:
             if statistic.needs_labels and not rates.labelled:
                 raise InputError(f"{self.label} needs labels: pass y_true.")
+            overall = statistic.values(rates, everyone)
             found.append(
                 Measurement(
                     self.label,
                     statistic.name,
                     family.names,
-                    float(statistic.values(rates, everyone)[0]),
+                    float(overall[0]) if overall.ndim == 1 else overall,
                     statistic.values(rates, family.matrix),
                     self.compares_by,
                     self.tolerance,
                     self.against,
+                    references=self.places(family),
                 )
             )
         return tuple(found)

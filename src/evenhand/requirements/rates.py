@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.data.checks import check_rows
+from evenhand.data.checks import check_number, check_rows
 from evenhand.data.columns import blocks, factorize, named_columns
 from evenhand.data.labels import (
     MAX_CLASSES,
@@ -23,6 +23,8 @@ from evenhand.data.labels import (
     read_selection,
     read_weights,
 )
+from evenhand.display.notebook import ShownAsTable
+from evenhand.display.text import show
 from evenhand.exceptions import InputError
 from evenhand.groups.groups import Groups, Missing
 from evenhand.groups.proxy import Proxy
@@ -33,8 +35,8 @@ __all__ = ["ArgumentNames", "CellRates", "Decisions", "cell_rates", "read_rows",
 Selection = NDArray[np.bool_] | NDArray[np.floating[Any]]
 
 
-@dataclass(frozen=True, eq=False)
-class CellRates:
+@dataclass(frozen=True, eq=False, repr=False)
+class CellRates(ShownAsTable):
     """Masses and selection rates of the cells.
 
     Attributes
@@ -80,8 +82,23 @@ class CellRates:
         )
         return cls(groups, mass, selected)
 
+    def _table(self) -> tuple[str, Sequence[str], list[tuple[str, ...]]]:
+        """Share of the people and selection rates; those among each label, if labels are known."""
+        share = self.mass.sum(axis=1) / max(float(self.mass.sum()), np.finfo(np.float64).tiny)
+        rates = [_quotient(self.selected.sum(axis=1), self.mass.sum(axis=1))]
+        headings = ["group", "share of people", "selected"]
+        if self.labelled:
+            rates += [_quotient(self.selected[:, y], self.mass[:, y]) for y in (0, 1)]
+            labels = ("label 0", "label 1") if self.classes is None else self.classes.tolist()
+            headings += [f"selected of {show(label)}" for label in labels]
+        rows = [
+            (str(name), *("-" if np.isnan(number) else f"{number:.4f}" for number in numbers))
+            for name, *numbers in zip(self.groups.cell_names, share, *rates, strict=True)
+        ]
+        return "", headings, rows
+
     def among(self, cells: NDArray[np.bool_]) -> CellRates:
-        """Those of the people in some of the groups, such as those of one stratum; the others are empty."""
+        """Rates of the people in some of the groups, such as those of one stratum; the others are empty."""
         inside = cells[:, None]
         return replace(self, mass=self.mass * inside, selected=self.selected * inside)
 
@@ -96,8 +113,7 @@ class CellRates:
     def rates(self) -> NDArray[np.float64]:
         """P(decision 1 | S=m, Y=y), shape (M, 2); NaN in cells without mass."""
         self._require_labels("the rates of cells")
-        empty = self.mass == 0
-        return np.where(empty, np.nan, self.selected / np.where(empty, 1.0, self.mass))
+        return _quotient(self.selected, self.mass)
 
     def risk(self, cost: float = 0.5) -> float:
         """Cost-sensitive risk: (1 - cost) P(decision 0, Y=1) + cost P(decision 1, Y=0).
@@ -113,14 +129,17 @@ class CellRates:
             With the default cost, half the error rate.
         """
         self._require_labels("the risk")
-        if not 0 <= cost <= 1:
-            raise InputError(f"cost should be a number from 0 to 1, but is {cost!r}.")
+        check_number("cost", cost)
         missed = (self.mass[:, 1] - self.selected[:, 1]).sum()
         return float(((1 - cost) * missed + cost * self.selected[:, 0].sum()) / self.mass.sum())
 
     def _require_labels(self, what: str) -> None:
         if not self.labelled:
             raise InputError(f"{what} cannot be computed without labels: pass y_true.")
+
+
+def _quotient(part: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.where(whole > 0, part / np.where(whole > 0, whole, 1.0), np.nan)
 
 
 def cell_rates(
@@ -238,7 +257,7 @@ class Decisions:
 
 @dataclass(frozen=True)
 class ArgumentNames:
-    """What messages call the label, the prediction and the earlier prediction."""
+    """Names of the label, the prediction and the earlier prediction in messages."""
 
     label: str = "y_true"
     prediction: str = "y_pred"
@@ -326,15 +345,13 @@ def read_rows(
         earlier_labels = {} if before is None else {names.before: before}
         _check_positive(pos_label, {names.prediction: y_pred} | earlier_labels)
     groups, codes = Groups.fit(columns, missing=missing, min_size=min_size, row_counts=counts)
-    inside, controlled = codes, groups
+    lacking = groups.excluded_places(columns) if groups.excluded else None
     if controls is not None:
-        controlled, inside = stratify(groups, codes, controls, row_counts=counts)
-    if groups.excluded:
-        inside = np.where(codes < 0, len(controlled) + groups.excluded_places(columns), inside)
-    groups, codes = controlled, inside
-    if labels is None:
-        return Decisions(groups, codes, None, selection, earlier, weights)
-    return Decisions(groups, codes, labels.positive, selection, earlier, weights, labels.classes)
+        groups, codes = stratify(groups, codes, controls, row_counts=counts)
+    if lacking is not None:
+        codes = np.where(codes < 0, len(groups) + lacking, codes)
+    positive, classes = (None, None) if labels is None else (labels.positive, labels.classes)
+    return Decisions(groups, codes, positive, selection, earlier, weights, classes)
 
 
 def _check_positive(pos_label: Any, predictions: dict[str, Any]) -> None:
@@ -348,7 +365,7 @@ def _check_positive(pos_label: Any, predictions: dict[str, Any]) -> None:
             "selected, pass decisions as 0 and 1."
         )
     if len(found) > 2:
-        raise InputError(f"{where} should hold the same two labels, but hold {shown}.")
+        raise InputError(f"{where} must hold the same two labels, got {shown}.")
 
 
 def sum_cells(

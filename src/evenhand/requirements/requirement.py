@@ -1,4 +1,4 @@
-"""What a decision must satisfy: single requirements, and several joined by ``&``.
+"""Requirements on decisions: single ones, and several joined by ``&``.
 
 A requirement is written out as linear constraints on the selection rates of the cells, and the same object
 measures decisions, so an audit cannot disagree with what was enforced.
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["AllOf", "Constraint", "Requirement"]
 
 _MAX_BYTES = 2 << 30
-"""Of memory for the linear constraints of a requirement."""
+"""The most memory for the linear constraints of a requirement."""
 
 
 class Constraint(Parameters):
@@ -54,9 +54,9 @@ class Constraint(Parameters):
         self._prepare(groups)
         array = np.asarray(masses, dtype=float)
         if array.shape != (len(groups), 2):
-            raise InputError(f"masses should have shape {(len(groups), 2)}, but have {array.shape}.")
+            raise InputError(f"masses must have shape {(len(groups), 2)}, got {array.shape}.")
         if not np.isfinite(array).all() or (array < 0).any() or not array.any():
-            raise InputError("masses should be finite, not negative, and not all zero.")
+            raise InputError("masses must be finite, not negative, and not all zero.")
         return LinearConstraints.stack(part._linear(array, groups) for part in self.requirements).numbered()
 
     def owners(self, masses: NDArray[np.float64], groups: Groups) -> NDArray[np.intp]:
@@ -111,11 +111,11 @@ class Constraint(Parameters):
         self._prepare(rates.groups)
         return tuple(found for part in self.requirements for found in part._measure(rates))
 
-    def with_tolerance(self, tolerance: float) -> Self:
-        """A copy whose notions all have this tolerance, on the difference or on the ratio."""
+    def within(self, given: Sequence[str] | None) -> Self:
+        """A copy whose notions have these control features; None compares all people."""
         changed = deepcopy(self)
         for notion in changed.notions:
-            notion.set_params(**{notion.compares_by: tolerance})
+            notion.given = given
         return changed
 
     def with_slack(self, slack: float) -> Self:
@@ -138,10 +138,7 @@ class Constraint(Parameters):
 
     def relaxed(self, share: float) -> Self:
         """A copy that is less strict by a share: 0 keeps tolerances and bounds, 1 requires nothing."""
-        changed = deepcopy(self)
-        for part in changed.requirements:
-            part._move(-share)
-        return changed
+        return self.tightened(-share)
 
     def check(self, groups: Groups | None) -> None:
         """Raise an InputError if parameters are invalid or there are too many groups to compare."""
@@ -177,14 +174,14 @@ class Constraint(Parameters):
 
     @property
     def notions(self) -> tuple[Notion, ...]:
-        """Those of them that compare groups."""
+        """The requirements that compare groups."""
         from evenhand.requirements.notions import Notion  # noqa: PLC0415  (a notion is a constraint)
 
         return tuple(part for part in self.requirements if isinstance(part, Notion))
 
     @property
     def bounds(self) -> tuple[Bound, ...]:
-        """Those of them that bound a rate."""
+        """The requirements that bound a rate."""
         from evenhand.requirements.bounds import Bound  # noqa: PLC0415  (a bound is a constraint)
 
         return tuple(part for part in self.requirements if isinstance(part, Bound))
@@ -212,7 +209,7 @@ class Requirement(Constraint):
 
     @property
     def _parameter_name(self) -> str:
-        """Its name among the parameters of several."""
+        """The name of the requirement among the parameters of several."""
         return type(self).__name__.lower()
 
     @property

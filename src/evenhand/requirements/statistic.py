@@ -55,8 +55,8 @@ class Statistic:
             pair = getattr(self, part)
             if not isinstance(pair, tuple) or len(pair) != 2 or not all(isinstance(x, Real) for x in pair):
                 raise InputError(
-                    f"{part} of the statistic {self.name!r} should be two numbers, for label 0 and 1, "
-                    f"but is {pair!r}."
+                    f"{part} of the statistic {self.name!r} must be two numbers, for label 0 and 1, "
+                    f"got {pair!r}."
                 )
         if min(self.mask) < 0:
             raise InputError(f"mask of the statistic {self.name!r} is negative: {self.mask!r}.")
@@ -67,15 +67,14 @@ class Statistic:
         return any(pair[0] != pair[1] for pair in (self.mask, self.slope, self.intercept))
 
     @property
+    def outcomes(self) -> NDArray[np.float64]:
+        """The value of a row that is not selected and of one that is, for label 0 and 1: shape (2, 2)."""
+        return np.array([self.intercept, np.add(self.intercept, self.slope)], np.float64)
+
+    @property
     def range(self) -> tuple[float, float]:
-        """Smallest value that the rate can have, and the width up to the largest."""
-        ends = [
-            end
-            for intercept, slope, mask in zip(self.intercept, self.slope, self.mask, strict=True)
-            if mask
-            for end in (intercept, intercept + slope)
-        ]
-        return float(min(ends, default=0.0)), float(max(ends, default=0.0) - min(ends, default=0.0)) or 1.0
+        """The smallest possible value of the rate, and the width up to the largest."""
+        return _range(self.outcomes[:, np.array(self.mask) > 0])
 
     def shares(self, masses: NDArray[np.float64], members: NDArray[Any]) -> NDArray[np.float64]:
         """Weight of each cell in each group's statistic, shape (G, M, 2); NaN where it is undefined."""
@@ -91,11 +90,11 @@ class Statistic:
         return shares * np.array(self.slope), (shares * np.array(self.intercept)).sum(axis=(1, 2))
 
     def values(self, rates: CellRates, members: NDArray[Any]) -> NDArray[np.float64]:
-        """The statistic of each group, shape (G,); NaN where it is undefined."""
+        """The statistic of each group, shape (..., G); NaN where it is undefined."""
         weight = np.array(self.mask) * rates.mass
         cell = np.array(self.intercept) * rates.mass + np.array(self.slope) * rates.selected
-        part = members @ (np.array(self.mask) * cell).sum(axis=1)
-        total = members @ weight.sum(axis=1)
+        part = (np.array(self.mask) * cell).sum(axis=-1) @ members.T
+        total = weight.sum(axis=-1) @ members.T
         return np.where(total > 0, part / np.where(total > 0, total, 1.0), np.nan)
 
 
@@ -116,7 +115,18 @@ class SelectedShare:
 
     name: str
     hits: tuple[float, float] = (0, 1)
+    mask = (1, 1)
     needs_labels = True
+
+    @property
+    def outcomes(self) -> NDArray[np.float64]:
+        """The value of a selected row, for label 0 and 1; twice, in the shape of ``Statistic.outcomes``."""
+        return np.array([self.hits, self.hits], np.float64)
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The smallest possible value of the rate, and the width up to the largest."""
+        return _range(self.outcomes)
 
     def linear(
         self, masses: NDArray[np.float64], members: NDArray[Any], bound: float
@@ -128,11 +138,17 @@ class SelectedShare:
         return shares * (np.array(self.hits) - bound), total[:, 0, 0] > 0
 
     def values(self, rates: CellRates, members: NDArray[Any]) -> NDArray[np.float64]:
-        """The rate of each group, shape (G,); NaN where nobody is selected."""
-        hits = members @ (np.array(self.hits) * rates.selected).sum(axis=1)
-        total = members @ rates.selected.sum(axis=1)
-        total = np.where(total > NOBODY * (members @ rates.mass.sum(axis=1)), total, 0.0)
+        """The rate of each group, shape (..., G); NaN where nobody is selected."""
+        hits = (np.array(self.hits) * rates.selected).sum(axis=-1) @ members.T
+        total = rates.selected.sum(axis=-1) @ members.T
+        total = np.where(total > NOBODY * (rates.mass.sum(axis=-1) @ members.T), total, 0.0)
         return np.where(total > 0, hits / np.where(total > 0, total, 1.0), np.nan)
+
+
+def _range(values: NDArray[np.float64]) -> tuple[float, float]:
+    if not values.size:
+        return 0.0, 1.0
+    return float(values.min()), float(np.ptp(values)) or 1.0
 
 
 SELECTION = Statistic("selection rate")

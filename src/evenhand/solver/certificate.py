@@ -59,6 +59,14 @@ class Certificate:
         apart = abs(self.shipped_objective - self.objective), self.shipped_violation - self.violation
         return max(apart) > _AS_PROVEN * max(1.0, abs(self.objective))
 
+    @property
+    def of_rule(self) -> tuple[float, float]:
+        """Objective and violation of the rule that is shipped; of the selection, if they are the same."""
+        shipped = self.shipped_objective, self.shipped_violation
+        if not self.shipped_differs or shipped[0] is None or shipped[1] is None:
+            return self.objective, self.violation
+        return shipped[0], shipped[1]
+
     def __repr__(self) -> str:
         what = "" if self.minimised == "risk" else f"{self.minimised}: "
         return (
@@ -67,9 +75,9 @@ class Certificate:
         )
 
     def _shipped(self) -> str:
-        if not self.shipped_differs or self.shipped_violation is None:
-            return ""
-        return f"; shipped: objective={self.shipped_objective:.6f}, violation {small(self.shipped_violation)}"
+        objective, violation = self.of_rule
+        shipped = f"; shipped: objective={objective:.6f}, violation {small(violation)}"
+        return shipped if self.shipped_differs else ""
 
     def _repr_html_(self) -> str:
         parts = {
@@ -79,9 +87,9 @@ class Certificate:
             "gap": small(self.gap),
             "violation of the requirement": small(self.violation),
         }
-        if self.shipped_differs and self.shipped_violation is not None:
-            parts["attained by the shipped rule"] = f"{self.shipped_objective:.6f}"
-            parts["violation by the shipped rule"] = small(self.shipped_violation)
+        if self.shipped_differs:
+            parts["attained by the shipped rule"] = f"{self.of_rule[0]:.6f}"
+            parts["violation by the shipped rule"] = small(self.of_rule[1])
         rows = (f"<tr><th>{name}</th><td>{html.escape(value)}</td></tr>" for name, value in parts.items())
         return f"<table>{''.join(rows)}</table>"
 

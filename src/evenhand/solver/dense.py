@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.solver.oracle import ALL, ROUNDING, Distinct, Smoothed, Totals, Vector
+from evenhand.solver.oracle import ALL, ROUNDING, Direct, Distinct, Smoothed, Totals, Vector
 from evenhand.solver.program import Problem
 
 __all__ = [
     "DenseRows",
+    "Index",
     "as_float64",
     "collapsed",
     "exact_sum",
@@ -26,10 +27,13 @@ __all__ = [
 
 _BLOCK = 1 << 14  # rows at a time: 2 MB at 16 columns, which stay in the cache
 _SEED = 2718  # any: the sample must only be the same every time
+Index = NDArray[np.intp] | slice
 
 
 class DenseRows:
     """Rows of an array of shape (n, D) or (n, M, 2), float32 or float64, never copied as a whole.
+
+    A subclass that holds the same numbers in fewer entries overrides how some rows are taken and summed up.
 
     Parameters
     ----------
@@ -50,7 +54,7 @@ class DenseRows:
     array([0.1, 0.4])
     """
 
-    fast, most = False, ALL
+    fast, most, block = False, ALL, _BLOCK
 
     def __init__(
         self,
@@ -84,23 +88,30 @@ class DenseRows:
     @property
     def matrix(self) -> NDArray[np.float64]:
         """All rows as float64 of shape (n, D). May copy them, so it is meant for few rows."""
-        return as_float64(self.rows)
+        return self.take(slice(None))
 
-    def take(self, index: NDArray[np.intp]) -> NDArray[np.float64]:
+    def take(self, index: Index) -> NDArray[np.float64]:
         """Some rows as float64 of shape (k, D)."""
         return as_float64(self.rows[index])
 
-    def weights_of(self, index: NDArray[np.intp] | slice) -> Vector:
+    def scores_of(self, index: Index, v: Vector) -> Vector:
+        """H of some rows."""
+        return self.take(index) @ v
+
+    def summed(self, index: Index, factors: Vector) -> Vector:
+        """Sum of some rows, each times a factor."""
+        return factors @ self.take(index)
+
+    def weights_of(self, index: Index) -> Vector:
         """Weights of some rows."""
         if self.weights is not None:
             return self.weights[index]
         return np.full(len(self.rows[index]), 1 / max(1, self.n_rows))
 
-    def _blocks(self) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-        """Blocks of rows as float64."""
-        for start in range(0, self.n_rows, _BLOCK):
-            where = slice(start, start + _BLOCK)
-            yield where, as_float64(self.rows[where])
+    def blocks(self) -> Iterator[slice]:
+        """Blocks of rows, one after the other."""
+        for start in range(0, self.n_rows, self.block):
+            yield slice(start, start + self.block)
 
     def parts(self) -> Iterator[tuple[slice, slice, DenseRows]]:
         """The rows of each stratum: where they are, which columns they have, and the rows themselves."""
@@ -109,8 +120,8 @@ class DenseRows:
     def scores(self, v: Vector) -> Vector:
         """Compute h of every row."""
         h = np.empty(self.n_rows)
-        for where, block in self._blocks():
-            h[where] = block @ v
+        for where in self.blocks():
+            h[where] = self.scores_of(where, v)
         return h
 
     def smooth(self, v: Vector, width: float) -> Smoothed:
@@ -118,7 +129,8 @@ class DenseRows:
         value = float(v @ self.base)
         sums = self.base.copy()
         hessian = np.zeros((self.n_columns, self.n_columns))
-        for where, block in self._blocks():
+        for where in self.blocks():
+            block = self.take(where)
             h = block @ v
             z = np.clip((h + width) / (2 * width), 0.0, 1.0)
             weights = self.weights_of(where)
@@ -134,21 +146,27 @@ class DenseRows:
 
     def sample(self, count: int) -> DenseRows:
         """Take one row at random from each of `count` equal parts of the rows."""
+        count = min(count, self.most)
         if count >= self.n_rows:
             return self
         if count not in self._samples:
-            index = spread(self.n_rows, count)
-            weights = self.weights_of(index) * (self.n_rows / count)
-            self._samples = {count: DenseRows(as_float64(self.rows[index]), weights, base=self.base)}
+            chosen = spread(self.n_rows, count)
+            self._samples = {count: self._some(chosen, self.n_rows / count, base=self.base)}
         return self._samples[count]
 
     def near(self, v: Vector, count: int) -> DenseRows:
         """Take the `count` rows with the smallest |h|, the others being decided by the sign of h."""
         h = self.scores(v)
-        index = nearest(h, count)
-        h[index] = 0.0
-        base = self.selected((h > 0).astype(np.float64))
-        return DenseRows(self.take(index), self.weights_of(index), base=base, index=self.index[index])
+        chosen = self._nearest(h, count)
+        h[chosen] = 0.0
+        return self._some(chosen, base=self.selected((h > 0).astype(np.float64)), index=self.index[chosen])
+
+    def _nearest(self, h: Vector, count: int) -> NDArray[np.intp]:
+        return nearest(h, count)
+
+    def _some(self, chosen: NDArray[np.intp], factor: float = 1.0, **more: Any) -> DenseRows:
+        """Some of the rows, with weights times a factor."""
+        return DenseRows(self.take(chosen), factor * self.weights_of(chosen), **more)
 
     def totals(self, v: Vector, given: DenseRows | None = None, values: Vector | None = None) -> Totals:
         """Sum over all rows without smoothing, with the selection of some rows given."""
@@ -163,28 +181,25 @@ class DenseRows:
 
     def positive_part(self, v: Vector, h: Vector) -> float:
         """Sum of w max(0, h)."""
-        parts = [float(v @ self.base)]
-        for start in range(0, self.n_rows, _BLOCK):
-            where = slice(start, start + _BLOCK)
-            parts.append(float(self.weights_of(where) @ np.maximum(h[where], 0.0)))
-        return math.fsum(parts)
+        parts = (float(self.weights_of(where) @ np.maximum(h[where], 0.0)) for where in self.blocks())
+        return math.fsum([float(v @ self.base), *parts])
 
     def selected(self, selection: Vector) -> Vector:
         """Sum of w f p, given the selection f."""
-        parts = [self.base]
-        for where, block in self._blocks():
-            parts.append((self.weights_of(where) * selection[where]) @ block)
-        return exact_sum(parts)
+        parts = (self.summed(where, self.weights_of(where) * selection[where]) for where in self.blocks())
+        return exact_sum([self.base, *parts])
 
     def ties(self, v: Vector, h: Vector, index: NDArray[np.intp]) -> int:
         """How many rows that are not in `index` have an h of 0 up to rounding."""
-        open_rows = np.setdiff1d(np.flatnonzero(np.abs(h) <= tie_width(v)), index)
-        return int(np.count_nonzero(is_tie(h[open_rows], self.take(open_rows), v)))
+        near = np.setdiff1d(np.flatnonzero(np.abs(h) <= tie_width(v)), index)
+        terms = self.scores_of(near, np.abs(v))
+        return int(np.count_nonzero(np.abs(h[near]) <= ROUNDING * np.maximum(1.0, terms)))
 
-    def direct(self, problem: Problem) -> None:
+    def direct(self, problem: Problem) -> Direct | None:  # noqa: ARG002
         """No structure to use: rows may be any vectors."""
+        return None
 
-    def distinct(self) -> Distinct:
+    def distinct(self) -> Distinct | None:
         """Collapse copies of rows."""
         rows, weights, kind = collapsed(self.rows, self.weights_of(slice(None)))
 

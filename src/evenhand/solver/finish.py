@@ -135,7 +135,7 @@ class _Scaled:
 
     @classmethod
     def of(cls, rows: DenseRows, problem: Problem, *, stretched: bool = True) -> Self:
-        # Equal rows are one variable, so that they are treated alike.
+        # Equal rows are one variable: they are treated alike.
         P, mass, kind = collapsed(rows.matrix, rows.weights_of(slice(None)))
         # In units of the mean mass, each bound divided by its largest entry: entries are then of size 1. A
         # scalar weighs as much as all rows together: its variable runs further instead.

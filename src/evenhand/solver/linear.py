@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from evenhand.solver.oracle import Vector
 
-__all__ = ["METHODS", "Answer", "Method", "Program", "snapped"]
+__all__ = ["METHODS", "Answer", "Method", "Program", "loaded", "snapped"]
 
 Method = Literal["simplex", "ipm"]
 METHODS: tuple[Method, ...] = ("simplex", "ipm")
@@ -44,7 +45,7 @@ class Program:
     ----------
     cost : array, shape (k,)
     matrix : array, shape (k, R)
-        Its entries should be of size about 1, because the tolerances of HiGHS are absolute.
+        With entries of size about 1, because the tolerances of HiGHS are absolute.
     lower, upper : arrays, shape (R,)
     elastic : int
         Number of bounds, from the first on, that may be broken.
@@ -65,25 +66,15 @@ class Program:
     def solve(self, method: Method = "simplex") -> Answer | None:
         """Solve by an algorithm of HiGHS; None if it did not end with an optimum."""
         (k, R), J = self.matrix.shape, self.elastic
-        lp = highspy.HighsLp()
-        lp.num_col_, lp.num_row_ = k + 2 * J, R
-        lp.sense_ = highspy.ObjSense.kMinimize
-        lp.col_cost_ = np.concatenate([self.cost, np.full(2 * J, self.price)])
-        lp.col_lower_ = np.zeros(k + 2 * J)
         most = np.ones(k) if self.most is None else self.most
-        lp.col_upper_ = np.concatenate([most, np.full(2 * J, np.inf)])
-        lp.row_lower_, lp.row_upper_ = self.lower, self.upper
-        lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-        starts = np.concatenate([np.arange(k) * R, k * R + np.arange(2 * J + 1)])
-        which = np.concatenate([np.tile(np.arange(R), k), np.repeat(np.arange(J), 2)])
-        lp.a_matrix_.start_, lp.a_matrix_.index_ = starts.astype(np.int32), which.astype(np.int32)
-        lp.a_matrix_.value_ = np.concatenate([self.matrix.ravel(), np.tile([1.0, -1.0], J)])
-        highs = highspy.Highs()  # type: ignore[no-untyped-call]
-        highs.silent()
-        for option, value in _OPTIONS.items():
-            highs.setOptionValue(option, value)
-        highs.setOptionValue("solver", method)
-        highs.passModel(lp)
+        slacks = np.kron(np.eye(J, R), [[1.0], [-1.0]])  # one that adds to a bound, and one that subtracts
+        highs = loaded(
+            np.concatenate([self.cost, np.full(2 * J, self.price)]),
+            np.vstack([self.matrix, slacks]),
+            (np.zeros(k + 2 * J), np.concatenate([most, np.full(2 * J, np.inf)])),
+            (self.lower, self.upper),
+            {**_OPTIONS, "solver": method},
+        )
         highs.run()
         if highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
             return None
@@ -111,6 +102,41 @@ class Program:
         moves = np.concatenate([better_x - x[inner], better_y - y[tight]])
         if np.abs(moves).max(initial=0.0) < _SLIGHT:
             x[inner], y[tight] = better_x, better_y
+
+
+def loaded(
+    cost: Vector,
+    matrix: NDArray[np.float64],
+    of_variables: tuple[Vector, Vector],
+    of_bounds: tuple[Vector, Vector],
+    options: Mapping[str, float | str],
+) -> highspy.Highs:
+    """HiGHS with a program that it is to minimise.
+
+    Parameters
+    ----------
+    cost : array, shape (k,)
+    matrix : array, shape (k, R)
+    of_variables, of_bounds : pairs of arrays, shape (k,) and (R,)
+        Lowest and highest values.
+    options : mapping
+    """
+    k, R = matrix.shape
+    lp = highspy.HighsLp()
+    lp.num_col_, lp.num_row_ = k, R
+    lp.sense_ = highspy.ObjSense.kMinimize
+    lp.col_cost_, (lp.col_lower_, lp.col_upper_) = cost, of_variables
+    lp.row_lower_, lp.row_upper_ = of_bounds
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+    lp.a_matrix_.start_ = (np.arange(k + 1) * R).astype(np.int32)
+    lp.a_matrix_.index_ = np.tile(np.arange(R), k).astype(np.int32)
+    lp.a_matrix_.value_ = matrix.ravel()
+    highs = highspy.Highs()  # type: ignore[no-untyped-call]
+    highs.silent()
+    for option, value in options.items():
+        highs.setOptionValue(option, value)
+    highs.passModel(lp)
+    return highs
 
 
 def snapped(values: Vector, rounding: float = _ROUNDING) -> Vector:

@@ -57,7 +57,7 @@ def descend(
     ----------
     oracle : Oracle
     problem : Problem
-        With bounds scaled so that their effects are comparable.
+        With bounds scaled to effects of comparable size.
     multipliers : array, shape (J,)
         Where to start.
     width : float

@@ -32,7 +32,7 @@ from evenhand.solver.threads import one_thread
 from evenhand.solver.thresholds import Steps
 from evenhand.solver.ties import Score, break_ties
 
-__all__ = ["FEASIBILITY", "Optimum", "optimize", "without_noise"]
+__all__ = ["Accepted", "Optimum", "optimize", "without_noise"]
 
 FEASIBILITY = 1e-9
 """Largest violation of a bound that is accepted by default."""
@@ -98,15 +98,34 @@ class Optimum:
         return cls(multipliers, certify(problem, multipliers, totals), totals, **found)
 
 
+@dataclass(frozen=True, eq=False)
+class Accepted:
+    """The optima that are accepted.
+
+    Attributes
+    ----------
+    tol : float
+        Largest gap.
+    feasibility : float, default=1e-9
+        Largest violation of a bound.
+    on_failure : function, default=None
+        Called once if the first attempts are not proven, before further ones that take longer. It may raise.
+    score : function, default=None
+        A score of rows, by which those with h = 0 are decided (:func:`break_ties`); by default any optimum.
+    """
+
+    tol: float
+    feasibility: float = FEASIBILITY
+    on_failure: Callable[[], None] | None = None
+    score: Score | None = None
+
+    def proven(self, certificate: Certificate) -> bool:
+        """Whether a certificate is a proof. A gap below zero would be none either."""
+        return abs(certificate.gap) <= self.tol and certificate.violation <= self.feasibility
+
+
 def optimize(
-    oracle: Oracle,
-    problem: Problem,
-    *,
-    tol: float,
-    feasibility: float = FEASIBILITY,
-    start: Vector | None = None,
-    on_failure: Callable[[], None] | None = None,
-    score: Score | None = None,
+    oracle: Oracle, problem: Problem, accepted: Accepted, start: Vector | None = None
 ) -> Optimum | None:
     """Solve a problem to a proven gap.
 
@@ -114,16 +133,9 @@ def optimize(
     ----------
     oracle : Oracle
     problem : Problem
-    tol : float
-        Largest gap that is accepted.
-    feasibility : float, default=1e-9
-        Largest violation of a bound that is accepted.
+    accepted : Accepted
     start : array, shape (J,), default=None
         Multipliers to start from.
-    on_failure : function, default=None
-        Called once if the first attempts are not proven, before further ones that take longer. It may raise.
-    score : function, default=None
-        A score of rows, by which those with h = 0 are decided (:func:`break_ties`); by default any optimum.
 
     Returns
     -------
@@ -133,16 +145,12 @@ def optimize(
     if len(problem.lo) == 0:
         return Optimum.of(problem, np.empty(0), oracle.totals(problem.gain))
     with one_thread("blas"):  # blocks are small, and threads wait for one another on a busy machine
-        sound = without_noise(oracle, problem)
+        sound, on_failure = without_noise(oracle, problem), accepted.on_failure
         start = None if start is None else sound.allowed(start)
         for number, found in enumerate(_attempts(oracle, sound, start)):
-            # A gap below zero would be no proof either.
-            exact = abs(found.certificate.gap) <= tol and found.certificate.violation <= feasibility
-            if exact and (found.steps is not None or not found.totals.ties):
+            if accepted.proven(found.certificate) and (found.steps is not None or not found.totals.ties):
                 done = replace(found, multipliers=np.where(sound.A.any(axis=1), found.multipliers, 0.0))
-                if score is None:
-                    return done
-                return break_ties(sound, done, score, tol=tol, feasibility=feasibility, solve=optimize)
+                return break_ties(sound, done, accepted, solve=optimize)
             if on_failure is not None and (number == 1 or found.certificate.violation > _SLIGHT):
                 on_failure()
                 on_failure = None
@@ -389,7 +397,7 @@ def without_noise(oracle: Oracle, problem: Problem) -> Problem:
 
 
 def _bound_scale(oracle: Oracle, problem: Problem) -> Vector:
-    """Factors that make the root mean square of <A_j, p> 1, so that multipliers are comparable."""
+    """Factors that make the root mean square of <A_j, p> 1, and multipliers comparable."""
     sample = oracle.sample(_few(oracle))
     second = 2 * sample.smooth(np.zeros(oracle.n_columns), 1.0).hessian
     squares = np.einsum("jd,de,je->j", problem.A, second, problem.A)

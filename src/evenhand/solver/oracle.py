@@ -66,7 +66,7 @@ class Totals:
         f: 1 where h > 0, else 0, except for the rows whose value was given. The solver passes it on and never
         reads it, so an oracle may leave it where its rows are.
     ties : int
-        How many of the other rows have an h of 0 up to rounding, so that its sign means nothing.
+        How many of the other rows have an h of 0 up to rounding: its sign means nothing.
     """
 
     positive_part: float
@@ -116,7 +116,7 @@ class Oracle(Protocol):
     """Weighted rows that the solver sees only through sums and through a few of them."""
 
     fast: bool
-    """Whether sums cost little whatever the number of rows, so that taking fewer rows gains nothing."""
+    """Whether sums cost little for any number of rows: taking fewer rows then gains nothing."""
 
     most: int
     """How many rows may be taken at a time: they have to travel, and to fit into memory."""

@@ -86,14 +86,17 @@ class PartitionedRows:
     def _added(self, parts: Sequence[Vector]) -> Vector:
         return exact_sum([share * part for share, part in zip(self._shares, parts, strict=True)])
 
+    def _total(self, parts: Sequence[float]) -> float:
+        return math.fsum(share * part for share, part in zip(self._shares, parts, strict=True))
+
     def smooth(self, v: Vector, width: float) -> Smoothed:
         """Sum over all rows, smoothed within `width` of the boundary."""
         parts = self.partitions.map(_smooth, v, width)
-        value = math.fsum(share * part.value for share, part in zip(self._shares, parts, strict=True))
         hessian = sum(
             (share * part.hessian for share, part in zip(self._shares, parts, strict=True)),
             start=np.zeros((self.n_columns, self.n_columns)),
         )
+        value = self._total([part.value for part in parts])
         return Smoothed(value, self._added([part.sums for part in parts]), hessian)
 
     def sample(self, count: int) -> DenseRows:
@@ -155,14 +158,9 @@ class PartitionedRows:
         return self._totals(v, (rows, values[first]))
 
     def _totals(self, v: Vector, given: Given | None) -> Totals:
-        parts = self.partitions.map(_totals, v, given)
-        positive = math.fsum(share * part[0] for share, part in zip(self._shares, parts, strict=True))
-        return Totals(
-            positive,
-            self._added([sums for _, sums, _ in parts]),
-            self.partitions.lazy(_selection, v, given),
-            sum(ties for _, _, ties in parts),
-        )
+        positive, sums, ties = zip(*self.partitions.map(_totals, v, given), strict=True)
+        selection = self.partitions.lazy(_selection, v, given)
+        return Totals(self._total(positive), self._added(sums), selection, sum(ties))
 
     def summed(self, function: Callable[..., Vector], *arguments: Any) -> Vector:
         """Sum over all rows of what a function of a partition sums up within it."""
@@ -170,7 +168,7 @@ class PartitionedRows:
 
     def weight_of(self, rows: NDArray[np.float64]) -> Vector:
         """Total weight of the rows that are equal to each of some distinct rows."""
-        return self._added(self.partitions.map(_weight_of, rows))
+        return self.summed(_weight_of, rows)
 
     def direct(self, problem: Problem) -> Direct | None:  # noqa: ARG002
         """No structure to use: rows may be any vectors."""
@@ -229,7 +227,7 @@ def _selection(part: Part, v: Vector, given: Given | None) -> Vector:
 def _decided(part: Part, v: Vector, given: Given | None) -> tuple[Vector, Vector, NDArray[np.intp]]:
     """H, the selection, and the rows whose selection was given.
 
-    Rows are recognised by what they hold, so that copies are decided alike, in whatever partition they are.
+    Rows are recognised by their numbers: copies are decided alike, whatever their partitions.
     """
     h = part.scores(v)
     selection = (h > 0).astype(np.float64)

@@ -8,15 +8,15 @@ sign are counted more finely, until there are none.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from evenhand.solver.dense import DenseRows
 from evenhand.solver.grouped import GroupedRows
-from evenhand.solver.oracle import ROUNDING, Direct, Smoothed, Totals, Vector
+from evenhand.solver.oracle import ROUNDING, Direct, Totals, Vector
 from evenhand.solver.partitioned import PartitionedRows
 from evenhand.solver.program import Problem
 from evenhand.solver.sorted_scores import SortedScores
@@ -24,7 +24,7 @@ from evenhand.solver.thresholds import Steps, mix_thresholds
 
 __all__ = ["PartitionedScores", "UnsortedScores"]
 
-_FIRST = 1024  # intervals of each group; a power of 2, so that their ends are exact
+_FIRST = 1024  # intervals of each group; a power of 2 makes their ends exact
 _FINER = 256  # intervals of a finer count
 _FEW_ROWS = 20_000  # in an interval, for their scores to be listed
 _BESIDE = 1e-9  # a score on the boundary misses the computed place of h = 0 by rounding errors
@@ -36,24 +36,7 @@ class UnsortedScores(GroupedRows):
 
     fast = False
 
-    def smooth(self, v: Vector, width: float) -> Smoothed:
-        """Sum over all rows, smoothed within `width` of the boundary."""
-        value = 0.0
-        sums = np.zeros(self.n_columns)
-        hessian = np.zeros((self.n_columns, self.n_columns))
-        for where, codes, eta in self.blocks():
-            h = v[0::2][codes] * (1.0 - eta) + v[1::2][codes] * eta
-            z = np.clip((h + width) / (2 * width), 0.0, 1.0)
-            weights = self.weights_of(where)
-            sums += self._sums(codes, eta, weights * z)
-            ramp = (z > 0) & (z < 1)
-            value += float(weights @ np.where(ramp, width * z * z, z * h))
-            inside, inner, mass = codes[ramp], eta[ramp], weights[ramp] / (2 * width)
-            w0, w1, w2 = (np.bincount(inside, mass * inner**k, self.n_groups) for k in range(3))
-            for m in range(self.n_groups):
-                block = np.array([[w0[m] - 2 * w1[m] + w2[m], w1[m] - w2[m]], [w1[m] - w2[m], w2[m]]])
-                hessian[2 * m : 2 * m + 2, 2 * m : 2 * m + 2] += block
-        return Smoothed(value, sums, hessian)
+    smooth = DenseRows.smooth
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +46,7 @@ class _Counted:
     Attributes
     ----------
     low, high : arrays
-        Ends of each interval, of which the first belongs to it; the same for a single score.
+        Ends of each interval, which holds the lower one; both are the same for a single score.
     weight, weight_eta, rows : arrays
         Sums of w, w eta and 1.
     """
@@ -92,16 +75,8 @@ class _Counted:
 
     def replaced(self, place: int, finer: _Counted) -> _Counted:
         """With a finer count of one interval."""
-        return _Counted(
-            *(
-                np.concatenate([old[:place], new, old[place + 1 :]])
-                for old, new in zip(_columns(self), _columns(finer), strict=True)
-            )
-        )
-
-
-def _columns(counted: _Counted) -> tuple[Vector, ...]:
-    return counted.low, counted.high, counted.weight, counted.weight_eta, counted.rows
+        both = zip(vars(self).values(), vars(finer).values(), strict=True)
+        return _Counted(*(np.concatenate([old[:place], new, old[place + 1 :]]) for old, new in both))
 
 
 class _CountedScores(SortedScores):
@@ -158,9 +133,9 @@ class PartitionedScores(PartitionedRows):
 
     def _by_steps(self, v: Vector, steps: Steps) -> Totals:
         parts = self.partitions.map(_step_totals, v, steps)
-        positive = math.fsum(share * part for share, (part, _) in zip(self._shares, parts, strict=True))
+        positive, sums = zip(*parts, strict=True)
         selection = self.partitions.lazy(_step_selection, steps)
-        return Totals(positive, self._added([sums for _, sums in parts]), selection, 0)
+        return Totals(self._total(positive), self._added(sums), selection, 0)
 
     def _first_count(self) -> list[_Counted]:
         found = self.partitions.map(_histogram)
@@ -179,7 +154,9 @@ class PartitionedScores(PartitionedRows):
         ]
         found = self.partitions.map(_look, intervals)
         finer = list(counted)
-        for number, (m, place) in reversed(list(enumerate(asked))):  # from the end, so that places hold
+        for number, (m, place) in reversed(
+            list(enumerate(asked))
+        ):  # from the end, because places before it stay
             parts = [part[number] for part in found]
             finer[m] = finer[m].replaced(place, self._merged(parts, intervals[number]))
         return finer
@@ -258,7 +235,8 @@ def _by_place(which: NDArray[np.intp], sums: Sequence[Vector], count: int) -> li
 def _histogram(part: UnsortedScores) -> NDArray[np.float64]:
     """Sums of w, w eta and 1 in each group and interval, shape (3, M, intervals)."""
     sums = np.zeros((3, part.n_groups * _FIRST))
-    for where, codes, eta in part.blocks():
+    for where in part.blocks():
+        codes, eta = part.at(where)
         which = codes * _FIRST + np.minimum((eta * _FIRST).astype(np.int64), _FIRST - 1)
         weights = part.weights_of(where)
         sums += _by_place(which, [weights, weights * eta, np.ones(len(eta))], sums.shape[1])
@@ -269,10 +247,9 @@ def _look(part: UnsortedScores, intervals: list[_Interval]) -> list[_Found]:
     """The scores of a partition in some intervals."""
     found = []
     for asked in intervals:
-        low, high = (
-            np.float64(asked.low),
-            np.float64(asked.high),
-        )  # so that float32 is not compared as float32
+        low, high = np.array(
+            [asked.low, asked.high]
+        )  # of float64: scores of float32 are not compared as such
         own = np.flatnonzero((part.codes == asked.group) & (part.eta >= low) & (part.eta < high))
         eta, weights = part.eta[own].astype(np.float64), part.weights_of(own)
         if asked.listed:

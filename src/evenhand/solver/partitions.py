@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.solver.dense import DenseRows
-from evenhand.solver.grouped import GroupedRows
 from evenhand.solver.oracle import Vector
 
 __all__ = ["Part", "Partitions", "RowValues", "ThreadedPartitions"]
@@ -23,7 +22,7 @@ _MOST_ROWS = 1 << 20
 _MOST_BYTES = 1 << 28
 """Of rows that are taken at a time: a million rows of sixteen groups, which save passes over all rows."""
 
-Part = DenseRows | GroupedRows
+Part = DenseRows
 """The rows of one partition, whose weights need not sum to 1."""
 
 
@@ -35,7 +34,7 @@ class Partitions(Protocol):
     """M: rows have 2 M numbers."""
 
     known: bool
-    """Whether the group of each row is known, so that a partition is scores and not posteriors."""
+    """Whether the group of each row is known: a partition then holds scores, not posteriors."""
 
     weighted: bool
     """Whether rows have weights of their own."""
@@ -46,7 +45,7 @@ class Partitions(Protocol):
     def map(self, function: Callable[..., T], *arguments: Any, each: Sequence[Any] | None = None) -> list[T]:
         """``function(part, *arguments)`` for every partition, in order; with `each`, one more argument each.
 
-        A function must depend on nothing else, so that a lost partition can be computed again.
+        A function must depend on nothing else, because a lost partition is computed again.
         """
 
     def lazy(self, function: Callable[..., Vector], *arguments: Any) -> Any:

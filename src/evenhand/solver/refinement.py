@@ -16,6 +16,7 @@ import highspy
 import numpy as np
 from numpy.typing import NDArray
 
+from evenhand.solver.linear import loaded
 from evenhand.solver.oracle import Vector
 
 __all__ = ["refine"]
@@ -29,11 +30,11 @@ _SPLIT = 2.0**27 + 1  # Dekker's constant for the 53 digits of float64
 _LOWER, _UPPER = highspy.HighsBasisStatus.kLower, highspy.HighsBasisStatus.kUpper
 # Where HiGHS is not sure of an optimum its answer is refined all the same: residuals are measured here.
 _USABLE = (highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kUnknown)
-_OPTIONS: dict[str, int | float | str] = {
+_OPTIONS: dict[str, float | str] = {
     "threads": 1,
     "random_seed": 0,
     "solver": "simplex",
-    "presolve": "off",  # so that each round starts from the vertex of the last one
+    "presolve": "off",  # each round starts from the vertex of the last one
     "small_matrix_value": 1e-12,
     "time_limit": 60.0,
 }
@@ -77,7 +78,7 @@ def refine(
     k, R = matrix.shape
     sizes = np.abs(np.column_stack([matrix, cost]))
     columns, rows = np.ones(k), np.ones(R + 1)
-    for _ in range(_EQUILIBRATIONS):  # by powers of two, so that no digit changes
+    for _ in range(_EQUILIBRATIONS):  # by powers of two, which change no digit
         rows *= _power((sizes * columns[:, None] * rows).max(axis=0, initial=0.0))
         columns *= _power((sizes * columns[:, None] * rows).max(axis=1, initial=0.0))
     rows, unit = rows[:-1], float(rows[-1])
@@ -111,11 +112,15 @@ class _Equations:
         x, y = np.zeros((0, n)), np.zeros((0, R))
         magnify, magnify_dual, smallest = 1.0, 1.0, np.inf
         best = None
-        highs = self._model()
-        for kind in ("primal", "dual"):
-            highs.setOptionValue(f"{kind}_feasibility_tolerance", tolerance)
-        if not rescale:
-            highs.setOptionValue("simplex_scale_strategy", 0)
+        options = {
+            **_OPTIONS,
+            "simplex_iteration_limit": _ITERATIONS * (n + R),  # it may cycle
+            "primal_feasibility_tolerance": tolerance,
+            "dual_feasibility_tolerance": tolerance,
+            **({} if rescale else {"simplex_scale_strategy": 0}),
+        }
+        of_bounds = np.zeros(R), np.zeros(R)
+        highs = loaded(self.cost, self.matrix, (self.lower, self.upper), of_bounds, options)
         for _ in range(_ROUNDS):
             low, high = _add(np.vstack([self.lower, -x])), _add(np.vstack([self.upper, -x]))
             left = _residual(np.zeros(R), self.matrix, x)
@@ -146,25 +151,6 @@ class _Equations:
             x = np.vstack([x, np.array(solution.col_value) / magnify])
             y = np.vstack([y, np.array(solution.row_dual) / magnify_dual])
         return best
-
-    def _model(self) -> highspy.Highs:
-        n, R = self.matrix.shape
-        lp = highspy.HighsLp()
-        lp.num_col_, lp.num_row_ = n, R
-        lp.sense_ = highspy.ObjSense.kMinimize
-        lp.col_cost_, lp.col_lower_, lp.col_upper_ = self.cost, self.lower, self.upper
-        lp.row_lower_, lp.row_upper_ = np.zeros(R), np.zeros(R)
-        lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-        lp.a_matrix_.start_ = (np.arange(n + 1) * R).astype(np.int32)
-        lp.a_matrix_.index_ = np.tile(np.arange(R), n).astype(np.int32)
-        lp.a_matrix_.value_ = self.matrix.ravel()
-        highs = highspy.Highs()  # type: ignore[no-untyped-call]
-        highs.silent()
-        for option, value in _OPTIONS.items():
-            highs.setOptionValue(option, value)
-        highs.setOptionValue("simplex_iteration_limit", _ITERATIONS * (n + R))  # it may cycle
-        highs.passModel(lp)
-        return highs
 
 
 def _run(highs: highspy.Highs) -> bool:

@@ -126,10 +126,9 @@ class RowsWithScalars:
 
 
 class _DenseRowsWithScalars(DenseRows):
-    """Rows of which the last ones stand for scalars, which are never decided by the sign of h.
+    """Rows whose last ones stand for scalars, which are never decided by the sign of h.
 
-    A scalar has the weight of all rows together, so that a wrong one is far from the optimum, however small
-    its |h| was.
+    A scalar has the weight of all rows together: a wrong one is far from the optimum, however small its |h|.
     """
 
     def __init__(
@@ -153,18 +152,13 @@ class _DenseRowsWithScalars(DenseRows):
         weights = self.weights_of(chosen) * np.where(np.arange(len(chosen)) < count, ordinary / count, 1.0)
         return _DenseRowsWithScalars(self.take(chosen), weights, base=self.base, scalars=self.scalars)
 
-    def near(self, v: Vector, count: int) -> DenseRows:
-        """Take the `count` rows with the smallest |h|, and the scalars."""
-        h, ordinary = self.scores(v), self.n_rows - self.scalars
-        chosen = np.concatenate([nearest(h[:ordinary], min(count, ordinary)), np.arange(ordinary, len(h))])
-        h[chosen] = 0.0
-        return _DenseRowsWithScalars(
-            self.take(chosen),
-            self.weights_of(chosen),
-            base=self.selected((h > 0).astype(np.float64)),
-            index=self.index[chosen],
-            scalars=self.scalars,
-        )
+    def _nearest(self, h: Vector, count: int) -> NDArray[np.intp]:
+        ordinary = self.n_rows - self.scalars
+        return np.concatenate([nearest(h[:ordinary], count), np.arange(ordinary, len(h))])
+
+    def _some(self, chosen: NDArray[np.intp], factor: float = 1.0, **more: Any) -> DenseRows:
+        weights = factor * self.weights_of(chosen)
+        return _DenseRowsWithScalars(self.take(chosen), weights, scalars=self.scalars, **more)
 
 
 def without_scalars(rows: DenseRows, n_columns: int) -> tuple[DenseRows, NDArray[np.bool_]]:

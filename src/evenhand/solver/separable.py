@@ -5,7 +5,7 @@ What they find is put together and proven on all rows, as any other solution is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,32 +15,24 @@ from scipy.sparse.csgraph import connected_components
 
 from evenhand.solver.dense import DenseRows
 from evenhand.solver.finish import Finish
-from evenhand.solver.optimize import Optimum, optimize
+from evenhand.solver.optimize import Accepted, Optimum, optimize
 from evenhand.solver.oracle import ROUNDING, Oracle, Vector
 from evenhand.solver.program import Problem
 from evenhand.solver.scalars import RowsWithScalars
 from evenhand.solver.stratified import StratifiedRows
 from evenhand.solver.threads import one_thread
-from evenhand.solver.ties import Score
 
 __all__ = ["optimize_in_strata"]
 
 
 def optimize_in_strata(
-    oracle: Oracle,
-    problem: Problem,
-    *,
-    tol: float,
-    feasibility: float = 1e-9,
-    start: Vector | None = None,
-    on_failure: Callable[[], None] | None = None,
-    score: Score | None = None,
+    oracle: Oracle, problem: Problem, accepted: Accepted, start: Vector | None = None
 ) -> Optimum | None:
     """Solve a problem to a proven gap: stratum by stratum where rows are in strata that no bound joins.
 
     Parameters
     ----------
-    oracle, problem, tol, feasibility, start, on_failure, score
+    oracle, problem, accepted, start
         See :func:`evenhand.solver.optimize.optimize`.
 
     Returns
@@ -49,16 +41,14 @@ def optimize_in_strata(
     """
     inner = oracle.inner if isinstance(oracle, RowsWithScalars) else oracle
     if isinstance(inner, StratifiedRows):
-        task = _Task(oracle, inner, problem, tol, feasibility, on_failure, score)
+        task = _Task(oracle, inner, problem, accepted)
         parts = list(task.parts())
         if len(parts) > 1:
             with one_thread("blas"):
                 found = task.optimize(parts, start)
             if found is not None:
                 return found
-    return optimize(
-        oracle, problem, tol=tol, feasibility=feasibility, start=start, on_failure=on_failure, score=score
-    )
+    return optimize(oracle, problem, accepted, start)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,10 +67,7 @@ class _Task:
     oracle: Oracle
     rows: StratifiedRows
     problem: Problem
-    tol: float
-    feasibility: float
-    on_failure: Callable[[], None] | None
-    score: Score | None
+    accepted: Accepted
 
     def parts(self) -> Iterator[_Part]:
         """The smallest sets of strata that no bound joins with others."""
@@ -118,15 +105,8 @@ class _Task:
                 hi=problem.hi[part.bounds],
                 scalars=K,
             )
-            found = optimize(
-                RowsWithScalars(own, K) if K else own,
-                smaller,
-                tol=self.tol,
-                feasibility=self.feasibility,
-                start=None if start is None else start[part.bounds] / share,
-                on_failure=self.on_failure,
-                score=self.score,
-            )
+            first = None if start is None else start[part.bounds] / share
+            found = optimize(RowsWithScalars(own, K) if K else own, smaller, self.accepted, first)
             if found is None:
                 return None
             multipliers[part.bounds] = share * found.multipliers
@@ -143,7 +123,7 @@ class _Task:
         if isinstance(self.oracle, RowsWithScalars):
             totals = self.oracle.joined(totals, v, scalars)
         found = Optimum.of(self.problem, multipliers, totals)
-        if abs(found.certificate.gap) > self.tol or found.certificate.violation > self.feasibility:
+        if not self.accepted.proven(found.certificate):
             return None
         return replace(found, finish=_boundary(rows, v, multipliers, selection))
 

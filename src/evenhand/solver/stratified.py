@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.solver.dense import DenseRows, as_float64, collapsed, nearest, spread
+from evenhand.solver.dense import DenseRows, Index, as_float64, collapsed
 from evenhand.solver.oracle import Distinct, Smoothed, Totals, Vector
 
 __all__ = ["StratifiedRows"]
@@ -88,13 +88,9 @@ class StratifiedRows(DenseRows):
         """D, the length of a row: L d."""
         return self.n_strata * self.width
 
-    @property
-    def matrix(self) -> NDArray[np.float64]:
-        """All rows with all their columns, meant for few rows."""
-        return self.take(np.arange(self.n_rows))
-
-    def take(self, index: NDArray[np.intp]) -> NDArray[np.float64]:
+    def take(self, index: Index) -> NDArray[np.float64]:
         """Some rows with all their columns, as float64 of shape (k, D)."""
+        index = np.arange(self.n_rows)[index]
         out = np.zeros((len(index), self.n_strata, self.width))
         out[np.arange(len(index)), self.strata_of(index)] = self.rows[index]
         return out.reshape(len(index), self.n_columns)
@@ -148,23 +144,6 @@ class StratifiedRows(DenseRows):
         for where, columns, part in self.parts():
             sums[columns] += part.selected(selection[where])
         return sums
-
-    def sample(self, count: int) -> DenseRows:
-        """Take one row at random from each of `count` equal parts of the rows."""
-        count = min(count, self.most)
-        if count >= self.n_rows:
-            return self
-        if count not in self._samples:
-            index = spread(self.n_rows, count)
-            self._samples = {count: self._some(index, self.n_rows / count, base=self.base)}
-        return self._samples[count]
-
-    def near(self, v: Vector, count: int) -> DenseRows:
-        """Take the `count` rows with the smallest |h|, the others being decided by the sign of h."""
-        h = self.scores(v)
-        index = nearest(h, count)
-        h[index] = 0.0
-        return self._some(index, base=self.selected((h > 0).astype(np.float64)), index=self.index[index])
 
     def _some(self, chosen: NDArray[np.intp], factor: float = 1.0, **more: Any) -> StratifiedRows:
         ends = np.searchsorted(chosen, self.ends)

@@ -4,7 +4,7 @@ In group m the sums over selected rows lie in a convex set in the plane, whose c
 eta. The linear program over mixtures of corners is small, and solved by column generation: it starts from a
 few corners, its multipliers say which further corner of each group would help most, found by bisection, and
 it ends when none does. Where a group has to be off its ROC curve (true- and false-positive rates bounded
-together) thresholds are mixed.
+together) thresholds are mixed; where only one number of the group counts, another threshold has it too.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logit
 
 from evenhand.solver.linear import Program, snapped
 from evenhand.solver.oracle import ROUNDING, Vector
@@ -31,6 +32,7 @@ _UPPER = (
     257  # upper thresholds that are tried: the shortest range is then right to half a percent of the rows
 )
 _LAST_DIGITS = 1e-14
+_SURE = 1e-9  # log-odds are those of scores at least this far from 0 and 1
 _PRICE = 1e3  # of breaking a bound; where the multipliers need more, Newton takes over
 
 Corner = tuple[int, int]
@@ -108,7 +110,7 @@ def mix_thresholds(scores: SortedScores, problem: Problem) -> tuple[Vector, Step
         if not wanted.any():
             if broken:
                 return None
-            return multipliers, _steps(scores, corners, shares, v), scalars
+            return multipliers, _steps(scores, corners, shares, problem, v), scalars
         for m in np.flatnonzero(wanted).tolist():
             further = _around(scores, m, scores.best_threshold(m, v), corners[m])
             corners[m] = _in_use(corners[m], shares[m])
@@ -130,7 +132,7 @@ def _in_use(known: Corners, shares: Vector) -> Corners:
 
 
 def _first_corners(scores: SortedScores, m: int) -> list[Corner]:
-    """Nobody, everybody, and some thresholds in between."""
+    """No one, everyone, and some thresholds in between."""
     start, end = scores.span(m)
     positions = np.linspace(start, end, _FIRST + 1).astype(int).tolist()
     return [(end, end), *((scores.before_ties(m, position), end) for position in positions)]
@@ -182,7 +184,9 @@ def _master(
     return shares, multipliers, worth, scalars, bool(answer.slack.any())
 
 
-def _steps(scores: SortedScores, corners: list[Corners], shares: list[Vector], v: Vector) -> Steps:
+def _steps(
+    scores: SortedScores, corners: list[Corners], shares: list[Vector], problem: Problem, v: Vector
+) -> Steps:
     """Add up the mixture: each corner is 1 on a range of the sorted scores."""
     edges, chances = [], []
     for m, each in enumerate(corners):
@@ -190,7 +194,8 @@ def _steps(scores: SortedScores, corners: list[Corners], shares: list[Vector], v
         mixed = dict(zip(each, shares[m].tolist(), strict=True))
         if sum(share > 0 for share in mixed.values()) > 1:
             target = np.array([each[corner] for corner in mixed]).T @ shares[m]
-            mixed = _least_random(scores, m, target) or mixed
+            counts = np.vstack([problem.gain, problem.A])[:, 2 * m : 2 * m + 2]
+            mixed = _one_threshold(scores, m, target, counts) or _least_random(scores, m, target) or mixed
         jumps: dict[int, float] = {}
         for (low, high), share in mixed.items():
             if share > 0 and high > low:
@@ -208,10 +213,37 @@ def _steps(scores: SortedScores, corners: list[Corners], shares: list[Vector], v
     return Steps(tuple(edges), tuple(chances))
 
 
+def _one_threshold(
+    scores: SortedScores, m: int, target: Vector, counts: NDArray[np.float64]
+) -> dict[Corner, float] | None:
+    """Shares of two neighbouring thresholds that are worth as much as given sums; None if there are none.
+
+    Only where objective and bounds see one number of the group, such as its error. Of several thresholds with
+    this number, the one with the largest sum of log-odds.
+    """
+    _, sizes, directions = np.linalg.svd(counts)
+    if sizes[1] > ROUNDING * sizes[0]:
+        return None
+    cuts = scores.cuts(m)
+    weight, weight_eta, _ = scores.moments(m, cuts, cuts[-1:])
+    over = np.column_stack([weight - weight_eta, weight_eta]) @ directions[0] - target @ directions[0]
+    crossed = np.flatnonzero(over[:-1] * over[1:] <= 0)
+    if not len(crossed):
+        return None
+    share = over[crossed] / np.where(over[crossed] == 0, 1.0, over[crossed] - over[crossed + 1])
+    mass = -np.diff(weight)
+    mean = -np.diff(weight_eta) / np.where(mass > 0, mass, 1.0)
+    worth = mass * logit(np.clip(mean, _SURE, 1 - _SURE))
+    worth = np.append(worth[::-1].cumsum()[::-1], 0.0)  # of all scores from a cut on
+    best = int(((1 - share) * worth[crossed] + share * worth[crossed + 1]).argmax())
+    place, end = crossed[best], int(cuts[-1])
+    return {(int(cuts[place]), end): 1 - share[best], (int(cuts[place + 1]), end): share[best]}
+
+
 def _least_random(scores: SortedScores, m: int, target: Vector) -> dict[Corner, float] | None:
     """Shares of thresholds with given sums that randomise the fewest rows of a group; None if not found.
 
-    Above a threshold everybody is selected, between it and a lower one a share of the rows, below nobody. The
+    Above a threshold everyone is selected, between it and a lower one a share of the rows, below no one. The
     sums of both thresholds and the target are on a line.
     """
     cuts = scores.cuts(m)

@@ -21,7 +21,7 @@ from evenhand.solver.oracle import Vector
 from evenhand.solver.program import Problem
 
 if TYPE_CHECKING:
-    from evenhand.solver.optimize import Optimum
+    from evenhand.solver.optimize import Accepted, Optimum
 
 __all__ = ["Score", "break_ties"]
 
@@ -29,19 +29,13 @@ Score = Callable[[NDArray[np.float64]], Vector]
 """The second score of rows, from their columns without those of scalars."""
 
 _PRECISION = 1e-6
-"""Gap of the second problem: it decides between equal optima, so that it need not be small."""
+"""Gap of the second problem: it decides between equal optima, and need not be small."""
 _LAST_DIGITS = 1e-14
 """Violation that sums over rows leave open."""
 
 
 def break_ties(
-    problem: Problem,
-    found: Optimum,
-    score: Score,
-    *,
-    tol: float,
-    feasibility: float,
-    solve: Callable[..., Optimum | None],
+    problem: Problem, found: Optimum, accepted: Accepted, solve: Callable[..., Optimum | None]
 ) -> Optimum:
     """Decide rows with h = 0 by the optimum that has the largest sum of a score.
 
@@ -50,10 +44,8 @@ def break_ties(
     problem : Problem
     found : Optimum
         Any optimum of it.
-    score : function
-        The score of rows.
-    tol, feasibility : float
-        Largest gap, and largest violation of a bound, that are accepted.
+    accepted : Accepted
+        With the score of rows, if there is one.
     solve : function
         :func:`~evenhand.solver.optimize.optimize`.
 
@@ -62,7 +54,8 @@ def break_ties(
     Optimum
         The same one if fewer than two different rows have h = 0, or if no other was proven.
     """
-    if found.finish is None or found.retotal is None:
+    score = accepted.score
+    if score is None or found.finish is None or found.retotal is None:
         return found
     rows, weights = found.finish.rows.matrix, found.finish.rows.weights_of(slice(None))
     D, v = rows.shape[1] - problem.scalars, problem.direction(found.multipliers)
@@ -70,7 +63,7 @@ def break_ties(
     matrix, mass, kind = collapsed(rows[tied][:, :D], weights[tied])
     if np.count_nonzero(mass) < 2:
         return found
-    # All optima have the same multipliers, so that bounds with one hold as they do now, and scalars stay.
+    # All optima have the same multipliers: bounds with one hold as they do now, and scalars stay.
     at, base = problem.A @ found.totals.sums, found.totals.sums[:D].copy()
     base -= (weights[tied] * found.finish.selection[tied]) @ rows[tied][:, :D]
     fixed = problem.A[:, D:] @ found.totals.sums[D:]
@@ -83,15 +76,16 @@ def break_ties(
     )
     scored = DenseRows(np.column_stack([matrix, score(matrix)]), mass, base=np.append(base, 0.0))
     # What a violation adds to the gap is its multiplier.
-    exact = max(_LAST_DIGITS, min(feasibility, tol / max(1.0, float(np.abs(found.multipliers).sum()))))
-    chosen = solve(scored, second, tol=_PRECISION, feasibility=exact)
+    price = max(1.0, float(np.abs(found.multipliers).sum()))
+    exact = max(_LAST_DIGITS, min(accepted.feasibility, accepted.tol / price))
+    chosen = solve(scored, second, type(accepted)(_PRECISION, exact))
     if chosen is None:
         return found
     selection = found.finish.selection.copy()
     selection[tied] = chosen.totals.selection[kind]
     totals = found.retotal(selection)
     certificate = certify(problem, found.multipliers, totals)
-    if certificate.violation > feasibility or abs(certificate.gap) > tol:
+    if not accepted.proven(certificate):
         return found
     return replace(
         found,

@@ -22,7 +22,6 @@ from evenhand.sources.layout import Kept, Layout
 from evenhand.sources.posterior_file import PosteriorFile, opened, readable_size
 from evenhand.sources.row_source import (
     Counts,
-    Place,
     Rows,
     RowSource,
     Scorer,
@@ -50,7 +49,7 @@ class InFiles(RowSource):
     controls : sequence of str, default=()
         Control features that a requirement names.
     scratch : path, default=None
-        Folder for posteriors, from which an interrupted run goes on.
+        Folder for posteriors, from which an interrupted run continues.
     verbose : bool, default=False
     """
 
@@ -73,13 +72,11 @@ class InFiles(RowSource):
                 "where X is a lazy table, name its sensitive columns in the constructor: "
                 "sensitive_features=['sex', 'race']."
             )
-        named = (
-            [where] if isinstance(where, str | int) else list(where) if not isinstance(where, Proxy) else []
-        )
-        self._sensitive = tuple(self.table.require(name, "a sensitive feature") for name in named)
-        check_roles(self.target, self.weight, self._sensitive)
+        named = [where] if isinstance(where, str | int) else () if isinstance(where, Proxy) else where
+        self.sensitive = tuple(self.table.require(name, "a sensitive feature") for name in named)
+        check_roles(self.target, self.weight, self.sensitive)
         self.controls = tuple(
-            self.table.require(name, "a control feature") for name in controls if name not in self._sensitive
+            self.table.require(name, "a control feature") for name in controls if name not in self.sensitive
         )
         self.label = f"y ({self.target!r})"
         self.scratch = None if scratch is None else Path(scratch)
@@ -93,16 +90,11 @@ class InFiles(RowSource):
             raise InputError("X has no rows.")
         return found
 
-    @property
-    def sensitive(self) -> tuple[str, ...]:
-        """Names of the sensitive features."""
-        return self._sensitive
-
     def counts(self) -> Counts:
         """All combinations of sensitive features, control features and labels."""
-        values, rows = self.table.combinations([*self._sensitive, *self.controls, self.target])
+        values, rows = self.table.combinations([*self.sensitive, *self.controls, self.target])
         sensitive, controls = (
-            {name: values[name] for name in names} for names in (self._sensitive, self.controls)
+            {name: values[name] for name in names} for names in (self.sensitive, self.controls)
         )
         return Counts(sensitive, controls, values[self.target], rows)
 
@@ -133,20 +125,19 @@ class InFiles(RowSource):
 
     def _batches(self) -> Iterator[Rows]:
         features = [name for name in self.table.names if name not in (self.target, self.weight)]
-        place = Place(0, 0, 0)
+        read = 0
         for batch in self.table.batches():
             frame = nw.from_native(batch, eager_only=True)
-            place = Place(place.number + 1, place.first + place.size, len(frame))
             X = frame.select(features).to_native()
             weights = None
             if self.weight is not None:
-                weights = weight_column(frame.get_column(self.weight), place.first)
-            numbers = np.arange(place.first, place.first + place.size)
-            sensitive = columns_of(X, list(self._sensitive)) if self._sensitive else {}
+                weights = weight_column(frame.get_column(self.weight), read)
+            numbers = np.arange(read, read + len(frame))
+            read += len(frame)
+            sensitive = columns_of(X, list(self.sensitive)) if self.sensitive else {}
             yield Rows(numbers, X, frame.get_column(self.target), sensitive, weights)
-        found = place.first + place.size
-        if found != self.n_rows:
-            raise InputError(f"X had {self.n_rows:,} rows when they were counted, and now has {found:,}.")
+        if read != self.n_rows:
+            raise InputError(f"X had {self.n_rows:,} rows when they were counted, and now has {read:,}.")
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,6 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -92,15 +91,11 @@ class PosteriorFile:
 
     @property
     def _part_rows(self) -> int:
-        return max(1, _PART_BYTES // self._solved_bytes)
-
-    @property
-    def _solved_bytes(self) -> int:
-        """Bytes of a row as the solver has it: with zeros in other strata."""
-        return max(self.layout.row_bytes, 0 if self.layout.known else 16 * self.layout.compared)
+        solved = 0 if self.layout.known else 16 * self.layout.compared  # bytes, with zeros in other strata
+        return max(1, _PART_BYTES // max(self.layout.row_bytes, solved))
 
     def _part(self, k: int) -> Columns:
-        """One part of the rows, mapped anew each time, so that those read before are not memory in use."""
+        """One part of the rows, mapped anew each time: those read before take no memory."""
         first, last = k * self._part_rows, min((k + 1) * self._part_rows, self.n_rows)
         found: dict[str, NDArray[Any]] = {}
         for name, (kind, shape) in self.layout.kinds.items():
@@ -158,7 +153,7 @@ class PosteriorFile:
         return state
 
     def write_state(self, state: dict[str, Any]) -> None:
-        """Keep what a later run needs to go on from here."""
+        """Keep what a later run needs to continue from here."""
         with self._told(), written_at_once(self._path(_STATE)) as unfinished:
             unfinished.write_text(json.dumps(state))
 
@@ -184,7 +179,7 @@ def opened(scratch: Path | None, n_rows: int, layout: Layout) -> Iterator[Poster
     Parameters
     ----------
     scratch : Path or None
-        Folder that keeps them if the block fails, so that a later run can go on; None is a temporary one,
+        Folder that keeps them if the block fails, for a later run to continue; None is a temporary one,
         which is removed in any case.
     n_rows : int
     layout : Layout
@@ -225,7 +220,7 @@ def spooled(posteriors: Any, weight: str | None) -> ThreadedPartitions:
         table.require(weight, "sample weights")
     columns = [name for name in table.names if name != weight]
     if len(columns) % 2:
-        raise InputError(f"posteriors should have two columns for each group, but have {len(columns)}.")
+        raise InputError(f"posteriors must have two columns for each group, got {len(columns)} columns.")
     n_rows = table.count_rows()
     if not n_rows:
         raise InputError("posteriors have no rows.")
@@ -236,17 +231,13 @@ def spooled(posteriors: Any, weight: str | None) -> ThreadedPartitions:
     file.owned = folder
     file.reserve()
     first = 0
-    with ThreadPoolExecutor(1) as writer:  # so that the next batch is read while one is written
-        written: Future[Any] = writer.submit(int)
-        for batch in table.batches(rows=max(1, _PART_BYTES // file.layout.row_bytes)):
-            rows, weights = _numbers(batch, columns), None
-            if weight is not None:
-                [weights] = _numbers(batch, [weight]).astype(np.float64).T
-            written.result()
-            posteriors = DensePosteriors(rows.reshape(len(rows), -1, 2))
-            written = writer.submit(file.write, first, layout.columns(posteriors, weights))
-            first += len(rows)
-        written.result()
+    for batch in table.batches(rows=max(1, _PART_BYTES // layout.row_bytes)):
+        rows, weights = _numbers(batch, columns), None
+        if weight is not None:
+            [weights] = _numbers(batch, [weight]).astype(np.float64).T
+        posteriors = DensePosteriors(rows.reshape(len(rows), -1, 2))
+        file.write(first, layout.columns(posteriors, weights))
+        first += len(rows)
     return file.partitions()
 
 
@@ -255,7 +246,7 @@ def _numbers(batch: Any, columns: list[str]) -> NDArray[Any]:
     other = [name for name, kind in frame.schema.items() if not kind.is_numeric()]
     if other:
         raise InputError(
-            f"posteriors and weights should be numbers, but column {other[0]!r} is of type "
+            f"posteriors and weights must be numbers, got column {other[0]!r} of type "
             f"{frame.schema[other[0]]}."
         )
     return np.asarray(frame.to_numpy())

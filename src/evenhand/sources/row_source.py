@@ -115,25 +115,23 @@ class Store(Protocol):
 
 
 class RowSource(ABC):
-    """A table of which some rows are taken into memory, and functions of rows go to the others.
+    """A table that is not in memory: some rows are read, and functions of rows go to the others.
 
     Attributes
     ----------
     label : str
         What the label is called in messages.
+    sensitive : tuple of str
+        Names of the sensitive features.
     """
 
     label: str
+    sensitive: tuple[str, ...]
 
     @property
     @abstractmethod
     def n_rows(self) -> int:
         """Number of rows."""
-
-    @property
-    @abstractmethod
-    def sensitive(self) -> tuple[str, ...]:
-        """Names of the sensitive features."""
 
     @abstractmethod
     def counts(self) -> Counts:
@@ -151,7 +149,7 @@ class RowSource(ABC):
         ----------
         layout : Layout
         task : str
-            Digest of the parameters and the table, by which an interrupted run goes on.
+            Digest of the parameters and the table, by which an interrupted run continues.
         """
 
     def fold_runner(self, examples: Callable[[Sequence[Rows]], Any]) -> Any:  # noqa: ARG002
@@ -176,7 +174,7 @@ def check_roles(target: Any, weight: Any, sensitive: Iterable[Any]) -> None:
 def weight_column(column: nw.Series[Any], first: int) -> Floats:
     """Weights of the rows from number `first` on, which messages name."""
     if not column.dtype.is_numeric() and column.dtype != nw.Boolean:
-        raise InputError("sample_weight should be numbers without missing values.")
+        raise InputError("sample_weight must be numbers without missing values.")
     weights = column.cast(nw.Float64).to_numpy().astype(np.float64)
     bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0.0)))
     if len(bad):

@@ -1,4 +1,4 @@
-"""What a frontier traces: the tolerances of a requirement, or one of its bounds.
+"""The number that a frontier varies: the tolerances of a requirement, or one of its bounds.
 
 Both are a *slack*: 0 is the strictest value, exact parity or nobody selected, and a larger one is easier.
 """
@@ -14,7 +14,7 @@ import numpy as np
 from evenhand.auditing.group_rates import Rate
 from evenhand.auditing.tally import Tally
 from evenhand.exceptions import InputError
-from evenhand.guarantee.intervals import critical_value, wilson
+from evenhand.guarantee.intervals import critical_value
 from evenhand.optimum.problem import FairnessProblem
 from evenhand.requirements.bounds import RateBound, bounded_groups
 from evenhand.requirements.constraints import ConstraintName
@@ -55,7 +55,7 @@ class Axis:
                 raise InputError(f"{constraint!r} has no tolerance to vary{advice}.")
             return cls(constraint)
         if not isinstance(over, str):
-            raise InputError(f"over should be the name of a bound, but is {over!r}.")
+            raise InputError(f"over must be the name of a bound, got {over!r}.")
         named = [
             (number, part)
             for number, part in enumerate(constraint.requirements)
@@ -80,7 +80,7 @@ class Axis:
 
     @property
     def label(self) -> str:
-        """What varies, in words."""
+        """The name of the number that varies."""
         if self.bound is None:
             return "tolerance"
         where = "" if self.bound.groups == "population" else " of every group"
@@ -88,7 +88,7 @@ class Axis:
 
     @property
     def parameter(self) -> str:
-        """Its name for ``set_params`` of the requirement; empty if the tolerances vary."""
+        """The name of the bound for ``set_params`` of the requirement; empty if the tolerances vary."""
         if self.part is None or self.side is None:
             return ""
         parts = list(self.constraint._named_parts())
@@ -136,12 +136,8 @@ class Axis:
         bound = self.bound
         if bound is None:
             return None
-        members, z = bounded_groups(counted.rates.groups, bound.groups).matrix, critical_value(confidence)
-        if isinstance(bound.rate_statistic, SelectedShare):
-            sizes = members @ counted.selected.sum(axis=1)
-            found = wilson(bound.rate_statistic.values(counted.rates, members), sizes, z)
-        else:
-            found = counted.share(bound.rate_statistic, members).estimate(z)
+        members = bounded_groups(counted.groups, bound.groups).matrix
+        found = counted.share(bound.rate_statistic, members).estimate(critical_value(confidence))
         if np.isnan(found.value).all():
             return Rate(np.nan, np.nan, np.nan)
         worst = int(np.nanargmax(found.value) if self.side == "at_most" else np.nanargmin(found.value))

@@ -9,6 +9,7 @@ the optimum is known, because the smallest risk is convex in the tolerance. ``Po
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
@@ -25,6 +26,7 @@ from evenhand.estimators.fair_training import train_fair
 from evenhand.estimators.fit_rows import ScoredRows
 from evenhand.estimators.inprocess import FairInprocessor
 from evenhand.estimators.learned_posteriors import LearnedPosteriors, as_posteriors, learn_posteriors
+from evenhand.estimators.margin import forecast
 from evenhand.estimators.postprocess import FairPostprocessor
 from evenhand.estimators.training_data import TrainingData, draw_seed, read_training_data
 from evenhand.exceptions import InfeasibleError, InputError
@@ -44,7 +46,7 @@ _SAME = 1e-5
 _MOST_SOLVED = 20
 """Up to this many evenly spaced tolerances are all solved: a table shows them one by one."""
 _EVERY = 5
-"""Of more, every fifth is solved: a chart shows no difference (docs/decisions.md)."""
+"""Of more tolerances, every fifth is solved: a chart shows no difference (docs/decisions.md)."""
 
 
 def frontier(
@@ -123,7 +125,7 @@ def frontier(
     if others and test is None and any(not hasattr(value, "predict") for value in others.values()):
         raise InputError("predictions in others= are for test rows: pass test=(X, y).")
     points: list[Point] = []
-    complete, rows = True, None
+    complete = True
     try:
         for name, classifier in named.items():
             learned = _Learned.by(classifier, learn)
@@ -139,8 +141,6 @@ def frontier(
         if not points:
             raise
         complete = False
-    if rows is None:
-        raise InputError("there are no classifiers: pass at least one.")
     compared = tuple(rows.other(name, value, judge) for name, value in (others or {}).items())
     points.sort(key=lambda point: list(named).index(point.curve))
     return Frontier(
@@ -180,7 +180,7 @@ def _check(named: Mapping[str, Any], tolerances: Any, confidence: Any, over: Any
     for name, classifier in named.items():
         if not isinstance(classifier, FairPostprocessor | FairInprocessor):
             raise InputError(
-                f"{name!r} should be a FairPostprocessor or a FairInprocessor, but is {classifier!r}. Pass "
+                f"{name!r} must be a FairPostprocessor or a FairInprocessor, got {classifier!r}. Pass "
                 "other classifiers in others=."
             )
         if not isinstance(classifier.constraint, Constraint):
@@ -202,14 +202,11 @@ def _check(named: Mapping[str, Any], tolerances: Any, confidence: Any, over: Any
     check_fraction("confidence", confidence)
     if isinstance(tolerances, Integral) and not isinstance(tolerances, bool):
         if tolerances < 2:
-            raise InputError(f"tolerances should be at least 2, but is {tolerances}.")
+            raise InputError(f"tolerances must be at least 2, got {tolerances}.")
     elif tolerances is not None:
-        values = np.asarray(tolerances, dtype=object)
-        good = [isinstance(value, Real) and 0 <= float(value) <= 1 for value in values.ravel()]
-        if values.ndim != 1 or not len(values) or not all(good):
-            raise InputError(
-                f"tolerances should be a count or a list of numbers from 0 to 1, but is {tolerances!r}."
-            )
+        listed = isinstance(tolerances, Sequence | np.ndarray) and len(tolerances) > 0
+        if not listed or not all(isinstance(value, Real) and 0 <= float(value) <= 1 for value in tolerances):
+            raise InputError(f"tolerances must be a count or numbers from 0 to 1, got {tolerances!r}.")
     first: Constraint = next(iter(named.values())).constraint
     return first
 
@@ -259,12 +256,22 @@ def _expected(axis: Axis, rates: CellRates, slack: float) -> dict[str, float]:
     measures = {notion.compares_by for notion in constraint.notions}
     if len(measures) > 1:
         return {}
-    # If almost nobody or everybody is selected, a ratio is a quotient of rounding errors.
+    # If almost no one or everyone is selected, a ratio is a quotient of rounding errors.
     disparity, ratio = min(_disparity(constraint, rates), slack), measures == {"ratio"}
     return {
         "expected_accuracy": 1 - 2 * rates.risk(),
         "expected_disparity": 1 - disparity if ratio else disparity,
     }
+
+
+def _forecast(learned: _Learned, rows: HeldOutRows, constraint: Constraint, rates: CellRates) -> float:
+    """The disparity that the test rows are likely to show, by the notion that is furthest from parity."""
+    if rows.axis.bound is not None:
+        return math.nan
+    expected = forecast(constraint, learned.data, rates).on(rows.n_counted).expected
+    found = [one for one in expected if one.measure != "bound" and not math.isnan(one.value)]
+    worst = max(found, key=lambda one: one.value if one.measure == "difference" else 1 - one.value)
+    return worst.value
 
 
 def _solved_curve(
@@ -308,6 +315,7 @@ def _solved_curve(
             risk=solution.certificate.objective,
             bound=solution.certificate.bound,
             **_expected(rows.axis, solution.rates, slacks[k]),
+            forecast=_forecast(learned, rows, problem.constraint, solution.rates),
             rules=(rule,),
             aware=known,
         )
@@ -327,10 +335,9 @@ def _mixed(rows: HeldOutRows, slack: float, low: tuple[float, Point], high: tupl
     def mean(x: Any, y: Any) -> Any:
         return (1 - share) * x + share * y
 
-    one, two = first.counted, second.counted
-    selected = mean(one.rates.selected, two.rates.selected)
-    rates = CellRates(rows.groups, one.rates.mass, selected, classes=one.rates.classes)
-    counted = replace(one, rates=rates, selected=mean(one.selected, two.selected))
+    sums = first.counted.sums.copy()
+    sums[:, 1] = mean(sums[:, 1], second.counted.sums[:, 1])
+    counted = replace(first.counted, sums=sums)
     bounds = (
         first.bound - (slack - a) * sum(first.prices.values()),
         second.bound + (b - slack) * sum(second.prices.values()),
@@ -339,7 +346,7 @@ def _mixed(rows: HeldOutRows, slack: float, low: tuple[float, Point], high: tupl
     risk = mean(first.risk, second.risk)
     expected = {
         name: mean(getattr(first, name), getattr(second, name))
-        for name in ("expected_accuracy", "expected_disparity", "expected_rate")
+        for name in ("expected_accuracy", "expected_disparity", "expected_rate", "forecast")
     }
     both = {**expected, "rules": (*first.rules, *second.rules), "aware": first.aware}
     return rows.point(first.curve, slack, counted, prices=prices, risk=risk, bound=max(bounds), **both)
@@ -358,4 +365,6 @@ def _trained_curve(
         asked = rows.axis.at(slack)
         trained = train_fair(classifier, asked, learned.data, learned.posteriors, seed=learned.seed)
         decided = trained.model.choose(rows.visible.X) == 1
-        yield rows.point(name, slack, rows.count(decided), bound=trained.certificate.bound)
+        expected = _forecast(learned, rows, trained.constraint, trained.rates)
+        counted = rows.count(decided)
+        yield rows.point(name, slack, counted, bound=trained.certificate.bound, forecast=expected)

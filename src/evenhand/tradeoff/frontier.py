@@ -21,10 +21,11 @@ __all__ = ["Frontier", "Point", "chart_arguments"]
 
 _BINDS = 1e-9
 _UNKNOWN = Rate(math.nan, math.nan, math.nan)
-_HEADINGS = "{:<9}  accuracy                 {:<24} 0.01 more buys"
+_HEADINGS = "{:<9}  forecast  {:<24} accuracy                 0.01 {} gains"
 _NUMBERS = (
     *(f"{name}{end}" for name in ("accuracy", "disparity", "rate") for end in ("", "_low", "_high")),
-    *("tolerance", "expected_accuracy", "expected_disparity", "expected_rate", "price", "risk", "gap"),
+    *("tolerance", "forecast", "expected_accuracy", "expected_disparity", "expected_rate"),
+    *("price", "risk", "gap"),
 )
 
 
@@ -59,6 +60,9 @@ class Point:
         The rate that is bounded, if a bound varies: of the group that has most of it, or least.
     expected_rate : float
         What the posteriors predict for it. NaN if unknown.
+    forecast : float
+        The disparity that as many new rows are likely to show; see
+        :class:`evenhand.guarantee.forecast.Forecast`. NaN if unknown, or if a bound varies.
     """
 
     curve: str
@@ -75,6 +79,7 @@ class Point:
     aware: bool = False
     rate: Rate | None = None
     expected_rate: float = math.nan
+    forecast: float = math.nan
 
     def __repr__(self) -> str:
         what = "tolerance" if self.rate is None else "bound"
@@ -99,14 +104,15 @@ class Point:
 
     @property
     def measured(self) -> Rate | Comparison:
-        """What is shown beside the accuracy: the rate of the bound that varies, or the disparity."""
+        """The number shown beside the accuracy: the rate of the bound that varies, or the disparity."""
         return self.rate or self.comparison or _UNKNOWN
 
     @property
     def price(self) -> float:
-        """Accuracy gained by 0.01 more tolerance or a bound easier by 0.01, if both errors cost the same.
+        """Accuracy gained by what is easier by 0.01, if both errors cost the same.
 
-        NaN at exact parity and at a bound of 0 or 1, where the multipliers are not unique.
+        Easier is more of a difference, and less of a ratio. NaN at exact parity and at a bound of 0 or 1,
+        where the multipliers are not unique.
         """
         return math.nan if self._exact else 0.02 * sum(self.prices.values())
 
@@ -133,7 +139,7 @@ class Frontier:
     Attributes
     ----------
     constraint : Constraint
-        The requirement; what varies in it is ignored.
+        The requirement; the number that varies is ignored.
     points : tuple of Point
         Curve by curve, tightest tolerance first.
     others : tuple of Point
@@ -179,6 +185,12 @@ class Frontier:
         return "difference" if found.measure == "difference" else "ratio"
 
     @property
+    def _easier(self) -> str:
+        """Which way is easier to satisfy: a ratio and a lower bound, where they are less."""
+        less = self.measure == "ratio" or (self.over or "").endswith("at least")
+        return "less" if less else "more"
+
+    @property
     def notions(self) -> str:
         """Names of the notions; each point shows the one that is furthest from parity."""
         return " or ".join(dict.fromkeys(notion.label for notion in self.constraint.notions))
@@ -198,10 +210,12 @@ class Frontier:
                 "origin": point.origin,
                 "tolerance": point.tolerance,
                 **_limits("accuracy", point.accuracy),
+                "forecast": point.forecast,
                 **_limits("disparity", worst or _UNKNOWN),
                 "expected_accuracy": point.expected_accuracy,
                 "expected_disparity": point.expected_disparity,
                 "group": None if worst is None or worst.group is None else str(worst.group),
+                "side": None if worst is None else worst.side,
                 "verdict": None if worst is None else worst.verdict,
                 "price": point.price,
                 "binding": "; ".join(map(str, point.binding())),
@@ -215,7 +229,7 @@ class Frontier:
         return found
 
     def price_records(self) -> list[dict[str, Any]]:
-        """Accuracy gained by 0.01 more tolerance, for each binding constraint of each point."""
+        """Accuracy gained by what is easier by 0.01, for each binding constraint of each point."""
         return [
             {
                 "curve": point.curve,
@@ -279,7 +293,7 @@ class Frontier:
 
     def _repr_html_(self) -> str:
         varied, measured = ("tolerance", "disparity") if self.over is None else (self.over, "measured")
-        headings = ["curve", varied, "accuracy", measured, "verdict"]
+        headings = ["curve", varied, "forecast", measured, "accuracy", "verdict"]
         names = dict.fromkeys(point.curve for point in self.points)
         few = max(2, MOST_ROWS // (len(names) + 1))
         chosen = [point for name in names for point in _spread(self.curve(name), few)]
@@ -287,8 +301,9 @@ class Frontier:
             (
                 point.curve,
                 "" if point.tolerance is None else f"{point.tolerance:.4g}",
-                _with_interval(point.accuracy),
+                _forecast(point),
                 _with_interval(point.measured),
+                _with_interval(point.accuracy),
                 _verdict(point),
             )
             for point in (*chosen, *self.others)
@@ -298,10 +313,10 @@ class Frontier:
 
     def __str__(self) -> str:
         lines = [f"{self.constraint!r} on {self.n_rows:,} test rows; intervals: {self.confidence:.0%}."]
-        headings = _HEADINGS.format("tolerance", "disparity")
+        headings = _HEADINGS.format("tolerance", f"mean {self.measure}", self._easier)
         if self.over is not None:
             lines.append(f"What varies is the bound: {self.over}.")
-            headings = _HEADINGS.format("bound", self.over.split(",")[0])
+            headings = _HEADINGS.format("bound", self.over.split(",")[0], self._easier)
         mixed = sum(point.origin == "mixture" for point in self.points)
         if mixed:
             lines.append(
@@ -316,30 +331,23 @@ class Frontier:
         return "\n".join(lines)
 
 
-def chart_arguments(records: list[dict[str, Any]], measure: str, notion: str) -> dict[str, Any]:
-    """Arguments of `frontier_chart`, where less disparity is fairer: ratios become 1 minus the ratio.
+def chart_arguments(
+    records: list[dict[str, Any]], measure: Literal["difference", "ratio", "bound"], notion: str
+) -> dict[str, Any]:
+    """Arguments of `frontier_chart`.
 
     Where a bound varies, its rate takes the place of the disparity, and `notion` says which it is.
     """
-    if measure == "bound":
-        names = {f"disparity{end}": f"rate{end}" for end in ("", "_low", "_high")}
-        names["expected_disparity"] = "expected_rate"
-        return {
-            "records": [record | {key: record[rate] for key, rate in names.items()} for record in records],
-            "x_title": notion,
-            "title": "What a bound costs in accuracy",
-            "note": "Further up is more accurate.",
-        }
-    if measure == "difference":
-        return {"records": records, "x_title": f"mean difference, {notion}"}
-    kept = ("disparity", "expected_disparity", "tolerance")
-    turned = dict(zip(kept, kept, strict=True))
-    turned |= {"disparity_low": "disparity_high", "disparity_high": "disparity_low"}
-    inverted = [
-        record | {key: None if record[one] is None else 1 - record[one] for key, one in turned.items()}
-        for record in records
-    ]
-    return {"records": inverted, "x_title": f"1 minus mean ratio, {notion}"}
+    if measure != "bound":
+        return {"records": records, "x_title": f"mean {measure}, {notion}", "measure": measure}
+    names = {f"disparity{end}": f"rate{end}" for end in ("", "_low", "_high")}
+    names["expected_disparity"] = "expected_rate"
+    return {
+        "records": [record | {key: record[rate] for key, rate in names.items()} for record in records],
+        "x_title": notion,
+        "measure": measure,
+        "title": "What a bound costs in accuracy",
+    }
 
 
 def _limits(name: str, rate: Rate | Comparison) -> dict[str, float]:
@@ -368,9 +376,14 @@ def _known(value: Any) -> Any:
 def _line(point: Point) -> str:
     tolerance = "" if point.tolerance is None else f"{point.tolerance:.4f}"
     return (
-        f"{tolerance:<9}  {_with_interval(point.accuracy)}  {_with_interval(point.measured)}  "
+        f"{tolerance:<9}  {_forecast(point):<8}  {_with_interval(point.measured)}  "
+        f"{_with_interval(point.accuracy)}  "
         f"{_price(point)} {_verdict(point)}{' (mixture)' if point.origin == 'mixture' else ''}".rstrip()
     )
+
+
+def _forecast(point: Point) -> str:
+    return "-" if math.isnan(point.forecast) else f"{point.forecast:.4f}"
 
 
 def _price(point: Point) -> str:

@@ -26,14 +26,12 @@ from evenhand.exceptions import InputError
 from evenhand.groups.groups import Groups
 from evenhand.groups.strata import groups_in_strata
 from evenhand.guarantee.intervals import critical_value
-from evenhand.requirements.notions import AccuracyParity
 from evenhand.requirements.rates import Decisions
+from evenhand.requirements.statistic import ERROR
 from evenhand.tradeoff.axis import Axis
 from evenhand.tradeoff.frontier import Point
 
 __all__ = ["HeldOutRows", "LabelledRows", "split_rows"]
-
-[_ERROR] = AccuracyParity.statistics
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +62,7 @@ def split_rows(
     """
     if test is not None:
         if not isinstance(test, tuple | list) or len(test) not in (2, 3):
-            raise InputError("test should be (X, y) or (X, y, sensitive_features).")
+            raise InputError("test must be (X, y) or (X, y, sensitive_features).")
         return data, LabelledRows(test[0], test[1], test[2] if len(test) == 3 else None)
     X, y, sensitive = data.X, data.y, data.sensitive
     check_fraction("test_share", share)
@@ -160,7 +158,7 @@ class HeldOutRows:
         ]
         worst = max(found, key=_distance, default=None)
         everyone = np.ones((1, len(self.groups)), np.bool_)
-        error = counted.share(_ERROR, everyone).estimate(critical_value(self.confidence))
+        error = counted.share(ERROR, everyone).estimate(critical_value(self.confidence))
         accuracy = Rate(*(1 - float(limit[0]) for limit in (error.value, error.high, error.low)))
         tolerance = None if slack is None else self.axis.number(slack)
         prices, rate = more.pop("prices", {}), self.axis.rate(counted, self.confidence)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import evenhand as eh
+from evenhand.cli.bands import read_bands
 from evenhand.cli.exit_codes import exit_code, requested
 from evenhand.cli.junit import write_junit
 from evenhand.cli.messages import audit_parameters, in_options
 from evenhand.cli.options import (
+    Bands,
     BiasAudit,
     Bounds,
     Comparison,
@@ -25,7 +28,8 @@ from evenhand.cli.options import (
 from evenhand.cli.output import print_note, print_result
 from evenhand.cli.paths import check_paths
 from evenhand.cli.required import requirement
-from evenhand.cli.table_rows import as_value, default_positive, distinct_values, scan_rows
+from evenhand.cli.table_rows import as_value, default_positive, distinct_values, groups_of_files, scan_rows
+from evenhand.display.progress import waiting
 from evenhand.exceptions import InputError
 
 if TYPE_CHECKING:
@@ -37,8 +41,11 @@ __all__ = ["audit"]
 def audit(
     table: Path,
     *,
-    prediction: str,
     sensitive: Names,
+    bands: Bands = (),
+    prediction: str | None = None,
+    score: str | None = None,
+    reference: Names = (),
     label: str | None = None,
     weight: str | None = None,
     before: str | None = None,
@@ -63,10 +70,18 @@ def audit(
     ----------
     table
         CSV or Parquet file.
-    prediction
-        Column of decisions: labels, probabilities of a positive decision, or scores with --threshold.
     sensitive
         Columns of sensitive features, separated by commas or by repeating the option.
+    bands
+        Bands of a sensitive feature of numbers, by where they begin: age=25,45,65 for "under 25", "25 to 44",
+        "45 to 64" and "65 and over"; may be repeated.
+    prediction
+        Column of decisions: labels, probabilities of a positive decision, or scores with --threshold.
+    score
+        Column of scores, probabilities or prices whose level, ranking and cut-offs are compared, with or
+        without --prediction.
+    reference
+        The group to compare with, such as race=White,sex=Male: adds tests of significance.
     label
         Column of true labels. Without it only selection rates are compared.
     weight
@@ -80,12 +95,12 @@ def audit(
     min_count
         Suppress smaller counts, and whatever would reveal them.
     threshold
-        Predictions are scores, and the decision is positive from this score on; for example 0.5. With median,
+        Predictions are scores; the decision is positive at this score or above, such as 0.5. With median,
         people above the median of all count as selected: the scoring rate of Local Law 144.
     report
         HTML file for the report.
     """
-    from evenhand.cli.table_files import reading  # noqa: PLC0415  (start-up time)
+    from evenhand.cli import table_files  # noqa: PLC0415  (start-up time
     from evenhand.data.checks import check_fraction  # noqa: PLC0415
 
     constraint = requirement(compared, tolerance, bounds, table)
@@ -93,21 +108,32 @@ def audit(
         raise InputError("--no-worse compares with earlier decisions: pass their column as --before.")
     check_fraction("--confidence", confidence)
     if min_count < 0:
-        raise InputError(f"--min-count should be 0 or more, but is {min_count}.")
+        raise InputError(f"--min-count must be a non-negative integer, got {min_count}.")
+    if prediction is None:
+        wanted = (before, weight, threshold, report, tables.csv, gate.junit, constraint, min_count or None)
+        if score is None or tables.format != "text" or any(one is not None for one in wanted):
+            raise InputError("pass the column of decisions as --prediction; --score alone has no decisions.")
     gate.check(constraint)
     tables.check()
     check_paths([table, run.config], [report, tables.csv, gate.junit], force=run.force)
     features = column_names(sensitive, columns_in(table))
     controls = [name for name in control_names(compared, table) if name not in features]
-    optional = [name for name in (label, weight, before, *controls) if name is not None]
-    with reading(table):
-        rows = scan_rows(table, [prediction, *optional, *features], [*features, *controls])
-        pos_label = None
-        if positive is not None:
-            pos_label = as_value(distinct_values(rows, label or prediction), positive)
-        elif label is None and threshold is None:
-            pos_label = default_positive(rows, prediction)
-        with in_options(audit_parameters(label=label, prediction=prediction, before=before)):
+    used = [name for name in (prediction, score, label, weight, before, *controls) if name is not None]
+    with table_files.reading(table):
+        table_files.refuse_unknown(table, features, columns_in(table))
+        groups = groups_of_files([table], [*features, *controls], features, read_bands(bands, features))
+        rows = scan_rows(table, [*used, *features], groups)
+        named = _read_reference(reference, features, rows)
+        pos_label = _positive_label(rows, positive, label, None if threshold is not None else prediction)
+        settings: dict[str, Any] = {"reference": named, "confidence": confidence, "missing": compared.missing}
+        more: dict[str, Any] = {}
+        if score is not None:
+            more["scores"] = _audit_scores(rows, label, score, features, pos_label=pos_label, **settings)
+        if prediction is None:
+            _print(None, None, more, as_json=run.as_json)
+            return 0
+        words = audit_parameters(label=label, prediction=prediction, before=before)
+        with in_options(words), waiting("counting rows"):
             found = eh.audit(
                 label,
                 prediction,
@@ -118,20 +144,22 @@ def audit(
                 before=before,
                 sample_weight=weight,
                 pos_label=pos_label,
-                confidence=confidence,
-                missing=compared.missing_policy,
                 min_count=min_count,
                 threshold=threshold,
+                **settings,
             )
+            if named is not None:
+                more = {"significance": found.significance(), **more}
             ratios = None
             if tables.format == "ll144":
                 ratios = found.impact_ratios(date=tables.data_date, source=tables.data_source)
-    _print(found, ratios, as_json=run.as_json)
+    _print(found, ratios, more, as_json=run.as_json)
     if ratios is not None and tables.csv is not None:
         ratios.to_csv(tables.csv)
         print_note(f"CSV: {tables.csv}")
     if report is not None:
-        found.to_html(report, title=f"Audit of {table.name}", impact_ratios=ratios)
+        with waiting("writing the report"):
+            found.to_html(report, title=f"Audit of {table.name}", impact_ratios=ratios)
         print_note(f"Report: {report}")
     if gate.junit is not None:
         write_junit(gate.junit, found, name=table.name, fail_on=gate.fails_on)
@@ -139,12 +167,51 @@ def audit(
     return exit_code(found, fail_on=gate.fails_on)
 
 
-def _print(found: Audit, ratios: Any, *, as_json: bool) -> None:
-    """The audit, or the tables of Local Law 144 with the verdicts beside them."""
+def _read_reference(texts: Sequence[str], features: Sequence[str], rows: Any) -> dict[str, Any] | None:
+    """Values of features from "race=White,sex=Male"; a comma within a value stays."""
+    named: dict[str, str] = {}
+    for part in ",".join(texts).split(",") if texts else []:
+        feature, equals, value = part.strip().partition("=")
+        if equals:
+            named[feature] = value
+        elif named:
+            named[[*named][-1]] += f",{part}"
+        else:
+            raise InputError(f"--reference must name values of features, such as race=White, got {part!r}.")
+    values = {name: rows.select(name).unique().collect()[name] for name in named if name in features}
+    return {
+        name: as_value(values[name], text) if name in values else text for name, text in named.items()
+    } or None
+
+
+def _positive_label(rows: Any, positive: str | None, label: str | None, decision: str | None) -> Any:
+    """The positive label as a value of its column; that of decisions if labels are not known."""
+    column = label or decision
+    if positive is not None and column is not None:
+        return as_value(distinct_values(rows, column), positive)
+    return default_positive(rows, decision) if label is None and decision is not None else positive
+
+
+def _audit_scores(rows: Any, label: str | None, score: str, features: Sequence[str], **settings: Any) -> Any:
+    """The audit of scores in a lazy table, of which these columns are read into memory."""
+    labels = [] if label is None else [label]
+    columns = rows.select(*dict.fromkeys([score, *labels, *features])).collect()
+    y_true = None if label is None else columns[label]
+    settings["pos_label"] = None if label is None else settings["pos_label"]
+    with in_options({"scores": "--score", "y_true": "--label", "pos_label": "--positive"}):
+        return eh.audit_scores(y_true, columns[score], columns.select(features), **settings)
+
+
+def _print(found: Audit | None, ratios: Any, more: dict[str, Any], *, as_json: bool) -> None:
+    """The audit, or the tables of Local Law 144 with the verdicts beside them; then what else was asked."""
     shown = found if ratios is None else ratios
-    print_result(json.dumps(shown.to_dict(), indent=1) if as_json else shown)
-    if ratios is not None:
-        from evenhand.auditing.audit_text import asks, estimate  # noqa: PLC0415  (start-up time)
+    if as_json:
+        parts = {name: part.to_dict() for name, part in more.items()}
+        print_result(json.dumps(({} if shown is None else shown.to_dict()) | parts, indent=1))
+    else:
+        print_result("\n\n".join(str(part) for part in (shown, *more.values()) if part is not None))
+    if found is not None and ratios is not None:
+        from evenhand.auditing.comparison import asks, estimate  # noqa: PLC0415  (start-up time)
 
         for one in requested(found):
             print_note(f"{asks(one)}: {estimate(one.value, one.low, one.high)}, {one.verdict}")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
-import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import evenhand as eh
-from evenhand.cli.exit_codes import exit_code
+from evenhand.cli.exit_codes import FailOn, exit_code, requested
 from evenhand.cli.messages import in_options
 from evenhand.cli.options import (
     Aware,
@@ -27,13 +27,12 @@ from evenhand.cli.options import (
 from evenhand.cli.output import print_note, print_result, visible
 from evenhand.cli.paths import check_paths
 from evenhand.cli.required import requirement, with_nearest_options
-from evenhand.cli.table_rows import FitRows, Fitted, Part, distinct_values, read_rows
+from evenhand.display.progress import waiting
 from evenhand.exceptions import InfeasibleError, InputError
 
 if TYPE_CHECKING:
-    from evenhand.auditing.result import Audit
-    from evenhand.files.recertify import Claim
-    from evenhand.guarantee.guarantee import GuaranteeResult
+    from evenhand.cli.fitting import Fitted
+    from evenhand.guarantee.forecast import Expected
 
 __all__ = ["fit"]
 
@@ -50,17 +49,19 @@ def fit(
     objective: Literal["risk", "minimax"] = "risk",
     randomize: bool = False,
     confidence: float | None = None,
+    margin: float | Literal["forecast"] = 0.0,
+    fail_on: FailOn | None = None,
     report: Path | None = None,
     batches: Batches = Batches(),
     run: RunOptions = RunOptions(),
 ) -> int:
     """Fit a fair classifier, audit it on held-out rows, and save it.
 
-    A file that is larger than a quarter of the available memory is read in batches: models learn from a
-    sample of its rows, and the rule is found and proven on all of them.
+    A file with more than --max-samples rows is read in batches: models learn from a sample of that size, and
+    the rule is found and proven on all rows.
 
-    Exit code: that of an audit of the test rows; also 4 if the held-out rows do not support the guarantee of
-    --confidence. The model is saved in any case.
+    Exit code: 0 if a model was saved. With --fail-on, that of an audit of the test rows; the model is saved
+    in any case.
 
     Parameters
     ----------
@@ -73,13 +74,20 @@ def fit(
     objective
         Minimise the risk; or the largest risk of a group, and then the risk.
     randomize
-        With --method in: a mixture of trained classifiers, one of which decides each person.
+        With --method in: a mixture of trained classifiers; each person is decided by one of them.
     confidence
         Guarantee that the requirement holds on new data, with this confidence.
+    margin
+        Tighten the requirement inside by so many standard errors of each group, so that it is kept on average
+        on new data; "forecast" takes as many as the forecast needs. For --method post.
+    fail_on
+        Exit with 3 if the test rows violate a requirement; or also with 4 if they do not decide it, or do not
+        support the guarantee of --confidence.
     report
-        HTML file for the report.
+        File for the report: HTML, or Markdown for a model card if it ends in .md.
     """
-    from evenhand.cli.large_files import is_read_in_batches  # noqa: PLC0415  (start-up time)
+    from evenhand.cli.fitting import fit_file  # noqa: PLC0415  (start-up time)
+    from evenhand.cli.table_files import count_rows  # noqa: PLC0415
     from evenhand.data.checks import check_fraction  # noqa: PLC0415
 
     constraint = requirement(compared, tolerance, bounds, table)
@@ -91,124 +99,53 @@ def fit(
         )
     if compared.given and not constraint.controls:
         raise InputError("--given is about --difference and --ratio: pass one of them, or leave it out.")
-    of_method = _settings_of_method(learning.method, objective, randomize=randomize)
+    of_method = _settings_of_method(learning.method, objective, margin, randomize=randomize)
     if confidence is not None:
         check_fraction("--confidence", confidence)
     check_paths([table, learning.test, run.config], [out, report], force=run.force)
     learning.check(table)
     aware_features = read_aware(aware, column_names(learning.sensitive, columns_in(table)))
-    codes = learning.codes(table, control_names(compared, table))
-    settings: dict[str, Any] = {
-        "constraint": constraint,
-        "aware": aware_features,
-        "missing": compared.missing_policy,
-        "guarantee": confidence,
-        **of_method,
-    }
+    groups = learning.groups(table, control_names(compared, table))
+    settings = {"constraint": constraint, "aware": aware_features, "missing": compared.missing, **of_method}
+    settings["guarantee"] = confidence
     with in_options():
-        in_batches = is_read_in_batches(table, batches)
-        if batches.scratch is not None and not in_batches:
+        rows = count_rows(table)
+        large = rows > batches.max_samples
+        if batches.scratch is not None and not large:
             raise InputError(
-                f"--scratch is for a file that is read in batches, and {table.name} is read as a whole: pass "
-                "--in-batches, or leave it out."
+                f"--scratch is for files of more than --max-samples rows, and {table.name} has {rows:,}."
             )
         try:
-            done = _fit(table, learning, codes, settings, batches if in_batches else None)
+            in_batches = batches if large else None
+            done = fit_file(table, learning, groups, settings, in_batches, report=report is not None)
         except InfeasibleError as error:
             raise with_nearest_options(error, constraint) from error
     eh.save(done.model, out, overwrite=run.force, source=done.source)
+    if large:
+        print_note(
+            f"evenhand: {table.name} has {rows:,} rows, and models learned from at most "
+            f"{batches.max_samples:,} of them; --max-samples sets that number."
+        )
     _print(done, out=out, as_json=run.as_json)
     if report is not None:
-        with in_options():
+        with in_options(), waiting("writing the report"):
+            audits: dict[str, Any] = {"audit": done.audit} | done.as_decided
             eh.write_report(
-                report, done.audit, model=done.model, test=done.test, title=f"Model of {table.name}"
+                report, model=done.model, test=done.test, title=f"Model of {table.name}", **audits
             )
         print_note(f"Report: {report}")
-    return exit_code(done.audit, done.model.guarantee_)
+    return 0 if fail_on is None else exit_code(done.audit, done.model.guarantee_, fail_on=fail_on)
 
 
-def _settings_of_method(method: str, objective: str, *, randomize: bool) -> dict[str, Any]:
+def _settings_of_method(method: str, objective: str, margin: Any, *, randomize: bool) -> dict[str, Any]:
     """Settings that only one of the two methods has."""
     if objective != "risk" and method != "post":
         raise InputError(f"--objective {objective!r} needs --method post.")
     if randomize and method != "in":
         raise InputError("--randomize is for --method in: post-processing randomises where it has to.")
-    return {"objective": objective} if method == "post" else {"randomize": randomize}
-
-
-def _fit(
-    table: Path, learning: Learning, codes: list[str], settings: dict[str, Any], batches: Batches | None
-) -> Fitted:
-    """Fit a model to a file, read in batches or (None) as a whole, and audit it on held-out rows."""
-    from evenhand.cli import table_files  # noqa: PLC0415  (start-up time
-    from evenhand.cli.large_files import Tested, rows_in_batches  # noqa: PLC0415
-
-    whole = batches is None
-    rows = _rows_in_memory(table, learning, codes) if whole else rows_in_batches(table, learning, codes)
-    for note in learning.notes(table, rows.first, "rows" if whole else "rows at the start"):
-        print_note(f"evenhand: {note}")
-    model: Any = learning.classifier(rows.first, rows.labels, **settings)
-    options: dict[str, Any] = {}
-    if batches is not None:
-        model.set_params(posteriors__max_samples=batches.max_samples)
-        options = {} if batches.scratch is None else {"scratch": batches.scratch}
-    test = [_decidable(part, model) for part in rows.test] if whole else rows.test
-    model.fit(*rows.train, **options)
-    tested, policy = Tested(model, learning.target, rows.reported), model.settings().missing
-    with tempfile.TemporaryDirectory(prefix="evenhand-") as folder:
-        decided = Path(folder) / "decisions.parquet"
-        table_files.write_pieces(decided, tested.decide(test))
-        learned = len(rows.train[1]) if whole else model.fitted_to_.rows
-        found = eh.audit(
-            learning.target,
-            tested.column("decision"),
-            model.sensitive_features,
-            data=table_files.scan(decided),
-            control_features=list(model.strata_.features) if model.strata_ else None,
-            constraint=model.constraint,
-            pos_label=model.pos_label_,
-            before=tested.column("before") if tested.compares else None,
-            missing="exclude" if policy == "impute" else policy,
-            min_size=math.ceil(learning.min_group_size * tested.rows / learned),
-        )
-        decisions = distinct_values(table_files.scan(decided), tested.column("decision"))
-    constant = decisions[0] if len(decisions) == 1 else None
-    count = learned + (tested.rows if learning.test is None else 0)
-    source = rows.source or learning.source(table, rows=count, in_batches=True)
-    return Fitted(model, found, constant, tested.sample(), source)
-
-
-def _rows_in_memory(table: Path, learning: Learning, codes: list[str]) -> FitRows:
-    from evenhand.data.fingerprint import digest_of, unordered_digest  # noqa: PLC0415  (start-up time)
-
-    rows = read_rows(table, codes)
-    digests = {"labels": digest_of(rows.get_column(learning.target)), "unordered": unordered_digest(rows)}
-    source = learning.source(table, rows=len(rows), **digests)
-    del rows
-    train, test = learning.parts(table, codes)
-    return FitRows((train.X, train.y), [test], first=train.X, labels=train.y, source=source)
-
-
-def _decidable(test: Part, model: Any) -> Part:
-    """Test rows without those that lack a sensitive feature which decisions use."""
-    import numpy as np  # noqa: PLC0415  (start-up time)
-
-    from evenhand.groups.sensitive import read_columns  # noqa: PLC0415
-
-    if model.settings().missing != "exclude" or model.aware is False:
-        return test
-    used = model.sensitive_features if model.aware is True else model.aware
-    columns = read_columns(test.X.select(used), max_levels=None).values()
-    whole = np.flatnonzero(np.all([codes >= 0 for _, codes in columns], axis=0))
-    lacking = len(test.y) - len(whole)
-    if not len(whole):
-        raise InputError("no test row has the sensitive features that decisions use: choose other test rows.")
-    if lacking:
-        print_note(
-            f"evenhand: {lacking:,} of {len(test.y):,} test rows lack a sensitive feature that decisions "
-            "use, and are not decided."
-        )
-    return Part(test.X[whole], test.y[whole], None if test.ids is None else test.ids[whole])
+    if margin and method != "post":
+        raise InputError("--margin needs --method post.")
+    return {"objective": objective, "margin": margin} if method == "post" else {"randomize": randomize}
 
 
 def _print(done: Fitted, *, out: Path, as_json: bool) -> None:
@@ -217,10 +154,20 @@ def _print(done: Fitted, *, out: Path, as_json: bool) -> None:
 
     proof, guarantee = claimed(done.model), done.model.guarantee_
     if as_json:
-        constant = done.constant is not None
-        print_result(json.dumps(_as_dict(proof, guarantee, done.audit, constant=constant), indent=1))
+        numbers = {name: getattr(proof, name) for name in ("minimised", "risk", "bound", "violation")}
+        texts = {"requirement": repr(proof.requirement), "asked": repr(proof.asked)}
+        shown = {
+            "proof": {"text": str(proof), **texts, **numbers},
+            "guarantee": None if guarantee is None else guarantee.to_dict(),
+            "constant": done.constant is not None,
+            "audit": done.audit.to_dict(),
+            "forecast": [asdict(one) for one in _expected(done)],
+        }
+        print_result(json.dumps(shown, indent=1))
         return
     print_result(f"{done.audit}\n")
+    for line in _forecasts(done):
+        print_result(visible(line))
     excluded = Excluded.of_groups(done.model.groups_)
     if excluded is not None:
         print_result(visible(f"fit: {excluded}"))
@@ -232,20 +179,21 @@ def _print(done: Fitted, *, out: Path, as_json: bool) -> None:
     print_result(visible(f"model: {out}{note}"))
 
 
-def _as_dict(
-    proof: Claim, guarantee: GuaranteeResult | None, found: Audit, *, constant: bool
-) -> dict[str, Any]:
-    return {
-        "proof": {
-            "text": str(proof),
-            "requirement": repr(proof.requirement),
-            "asked": repr(proof.asked),
-            "minimised": proof.minimised,
-            "risk": proof.risk,
-            "bound": proof.bound,
-            "violation": proof.violation,
-        },
-        "guarantee": None if guarantee is None else {"holds": guarantee.holds, "text": str(guarantee)},
-        "constant": constant,
-        "audit": found.to_dict(),
-    }
+def _expected(done: Fitted) -> list[Expected]:
+    """What as many new rows as there are test rows were likely to show."""
+    rows = done.audit.groups[0].rows
+    found = done.model.forecast_.on(round(rows)).expected if rows else ()
+    return [one for one in found if one.value == one.value]  # defined
+
+
+def _forecasts(done: Fitted) -> Iterator[str]:
+    """Asked, forecast and measured of each requirement."""
+    measured = {(one.notion, one.tolerance): one.value for one in reversed(requested(done.audit))}
+    for one in _expected(done):
+        if (one.notion, one.asked) in measured:
+            rows, found = f"{done.audit.groups[0].rows:,.0f} test rows", measured[one.notion, one.asked]
+            says = f"forecast for {rows}: {one.value:.3f}; measured: {found:.3f}"
+            yield f"{one.notion}: asked for {one.asked:.3f}; {says}."
+    margin = done.model.forecast_
+    if margin.margin:
+        yield f"margin: {margin.margin:.2f} standard errors, which cost a risk of {margin.cost:.4f}."

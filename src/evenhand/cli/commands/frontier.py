@@ -24,6 +24,7 @@ from evenhand.cli.options import (
 from evenhand.cli.output import print_note, print_result
 from evenhand.cli.paths import check_paths
 from evenhand.cli.required import requirement
+from evenhand.display.progress import waiting
 from evenhand.exceptions import InputError
 
 if TYPE_CHECKING:
@@ -69,7 +70,10 @@ def frontier(
     """
     if over is None:
         if tolerance != Tolerance():
-            raise InputError("--difference and --ratio are varied here, and fixed only with --over.")
+            raise InputError(
+                "the tolerance varies here, so --difference and --ratio have no value: pass --by-ratio to "
+                "compare by ratio, or fix the tolerance with --over."
+            )
         tolerance = Tolerance(ratio=0.8) if by_ratio else Tolerance(difference=0.1)
     elif by_ratio:
         raise InputError("--by-ratio is about tolerances, which do not vary with --over: pass --ratio.")
@@ -79,17 +83,17 @@ def frontier(
     if constraint is None:
         raise InputError(f"--over {over} needs that bound: pass --capacity, --floor or --ceiling too.")
     if tolerances is not None and tolerances < 2:
-        raise InputError(f"--tolerances should be at least 2, but is {tolerances}.")
+        raise InputError(f"--tolerances must be at least 2, got {tolerances}.")
     check_paths([table, learning.test, run.config], [out], force=run.force)
     learning.check(table)
     aware_features = read_aware(aware, column_names(learning.sensitive, columns_in(table)))
     with in_options():
-        train, test = learning.parts(table, learning.codes(table, control_names(compared, table)))
+        train, test = learning.parts(table, learning.groups(table, control_names(compared, table)))
         for note in learning.notes(table, train.X):
             print_note(f"evenhand: {note}")
         models = {
             name: learning.classifier(
-                train.X, train.y, constraint=constraint, aware=features, missing=compared.missing_policy
+                train.X, train.y, constraint=constraint, aware=features, missing=compared.missing
             )
             for name, features in [("blind", False), ("aware", aware_features)]
             if name == "blind" or features
@@ -105,7 +109,8 @@ def frontier(
         )
     print_result(json.dumps(curves.to_dict(), indent=1) if run.as_json else curves)
     if out is not None:
-        _write_report(out, curves, title=f"What fairness costs: {table.name}")
+        with waiting("writing the report"):
+            _write_report(out, curves, title=f"What fairness costs: {table.name}")
         print_note(f"Report: {out}")
     return 0
 

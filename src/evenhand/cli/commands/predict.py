@@ -10,7 +10,8 @@ import evenhand as eh
 from evenhand.cli.options import Flag, columns_in
 from evenhand.cli.output import print_note, print_result, visible
 from evenhand.cli.paths import check_paths
-from evenhand.cli.table_rows import codes_of_fit
+from evenhand.cli.table_rows import groups_of_fit
+from evenhand.display.progress import track
 from evenhand.exceptions import InputError
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def predict(
 
     check_paths([model, table], [out], force=force)
     if rows < 1:
-        raise InputError(f"--rows should be at least 1, but is {rows}.")
+        raise InputError(f"--rows must be at least 1, got {rows}.")
     classifier: Any = eh.load(model)
     columns = columns_in(table)
     features = getattr(classifier, "feature_names_in_", ())
@@ -74,7 +75,9 @@ def predict(
         if name in columns:
             raise InputError(f"{table.name} has a column {name!r} already: rename it.")
     available = [name for name in features if name in columns]
-    pieces = table_files.read_pieces(table, rows, codes_of_fit(table, classifier))
+    pieces = table_files.read_pieces(table, rows, groups_of_fit(table, classifier))
+    total = -(-table_files.count_rows(table) // rows)
+    pieces = track(pieces, what="deciding", total=total, verbose=True)
     decided = _decide(classifier, pieces, available, key)
     count = table_files.write_pieces(out, decided, safe=not formulas)
     print_result(visible(f"{count:,} rows decided: {out}"))

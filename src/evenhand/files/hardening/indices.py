@@ -137,8 +137,8 @@ def _check_trees(objects: list[Any]) -> None:
             checked.add(_check_tree(found.tree_, found.n_features_in_))
         elif isinstance(found, BaseForest | BaseGradientBoosting) and hasattr(found, "estimators_"):
             trees = np.asarray(found.estimators_, dtype=object)
-            if isinstance(found, BaseGradientBoosting) and trees.shape[1:] != (found.n_trees_per_iteration_,):
-                raise _out_of_bounds()
+            if isinstance(found, BaseGradientBoosting):
+                _require(trees.shape[1:] == (found.n_trees_per_iteration_,))
             for tree in trees.ravel():
                 _check_tree(tree.tree_, found.n_features_in_)
     if not {id(found) for found in objects if isinstance(found, Tree | TreePredictor)} <= checked:
@@ -174,10 +174,7 @@ def _check_tree(tree: Any, n_features: Any) -> int:
     count, left = tree.node_count, tree.children_left
     inside = lead_on(left, count) & lead_on(tree.children_right, count)
     inside &= (tree.feature >= 0) & (tree.feature < tree.n_features)
-    if not (
-        type(n_features) is int and tree.n_features == n_features and count and ((left == -1) | inside).all()
-    ):
-        raise _out_of_bounds()
+    _require(type(n_features) is int, tree.n_features == n_features, count, ((left == -1) | inside).all())
     return id(tree)
 
 
@@ -186,31 +183,22 @@ def _check_boosted(model: Any) -> Iterator[int]:
 
     n_features, bins = model.n_features_in_, model._bin_mapper
     categorical = np.asarray(bins.is_categorical_)
-    if not (
-        type(n_features) is int
-        and _keeps_width(model, n_features)
-        and categorical.shape == (n_features,)
-        and len(bins.bin_thresholds_) == n_features
-    ):
-        raise _out_of_bounds()
+    _require(type(n_features) is int)
+    _require(
+        _keeps_width(model, n_features),
+        categorical.shape == (n_features,),
+        len(bins.bin_thresholds_) == n_features,
+    )
     for known in (np.asarray(bins.bin_thresholds_[k]) for k in np.flatnonzero(categorical)):
-        if known.size and not (known.min() >= 0 and known.max() <= 255):
-            raise _out_of_bounds()
+        _require(not known.size or (known.min() >= 0 and known.max() <= 255))
     for predictor in (tree for trees in model._predictors for tree in trees):
         nodes, sets = predictor.nodes, np.asarray(predictor.raw_left_cat_bitsets)
-        if (
-            nodes.dtype != PREDICTOR_RECORD_DTYPE
-            or nodes.ndim != 1
-            or not len(nodes)
-            or sets.shape[1:] != (8,)
-        ):
-            raise _out_of_bounds()
+        _require(nodes.dtype == PREDICTOR_RECORD_DTYPE, nodes.ndim == 1, nodes.size, sets.shape[1:] == (8,))
         left, right = (nodes[side].astype(np.int64) for side in ("left", "right"))
         inside = lead_on(left, len(nodes)) & lead_on(right, len(nodes))
         inside &= (nodes["feature_idx"] >= 0) & (nodes["feature_idx"] < n_features)
         inside &= (nodes["is_categorical"] == 0) | (nodes["bitset_idx"] < len(sets))
-        if not ((nodes["is_leaf"] != 0) | inside).all():
-            raise _out_of_bounds()
+        _require(((nodes["is_leaf"] != 0) | inside).all())
         yield id(predictor)
 
 
@@ -224,5 +212,6 @@ def _keeps_width(model: Any, n_features: int) -> bool:
         return bool(prepare.transform(np.zeros((1, n_features), dtype=object)).shape == (1, n_features))
 
 
-def _out_of_bounds() -> UntrustedFileError:
-    return UntrustedFileError("it holds a tree with branches or features that do not exist.")
+def _require(*conditions: Any) -> None:
+    if not all(conditions):
+        raise UntrustedFileError("it holds a tree with branches or features that do not exist.")

@@ -1,0 +1,180 @@
+"""Results that are tables of figures with notes below: as text, in a notebook, as tables, CSV and JSON."""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+import math
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields
+from pathlib import Path
+from textwrap import wrap
+from typing import Any, ClassVar
+
+from evenhand._atomic import written_at_once
+from evenhand.auditing.audit_text import aligned, estimate, group_name
+from evenhand.auditing.export import plain
+from evenhand.data.checks import check_choice
+from evenhand.data.tables import Library, make_table
+from evenhand.display.notebook import html_table
+from evenhand.display.text import show
+from evenhand.groups.groups import GroupName
+
+__all__ = ["FigureTables", "TablesWithNotes", "figure", "lines_of", "write_csv"]
+
+_WIDTH = 100
+_FORMULA = re.compile(r"[=+\-@\t\r\n]")
+"""Start of text that a spreadsheet may take for a formula."""
+
+
+class TablesWithNotes:
+    """Shows the tables of `blocks`, each with its headings first, between `_headline` and `notes`."""
+
+    _headline = ""
+
+    def blocks(self) -> Iterator[list[list[str]]]:
+        """The tables as text, each with its headings first."""
+        raise NotImplementedError
+
+    def notes(self) -> list[str]:
+        """How the figures are made."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        notes = [line for note in self.notes() for line in wrap(note, _WIDTH, subsequent_indent="  ")]
+        tables = ("\n".join(aligned(block)) for block in self.blocks())
+        return "\n\n".join(filter(None, [self._headline, *tables, "\n".join(notes)]))
+
+    def _repr_html_(self) -> str:
+        tables = "".join(html_table(head, rows, most=None) for head, *rows in self.blocks())
+        return tables + "".join(f"<p>{html.escape(show(note))}</p>" for note in self.notes())
+
+
+class FigureTables(TablesWithNotes):
+    """A dataclass with tables among its fields, whose rows are dataclasses.
+
+    Types of columns are those of the fields: numbers of people, numbers, flags, and text or groups.
+    """
+
+    _tables: ClassVar[Mapping[str, tuple[str, type]]]
+    """Of each table, the field that holds it, and the class of its rows."""
+    library: Library | None
+
+    def _columns(self, what: str) -> dict[str, Any]:
+        """The columns of a table, and their types as written."""
+        check_choice("what", what, tuple(self._tables))
+        return {field.name: field.type for field in fields(self._tables[what][1])}
+
+    def records(self, what: str = "groups") -> list[dict[str, Any]]:
+        """The rows of a table; see :meth:`to_frame`."""
+        names = self._columns(what)
+        rows = getattr(self, self._tables[what][0])
+        return [{name: _named(getattr(one, name)) for name in names} for one in rows]
+
+    def to_frame(self, what: str = "groups", *, backend: Library | None = None) -> Any:
+        """Results as a table.
+
+        Parameters
+        ----------
+        what : str, default="groups"
+            One row per group. Of scores also "cut-offs", one row per group and cut-off; "calibration", per
+            group and bin; or "roc", per point of a ROC curve.
+        backend : {"pandas", "polars", "pyarrow"}, default=None
+            The library of the table. None stands for that of the tables that were audited, or else pandas
+            or polars, whichever is installed.
+
+        Returns
+        -------
+        table
+        """
+        columns = self._columns(what)
+        numbers, counts, flags = (
+            [name for name, kind in columns.items() if kind.startswith(prefix)]
+            for prefix in ("float", "int", "bool")
+        )
+        library = backend or self.library
+        rows = self.records(what)
+        return make_table(rows, columns, numbers=numbers, counts=counts, flags=flags, library=library)
+
+    def to_csv(self, path: str | os.PathLike[str] | None = None, what: str = "groups") -> str:
+        """A table as CSV, which is also written to `path`; undefined numbers are empty."""
+        return write_csv(self.records(what), path)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain Python objects, ready for JSON; undefined and infinite numbers are None."""
+        left_out = {"library", *(field for field, _ in self._tables.values())}
+        settings = {name: value for name, value in vars(self).items() if name not in left_out}
+        tables = {what: self.records(what) for what in self._tables}
+        found: dict[str, Any] = plain({**settings, **tables, "notes": self.notes()})
+        return found
+
+
+def lines_of(
+    title: str, columns: Mapping[str, tuple[str, str]], rows: Iterable[tuple[str, Any]]
+) -> list[list[str]]:
+    """A table of text: for each heading the attribute that it shows, and its format as in :func:`figure`."""
+    return [
+        [title, *columns],
+        *([name, *(figure(one, part, form) for part, form in columns.values())] for name, one in rows),
+    ]
+
+
+def figure(one: Any, names: str, form: str) -> str:
+    """An attribute as text: a number, a p-value ("p"), a flag, one with limits ("interval"), or "limits".
+
+    For an interval, `names` are the three attributes, separated by spaces; for limits, the last two.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> one = SimpleNamespace(p=1e-9, r=0.5, low=0.25, high=math.nan, flag=None)
+    >>> figure(one, "p", "p"), figure(one, "r low high", "interval"), figure(one, "flag", "flag")
+    ('<0.0001', '0.500 [undefined]', 'undefined')
+    """
+    value, *limits = (getattr(one, name) for name in names.split())
+    if form == "limits":
+        return "" if math.isnan(value + limits[0]) else f"[{value:.3f}, {limits[0]:.3f}]"
+    if value is None or math.isnan(value):
+        return "undefined"
+    if form == "interval":
+        return f"{value:.3f} [undefined]" if any(map(math.isnan, limits)) else estimate(value, *limits)
+    if form == "flag":
+        return "yes" if value else "no"
+    if form == "p":
+        return "<0.0001" if value < 1e-4 else f"{value:.4f}"
+    return format(value, form)
+
+
+def _named(value: Any) -> Any:
+    return group_name(value) if isinstance(value, GroupName) else value
+
+
+def write_csv(records: Iterable[Mapping[str, Any]], path: str | os.PathLike[str] | None = None) -> str:
+    """Records as CSV, written completely or not at all; text that looks like a formula gets an apostrophe.
+
+    Examples
+    --------
+    >>> print(write_csv([{"group": "=1+1", "rate": math.nan}]), end="")
+    group,rate
+    '=1+1,
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    for k, record in enumerate(records):
+        if k == 0:
+            writer.writerow(map(_cell, record))
+        writer.writerow(map(_cell, record.values()))
+    if path is not None:
+        with written_at_once(Path(path)) as unfinished:
+            unfinished.write_text(text.getvalue(), encoding="utf-8", newline="")
+    return text.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    """A cell of a CSV file."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    return f"'{value}" if isinstance(value, str) and _FORMULA.match(value) else value

@@ -1,0 +1,335 @@
+"""What to expect on new rows: how far apart groups are likely to be there.
+
+The requirement holds for the rates that a fit claims. On new rows each rate differs from its claim, most
+where few rows were seen, and a maximum over groups only gains by that: with errors e_g, the mean of
+max |d_g + e_g| exceeds max |d_g|. The forecast is this mean, simulated: the share of positives in each group
+and the selection rates of its cells are drawn about their claims, and every draw is measured by the
+requirement itself.
+
+The log-odds of a share q that was counted on n rows have the variance 1 / (n q (1 - q)). But a rate also
+rests on other groups: on all of them where the rule does not see the group, and by the model of the label
+where it does. What these say of a group is a normal prior about the claim with standard deviation `BLIND` or
+`KNOWN`, which makes the variance 1 / (n q (1 - q) + 1 / spread^2). Of a blind rule, both rates of a group are
+off by the same number of standard errors, because the same group model is wrong about them.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, logit
+
+from evenhand.data.tables import Library, make_table
+from evenhand.display.notebook import html_table
+from evenhand.exceptions import ForecastWarning, InputError, VacuousConstraintWarning, warn_user
+from evenhand.groups.groups import GroupName
+from evenhand.groups.strata import find_strata
+from evenhand.requirements.bounds import bounded_groups
+from evenhand.requirements.constraints import ConstraintName
+from evenhand.requirements.measurement import AnyMeasurement, BoundMeasurement, Measurement
+from evenhand.requirements.notions import Notion
+from evenhand.requirements.rates import CellRates
+from evenhand.requirements.requirement import Constraint, Requirement
+
+__all__ = ["Expected", "Forecast", "warn_if_exceeded"]
+
+Floats = NDArray[np.float64]
+
+BLIND, KNOWN = 0.25, 0.75
+"""Standard deviation of the log-odds of a group's rate about its claim before the group's rows are counted;
+chosen on other splits of the tables that figures are reported for (docs/decisions.md, 41)."""
+_DRAWS = 1000
+_ENDS = (0.05, 0.95)
+_LEAST = 1e-6
+_WIDEST = 2.0
+"""Largest standard error of log-odds: anything from 0.02 to 0.98 about a half."""
+_EXCEEDED = 1.5
+"""A forecast of so many times the tolerance is warned of."""
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What to expect of one requirement on new rows.
+
+    Attributes
+    ----------
+    notion : str
+        The notion or, for a bound, the rate.
+    measure : {"difference", "ratio", "bound"}
+    asked : float
+        The tolerance; or the bound of the group that is most likely to miss its bound.
+    value, low, high : float
+        Mean of the largest difference, of the smallest ratio, or of the rate of that group; and the ends of
+        an interval that holds it with a probability of 90 %.
+    excess : float
+        By how much the tolerance or the bound is missed on average; negative if it is not.
+    who : str
+        The group that is furthest off most often, and its stratum if it is compared in one; empty if nothing
+        is defined.
+    rows : int
+        Number of its rows that the rates rest on: those with the labels that the notion counts.
+    """
+
+    notion: str
+    measure: str
+    asked: float
+    value: float
+    low: float
+    high: float
+    excess: float
+    who: str
+    rows: int
+
+    @property
+    def exceeded(self) -> bool:
+        """Whether a tolerance is missed by more than half; never of a bound."""
+        slack = {"difference": self.asked, "ratio": 1 - self.asked}.get(self.measure, math.inf)
+        return self.excess > (_EXCEEDED - 1) * slack
+
+    def __str__(self) -> str:
+        kind = {"ratio": "a ratio of ", "bound": "a bound of "}.get(self.measure, "")
+        text = f"{self.notion}: asked for {kind}{self.asked:.3f}; expect about {self.value:.3f} on new data"
+        if self.exceeded:
+            text += f", mostly because only {self.rows:,} rows of {self.who} were seen"
+        return text
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """What to expect on new rows, for each notion and bound of a requirement.
+
+    Attributes
+    ----------
+    constraint : Constraint
+        The requirement.
+    rates : CellRates
+        Masses and selection rates as claimed.
+    rows : array, shape (M, 2)
+        Number of rows of each cell that they rest on.
+    known : bool
+        Whether decisions see the group.
+    margin : float, default=0
+        Standard errors of each group by which the requirement was tightened.
+    cost : float, default=0
+        Risk that the margin costs.
+    internal : Constraint, default=None
+        The tightened requirement; None if there is no margin.
+    sample : int, default=None
+        Number of new rows that are measured; None is the population.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from evenhand import DemographicParity, Groups
+    >>> from evenhand.requirements.rates import CellRates
+    >>> masses = np.array([[0.4, 0.5], [0.04, 0.06]])
+    >>> rates = CellRates(Groups.product({"sex": ["F", "M"]}), masses, masses / 2)
+    >>> forecast = Forecast(DemographicParity(difference=0.02), rates, 1000 * masses, known=True)
+    >>> forecast
+    demographic parity: asked for 0.020; expect about 0.035 on new data, mostly because only 100 rows of sex=M
+    were seen
+    >>> forecast.on(500).expected[0].value > forecast.expected[0].value  # with the error of 500 rows
+    True
+    """
+
+    constraint: Constraint
+    rates: CellRates
+    rows: Floats
+    known: bool
+    margin: float = 0.0
+    cost: float = 0.0
+    internal: Constraint | None = None
+    sample: int | None = None
+
+    def __repr__(self) -> str:
+        lines = [str(found) for found in self.expected]
+        if self.margin:
+            lines.append(
+                f"with a margin of {self.margin:.2f} standard errors, which costs a risk of {self.cost:.4f}"
+            )
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        headings = ["requirement", "asked", "expected", "90 % from", "to", "mostly because of", "rows seen"]
+        cells = [
+            (
+                one.notion,
+                *(f"{x:.3f}" for x in (one.asked, one.value, one.low, one.high)),
+                one.who,
+                one.rows,
+            )
+            for one in self.expected
+        ]
+        return html_table(headings, cells)
+
+    def to_frame(self, backend: Library | None = None) -> Any:
+        """A table with a row for each notion and bound.
+
+        Parameters
+        ----------
+        backend : {"pandas", "polars", "pyarrow"}, default=None
+
+        Returns
+        -------
+        table
+        """
+        numbers = ("asked", "expected", "low", "high")
+        rows = [
+            {
+                "notion": one.notion,
+                "measure": one.measure,
+                **dict(zip(numbers, (one.asked, one.value, one.low, one.high), strict=True)),
+                "group": one.who,
+                "rows": one.rows,
+            }
+            for one in self.expected
+        ]
+        return make_table(rows, numbers=numbers, counts=["rows"], library=backend)
+
+    def on(self, n_rows: int) -> Forecast:
+        """What so many new rows are likely to show: as in an audit, their own sampling error is added.
+
+        Parameters
+        ----------
+        n_rows : int
+
+        Returns
+        -------
+        Forecast
+        """
+        if isinstance(n_rows, bool) or not isinstance(n_rows, Integral) or n_rows < 1:
+            raise InputError(f"`n_rows` must be a positive integer, got {n_rows!r}.")
+        return replace(self, sample=int(n_rows))
+
+    @cached_property
+    def expected(self) -> tuple[Expected, ...]:
+        """One for each notion and bound."""
+        drawn = self._draw()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", VacuousConstraintWarning)
+            return tuple(self._expected(part, part.measure(drawn)) for part in self.constraint.requirements)
+
+    @property
+    def worth(self) -> Floats:
+        """Rows that the rate of each cell rests on, with what other groups say of it; shape (M, 2)."""
+        inside = self._claims[1]
+        worth = self.rows + 1 / (self._spread**2 * inside * (1 - inside))
+        return np.where(self.rates.mass > 0, worth, 0.0)
+
+    @property
+    def _spread(self) -> float:
+        return KNOWN if self.known else BLIND
+
+    @cached_property
+    def _claims(self) -> tuple[Floats, Floats]:
+        """Shares of positives (M,) and selection rates (M, 2), with one row of the population added.
+
+        No share is certainly 0 or 1.
+        """
+        mass, rho = self.rates.masses, np.nan_to_num(self.rates.rates)
+        groups, label = mass.sum(axis=1), mass.sum(axis=0)
+        share = mass[:, 1] / np.where(groups > 0, groups, 1.0)
+        overall = (mass * rho).sum(axis=0) / np.where(label > 0, label, 1.0)
+        n = self.rows.sum(axis=1)
+        found = (n * share + label[1]) / (n + 1), (self.rows * rho + overall) / (self.rows + 1)
+        return np.clip(found[0], _LEAST, 1 - _LEAST), np.clip(found[1], _LEAST, 1 - _LEAST)
+
+    def _draw(self) -> CellRates:
+        """Draws of masses and selection rates, shape (draws, M, 2)."""
+        random, (share, rho) = np.random.default_rng(0), self._claims
+        z, *rates = random.standard_normal((3, _DRAWS, len(share)))
+        errors = np.stack(rates if self.known else [rates[0], rates[0]], axis=-1)
+        label = _off(z, share, self.rows.sum(axis=1), math.inf if self.known else BLIND)
+        rate = _off(errors, rho, self.rows, self._spread)
+        share = np.stack([1 - label, label], axis=-1)
+        mass = self.rates.masses.sum(axis=1)[:, None] * share * (self.rates.mass > 0)
+        if self.sample is None:
+            return replace(self.rates, mass=mass, selected=mass * rate)
+        counted = random.poisson(self.sample * mass)
+        selected = random.binomial(counted, rate).astype(np.float64)
+        return replace(self.rates, mass=counted.astype(np.float64), selected=selected)
+
+    def _expected(self, part: Requirement, drawn: Sequence[AnyMeasurement]) -> Expected:
+        groups = [(found, place) for found in drawn for place in range(len(found.names))]
+        missed, values = (np.concatenate(both, axis=1) for both in zip(*map(_missed, drawn), strict=True))
+        defined = ~np.isnan(missed).all(axis=1)
+        if not defined.any():
+            unknown = math.nan
+            first = drawn[0]
+            return Expected(first.notion, first.measure, unknown, unknown, unknown, unknown, unknown, "", 0)
+        missed, values = missed[defined], values[defined]
+        furthest = np.nanargmax(missed, axis=1)
+        shown = np.take_along_axis(values, furthest[:, None], axis=1)
+        found, place = groups[int(np.bincount(furthest).argmax())]
+        low, high = np.quantile(shown, _ENDS).tolist()
+        return Expected(
+            found.notion,
+            found.measure,
+            _asked(found, place),
+            float(shown.mean()),
+            low,
+            high,
+            float(np.nanmax(missed, axis=1).mean()),
+            ConstraintName(found.notion, found.statistic, found.names[place], "", _stratum(found)).who,
+            self._rows_of(part, found, place),
+        )
+
+    def _rows_of(self, part: Requirement, found: AnyMeasurement, place: int) -> int:
+        """Rows of a group with the labels that the statistic counts."""
+        groups = self.rates.groups
+        statistics = part.statistics if isinstance(part, Notion) else ()
+        mask = next((one.mask for one in statistics if one.name == found.statistic), (1.0, 1.0))
+        family = bounded_groups(groups, part.groups)
+        if _stratum(found) is not None:
+            strata = find_strata(groups, part.controls, part.groups)
+            own = next(one for one in strata if one.name == _stratum(found))
+            return round(float((own.family.matrix[place] & own.cells) @ (self.rows * mask).sum(axis=1)))
+        return round(float(family.matrix[place] @ (self.rows * mask).sum(axis=1)))
+
+
+def _stratum(found: AnyMeasurement) -> GroupName | None:
+    return found.stratum if isinstance(found, Measurement) else None
+
+
+def _off(z: Floats, share: Floats, rows: Floats, spread: float) -> Floats:
+    """Shares that are off by z standard errors."""
+    precision = rows * share * (1 - share) + spread**-2
+    return np.asarray(expit(logit(share) + z / np.sqrt(np.maximum(precision, _WIDEST**-2))))
+
+
+def _missed(found: AnyMeasurement) -> tuple[Floats, Floats]:
+    """By how much each group misses what is asked, negative where it does not; and the number shown of it."""
+    if isinstance(found, BoundMeasurement):
+        return found.excesses, found.values
+    if found.measure == "difference":
+        return found.differences - found.tolerance, found.differences
+    return found.tolerance - found.ratios, found.ratios
+
+
+def _asked(found: AnyMeasurement, place: int) -> float:
+    """The tolerance, or the bound that the group comes nearest to."""
+    if isinstance(found, Measurement):
+        return found.tolerance
+    low, high, rate = found.at_least[place], found.at_most[place], float(np.nanmean(found.values[..., place]))
+    return float(low if np.isnan(high) or abs(rate - low) < abs(high - rate) else high)
+
+
+def warn_if_exceeded(forecast: Forecast) -> None:
+    """Warn once if a tolerance is likely to be exceeded by more than half on new rows.
+
+    Parameters
+    ----------
+    forecast : Forecast
+    """
+    exceeded = [str(found) for found in forecast.expected if found.exceeded]
+    if exceeded:
+        advice = "More rows, a wider tolerance or margin='forecast' of FairPostprocessor would help."
+        warn_user(f"{'; '.join(exceeded)}. {advice}", ForecastWarning)

@@ -1,0 +1,216 @@
+"""What a report says of a model: learner, data, proof, prices, rule, and how good its probabilities are."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from importlib import import_module
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import roc_auc_score
+
+from evenhand.auditing.audit import audit
+from evenhand.auditing.result import Audit
+from evenhand.data.features import columns_of
+from evenhand.data.labels import read_labels
+from evenhand.estimators.base import FairClassifier
+from evenhand.estimators.postprocess import FairPostprocessor
+from evenhand.exceptions import InputError
+from evenhand.files.recertify import claimed
+from evenhand.guarantee.intervals import critical_value, wilson
+from evenhand.optimum.group_thresholds import group_thresholds
+from evenhand.optimum.rule import Rule
+from evenhand.report.summary import place_in_words
+from evenhand.requirements.bounds import NoWorse
+from evenhand.requirements.constraints import ConstraintName
+from evenhand.requirements.statistic import SELECTION
+
+__all__ = ["audit_without", "describe", "judge_probabilities", "rule_records", "versions"]
+
+_BINDS = 1e-9
+_PACKAGES = ("evenhand", "scikit-learn", "numpy", "scipy")
+_LEARNERS = ("xgboost", "lightgbm")
+_OF_PROOF = ("tightened", "risk_name", "risk", "bound", "violation", "trained")
+_MOST_FEATURES = 200
+
+
+def describe(model: FairClassifier) -> dict[str, Any]:
+    """What is known of a fitted model, as plain values."""
+    proof, guarantee, constraint = claimed(model), model.guarantee_, model.settings().constraint
+    prices = getattr(model, "shadow_prices_", None) or getattr(model, "multipliers_", {})
+    plain = model.objective == "risk" and (guarantee is None or guarantee.ranks is None)
+    shown: dict[str, Any] = {
+        "method": "post-processing" if isinstance(model, FairPostprocessor) else "in-processing",
+        "asked": repr(constraint),
+        "unconstrained": any(
+            isinstance(part, NoWorse) and part.than == "unconstrained" for part in constraint.requirements
+        ),
+        "aware": model.aware if isinstance(model.aware, bool) else ", ".join(model.aware),
+        "guarantee": None if guarantee is None else guarantee.to_dict(),
+        "binds": not plain or any(abs(price) > _BINDS for price in prices.values()),
+        "card": _card(model),
+        "margin": model.forecast_.margin,
+        "proof": {
+            "requirement": repr(proof.requirement),
+            "gap": proof.risk - proof.bound,
+            **{name: getattr(proof, name) for name in _OF_PROOF},
+        },
+        "prices": None,
+        "rule": None,
+    }
+    if isinstance(model, FairPostprocessor):
+        worst, names = model.objective != "risk", [str(name) for name in model.compared_.cell_names]
+        shown["prices"] = _prices(model.shadow_prices_, in_errors=proof.halved, worst=worst)
+        shown["rule"] = rule_records(model.rule_, names, aware=model.aware is True)
+    return shown
+
+
+def _card(model: FairClassifier) -> list[dict[str, str]]:
+    """Learner, features and training data, line by line."""
+    learner, rows = model._label_estimator(), model.fitted_to_
+    settings = ", ".join(f"{name}={value!r}" for name, value in learner.get_params(deep=False).items())
+    hidden = {str(name) for name in model.access_.unused}
+    names = [str(name) for name in getattr(model, "feature_names_in_", ()) if str(name) not in hidden]
+    listed = ", ".join(names[:_MOST_FEATURES]) + (" and others" if len(names) > _MOST_FEATURES else "")
+    count = len(names) if names else model.n_features_in_ - len(hidden)
+    lines = {
+        "learner": type(learner).__name__,
+        "its settings": settings or "none",
+        "features": f"{count:,}" + (f": {listed}" if names else ""),
+        "sensitive features": ", ".join(map(str, model.groups_.features)),
+        "training rows": f"{rows.rows:,}",
+        "fitted on": f"{model.fitted_on_.isoformat()} (UTC)",
+        "hash of the training data": rows.unordered or f"labels {rows.labels}, features {rows.features}",
+        "cost of errors": str(np.asarray(model.cost).tolist()),
+    }
+    return [{"about": about, "text": text} for about, text in lines.items()]
+
+
+def versions(model: FairClassifier | None) -> dict[str, str]:
+    """Versions of Python and packages; of a learner's package if the model uses it."""
+    learner = None if model is None else model._label_estimator()
+    parts = [] if learner is None else [learner, *learner.get_params(deep=True).values()]
+    used = {type(part).__module__.partition(".")[0] for part in parts}
+    found = {"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}}
+    return found | {name: import_module(name).__version__ for name in _LEARNERS if name in used}
+
+
+def audit_without(model: FairClassifier | None, test: Sequence[Any] | None, reported: Audit) -> Audit | None:
+    """Audit of the same probabilities without the requirement; None if it is not about the reported rows."""
+    if test is None or not isinstance(model, FairPostprocessor):
+        return None
+    X, y, sensitive, usable = _test_rows(model, test)
+    try:
+        found = audit(
+            y,
+            model.predict_unconstrained(X, sensitive_features=usable),
+            sensitive,
+            control_features=columns_of(X, list(model.strata_.features)) if model.strata_ else None,
+            constraint=model.settings().constraint,
+            confidence=reported.terms.confidence,
+            pos_label=model.pos_label_,
+            missing="error" if reported.excluded is None else "exclude",
+        )
+    except InputError:  # audited in another way, such as with pooled groups
+        return None
+    return found if found.groups[0].rows == reported.groups[0].rows else None
+
+
+def _test_rows(model: FairClassifier, test: Sequence[Any]) -> tuple[Any, Any, Any, Any]:
+    """X, y, the sensitive features, and those to pass to the model: if it uses any that are not columns."""
+    X, y, given = (*test, None)[:3]
+    where = model.settings().columns
+    usable = given if model.aware is not False and model.sensitive_features is None else None
+    return X, y, given if where is None else columns_of(X, where), usable
+
+
+def judge_probabilities(
+    model: FairClassifier | None, test: Sequence[Any] | None, confidence: float
+) -> tuple[list[dict[str, Any]], dict[str, dict[str, Any]]]:
+    """How good probabilities are in each group.
+
+    Parameters
+    ----------
+    model : FairPostprocessor or FairInprocessor
+    test : (X, y) or (X, y, sensitive_features)
+    confidence : float
+
+    Returns
+    -------
+    list of dict
+        Predicted and observed share of positives in up to ten bins of equal size, for each combination.
+    dict
+        By the name of a group: AUC, and the mean of predicted and of observed.
+    """
+    if test is None or not isinstance(model, FairPostprocessor):
+        return [], {}
+    X, y, sensitive, usable = _test_rows(model, test)
+    eta = model.predict_label_proba(X, sensitive_features=usable)
+    positive = read_labels(y, pos_label=model.pos_label_).positive
+    groups = model.groups_
+    codes = groups.encode(sensitive)
+    bins = []
+    for m, name in enumerate(groups.names):
+        own = np.flatnonzero(codes == m)
+        for rows in np.array_split(own[np.argsort(eta[own], kind="stable")], min(10, max(1, len(own) // 20))):
+            if len(rows):
+                observed, predicted = float(positive[rows].mean()), float(eta[rows].mean())
+                share = wilson(observed, len(rows), critical_value(confidence))
+                row = {"group": str(name), "predicted": predicted, "observed": observed, "n": len(rows)}
+                bins.append({**row, "low": float(share.low), "high": float(share.high)})
+    families = [groups.members("intersectional")]
+    families += [] if groups.merged or len(groups.features) == 1 else [groups.members("independent")]
+    known = codes >= 0
+    masks = {"everyone": known}
+    for family in families:
+        inside = zip(family.names, family.matrix.astype(bool), strict=True)
+        masks |= {str(name): known & own[np.maximum(codes, 0)] for name, own in inside}
+    return bins, {name: _judged(eta[own], positive[own]) for name, own in masks.items() if own.any()}
+
+
+def _judged(eta: Any, positive: Any) -> dict[str, Any]:
+    both = 0 < positive.sum() < len(positive)
+    return {
+        "auc": float(roc_auc_score(positive, eta)) if both else None,
+        "predicted": float(eta.mean()),
+        "observed": float(positive.mean()),
+    }
+
+
+def _prices(prices: Mapping[ConstraintName, float], *, in_errors: bool, worst: bool) -> dict[str, Any]:
+    """Shadow prices: of places in words, of all else that binds as what it would gain if easier by 0.01."""
+    unit = 2.0 if in_errors else 1.0  # with both costs 1/2, the risk is half the error
+    places = [price for name, price in prices.items() if _is_capacity(name)]
+    others = {str(name): abs(price) for name, price in prices.items() if not _is_capacity(name)}
+    rows = [{"row": name, "price": 0.01 * unit * price} for name, price in others.items() if price > _BINDS]
+    return {
+        "of": "accuracy" if in_errors else "risk",
+        "whose": "of the worst group" if worst else "",
+        "places": [place_in_words(unit * price, in_errors=in_errors, worst=worst) for price in places],
+        "rows": sorted(rows, key=lambda row: -row["price"]),
+        "idle": len(others) - len(rows),
+    }
+
+
+def _is_capacity(name: ConstraintName) -> bool:
+    return name.notion == name.statistic == SELECTION.name and not name.group.features
+
+
+def rule_records(rule: Rule, names: list[str], *, aware: bool) -> dict[str, Any]:
+    """Thresholds of an attribute-aware rule, or the table W of an attribute-blind one."""
+    table = np.asarray(rule.table, dtype=np.float64)
+    if not aware:
+        weights = [
+            {"group": name, "label": label, "weight": float(table[m, label])}
+            for m, name in enumerate(names)
+            for label in (0, 1)
+        ]
+        return {"kind": "weights", "weights": weights}
+    thresholds = [
+        {"group": name, **{key: value for key, value in asdict(one).items() if key != "steps" or value}}
+        for name, one in zip(names, group_thresholds(rule), strict=True)
+    ]
+    return {"kind": "thresholds", "thresholds": thresholds}
