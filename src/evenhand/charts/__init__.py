@@ -4,6 +4,7 @@ Each function takes a list of dicts, which a page can hold as JSON, and returns 
 are imported when they are first used, because Altair is optional.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -30,21 +31,15 @@ __all__ = [
 ]
 
 
+_MODULES = ("curves", "outcomes", "prices", "reliability", "rules", "saving", "scores")
+
+
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'evenhand.charts' has no attribute {name!r}")
-    from evenhand.charts import (  # noqa: PLC0415  (start-up time)
-        curves,
-        outcomes,
-        prices,
-        reliability,
-        rules,
-        saving,
-        scores,
-    )
-
-    for module in (curves, outcomes, prices, reliability, rules, saving, scores):
-        globals().update({one: vars(module)[one] for one in module.__all__})
+    for module in _MODULES:
+        own = import_module(f"evenhand.charts.{module}")
+        globals().update({one: vars(own)[one] for one in own.__all__})
     return globals()[name]
 
 

@@ -6,19 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from evenhand.charts.look import (
-    NO_VALUE,
-    Measure,
-    Theme,
-    alt,
-    between,
-    fairer,
-    finished,
-    line_marks,
-    look_of,
-    numbers,
-    table,
-)
+from evenhand.charts.look import NO_VALUE, Measure, Theme, alt, between, fairer, look_of, numbers, table
 from evenhand.charts.records import Row, known, read_records, shown_groups
 
 if TYPE_CHECKING:
@@ -112,14 +100,14 @@ def frontier_chart(
         "x": alt.X("disparity:Q", title=fairer(x_title, measure), **numbers(8, across, reverse=by_ratio)),
         "y": alt.Y("accuracy:Q", title=y_title, **numbers(7, up)),
     }
-    marks = place | line_marks("group", shown.names, look, "color", "shape")
+    marks = place | look.line_marks(shown.names, "color", "shape")
     marks["tooltip"] = [
         "curve:N",
         "origin:N",
         *(alt.Tooltip(f"{key}:Q", format=".4f") for key in ("tolerance", *_MEASURED, *_UP, *_ACROSS)),
     ]
     bars = alt.Chart(table([*points, *barred])).mark_rule(opacity=0.4, clip=True)
-    colour, dashes = (line_marks("group", shown.names, look, key) for key in ("color", "strokeDash"))
+    colour, dashes = (look.line_marks(shown.names, key) for key in ("color", "strokeDash"))
     layers = [
         bars.encode(**place | colour | {"y": f"{_UP[0]}:Q", "y2": f"{_UP[1]}:Q"}),
         bars.encode(**place | colour | {"x": f"{_ACROSS[0]}:Q", "x2": f"{_ACROSS[1]}:Q"}),
@@ -132,9 +120,8 @@ def frontier_chart(
             )
         ),
     ]
-    return finished(
+    return look.finished(
         alt.layer(*layers).properties(width=560, height=380),
-        look,
         title=title,
         subtitle=(
             f"{'' if measure == 'bound' else 'Further left is fairer. '}Further up is more accurate.",

@@ -24,14 +24,9 @@ __all__ = [
     "beside",
     "between",
     "fairer",
-    "finished",
     "group_axis",
-    "intervals_note",
-    "line_marks",
     "look_of",
-    "notes",
     "numbers",
-    "paired_marks",
     "table",
 ]
 
@@ -70,6 +65,78 @@ class Look:
     grid: str
     colours: tuple[str, ...]
     diverging: tuple[str, str, str]
+
+    def line_marks(self, names: Sequence[str], *channels: str, points: bool = True) -> dict[str, Any]:
+        """Channels that tell groups apart, with a legend of points, or lines, below the chart."""
+        ranges = {"color": self.colours, "shape": SHAPES, "strokeDash": DASHES}
+        symbols = {"symbolStrokeWidth": 0} if points else {"symbolType": "stroke", "symbolStrokeWidth": 2}
+        legend = alt.Legend(title=None, orient="bottom", columns=2, symbolLimit=0, **symbols)
+        return {
+            name: _channel(name, "group", names, islice(cycle(ranges[name]), len(names)), legend)
+            for name in channels
+        }
+
+    def paired_marks(self, field: str, kinds: tuple[str, str], *, compared: bool) -> dict[str, Any]:
+        """Channels that distinguish a value from its baseline by colour, filling and shape.
+
+        Parameters
+        ----------
+        field : str
+            Holds one of the kinds in each row.
+        kinds : (str, str)
+            The baseline and the value.
+        compared : bool
+            Whether there is a baseline; otherwise no legend is needed.
+
+        Returns
+        -------
+        dict
+            Channels of points.
+        """
+        ranges = {
+            "color": (self.colours[1], self.colours[0]),
+            "fill": (self.paper, self.colours[0]),
+            "shape": ("diamond", "circle"),
+        }
+        if not compared:
+            return {name: alt.value(values[1]) for name, values in ranges.items()}
+        legend = alt.Legend(title=None, orient="top")
+        return {name: _channel(name, field, kinds, values, legend) for name, values in ranges.items()}
+
+    def notes(self, **encoding: Any) -> alt.Chart:
+        """The ``note`` of each row in small letters, where there is nothing to draw."""
+        text = alt.Chart().mark_text(align="left", fontStyle="italic", fontSize=11, color=self.faint)
+        chart: alt.Chart = text.encode(x=alt.value(4), text="note:N", **encoding)
+        return chart.transform_filter("datum.note")
+
+    def finished(
+        self, chart: ChartType, *, title: str, subtitle: Iterable[str], description: str
+    ) -> ChartType:
+        """The chart with its title, subtitle, description and theme.
+
+        Parameters
+        ----------
+        chart : altair chart
+        title : str
+        subtitle : iterable of str
+            Sentences; empty ones are dropped.
+        description : str
+            What the chart shows, for screen readers.
+
+        Returns
+        -------
+        altair chart
+            With a transparent background; ``usermeta`` holds the intended one. A notebook shows it as a
+            picture, without a network.
+        """
+        # In one call, because each call copies the whole chart with its data.
+        complete: ChartType = chart.properties(
+            title=alt.TitleParams(text=title, subtitle=textwrap.wrap(" ".join(filter(None, subtitle)), 92)),
+            description=description,
+            usermeta={"paper": self.paper},
+            config=_config(self),
+        )
+        return shown_offline(complete)
 
 
 _LOOKS = {
@@ -147,57 +214,10 @@ def group_axis(names: Sequence[str], *, gap: float = 0.25, **axis: Any) -> alt.Y
     return alt.Y("group:N", scale=scale, sort=None, axis=alt.Axis(**look | axis))
 
 
-def line_marks(
-    field: str, names: Sequence[str], look: Look, *channels: str, points: bool = True
-) -> dict[str, Any]:
-    """Channels that tell lines and points apart, with a legend of points, or lines, below the chart."""
-    kinds: dict[str, tuple[Any, Sequence[Any]]] = {
-        "color": (alt.Color, look.colours),
-        "shape": (alt.Shape, SHAPES),
-        "strokeDash": (alt.StrokeDash, DASHES),
-    }
-    symbols = {"symbolStrokeWidth": 0} if points else {"symbolType": "stroke", "symbolStrokeWidth": 2}
-    legend = alt.Legend(title=None, orient="bottom", columns=2, symbolLimit=0, **symbols)
-    found = {}
-    for name in channels:
-        channel, values = kinds[name]
-        scale = alt.Scale(domain=list(names), range=list(islice(cycle(values), len(names))))
-        found[name] = channel(f"{field}:N", scale=scale, sort=None, legend=legend)
-    return found
-
-
-def paired_marks(field: str, kinds: tuple[str, str], look: Look, *, compared: bool) -> dict[str, Any]:
-    """Channels that distinguish a value from its baseline by colour, filling and shape.
-
-    Parameters
-    ----------
-    field : str
-        Holds one of the kinds in each row.
-    kinds : (str, str)
-        The baseline and the value.
-    look : Look
-    compared : bool
-        Whether there is a baseline; otherwise no legend is needed.
-
-    Returns
-    -------
-    dict
-        Channels of points.
-    """
-    channels = {
-        "color": (alt.Color, (look.colours[1], look.colours[0])),
-        "fill": (alt.Fill, (look.paper, look.colours[0])),
-        "shape": (alt.Shape, ("diamond", "circle")),
-    }
-    if not compared:
-        return {name: alt.value(values[1]) for name, (_, values) in channels.items()}
-    legend = alt.Legend(title=None, orient="top")
-    return {
-        name: channel(
-            f"{field}:N", scale=alt.Scale(domain=list(kinds), range=list(values)), sort=None, legend=legend
-        )
-        for name, (channel, values) in channels.items()
-    }
+def _channel(name: str, field: str, kinds: Iterable[str], values: Iterable[Any], legend: alt.Legend) -> Any:
+    scale = alt.Scale(domain=list(kinds), range=list(values))
+    channel = getattr(alt, f"{name[0].upper()}{name[1:]}")
+    return channel(f"{field}:N", scale=scale, sort=None, legend=legend)
 
 
 def beside(*, gap: int, **encoding: Any) -> alt.Chart:
@@ -212,50 +232,6 @@ def beside(*, gap: int, **encoding: Any) -> alt.Chart:
         .encode(text="label:N", **encoding)
     )
     return chart
-
-
-def notes(look: Look, **encoding: Any) -> alt.Chart:
-    """The ``note`` of each row in small letters, where there is nothing to draw."""
-    text = alt.Chart().mark_text(align="left", fontStyle="italic", fontSize=11, color=look.faint)
-    chart: alt.Chart = text.encode(x=alt.value(4), text="note:N", **encoding)
-    return chart.transform_filter("datum.note")
-
-
-def intervals_note(confidence: float | None, *, there: bool) -> str:
-    """What the bars are, if there are any."""
-    level = "" if confidence is None else f"{100 * confidence:g} % "
-    return f"Bars: {level}intervals." if there else ""
-
-
-def finished(
-    chart: ChartType, look: Look, *, title: str, subtitle: Iterable[str], description: str
-) -> ChartType:
-    """The chart with its title, subtitle, description and theme.
-
-    Parameters
-    ----------
-    chart : altair chart
-    look : Look
-    title : str
-    subtitle : iterable of str
-        Sentences; empty ones are dropped.
-    description : str
-        What the chart shows, for screen readers.
-
-    Returns
-    -------
-    altair chart
-        With a transparent background; ``usermeta`` holds the intended one. A notebook shows it as a picture,
-        without a network.
-    """
-    # In one call, because each call copies the whole chart with its data.
-    complete: ChartType = chart.properties(
-        title=alt.TitleParams(text=title, subtitle=textwrap.wrap(" ".join(filter(None, subtitle)), 92)),
-        description=description,
-        usermeta={"paper": look.paper},
-        config=_config(look),
-    )
-    return shown_offline(complete)
 
 
 def _config(look: Look) -> dict[str, Any]:

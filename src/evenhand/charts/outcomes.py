@@ -5,20 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from evenhand.charts.look import (
-    NO_VALUE,
-    Theme,
-    alt,
-    beside,
-    finished,
-    group_axis,
-    intervals_note,
-    look_of,
-    notes,
-    numbers,
-    paired_marks,
-    table,
-)
+from evenhand.charts.look import NO_VALUE, Theme, alt, beside, group_axis, look_of, numbers, table
 from evenhand.charts.records import Row, known, read_records, shown_groups
 
 if TYPE_CHECKING:
@@ -109,7 +96,7 @@ def rates_chart(
     place: dict[str, Any] = {"y": group_axis(shown.names)}
     if paired:
         place["yOffset"] = alt.YOffset("when:N", scale=alt.Scale(domain=list(_WHEN)), sort=None)
-    marks = paired_marks("when", _WHEN, look, compared=paired)
+    marks = look.paired_marks("when", _WHEN, compared=paired)
     dashes = alt.condition("datum.when == 'before'", alt.value([6, 3]), alt.value([1, 0]))
     rounded = (alt.Tooltip(f"{key}:Q", format=".4f") for key in ("value", "low", "high"))
     words = ["name:N", "quantity:N", "when:N", *rounded]
@@ -126,23 +113,22 @@ def rates_chart(
         .mark_point(size=60, strokeWidth=2, opacity=1)
         .encode(x=x, tooltip=words, **place, **marks),
         layer("bound").mark_rule(strokeWidth=2, strokeDash=[2, 3], color=look.ink).encode(x=x),
-        notes(look, **place),
+        look.notes(**place),
     ]
     panel = alt.Facet(
         "quantity:N", sort=quantities, title=None, header=alt.Header(labelOrient="bottom", labelPadding=4)
     )
-    return finished(
+    return look.finished(
         alt.layer(*layers, data=data)
         .properties(width=width, height=alt.Step(14 if paired else 22))
         .facet(panel, columns=columns, spacing=22)
         .resolve_scale(x="independent"),
-        look,
         title=title,
         subtitle=(
             "Vertical lines: everyone." if everyone else "",
             "Dotted lines: bounds." if bounds else "",
-            intervals_note(confidence, there=any(known(row, "low", "high") for row in shown.rows)),
-            f"{shown.left_out} groups nearer to everyone are not drawn." if shown.left_out else "",
+            shown.bars(confidence),
+            shown.without("groups nearer to everyone"),
         ),
         description=" ".join(_rates_sentence(quantity, groups, everyone) for quantity in quantities),
     )
@@ -229,15 +215,14 @@ def changed_chart(
         .encode(x=x, y=y, color=colour, tooltip=["name:N", "change:N", "people:Q"]),
         beside(gap=5, x=x, y=y),
         alt.Chart(table([{"at": 0}])).mark_rule(color=look.ink).encode(x=x),
-        notes(look, y=y),
+        look.notes(y=y),
     ]
-    return finished(
+    return look.finished(
         alt.layer(*layers, data=table(parts)).properties(width=540, height=alt.Step(24)),
-        look,
         title=title,
         subtitle=(
             "Share of each group, and number of people.",
-            f"{shown.left_out} groups with fewer changes are not drawn." if shown.left_out else "",
+            shown.without("groups with fewer changes"),
         ),
         description=_changed_sentence(shares),
     )

@@ -6,19 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from evenhand.charts.look import (
-    NO_VALUE,
-    Measure,
-    Theme,
-    alt,
-    between,
-    fairer,
-    finished,
-    line_marks,
-    look_of,
-    numbers,
-    table,
-)
+from evenhand.charts.look import NO_VALUE, Measure, Theme, alt, between, fairer, look_of, numbers, table
 from evenhand.charts.records import Row, known, read_records, shown_groups
 
 if TYPE_CHECKING:
@@ -104,10 +92,10 @@ def prices_chart(
     layers = [
         alt.Chart(table(drawn))
         .mark_line(strokeWidth=2)
-        .encode(**place, **line_marks("group", names, look, "color", "strokeDash")),
+        .encode(**place, **look.line_marks(names, "color", "strokeDash")),
         alt.Chart(table(_some(drawn, names)))
         .mark_point(size=40, filled=True, opacity=1)
-        .encode(**place, **line_marks("group", names, look, "color", "shape"), tooltip=words),
+        .encode(**place, **look.line_marks(names, "color", "shape"), tooltip=words),
     ]
     sentence = f"Prices: {NO_VALUE}."
     if there:
@@ -116,9 +104,8 @@ def prices_chart(
             f"The highest price is {top['price']:.4f} of accuracy for {easier[0]}, of {top['group']} "
             f"at tolerance {top['tolerance']:.3f}."
         )
-    return finished(
+    return look.finished(
         alt.layer(*layers).properties(width=560, height=300),
-        look,
         title=title or f"What {easier[1]} would gain",
         subtitle=(
             "Shadow price of each group. Where it is 0, the group does not limit accuracy.",

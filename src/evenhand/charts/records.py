@@ -136,6 +136,16 @@ class Shown:
     names: list[str]
     left_out: int
 
+    def without(self, others: str) -> str:
+        """A sentence on the groups that are not drawn, if there are any."""
+        return f"{self.left_out} {others} are not drawn." if self.left_out else ""
+
+    def bars(self, confidence: float | None) -> str:
+        """What the bars are, if there are any."""
+        level = "" if confidence is None else f"{100 * confidence:g} % "
+        there = any(known(row, "low", "high") for row in self.rows)
+        return f"Bars: {level}intervals." if there else ""
+
 
 def shown_groups(
     rows: list[Row],

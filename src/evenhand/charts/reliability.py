@@ -6,17 +6,7 @@ import textwrap
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from evenhand.charts.look import (
-    NO_VALUE,
-    Theme,
-    alt,
-    finished,
-    intervals_note,
-    look_of,
-    notes,
-    numbers,
-    table,
-)
+from evenhand.charts.look import NO_VALUE, Theme, alt, look_of, numbers, table
 from evenhand.charts.records import Row, known, read_records, shown_groups
 
 if TYPE_CHECKING:
@@ -104,24 +94,23 @@ def calibration_chart(
         alt.Chart()
         .mark_circle(color=look.colours[0], opacity=1)
         .encode(x=x, y=y, size=area, tooltip=[*words, alt.Tooltip("n:Q", format=",.0f")]),
-        notes(look, y=alt.value(side / 2)),
+        look.notes(y=alt.value(side / 2)),
     ]
     header = alt.Header(labelAnchor="start", labelLimit=side + 10, labelAlign="left")
     panel = alt.Facet(
         "panel:N", sort=list(dict.fromkeys(row["panel"] for row in shown.rows)), title=None, header=header
     )
-    return finished(
+    return look.finished(
         alt.layer(*layers, data=table(shown.rows))
         .properties(width=side, height=side)
         .facet(panel, columns=columns, spacing=18),
-        look,
         title=title,
         subtitle=(
             "On the dashed line, predicted and observed shares agree.",
             "Above it, more people have the positive label than predicted.",
-            intervals_note(confidence, there=any(known(row, "low", "high") for row in shown.rows)),
+            shown.bars(confidence),
             "Larger points: more people." if any(size.values()) else "",
-            f"{shown.left_out} smaller groups are not drawn." if shown.left_out else "",
+            shown.without("smaller groups"),
         ),
         description=_sentence(there),
     )

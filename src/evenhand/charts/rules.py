@@ -6,20 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from evenhand.charts.look import (
-    NO_VALUE,
-    Theme,
-    alt,
-    beside,
-    between,
-    finished,
-    group_axis,
-    look_of,
-    notes,
-    numbers,
-    paired_marks,
-    table,
-)
+from evenhand.charts.look import NO_VALUE, Theme, alt, beside, between, group_axis, look_of, numbers, table
 from evenhand.charts.records import known, read_records, shown_groups
 
 if TYPE_CHECKING:
@@ -106,21 +93,20 @@ def thresholds_chart(
         .transform_filter("isValid(datum.threshold) && isValid(datum.unconstrained)"),
         alt.Chart(table(dots))
         .mark_point(size=80, strokeWidth=2, opacity=1)
-        .encode(x="at:Q", y=y, tooltip=words, **paired_marks("kind", _KINDS, look, compared=bool(shift))),
+        .encode(x="at:Q", y=y, tooltip=words, **look.paired_marks("kind", _KINDS, compared=bool(shift))),
         beside(gap=9, x=x, y=y),
-        notes(look, y=y),
+        look.notes(y=y),
     ]
     sentence = f"Thresholds: {NO_VALUE}."
     if there:
         low, high = (f"{row['threshold']:.3f} ({row['name']})" for row in (there[0], there[-1]))
         sentence = f"The threshold is {low} at the lowest and {high} at the highest."
-    return finished(
+    return look.finished(
         alt.layer(*layers, data=table(shown.rows)).properties(width=540, height=alt.Step(24)),
-        look,
         title=title,
         subtitle=(
             "A person is selected if the score is above the threshold of the group.",
-            f"{shown.left_out} groups whose threshold moved less are not drawn." if shown.left_out else "",
+            shown.without("groups whose threshold moved less"),
         ),
         description=sentence,
     )
@@ -202,14 +188,13 @@ def weights_chart(
         low, high = (choose(there, key=lambda row: row["weight"]) for choose in (min, max))
         ends = (f"{row['weight']:+.3f} ({row['group']}, label {row['label']})" for row in (low, high))
         sentence = f"Weights go from {' to '.join(ends)}."
-    return finished(
+    return look.finished(
         alt.layer(*layers, data=table(shown.rows)).properties(width=alt.Step(150), height=alt.Step(26)),
-        look,
         title=title,
         subtitle=(
             "A person is selected if the sum of weight times probability of group and label is above 0.",
             "Positive weights favour selection, negative ones count against it.",
-            f"{shown.left_out} groups with smaller weights are not drawn." if shown.left_out else "",
+            shown.without("groups with smaller weights"),
         ),
         description=sentence,
     )

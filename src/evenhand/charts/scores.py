@@ -6,18 +6,7 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from evenhand.charts.look import (
-    NO_VALUE,
-    Look,
-    Theme,
-    alt,
-    between,
-    finished,
-    line_marks,
-    look_of,
-    numbers,
-    table,
-)
+from evenhand.charts.look import NO_VALUE, Look, Theme, alt, between, look_of, numbers, table
 from evenhand.charts.records import Row, Shown, known, read_records, shown_groups
 
 if TYPE_CHECKING:
@@ -66,13 +55,12 @@ def roc_chart(
     }
     lines = _lines(shown, place, [dict.fromkeys(keys, 0), dict.fromkeys(keys, 1)], look_of(theme))
     areas = {name: _area([row for row in shown.rows if row["group"] == name], *keys) for name in shown.names}
-    return finished(
+    return look_of(theme).finished(
         lines.properties(width=380, height=380),
-        look_of(theme),
         title=title,
         subtitle=(
             "Further up and to the left is better; on the dashed line, scores tell nothing.",
-            _left_out(shown),
+            shown.without("smaller groups"),
         ),
         description=f"ROC curves. {'; '.join(f'{name}: area {area:.3f}' for name, area in areas.items())}.",
     )
@@ -124,13 +112,12 @@ def cut_off_chart(
     }
     behind = [{"share": share, "impact_ratio": threshold} for share in (0, 1)]
     lines = _lines(shown, place, behind, look_of(theme), point={"size": 46})
-    return finished(
+    return look_of(theme).finished(
         lines.properties(width=560, height=320),
-        look_of(theme),
         title=title,
         subtitle=(
             f"Rate of a group divided by that of its reference; dashed line: {threshold:g}.",
-            _left_out(shown),
+            shown.without("smaller groups"),
         ),
         description=f"Impact ratio by share selected. {'; '.join(_lowest(shown))}.",
     )
@@ -157,12 +144,8 @@ def _lines(shown: Shown, place: dict[str, Any], behind: list[Row], look: Look, *
     """A line for each group, through its rows in their order, and a dashed one behind them."""
     keys = tuple(behind[0])
     drawn = [{**row, "order": k} for k, row in enumerate(shown.rows) if known(row, *keys)]
-    marks = line_marks("group", shown.names, look, "color", "strokeDash", points=False)
+    marks = look.line_marks(shown.names, "color", "strokeDash", points=False)
     tips = ["name:N", *(alt.Tooltip(f"{key}:Q", format=".3f") for key in keys)]
     dashed = alt.Chart(table(behind)).mark_line(color=look.faint, strokeDash=[4, 4], strokeWidth=1)
     curves = alt.Chart(table(drawn)).mark_line(strokeWidth=2, **mark)
     return alt.layer(dashed.encode(**place), curves.encode(**place | marks, order="order:Q", tooltip=tips))
-
-
-def _left_out(shown: Shown) -> str:
-    return f"{shown.left_out} smaller groups are not drawn." if shown.left_out else ""
