@@ -106,20 +106,12 @@ class Pooled:
     ----------
     group : GroupName
         The pooled group.
-    members : tuple of GroupName
-        The groups in it.
-    rows : tuple of int, or None
-        Number of rows of each member; None if small counts are left out.
+    parts : tuple of (GroupName, int or None)
+        The groups in it, and their numbers of rows; None if small counts are left out.
     """
 
     group: GroupName
-    members: tuple[GroupName, ...]
-    rows: tuple[int, ...] | None
-
-    @property
-    def parts(self) -> list[tuple[GroupName, int | None]]:
-        """Each member with its number of rows."""
-        return list(zip(self.members, self.rows or (None,) * len(self.members), strict=True))
+    parts: tuple[tuple[GroupName, int | None], ...]
 
     def __str__(self) -> str:
         return pooling_text(self.group, self.parts)
@@ -322,7 +314,7 @@ def absent_groups(counted: Tally, findings: tuple[Finding, ...]) -> tuple[tuple[
 def pooled_groups(counted: Tally, *, counts: bool) -> tuple[Pooled, ...]:
     """The pooled groups, with or without numbers of rows."""
     return tuple(
-        Pooled(group, tuple(name for name, _ in parts), tuple(rows for _, rows in parts) if counts else None)
+        Pooled(group, tuple((name, rows if counts else None) for name, rows in parts))
         for group, parts in counted.groups.pooled_groups
     )
 

@@ -17,7 +17,7 @@ from evenhand.data.columns import TooManyLevels, check_names, refuse_many_levels
 from evenhand.data.counted_rows import CountedRows, Roles, TableRows, TooManyCombinations
 from evenhand.data.labels import MAX_CLASSES, refuse_continuous
 from evenhand.exceptions import GroupError, InputError
-from evenhand.groups.groups import MAX_LEVELS, Missing
+from evenhand.groups.groups import MAX_LEVELS
 from evenhand.groups.sensitive import refuse_many
 from evenhand.requirements.rates import ArgumentNames, Decisions, Selection, read_rows
 
@@ -37,9 +37,8 @@ def tally_table(
     before: Any,
     sample_weight: Any,
     pos_label: Any,
-    missing: Missing,
-    min_size: int,
     threshold: float | Literal["median"] | None,
+    **policy: Any,
 ) -> tuple[Tally, float | None]:
     """The sums over cells of a table, and the median of its scores if that is the threshold.
 
@@ -49,7 +48,7 @@ def tally_table(
         Eager or lazy.
     y_true, y_pred, sensitive_features, control_features, before, sample_weight
         Names of its columns.
-    pos_label, missing, min_size, threshold
+    pos_label, threshold, **policy
         See :func:`evenhand.audit`.
 
     Returns
@@ -78,11 +77,10 @@ def tally_table(
         or None,
         before=counted.columns.get("before"),
         pos_label=pos_label,
-        missing=missing,
-        min_size=min_size,
         threshold=limit,
         counts=counted.counts,
         names=ArgumentNames(*map(roles.describe, ("label", "prediction", "before"))),
+        **policy,
     )
     return _tally(decisions, counted), median
 

@@ -25,7 +25,6 @@ def frontier_chart(
     records: Iterable[Mapping[str, Any]],
     *,
     x_title: str = "disparity",
-    y_title: str = "accuracy",
     measure: Measure = "difference",
     confidence: float | None = None,
     title: str = "What fairness costs in accuracy",
@@ -47,8 +46,7 @@ def frontier_chart(
         "solved", "mixture", "trained" or "given". Mixtures appear only as part of the line. Curves are
         ordered by tolerance, or by disparity if they have none.
     x_title : str, default="disparity"
-    y_title : str, default="accuracy"
-        Axis titles, such as "mean difference, demographic parity".
+        Axis title, such as "mean difference, demographic parity".
     measure : {"difference", "ratio", "bound"}, default="difference"
         What the disparity is. Fairer is on the left: less of a difference, more of a ratio. The rate of a
         bound has no fairer side.
@@ -85,7 +83,8 @@ def frontier_chart(
     shown = shown_groups(rows, order=lambda _: 0.0, most=len(rows))
     complete = [row for row in shown.rows if known(row, *_MEASURED)]
     points = [row for row in complete if row["kind"] == "point"]
-    curves = sorted((row for row in shown.rows if row["kind"] == "curve"), key=_along)
+    curves = [row for row in shown.rows if row["kind"] == "curve"]
+    curves.sort(key=lambda row: math.inf if row["order"] is None else row["order"])
     line = [_expected(row) for row in curves if known(row, *_EXPECTED)]
     measured = [row for row in curves if known(row, *_MEASURED) and row["origin"] != "mixture"]
     across, up = (
@@ -98,7 +97,7 @@ def frontier_chart(
     smooth = {row["curve"] for row in line}
     place = {
         "x": alt.X("disparity:Q", title=fairer(x_title, measure), **numbers(8, across, reverse=by_ratio)),
-        "y": alt.Y("accuracy:Q", title=y_title, **numbers(7, up)),
+        "y": alt.Y("accuracy:Q", title="accuracy", **numbers(7, up)),
     }
     marks = place | look.line_marks(shown.names, "color", "shape")
     marks["tooltip"] = [
@@ -128,9 +127,7 @@ def frontier_chart(
             "Curves: optimum by the posteriors." if line else "",
             f"Points: test rows{_level(complete, confidence)}." if complete else "",
         ),
-        description=_sentence(
-            list(dict.fromkeys(row["name"] for row in shown.rows)), complete, x_title, y_title
-        ),
+        description=_sentence(list(dict.fromkeys(row["name"] for row in shown.rows)), complete, x_title),
     )
 
 
@@ -178,15 +175,10 @@ def _level(rows: list[Row], confidence: float | None) -> str:
     return ", with intervals" if confidence is None else f", {100 * confidence:g} % intervals"
 
 
-def _along(row: Row) -> float:
-    """Position of a row along its curve."""
-    return math.inf if row["order"] is None else float(row["order"])
-
-
-def _sentence(names: list[str], rows: list[Row], x_title: str, y_title: str) -> str:
+def _sentence(names: list[str], rows: list[Row], x_title: str) -> str:
     parts = []
     for name in names:
         mine = sorted((row for row in rows if row["curve"] == name), key=lambda row: row["disparity"])
         ends = [f"{row['accuracy']:.3f} at {row['disparity']:.3f}" for row in mine]
         parts.append(f"{name}: {' to '.join(dict.fromkeys([ends[0], ends[-1]])) if ends else NO_VALUE}")
-    return f"{y_title[:1].upper()}{y_title[1:]} against {x_title}. {'; '.join(parts)}."
+    return f"Accuracy against {x_title}. {'; '.join(parts)}."

@@ -20,7 +20,6 @@ _CHANGES = ("newly selected", "no longer selected")
 def rates_chart(
     records: Iterable[Mapping[str, Any]],
     *,
-    overall: str = "everyone",
     confidence: float | None = None,
     limits: Iterable[Mapping[str, Any]] = (),
     title: str = "Rates of each group",
@@ -36,8 +35,7 @@ def rates_chart(
     ----------
     records : iterable of mappings
         ``group``, ``quantity``, ``value``; optional ``low``, ``high`` and ``when`` ("before" or "after").
-    overall : str, default="everyone"
-        The group of all rows, drawn as a line.
+        The group "everyone", of all rows, is drawn as a line.
     confidence : float, default=None
         Of the intervals, for the subtitle.
     limits : iterable of mappings, default=()
@@ -73,12 +71,12 @@ def rates_chart(
     asked = read_records(limits, chart="rates_chart", texts=("quantity",), numbers=("value",), empty=True)
     bounds = [row for row in asked if known(row, "value") and row["quantity"] in quantities]
     paired = any(row["when"] == "before" for row in rows)
-    everyone = [row for row in rows if row["group"] == overall]
-    groups = [row for row in rows if row["group"] != overall] or rows
+    everyone = [row for row in rows if row["group"] == "everyone"]
+    groups = [row for row in rows if row["group"] != "everyone"] or rows
     latest = {(row["group"], row["quantity"]): row["value"] for row in rows if row["when"] != "before"}
 
     def disparity(group: str) -> float | None:
-        pairs = ((latest.get((group, one)), latest.get((overall, one))) for one in quantities)
+        pairs = ((latest.get((group, one)), latest.get(("everyone", one))) for one in quantities)
         return max((abs(a - b) for a, b in pairs if a is not None and b is not None), default=None)
 
     shown = shown_groups(

@@ -138,7 +138,7 @@ def _prices(points: list[Point]) -> Table:
     """Accuracy gained by 0.01 more tolerance for one group, the most expensive group first."""
     table = _table("Shadow prices: accuracy gained by 0.01 more tolerance", "group")
     for point in points:
-        table.add_column(_name(point), justify="right")
+        table.add_column(f"{point.curve} {point.tolerance:.2f}", justify="right")
     gains = {name.group: [0.02 * point.prices[name] for point in points] for name in points[0].prices}
     for group, prices in sorted(gains.items(), key=lambda item: -sum(item[1])):
         table.add_row(_who(group), *(f"{price:.4f}" if price > 5e-5 else "-" for price in prices))
@@ -159,10 +159,6 @@ def _table(title: str, first: str, *headings: str) -> Table:
     for heading in headings:
         table.add_column(heading, justify="right", no_wrap=True)
     return table
-
-
-def _name(point: Point) -> str:
-    return point.curve if point.tolerance is None else f"{point.curve} {point.tolerance:.2f}"
 
 
 def _interval(rate: Rate | Comparison) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 from evenhand.auditing.audit_text import group_name, range_cells
 from evenhand.auditing.comparison import FOUR_FIFTHS, Distance
 from evenhand.auditing.exclusion import Excluded, RateRange, range_notes
+from evenhand.auditing.export import plain
 from evenhand.auditing.group_rates import Rate
 from evenhand.auditing.impact_ratios import ImpactRatios
 from evenhand.auditing.result import Audit
@@ -102,7 +103,11 @@ def contents(
         "cost": _cost(groups[0]),
         "changed": _changed(groups[0]),
         "excluded": audit.excluded and _excluded(audit, audit.excluded),
-        "impact_ratios": impact_ratios and _impact_ratios(impact_ratios),
+        "impact_ratios": impact_ratios
+        and {
+            "tables": [{"headings": head, "lines": lines} for head, *lines in impact_ratios.blocks()],
+            "notes": impact_ratios.notes(),
+        },
         "caveats": _caveats(audit, model),
     }
     return {**shown, "summary": summary(shown)}
@@ -139,12 +144,6 @@ def _excluded(audit: Audit, excluded: Excluded) -> dict[str, Any]:
         ],
         "notes": range_notes(audit.comparisons, excluded),
     }
-
-
-def _impact_ratios(found: ImpactRatios) -> dict[str, Any]:
-    """Tables of Local Law 144, cell by cell, and their notes."""
-    tables = [{"headings": head, "lines": lines} for head, *lines in found.blocks()]
-    return {"tables": tables, "notes": found.notes()}
 
 
 def _cost(everyone: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -261,7 +260,7 @@ def _bounds(audit: Audit) -> dict[str, Any]:
 
 
 def _limits(found: Distance | Expected | Rate | RateRange) -> dict[str, float | None]:
-    return {key: _known(getattr(found, key)) for key in _LIMITS}
+    return {key: plain(float(getattr(found, key))) for key in _LIMITS}
 
 
 def _beside(found: Mapping[str, Any]) -> str | None:
@@ -309,10 +308,6 @@ def _shown_point(point: Point, confidence: float) -> dict[str, Any]:
     ]
     names = [str(name) for name in point.counted.rates.groups.cell_names]
     return {"groups": groups, "rules": [rule_records(rule, names, aware=point.aware) for rule in point.rules]}
-
-
-def _known(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)
 
 
 def _caveats(audit: Audit, model: FairClassifier | None) -> list[str]:

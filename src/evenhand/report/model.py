@@ -13,6 +13,8 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 from evenhand.auditing.audit import audit
+from evenhand.auditing.comparison import group_name
+from evenhand.auditing.group_rates import reported_groups
 from evenhand.auditing.result import Audit
 from evenhand.data.features import columns_of
 from evenhand.data.labels import read_labels
@@ -161,13 +163,9 @@ def judge_probabilities(
                 share = wilson(observed, len(rows), critical_value(confidence))
                 row = {"group": str(name), "predicted": predicted, "observed": observed, "n": len(rows)}
                 bins.append({**row, "low": float(share.low), "high": float(share.high)})
-    families = [groups.members("intersectional")]
-    families += [] if groups.merged or len(groups.features) == 1 else [groups.members("independent")]
-    known = codes >= 0
-    masks = {"everyone": known}
-    for family in families:
-        inside = zip(family.names, family.matrix.astype(bool), strict=True)
-        masks |= {str(name): known & own[np.maximum(codes, 0)] for name, own in inside}
+    family = reported_groups(groups)
+    members = family.members[:, codes] & (codes >= 0)
+    masks = dict(zip(map(group_name, family.names), members, strict=True))
     return bins, {name: _judged(eta[own], positive[own]) for name, own in masks.items() if own.any()}
 
 
