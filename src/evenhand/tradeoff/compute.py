@@ -119,7 +119,8 @@ def frontier(
     if any(isinstance(source, Proxy) for source in sources):
         raise InputError("a frontier is measured on known groups, not on a Proxy: fit and audit instead.")
     named: dict[str, FairClassifier] = {name: clone(classifier) for name, classifier in given.items()}
-    dense = _is_dense(tolerances)
+    # A dense curve rather than single points.
+    dense = tolerances is None or (isinstance(tolerances, Integral) and int(tolerances) > _MOST_SOLVED)
     mixed = dense and not any(isinstance(classifier, FairInprocessor) for classifier in named.values())
     learn, judge = split_rows(LabelledRows(X, y, sensitive_features), test, test_share, random_state)
     if others and test is None and any(not hasattr(value, "predict") for value in others.values()):
@@ -209,11 +210,6 @@ def _check(named: Mapping[str, Any], tolerances: Any, confidence: Any, over: Any
             raise InputError(f"tolerances must be a count or numbers from 0 to 1, got {tolerances!r}.")
     first: Constraint = next(iter(named.values())).constraint
     return first
-
-
-def _is_dense(tolerances: Any) -> bool:
-    """Whether the tolerances make a dense curve rather than single points."""
-    return tolerances is None or (isinstance(tolerances, Integral) and int(tolerances) > _MOST_SOLVED)
 
 
 def _slacks(classifier: FairClassifier, learned: _Learned, axis: Axis, tolerances: Any) -> list[float]:

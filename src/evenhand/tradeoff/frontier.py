@@ -301,7 +301,7 @@ class Frontier:
             (
                 point.curve,
                 "" if point.tolerance is None else f"{point.tolerance:.4g}",
-                _forecast(point),
+                _or_dash(point.forecast),
                 _with_interval(point.measured),
                 _with_interval(point.accuracy),
                 _verdict(point),
@@ -375,16 +375,13 @@ def _known(value: Any) -> Any:
 
 def _line(point: Point) -> str:
     tolerance = "" if point.tolerance is None else f"{point.tolerance:.4f}"
+    mixed = " (mixture)" if point.origin == "mixture" else ""
     return (
-        f"{tolerance:<9}  {_forecast(point):<8}  {_with_interval(point.measured)}  "
+        f"{tolerance:<9}  {_or_dash(point.forecast):<8}  {_with_interval(point.measured)}  "
         f"{_with_interval(point.accuracy)}  "
-        f"{_price(point)} {_verdict(point)}{' (mixture)' if point.origin == 'mixture' else ''}".rstrip()
+        f"{_or_dash(point.price):<6} {_verdict(point)}{mixed}".rstrip()
     )
 
 
-def _forecast(point: Point) -> str:
-    return "-" if math.isnan(point.forecast) else f"{point.forecast:.4f}"
-
-
-def _price(point: Point) -> str:
-    return "-     " if math.isnan(point.price) else f"{point.price:.4f}"
+def _or_dash(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.4f}"
