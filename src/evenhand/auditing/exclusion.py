@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,13 +34,8 @@ from evenhand.requirements.requirement import Requirement
 __all__ = ["DisparityRange", "Excluded", "RateRange", "find_excluded", "range_notes"]
 
 Floats = NDArray[np.float64]
-Settled = Literal[
-    "holds whatever the missing values are",
-    "fails whatever the missing values are",
-    "depends on the missing values",
-]
 
-_SETTLED: Mapping[Verdict | None, Settled] = {
+_SETTLED: Mapping[Verdict | None, str] = {
     "satisfied": "holds whatever the missing values are",
     "violated": "fails whatever the missing values are",
 }
@@ -102,7 +96,7 @@ class DisparityRange:
     best: float
     worst: float
     tolerance: float | None
-    settled: Settled | None
+    settled: str | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,8 +131,8 @@ class Excluded:
     rows: int | None
     of_rows: int | None
     by_feature: Mapping[str, int] | None
-    rates: tuple[RateRange, ...] = field(default=())
-    comparisons: tuple[DisparityRange, ...] = field(default=())
+    rates: tuple[RateRange, ...] = ()
+    comparisons: tuple[DisparityRange, ...] = ()
     new_groups: bool = False
 
     @classmethod
@@ -348,7 +342,7 @@ def _between(notion: Notion, limits: RateLimits, features: Sequence[tuple[str, .
 
 
 def _ranged(found: Comparison, best: float, worst: float) -> DisparityRange:
-    settled: Settled | None = None
+    settled = None
     if found.tolerance is not None and not math.isnan(best + worst):
         verdict = judged(found.measure, found.tolerance, min(best, worst), max(best, worst))
         settled = _SETTLED.get(verdict, "depends on the missing values")
