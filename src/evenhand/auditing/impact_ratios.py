@@ -185,17 +185,14 @@ class ImpactRatios(TablesWithNotes):
             "not in the table."
             for table in self.tables
         ]
-        found += [text for table in self.tables for text in self._left_out(table)]
+        for table in self.tables:
+            small = [f"{one.group} ({100 * one.share:.2g} %)" for one in table.categories if one.left_out]
+            if small:
+                found.append(
+                    f"{table.title}: left out of the ratios, with less than {100 * self.min_share:g} % of "
+                    f"the data: {'; '.join(small)}. Justification: {_JUSTIFICATION}."
+                )
         return [*found, INDEPENDENCE, f"* {100 * self.confidence:g}% {ADDITION}."]
-
-    def _left_out(self, table: CategoryTable) -> Iterator[str]:
-        small = [one for one in table.categories if one.left_out]
-        if small:
-            names = "; ".join(f"{one.group} ({100 * one.share:.2g} %)" for one in small)
-            yield (
-                f"{table.title}: left out of the ratios, with less than {100 * self.min_share:g} % of the "
-                f"data: {names}. Justification: {_JUSTIFICATION}."
-            )
 
     def __repr__(self) -> str:
         by = ", ".join(table.title for table in self.tables)

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from evenhand.charts.look import NO_VALUE, Measure, Theme, alt, between, fairer, look_of, numbers, table
-from evenhand.charts.records import Row, known, read_records, shown_groups
+from evenhand.charts.look import Measure, Theme, alt, between, fairer, look_of, numbers, rounded, table
+from evenhand.charts.records import NO_VALUE, Row, known, read_records, shown_groups
 
 if TYPE_CHECKING:
     from altair.typing import ChartType
@@ -100,11 +100,7 @@ def frontier_chart(
         "y": alt.Y("accuracy:Q", title="accuracy", **numbers(7, up)),
     }
     marks = place | look.line_marks(shown.names, "color", "shape")
-    marks["tooltip"] = [
-        "curve:N",
-        "origin:N",
-        *(alt.Tooltip(f"{key}:Q", format=".4f") for key in ("tolerance", *_MEASURED, *_UP, *_ACROSS)),
-    ]
+    marks["tooltip"] = ["curve:N", "origin:N", *rounded("tolerance", *_MEASURED, *_UP, *_ACROSS)]
     bars = alt.Chart(table([*points, *barred])).mark_rule(opacity=0.4, clip=True)
     colour, dashes = (look.line_marks(shown.names, key) for key in ("color", "strokeDash"))
     layers = [

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from altair.typing import ChartType
 
 __all__ = [
-    "NO_VALUE",
     "Look",
     "Measure",
     "Theme",
@@ -27,15 +26,13 @@ __all__ = [
     "group_axis",
     "look_of",
     "numbers",
+    "rounded",
     "table",
 ]
 
 Theme = Literal["light", "dark"]
 Measure = Literal["difference", "ratio", "bound"]
 """How groups are compared; fairer is on the left of every axis, so that of ratios runs from 1 down."""
-
-NO_VALUE = "no value"
-"""Shown where a number is missing, so that it is not taken for 0."""
 
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-left")
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [12, 3], [4, 6], [10, 2, 2, 2, 2, 2])
@@ -181,6 +178,11 @@ def numbers(
     if reverse:
         scale["reverse"] = True
     return {"scale": alt.Scale(**scale), "axis": alt.Axis(tickCount=ticks)}
+
+
+def rounded(*keys: str, form: str = ".4f") -> list[alt.Tooltip]:
+    """Numbers that a chart shows beside the pointer."""
+    return [alt.Tooltip(f"{key}:Q", format=form) for key in keys]
 
 
 def fairer(title: str, measure: Measure) -> str:

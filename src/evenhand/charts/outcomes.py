@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from evenhand.charts.look import NO_VALUE, Theme, alt, beside, group_axis, look_of, numbers, table
-from evenhand.charts.records import Row, known, read_records, shown_groups
+from evenhand.charts.look import Theme, alt, beside, group_axis, look_of, numbers, rounded, table
+from evenhand.charts.records import NO_VALUE, Row, known, read_records, shown_groups
 
 if TYPE_CHECKING:
     from altair.typing import ChartType
@@ -96,8 +96,7 @@ def rates_chart(
         place["yOffset"] = alt.YOffset("when:N", scale=alt.Scale(domain=list(_WHEN)), sort=None)
     marks = look.paired_marks("when", _WHEN, compared=paired)
     dashes = alt.condition("datum.when == 'before'", alt.value([6, 3]), alt.value([1, 0]))
-    rounded = (alt.Tooltip(f"{key}:Q", format=".4f") for key in ("value", "low", "high"))
-    words = ["name:N", "quantity:N", "when:N", *rounded]
+    words = ["name:N", "quantity:N", "when:N", *rounded("value", "low", "high")]
 
     def layer(part: str) -> Any:
         return alt.Chart().transform_filter(f"datum.part == '{part}'")

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from evenhand.charts.look import NO_VALUE, Measure, Theme, alt, between, fairer, look_of, numbers, table
-from evenhand.charts.records import Row, known, read_records, shown_groups
+from evenhand.charts.look import Measure, Theme, alt, between, fairer, look_of, numbers, rounded, table
+from evenhand.charts.records import NO_VALUE, Row, known, read_records, shown_groups
 
 if TYPE_CHECKING:
     from altair.typing import ChartType
@@ -88,7 +88,7 @@ def prices_chart(
         ),
         "y": alt.Y("price:Q", title=f"accuracy gained by {easier[0]}", **numbers(6)),
     }
-    words = ["name:N", alt.Tooltip("tolerance:Q", format=".4f"), alt.Tooltip("price:Q", format=".5f")]
+    words = ["name:N", *rounded("tolerance"), *rounded("price", form=".5f")]
     layers = [
         alt.Chart(table(drawn))
         .mark_line(strokeWidth=2)

@@ -12,9 +12,12 @@ from typing import Any
 from evenhand.display.text import show
 from evenhand.exceptions import InputError
 
-__all__ = ["Row", "Shown", "known", "plain_text", "read_records", "shown_groups"]
+__all__ = ["NO_VALUE", "Row", "Shown", "known", "plain_text", "read_records", "shown_groups"]
 
 Row = dict[str, Any]
+
+NO_VALUE = "no value"
+"""Shown where a number is missing, so that it is not taken for 0."""
 
 _JOINERS = "\u200c\u200d"
 

@@ -6,8 +6,8 @@ import textwrap
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from evenhand.charts.look import NO_VALUE, Theme, alt, look_of, numbers, table
-from evenhand.charts.records import Row, known, read_records, shown_groups
+from evenhand.charts.look import Theme, alt, look_of, numbers, rounded, table
+from evenhand.charts.records import NO_VALUE, Row, known, read_records, shown_groups
 
 if TYPE_CHECKING:
     from altair.typing import ChartType
@@ -80,10 +80,7 @@ def calibration_chart(
     y = alt.Y("observed:Q", title="observed share", **axis)
     most = max(row["n"] for row in shown.rows) or 1.0
     area = alt.Size("n:Q", scale=alt.Scale(domain=[0, most], range=[18, 170]), legend=None)
-    words = [
-        "name:N",
-        *(alt.Tooltip(f"{k}:Q", format=".4f") for k in ("predicted", "observed", "low", "high")),
-    ]
+    words = ["name:N", *rounded("predicted", "observed", "low", "high"), *rounded("n", form=",.0f")]
     layers = [
         alt.Chart(table([{"predicted": 0, "observed": 0}, {"predicted": 1, "observed": 1}]))
         .mark_line(color=look.faint, strokeDash=[4, 4], strokeWidth=1)
@@ -91,9 +88,7 @@ def calibration_chart(
         alt.Chart()
         .mark_rule(color=look.colours[0], strokeWidth=1.5, opacity=0.55)
         .encode(x=x, y="low:Q", y2="high:Q"),
-        alt.Chart()
-        .mark_circle(color=look.colours[0], opacity=1)
-        .encode(x=x, y=y, size=area, tooltip=[*words, alt.Tooltip("n:Q", format=",.0f")]),
+        alt.Chart().mark_circle(color=look.colours[0], opacity=1).encode(x=x, y=y, size=area, tooltip=words),
         look.notes(y=alt.value(side / 2)),
     ]
     header = alt.Header(labelAnchor="start", labelLimit=side + 10, labelAlign="left")

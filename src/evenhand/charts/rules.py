@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from evenhand.charts.look import NO_VALUE, Theme, alt, beside, between, group_axis, look_of, numbers, table
-from evenhand.charts.records import known, read_records, shown_groups
+from evenhand.charts.look import Theme, alt, beside, between, group_axis, look_of, numbers, rounded, table
+from evenhand.charts.records import NO_VALUE, known, read_records, shown_groups
 
 if TYPE_CHECKING:
     from altair.typing import ChartType
@@ -79,7 +79,7 @@ def thresholds_chart(
     title_x = "threshold on the score P(Y = 1 given the person and the group)"
     x = alt.X("threshold:Q", title=title_x, **numbers(8, ends, padding=45))
     y = group_axis(shown.names)
-    words = ["name:N", *(alt.Tooltip(f"{part}:Q", format=".4f") for part in ("threshold", "unconstrained"))]
+    words = ["name:N", *rounded("threshold", "unconstrained")]
     dots = [
         {**row, "at": row[part], "kind": kind}
         for part, kind in zip(("unconstrained", "threshold"), _KINDS, strict=True)
@@ -178,7 +178,7 @@ def weights_chart(
             x=x,
             y=y,
             fill=alt.Fill("weight:Q", scale=shades, legend=None),
-            tooltip=["name:N", "label:N", alt.Tooltip("weight:Q", format="+.6f")],
+            tooltip=["name:N", "label:N", *rounded("weight", form="+.6f")],
         )
         .transform_filter("isValid(datum.weight)"),
         alt.Chart().mark_text().encode(x=x, y=y, text="text:N"),

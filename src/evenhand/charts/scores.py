@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from evenhand.charts.look import NO_VALUE, Look, Theme, alt, between, look_of, numbers, table
-from evenhand.charts.records import Row, Shown, known, read_records, shown_groups
+from evenhand.charts.look import Look, Theme, alt, between, look_of, numbers, rounded, table
+from evenhand.charts.records import NO_VALUE, Row, Shown, known, read_records, shown_groups
 
 if TYPE_CHECKING:
     from altair.typing import ChartType
@@ -145,7 +145,7 @@ def _lines(shown: Shown, place: dict[str, Any], behind: list[Row], look: Look, *
     keys = tuple(behind[0])
     drawn = [{**row, "order": k} for k, row in enumerate(shown.rows) if known(row, *keys)]
     marks = look.line_marks(shown.names, "color", "strokeDash", points=False)
-    tips = ["name:N", *(alt.Tooltip(f"{key}:Q", format=".3f") for key in keys)]
+    tips = ["name:N", *rounded(*keys, form=".3f")]
     dashed = alt.Chart(table(behind)).mark_line(color=look.faint, strokeDash=[4, 4], strokeWidth=1)
     curves = alt.Chart(table(drawn)).mark_line(strokeWidth=2, **mark)
     return alt.layer(dashed.encode(**place), curves.encode(**place | marks, order="order:Q", tooltip=tips))
