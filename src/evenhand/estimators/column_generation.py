@@ -227,10 +227,9 @@ def generate(
     mixed = pool.mix(problem, price)
     if pool.satisfied_by_plain(problem) or (largest == 0 and not _missed(pool, problem, mixed)):
         return Generated(problem, by_posteriors, optimum, mixed, price)
-    first = [1.0, _DISTILLATION] if _DISTILLATION < 1 else [1.0]
-    if largest == 0:
-        first = []
-    else:
+    first: list[float] = []
+    if largest > 0:
+        first = [1.0, _DISTILLATION]
         _add_thresholds(pool, problem, by_posteriors)
         mixed = pool.mix(problem, price)
     centre, smoothing = multipliers / problem.unit, _SMOOTHING
