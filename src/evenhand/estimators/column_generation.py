@@ -256,8 +256,8 @@ def generate(
 
 def _precision(problem: FairnessProblem, mixed: Mixed, n_rows: int) -> float:
     """Standard error of the mixture's risk: what is gained below it cannot be told from chance."""
-    largest = float(np.abs(problem.program.gain).max())
     program = problem.program
+    largest = float(np.abs(program.gain).max())
     risk = program.constant - float(program.gain[: len(mixed.sums)] @ mixed.sums)
     risk = min(max(risk, 0.0), largest)
     return float(np.sqrt(risk * (largest - risk) / n_rows))

@@ -373,8 +373,7 @@ def _without_excluded(
 ) -> Examples:
     """The rows that are in a group; the others teach the label if decisions use nothing that they lack."""
     learned = examples.take(in_group)
-    counted = learned.positive if learned.weights is None else learned.positive[learned.weights > 0]
-    if len(np.unique(counted)) < 2:
+    if _has_one_class(learned):
         raise InputError(
             f"y has only one class in the {len(learned):,} of {len(examples):,} rows that have all sensitive "
             "features, and two are needed: missing='exclude' leaves out the others."
@@ -385,6 +384,12 @@ def _without_excluded(
     if not len(others):
         return learned
     return replace(learned, without_group=LabelExamples(others.X, others.positive, others.weights))
+
+
+def _has_one_class(examples: Examples) -> bool:
+    """Whether all rows that count have the same label."""
+    counted = slice(None) if examples.weights is None else examples.weights > 0
+    return len(np.unique(examples.positive[counted])) < 2
 
 
 def check_splits(settings: Settings, because: str) -> None:
@@ -438,8 +443,7 @@ def hold_out_rows(settings: Settings, data: TrainingData, seed: int) -> tuple[Tr
     check_splits(settings, "rows are held out for a guarantee")
     first, second = data.examples.sample(float(settings.reserve), seed)
     learned, held_out = data.examples.take(first), data.examples.take(second)
-    counted = learned.positive if learned.weights is None else learned.positive[learned.weights > 0]
-    if len(np.unique(counted)) < 2:
+    if _has_one_class(learned):
         raise InputError(
             f"reserve={settings.reserve:g} leaves {len(learned):,} of {len(data.examples):,} rows to learn "
             "from, and y has only one class there: reserve fewer rows, or fit with more."
