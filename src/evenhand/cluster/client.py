@@ -15,7 +15,7 @@ from distributed.protocol import pickle
 
 from evenhand.exceptions import ClusterError, InputError, reason
 
-__all__ = ["computed", "connected", "current_client", "finish", "gather", "sent"]
+__all__ = ["computed", "connected", "current_client", "finish", "gather", "sent", "unchanged"]
 
 _TIMEOUT, _DEFAULT = "evenhand.worker-timeout", "60s"
 """Dask's setting for how long to wait while no worker can run a task."""
@@ -104,12 +104,13 @@ def sent(client: Client, value: Any) -> Future:
     pieces: list[Any] = [written[k : k + _MESSAGE] for k in range(0, len(written), _MESSAGE)]
     with connected(client):
         if len(pieces) > 1:
-            pieces = [client.submit(_unchanged, piece, pure=False) for piece in pieces]
+            pieces = [client.submit(unchanged, piece, pure=False) for piece in pieces]
         return client.submit(_put_together, pieces, pure=False)
 
 
-def _unchanged(piece: bytes) -> bytes:
-    return piece
+def unchanged(value: Any) -> Any:
+    """A value as a task of its own, which Dask keeps and sends to each worker once."""
+    return value
 
 
 def _put_together(pieces: Sequence[bytes]) -> Any:

@@ -13,11 +13,11 @@ from dask.sizeof import sizeof
 from distributed import Future
 
 from evenhand.cluster.arrays import Block, RowArrays
-from evenhand.cluster.client import connected, current_client, finish, gather
+from evenhand.cluster.client import connected, current_client, finish, gather, unchanged
 from evenhand.exceptions import InputError
 from evenhand.posteriors.posteriors import AnyPosteriors, read_posteriors
 from evenhand.solver.oracle import Vector
-from evenhand.solver.partitions import Part
+from evenhand.solver.partitions import row_count
 from evenhand.solver.threads import one_thread
 from evenhand.sources.layout import Columns, Layout
 
@@ -92,7 +92,7 @@ class DaskPartitions:
             call: Any = self._call(function, arguments)
             if sizeof(arguments) > _SMALL:
                 # Not scattered: what was scattered to a worker is lost with it.
-                call = self._client.submit(_unchanged, call, pure=False)
+                call = self._client.submit(unchanged, call, pure=False)
             tasks = self._client.map(
                 _call_each,
                 [call] * len(together),
@@ -132,7 +132,7 @@ class DaskPartitions:
     @cached_property
     def _sizes(self) -> list[int]:
         sizes = self._arrays.sizes
-        return self.map(_length) if any(map(math.isnan, sizes)) else [int(size) for size in sizes]
+        return self.map(row_count) if any(map(math.isnan, sizes)) else [int(size) for size in sizes]
 
     @cached_property
     def _bytes(self) -> dict[Any, int]:
@@ -176,11 +176,3 @@ class _Call:
 
 def _call_each(call: _Call, blocks: Sequence[Block], each: Sequence[tuple[Any, ...]]) -> list[Any]:
     return [call(block, *further) for block, further in zip(blocks, each, strict=True)]
-
-
-def _unchanged(call: _Call) -> _Call:
-    return call
-
-
-def _length(part: Part) -> int:
-    return part.n_rows

@@ -29,11 +29,10 @@ from evenhand.data.columns import (
     as_column,
     factorize,
     is_missing,
-    named_columns,
     object_column,
 )
 from evenhand.data.features import Columns as Where
-from evenhand.data.features import columns_of
+from evenhand.data.features import columns_of, sensitive_columns
 from evenhand.data.labels import MAX_CLASSES, refuse_continuous
 from evenhand.exceptions import InputError
 from evenhand.groups.proxy import Proxy
@@ -264,14 +263,8 @@ class Reader:
         controls = {name: X[name] for name in self.controls}
         own = [name for name in (self.target, self.weight) if name is not None]
         X = X.drop(columns=own) if own and features else X
-        if self.where is not None:
-            sensitive = columns_of(X, self.where)
-        elif "sensitive_features" in given:
-            sensitive = named_columns(
-                given["sensitive_features"], what="sensitive_features", default_name="sensitive_feature"
-            )
-        else:
-            sensitive = {}
+        passed = given.get("sensitive_features", {})
+        sensitive = sensitive_columns(X, self.where, passed)
         return X, y, sensitive, weights, controls
 
 

@@ -37,6 +37,7 @@ __all__ = [
     "naming_bad_rows",
     "ordered_columns",
     "read_features",
+    "sensitive_columns",
     "take_rows",
 ]
 
@@ -219,6 +220,13 @@ def columns_of(X: Any, where: Columns) -> dict[str, Any]:
         return {str(name): frame.get_column(name) for name in chosen}
     matrix = dense(X[:, chosen])
     return {f"x{name}": matrix[:, k] for k, name in enumerate(chosen)}
+
+
+def sensitive_columns(X: Any, where: Columns | None, passed: Any) -> dict[str, Any]:
+    """The sensitive features: the columns of X that `where` names or, if that is None, those passed."""
+    if where is not None:
+        return columns_of(X, where)
+    return named_columns(passed, what="sensitive_features", default_name="sensitive_feature")
 
 
 def drop_columns(X: Any, where: Sequence[Any], *, allow_empty: bool = False) -> Any:

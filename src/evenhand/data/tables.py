@@ -3,18 +3,40 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any, Literal
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Literal, Self, TypeVar, overload
 
 import narwhals.stable.v2 as nw
 
 from evenhand.data.checks import check_choice
 from evenhand.exceptions import MissingExtraError
 
-__all__ = ["Library", "library_of", "make_table"]
+__all__ = ["Library", "Results", "library_of", "make_table"]
+
+T = TypeVar("T")
 
 Library = Literal["pandas", "polars", "pyarrow"]
 _LIBRARIES: tuple[Library, ...] = ("pandas", "polars", "pyarrow")
+
+
+class Results(Sequence[T]):
+    """Results about several rows or features, and the table library that they are shown in."""
+
+    def __init__(self, rows: Iterable[T], library: Library | None = None) -> None:
+        self._rows = tuple(rows)
+        self._library = library
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+    @overload
+    def __getitem__(self, index: slice) -> Self: ...
+    def __getitem__(self, index: int | slice) -> T | Self:
+        if isinstance(index, slice):
+            return type(self)(self._rows[index], self._library)
+        return self._rows[index]
 
 
 def library_of(*tables: Any) -> Library | None:

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.data.checks import check_rows
-from evenhand.data.columns import named_columns
 from evenhand.data.features import (
     Columns,
     column_names,
@@ -19,6 +18,7 @@ from evenhand.data.features import (
     has_names,
     join_columns,
     read_features,
+    sensitive_columns,
 )
 from evenhand.estimators.imputed import groups_of_patterns
 from evenhand.exceptions import GroupError, InputError, UnseenGroupWarning, VisibleFeatureWarning, warn_user
@@ -114,12 +114,7 @@ class AttributeAccess:
                 f"this classifier is aware of {names}: pass sensitive_features= here, or name columns of X "
                 "in the constructor, which scorers and cross-validation need."
             )
-        if self.where is not None:
-            given = columns_of(X, self.where)
-        else:
-            given = named_columns(
-                sensitive_features, what="sensitive_features", default_name="sensitive_feature"
-            )
+        given = sensitive_columns(X, self.where, sensitive_features)
         check_rows({"X": X, "sensitive_features": given})
         if self.known.missing == "exclude":
             _refuse_unknown_group(self.known, given)
@@ -308,12 +303,7 @@ def find_groups(
         The columns by the name of the feature.
     """
     check_one_source(sensitive_features, where)
-    if where is None:
-        columns = named_columns(
-            sensitive_features, what="sensitive_features", default_name="sensitive_feature"
-        )
-    else:
-        columns = columns_of(X, where)
+    columns = sensitive_columns(X, where, sensitive_features)
     check_rows({"X": X, "sensitive_features": columns})
     if groups is not None:
         return groups, groups.encode(columns), columns

@@ -227,10 +227,9 @@ def generate(
     mixed = pool.mix(problem, price)
     if pool.satisfied_by_plain(problem) or (largest == 0 and not _missed(pool, problem, mixed)):
         return Generated(problem, by_posteriors, optimum, mixed, price)
-    first = [1.0, _DISTILLATION] if _DISTILLATION < 1 else [1.0]
-    if largest == 0:
-        first = []
-    else:
+    first: list[float] = []
+    if largest > 0:
+        first = [1.0, _DISTILLATION]
         _add_thresholds(pool, problem, by_posteriors)
         mixed = pool.mix(problem, price)
     centre, smoothing = multipliers / problem.unit, _SMOOTHING
@@ -257,8 +256,8 @@ def generate(
 
 def _precision(problem: FairnessProblem, mixed: Mixed, n_rows: int) -> float:
     """Standard error of the mixture's risk: what is gained below it cannot be told from chance."""
-    largest = float(np.abs(problem.program.gain).max())
     program = problem.program
+    largest = float(np.abs(program.gain).max())
     risk = program.constant - float(program.gain[: len(mixed.sums)] @ mixed.sums)
     risk = min(max(risk, 0.0), largest)
     return float(np.sqrt(risk * (largest - risk) / n_rows))

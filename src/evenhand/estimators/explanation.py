@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Integral
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.data.tables import Library, make_table
+from evenhand.data.checks import check_count
+from evenhand.data.tables import Library, Results, make_table
 from evenhand.display.notebook import ShownAsTable, html_table
 from evenhand.display.text import show
 from evenhand.exceptions import InputError
@@ -129,26 +129,10 @@ class Explanation:
         return html_table(["for", "sentence"], [("the person", self.person), ("the auditor", self.auditor)])
 
 
-class Explanations(ShownAsTable, Sequence[Explanation]):
+class Explanations(ShownAsTable, Results[Explanation]):
     """One explanation per row; ``to_frame()`` is the whole table, with both sentences of each row."""
 
     _one_line = True
-
-    def __init__(self, rows: Sequence[Explanation], library: Library | None = None) -> None:
-        self._rows = tuple(rows)
-        self._library = library
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    @overload
-    def __getitem__(self, index: int) -> Explanation: ...
-    @overload
-    def __getitem__(self, index: slice) -> Explanations: ...
-    def __getitem__(self, index: int | slice) -> Explanation | Explanations:
-        if isinstance(index, slice):
-            return Explanations(self._rows[index], self._library)
-        return self._rows[index]
 
     def _table(self) -> tuple[str, Sequence[str], list[tuple[str, ...]]]:
         outcome = self._rows[0].outcome if self._rows else ""
@@ -236,8 +220,7 @@ def strongest_reasons(
     -------
     list of dict
     """
-    if isinstance(most, bool) or not isinstance(most, Integral) or most < 0:
-        raise InputError(f"`reasons` must be a non-negative integer, got {most!r}.")
+    check_count("`reasons`", most)
     found = contributions() if most else {}
     if not found:
         return [{} for _ in decided]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -227,6 +226,8 @@ class _GuaranteeCandidates:
     generated: Generated
     held_out: Examples
     key: str
+    _decisions: dict[int, NDArray[np.float64]] = field(default_factory=dict)
+    """Of those classifiers of the pool that were asked for, on the held-out rows."""
 
     def from_strictest(self) -> Iterator[Candidate[tuple[Chosen, CellRates]]]:
         """Those for exact parity and internal requirements; of several that choose the same, the strictest.
@@ -243,11 +244,6 @@ class _GuaranteeCandidates:
             if last is None or not np.array_equal(weights, last):
                 yield found
             last = weights
-
-    @cached_property
-    def _decisions(self) -> dict[int, NDArray[np.float64]]:
-        """Decisions for the held-out rows of those classifiers of the pool that were asked for."""
-        return {}
 
     def _under(self, internal: Constraint) -> Candidate[tuple[Chosen, CellRates]]:
         resolved = self.generated.by_posteriors.under(internal).constraint

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from evenhand.data.checks import check_count
 from evenhand.data.features import Columns
 from evenhand.estimators.access import Aware
 from evenhand.estimators.base import FairClassifier, by_batches, names_its_file
@@ -202,8 +202,7 @@ class FairInprocessor(FairClassifier):
             raise InputError(
                 f"cv={found.cv!r} holds rows out, and training needs posteriors of all: set folds."
             )
-        if isinstance(self.max_fits, bool) or not isinstance(self.max_fits, Integral) or self.max_fits < 1:
-            raise InputError(f"max_fits must be a positive integer, got {self.max_fits!r}.")
+        check_count("max_fits", self.max_fits, 1)
         if not isinstance(self.randomize, bool | np.bool_):
             raise InputError(f"randomize must be True or False, got {self.randomize!r}.")
         if is_frozen(found.group) and self.aware and self.aware is not True:

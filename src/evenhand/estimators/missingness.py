@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from evenhand.data.features import (
     take_rows,
 )
 from evenhand.data.labels import read_labels
-from evenhand.data.tables import Library, library_of, make_table
+from evenhand.data.tables import Library, Results, library_of, make_table
 from evenhand.display.notebook import html_table
 from evenhand.exceptions import GroupError, InputError
 from evenhand.groups.sensitive import read_columns
@@ -78,22 +78,8 @@ class MissingComparison:
         )
 
 
-class MissingComparisons(Sequence[MissingComparison]):
+class MissingComparisons(Results[MissingComparison]):
     """One comparison per sensitive feature; ``to_frame()`` is a table."""
-
-    def __init__(self, rows: Sequence[MissingComparison], library: Library | None = None) -> None:
-        self._rows = tuple(rows)
-        self._library = library
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    @overload
-    def __getitem__(self, index: int) -> MissingComparison: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[MissingComparison]: ...
-    def __getitem__(self, index: int | slice) -> MissingComparison | Sequence[MissingComparison]:
-        return self._rows[index]
 
     def __repr__(self) -> str:
         return "\n".join(f"{row}." for row in self._rows)

@@ -100,11 +100,14 @@ class Counted:
         Rows of each of these with each label.
     """
 
-    groups: Groups | None
-    known: Groups | None
-    strata: Groups | None
-    compared: Groups | None
-    cells: NDArray[np.int64] | None
+    groups: Groups | None = None
+    known: Groups | None = None
+    strata: Groups | None = None
+    compared: Groups | None = None
+    cells: NDArray[np.int64] | None = None
+
+
+_NOTHING_COUNTED = Counted()
 
 
 def read_training_data(
@@ -115,7 +118,7 @@ def read_training_data(
     sample_weight: Any,
     *,
     seed: int = 0,
-    counted: Counted | None = None,
+    counted: Counted = _NOTHING_COUNTED,
     label: str = "y",
 ) -> TrainingData:
     """Read the table, the labels, the groups, and what models may see.
@@ -128,7 +131,7 @@ def read_training_data(
         As passed to `fit`.
     seed : int, default=0
         By which rows are held out, if there is to be a guarantee: :func:`hold_out_rows` has to have the same.
-    counted : Counted, default=None
+    counted : Counted, default=Counted()
         Groups and strata, where they are those of more rows than these.
     label : str, default="y"
         Name of the label, for messages.
@@ -155,24 +158,23 @@ def read_training_data(
         frozen_to=_frozen_to(settings, None),
     )
     if by_proxy is not None:
-        strata = None if counted is None else counted.strata
-        return _by_proxy(settings, X, labels, weights, by_proxy, strata=strata)
+        return _by_proxy(settings, X, labels, weights, by_proxy, strata=counted.strata)
     groups, codes, columns = find_groups(
         X,
         sensitive_features,
         settings.columns,
-        None if counted is None else counted.groups,
+        counted.groups,
         learned=_learned_rows(settings, seed),
         missing=settings.missing,
         unseen=settings.unseen,
         min_size=settings.min_size,
         single_features=settings.constraint.single_features,
     )
-    strata, stratum_codes = find_strata_of(settings, X, groups, None if counted is None else counted.strata)
+    strata, stratum_codes = find_strata_of(settings, X, groups, counted.strata)
     compared, cells = count_in_strata(
         groups, codes, strata, stratum_codes, labels=labels.positive.astype(np.intp)
     )
-    if counted is not None and counted.compared is not None and counted.cells is not None:
+    if counted.compared is not None and counted.cells is not None:
         compared, cells = counted.compared, counted.cells
     if strata is not None:
         _warn_of_empty(compared)
@@ -184,7 +186,7 @@ def read_training_data(
         settings.columns,
         aware=settings.aware,
         frozen_to=_frozen_to(settings, groups),
-        known=None if counted is None else counted.known,
+        known=counted.known,
         strata=strata,
     )
     visible = access.view(X, columns)
@@ -371,8 +373,7 @@ def _without_excluded(
 ) -> Examples:
     """The rows that are in a group; the others teach the label if decisions use nothing that they lack."""
     learned = examples.take(in_group)
-    counted = learned.positive if learned.weights is None else learned.positive[learned.weights > 0]
-    if len(np.unique(counted)) < 2:
+    if _has_one_class(learned):
         raise InputError(
             f"y has only one class in the {len(learned):,} of {len(examples):,} rows that have all sensitive "
             "features, and two are needed: missing='exclude' leaves out the others."
@@ -383,6 +384,12 @@ def _without_excluded(
     if not len(others):
         return learned
     return replace(learned, without_group=LabelExamples(others.X, others.positive, others.weights))
+
+
+def _has_one_class(examples: Examples) -> bool:
+    """Whether all rows that count have the same label."""
+    counted = slice(None) if examples.weights is None else examples.weights > 0
+    return len(np.unique(examples.positive[counted])) < 2
 
 
 def check_splits(settings: Settings, because: str) -> None:
@@ -436,8 +443,7 @@ def hold_out_rows(settings: Settings, data: TrainingData, seed: int) -> tuple[Tr
     check_splits(settings, "rows are held out for a guarantee")
     first, second = data.examples.sample(float(settings.reserve), seed)
     learned, held_out = data.examples.take(first), data.examples.take(second)
-    counted = learned.positive if learned.weights is None else learned.positive[learned.weights > 0]
-    if len(np.unique(counted)) < 2:
+    if _has_one_class(learned):
         raise InputError(
             f"reserve={settings.reserve:g} leaves {len(learned):,} of {len(data.examples):,} rows to learn "
             "from, and y has only one class there: reserve fewer rows, or fit with more."

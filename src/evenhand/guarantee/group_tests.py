@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.groups.groups import Members
-from evenhand.groups.strata import find_strata
 from evenhand.guarantee.noninferiority import Count, bound_p_value, p_value, pair_p_value
 from evenhand.requirements.bounds import Bound, bounded_groups
 from evenhand.requirements.constraints import ConstraintName
@@ -86,15 +85,10 @@ def run_tests(
             found += _against_numbers(part, rates, level)
         elif isinstance(part, Notion):
             for statistic in part.statistics:
-                if not part.controls:
-                    found += _of_groups(
-                        part, statistic, rates, everyone, rates.groups.members(part.groups), level=level
-                    )
-                    continue
-                for stratum in find_strata(rates.groups, part.controls, part.groups):
-                    inside, all_inside = (counts.among(stratum.cells) for counts in (rates, everyone))
-                    for one in _of_groups(part, statistic, inside, all_inside, stratum.family, level=level):
-                        found.append(replace(one, name=replace(one.name, stratum=stratum.name)))
+                for stratum, cells, family in part.comparisons(rates.groups):
+                    inside, all_inside = (counts.among(cells) for counts in (rates, everyone))
+                    for one in _of_groups(part, statistic, inside, all_inside, family, level=level):
+                        found.append(replace(one, name=replace(one.name, stratum=stratum)))
     return tuple(found)
 
 

@@ -23,6 +23,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, TypeVar
 
+import numpy as np
+
 from evenhand.data.checks import check_fraction
 from evenhand.display.notebook import html_table
 from evenhand.exceptions import GuaranteeWarning, InputError, warn_user
@@ -223,14 +225,8 @@ def check_guarantee(constraint: Constraint, confidence: object, reserve: object)
 
 def _is_share(statistic: Statistic | SelectedShare) -> bool:
     """Whether a statistic is a mean of zeros and ones over some of the rows."""
-    if isinstance(statistic, SelectedShare):
-        return set(statistic.hits) <= {0, 1}
-    ends = [
-        (intercept, intercept + slope)
-        for intercept, slope, mask in zip(statistic.intercept, statistic.slope, statistic.mask, strict=True)
-        if mask
-    ]
-    return set(statistic.mask) <= {0, 1} and all(set(pair) <= {0, 1} for pair in ends)
+    counted = np.array(statistic.mask) > 0
+    return set(statistic.mask) <= {0, 1} and bool(np.isin(statistic.outcomes[:, counted], (0, 1)).all())
 
 
 def guaranteed(

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from evenhand.exceptions import VacuousConstraintWarning
 from evenhand.groups.groups import GroupName, Members
-from evenhand.groups.strata import find_strata
 from evenhand.requirements.bounds import Bound, bounded_groups
 from evenhand.requirements.constraints import ConstraintName
 from evenhand.requirements.group_margins import WithMargins
@@ -177,14 +176,11 @@ def _of_requirement(part: Requirement, rates: CellRates, per_mass: float) -> Tab
         for group, margin in zip(family.names, _of_bound(part, rates, family, per_mass), strict=True):
             found[part.label, group, None] = margin
     elif isinstance(part, Notion):
-        strata = find_strata(rates.groups, part.controls, part.groups) if part.controls else [None]
-        for stratum in strata:
-            family = rates.groups.members(part.groups) if stratum is None else stratum.family
-            inside = rates if stratum is None else rates.among(stratum.cells)
+        for stratum, cells, family in part.comparisons(rates.groups):
             for statistic in part.statistics:
-                margins = _of_notion(part, statistic, inside, family, per_mass)
+                margins = _of_notion(part, statistic, rates.among(cells), family, per_mass)
                 for group, margin in zip(family.names, margins, strict=True):
-                    found[statistic.name, group, None if stratum is None else stratum.name] = margin
+                    found[statistic.name, group, stratum] = margin
     return found
 
 

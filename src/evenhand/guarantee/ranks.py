@@ -175,14 +175,11 @@ def violation_chances(
 
 def _slope(statistic: Statistic) -> int | None:
     """1 where a rate is the share selected of the rows that count, -1 where it is that of the others."""
-    kinds = {
-        (intercept, slope)
-        for intercept, slope, mask in zip(statistic.intercept, statistic.slope, statistic.mask, strict=True)
-        if mask
-    }
     if not set(statistic.mask) <= {0, 1}:
         return None
-    return 1 if kinds == {(0, 1)} else -1 if kinds == {(1, -1)} else None
+    # What a row counts for if it is not selected, and if it is.
+    kinds = set(map(tuple, statistic.outcomes[:, np.array(statistic.mask) > 0].T.tolist()))
+    return 1 if kinds == {(0, 1)} else -1 if kinds == {(1, 0)} else None
 
 
 def _limits(counts: Counts, level: float) -> tuple[Floats, Floats]:

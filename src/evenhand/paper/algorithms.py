@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from evenhand.data.checks import check_choice, check_rows
+from evenhand.data.checks import check_choice, check_number, check_rows
 from evenhand.data.features import join_columns, read_features, take_rows
 from evenhand.data.labels import read_labels
 from evenhand.exceptions import GroupError, InputError, ToleranceWarning, warn_user
@@ -137,8 +137,7 @@ class _Algorithm(ClassifierMixin, BaseEstimator):
             raise InputError(
                 f"constraint must be a notion without control features, got {self.constraint!r}."
             )
-        if not 0 <= self.cost <= 1:
-            raise InputError(f"cost must be a number from 0 to 1, got {self.cost!r}.")
+        check_number("cost", self.cost)
         check_choice("calibration", self.calibration, (None, "binning"))
         check_choice("balance", self.balance, (None, "weight", "upsample"))
         X = read_features(self, X, reset=True)

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import block_diag
 
 from evenhand.display.notebook import MOST_ROWS, html_table
 from evenhand.groups.groups import GroupName
@@ -201,6 +202,7 @@ class LinearConstraints:
     def stack(cls, parts: Iterable[LinearConstraints]) -> LinearConstraints:
         """The constraints of several requirements together."""
         parts = list(parts)
+        blocks = (np.empty((len(part), 0)) if part.B is None else part.B for part in parts)
         return cls(
             names=tuple(name for part in parts for name in part.names),
             C=np.concatenate([part.C for part in parts]),
@@ -208,7 +210,7 @@ class LinearConstraints:
             lo=np.concatenate([part.lo for part in parts]),
             hi=np.concatenate([part.hi for part in parts]),
             undefined=tuple(name for part in parts for name in part.undefined),
-            B=_block_diagonal(parts),
+            B=block_diag(*blocks) if any(part.n_scalars for part in parts) else None,
         )
 
 
@@ -233,16 +235,3 @@ class Slopes:
             np.concatenate([getattr(part, name) for part in parts]) for name in ("value", "lo", "hi")
         )
         return cls(value, lo, hi)
-
-
-def _block_diagonal(parts: list[LinearConstraints]) -> Floats | None:
-    K = sum(part.n_scalars for part in parts)
-    if not K:
-        return None
-    B = np.zeros((sum(map(len, parts)), K))
-    row = column = 0
-    for part in parts:
-        if part.B is not None:
-            B[row : row + len(part), column : column + part.n_scalars] = part.B
-        row, column = row + len(part), column + part.n_scalars
-    return B

@@ -26,7 +26,7 @@ Either way the requirement is a set of linear constraints ``lo <= C rho + B t + 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -330,13 +330,31 @@ class Notion(Requirement):
 
     def _measure(self, rates: CellRates) -> tuple[Measurement, ...]:
         self.check_reference(rates.groups)
-        if not self.controls:
-            return self.measure_in(rates.groups.members(self.groups), rates)
         return tuple(
-            replace(found, stratum=stratum.name)
-            for stratum in find_strata(rates.groups, self.controls, self.groups)
-            for found in self.measure_in(stratum.family, rates.among(stratum.cells))
+            replace(found, stratum=stratum)
+            for stratum, cells, family in self.comparisons(rates.groups)
+            for found in self.measure_in(family, rates.among(cells))
         )
+
+    def comparisons(self, groups: Groups) -> Iterator[tuple[GroupName | None, NDArray[np.bool_], Members]]:
+        """The groups that are compared with each other: all of them, or those of each stratum.
+
+        Parameters
+        ----------
+        groups : Groups
+
+        Yields
+        ------
+        stratum : GroupName or None
+        cells : array of bool, shape (M,)
+            Which of `groups` are in it.
+        family : Members
+        """
+        if not self.controls:
+            yield None, np.ones(len(groups), np.bool_), groups.members(self.groups)
+            return
+        for stratum in find_strata(groups, self.controls, self.groups):
+            yield stratum.name, stratum.cells, stratum.family
 
     def measure_in(self, family: Members, rates: CellRates) -> tuple[Measurement, ...]:
         """Measurements of counted decisions in given groups, such as those of one feature.

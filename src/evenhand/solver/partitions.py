@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from evenhand.solver.dense import DenseRows
 from evenhand.solver.oracle import Vector
 
-__all__ = ["Part", "Partitions", "RowValues", "ThreadedPartitions"]
+__all__ = ["Part", "Partitions", "RowValues", "ThreadedPartitions", "row_count"]
 
 T = TypeVar("T")
 
@@ -112,7 +112,7 @@ class ThreadedPartitions:
     def n_rows(self) -> int:
         """Number of rows; partitions are loaded for it only if they never were."""
         if len(self._sizes) < self.count:
-            self.map(_length)
+            self.map(row_count)
         return sum(self._sizes.values())
 
     def lazy(self, function: Callable[..., Vector], *arguments: Any) -> RowValues:
@@ -150,7 +150,8 @@ class RowValues:
         return np.concatenate([np.empty(0), *self.parts()]).astype(dtype or np.float64, copy=False)
 
 
-def _length(part: Part) -> int:
+def row_count(part: Part) -> int:
+    """Number of rows of a partition."""
     return part.n_rows
 
 
