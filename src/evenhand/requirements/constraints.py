@@ -9,7 +9,6 @@ from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import block_diag
 
 from evenhand.display.notebook import MOST_ROWS, html_table
 from evenhand.groups.groups import GroupName
@@ -202,7 +201,11 @@ class LinearConstraints:
     def stack(cls, parts: Iterable[LinearConstraints]) -> LinearConstraints:
         """The constraints of several requirements together."""
         parts = list(parts)
-        blocks = (np.empty((len(part), 0)) if part.B is None else part.B for part in parts)
+        B = None
+        if any(part.n_scalars for part in parts):
+            from scipy.linalg import block_diag  # noqa: PLC0415  (importing notions need not import scipy)
+
+            B = block_diag(*(np.empty((len(part), 0)) if part.B is None else part.B for part in parts))
         return cls(
             names=tuple(name for part in parts for name in part.names),
             C=np.concatenate([part.C for part in parts]),
@@ -210,7 +213,7 @@ class LinearConstraints:
             lo=np.concatenate([part.lo for part in parts]),
             hi=np.concatenate([part.hi for part in parts]),
             undefined=tuple(name for part in parts for name in part.undefined),
-            B=block_diag(*blocks) if any(part.n_scalars for part in parts) else None,
+            B=B,
         )
 
 
