@@ -131,7 +131,7 @@ def _are_codes(levels: Any) -> bool:
     return all(type(code) is int and 0 <= code < _MOST_CATEGORIES for code in codes)
 
 
-def _single_row(X: Any) -> Sequence[Any]:
+def _single_row(X: Any) -> Any:
     """The values of a table of one row; none of any other."""
     if X.shape[0] != 1:
         return ()
