@@ -924,7 +924,7 @@ def test_trees_out_of_bounds_are_refused(path, monkeypatch):
 
     def boosted(field, value):
         model = copy.deepcopy(sound)
-        [tree] = model.posterior_model_.label.model._predictors[0]
+        [tree] = model.posterior_model_.label.label.model._predictors[0]
         tree.nodes[field][0] = value
         return model
 
@@ -938,13 +938,13 @@ def test_trees_out_of_bounds_are_refused(path, monkeypatch):
     fair.fit(np.abs(X), TRAIN.y, sensitive_features=TRAIN.sensitive)
     save(fair)
     same(fair, eh.load(path), np.abs(X))
-    fair.posterior_model_.label.model._preprocessor = FunctionTransformer().fit(X[:, :1])
-    fair.posterior_model_.label.model._preprocessor.validate = True
+    fair.posterior_model_.label.label.model._preprocessor = FunctionTransformer().fit(X[:, :1])
+    fair.posterior_model_.label.label.model._preprocessor.validate = True
     save(fair)
     with pytest.raises(UntrustedFileError, match="is refused"):
         eh.load(path)
     model = post(RandomForestClassifier(2), calibration=None, average=False)
-    model.posterior_model_.label.model.n_features_in_ = 5
+    model.posterior_model_.label.label.model.n_features_in_ = 5
     save(model)
     with pytest.raises(UntrustedFileError, match="branches or features"):
         eh.load(path)

@@ -4,8 +4,11 @@ import numpy as np
 import polars as pl
 import pytest
 from benchmarks.exact import FiniteProblem
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 from tests.flat import build
 
@@ -13,7 +16,7 @@ import evenhand as eh
 from evenhand.optimum.problem import label_and_group_suffice
 from evenhand.posteriors.crossfit import GROUP_FOLDS, cross_fit
 from evenhand.posteriors.examples import Examples
-from evenhand.posteriors.models import GroupByFeature
+from evenhand.posteriors.models import GroupByFeature, Product
 from evenhand.posteriors.spec import PosteriorSpec
 
 LEVELS = np.array([[0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [1, 2]])
@@ -181,3 +184,28 @@ def test_settings_of_trees_hold_for_the_groups_too():
     parity = eh.DemographicParity(difference=0.1)
     assert eh.FairPostprocessor(own, parity).settings().learners == (own, own)
     assert eh.FairPostprocessor(None, parity).settings().group.learning_rate == 0.2
+
+
+@pytest.mark.parametrize(
+    ("learner", "requirement", "ours"),
+    [
+        (RandomForestClassifier(5, random_state=0), eh.DemographicParity(difference=0.1), True),
+        (make_pipeline(StandardScaler(), RandomForestClassifier(5)), eh.DemographicParity(ratio=0.8), True),
+        (RandomForestClassifier(5, random_state=0), eh.EqualOpportunity(difference=0.1), False),
+        (LogisticRegression(), eh.DemographicParity(difference=0.1), False),
+    ],
+    ids=["forest", "pipeline", "rates by label", "linear"],
+)
+def test_groups_of_tree_ensembles_are_learned_by_our_trees_where_the_label_tells_nothing_more(
+    learner, requirement, ours
+):
+    rng = np.random.default_rng(0)
+    X, sex = rng.normal(size=(400, 2)), rng.choice(["F", "M"], 400)
+    y = (X[:, 0] + rng.normal(size=400) > 0).astype(int)
+    fair = eh.FairPostprocessor(learner, requirement, posteriors=eh.CrossFit(2))
+    fair.fit(X, y, sensitive_features={"sex": sex})
+    found = fair.posterior_model_.model
+    assert isinstance(found, Product) == ours
+    together = fair.predict_proba(X)
+    single = np.vstack([fair.predict_proba(X[k : k + 1]) for k in range(20)])
+    np.testing.assert_array_equal(single, together[:20])

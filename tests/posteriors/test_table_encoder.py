@@ -1,11 +1,14 @@
 """A table is encoded once for all models."""
 
+import datetime
+
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
 
 import evenhand as eh
+from evenhand.data.features import take_rows
 from evenhand.exceptions import InputError
 from evenhand.posteriors import table_encoder
 from evenhand.posteriors.table_encoder import EncodedTable, TableEncoder
@@ -96,3 +99,22 @@ def test_a_column_may_be_unknown_in_a_fold_or_for_a_label(posterior):
     )
     fair.fit(X, y, sensitive_features=rng.integers(0, 2, 300))
     assert (fair.predict(X) == y).mean() > 0.6
+
+
+@pytest.mark.parametrize("library", ["polars", "pandas", "pyarrow"])
+def test_one_row_is_encoded_as_among_others(library):
+    """A row by itself is read value by value, and its numbers are those that it has in a batch."""
+    table = pl.DataFrame(
+        {
+            "whole": [1, None, 2**53 + 1],
+            "real": [0.1, float("nan"), None],
+            "truth": [True, None, False],
+            "text": ["a", None, "not in fit"],
+            "day": [datetime.date(2020, 1, 1), None, datetime.date(1960, 5, 5)],
+        }
+    )
+    encoder = TableEncoder.fit(table[:2])
+    native = {"polars": table, "pandas": table.to_pandas(), "pyarrow": table.to_arrow()}[library]
+    rows = [take_rows(native, np.array([k])) for k in range(len(table))]
+    single = np.vstack([encoder(row).matrix for row in rows])
+    np.testing.assert_array_equal(single, encoder(native).matrix)

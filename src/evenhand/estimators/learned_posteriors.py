@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 
 from evenhand.estimators.proxy_groups import ProxyAccess
-from evenhand.estimators.settings import Settings
+from evenhand.estimators.settings import Settings, group_learner
 from evenhand.estimators.training_data import TrainingData
 from evenhand.exceptions import (
     ConstantScoreWarning,
@@ -24,7 +25,7 @@ from evenhand.optimum.problem import FairnessProblem, error_prices, label_and_gr
 from evenhand.posteriors.crossfit import Estimated, RunFolds, cross_fit
 from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.leakage import has_seen
-from evenhand.posteriors.learner import check_learner, is_frozen, left_out
+from evenhand.posteriors.learner import check_learner, is_frozen, is_tree_ensemble, left_out
 from evenhand.posteriors.models import PosteriorModel
 from evenhand.posteriors.posteriors import DensePosteriors, GroupedScores, Posteriors
 from evenhand.posteriors.spec import PosteriorSpec
@@ -197,6 +198,8 @@ def posterior_spec(settings: Settings, data: TrainingData, seed: int) -> Posteri
     error_prices(settings.cost, len(data.groups))
     form: Any = "known" if data.access.knows(data.groups) else settings.form
     label, group = settings.learners
+    if form == "auto" and not settings.own_group_model and is_tree_ensemble(label):
+        group = _tree_groups(settings, data)
     trees = type(group) is TabularClassifier
     known = data.examples.known
     if isinstance(data.access, ProxyAccess):
@@ -240,6 +243,13 @@ def posterior_spec(settings: Settings, data: TrainingData, seed: int) -> Posteri
         imputed=known is not None,
         unaware=is_frozen(label) and (not isinstance(where, list) or set(where) <= set(hidden)),
     )
+
+
+def _tree_groups(settings: Settings, data: TrainingData) -> Any:
+    """Our own trees for the groups where P(S | x) is enough; otherwise the learner of the label."""
+    fits = not issparse(data.examples.X) and data.examples.known is None
+    fits = fits and not isinstance(data.access, ProxyAccess) and _separate_is_enough(settings, data)
+    return group_learner(TabularClassifier(), None) if fits else settings.group
 
 
 def _warn_if_left_out(estimators: list[Any], data: TrainingData) -> None:

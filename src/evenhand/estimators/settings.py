@@ -53,9 +53,10 @@ class CrossFit(BaseEstimator):
         Number of folds; a splitter or the splits; or a share in (0, 1), which is held out in one split, and
         the rule is found on it alone. With a number of folds, P(S|x) of "separate" uses at most three.
     group_estimator : classifier, default=None
-        For the groups. By default like the label's; if that is frozen or left at its default, boosted trees
-        with a higher learning rate. A frozen one has the codes of the groups as its classes and is taken for
-        P(S|x), or for P(S|x,y) of both labels, as if the group told nothing more of the label.
+        For the groups. By default like the label's; if that is frozen or left at its default, or is boosted
+        trees or a forest and "separate" is enough, boosted trees with a higher learning rate. A frozen one
+        has the codes of the groups as its classes and is taken for P(S|x), or for P(S|x,y) of both labels, as
+        if the group told nothing more of the label.
     form : {"auto", "separate", "label_then_group", "joint"}, default="auto"
         P(Y|x) P(S|x), P(Y|x) P(S|x,y), or one model of all cells. "separate" is enough where a decision
         counts the same for both labels in the requirement and for all groups in the cost, as under

@@ -120,23 +120,25 @@ def cross_fit(
     encoder = spec.encoder(examples.X)
     if encoder is not None:
         examples = examples.encoded(encoder)
-    if run is None:
-        run, given = _run_here(examples, n_jobs), None
-    else:
-        given = encoder  # the examples are there as they were
     splits = _splits(cv, examples, seed) if holdout is None and not spec.frozen else []
     factors = []
     for factor in spec.factors:
+        # Where label and groups share no encoding, our trees of one of them may.
+        own = factor.encoder(examples.X) if encoder is None and len(spec.factors) > 1 else None
+        rows = examples if own is None else examples.encoded(own)
         if factor.frozen:
-            factors.append(_as_it_is(factor, examples))
+            part = _as_it_is(factor, rows)
         elif holdout is not None:
-            factors.append(_held_out(factor, examples, holdout, seed))
+            part = _held_out(factor, rows, holdout, seed)
         else:
             number = cv is None or isinstance(cv, int | np.integer)
             fewer = factor.form == "group" and number and len(splits) > GROUP_FOLDS
             folds = _splits(GROUP_FOLDS, examples, seed) if fewer else splits
+            given = None if run is None else encoder or own  # elsewhere the examples are as they were
             tasks = [Fold(factor, train, test, given) for train, test in folds]
-            factors.append(_joined(tasks, examples, run, average=average, verbose=verbose))
+            where = _run_here(rows, n_jobs) if run is None else run
+            part = _joined(tasks, rows, where, average=average, verbose=verbose)
+        factors.append(part if own is None else replace(part, model=Encoded(own, part.model)))
     found = factors[0] if len(factors) == 1 else _product(examples, *factors)
     if calibration is not None:
         found = calibrate(found, spec, examples)

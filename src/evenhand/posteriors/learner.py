@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn import config_context
 from sklearn.base import clone, is_regressor
 from sklearn.compose import ColumnTransformer
+from sklearn.ensemble._forest import ForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model._base import LinearClassifierMixin
 from sklearn.pipeline import Pipeline
@@ -25,10 +26,15 @@ __all__ = [
     "check_model",
     "fit_learner",
     "is_frozen",
+    "is_tree_ensemble",
     "left_out",
     "preprocessing",
     "takes_weights",
 ]
+
+
+_BOOSTED = {"HistGradientBoostingClassifier", "XGBClassifier", "LGBMClassifier"}
+"""By name, because libraries need not be installed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +104,12 @@ class Learner:
 def is_frozen(estimator: Any) -> bool:
     """Whether an estimator is frozen: fitted already, and not fitted again."""
     return isinstance(estimator, FrozenEstimator)
+
+
+def is_tree_ensemble(estimator: Any) -> bool:
+    """Whether an estimator, or the last step of a pipeline, is boosted trees or a forest."""
+    last = preprocessing(estimator)[1]
+    return isinstance(last, ForestClassifier) or type(last).__name__ in _BOOSTED
 
 
 def check_model(estimator: Any, *, role: str) -> None:

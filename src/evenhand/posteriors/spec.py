@@ -94,7 +94,8 @@ class PosteriorSpec:
 
     def encoder(self, X: Any) -> TableEncoder | None:
         """An encoder of the table that all learners can share; None if they are not our own trees."""
-        used = [self.label] if self.form in ("known", "joint", "proxy") else [self.label, self.group]
+        alone = {"known": self.label, "joint": self.label, "proxy": self.label, "group": self.group}
+        used = [alone[self.form]] if self.form in alone else [self.label, self.group]
         if issparse(X) or any(type(learner) is not TabularClassifier for learner in used):
             return None
         return TableEncoder.fit(X)
