@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["written_at_once"]
-
 _ABANDONED = 24 * 3600
 """Age in seconds at which a temporary file counts as abandoned."""
 

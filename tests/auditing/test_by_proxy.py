@@ -195,6 +195,11 @@ def test_what_does_not_go_with_a_proxy_is_told():
         eh.cell_rates(Y, DECISION, eh.Proxy(race=TABLE))
 
 
+def test_impact_ratios_by_a_proxy_are_refused():
+    with pytest.raises(InputError, match="need the group of every person"):
+        audited().impact_ratios()
+
+
 def test_rounded_probabilities_are_scaled():
     rounded = {"White": (1 - P).round(3), "Black": (P + 0.0004).round(4)}
     found = rates(eh.audit(None, DECISION, eh.Proxy(race=rounded)))

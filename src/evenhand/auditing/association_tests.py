@@ -12,16 +12,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-__all__ = [
-    "breslow_day",
-    "cochran_mantel_haenszel",
-    "common_odds_ratio",
-    "fisher",
-    "holm",
-    "standard_deviations",
-    "telling",
-]
-
 Floats = NDArray[np.float64]
 
 _SAME = 1e-7

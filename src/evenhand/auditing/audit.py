@@ -40,8 +40,6 @@ from evenhand.requirements.notions import Notion
 from evenhand.requirements.rates import read_rows
 from evenhand.requirements.requirement import Constraint, Requirement
 
-__all__ = ["audit", "audit_of"]
-
 
 def audit(
     y_true: Any,

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from evenhand.auditing.tally import Tally, effective_size
 from evenhand.guarantee.intervals import Estimate, paired_difference, wilson
 
-__all__ = ["cross_tabulate", "rate_changes"]
-
 
 def cross_tabulate(sums: NDArray[np.float64]) -> NDArray[np.float64]:
     """Cross-table of two sets of decisions: selected by both, before only, after only, neither.

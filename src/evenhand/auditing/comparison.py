@@ -24,25 +24,6 @@ from evenhand.guarantee.intervals import Estimate
 from evenhand.requirements.measurement import Measure, Measurement
 from evenhand.requirements.notions import NOTIONS, DemographicParity, Notion
 
-__all__ = [
-    "FOUR_FIFTHS",
-    "FOUR_FIFTHS_RULE",
-    "Comparison",
-    "Distance",
-    "Side",
-    "Verdict",
-    "all_notions",
-    "asks",
-    "compare",
-    "concluded",
-    "estimate",
-    "four_fifths",
-    "group_name",
-    "judged",
-    "listed",
-    "rule_families",
-]
-
 Side = Literal["at least", "at most"]
 Verdict = Literal["satisfied", "violated", "insufficient evidence"]
 FOUR_FIFTHS = "four-fifths rule"

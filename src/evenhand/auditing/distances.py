@@ -25,8 +25,6 @@ from evenhand.guarantee.intervals import (
 from evenhand.requirements.measurement import Against, Measure
 from evenhand.requirements.statistic import Statistic
 
-__all__ = ["distances", "smallest_of_pairs"]
-
 
 def distances(
     statistics: tuple[Statistic, ...],

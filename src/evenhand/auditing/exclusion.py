@@ -31,8 +31,6 @@ from evenhand.requirements.measurement import NOBODY, Measure, ratios
 from evenhand.requirements.notions import Notion
 from evenhand.requirements.requirement import Requirement
 
-__all__ = ["DisparityRange", "Excluded", "RateRange", "find_excluded", "range_notes"]
-
 Floats = NDArray[np.float64]
 
 _SETTLED: Mapping[Verdict | None, str] = {

@@ -19,8 +19,6 @@ from evenhand.groups.groups import GroupName
 if TYPE_CHECKING:
     from evenhand.auditing.result import Audit
 
-__all__ = ["Rows", "audit_dict", "audit_table", "plain"]
-
 Rows = Literal["groups", "comparisons", "distances", "strata", "excluded"]
 _NUMBERS = ("value", "low", "high", "tolerance")
 _COMPARISON = (

@@ -23,8 +23,6 @@ from evenhand.display.notebook import html_table
 from evenhand.display.text import show
 from evenhand.groups.groups import GroupName
 
-__all__ = ["FigureTables", "TablesWithNotes", "figure", "lines_of", "write_csv"]
-
 _WIDTH = 100
 _FORMULA = re.compile(r"[=+\-@\t\r\n]")
 """Start of text that a spreadsheet may take for a formula."""

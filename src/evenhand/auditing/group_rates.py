@@ -20,21 +20,6 @@ from evenhand.guarantee.intervals import Estimate, critical_value
 from evenhand.requirements.bounds import bounded_groups
 from evenhand.requirements.statistic import ERROR, FALSE_POSITIVE, SELECTION, TRUE_POSITIVE
 
-__all__ = [
-    "RATES",
-    "Change",
-    "Finding",
-    "Kind",
-    "Pooled",
-    "Rate",
-    "Terms",
-    "absent_groups",
-    "find",
-    "pooled_groups",
-    "refuse_uncounted",
-    "reported_groups",
-]
-
 Kind = Literal["everyone", "independent", "intersectional"]
 RATES = (SELECTION, ERROR, TRUE_POSITIVE, FALSE_POSITIVE)
 """The rates that are reported of every group."""

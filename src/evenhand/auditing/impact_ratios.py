@@ -35,16 +35,6 @@ from evenhand.guarantee.intervals import clopper_pearson, critical_value, wilson
 if TYPE_CHECKING:
     from evenhand.auditing.result import Audit
 
-__all__ = [
-    "SMALLEST_SHARE",
-    "Category",
-    "CategoryCounts",
-    "CategoryTable",
-    "ImpactRatios",
-    "count_categories",
-    "impact_ratios",
-]
-
 SMALLEST_SHARE = 0.02
 """Categories below this share of the data may be left out: 6 RCNY 5-301 (d)."""
 
@@ -350,6 +340,8 @@ def impact_ratios(
     """The tables of an audit; see :meth:`~evenhand.auditing.result.Audit.impact_ratios`."""
     terms, counts = audit.terms, audit.categories
     _check(terms, date, source, min_share)
+    if not counts:
+        raise InputError("impact ratios need the group of every person, and a Proxy has probabilities.")
     return ImpactRatios(
         tuple(_table(one, terms.confidence, float(min_share)) for one in counts),
         people=sum(rows for rows, _ in counts[0].people.values()) + counts[0].unknown,

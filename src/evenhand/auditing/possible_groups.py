@@ -22,8 +22,6 @@ from evenhand.groups.groups import POOLED, GroupName
 from evenhand.groups.names import Key
 from evenhand.requirements.statistic import SelectedShare, Statistic
 
-__all__ = ["PossibleGroups", "RateLimits"]
-
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 

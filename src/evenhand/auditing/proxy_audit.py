@@ -40,8 +40,6 @@ from evenhand.requirements.rates import read_rows
 from evenhand.requirements.requirement import Constraint
 from evenhand.requirements.statistic import Statistic
 
-__all__ = ["audit_by_proxy"]
-
 Floats = NDArray[np.float64]
 
 

@@ -21,8 +21,6 @@ from evenhand.groups.groups import MAX_LEVELS
 from evenhand.groups.sensitive import refuse_many
 from evenhand.requirements.rates import ArgumentNames, Decisions, Selection, read_rows
 
-__all__ = ["tally_table"]
-
 _KINDS_OF_MISSING = 2
 """A column can have two missing values that a query tells apart: null and NaN."""
 

@@ -19,8 +19,6 @@ from evenhand.guarantee.intervals import Estimate, clopper_pearson, critical_val
 from evenhand.requirements.bounds import Bound, NoWorse, RateBound, bounded_groups
 from evenhand.requirements.statistic import ACCURACY, ERROR, SelectedShare
 
-__all__ = ["compare_with_bound"]
-
 
 def compare_with_bound(bound: RateBound | NoWorse, counted: Tally, confidence: float) -> list[Comparison]:
     """Compare a rate with its lower and its upper bound.

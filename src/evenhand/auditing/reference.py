@@ -16,8 +16,6 @@ from evenhand.exceptions import GroupError, InputError
 from evenhand.groups.groups import POOLED, GroupName, Groups, Members
 from evenhand.guarantee.intervals import clopper_pearson, quotient
 
-__all__ = ["SMALLEST_REFERENCE", "ReferenceCounts", "count_beside", "impact_ratio", "reference_families"]
-
 SMALLEST_REFERENCE = 30
 """Fewest rows of a reference. Every group is compared with it, so its error is in every figure."""
 

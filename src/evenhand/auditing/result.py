@@ -26,8 +26,6 @@ from evenhand.display.notebook import MOST_ROWS, html_table
 from evenhand.display.text import show
 from evenhand.groups.groups import GroupName
 
-__all__ = ["Audit", "StratumAudits"]
-
 _MOST_NAMES = 5
 
 

@@ -21,8 +21,6 @@ from evenhand.groups.groups import GroupName, Groups, Missing
 from evenhand.guarantee.intervals import critical_value, wilson
 from evenhand.requirements.rates import ArgumentNames, read_rows
 
-__all__ = ["auc_of", "audit_scores", "kolmogorov_smirnov", "roc_points"]
-
 _BINS = 10
 _LARGEST = 1e100
 """Squares and sums of larger scores may overflow."""

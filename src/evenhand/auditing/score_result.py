@@ -15,8 +15,6 @@ from evenhand.data.tables import Library
 from evenhand.exceptions import InputError
 from evenhand.groups.groups import GroupName
 
-__all__ = ["ELSE", "Bin", "CutOff", "GroupScores", "RocPoint", "ScoreAudit"]
-
 ELSE = "everyone else"
 
 

@@ -33,8 +33,6 @@ from evenhand.guarantee.intervals import critical_value
 if TYPE_CHECKING:
     from evenhand.auditing.result import Audit
 
-__all__ = ["GroupTest", "Significance", "significance"]
-
 _STRATIFIED = ("strata", "cmh_p_value", "common_odds_ratio", "breslow_day_p_value", "conditional_disparity")
 
 

@@ -22,8 +22,6 @@ from evenhand.auditing.tally import Tally
 from evenhand.groups.groups import GroupName
 from evenhand.requirements.statistic import SELECTION
 
-__all__ = ["Shown", "hide_small", "published", "shareable"]
-
 _EXACT = 1e-8
 
 

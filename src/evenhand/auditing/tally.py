@@ -15,8 +15,6 @@ from evenhand.guarantee.intervals import Estimate, wilson
 from evenhand.requirements.rates import CellRates, Decisions, sum_cells
 from evenhand.requirements.statistic import SelectedShare, Statistic
 
-__all__ = ["Share", "Tally", "effective_size", "tally", "tally_of_sums"]
-
 Floats = NDArray[np.float64]
 _CONSTANT = 1e-12  # a share that is 0 or 1 up to rounding has no spread
 _ROUNDING = 1e-9

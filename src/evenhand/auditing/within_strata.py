@@ -20,8 +20,6 @@ from evenhand.groups.groups import GroupName, Groups
 from evenhand.groups.strata import find_strata, nothing_to_compare
 from evenhand.requirements.notions import Notion
 
-__all__ = ["StratumTally", "compare_in_strata", "tallies"]
-
 
 @dataclass(frozen=True, eq=False)
 class StratumTally:

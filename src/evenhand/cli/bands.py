@@ -12,8 +12,6 @@ from evenhand.exceptions import InputError
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["AS_THEY_ARE", "Bands", "GroupColumns", "band_names", "read_bands", "refuse_numbers"]
-
 Bands = Mapping[str, Sequence[float]]
 """By column, where each band but the first begins; nothing where numbers are codes, which become text."""
 _MANY = 20

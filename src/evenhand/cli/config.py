@@ -13,8 +13,6 @@ from cyclopts.config import Dict
 
 from evenhand.exceptions import InputError
 
-__all__ = ["fill_from_file"]
-
 _COMMANDS = ("audit", "fit", "frontier")
 _ALTERNATIVES = (("difference", "ratio"), ("test", "test-share"))
 """If the call has one of a pair, the file's other one is ignored."""

@@ -13,8 +13,6 @@ import numpy as np
 
 from evenhand.exceptions import InputError
 
-__all__ = ["check_csv"]
-
 _BLOCK = 1 << 20
 _OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 

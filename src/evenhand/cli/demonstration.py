@@ -23,8 +23,6 @@ try:
 except ImportError:
     raise MissingExtraError("rich", "demo") from None
 
-__all__ = ["TOLERANCES", "run"]
-
 TOLERANCES = (0.05, 0.02)
 
 _SENSITIVE = ["race", "sex"]

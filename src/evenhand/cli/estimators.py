@@ -6,8 +6,6 @@ from typing import Any, Literal
 
 from evenhand.exceptions import InputError
 
-__all__ = ["EstimatorName", "estimator_for"]
-
 EstimatorName = Literal["trees", "logistic", "xgboost", "lightgbm"]
 
 

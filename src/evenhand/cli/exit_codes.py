@@ -9,17 +9,6 @@ if TYPE_CHECKING:
     from evenhand.auditing.result import Audit
     from evenhand.guarantee.guarantee import GuaranteeResult
 
-__all__ = [
-    "FAILED",
-    "INTERRUPTED",
-    "PIPE_CLOSED",
-    "UNDECIDED",
-    "VIOLATED",
-    "FailOn",
-    "exit_code",
-    "requested",
-]
-
 FAILED = 2
 """Something is wrong with the call or a file."""
 VIOLATED = 3

@@ -38,8 +38,6 @@ from evenhand.groups.sensitive import read_columns
 from evenhand.posteriors.tabular import TabularClassifier
 from evenhand.requirements.bounds import NoWorse
 
-__all__ = ["Fitted", "fit_file"]
-
 _REPORTED = 100_000
 """Test rows that a report shows calibration on, at most."""
 _FIRST_ROWS = 10_000

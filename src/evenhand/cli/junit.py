@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from evenhand.auditing.result import Audit
     from evenhand.groups.groups import GroupName
 
-__all__ = ["write_junit"]
-
 
 @dataclass(frozen=True)
 class _Case:

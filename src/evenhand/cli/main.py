@@ -19,8 +19,6 @@ from evenhand.cli.exit_codes import FAILED, INTERRUPTED, PIPE_CLOSED
 from evenhand.cli.messages import with_options
 from evenhand.cli.output import discard_output, print_note, replace_closed_streams
 
-__all__ = ["main"]
-
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and end the process with its exit code."""

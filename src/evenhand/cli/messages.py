@@ -14,8 +14,6 @@ from collections.abc import Iterator, Mapping
 
 from evenhand.exceptions import EvenhandError
 
-__all__ = ["PARAMETERS", "audit_parameters", "in_options", "with_options"]
-
 PARAMETERS = {
     "y_true": "--label",
     "y_pred": "--prediction",

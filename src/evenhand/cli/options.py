@@ -28,26 +28,6 @@ from evenhand.exceptions import InputError
 if TYPE_CHECKING:
     from evenhand.files.persistence import Source
 
-__all__ = [
-    "Aware",
-    "Bands",
-    "Batches",
-    "BiasAudit",
-    "Bounds",
-    "Comparison",
-    "Flag",
-    "Gate",
-    "Json",
-    "Learning",
-    "Names",
-    "RunOptions",
-    "Tolerance",
-    "column_names",
-    "columns_in",
-    "control_names",
-    "read_aware",
-]
-
 Names = Annotated[tuple[str, ...], Parameter(negative="")]
 Bands = Annotated[tuple[str, ...], Parameter(negative="")]
 Aware = Annotated[tuple[str, ...] | None, Parameter(consume_multiple=True, negative="")]

@@ -9,8 +9,6 @@ from typing import TextIO
 
 from evenhand.display.text import show
 
-__all__ = ["discard_output", "print_note", "print_result", "replace_closed_streams", "visible"]
-
 
 def visible(text: object) -> str:
     """Text with control characters made visible: names of files and columns may hold any."""

@@ -8,8 +8,6 @@ from pathlib import Path
 
 from evenhand.exceptions import InputError
 
-__all__ = ["check_output", "check_paths"]
-
 
 def check_paths(inputs: Sequence[Path | None], outputs: Sequence[Path | None], *, force: bool) -> None:
     """Raise an InputError for an output that cannot be written, or is an input or another output.

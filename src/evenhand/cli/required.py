@@ -14,8 +14,6 @@ import evenhand as eh
 from evenhand.cli.options import Bounds, Comparison, Tolerance, control_names
 from evenhand.exceptions import InfeasibleError, InputError
 
-__all__ = ["requirement", "with_nearest_options"]
-
 _EVERYWHERE = "in every group"
 
 

@@ -25,21 +25,6 @@ try:
 except ImportError:
     raise MissingExtraError("polars", "cli") from None
 
-__all__ = [
-    "codes_among",
-    "columns_in",
-    "count_rows",
-    "index_columns",
-    "is_parquet",
-    "read_first",
-    "read_pieces",
-    "read_table",
-    "reading",
-    "refuse_unknown",
-    "scan",
-    "write_pieces",
-]
-
 _FORMULA = r"^[=+\-@\t\r\n]"
 """Start of text that a spreadsheet may take for a formula."""
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"

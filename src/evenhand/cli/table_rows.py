@@ -14,26 +14,6 @@ if TYPE_CHECKING:
     from evenhand.data.batched_table import BatchedTable
     from evenhand.files.persistence import Source
 
-__all__ = [
-    "SPLIT_SEED",
-    "Part",
-    "as_value",
-    "default_positive",
-    "distinct_values",
-    "groups_of_files",
-    "groups_of_fit",
-    "identifiers",
-    "large_table",
-    "read_classes",
-    "read_examples",
-    "read_rows",
-    "read_test_rows",
-    "refuse_other_labels",
-    "rows_of_fit",
-    "scan_rows",
-    "split_rows",
-]
-
 SPLIT_SEED = 0
 """Test rows are the same in every run."""
 _FEW = 100

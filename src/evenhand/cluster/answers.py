@@ -16,8 +16,6 @@ from evenhand.data.batched_table import BatchedTable
 from evenhand.data.columns import as_column
 from evenhand.exceptions import InputError
 
-__all__ = ["answers"]
-
 
 def answers(
     model: Any,

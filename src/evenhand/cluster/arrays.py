@@ -20,8 +20,6 @@ from evenhand.data.labels import read_weights
 from evenhand.exceptions import InputError
 from evenhand.posteriors.posteriors import Posteriors
 
-__all__ = ["Block", "RowArrays", "aligned"]
-
 Block = tuple[NDArray[Any], ...]
 """Rows of a partition: the arrays of a layout, in its order.
 

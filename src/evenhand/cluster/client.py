@@ -15,8 +15,6 @@ from distributed.protocol import pickle
 
 from evenhand.exceptions import ClusterError, InputError, reason
 
-__all__ = ["computed", "connected", "current_client", "finish", "gather", "sent", "unchanged"]
-
 _TIMEOUT, _DEFAULT = "evenhand.worker-timeout", "60s"
 """Dask's setting for how long to wait while no worker can run a task."""
 _LOOK = 1.0

@@ -21,8 +21,6 @@ from evenhand.solver.partitions import row_count
 from evenhand.solver.threads import one_thread
 from evenhand.sources.layout import Columns, Layout
 
-__all__ = ["DaskPartitions"]
-
 T = TypeVar("T")
 
 _TOGETHER = 1 << 24

@@ -50,8 +50,6 @@ from evenhand.sources.row_source import (
     weight_column,
 )
 
-__all__ = ["OnCluster", "alongside", "as_pieces", "as_rows"]
-
 T = TypeVar("T")
 
 _BLOCK = 1 << 24

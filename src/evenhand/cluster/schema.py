@@ -14,8 +14,6 @@ from dask.dataframe.utils import UNKNOWN_CATEGORIES
 from evenhand.data.columns import level_order
 from evenhand.exceptions import InputError
 
-__all__ = ["Schema"]
-
 
 @dataclass(frozen=True)
 class Schema:

@@ -15,8 +15,6 @@ from evenhand.data.checks import near_columns
 from evenhand.data.columns import check_names, is_missing, object_column
 from evenhand.exceptions import EvenhandError, InputError, reason
 
-__all__ = ["BATCH_ROWS", "BatchedTable", "is_dask", "is_lazy", "row_uniforms"]
-
 BATCH_ROWS = 1 << 18
 """Rows of a batch: with a hundred columns of numbers, 200 MB."""
 

@@ -12,16 +12,6 @@ import numpy as np
 
 from evenhand.exceptions import InputError
 
-__all__ = [
-    "check_choice",
-    "check_count",
-    "check_fraction",
-    "check_number",
-    "check_rows",
-    "near_columns",
-    "near_names",
-]
-
 _NEAR = 0.6
 """Similarity above which a name may have been meant; difflib's own limit."""
 

@@ -17,24 +17,6 @@ from numpy.typing import NDArray
 
 from evenhand.exceptions import InputError
 
-__all__ = [
-    "BLOCK_ROWS",
-    "Level",
-    "TooManyLevels",
-    "as_column",
-    "as_table",
-    "blocks",
-    "check_names",
-    "count_rows",
-    "factorize",
-    "is_missing",
-    "level_order",
-    "named_columns",
-    "object_column",
-    "ordered_categories",
-    "refuse_many_levels",
-]
-
 Level = Any
 """A value of a label or of a sensitive feature: any hashable object; None is missing."""
 

@@ -28,8 +28,6 @@ from evenhand.data.labels import (
 )
 from evenhand.exceptions import GroupError, InputError
 
-__all__ = ["CountedRows", "Numbers", "Roles", "TableRows", "TooManyCombinations"]
-
 Table = nw.DataFrame[Any] | nw.LazyFrame[Any]
 Way = Literal["value", "score", "probability", "weight"]
 _MAX_COMBINATIONS = 1 << 20

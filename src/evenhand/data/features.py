@@ -21,26 +21,6 @@ from evenhand.data.checks import near_columns
 from evenhand.data.columns import named_columns
 from evenhand.exceptions import EvenhandError, GroupError, InputError, reason
 
-__all__ = [
-    "LARGEST_EXACT",
-    "Columns",
-    "as_matrix",
-    "column_names",
-    "columns_of",
-    "concat_rows",
-    "dense",
-    "drop_columns",
-    "finite_rows",
-    "has_names",
-    "join_columns",
-    "last_columns",
-    "naming_bad_rows",
-    "ordered_columns",
-    "read_features",
-    "sensitive_columns",
-    "take_rows",
-]
-
 Columns = str | int | Sequence[str] | Sequence[int] | Callable[[Any], Any]
 """Where the sensitive features are in X: names, positions, or a function of X that returns them."""
 

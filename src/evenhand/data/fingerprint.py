@@ -17,8 +17,6 @@ from evenhand.data.columns import is_missing
 from evenhand.data.features import LARGEST_EXACT, column_names, has_names
 from evenhand.data.row_keys import canonical_floats, value_bytes
 
-__all__ = ["ANOTHER_ORDER", "Fingerprint", "digest_of", "sum_of", "unordered_digest"]
-
 ANOTHER_ORDER = "these are the rows of the fit in another order: sort them as they were"
 _PARTS = ("labels", "groups", "weights", "features")
 _LANES = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F))

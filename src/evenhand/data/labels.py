@@ -14,24 +14,6 @@ from evenhand.data.checks import check_rows
 from evenhand.data.columns import Level, TooManyLevels, as_column, count_rows, factorize, object_column
 from evenhand.exceptions import InputError
 
-__all__ = [
-    "MAX_CLASSES",
-    "NOT_NUMBERS",
-    "Labels",
-    "check_weights",
-    "finite_numbers",
-    "read_decisions",
-    "read_labels",
-    "read_median",
-    "read_scores",
-    "read_selection",
-    "read_weights",
-    "refuse_continuous",
-    "refuse_median",
-    "refuse_probabilities",
-    "refuse_scores",
-]
-
 _PLAIN_TYPES = (str, bytes, bool, int, float, datetime.date, datetime.datetime)
 MAX_CLASSES = 100
 """A column of labels or decisions with more distinct values is refused at once."""

@@ -14,8 +14,6 @@ from evenhand.data.columns import as_column, is_missing, object_column
 from evenhand.data.features import LARGEST_EXACT, column_names, dense, has_names, take_rows
 from evenhand.exceptions import InputError
 
-__all__ = ["canonical_floats", "id_column", "row_keys", "value_bytes"]
-
 _MISSING = struct.pack("<d", float("nan"))
 
 

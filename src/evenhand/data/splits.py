@@ -8,8 +8,6 @@ from sklearn.model_selection import train_test_split
 
 from evenhand.exceptions import InputError
 
-__all__ = ["random_split"]
-
 
 def random_split(n_rows: int, share: float, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Row numbers in two parts; the second is a simple random sample.

@@ -11,8 +11,6 @@ import narwhals.stable.v2 as nw
 from evenhand.data.checks import check_choice
 from evenhand.exceptions import MissingExtraError
 
-__all__ = ["Library", "Results", "library_of", "make_table"]
-
 T = TypeVar("T")
 
 Library = Literal["pandas", "polars", "pyarrow"]

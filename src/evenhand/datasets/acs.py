@@ -10,8 +10,6 @@ from evenhand.data.checks import check_choice
 from evenhand.datasets.dataset import Backend, Dataset, require_polars
 from evenhand.exceptions import InputError
 
-__all__ = ["load_acs"]
-
 # Features of each task as Ding et al. (2021) define them, without the sensitive RAC1P and SEX.
 _FEATURES = {
     "income": "AGEP COW SCHL MAR OCCP POBP RELP WKHP",

@@ -11,8 +11,6 @@ from typing import Any, Literal
 from evenhand.data.checks import check_choice
 from evenhand.datasets.dataset import Backend, Dataset, require_polars
 
-__all__ = ["load_adult", "load_compas"]
-
 _ADULT_FEATURES = [
     *("age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation"),
     *("relationship", "capital-gain", "capital-loss", "hours-per-week", "native-country"),

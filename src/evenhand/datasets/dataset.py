@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from evenhand.data.checks import check_choice
 from evenhand.exceptions import InputError, MissingExtraError
 
-__all__ = ["Backend", "Dataset", "require_polars"]
-
 Backend = Literal["polars", "pandas", "pyarrow"]
 
 

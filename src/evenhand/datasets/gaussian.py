@@ -13,8 +13,6 @@ from scipy.special import softmax
 from evenhand.exceptions import InputError
 from evenhand.groups.groups import Groups
 
-__all__ = ["GaussianProblem", "Sample"]
-
 
 @dataclass(frozen=True, eq=False)
 class Sample:

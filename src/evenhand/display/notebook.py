@@ -7,8 +7,6 @@ from collections.abc import Iterable, Sequence
 
 from evenhand.display.text import show
 
-__all__ = ["MOST_ROWS", "ShownAsTable", "html_table", "text_table"]
-
 MOST_ROWS = 12
 """The most rows that a notebook table shows; the rest are counted."""
 

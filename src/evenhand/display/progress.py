@@ -7,8 +7,6 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
-__all__ = ["note", "track", "waiting"]
-
 T = TypeVar("T")
 
 

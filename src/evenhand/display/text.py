@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["show"]
-
 
 def show(value: object, *, keep: str = "") -> str:
     r"""The text of a value, with unprintable characters escaped.

@@ -26,16 +26,6 @@ from evenhand.groups.groups import POOLED, Groups
 from evenhand.groups.sensitive import read_columns
 from evenhand.groups.strata import encode_strata
 
-__all__ = [
-    "AttributeAccess",
-    "Aware",
-    "ModelInput",
-    "check_one_source",
-    "find_access",
-    "find_groups",
-    "usable_features",
-]
-
 Aware = bool | list[str]
 
 

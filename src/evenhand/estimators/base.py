@@ -45,8 +45,6 @@ from evenhand.solver.certificate import Certificate
 if TYPE_CHECKING:
     from evenhand.estimators.training_data import TrainingData
 
-__all__ = ["FairClassifier", "by_batches", "names_its_file"]
-
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 

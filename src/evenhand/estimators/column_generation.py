@@ -31,17 +31,6 @@ from evenhand.posteriors.posteriors import GroupedScores, Posteriors
 from evenhand.requirements.rates import CellRates
 from evenhand.solver.master import Mixed, mix_columns
 
-__all__ = [
-    "Chosen",
-    "ColumnPool",
-    "Generated",
-    "beyond_chance",
-    "choose_mixture",
-    "choose_single",
-    "excess",
-    "generate",
-]
-
 Floats = NDArray[np.float64]
 
 _ABOVE_OPTIMUM = 2.0

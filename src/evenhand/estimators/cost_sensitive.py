@@ -17,8 +17,6 @@ from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.learner import Learner, fit_learner
 from evenhand.posteriors.posteriors import Posteriors
 
-__all__ = ["CostSensitiveTrainer", "OutOfFold"]
-
 Floats = NDArray[np.float64]
 
 

@@ -31,8 +31,6 @@ from evenhand.requirements.measurement import AnyMeasurement
 from evenhand.requirements.rates import CellRates
 from evenhand.requirements.requirement import Constraint
 
-__all__ = ["RateEstimator", "measured", "standard_errors"]
-
 Floats = NDArray[np.float64]
 
 

@@ -18,8 +18,6 @@ from evenhand.groups.groups import GroupName
 from evenhand.optimum.group_thresholds import GroupThreshold
 from evenhand.requirements.constraints import ConstraintName
 
-__all__ = ["Explanation", "Explanations", "Thresholds", "read_words", "strongest_reasons"]
-
 Floats = NDArray[np.float64]
 
 _NEGLIGIBLE = 1e-12

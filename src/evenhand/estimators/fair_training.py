@@ -40,8 +40,6 @@ from evenhand.requirements.requirement import Constraint
 if TYPE_CHECKING:
     from evenhand.estimators.inprocess import FairInprocessor
 
-__all__ = ["FairTraining", "generate_pool", "train_fair"]
-
 _TIGHTENED = (1.0, 0.5)
 """By how much tolerances are tightened to train for a guarantee: exact parity, and halfway."""
 

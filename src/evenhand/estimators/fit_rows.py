@@ -50,8 +50,6 @@ from evenhand.sources.layout import Columns, Kept, Layout
 from evenhand.sources.lazy_files import InFiles
 from evenhand.sources.row_source import Place, Rows, RowSource, Store
 
-__all__ = ["FitRows", "ScoredRows", "read_rows", "space_for_posteriors"]
-
 Floats = NDArray[np.float64]
 
 

@@ -25,8 +25,6 @@ from evenhand.posteriors.posteriors import Posteriors
 from evenhand.requirements.rates import CellRates
 from evenhand.requirements.requirement import Constraint
 
-__all__ = ["GuaranteeCandidates"]
-
 
 @dataclass(frozen=True, eq=False)
 class GuaranteeCandidates:

@@ -15,8 +15,6 @@ from evenhand.groups.groups import POOLED, Groups
 from evenhand.groups.sensitive import observed_combinations, read_columns
 from evenhand.posteriors.examples import KnownFeatures
 
-__all__ = ["ImputedRows", "find_known_features", "groups_of_patterns", "row_codes"]
-
 
 @dataclass(frozen=True)
 class ImputedRows:

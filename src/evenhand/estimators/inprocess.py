@@ -31,8 +31,6 @@ from evenhand.requirements.constraints import ConstraintName
 from evenhand.requirements.measurement import AnyMeasurement
 from evenhand.requirements.requirement import Constraint
 
-__all__ = ["FairInprocessor"]
-
 Floats = NDArray[np.float64]
 
 _SHOWN = 5e-5

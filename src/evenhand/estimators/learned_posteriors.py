@@ -33,14 +33,6 @@ from evenhand.posteriors.table_encoder import without_last
 from evenhand.posteriors.tabular import TabularClassifier
 from evenhand.requirements.requirement import Constraint
 
-__all__ = [
-    "LearnedPosteriors",
-    "as_posteriors",
-    "collect_posteriors",
-    "learn_posteriors",
-    "posterior_spec",
-]
-
 _DIGITS = 12
 
 

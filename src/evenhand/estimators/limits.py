@@ -11,8 +11,6 @@ from evenhand.estimators.settings import Settings
 from evenhand.exceptions import InputError
 from evenhand.groups.proxy import Proxy
 
-__all__ = ["LIMITS", "refuse_beyond_memory", "refuse_large"]
-
 LIMITS = {
     "proxy": (
         "a Proxy with data, passed to `fit`",

@@ -18,8 +18,6 @@ from evenhand.optimum.solution import Solution
 from evenhand.requirements.rates import CellRates
 from evenhand.requirements.requirement import Constraint
 
-__all__ = ["forecast", "solve_with_margin"]
-
 _MOST = 4.0
 """Standard errors beyond which a margin is not looked for: it is exact parity then, or hardly wider."""
 _STEPS = 7

@@ -30,8 +30,6 @@ from evenhand.guarantee.intervals import Estimate, critical_value, difference, w
 from evenhand.posteriors.learner import check_learner, fit_learner
 from evenhand.posteriors.tabular import TabularClassifier
 
-__all__ = ["MissingComparison", "MissingComparisons", "compare_missing"]
-
 Interval = tuple[float, float, float]
 """A number, and the limits of its interval; NaN if it is not known."""
 

@@ -55,8 +55,6 @@ from evenhand.requirements.rates import CellRates
 from evenhand.requirements.requirement import Constraint
 from evenhand.solver.certificate import Certificate
 
-__all__ = ["FairPostprocessor"]
-
 _MARGIN_DIGITS = 9
 _OF_SOLUTION = (
     *("multipliers", "shadow_prices", "certificate", "group_weights", "rule_multipliers", "rates"),

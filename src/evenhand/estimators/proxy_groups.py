@@ -24,8 +24,6 @@ from evenhand.groups.proxy import Proxy, ProxyRows, group_probabilities, read_pr
 from evenhand.guarantee.proxy_calibration import check_calibration
 from evenhand.posteriors.examples import KnownFeatures
 
-__all__ = ["ProxyAccess", "ProxyGroups", "find_proxy"]
-
 
 @dataclass(frozen=True, eq=False)
 class ProxyAccess(AttributeAccess):

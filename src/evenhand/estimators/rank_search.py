@@ -17,8 +17,6 @@ from evenhand.requirements.bounds import RateBound
 from evenhand.requirements.constraints import ConstraintName
 from evenhand.requirements.requirement import Constraint
 
-__all__ = ["RankSearch", "Ranked"]
-
 _RATES = {
     (True, True): "selection rate",
     (False, True): "true-positive rate",

@@ -17,8 +17,6 @@ from evenhand.posteriors.posteriors import Posteriors
 from evenhand.requirements.rates import CellRates
 from evenhand.solver.thresholds import Steps
 
-__all__ = ["count_all", "count_ranked", "plan_ranks", "ranked_scores", "set_thresholds"]
-
 Floats = NDArray[np.float64]
 Counts = NDArray[np.intp]
 _EVERYBODY, _NOBODY = -1.0, 1.0

@@ -38,8 +38,6 @@ from evenhand.posteriors.learner import takes_weights
 from evenhand.posteriors.sampling import candidate_rates, drawn_rows, sample_sizes
 from evenhand.sources.row_source import Counts, Rows, RowSource
 
-__all__ = ["CountedTable", "Draw", "Sample", "count_table", "draw_sample", "joined_examples"]
-
 Floats = NDArray[np.float64]
 
 

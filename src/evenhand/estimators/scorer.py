@@ -14,8 +14,6 @@ from evenhand.exceptions import GroupError
 from evenhand.requirements.rates import cell_rates
 from evenhand.requirements.requirement import Constraint
 
-__all__ = ["FairScorer", "accuracy_within", "fair_scorer"]
-
 
 def accuracy_within(
     y_true: Any,

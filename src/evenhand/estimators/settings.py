@@ -27,17 +27,6 @@ from evenhand.requirements.requirement import Constraint
 if TYPE_CHECKING:
     from evenhand.estimators.base import FairClassifier
 
-__all__ = [
-    "CrossFit",
-    "GroupPolicy",
-    "Guarantee",
-    "Margin",
-    "Settings",
-    "group_learner",
-    "read_object",
-    "read_settings",
-]
-
 Margin = float | Literal["forecast"]
 """Standard errors of each group, or as many as bring the forecast to the tolerance."""
 

@@ -14,8 +14,6 @@ from evenhand.data.row_keys import id_column, row_keys
 from evenhand.optimum.rule import hashed_uniforms
 from evenhand.posteriors.learner import Learner
 
-__all__ = ["ClassifierMixture", "GroupThresholds", "TrainedModel"]
-
 Floats = NDArray[np.float64]
 
 

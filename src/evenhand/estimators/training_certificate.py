@@ -12,8 +12,6 @@ from evenhand.optimum.solution import Solution
 from evenhand.requirements.rates import CellRates
 from evenhand.solver.certificate import Certificate, small
 
-__all__ = ["TrainingCertificate", "risk_of", "violation_of"]
-
 Floats = NDArray[np.float64]
 
 

@@ -34,16 +34,6 @@ from evenhand.requirements.rates import CellRates
 _SHOWN = 5
 """Combinations that a warning lists."""
 
-__all__ = [
-    "Counted",
-    "TrainingData",
-    "control_columns",
-    "count_in_strata",
-    "draw_seed",
-    "hold_out_rows",
-    "read_training_data",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class TrainingData:

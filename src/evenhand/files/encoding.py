@@ -49,8 +49,6 @@ from evenhand.requirements.requirement import AllOf
 from evenhand.requirements.statistic import Statistic
 from evenhand.solver.certificate import Certificate
 
-__all__ = ["MODELS", "decode_model", "encode_model"]
-
 MODELS: dict[str, type[FairClassifier]] = {
     kind.__name__: kind for kind in (FairPostprocessor, FairInprocessor)
 }

@@ -11,8 +11,6 @@ from evenhand.data.fingerprint import ANOTHER_ORDER, digest_of, unordered_digest
 from evenhand.exceptions import UntrustedFileError
 from evenhand.files.recertify import Proof
 
-__all__ = ["FileReport", "Source", "read_source"]
-
 
 @dataclass(frozen=True)
 class Source:

@@ -20,8 +20,6 @@ from evenhand.requirements.rates import CellRates
 from evenhand.requirements.requirement import Constraint
 from evenhand.solver.certificate import Certificate
 
-__all__ = ["Mixture", "Part", "recompute"]
-
 Floats = NDArray[np.float64]
 Part = tuple[Posteriors, Floats | None]
 """Posteriors of some rows, and their weights."""

@@ -25,8 +25,6 @@ from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.posteriors import Posteriors
 from evenhand.requirements.rates import CellRates
 
-__all__ = ["compare_guarantee", "deployed_posteriors", "with_ranks"]
-
 _SAME_CHANCE = 1.1
 """Other versions of NumPy may draw other numbers; a computed probability has an error of a few per cent."""
 

@@ -22,8 +22,6 @@ from evenhand.files.hardening.indices import check_indices, rebuild_trees, witho
 from evenhand.files.hardening.inspection import RefusedParameterError, inspect_parts, nodes
 from evenhand.posteriors.tabular import TabularClassifier
 
-__all__ = ["dump_parts", "load_parts"]
-
 _OLDEST_SKOPS = (0, 15)
 """Older versions call whatever a file names as a bit generator."""
 

@@ -33,8 +33,6 @@ from evenhand.posteriors.examples import Examples
 from evenhand.requirements.requirement import Constraint
 from evenhand.solver.certificate import Certificate, small
 
-__all__ = ["TOLERANCE", "Claim", "Proof", "claimed", "prove"]
-
 TOLERANCE = 1e-6
 """Largest difference from the stored certificate, for costs of up to 1."""
 

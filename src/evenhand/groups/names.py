@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from evenhand.data.columns import Level
 from evenhand.display.text import show
 
-__all__ = ["POOLED", "GroupName", "Key"]
-
 Key = tuple[Level, ...]
 """One value of each sensitive feature; None is a missing value, `POOLED` a pooled one."""
 

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from evenhand.data.columns import Level
 from evenhand.groups.names import POOLED, GroupName, Key
 
-__all__ = ["merge_keys", "pool_rare_values", "pooling_text", "shared_values"]
-
 _MAX_LISTED = 5
 
 

@@ -17,8 +17,6 @@ from evenhand.exceptions import GroupError
 from evenhand.groups.groups import MAX_LEVELS, Groups
 from evenhand.groups.sensitive import observed_combinations, read_columns, refuse_missing
 
-__all__ = ["Proxy", "ProxyRows", "group_probabilities", "read_proxy"]
-
 Floats = NDArray[np.float64]
 
 _BESIDE = "Beside a Proxy, fill these values in or drop the rows."

@@ -21,17 +21,6 @@ from evenhand.data.columns import (
 from evenhand.exceptions import GroupError, ManyGroupsWarning, warn_user
 from evenhand.groups.names import Key
 
-__all__ = [
-    "MAX_LEVELS",
-    "Factors",
-    "are_numbers",
-    "in_category_order",
-    "observed_combinations",
-    "read_columns",
-    "refuse_many",
-    "refuse_missing",
-]
-
 Factors = tuple[tuple[Level, ...], NDArray[np.int32]]
 """The distinct values of a column, and each row's position among them; -1 where it is missing."""
 

@@ -27,21 +27,6 @@ from evenhand.groups.sensitive import (
 )
 from evenhand.groups.unseen import UnseenRows
 
-__all__ = [
-    "Stratum",
-    "check_controls",
-    "count_strata",
-    "encode_strata",
-    "find_strata",
-    "groups_in_strata",
-    "needed_controls",
-    "nothing_to_compare",
-    "read_strata",
-    "refuse_shared_names",
-    "stratify",
-    "vacuous_strata",
-]
-
 _MOST_NUMBERS = 50
 """A control feature with more distinct numbers than this is taken for a measurement."""
 _FILL_IN = "Drop these rows, or fill in a value that stands for a stratum of its own."

@@ -9,8 +9,6 @@ from functools import cached_property
 from evenhand.data.columns import Level
 from evenhand.groups.names import GroupName, Key
 
-__all__ = ["UnseenRows"]
-
 _MAX_LISTED = 5
 
 

@@ -15,8 +15,6 @@ from operator import and_
 
 from evenhand.requirements.requirement import Constraint, Requirement
 
-__all__ = ["attainable", "more_rows"]
-
 _STEPS = 1000
 """From the requirement to none."""
 _UNIT = 1000

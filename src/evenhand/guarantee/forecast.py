@@ -39,8 +39,6 @@ from evenhand.requirements.notions import Notion
 from evenhand.requirements.rates import CellRates
 from evenhand.requirements.requirement import Constraint, Requirement
 
-__all__ = ["Expected", "Forecast", "warn_if_exceeded"]
-
 Floats = NDArray[np.float64]
 
 BLIND, KNOWN = 0.25, 0.75

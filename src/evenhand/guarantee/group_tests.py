@@ -23,8 +23,6 @@ from evenhand.requirements.rates import CellRates
 from evenhand.requirements.requirement import Constraint
 from evenhand.requirements.statistic import SelectedShare, Statistic
 
-__all__ = ["GroupTest", "run_tests"]
-
 
 @dataclass(frozen=True)
 class GroupTest:

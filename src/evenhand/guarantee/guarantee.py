@@ -37,8 +37,6 @@ from evenhand.requirements.rates import CellRates
 from evenhand.requirements.requirement import Constraint
 from evenhand.requirements.statistic import SelectedShare, Statistic
 
-__all__ = ["GuaranteeResult", "check_guarantee", "guaranteed", "ranked_guarantee", "warn_if_not_guaranteed"]
-
 T = TypeVar("T")
 Candidate: TypeAlias = tuple[Constraint, T, Sequence[CellRates]]
 """The requirement that a classifier was fitted for, the classifier, and counts of its decisions."""

@@ -17,18 +17,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-__all__ = [
-    "Estimate",
-    "clopper_pearson",
-    "critical_value",
-    "difference",
-    "exact_limits",
-    "gap",
-    "paired_difference",
-    "quotient",
-    "wilson",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class Estimate:

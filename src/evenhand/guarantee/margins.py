@@ -24,8 +24,6 @@ from evenhand.requirements.rates import CellRates
 from evenhand.requirements.requirement import Constraint, Requirement
 from evenhand.requirements.statistic import SelectedShare, Statistic
 
-__all__ = ["internal_requirements", "with_margin"]
-
 Floats = NDArray[np.float64]
 
 _MULTIPLES = (5.0, *np.arange(4.0, 0.0, -0.125).tolist())

@@ -18,8 +18,6 @@ from scipy.special import bdtr, betaincinv, gammaln, xlog1py, xlogy
 from evenhand.guarantee.intervals import exact_limits
 from evenhand.requirements.measurement import Measure
 
-__all__ = ["ROUNDING", "Count", "bound_p_value", "p_value", "pair_p_value"]
-
 Floats = NDArray[np.float64]
 Count = tuple[int, int]
 """Hits and rows."""

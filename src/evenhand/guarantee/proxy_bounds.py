@@ -24,8 +24,6 @@ from numpy.typing import NDArray
 
 from evenhand.guarantee.intervals import Estimate, wilson
 
-__all__ = ["ProxyRate", "proxy_rate"]
-
 Floats = NDArray[np.float64]
 
 _ROWS_PER_BIN = 50

@@ -12,8 +12,6 @@ from evenhand.exceptions import GroupError, ProxyCalibrationWarning, warn_user
 from evenhand.groups.proxy import Proxy, ProxyRows
 from evenhand.guarantee.intervals import critical_value, wilson
 
-__all__ = ["ProxyCalibration", "check_calibration"]
-
 _BINS = 4
 _LEVEL = 0.01
 """Probability with which calibrated proxies are warned of."""

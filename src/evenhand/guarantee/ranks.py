@@ -24,8 +24,6 @@ from evenhand.requirements.notions import Notion
 from evenhand.requirements.requirement import Constraint
 from evenhand.requirements.statistic import SelectedShare, Statistic
 
-__all__ = ["Ranks", "counted_labels", "rank_of", "violation_chances"]
-
 Floats = NDArray[np.float64]
 Counts = NDArray[np.intp]
 Flags = NDArray[np.bool_]

@@ -21,8 +21,6 @@ from evenhand.posteriors.posteriors import GroupedScores, Posteriors
 from evenhand.solver.oracle import ROUNDING
 from evenhand.solver.thresholds import Steps
 
-__all__ = ["FurtherRows", "randomise_atoms"]
-
 _LEAST_SHARE = 1e-3  # fewer rows change the selection rate by less than 0.1 %
 _LEAST_ROWS = 10  # of fewer the share is noise
 Floats = NDArray[np.float64]

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from evenhand.optimum.rule import Rule
 from evenhand.solver.thresholds import Steps
 
-__all__ = ["GroupThreshold", "group_thresholds"]
-
 Floats = NDArray[np.float64]
 
 _ROUNDING = 1e-9

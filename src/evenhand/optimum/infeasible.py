@@ -28,8 +28,6 @@ from evenhand.solver.program import Problem
 if TYPE_CHECKING:
     from evenhand.optimum.problem import FairnessProblem
 
-__all__ = ["refuse_infeasible", "shown"]
-
 _SHOWN = 6  # of the constraints in conflict: a message that can be read
 _TRIALS = 24  # constraints that are left out to see whether the others still conflict: each is a program,
 _TRIAL_ROWS = 5_000  # of a second or less

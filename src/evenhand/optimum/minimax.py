@@ -30,8 +30,6 @@ from evenhand.solver.oracle import Vector
 from evenhand.solver.program import Problem
 from evenhand.solver.scalars import RowsWithScalars
 
-__all__ = ["OBJECTIVES", "WORST_GROUP", "MinimaxProblem", "Objective", "group_risks", "problem_for"]
-
 Objective = Literal["risk", "minimax"]
 OBJECTIVES: tuple[str, ...] = get_args(Objective)
 WORST_GROUP = "largest risk of a group"

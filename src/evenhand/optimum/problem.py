@@ -37,15 +37,6 @@ from evenhand.solver.separable import optimize_in_strata
 from evenhand.solver.stratified import StratifiedRows
 from evenhand.solver.thresholds import Steps
 
-__all__ = [
-    "FairnessProblem",
-    "by_name",
-    "error_prices",
-    "label_and_group_suffice",
-    "multipliers_of",
-    "prices_of",
-]
-
 _RATIO_PRECISION = 1e-5
 """Shortfall of a ratio that is ignored; ratios are then right to 3e-5 (docs/decisions.md)."""
 _TIGHTENINGS = 3

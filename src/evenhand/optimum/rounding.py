@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 from evenhand.optimum.rule import Rule
 from evenhand.solver.thresholds import Steps
 
-__all__ = ["nearest_deterministic"]
-
 Floats = NDArray[np.float64]
 Choice = tuple[int, ...]
 """How many parts of each tie are selected."""

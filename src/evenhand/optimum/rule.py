@@ -21,8 +21,6 @@ from evenhand.solver.dense import as_float64
 from evenhand.solver.oracle import ROUNDING
 from evenhand.solver.thresholds import Steps
 
-__all__ = ["REACH_MARGIN", "SAME_ATOM", "Rule", "hashed_uniforms", "label_log_odds"]
-
 SAME_ATOM = 1e-11
 """The resolution of rules of classifiers, which round posteriors to 12 digits.
 

@@ -14,8 +14,6 @@ from evenhand.solver.thresholds import Steps
 if TYPE_CHECKING:
     from evenhand.optimum.rule import Rule
 
-__all__ = ["read", "write"]
-
 _FORMAT = "evenhand rule"
 _VERSION = 1
 

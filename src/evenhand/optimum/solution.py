@@ -14,8 +14,6 @@ from evenhand.requirements.constraints import ConstraintName, LinearConstraints
 from evenhand.requirements.rates import CellRates
 from evenhand.solver.certificate import Certificate
 
-__all__ = ["Solution"]
-
 
 @dataclass(frozen=True, eq=False)
 class Solution:

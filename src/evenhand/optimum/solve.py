@@ -18,8 +18,6 @@ from evenhand.requirements.requirement import Constraint
 from evenhand.solver.partitions import Partitions
 from evenhand.sources.posterior_file import spooled
 
-__all__ = ["solve"]
-
 
 def solve(
     posteriors: NDArray[Any] | GroupedScores | Partitions | Any,

@@ -22,8 +22,6 @@ from evenhand.solver.partitioned import PartitionedRows, Sizes
 from evenhand.solver.partitioned_scores import PartitionedScores
 from evenhand.solver.partitions import Part, Partitions
 
-__all__ = ["read_rows"]
-
 _SUM_TOLERANCE = 1e-3
 """Rounded posteriors, such as those of float16, miss a sum of 1 by about this much."""
 _SHOWN = 5

@@ -38,8 +38,6 @@ from evenhand.posteriors.tabular import TabularClassifier
 from evenhand.requirements.constraints import ByConstraint, LinearConstraints
 from evenhand.requirements.requirement import Constraint
 
-__all__ = ["PaperInprocessor", "PaperPostprocessor", "Validation", "corrections", "plug_in", "train"]
-
 Floats = NDArray[np.float64]
 
 

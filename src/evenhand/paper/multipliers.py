@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from evenhand.exceptions import InputError
 
-__all__ = ["FEASIBLE", "Ascent", "Bounds", "Candidates", "Evaluate", "Grid"]
-
 Floats = NDArray[np.float64]
 Bounds = tuple[Floats, Floats]
 """lo and hi of the R_j: -delta and delta for MD, delta - 1 and 0 for MR."""

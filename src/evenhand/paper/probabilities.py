@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from evenhand.data.features import take_rows
 from evenhand.posteriors.learner import Learner, fit_learner
 
-__all__ = ["Balance", "Bins", "Halves", "ProbabilityModel", "Rows", "fit_cells"]
-
 Floats = NDArray[np.float64]
 Balance = Literal["weight", "upsample"]
 

@@ -18,8 +18,6 @@ from evenhand.posteriors.examples import Examples, KnownFeatures
 from evenhand.posteriors.learner import Learner
 from evenhand.posteriors.table_encoder import without_last
 
-__all__ = ["FeatureChain", "branches", "complete", "fit_chain", "fits_of_chain", "shares", "targets"]
-
 Floats = NDArray[np.float64]
 Fit = Callable[[Examples, NDArray[np.intp], int], Learner]
 """Fits a classifier to examples, their classes, and the number of classes."""

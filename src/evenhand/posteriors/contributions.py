@@ -23,8 +23,6 @@ from evenhand.posteriors.stacked_trees import StackedTrees
 from evenhand.posteriors.table_encoder import EncodedTable, TableEncoder, without_last
 from evenhand.posteriors.tabular import TabularClassifier
 
-__all__ = ["label_contributions"]
-
 Floats = NDArray[np.float64]
 
 _SHAP = (DecisionTreeClassifier, ExtraTreesClassifier, GradientBoostingClassifier, RandomForestClassifier)

@@ -36,8 +36,6 @@ from evenhand.posteriors.models import (
 from evenhand.posteriors.spec import PosteriorSpec
 from evenhand.posteriors.table_encoder import TableEncoder
 
-__all__ = ["GROUP_FOLDS", "Estimated", "Fold", "RunFolds", "calibrate", "cross_fit"]
-
 Floats = NDArray[np.float64]
 Split = tuple[NDArray[np.intp], NDArray[np.intp]]
 

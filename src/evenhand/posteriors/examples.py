@@ -15,8 +15,6 @@ from evenhand.data.features import concat_rows, take_rows
 from evenhand.data.splits import random_split
 from evenhand.posteriors.table_encoder import EncodedTable
 
-__all__ = ["Examples", "KnownFeatures", "LabelExamples"]
-
 Floats = NDArray[np.float64]
 
 

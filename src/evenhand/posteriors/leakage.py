@@ -21,8 +21,6 @@ from evenhand.data.features import take_rows
 from evenhand.posteriors.learner import fit_learner
 from evenhand.posteriors.table_encoder import TableEncoder
 
-__all__ = ["has_seen"]
-
 Floats = NDArray[np.float64]
 _ENOUGH, _MOST = 200, 2000
 """Fewer rows tell nothing; more are not needed to compare with copies."""

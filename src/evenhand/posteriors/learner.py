@@ -20,19 +20,6 @@ from evenhand.data.columns import level_order
 from evenhand.data.features import as_matrix, column_names, has_names, take_rows
 from evenhand.exceptions import EvenhandError, InputError, reason
 
-__all__ = [
-    "Learner",
-    "check_learner",
-    "check_model",
-    "fit_learner",
-    "is_frozen",
-    "is_tree_ensemble",
-    "left_out",
-    "preprocessing",
-    "takes_weights",
-]
-
-
 _BOOSTED = {"HistGradientBoostingClassifier", "XGBClassifier", "LGBMClassifier"}
 """By name, because libraries need not be installed."""
 

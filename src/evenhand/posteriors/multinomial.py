@@ -9,8 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
-__all__ = ["Regression", "fit"]
-
 Floats = NDArray[np.float64]
 
 _BLOCK = 250_000  # entries of the largest array per block: 2 MB

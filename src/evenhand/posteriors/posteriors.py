@@ -22,15 +22,6 @@ from evenhand.solver.grouped import GroupedRows
 from evenhand.solver.oracle import Vector
 from evenhand.solver.stratified import StratifiedRows
 
-__all__ = [
-    "AnyPosteriors",
-    "DensePosteriors",
-    "GroupedScores",
-    "Posteriors",
-    "StratifiedPosteriors",
-    "read_posteriors",
-]
-
 Floats = NDArray[np.float64]
 Index = NDArray[np.intp] | slice
 ALL = slice(None)

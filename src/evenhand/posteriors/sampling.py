@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from evenhand.exceptions import InputError
 
-__all__ = ["candidate_rates", "drawn_rows", "sample_sizes"]
-
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 

@@ -26,8 +26,6 @@ from evenhand.posteriors.models import (
 from evenhand.posteriors.table_encoder import TableEncoder, without_last
 from evenhand.posteriors.tabular import TabularClassifier
 
-__all__ = ["Form", "PosteriorSpec"]
-
 Form = Literal["separate", "label_then_group", "joint"]
 
 

@@ -16,8 +16,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["StackedTrees"]
-
 Floats = NDArray[np.float64]
 Path = tuple[tuple[int, int], ...]
 """Nodes from a root down, and whether it goes left there."""

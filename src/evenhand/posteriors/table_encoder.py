@@ -17,8 +17,6 @@ from evenhand.data.features import column_names, columns_of, dense, drop_columns
 from evenhand.exceptions import InputError
 from evenhand.posteriors.stacked_trees import StackedTrees
 
-__all__ = ["EncodedTable", "TableEncoder", "last_columns", "without_last"]
-
 Levels = dict[Level, int] | None
 """Codes of the categories of a column; None for a column of numbers."""
 

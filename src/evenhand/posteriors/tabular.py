@@ -17,8 +17,6 @@ from evenhand.exceptions import InputError
 from evenhand.posteriors.table_encoder import EncodedTable, TableEncoder
 from evenhand.solver.threads import one_thread
 
-__all__ = ["TabularClassifier"]
-
 _ENOUGH_TO_SET_ASIDE = 200
 _ENOUGH_FOR_THREADS = 50_000
 

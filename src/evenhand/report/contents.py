@@ -24,8 +24,6 @@ from evenhand.report.summary import summary
 from evenhand.requirements.statistic import SELECTION
 from evenhand.tradeoff.frontier import Frontier, Point
 
-__all__ = ["contents"]
-
 _SMALL = 30
 _LIMITS = ("value", "low", "high")
 _MOST_GROUPS = 200

@@ -30,8 +30,6 @@ from evenhand.requirements.bounds import NoWorse
 from evenhand.requirements.constraints import ConstraintName
 from evenhand.requirements.statistic import SELECTION
 
-__all__ = ["audit_without", "describe", "judge_probabilities", "rule_records", "versions"]
-
 _BINDS = 1e-9
 _PACKAGES = ("evenhand", "scikit-learn", "numpy", "scipy")
 _LEARNERS = ("xgboost", "lightgbm")

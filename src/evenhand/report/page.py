@@ -29,8 +29,6 @@ try:
 except ImportError:
     raise MissingExtraError("jinja2", "report") from None
 
-__all__ = ["render", "render_card", "write_report"]
-
 _MARKUP = {letter: f"\\{letter}" for letter in "|*`[\\"} | {"&": "&amp;", "<": "&lt;", ">": "&gt;", "\n": " "}
 
 

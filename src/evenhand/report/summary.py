@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["BASELINES", "NOT_BINDING", "UNKNOWN", "interval", "place_in_words", "requirement", "summary"]
-
 Contents = Mapping[str, Any]
 
 UNKNOWN = "\u2013"

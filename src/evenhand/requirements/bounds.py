@@ -34,8 +34,6 @@ from evenhand.requirements.statistic import (
     Statistic,
 )
 
-__all__ = ["BOUNDED_RATES", "COMPARED_RATES", "EVERYBODY", "Bound", "NoWorse", "RateBound", "with_reference"]
-
 Scope = Literal["population", "intersectional", "independent"]
 EVERYBODY = GroupName((), ())
 """The name of the population."""

@@ -18,8 +18,6 @@ Floats = NDArray[np.float64]
 _TERNARY = 90
 """Steps of a ternary search: the interval is then a few units in the last place."""
 
-__all__ = ["ByConstraint", "ByGroup", "ConstraintName", "LinearConstraints", "Slopes", "named"]
-
 Name = TypeVar("Name")
 
 

@@ -13,8 +13,6 @@ from evenhand.groups.groups import Groups
 from evenhand.requirements.constraints import ByConstraint, ConstraintName, LinearConstraints
 from evenhand.requirements.requirement import Constraint, Requirement
 
-__all__ = ["WithMargins"]
-
 
 class WithMargins(Constraint):
     """A requirement that every group satisfies with a margin, which can differ from group to group.

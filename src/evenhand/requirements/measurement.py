@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from evenhand.groups.groups import GroupName
 
-__all__ = ["NOBODY", "Against", "AnyMeasurement", "BoundMeasurement", "Measure", "Measurement", "ratios"]
-
 Measure = Literal["difference", "ratio"]
 Against = Literal["population", "groups"] | Mapping[str, Any]
 """What each group is compared with: the population, the other groups, or a group named by its values."""

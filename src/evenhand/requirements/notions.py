@@ -43,16 +43,6 @@ from evenhand.requirements.rates import CellRates
 from evenhand.requirements.requirement import Requirement, refuse_large
 from evenhand.requirements.statistic import ERROR, FALSE_POSITIVE, SELECTION, TRUE_POSITIVE, Statistic
 
-__all__ = [
-    "NOTIONS",
-    "AccuracyParity",
-    "DemographicParity",
-    "EqualOpportunity",
-    "EqualizedOdds",
-    "Notion",
-    "PredictiveEquality",
-]
-
 
 class Notion(Requirement):
     """A notion of fairness with a tolerance; subclasses define its label and statistics.

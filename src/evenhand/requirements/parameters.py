@@ -8,8 +8,6 @@ from typing import Any, Self
 
 from evenhand.exceptions import InputError
 
-__all__ = ["Parameters"]
-
 
 class Parameters:
     """Adds ``get_params`` and ``set_params``, for grid search and ``clone``.

@@ -30,8 +30,6 @@ from evenhand.groups.groups import Groups, Missing
 from evenhand.groups.proxy import Proxy
 from evenhand.groups.strata import stratify
 
-__all__ = ["ArgumentNames", "CellRates", "Decisions", "cell_rates", "read_rows", "sum_cells"]
-
 Selection = NDArray[np.bool_] | NDArray[np.floating[Any]]
 
 

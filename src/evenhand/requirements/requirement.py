@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from evenhand.requirements.bounds import Bound
     from evenhand.requirements.notions import Notion
 
-__all__ = ["AllOf", "Constraint", "Requirement"]
-
 _MAX_BYTES = 2 << 30
 """The most memory for the linear constraints of a requirement."""
 

@@ -13,17 +13,6 @@ from evenhand.exceptions import InputError
 from evenhand.requirements.measurement import NOBODY
 from evenhand.requirements.rates import CellRates
 
-__all__ = [
-    "ACCURACY",
-    "ERROR",
-    "FALSE_POSITIVE",
-    "PRECISION",
-    "SELECTION",
-    "TRUE_POSITIVE",
-    "SelectedShare",
-    "Statistic",
-]
-
 
 @dataclass(frozen=True)
 class Statistic:

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from evenhand.solver.oracle import Totals, Vector
 from evenhand.solver.program import Problem
 
-__all__ = ["Certificate", "certify", "small"]
-
 _ROUNDING = 1e-12
 """Rounding error of sums over all rows."""
 _AS_PROVEN = 1e-6

@@ -16,8 +16,6 @@ from evenhand.solver.optimize import without_noise
 from evenhand.solver.oracle import Oracle, Vector
 from evenhand.solver.program import Problem
 
-__all__ = ["Conflict", "find_conflict"]
-
 _MOST_ROWS = 50_000  # a linear program of seconds; the proof is on all rows whatever the sample
 _TOLERANCE = 1e-9  # the violation that `optimize` accepts: what it can solve is no conflict
 

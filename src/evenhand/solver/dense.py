@@ -12,19 +12,6 @@ from numpy.typing import NDArray
 from evenhand.solver.oracle import ALL, ROUNDING, Direct, Distinct, Smoothed, Totals, Vector
 from evenhand.solver.program import Problem
 
-__all__ = [
-    "DenseRows",
-    "Index",
-    "as_float64",
-    "collapsed",
-    "exact_sum",
-    "is_tie",
-    "nearest",
-    "row_hashes",
-    "spread",
-    "tie_width",
-]
-
 _BLOCK = 1 << 14  # rows at a time: 2 MB at 16 columns, which stay in the cache
 _SEED = 2718  # any: the sample must only be the same every time
 Index = NDArray[np.intp] | slice

@@ -18,8 +18,6 @@ from evenhand.solver.oracle import Vector
 from evenhand.solver.program import Problem
 from evenhand.solver.refinement import refine
 
-__all__ = ["Finish", "finish", "finish_refined"]
-
 _LAST_DIGITS = 1e-13  # left open by refinement; see docs/decisions.md
 
 

@@ -19,8 +19,6 @@ from evenhand.solver.program import Problem
 from evenhand.solver.sorted_scores import SortedScores
 from evenhand.solver.thresholds import mix_thresholds
 
-__all__ = ["GroupedRows"]
-
 _BLOCK = 1 << 16  # rows at a time: a few arrays of half a megabyte stay in the cache
 
 

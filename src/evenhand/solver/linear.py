@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from evenhand.solver.oracle import Vector
 
-__all__ = ["METHODS", "Answer", "Method", "Program", "loaded", "snapped"]
-
 Method = Literal["simplex", "ipm"]
 METHODS: tuple[Method, ...] = ("simplex", "ipm")
 _OPTIONS = {

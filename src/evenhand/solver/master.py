@@ -20,8 +20,6 @@ from evenhand.solver.linear import METHODS, Program
 from evenhand.solver.oracle import Vector
 from evenhand.solver.program import Problem
 
-__all__ = ["Mixed", "mix_columns"]
-
 
 @dataclass(frozen=True, eq=False)
 class Mixed:

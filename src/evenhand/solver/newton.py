@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from evenhand.solver.oracle import Oracle, Vector
 from evenhand.solver.program import Problem
 
-__all__ = ["Descent", "descend"]
-
 # Limits on time only: the certificate decides whether where a descent ended is good enough.
 _MAX_STEPS = 40
 _SWEEPS = 3

@@ -32,8 +32,6 @@ from evenhand.solver.threads import one_thread
 from evenhand.solver.thresholds import Steps
 from evenhand.solver.ties import Score, break_ties
 
-__all__ = ["Accepted", "Optimum", "optimize", "without_noise"]
-
 FEASIBILITY = 1e-9
 """Largest violation of a bound that is accepted by default."""
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from evenhand.solver.program import Problem
     from evenhand.solver.thresholds import Steps
 
-__all__ = ["ALL", "ROUNDING", "Direct", "Distinct", "Oracle", "Smoothed", "Totals", "Vector"]
-
 Vector = NDArray[np.float64]
 
 ALL = sys.maxsize

@@ -20,8 +20,6 @@ from evenhand.solver.oracle import Direct, Distinct, Smoothed, Totals, Vector
 from evenhand.solver.partitions import Part, Partitions
 from evenhand.solver.program import Problem
 
-__all__ = ["PartitionedRows", "Sizes"]
-
 _AT_LEAST = 20
 """Rows of a sample below the first guess of a distance: they give it to about a quarter."""
 _ENOUGH = 1_000

@@ -22,8 +22,6 @@ from evenhand.solver.program import Problem
 from evenhand.solver.sorted_scores import SortedScores
 from evenhand.solver.thresholds import Steps, mix_thresholds
 
-__all__ = ["PartitionedScores", "UnsortedScores"]
-
 _FIRST = 1024  # intervals of each group; a power of 2 makes their ends exact
 _FINER = 256  # intervals of a finer count
 _FEW_ROWS = 20_000  # in an interval, for their scores to be listed

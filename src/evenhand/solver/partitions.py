@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from evenhand.solver.dense import DenseRows
 from evenhand.solver.oracle import Vector
 
-__all__ = ["Part", "Partitions", "RowValues", "ThreadedPartitions", "row_count"]
-
 T = TypeVar("T")
 
 _MOST_ROWS = 1 << 20

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from evenhand.solver.oracle import Vector
 
-__all__ = ["Problem"]
-
 
 @dataclass(frozen=True, eq=False)
 class Problem:

@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 from evenhand.solver.linear import loaded
 from evenhand.solver.oracle import Vector
 
-__all__ = ["refine"]
-
 _ROUNDS = 8  # each gains several digits, and float64 has 16
 _ITERATIONS = 20  # of the simplex, for each variable and bound; more are cycles
 _EXACT = 1e-20  # residual that changes no digit of a number above 1e-4

@@ -17,8 +17,6 @@ from evenhand.solver.dense import DenseRows, nearest, spread
 from evenhand.solver.oracle import Direct, Distinct, Oracle, Smoothed, Totals, Vector
 from evenhand.solver.program import Problem
 
-__all__ = ["RowsWithScalars", "without_scalars"]
-
 
 class RowsWithScalars:
     """An oracle with one more row and column for each scalar, behind its own.

@@ -22,8 +22,6 @@ from evenhand.solver.scalars import RowsWithScalars
 from evenhand.solver.stratified import StratifiedRows
 from evenhand.solver.threads import one_thread
 
-__all__ = ["optimize_in_strata"]
-
 
 def optimize_in_strata(
     oracle: Oracle, problem: Problem, accepted: Accepted, start: Vector | None = None

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from evenhand.solver.oracle import ROUNDING, Vector
 
-__all__ = ["SortedScores", "edge_between", "root_of"]
-
 _MARGIN = 1e-11
 """Between an edge and the scores beside it: more than last bits can move a score rounded to 12 digits."""
 

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from evenhand.solver.dense import DenseRows, Index, as_float64, collapsed
 from evenhand.solver.oracle import Distinct, Smoothed, Totals, Vector
 
-__all__ = ["StratifiedRows"]
-
 _MOST_ENTRIES = 1 << 24
 """Of rows with all their columns that are taken at a time: 128 MB."""
 

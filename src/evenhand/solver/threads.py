@@ -10,8 +10,6 @@ from typing import Any, Literal
 
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["one_thread"]
-
 Api = Literal["blas", "openmp"]
 
 _lock = Lock()

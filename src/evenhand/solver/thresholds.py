@@ -21,8 +21,6 @@ from evenhand.solver.oracle import ROUNDING, Vector
 from evenhand.solver.program import Problem
 from evenhand.solver.sorted_scores import SortedScores, edge_between, root_of
 
-__all__ = ["Steps", "mix_thresholds"]
-
 _MAX_ROUNDS = 200  # a limit on time only: a round either adds a corner or is the last
 _FIRST = 16  # thresholds at the start: a round costs more than a few columns that are not needed
 _BETWEEN = 5  # on each side of a new corner: they narrow down the next one fourfold

@@ -23,8 +23,6 @@ from evenhand.solver.program import Problem
 if TYPE_CHECKING:
     from evenhand.solver.optimize import Accepted, Optimum
 
-__all__ = ["Score", "break_ties"]
-
 Score = Callable[[NDArray[np.float64]], Vector]
 """The second score of rows, from their columns without those of scalars."""
 

@@ -14,8 +14,6 @@ from evenhand.solver.dense import DenseRows
 from evenhand.solver.partitioned_scores import UnsortedScores
 from evenhand.solver.partitions import Part, Partitions
 
-__all__ = ["Columns", "Kept", "Layout"]
-
 Columns = Mapping[str, NDArray[Any]]
 """Arrays of some rows, by the names of a layout."""
 

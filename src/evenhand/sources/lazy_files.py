@@ -30,8 +30,6 @@ from evenhand.sources.row_source import (
     weight_column,
 )
 
-__all__ = ["InFiles"]
-
 T = TypeVar("T")
 
 

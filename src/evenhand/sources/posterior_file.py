@@ -23,8 +23,6 @@ from evenhand.posteriors.posteriors import DensePosteriors
 from evenhand.solver.partitions import ThreadedPartitions
 from evenhand.sources.layout import Columns, Layout
 
-__all__ = ["PosteriorFile", "opened", "readable_size", "spooled"]
-
 _PART_BYTES = 1 << 25
 """Of a partition: a few of them stay in memory at a time."""
 _STATE = "evenhand-fit.json"

@@ -16,8 +16,6 @@ from evenhand.data.features import take_rows
 from evenhand.exceptions import InputError
 from evenhand.sources.layout import Columns, Kept, Layout
 
-__all__ = ["Counts", "Place", "RowSource", "Rows", "Scorer", "Store", "check_roles", "weight_column"]
-
 Floats = NDArray[np.float64]
 T = TypeVar("T")
 

@@ -23,8 +23,6 @@ from evenhand.requirements.rates import CellRates
 from evenhand.requirements.requirement import Constraint
 from evenhand.requirements.statistic import SELECTION, SelectedShare
 
-__all__ = ["Axis"]
-
 Side = Literal["at_least", "at_most"]
 
 

@@ -38,8 +38,6 @@ from evenhand.tradeoff.axis import Axis
 from evenhand.tradeoff.frontier import Frontier, Point
 from evenhand.tradeoff.held_out import HeldOutRows, LabelledRows, split_rows
 
-__all__ = ["frontier"]
-
 _POINTS = 50
 _TRAININGS = 8
 _SAME = 1e-5

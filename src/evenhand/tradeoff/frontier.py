@@ -17,8 +17,6 @@ from evenhand.optimum.rule import Rule
 from evenhand.requirements.constraints import ConstraintName
 from evenhand.requirements.requirement import Constraint
 
-__all__ = ["Frontier", "Point", "chart_arguments"]
-
 _BINDS = 1e-9
 _UNKNOWN = Rate(math.nan, math.nan, math.nan)
 _HEADINGS = "{:<9}  forecast  {:<24} accuracy                 0.01 {} gains"

@@ -31,8 +31,6 @@ from evenhand.requirements.statistic import ERROR
 from evenhand.tradeoff.axis import Axis
 from evenhand.tradeoff.frontier import Point
 
-__all__ = ["HeldOutRows", "LabelledRows", "split_rows"]
-
 
 @dataclass(frozen=True, eq=False)
 class LabelledRows:

@@ -35,8 +35,6 @@ from evenhand.exceptions import InputError
 if TYPE_CHECKING:
     from evenhand.auditing.result import Audit
 
-__all__ = ["audit"]
-
 
 def audit(
     table: Path,

@@ -7,8 +7,6 @@ from pathlib import Path
 from evenhand.cli.options import Flag
 from evenhand.cli.paths import check_paths
 
-__all__ = ["demo"]
-
 
 def demo(*, out: Path | None = None, force: Flag = False) -> int:
     """Run an example on bundled census data, offline: audit, fair models, proofs, prices, report.

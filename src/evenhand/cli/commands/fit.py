@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from evenhand.cli.fitting import Fitted
     from evenhand.guarantee.forecast import Expected
 
-__all__ = ["fit"]
-
 
 def fit(
     table: Path,

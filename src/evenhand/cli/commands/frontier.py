@@ -30,8 +30,6 @@ from evenhand.exceptions import InputError
 if TYPE_CHECKING:
     from evenhand.tradeoff.frontier import Frontier
 
-__all__ = ["frontier"]
-
 
 def frontier(
     table: Path,

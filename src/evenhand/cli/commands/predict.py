@@ -17,8 +17,6 @@ from evenhand.exceptions import InputError
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["predict"]
-
 _ADDED = ("decision", "label_probability", "decision_probability")
 
 

@@ -17,8 +17,6 @@ from evenhand.cli.table_rows import rows_of_fit
 if TYPE_CHECKING:
     from evenhand.files.persistence import FileReport
 
-__all__ = ["verify"]
-
 
 def verify(model: Path, /, *, data: Path | None = None, as_json: Json = False) -> int:
     """Check that a model file is complete and unaltered, and describe it; with the data, check its proof.

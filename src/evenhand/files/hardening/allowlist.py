@@ -9,8 +9,6 @@ from __future__ import annotations
 import warnings
 from functools import cache
 
-__all__ = ["allowed_types"]
-
 # The first four are not classifiers, and their compiled code trusts the sizes in a file.
 # scikit-learn lists the halving searches only if their experimental module was imported.
 _EXCLUDED = {

@@ -16,8 +16,6 @@ import numpy as np
 from evenhand.exceptions import UntrustedFileError
 from evenhand.files.hardening.indices import lead_on
 
-__all__ = ["check_lightgbm", "check_xgboost"]
-
 _PER_NODE = (
     *("split_feature", "split_gain", "threshold", "decision_type", "left_child", "right_child"),
     *("internal_value", "internal_weight", "internal_count"),

@@ -12,8 +12,6 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-__all__ = ["plain_node", "refused_attribute", "refused_node"]
-
 CALLABLE, CLASS, OTHER = object(), object(), object()
 """Placeholders for a function, a class, and an object or array, where only plain values are compared."""
 

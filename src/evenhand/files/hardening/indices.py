@@ -16,8 +16,6 @@ from scipy.sparse import issparse
 
 from evenhand.exceptions import UntrustedFileError
 
-__all__ = ["check_indices", "lead_on", "rebuild_trees", "without_trees"]
-
 _KERNELS = ("linear", "poly", "rbf", "sigmoid")
 
 

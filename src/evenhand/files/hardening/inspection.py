@@ -21,8 +21,6 @@ from evenhand.files.hardening.allowlist import allowed_types
 from evenhand.files.hardening.boosted_trees import check_lightgbm, check_xgboost
 from evenhand.files.hardening.estimator_parameters import plain_node, refused_node
 
-__all__ = ["RefusedParameterError", "inspect_parts", "nodes"]
-
 _OLDEST_PROTOCOL = 2
 """Of skops. Older files are read by code that was not checked."""
 
