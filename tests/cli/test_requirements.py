@@ -219,3 +219,23 @@ def test_a_fit_refuses_control_features_that_nothing_uses(loans, capsys, tmp_pat
     call = ["fit", loans / "train.csv", *FIT, "--given", "job", "--capacity", "0.5"]
     said = refused(capsys, *call, "--out", tmp_path / "m.eh")
     assert "--given is about --difference and --ratio: pass one of them, or leave it out" in said
+
+
+def test_a_named_reference_in_a_fit_a_frontier_and_an_audit(loans, folder, tmp_path, capsys):
+    """The group that --reference names is what tolerances compare with."""
+    learning = ["--target", "paid", "--sensitive", "sex", "--drop", "id", "--estimator", "logistic"]
+    call = [loans / "train.csv", *learning, "--reference", "sex=M"]
+    code, out, _ = run(capsys, "fit", *call, "--ratio", "0.8", "--out", tmp_path / "m.eh", "--json")
+    assert code == 0
+    assert json.loads(out)["proof"]["asked"] == "DemographicParity(ratio=0.8, against={'sex': 'M'})"
+    assert eh.load(tmp_path / "m.eh").constraint.against == {"sex": "M"}
+    code, out, _ = run(capsys, "frontier", *call, "--by-ratio", "--tolerances", "2", "--json")
+    assert code == 0
+    assert len(json.loads(out)["points"]) == 2
+    audit = ["audit", folder / "p.csv", "--prediction", "apart", "--sensitive", "sex", "--ratio", "0.8"]
+    _, out, _ = run(capsys, *audit, "--reference", "sex=F", "--json")
+    assert json.loads(out)["comparisons"][0]["against"] == "named"
+    unknown = ["fit", *call[:-1], "sex=X", "--ratio", "0.8", "--out", tmp_path / "n.eh"]
+    assert "no row is in the reference group sex=X" in refused(capsys, *unknown)
+    both = [*call, "--against", "groups", "--ratio", "0.9", "--out", tmp_path / "both.eh"]
+    assert "pass --against groups or --reference, not both" in refused(capsys, "fit", *both)

@@ -510,3 +510,18 @@ def test_no_group_is_worse_off_at_any_tolerance():
         len(over(constraint & eh.RateBound("selection rate", at_most=0.9), "capacity", [0.8, 0.9]).points)
         == 2
     )
+
+
+@pytest.mark.parametrize(
+    ("measure", "tolerances"), [("ratio", [1.0, 0.9, 0.5]), ("difference", [0, 0.05, 0.2])]
+)
+def test_a_frontier_against_a_named_group(measure, tolerances):
+    """Each tolerance is kept under the posteriors, and a looser one never has a larger risk."""
+    data = eh.datasets.GaussianProblem.random(levels=(2, 2), seed=3).sample(2000)
+    reference = {name: np.asarray(column)[0] for name, column in data.sensitive.items()}
+    notion = eh.DemographicParity(**{measure: 0.5}, against=reference)
+    fair = eh.FairPostprocessor(LogisticRegression(), notion)
+    curve = eh.frontier(fair, data.X, data.y, sensitive_features=data.sensitive, tolerances=tolerances)
+    assert [point.expected_disparity for point in curve.points] == pytest.approx(tolerances, abs=1e-4)
+    risks = [point.risk for point in curve.points]
+    assert all(after < before for before, after in itertools.pairwise(risks))

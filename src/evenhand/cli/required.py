@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from functools import reduce
 from operator import and_
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 
 import evenhand as eh
 from evenhand.cli.options import Bounds, Comparison, Tolerance, control_names
+from evenhand.cli.table_rows import as_value
 from evenhand.exceptions import InfeasibleError, InputError
 
 _EVERYWHERE = "in every group"
@@ -23,6 +25,35 @@ def requirement(
     """The constraint that the options describe: notions and bounds together; None if nothing is required."""
     parts = [*_notions(compared, tolerance, control_names(compared, table)), *_bounds(compared, bounds)]
     return reduce(and_, parts) if parts else None
+
+
+def read_reference(texts: Sequence[str], features: Sequence[str], rows: Any) -> dict[str, Any] | None:
+    """Values of features from "race=White,sex=Male"; a comma within a value stays."""
+    named: dict[str, str] = {}
+    for part in ",".join(texts).split(",") if texts else []:
+        feature, equals, value = part.strip().partition("=")
+        if equals:
+            named[feature] = value
+        elif named:
+            named[[*named][-1]] += f",{part}"
+        else:
+            raise InputError(f"--reference must name values of features, such as race=White, got {part!r}.")
+    values = {name: rows.select(name).unique().collect()[name] for name in named if name in features}
+    return {
+        name: as_value(values[name], text) if name in values else text for name, text in named.items()
+    } or None
+
+
+def against_reference(constraint: Any, compared: Comparison, reference: Mapping[str, Any] | None) -> Any:
+    """The requirement with its notions against a named group, if one is named."""
+    if constraint is None or reference is None:
+        return constraint
+    if compared.against == "groups":
+        raise InputError("pass --against groups or --reference, not both.")
+    changed = deepcopy(constraint)
+    for notion in changed.notions:
+        notion.set_params(against=dict(reference))
+    return changed
 
 
 def _notions(compared: Comparison, tolerance: Tolerance, given: Sequence[str]) -> list[Any]:

@@ -27,7 +27,7 @@ from evenhand.cli.options import (
 )
 from evenhand.cli.output import print_note, print_result
 from evenhand.cli.paths import check_paths
-from evenhand.cli.required import requirement
+from evenhand.cli.required import against_reference, read_reference, requirement
 from evenhand.cli.table_rows import as_value, default_positive, distinct_values, groups_of_files, scan_rows
 from evenhand.display.progress import waiting
 from evenhand.exceptions import InputError
@@ -79,7 +79,8 @@ def audit(
         Column of scores, probabilities or prices whose level, ranking and cut-offs are compared, with or
         without --prediction.
     reference
-        The group to compare with, such as race=White,sex=Male: adds tests of significance.
+        The group to compare with, such as race=White,sex=Male: adds tests of significance, and is what
+        --difference and --ratio compare with unless --against groups is passed.
     label
         Column of true labels. Without it only selection rates are compared.
     weight
@@ -121,7 +122,7 @@ def audit(
         table_files.refuse_unknown(table, features, columns_in(table))
         groups = groups_of_files([table], [*features, *controls], features, read_bands(bands, features))
         rows = scan_rows(table, [*used, *features], groups)
-        named = _read_reference(reference, features, rows)
+        named = read_reference(reference, features, rows)
         pos_label = _positive_label(rows, positive, label, None if threshold is not None else prediction)
         settings: dict[str, Any] = {"reference": named, "confidence": confidence, "missing": compared.missing}
         more: dict[str, Any] = {}
@@ -138,7 +139,11 @@ def audit(
                 features,
                 data=rows,
                 control_features=controls or None,
-                constraint=constraint,
+                constraint=(  # between groups, the reference is that of the significance tests alone
+                    constraint
+                    if compared.against == "groups"
+                    else against_reference(constraint, compared, named)
+                ),
                 before=before,
                 sample_weight=weight,
                 pos_label=pos_label,
@@ -163,23 +168,6 @@ def audit(
         write_junit(gate.junit, found, name=table.name, fail_on=gate.fails_on)
         print_note(f"JUnit: {gate.junit}")
     return exit_code(found, fail_on=gate.fails_on)
-
-
-def _read_reference(texts: Sequence[str], features: Sequence[str], rows: Any) -> dict[str, Any] | None:
-    """Values of features from "race=White,sex=Male"; a comma within a value stays."""
-    named: dict[str, str] = {}
-    for part in ",".join(texts).split(",") if texts else []:
-        feature, equals, value = part.strip().partition("=")
-        if equals:
-            named[feature] = value
-        elif named:
-            named[[*named][-1]] += f",{part}"
-        else:
-            raise InputError(f"--reference must name values of features, such as race=White, got {part!r}.")
-    values = {name: rows.select(name).unique().collect()[name] for name in named if name in features}
-    return {
-        name: as_value(values[name], text) if name in values else text for name, text in named.items()
-    } or None
 
 
 def _positive_label(rows: Any, positive: str | None, label: str | None, decision: str | None) -> Any:

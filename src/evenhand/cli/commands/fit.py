@@ -17,6 +17,7 @@ from evenhand.cli.options import (
     Bounds,
     Comparison,
     Learning,
+    Names,
     RunOptions,
     Tolerance,
     column_names,
@@ -26,7 +27,8 @@ from evenhand.cli.options import (
 )
 from evenhand.cli.output import print_note, print_result, visible
 from evenhand.cli.paths import check_paths
-from evenhand.cli.required import requirement, with_nearest_options
+from evenhand.cli.required import against_reference, read_reference, requirement, with_nearest_options
+from evenhand.cli.table_rows import scan_rows
 from evenhand.display.progress import waiting
 from evenhand.exceptions import InfeasibleError, InputError
 
@@ -42,6 +44,7 @@ def fit(
     out: Path,
     aware: Aware = None,
     compared: Comparison = Comparison(),
+    reference: Names = (),
     tolerance: Tolerance = Tolerance(),
     bounds: Bounds = Bounds(),
     objective: Literal["risk", "minimax"] = "risk",
@@ -69,6 +72,8 @@ def fit(
         File for the model.
     aware
         Let decisions use the sensitive features, or those that are named.
+    reference
+        The group to compare with, such as race=White,sex=Male, instead of the population.
     objective
         Minimise the risk; or the largest risk of a group, and then the risk.
     randomize
@@ -102,8 +107,11 @@ def fit(
         check_fraction("--confidence", confidence)
     check_paths([table, learning.test, run.config], [out, report], force=run.force)
     learning.check(table)
-    aware_features = read_aware(aware, column_names(learning.sensitive, columns_in(table)))
+    features = column_names(learning.sensitive, columns_in(table))
+    aware_features = read_aware(aware, features)
     groups = learning.groups(table, control_names(compared, table))
+    named = read_reference(reference, features, scan_rows(table, features, groups))
+    constraint = against_reference(constraint, compared, named)
     settings = {"constraint": constraint, "aware": aware_features, "missing": compared.missing, **of_method}
     settings["guarantee"] = confidence
     with in_options():

@@ -14,6 +14,7 @@ from evenhand.cli.options import (
     Comparison,
     Flag,
     Learning,
+    Names,
     RunOptions,
     Tolerance,
     column_names,
@@ -23,7 +24,8 @@ from evenhand.cli.options import (
 )
 from evenhand.cli.output import print_note, print_result
 from evenhand.cli.paths import check_paths
-from evenhand.cli.required import requirement
+from evenhand.cli.required import against_reference, read_reference, requirement
+from evenhand.cli.table_rows import scan_rows
 from evenhand.display.progress import waiting
 from evenhand.exceptions import InputError
 
@@ -37,6 +39,7 @@ def frontier(
     learning: Learning,
     aware: Aware = None,
     compared: Comparison = Comparison(),
+    reference: Names = (),
     tolerance: Tolerance = Tolerance(),
     bounds: Bounds = Bounds(),
     over: str | None = None,
@@ -56,6 +59,8 @@ def frontier(
         CSV or Parquet file to learn from.
     aware
         Add a second curve, of classifiers that may use the sensitive features, or those that are named.
+    reference
+        The group to compare with, such as race=White,sex=Male, instead of the population.
     over
         Vary a bound instead: "capacity", or the rate of a floor or ceiling.
     by_ratio
@@ -84,17 +89,21 @@ def frontier(
         raise InputError(f"--tolerances must be at least 2, got {tolerances}.")
     check_paths([table, learning.test, run.config], [out], force=run.force)
     learning.check(table)
-    aware_features = read_aware(aware, column_names(learning.sensitive, columns_in(table)))
+    features = column_names(learning.sensitive, columns_in(table))
+    aware_features = read_aware(aware, features)
+    groups = learning.groups(table, control_names(compared, table))
+    named = read_reference(reference, features, scan_rows(table, features, groups))
+    constraint = against_reference(constraint, compared, named)
     with in_options():
-        train, test = learning.parts(table, learning.groups(table, control_names(compared, table)))
+        train, test = learning.parts(table, groups)
         for note in learning.notes(table, train.X):
             print_note(f"evenhand: {note}")
         models = {
             name: learning.classifier(
-                train.X, train.y, constraint=constraint, aware=features, missing=compared.missing
+                train.X, train.y, constraint=constraint, aware=used, missing=compared.missing
             )
-            for name, features in [("blind", False), ("aware", aware_features)]
-            if name == "blind" or features
+            for name, used in [("blind", False), ("aware", aware_features)]
+            if name == "blind" or used
         }
         curves = eh.frontier(
             models,
