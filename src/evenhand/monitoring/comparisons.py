@@ -1,7 +1,7 @@
 """The inequalities that a requirement consists of: each between the rates of at most two blocks of people.
 
-A block is a set of cells. Every inequality is ``up * p_up - down * p_down <= bound``, where p is the rate of a
-block and the coefficients depend on the tolerance and on the share of people in the group: compared with
+A block is a set of cells. Every inequality is ``up * p_up - down * p_down <= bound``, where p is the rate of
+a block and the coefficients depend on the tolerance and on the share of people in the group: compared with
 the population by difference, for instance, q - q_g = (1 - share) (p_rest - p_g).
 """
 
@@ -19,7 +19,7 @@ from evenhand.groups.groups import GroupName, Groups, Members
 from evenhand.groups.strata import find_strata
 from evenhand.requirements.bounds import Bound, bounded_groups
 from evenhand.requirements.notions import Notion
-from evenhand.requirements.requirement import Constraint, Requirement
+from evenhand.requirements.requirement import Constraint
 from evenhand.requirements.statistic import SelectedShare, Statistic
 
 __all__ = ["Comparison", "block_sums", "find_comparisons"]
@@ -73,8 +73,8 @@ class Comparison:
     def inequality(self, tolerance: Floats, share: Floats) -> tuple[Floats, Floats, Floats]:
         """Coefficients of the group and of the others, and the bound, at a tolerance.
 
-        The inequality is ``sign * (group * p_group - others * p_others) <= bound`` with sign -1 if `low`; rates
-        are scaled to [0, 1].
+        The inequality is ``sign * (group * p_group - others * p_others) <= bound`` with sign -1 if `low`;
+        rates are scaled to [0, 1].
 
         Parameters
         ----------
@@ -107,14 +107,13 @@ def find_comparisons(constraint: Constraint, groups: Groups) -> list[Comparison]
     for number, part in enumerate(constraint.requirements):
         if isinstance(part, Notion):
             part.check_reference(groups)
-        found += (
-            _of_notion(number, part, groups) if isinstance(part, Notion) else _of_bound(number, part, groups)
-        )
+            found += _of_notion(number, part, groups)
+        elif isinstance(part, Bound):
+            found += _of_bound(number, part, groups)
     return found
 
 
-def _of_bound(number: int, part: Requirement, groups: Groups) -> Iterator[Comparison]:
-    assert isinstance(part, Bound)
+def _of_bound(number: int, part: Bound, groups: Groups) -> Iterator[Comparison]:
     family = bounded_groups(groups, part.groups)
     nobody = np.zeros(len(groups), np.bool_)
     for low, limits in zip((True, False), part.limits(groups), strict=True):
