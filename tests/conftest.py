@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,19 @@ def absent(what: str) -> None:
     if os.environ.get("EVENHAND_REQUIRE_ALL"):
         pytest.fail(f"{what} is required here and not there")
     pytest.skip(f"{what} is not there")
+
+
+@pytest.fixture(autouse=True)
+def no_scheduler_of_a_closed_client() -> None:
+    """Dask's settings may keep the scheduler of a client that an earlier test closed."""
+    dask = sys.modules.get("dask")
+    if dask is not None and dask.config.get("scheduler", None) == "dask.distributed":
+        from distributed import Client
+
+        try:
+            Client.current()
+        except ValueError:
+            dask.config.config.pop("scheduler")
 
 
 @pytest.fixture

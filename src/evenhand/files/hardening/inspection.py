@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from evenhand.display.text import show
 from evenhand.exceptions import UntrustedFileError, reason
 from evenhand.files.archive import check_memory, opened
 from evenhand.files.hardening.allowlist import allowed_types
@@ -122,7 +123,9 @@ def _check_node(node: dict[str, Any], steps: dict[int, str]) -> str:
         raise UntrustedFileError("the parts of the model are damaged: a node has no type.")
     name = f"{module}.{kind}"
     if "." in kind or name not in allowed_types().get(loader, ()):
-        raise UntrustedFileError(f"it holds {name} (as {loader}), which is not on the list of allowed types.")
+        raise UntrustedFileError(
+            f"it holds {show(name)} (as {show(loader)}), which is not on the list of allowed types."
+        )
     if loader == "DefaultDictNode" and node["content"]["default_factory"].get("__loader__") != "TypeNode":
         raise UntrustedFileError("it holds a dictionary that calls something.")
     if loader == "PartialNode" and node["content"]["func"].get("__loader__") != "FunctionNode":
