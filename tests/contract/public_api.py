@@ -10,7 +10,6 @@ import polars as pl
 import evenhand as eh
 from evenhand import charts, paper
 from evenhand.auditing.result import Audit
-from evenhand.estimators.missingness import compare_missing
 from evenhand.estimators.scorer import accuracy_within
 from evenhand.optimum.rule import Rule
 from evenhand.optimum.solution import Solution
@@ -72,7 +71,6 @@ flag: bool | None = tested.tests[0].practical
 prices = eh.audit_scores(None, range(60), {"sex": ["F", "M"] * 30}, reference={"sex": "M"}, favourable="low")
 smd: float = prices.groups[1].smd
 by_proxy: Audit = eh.audit([0, 1], [0, 1], eh.Proxy(race={"A": [0.2, 0.7], "B": [0.8, 0.3]}, sex=["F", "M"]))
-lacking: float = compare_missing([[0.0], [1.0]], [0, 1], {"race": ["A", None]})[0].auc[0]
 inferring = eh.FairPostprocessor(constraint=notion, groups=eh.GroupPolicy(missing="impute"))
 columns = eh.FairPostprocessor(constraint=notion, sensitive_features=eh.Proxy(race=["p_white", "p_black"]))
 verdict: str | None = audit["demographic parity"].verdict
