@@ -113,10 +113,10 @@ class GroupPolicy(BaseEstimator):
         before. Rows that lack values count in the requirement by their posteriors. **This assumes that values
         are missing at random given x, y and the features that are learned before**: among people with the
         same x and y, those who do not tell their race are of the same races as those who do; and some people
-        of every kind tell it. That rows without a value differ in x and y does no harm; whether they differ in
-        the value itself cannot be seen. Features of `aware` rule out groups after a model that does not see them, a row that lacks
-        one at prediction is decided by what is known of it, and the requirement holds where values are
-        missing as they are in fit. ``imputed_`` has the numbers of rows.
+        of every kind tell it. That rows without a value differ in x and y does no harm; whether they differ
+        in the value itself cannot be seen. Features of `aware` rule out groups after a model that does not
+        see them, a row that lacks one at prediction is decided by what is known of it, and the requirement
+        holds where values are missing as they are in fit. ``imputed_`` has the numbers of rows.
     unseen : {"error", "pooled"}, default="error"
         Whether a known group that was not seen in fit is refused at prediction; or decided like the pooled
         group, if there is one, and otherwise by the costs alone. The same holds for a stratum not seen in
