@@ -62,6 +62,7 @@ sphinx_gallery_conf = {
     "backreferences_dir": "gallery/backreferences",
     "abort_on_example_error": False,  # all are tried, and any failure fails the build
     "download_all_examples": False,
+    "thumbnail_size": (640, 440),
     "show_memory": False,
     "write_computation_times": False,
     "min_reported_time": 1_000_000,

@@ -113,8 +113,7 @@ def _head(kept: Kept) -> str:
     return (
         f"Written by `python -m benchmarks.paper` on {datetime.date.today().isoformat()} from "
         f"{len(kept.cells):,} cells in `benchmarks/results/paper-cells.jsonl` (Python "
-        f"{platform.python_version()}, {os.cpu_count()} cores; {packages}). Do not edit it: edit "
-        "`benchmarks/paper/notes/`, and write it again with `--write`.\n"
+        f"{platform.python_version()}, {os.cpu_count()} cores; {packages}).\n"
     )
 
 

@@ -230,10 +230,15 @@ def test_a_finished_run_has_nothing_left_to_do(reduced):
     assert planned(choice, Kept.read(reduced / CELLS.name)) == []
 
 
-def test_the_readme_tells_what_the_page_tells():
+def test_the_overview_tells_what_the_page_tells():
     """Counts of verdicts and rows change when cells are measured again."""
-    page, readme = ((ROOT / name).read_text("utf-8") for name in ("docs/reproduction.md", "README.md"))
-    readme = " ".join(readme.split())
+    page, overview, readme = (
+        " ".join(text.split()) if number else text
+        for number, text in enumerate(
+            (ROOT / name).read_text("utf-8")
+            for name in ("docs/reproduction.md", "docs/evidence/index.md", "README.md")
+        )
+    )
     counts = {
         (ours, peer): np.array(numbers.split(" | "), int)
         for ours, peer, numbers in re.findall(
@@ -243,7 +248,7 @@ def test_the_readme_tells_what_the_page_tells():
     peers = ("ThresholdOptimizer", "LinearPost", "bias score", "ExponentiatedGradient")
     told = {
         (ours, peer): [int(number) for number in numbers.split(" | ")]
-        for ours, peer, numbers in re.findall(r"\| ([\w -]*?) ?\| ([\w() ]+?) \| ([\d| ]+\d) \|", readme)
+        for ours, peer, numbers in re.findall(r"\| ([\w -]*?) ?\| ([\w() ]+?) \| ([\d| ]+\d) \|", overview)
     }
     expected = {
         ("", f"{peer} (fairlearn)" if peer in FAIRLEARN else peer): counts["post", peer] for peer in peers
@@ -261,7 +266,11 @@ def test_the_readme_tells_what_the_page_tells():
     assert rows is not None
     assert rows[1] == rows[2]
     told = f"It reproduces all {rows[2]} published results; {rows[3]} of them need no constraint at all"
-    assert f"{told} ({rows[4]} if a plain model is mixed with a constant)." in readme
+    assert f"{told} ({rows[4]} if a plain model is mixed with a constant)." in overview
+    fairlearn = sum(counts["post", peer] for peer in FAIRLEARN)
+    assert f"in {fairlearn[1]} of {fairlearn[0]} comparisons" in readme
+    assert fairlearn[6] == 0
+    assert "behind in none" in readme
 
 
 @pytest.mark.parametrize(

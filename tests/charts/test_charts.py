@@ -578,3 +578,13 @@ def test_fairer_is_on_the_left_of_differences_and_of_ratios():
     lower = charts.prices_chart([{"tolerance": 0.9, "group": "F", "price": 0.002}], measure="ratio")
     assert "0.0020 of accuracy for a ratio lower by 0.01" in lower.description
     assert lower.to_dict()["title"]["text"] == "What a lower ratio would gain"
+
+
+def test_the_axis_of_accuracy_begins_where_the_points_do():
+    """A layer without limits of its own would stretch the axis down to 0."""
+    point = {"curve": "blind", "tolerance": 0.1, "accuracy": 0.85, "disparity": 0.1}
+    around = {"accuracy_low": 0.84, "accuracy_high": 0.86, "disparity_low": 0.08, "disparity_high": 0.12}
+    layers = charts.frontier_chart([point | around]).to_dict()["layer"]
+    assert len(layers) > 3
+    assert all(layer["encoding"]["y"]["scale"]["domain"][0] > 0.8 for layer in layers)
+    assert all("domain" in layer["encoding"]["x"]["scale"] for layer in layers)

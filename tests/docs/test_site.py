@@ -88,7 +88,7 @@ def test_the_front_page_is_whole(open_page, address):
     seen = open_page(f"{address}/index.html")
     assert (seen.elsewhere, seen.errors) == ([], [])
     assert seen.page.locator("h1").inner_text().startswith("evenhand")
-    assert seen.page.locator("img[src*=report]").evaluate("picture => picture.naturalWidth") > 500
+    assert seen.page.locator("img[src*=before_after]").evaluate("picture => picture.naturalWidth") > 500
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -95,17 +95,21 @@ def frontier_chart(
     across = [across[0], max(1.0, across[1])] if by_ratio else [min(0.0, across[0]), across[1]]
     barred = _spaced(measured, points, across[1] - across[0], up[1] - up[0])
     smooth = {row["curve"] for row in line}
-    place = {
-        "x": alt.X("disparity:Q", title=fairer(x_title, measure), **numbers(8, across, reverse=by_ratio)),
-        "y": alt.Y("accuracy:Q", title="accuracy", **numbers(7, up)),
-    }
+
+    def x(field: str) -> Any:
+        return alt.X(f"{field}:Q", title=fairer(x_title, measure), **numbers(8, across, reverse=by_ratio))
+
+    def y(field: str) -> Any:
+        return alt.Y(f"{field}:Q", title="accuracy", **numbers(7, up))
+
+    place = {"x": x("disparity"), "y": y("accuracy")}
     marks = place | look.line_marks(shown.names, "color", "shape")
     marks["tooltip"] = ["curve:N", "origin:N", *rounded("tolerance", *_MEASURED, *_UP, *_ACROSS)]
     bars = alt.Chart(table([*points, *barred])).mark_rule(opacity=0.4, clip=True)
     colour, dashes = (look.line_marks(shown.names, key) for key in ("color", "strokeDash"))
     layers = [
-        bars.encode(**place | colour | {"y": f"{_UP[0]}:Q", "y2": f"{_UP[1]}:Q"}),
-        bars.encode(**place | colour | {"x": f"{_ACROSS[0]}:Q", "x2": f"{_ACROSS[1]}:Q"}),
+        bars.encode(**place | colour | {"y": y(_UP[0]), "y2": f"{_UP[1]}:Q"}),
+        bars.encode(**place | colour | {"x": x(_ACROSS[0]), "x2": f"{_ACROSS[1]}:Q"}),
         alt.Chart(table(line)).mark_line(strokeWidth=2).encode(**place | colour | dashes, order="order:Q"),
         *(
             alt.Chart(table(drawn)).mark_point(size=size, filled=True, opacity=1).encode(**marks)
