@@ -122,6 +122,27 @@ def test_a_case_of_a_group_agrees_with_the_whole(folder, capsys, tmp_path):
         assert kinds <= ({"insufficient evidence"} | expected if code else set())
 
 
+@pytest.mark.parametrize("requirement", [(), ("--ratio", "0.8")], ids=["alone", "with a requirement"])
+def test_flags_of_significance_are_cases_of_their_own(folder, capsys, tmp_path, requirement):
+    path = tmp_path / "j.xml"
+    call = [*base(folder, "alike"), "--reference", "sex=M", *requirement, "--junit", path]
+    run(capsys, *call)
+    cases = {case.attrib["name"]: case for case in junit(path).findall("testcase")}
+    own = {name: case for name, case in cases.items() if case.attrib["classname"].endswith(".significance")}
+    table = pl.read_csv(folder / "p.csv")
+    people = table.select("sex")
+    [test] = eh.audit(None, table["alike"], people, reference={"sex": "M"}).significance().tests
+    flags = {"impact ratio at least 0.8": test.practical, "p-value at least 0.05": test.statistical}
+    assert {name: bool(len(case)) for name, case in own.items()} == {
+        f"sex=F beside sex=M: {name}": flag for name, flag in flags.items()
+    }
+    assert (len(cases) > len(own)) is bool(requirement)
+    other = tmp_path / "k.xml"
+    run(capsys, *base(folder), "--reference", "sex=M", "--junit", other)  # far apart: both are flagged
+    found = junit(other).findall("testcase/failure")
+    assert [case.attrib["type"] for case in found] == ["flagged", "flagged"]
+
+
 def test_names_of_groups_cannot_break_the_xml(tmp_path, capsys):
     table = pl.DataFrame({"s": ["<&\x1b\x00", 'a"b', "a.b"] * 40, "d": [0, 1, 1] * 40})
     table.write_csv(tmp_path / "p.csv")

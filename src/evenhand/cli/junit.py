@@ -17,24 +17,29 @@ from evenhand.display.text import show
 if TYPE_CHECKING:
     from evenhand.auditing.comparison import Comparison, Distance, Verdict
     from evenhand.auditing.result import Audit
+    from evenhand.auditing.significance import Significance
     from evenhand.groups.groups import GroupName
 
 
 @dataclass(frozen=True)
 class _Case:
-    """One test case: a requirement as a whole, or one group of it."""
+    """One test case: a requirement as a whole, one group of it, or one flag of a test of significance."""
 
     notion: str
     name: str
-    verdict: Verdict
+    verdict: str
     found: str
 
 
-def write_junit(path: Path, found: Audit, *, name: str, fail_on: FailOn) -> None:
+def write_junit(
+    path: Path, found: Audit, *, name: str, fail_on: FailOn, tests: Significance | None = None
+) -> None:
     """Write a test case for each requirement, and one for each group that it is about.
 
     A violated requirement is a failure. Insufficient evidence is one too or, with ``fail_on="violated"``,
-    a test that was skipped. The attributes are those that the schemas of Ant and of Jenkins ask for.
+    a test that was skipped. With tests of significance there is also a case for each of their flags, the
+    practical and the statistical one apart: a flag is a failure. The attributes are those that the schemas of
+    Ant and of Jenkins ask for.
 
     Parameters
     ----------
@@ -45,10 +50,13 @@ def write_junit(path: Path, found: Audit, *, name: str, fail_on: FailOn) -> None
     name : str
         Of the test suite.
     fail_on : {"violated", "insufficient"}
+    tests : Significance, default=None
     """
     undecided = "failure" if fail_on == "insufficient" else "skipped"
     cases = [case for one in requested(found) for case in _cases(one)]
-    results = [{"satisfied": None, "violated": "failure"}.get(case.verdict, undecided) for case in cases]
+    cases += [] if tests is None else _flags(tests)
+    kinds = {"satisfied": None, "violated": "failure", "flagged": "failure"}
+    results = [kinds.get(case.verdict, undecided) for case in cases]
     root = Xml.Element("testsuites")
     suite = Xml.SubElement(
         root,
@@ -112,6 +120,23 @@ def _cases(one: Comparison) -> Iterator[_Case]:
         who = f"{group_name(part.group)}{where}" + (f", {part.statistic}" if several else "")
         text = estimate(part.value, part.low, part.high) + where
         yield _Case(notion, f"{asked}: {who}", _verdict(one, part), text)
+
+
+def _flags(tests: Significance) -> Iterator[_Case]:
+    """The flags of each group beside its reference."""
+    from evenhand.auditing.audit_text import group_name  # noqa: PLC0415  (start-up time)
+    from evenhand.auditing.figure_tables import figure  # noqa: PLC0415
+
+    asked = {
+        f"impact ratio at least {tests.ratio:g}": ("practical", "impact_ratio low high", "interval"),
+        f"p-value at least {tests.level:g}": ("statistical", "p_value", "p"),
+    }
+    for one in tests.tests:
+        for name, (flag, attribute, form) in asked.items():
+            flagged = getattr(one, flag)
+            verdict = "insufficient evidence" if flagged is None else "flagged" if flagged else "satisfied"
+            who = f"{group_name(one.group)} beside {group_name(one.reference)}: {name}"
+            yield _Case("significance", who, verdict, figure(one, attribute, form))
 
 
 def _given(stratum: GroupName | None) -> str:

@@ -304,11 +304,12 @@ class Gate:
     """Fail only if a requirement is violated, or also if the evidence is insufficient; by default both."""
 
     junit: Path | None = None
-    """JUnit XML file with a test case for each requirement and each of its groups."""
+    """JUnit XML file with a test case for each requirement and each of its groups, and for each flag of the
+    tests beside --reference."""
 
-    def check(self, constraint: Any) -> None:
-        """Raise an InputError for a gate that nothing can fail."""
-        for option, value in (("--fail-on", self.fail_on), ("--junit", self.junit)):
+    def check(self, constraint: Any, *, tested: bool = False) -> None:
+        """Raise an InputError for a gate that nothing can fail; tests of significance have flags."""
+        for option, value in (("--fail-on", self.fail_on), ("--junit", None if tested else self.junit)):
             if value is not None and constraint is None:
                 raise InputError(
                     f"{option} needs something that can fail: pass a tolerance, such as --ratio 0.8 "

@@ -112,7 +112,7 @@ def audit(
         wanted = (before, weight, threshold, report, tables.csv, gate.junit, constraint, min_count or None)
         if score is None or tables.format != "text" or any(one is not None for one in wanted):
             raise InputError("pass the column of decisions as --prediction; --score alone has no decisions.")
-    gate.check(constraint)
+    gate.check(constraint, tested=bool(reference))
     tables.check()
     check_paths([table, run.config], [report, tables.csv, gate.junit], force=run.force)
     features = column_names(sensitive, columns_in(table))
@@ -165,7 +165,7 @@ def audit(
             found.to_html(report, title=f"Audit of {table.name}", impact_ratios=ratios)
         print_note(f"Report: {report}")
     if gate.junit is not None:
-        write_junit(gate.junit, found, name=table.name, fail_on=gate.fails_on)
+        write_junit(gate.junit, found, name=table.name, fail_on=gate.fails_on, tests=more.get("significance"))
         print_note(f"JUnit: {gate.junit}")
     return exit_code(found, fail_on=gate.fails_on)
 
@@ -180,12 +180,9 @@ def _positive_label(rows: Any, positive: str | None, label: str | None, decision
 
 def _audit_scores(rows: Any, label: str | None, score: str, features: Sequence[str], **settings: Any) -> Any:
     """The audit of scores in a lazy table, of which these columns are read into memory."""
-    labels = [] if label is None else [label]
-    columns = rows.select(*dict.fromkeys([score, *labels, *features])).collect()
-    y_true = None if label is None else columns[label]
     settings["pos_label"] = None if label is None else settings["pos_label"]
     with in_options({"scores": "--score", "y_true": "--label", "pos_label": "--positive"}):
-        return eh.audit_scores(y_true, columns[score], columns.select(features), **settings)
+        return eh.audit_scores(label, score, list(features), data=rows, **settings)
 
 
 def _print(found: Audit | None, ratios: Any, more: dict[str, Any], *, as_json: bool) -> None:
