@@ -17,7 +17,7 @@ from evenhand.solver.oracle import Oracle, Vector
 from evenhand.solver.program import Problem
 
 _MOST_ROWS = 50_000  # a linear program of seconds; the proof is on all rows whatever the sample
-_TOLERANCE = 1e-9  # the violation that `optimize` accepts: what it can solve is no conflict
+TOLERANCE = 1e-9  # the violation that `optimize` accepts: what it can solve is no conflict
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +40,7 @@ class Conflict:
     @property
     def possible(self) -> bool:
         """Whether the bounds can be met."""
-        return self.slack <= _TOLERANCE
+        return self.slack <= TOLERANCE
 
 
 def find_conflict(oracle: Oracle, problem: Problem, masses: Vector, *, rows: int = _MOST_ROWS) -> Conflict:
@@ -62,7 +62,7 @@ def find_conflict(oracle: Oracle, problem: Problem, masses: Vector, *, rows: int
     """
     none = Conflict(0.0, np.zeros(len(problem.lo)), proven=False)
     whole = np.concatenate([masses, np.ones(problem.scalars)])
-    if any(problem.violation(chance * whole) <= _TOLERANCE for chance in (0.5, 0.0, 1.0)):
+    if any(problem.violation(chance * whole) <= TOLERANCE for chance in (0.5, 0.0, 1.0)):
         return none
     sound = without_noise(oracle, problem)
     only_bounds = replace(sound, gain=np.zeros(oracle.n_columns), constant=0.0)
@@ -70,7 +70,7 @@ def find_conflict(oracle: Oracle, problem: Problem, masses: Vector, *, rows: int
     if found is None:
         return none
     largest = np.abs(found.multipliers).max(initial=0.0)
-    multipliers = np.where(np.abs(found.multipliers) > _TOLERANCE * largest, found.multipliers, 0.0)
+    multipliers = np.where(np.abs(found.multipliers) > TOLERANCE * largest, found.multipliers, 0.0)
     totals = oracle.totals(multipliers @ sound.A)
     value = totals.positive_part + sound.penalty(multipliers)
-    return Conflict(found.slack, multipliers, proven=value < -_TOLERANCE * (1 + np.abs(multipliers).sum()))
+    return Conflict(found.slack, multipliers, proven=value < -TOLERANCE * (1 + np.abs(multipliers).sum()))

@@ -111,6 +111,14 @@ class DenseRows:
             h[where] = self.scores_of(where, v)
         return h
 
+    def sides(self, v: Vector) -> NDArray[Any]:
+        """On which side of the boundary each row is: the sign of h."""
+        return np.sign(self.scores(v))
+
+    def apart(self, v: Vector, sides: NDArray[Any]) -> Vector:
+        """How far each row is from the boundary; negative where it is not on a given side of it."""
+        return np.asarray(sides * self.scores(v))
+
     def smooth(self, v: Vector, width: float) -> Smoothed:
         """Sum over all rows, smoothed within `width` of the boundary."""
         value = float(v @ self.base)

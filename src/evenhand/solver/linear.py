@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import highspy
 import numpy as np
@@ -14,7 +14,7 @@ from evenhand.solver.oracle import Vector
 
 Method = Literal["simplex", "ipm"]
 METHODS: tuple[Method, ...] = ("simplex", "ipm")
-_OPTIONS = {
+OPTIONS = {
     "threads": 1,
     "random_seed": 0,
     "primal_feasibility_tolerance": 1e-10,
@@ -71,7 +71,7 @@ class Program:
             np.vstack([self.matrix, slacks]),
             (np.zeros(k + 2 * J), np.concatenate([most, np.full(2 * J, np.inf)])),
             (self.lower, self.upper),
-            {**_OPTIONS, "solver": method},
+            {**OPTIONS, "solver": method},
         )
         highs.run()
         if highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
@@ -104,7 +104,7 @@ class Program:
 
 def loaded(
     cost: Vector,
-    matrix: NDArray[np.float64],
+    matrix: NDArray[np.float64] | Any,
     of_variables: tuple[Vector, Vector],
     of_bounds: tuple[Vector, Vector],
     options: Mapping[str, float | str],
@@ -114,7 +114,7 @@ def loaded(
     Parameters
     ----------
     cost : array, shape (k,)
-    matrix : array, shape (k, R)
+    matrix : array, or sparse array by rows, shape (k, R)
     of_variables, of_bounds : pairs of arrays, shape (k,) and (R,)
         Lowest and highest values.
     options : mapping
@@ -126,9 +126,13 @@ def loaded(
     lp.col_cost_, (lp.col_lower_, lp.col_upper_) = cost, of_variables
     lp.row_lower_, lp.row_upper_ = of_bounds
     lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-    lp.a_matrix_.start_ = (np.arange(k + 1) * R).astype(np.int32)
-    lp.a_matrix_.index_ = np.tile(np.arange(R), k).astype(np.int32)
-    lp.a_matrix_.value_ = matrix.ravel()
+    if isinstance(matrix, np.ndarray):
+        lp.a_matrix_.start_ = (np.arange(k + 1) * R).astype(np.int32)
+        lp.a_matrix_.index_ = np.tile(np.arange(R), k).astype(np.int32)
+        lp.a_matrix_.value_ = matrix.ravel()
+    else:
+        lp.a_matrix_.start_, lp.a_matrix_.index_ = matrix.indptr, matrix.indices
+        lp.a_matrix_.value_ = matrix.data
     highs = highspy.Highs()  # type: ignore[no-untyped-call]
     highs.silent()
     for option, value in options.items():

@@ -20,6 +20,7 @@ from itertools import product
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evenhand.solver.certificate import Certificate, certify
 from evenhand.solver.dense import DenseRows
@@ -160,11 +161,11 @@ def _attempts(oracle: Oracle, problem: Problem, start: Vector | None) -> Iterato
     direct = oracle.direct(problem)
     if direct is not None:
         yield Optimum.of(problem, direct.multipliers, direct.totals, steps=direct.steps)
-    if oracle.n_rows > _SMALL and _repeats(oracle):
+    if oracle.n_rows > _SMALL and repeats(oracle):
         distinct = oracle.distinct()
         if distinct is not None:
             yield from _on_distinct(distinct, problem, start)
-    search = _Search(oracle, problem, _bound_scale(oracle, problem))
+    search = Search(oracle, problem, bound_scale(oracle, problem))
     point = np.zeros(len(problem.lo)) if start is None else start / search.scale
     if oracle.n_rows > _SMALL:
         yield from search.rounds(point, warm=start is not None)
@@ -180,7 +181,7 @@ def _attempts(oracle: Oracle, problem: Problem, start: Vector | None) -> Iterato
 
 
 @dataclass(frozen=True, eq=False)
-class _Search:
+class Search:
     """Newton and the linear program, with the bounds of the problem scaled."""
 
     oracle: Oracle
@@ -189,12 +190,15 @@ class _Search:
 
     @cached_property
     def scaled(self) -> Problem:
+        """The problem with bounds multiplied by `scale`."""
         return self.problem.scaled(self.scale)
 
     def attempt(self, rows: DenseRows, price: float, method: Method = "simplex") -> Iterator[Optimum]:
+        """Solve the linear program on some rows."""
         yield from self.proven(finish(rows, self.scaled, price=price, method=method))
 
     def proven(self, done: Finish | None) -> Iterator[Optimum]:
+        """What a linear program found, with the proof on all rows."""
         if done is not None:
             multipliers = done.multipliers * self.scale
             v = self.problem.direction(multipliers)
@@ -206,6 +210,7 @@ class _Search:
             yield Optimum.of(self.problem, multipliers, totals, finish=done, retotal=retotal)
 
     def rounds(self, point: Vector, *, warm: bool) -> Iterator[Optimum]:
+        """Newton, then the linear program, with ever more rows."""
         oracle, scaled = self.oracle, _Smoothed(self.scaled)
         if not warm:
             point = _from_samples(oracle, scaled, point)
@@ -230,7 +235,7 @@ class _Search:
                 count, share = 4 * count, min(1.0, 2 * share)
 
 
-def _repeats(oracle: Oracle) -> bool:
+def repeats(oracle: Oracle) -> bool:
     """Whether rows are mostly copies of others, as scores of discrete features are."""
     sample = oracle.sample(_few(oracle)).matrix
     sample = sample[:: max(1, len(sample) // _COPIES)]
@@ -319,13 +324,14 @@ def _close_in(oracle: Oracle, smoothed: _Smoothed, point: Vector, *, share: floa
 class _Surroundings:
     """The rows nearest to the boundary, which represent all as long as the others keep their sides.
 
-    A sample is asked for witnesses: `sides` is 1 or -1 for those of its rows that are not near.
+    A sample is asked for witnesses: those of its rows that are `far`, with the side of each.
     """
 
     rows: DenseRows
     band: float
     sample: DenseRows
-    sides: Vector
+    sides: NDArray[Any]
+    far: NDArray[np.bool_]
 
     @classmethod
     def take(cls, oracle: Oracle, problem: Problem, point: Vector, count: int) -> Self:
@@ -334,13 +340,13 @@ class _Surroundings:
         # Rows that stand for scalars are the last ones, and always taken, however far from the boundary.
         band = max(_floor(v), float(np.abs(rows.scores(v)[: rows.n_rows - problem.scalars]).max()))
         sample = oracle.sample(_few(oracle))
-        h = sample.scores(v)
-        h[len(h) - problem.scalars :] = 0.0
-        return cls(rows, band, sample, np.where(np.abs(h) > band, np.sign(h), 0.0))
+        far = np.abs(sample.scores(v)) > band
+        far[len(far) - problem.scalars :] = False
+        return cls(rows, band, sample, sample.sides(v), far)
 
     def trusted(self, v: Vector) -> bool:
-        apart = self.sides * self.sample.scores(v)
-        return bool((apart[self.sides != 0] > _MARGIN * self.band).all())
+        apart = self.sample.apart(v, self.sides)
+        return bool((apart[self.far] > _MARGIN * self.band).all())
 
     def descend(self, smoothed: _Smoothed, point: Vector, widths: Sequence[float]) -> tuple[Vector, bool]:
         """Newton as far as the rows represent all; also whether that stopped it."""
@@ -380,7 +386,7 @@ def without_noise(oracle: Oracle, problem: Problem) -> Problem:
     """Drop bounds below rounding error.
 
     Their rows of A become zero, because scaled up they would be enforced like the others. All bounds are
-    widened by less than the rounding errors of sums over rows.
+    widened.
     """
     sample = oracle.sample(_few(oracle)).matrix
     effect = np.abs(sample @ problem.A.T).max(axis=0, initial=0.0)
@@ -390,11 +396,15 @@ def without_noise(oracle: Oracle, problem: Problem) -> Problem:
         both = [oracle.totals(side * problem.A[j]).positive_part for side in (1.0, -1.0)]
         effect[j] = sum(both)  # the mean of |<A_j, p>| over all rows
         terms[j] = oracle.totals(np.abs(problem.A[j])).positive_part
-    A = np.where((effect > _NOISE * terms)[:, None], problem.A, 0.0)
-    return replace(problem, A=A, lo=problem.lo - _WIDENED, hi=problem.hi + _WIDENED)
+    return widened(replace(problem, A=np.where((effect > _NOISE * terms)[:, None], problem.A, 0.0)))
 
 
-def _bound_scale(oracle: Oracle, problem: Problem) -> Vector:
+def widened(problem: Problem) -> Problem:
+    """All bounds widened by less than the rounding errors of sums over rows."""
+    return replace(problem, lo=problem.lo - _WIDENED, hi=problem.hi + _WIDENED)
+
+
+def bound_scale(oracle: Oracle, problem: Problem) -> Vector:
     """Factors that make the root mean square of <A_j, p> 1, and multipliers comparable."""
     sample = oracle.sample(_few(oracle))
     second = 2 * sample.smooth(np.zeros(oracle.n_columns), 1.0).hessian

@@ -1,0 +1,381 @@
+"""From rows and a problem to the best of several actions for each row, with a proof.
+
+The road is that of ``optimize.py``: Newton on samples and on the rows near a boundary, a linear program on
+the rows whose two best actions are nearest, and one pass over all rows for the proof.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import cast
+
+import highspy
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array, csr_array, hstack
+
+from evenhand.solver.action_rows import ActionRows, Floats
+from evenhand.solver.conflict import TOLERANCE, Conflict
+from evenhand.solver.dense import DenseRows, collapsed, tie_width
+from evenhand.solver.finish import Finish
+from evenhand.solver.linear import METHODS, OPTIONS, Method, loaded, snapped
+from evenhand.solver.optimize import Accepted, Optimum, Search, bound_scale, repeats, widened
+from evenhand.solver.oracle import ROUNDING, Totals, Vector
+from evenhand.solver.program import Problem
+from evenhand.solver.threads import one_thread
+
+Score = Callable[[Floats], Floats]
+"""The second score of each action, shape (n, K), from the columns of rows."""
+
+_SMALL = 200  # rows that a linear program takes all at once
+_LARGEST = 100_000  # variables of a linear program of all rows, which takes a minute
+_PRICES = (1e3, 1e6)  # as in optimize.py
+_SLIGHT = 1e-4  # a violation that too few rows explain
+_WRONG = 1e-5  # by how much a polished vertex may move
+_NOISE = 1e-13
+_PRECISION = 1e-6  # gap of the second problem, which decides between equal optima
+_LAST_DIGITS = 1e-13
+_CONFLICT_ROWS = 2_000
+_NOTHING = 1e-9  # share of the largest multiplier below which one is rounding error
+
+
+def optimize_actions(
+    rows: ActionRows, problem: Problem, accepted: Accepted, start: Vector | None = None
+) -> Optimum | None:
+    """Solve a problem to a proven gap.
+
+    Parameters
+    ----------
+    rows : ActionRows
+    problem : Problem
+        In the columns of their sums.
+    accepted : Accepted
+        With the second score of actions, if there is one.
+    start : array, shape (J,), default=None
+        Multipliers to start from.
+
+    Returns
+    -------
+    Optimum or None
+        Its ``totals.selection`` is a ``Chosen``. None if no algorithm reached the tolerances.
+    """
+    if len(problem.lo) == 0:
+        return Optimum.of(problem, np.empty(0), rows.totals(problem.gain))
+    with one_thread("blas"):
+        sound, on_failure = _without_noise(rows, problem), accepted.on_failure
+        for number, found in enumerate(_attempts(rows, sound, start)):
+            if accepted.proven(found.certificate):
+                done = replace(found, multipliers=np.where(sound.A.any(axis=1), found.multipliers, 0.0))
+                return _break_ties(rows, sound, done, accepted)
+            if on_failure is not None and (number == 1 or found.certificate.violation > _SLIGHT):
+                on_failure()
+                on_failure = None
+    return None
+
+
+def find_conflict(rows: ActionRows, problem: Problem, *, sample: int = _CONFLICT_ROWS) -> Conflict:
+    """Look for multipliers that prove the bounds impossible; see :mod:`evenhand.solver.conflict`.
+
+    Parameters
+    ----------
+    rows : ActionRows
+    problem : Problem
+    sample : int, default=2_000
+        Rows on which multipliers are looked for. Whether they are a proof is a question about all rows.
+
+    Returns
+    -------
+    Conflict
+    """
+    only_bounds = replace(_without_noise(rows, problem), gain=np.zeros(rows.n_columns), constant=0.0)
+    found = finish_actions(cast("ActionRows", rows.sample(sample)), only_bounds, price=1.0)
+    if found is None:
+        return Conflict(0.0, np.zeros(len(problem.lo)), proven=False)
+    largest = np.abs(found.multipliers).max(initial=0.0)
+    multipliers = np.where(np.abs(found.multipliers) > _NOTHING * largest, found.multipliers, 0.0)
+    value = rows.totals(multipliers @ only_bounds.A).positive_part + only_bounds.penalty(multipliers)
+    return Conflict(found.slack, multipliers, proven=value < -TOLERANCE * (1 + np.abs(multipliers).sum()))
+
+
+def _without_noise(rows: ActionRows, problem: Problem) -> Problem:
+    """Drop bounds below rounding error, as :func:`evenhand.solver.optimize.without_noise` does."""
+    sample = cast("ActionRows", rows.sample(_CONFLICT_ROWS))
+    effect, terms = sample.effects(problem.A, slice(None))
+    slight = np.flatnonzero((effect <= _NOISE * terms) & problem.A.any(axis=1))
+    for where in rows.blocks() if len(slight) else ():
+        more, size = rows.effects(problem.A[slight], where)
+        effect[slight], terms[slight] = np.maximum(effect[slight], more), np.maximum(terms[slight], size)
+    in_scalars = problem.A[:, problem.A.shape[1] - problem.scalars :].any(axis=1)
+    kept = (effect > _NOISE * terms) | in_scalars
+    return widened(replace(problem, A=np.where(kept[:, None], problem.A, 0.0)))
+
+
+def _attempts(rows: ActionRows, problem: Problem, start: Vector | None) -> Iterator[Optimum]:
+    """Solutions with their proofs, by one algorithm after another."""
+    if rows.n_rows > _SMALL and rows.own_scores is None and repeats(rows):
+        distinct, mass, kind = collapsed(rows.take(slice(None)), rows.weights_of(slice(None)))
+        fewer = ActionRows(distinct, mass, rows.n_actions, scalars=rows.scalars, base=rows.base)
+        for found in _attempts(fewer, problem, start):
+            yield _of_copies(rows, kind, problem, found)
+        return
+    search = _ActionSearch(rows, problem, bound_scale(rows, problem))
+    point = np.zeros(len(problem.lo)) if start is None else problem.allowed(start) / search.scale
+    if rows.n_rows > _SMALL:
+        yield from search.rounds(point, warm=start is not None)
+    if rows.n_rows * rows.n_actions > _LARGEST:
+        return
+    everything = rows.near(search.scaled.direction(point), rows.n_rows)
+    for method in METHODS:
+        for price in _PRICES:
+            yield from search.attempt(everything, price, method)
+
+
+def _of_copies(rows: ActionRows, kind: NDArray[np.intp], problem: Problem, found: Optimum) -> Optimum:
+    """What was found for distinct rows, for all rows."""
+    chosen = found.totals.selection
+    place = np.full(len(chosen.best), -1)
+    place[chosen.index] = np.arange(len(chosen.index))
+    copies = np.flatnonzero(place[kind] >= 0)
+    given = ActionRows(np.empty((0, rows.width)), np.empty(0), rows.n_actions, index=copies)
+    t = found.totals.sums[len(found.totals.sums) - rows.scalars :]
+    mixtures = chosen.mixtures[place[kind][copies]]
+    totals = rows.totals(problem.direction(found.multipliers), given, (mixtures, t))
+    return Optimum.of(problem, found.multipliers, totals)
+
+
+class _ActionSearch(Search):
+    """Newton and the linear program for several actions."""
+
+    def attempt(self, rows: DenseRows, price: float, method: Method = "simplex") -> Iterator[Optimum]:
+        """Solve the linear program on some rows."""
+        yield from self.proven(
+            finish_actions(cast("ActionRows", rows), self.scaled, price=price, method=method)
+        )
+
+
+def finish_actions(
+    rows: ActionRows, problem: Problem, *, price: float, method: Method = "simplex"
+) -> Finish | None:
+    """Solve for the actions of undecided rows by a linear program.
+
+    A row that has two candidates is one variable, the share of the second; one that has more of them has a
+    variable for each but the first, whose sum is at most 1.
+
+    Parameters
+    ----------
+    rows : ActionRows
+        The undecided rows with their candidates; their `base` holds the sums of the decided ones.
+    problem, price, method
+        See :func:`evenhand.solver.finish.finish`.
+
+    Returns
+    -------
+    Finish or None
+        Its selection are the mixtures and the scalars. None if HiGHS did not end with an optimum.
+    """
+    program = _ActionProgram.of(rows, problem)
+    J, S = len(problem.lo), problem.scalars
+    k = len(program.row) + S
+    slacks = np.kron(np.eye(J), [[1.0], [-1.0]])
+    several = np.flatnonzero(program.counts > 1)
+    number = np.full(len(program.mass), -1)
+    number[several] = np.arange(len(several))
+    own = np.flatnonzero(number[program.row] >= 0)
+    sums = coo_array((np.ones(len(own)), (own, number[program.row[own]])), shape=(k + 2 * J, len(several)))
+    matrix = csr_array(hstack([csr_array(np.vstack([program.bounds, slacks])), sums]))
+    upper = np.concatenate([np.ones(len(program.row)), program.most, np.full(2 * J, np.inf)])
+    highs = loaded(
+        np.concatenate([program.cost, np.full(2 * J, price)]),
+        matrix,
+        (np.zeros(k + 2 * J), upper),
+        (
+            np.concatenate([program.lo, np.full(len(several), -np.inf)]),
+            np.concatenate([program.hi, np.ones(len(several))]),
+        ),
+        {**OPTIONS, "solver": method},
+    )
+    highs.run()
+    if highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+        return None
+    solution = highs.getSolution()
+    x, y = np.array(solution.col_value), np.array(solution.row_dual)[:J]
+    slack = float((x[k:].reshape(J, 2).sum(axis=1) / program.factors).sum() * program.unit)
+    mixtures = np.zeros((len(program.mass), rows.n_actions))
+    mixtures[program.row, program.action] = snapped(x[: len(program.row)])
+    first = np.arange(len(mixtures)), program.first
+    mixtures[first] = snapped(1.0 - mixtures.sum(axis=1))
+    mixtures /= mixtures.sum(axis=1, keepdims=True)
+    t = snapped(x[len(program.row) : k] / program.most)
+    if slack <= _NOTHING:
+        program.polish(mixtures, t, y)
+    multipliers = problem.allowed(y * program.factors)
+    weightless = np.flatnonzero(program.mass == 0)
+    if len(weightless):
+        own_rows = ActionRows(program.rows[weightless], None, rows.n_actions)
+        mixtures[weightless] = own_rows.totals(
+            problem.direction(multipliers)[: own_rows.n_columns]
+        ).selection.dense()
+    return Finish(rows, (mixtures[program.kind], t), multipliers, slack)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, eq=False)
+class _ActionProgram:
+    """A linear program in units of about 1, of distinct rows.
+
+    `worth` is what each action of each row adds to the bounds, of shape (k, K, J), and `gains` to the
+    objective, both for a mass of 1; `row` and `action` are those of each variable, `first` is the action
+    whose share is what the others leave, and the last variables are the scalars, up to `most`.
+    """
+
+    rows: Floats
+    mass: Vector
+    kind: NDArray[np.intp]
+    first: NDArray[np.intp]
+    row: NDArray[np.intp]
+    action: NDArray[np.intp]
+    counts: NDArray[np.intp]
+    worth: Floats
+    gains: Floats
+    of_scalars: Floats
+    scalar_gains: Vector
+    unit: float
+    factors: Vector
+    cost: Vector
+    bounds: Floats
+    lo: Vector
+    hi: Vector
+    base: Vector
+    most: Vector
+
+    @classmethod
+    def of(cls, rows: ActionRows, problem: Problem) -> _ActionProgram:
+        D, K, J, S = rows.width, rows.n_actions, len(problem.lo), problem.scalars
+        P = rows.take(slice(None))
+        allowed = np.ones((len(P), K), np.bool_) if rows.candidates is None else rows.candidates
+        score = np.zeros((len(P), K)) if rows.own_scores is None else rows.own_scores
+        score, allowed = np.where(np.isfinite(score), score, 0.0), allowed & np.isfinite(score)
+        _, mass, kind = collapsed(np.hstack([P, score]), rows.weights_of(slice(None)))
+        place = np.empty(len(mass), np.intp)
+        place[kind] = np.arange(len(P))  # one of the copies
+        P, score, allowed = P[place], score[place], allowed[place]
+        tables = problem.A[:, : D * K].reshape(J, D, K)
+        worth = np.stack([P @ tables[:, :, a].T for a in range(K)], axis=1)
+        gains = P @ problem.gain[: D * K].reshape(D, K)
+        if rows.own_scores is not None:
+            gains = gains + score
+        first = np.where(allowed, gains, -np.inf).argmax(axis=1)
+        others = allowed.copy()
+        others[np.arange(len(P)), first] = False
+        row, action = np.nonzero(others)
+        unit = float(mass.mean()) or 1.0
+        relative = mass / unit
+        bounds = relative[row, None] * (worth[row, action] - worth[row, first[row]])
+        cost = -relative[row] * (gains[row, action] - gains[row, first[row]])
+        of_scalars = problem.A[:, problem.A.shape[1] - S :].T
+        scalar_gains = problem.gain[len(problem.gain) - S :]
+        bounds = np.vstack([bounds, of_scalars])
+        largest = np.abs(bounds).max(axis=0, initial=0.0)
+        factors = 1.0 / np.where(largest > 0, largest, 1.0)
+        base = problem.A @ rows.base
+        fixed = base + mass @ worth[np.arange(len(P)), first]
+        lo, hi = ((bound - fixed) * factors / unit for bound in (problem.lo, problem.hi))
+        return cls(
+            *(P, mass, kind, first, row, action, others.sum(axis=1), worth, gains, of_scalars, scalar_gains),
+            *(unit, factors, np.append(cost, -scalar_gains), bounds * factors, lo, hi),
+            *(base, np.full(S, 1 / unit)),
+        )
+
+    def polish(self, mixtures: Floats, t: Vector, y: Vector) -> None:
+        """Solve the equations of the vertex, which HiGHS meets only up to its tolerances.
+
+        Bounds with a multiplier hold exactly, and the actions that a row mixes have the same value.
+        """
+        mixed = np.flatnonzero((mixtures > 0).sum(axis=1) > 1)
+        row, action = np.nonzero(mixtures[mixed] > 0)
+        lead = (mixtures[mixed] > 0).argmax(axis=1)
+        keep = action != lead[row]
+        row, action, lead = mixed[row[keep]], action[keep], lead[row[keep]]
+        inner = np.flatnonzero((t > 0) & (t < 1))
+        relative = self.mass[row] / self.unit
+        core = relative[:, None] * (self.worth[row, action] - self.worth[row, lead]) * self.factors
+        core = np.vstack([core, self.of_scalars[inner] * self.factors])
+        gain = np.append(
+            relative * (self.gains[row, action] - self.gains[row, lead]), self.scalar_gains[inner]
+        )
+        fixed = self.mass @ self.worth[np.arange(len(self.mass)), self.first]
+        attained = np.einsum("k,ka,kaj->j", self.mass, mixtures, self.worth) + t @ self.of_scalars
+        at = (attained - fixed) * self.factors / self.unit
+        low = np.abs(at - self.lo) < np.abs(at - self.hi)
+        held = np.where(low, self.lo, self.hi)
+        tight = np.flatnonzero(
+            (np.abs(y) > _NOTHING * np.abs(y).max(initial=0.0)) | (at < self.lo) | (at > self.hi)
+        )
+        if not len(core) or not len(tight):
+            return
+        move_x = np.linalg.lstsq(core[:, tight].T, (held - at)[tight])[0]
+        move_y = -np.linalg.lstsq(core[:, tight], gain + core @ y)[0]
+        moves = np.concatenate([move_x[: len(row)], move_x[len(row) :] * self.unit, move_y])
+        if np.abs(moves).max(initial=0.0) > _WRONG:
+            return
+        y[tight] += move_y
+        np.add.at(mixtures, (row, action), move_x[: len(row)])
+        np.subtract.at(mixtures, (row, lead), move_x[: len(row)])
+        t[inner] = np.clip(t[inner] + move_x[len(row) :] * self.unit, 0.0, 1.0)
+        mixtures[:] = np.clip(mixtures, 0.0, 1.0)
+
+
+def tied_actions(rows: ActionRows, index: NDArray[np.intp], v: Vector) -> NDArray[np.bool_]:
+    """Which actions of some rows are the best one, up to rounding, shape (k, K)."""
+    block, h = rows.values_of(index, v)
+    table = np.abs(v[: rows.width * rows.n_actions].reshape(rows.width, -1))
+    terms = np.maximum(1.0, (block @ table).max(axis=1))
+    return np.asarray((h >= h.max(axis=0) - ROUNDING * terms).T)
+
+
+def _break_ties(rows: ActionRows, problem: Problem, found: Optimum, accepted: Accepted) -> Optimum:
+    """Decide rows with several best actions by the optimum that has the largest sum of a second score.
+
+    As :func:`evenhand.solver.ties.break_ties` does: bounds that have a multiplier hold as they do now.
+    """
+    if accepted.score is None:
+        return found
+    v, chosen = problem.direction(found.multipliers), found.totals.selection
+    tied = np.union1d(np.flatnonzero(chosen.margins <= tie_width(v)), chosen.index)
+    best = tied_actions(rows, tied, v)
+    open_rows = best.sum(axis=1) > 1
+    tied, best = tied[open_rows], best[open_rows]
+    matrix, mass, kind = collapsed(rows.take(tied), rows.weights_of(tied))
+    if np.count_nonzero(mass) < 2:
+        return found
+    allowed = np.zeros((len(matrix), rows.n_actions), np.bool_)
+    allowed[kind] = best
+    S = problem.scalars
+    sums = found.totals.sums
+    at, t = problem.A @ sums, sums[len(sums) - S :]
+    now = ActionRows(rows.take(tied), rows.weights_of(tied), rows.n_actions).mixed(chosen.dense()[tied])
+    fixed = problem.A[:, len(sums) - S :] @ t
+    held = found.multipliers != 0
+    A = problem.A[:, : len(sums) - S]
+    second = Problem(
+        gain=np.append(np.zeros(len(sums) - S), 1.0),
+        A=np.column_stack([A, np.zeros(len(A))]),
+        lo=np.where(held, at, np.minimum(problem.lo, at)) - fixed,
+        hi=np.where(held, at, np.maximum(problem.hi, at)) - fixed,
+    )
+    scored = ActionRows(
+        matrix,
+        mass,
+        rows.n_actions,
+        scores=np.where(allowed, np.asarray(accepted.score(matrix)), -np.inf),
+        base=np.append(sums[: len(sums) - S] - now, 0.0),
+    )
+    price = max(1.0, float(np.abs(found.multipliers).sum()))
+    exact = max(_LAST_DIGITS, min(accepted.feasibility, accepted.tol / price))
+    decided = optimize_actions(scored, second, Accepted(_PRECISION, exact))
+    if decided is None:
+        return found
+    given = ActionRows(np.empty((0, rows.width)), np.empty(0), rows.n_actions, index=tied)
+    totals: Totals = rows.totals(v, given, (decided.totals.selection.dense()[kind], t))
+    better = Optimum.of(problem, found.multipliers, totals, tie_multipliers=decided.multipliers)
+    return better if accepted.proven(better.certificate) else found
