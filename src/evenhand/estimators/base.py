@@ -37,7 +37,7 @@ from evenhand.groups.groups import Groups
 from evenhand.groups.proxy import Proxy
 from evenhand.guarantee.forecast import Forecast
 from evenhand.guarantee.guarantee import GuaranteeResult
-from evenhand.optimum.minimax import Objective
+from evenhand.optimum.objectives import Objective
 from evenhand.posteriors.tabular import TabularClassifier
 from evenhand.requirements.requirement import Constraint
 from evenhand.solver.certificate import Certificate

@@ -37,7 +37,7 @@ from evenhand.estimators.training_data import TrainingData, hold_out_rows, read_
 from evenhand.groups.groups import Groups
 from evenhand.groups.proxy import Proxy
 from evenhand.optimum.atoms import FurtherRows, randomise_atoms
-from evenhand.optimum.minimax import problem_for
+from evenhand.optimum.objectives import read_problem
 from evenhand.optimum.problem import FairnessProblem
 from evenhand.optimum.rule import Rule
 from evenhand.optimum.solution import Solution
@@ -200,13 +200,19 @@ class ScoredRows:
 
     def problem(self, settings: Settings, groups: Groups) -> FairnessProblem:
         """The fairness problem on these rows."""
-        kind = problem_for(settings.objective)
         if self.kept is None:
             rows: Any = self.learned.out_of_fold
             weights = self.learned.weights
         else:
             rows, weights = self.kept.partitions(), None
-        return kind.read(rows, settings.constraint, cost=settings.cost, sample_weight=weights, groups=groups)
+        return read_problem(
+            settings.objective,
+            rows,
+            settings.constraint,
+            cost=settings.cost,
+            sample_weight=weights,
+            groups=groups,
+        )
 
     def parts(self) -> Iterator[tuple[Posteriors, Floats | None]]:
         """Posteriors and weights, a part of the rows at a time."""

@@ -20,7 +20,7 @@ from evenhand.exceptions import (
     warn_user,
 )
 from evenhand.groups.groups import Groups
-from evenhand.optimum.minimax import Objective, problem_for
+from evenhand.optimum.objectives import Objective, read_problem
 from evenhand.optimum.problem import FairnessProblem, error_prices, label_and_group_suffice
 from evenhand.posteriors.crossfit import Estimated, RunFolds, cross_fit
 from evenhand.posteriors.examples import Examples
@@ -67,8 +67,8 @@ class LearnedPosteriors:
         self, constraint: Constraint, cost: ArrayLike, groups: Groups, objective: Objective = "risk"
     ) -> FairnessProblem:
         """The fairness problem on these rows."""
-        return problem_for(objective).read(
-            self.out_of_fold, constraint, cost=cost, sample_weight=self.weights, groups=groups
+        return read_problem(
+            objective, self.out_of_fold, constraint, cost=cost, sample_weight=self.weights, groups=groups
         )
 
 

@@ -42,7 +42,8 @@ from evenhand.groups.proxy import Proxy
 from evenhand.guarantee.forecast import warn_if_exceeded
 from evenhand.guarantee.guarantee import warn_if_not_guaranteed
 from evenhand.optimum.group_thresholds import group_thresholds
-from evenhand.optimum.minimax import Objective, group_risks, problem_for
+from evenhand.optimum.minimax import group_risks
+from evenhand.optimum.objectives import Objective, check_objective
 from evenhand.optimum.problem import prices_of
 from evenhand.optimum.rule import Rule, hashed_uniforms
 from evenhand.optimum.solution import Solution
@@ -51,6 +52,7 @@ from evenhand.posteriors.models import PosteriorModel
 from evenhand.posteriors.posteriors import Posteriors
 from evenhand.requirements.bounds import EVERYBODY
 from evenhand.requirements.constraints import ByConstraint, ConstraintName, LinearConstraints
+from evenhand.requirements.notions import Notion
 from evenhand.requirements.rates import CellRates
 from evenhand.requirements.requirement import Constraint
 from evenhand.solver.certificate import Certificate
@@ -58,7 +60,7 @@ from evenhand.solver.certificate import Certificate
 _MARGIN_DIGITS = 9
 _OF_SOLUTION = (
     *("multipliers", "shadow_prices", "certificate", "group_weights", "rule_multipliers", "rates"),
-    "linear_constraints",
+    *("linear_constraints", "nearest"),
 )
 """Attributes of a fit that are those of the solution."""
 
@@ -91,10 +93,11 @@ class FairPostprocessor(FairClassifier):
         as they are, if it was fitted to them.
     cost : float, pair, or array of shape (M, 2), default=0.5
         A number c prices a false positive at c and a false negative at 1 - c; see :func:`evenhand.solve`.
-    objective : {"risk", "minimax"}, default="risk"
-        What is minimised: the risk, or the largest risk of a group (min-max fairness), and the risk among the
-        classifiers that attain this. The requirement holds in both cases; ``DemographicParity(difference=1)``
-        requires nothing.
+    objective : {"risk", "minimax"} or notion, default="risk"
+        What is minimised: the risk; the largest risk of a group (min-max fairness); or the distance from a
+        notion such as ``DemographicParity(difference=0)``, which is then as near as the requirement allows.
+        Among the classifiers that attain this, the risk. The requirement holds in all cases;
+        ``DemographicParity(difference=1)`` requires nothing.
     guarantee : float or Guarantee, default=None
         The confidence with which the requirement has to hold on new rows, or a :class:`Guarantee`, which also
         says how many rows are held out for it. ``guarantee_`` has the result.
@@ -141,7 +144,10 @@ class FairPostprocessor(FairClassifier):
         ``objective="minimax"`` it is the largest risk of a group.
     group_weights_, rule_multipliers_ : dict or None
         With ``objective="minimax"``, the least favourable mixture of the groups, and the multipliers that
-        the rule follows from; see the ``Solution`` of :func:`evenhand.solve`.
+        the rule follows from; the latter also with a notion as the objective. See the ``Solution`` of
+        :func:`evenhand.solve`.
+    nearest_ : Notion or None
+        With a notion as the objective, that notion with the tolerance that is attained.
     rates_ : CellRates
         Masses and selection rates of the cells, as the posteriors have them.
     rounded_ : tuple or None
@@ -185,6 +191,7 @@ class FairPostprocessor(FairClassifier):
     shadow_prices_: Mapping[ConstraintName, float]
     group_weights_: Mapping[GroupName, float] | None
     rule_multipliers_: Mapping[ConstraintName, float] | None
+    nearest_: Notion | None
     rates_: CellRates
     rounded_: tuple[Rule, Certificate, CellRates] | None
     linear_constraints_: LinearConstraints
@@ -225,8 +232,14 @@ class FairPostprocessor(FairClassifier):
 
     def settings(self) -> Settings:
         """The parameters, checked: raises an InputError if they cannot be used."""
-        problem_for(self.objective)
-        return super().settings()
+        check_objective(self.objective)
+        found = super().settings()
+        if isinstance(self.objective, Notion) and (found.confidence is not None or found.margin):
+            raise InputError(
+                f"objective={self.objective!r} supports neither `guarantee` nor `margin`: require the notion "
+                "instead, with the tolerance that is attained (`nearest_`)."
+            )
+        return found
 
     def fit(
         self,
@@ -604,7 +617,9 @@ class FairPostprocessor(FairClassifier):
         A = linear.in_sums(masses)[0][:, : masses.size]
         names = linear.names
         if self.objective != "risk" and self.rule_multipliers_ is not None:
-            risks, multipliers = group_risks(masses, self.prices_, self.compared_), self.rule_multipliers_
+            multipliers = self.rule_multipliers_
+        if self.objective == "minimax":
+            risks = group_risks(masses, self.prices_, self.compared_)
             # The weight of a group is taken from that of the risk of all.
             of_all = (self.prices_ * [-1.0, 1.0]).ravel()
             A, names = np.vstack([A, risks.in_sums(masses)[0] + of_all]), (*names, *risks.names)

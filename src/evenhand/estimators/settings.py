@@ -17,7 +17,7 @@ from evenhand.estimators.access import Aware
 from evenhand.exceptions import InputError
 from evenhand.groups.groups import Missing
 from evenhand.groups.proxy import Proxy
-from evenhand.optimum.minimax import Objective
+from evenhand.optimum.objectives import Objective
 from evenhand.posteriors.calibration import Calibration
 from evenhand.posteriors.learner import check_model, is_frozen
 from evenhand.posteriors.spec import Form

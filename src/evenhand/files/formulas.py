@@ -12,10 +12,12 @@ from evenhand.data.columns import blocks
 from evenhand.exceptions import InputError
 from evenhand.groups.groups import GroupName, Groups
 from evenhand.optimum.minimax import WORST_GROUP
+from evenhand.optimum.nearest import distance, named_distance, slack_of
 from evenhand.optimum.rule import Rule
 from evenhand.posteriors.posteriors import Posteriors
 from evenhand.requirements.bounds import NoWorse, with_reference
 from evenhand.requirements.constraints import ConstraintName
+from evenhand.requirements.notions import Notion
 from evenhand.requirements.rates import CellRates
 from evenhand.requirements.requirement import Constraint
 from evenhand.solver.certificate import Certificate
@@ -29,6 +31,9 @@ _ROUNDING = 1e-9
 
 _NEGLIGIBLE = 1e-12
 """Mass below which a cell counts as empty, as in `solve`."""
+
+_LESS = 1e-6
+"""By how much a tolerance is below the bound where it is proven that it cannot be satisfied."""
 
 _SUM = 1e-6
 """By how much weights may miss a sum of 1."""
@@ -77,6 +82,39 @@ class Mixture:
         return prices * of_cells[:, :1], prices * (1 + kappa.sum() - of_cells[:, 1:])
 
 
+@dataclass(frozen=True, eq=False)
+class Nearness:
+    """What proves that no selection is nearer to a notion, besides the multipliers.
+
+    Attributes
+    ----------
+    objective, attained : Notion
+        With the tolerance that was asked for, and with the one that is attained.
+    bound : float
+        The tolerance up to which the multipliers prove that the notion cannot be satisfied.
+    rule_multipliers : mapping
+        Those that the rule follows from: of the requirement and of the notion.
+    """
+
+    objective: Notion
+    attained: Notion
+    bound: float
+    rule_multipliers: Mapping[ConstraintName, float]
+
+    @property
+    def goal(self) -> float:
+        """The distance below which nothing is gained."""
+        return slack_of(self.objective)
+
+    def reached(self, rates: CellRates) -> float:
+        """The distance of some rates."""
+        return max(self.goal, distance(self.objective, rates))
+
+    def proven(self, value: float) -> float:
+        """The bound, if the dual value at slightly less is positive; otherwise nothing is proven."""
+        return self.bound if self.bound <= self.goal + _LESS or value >= _LESS / 2 else self.goal
+
+
 def recompute(
     parts: Callable[[], Iterable[Part]],
     groups: Groups,
@@ -87,6 +125,7 @@ def recompute(
     rule: Rule | None,
     shipped: Rule | None = None,
     mixture: Mixture | None = None,
+    nearness: Nearness | None = None,
 ) -> tuple[Certificate, Floats, Certificate]:
     """The certificate of a rule, the table W of the multipliers, and the slack due to ties.
 
@@ -117,6 +156,11 @@ def recompute(
         The rule of the optimum, and the one that is shipped.
     mixture : Mixture, default=None
         If the largest risk of a group was minimised.
+    nearness : Nearness, default=None
+        If the distance from a notion was minimised. The bound is the stored one if its multipliers prove that
+        slightly less cannot be satisfied: with prices of 0, the dual value of the requirement and the notion
+        at that tolerance is positive. Multipliers are those of the distance, so it is what the tolerance
+        lacks.
 
     Returns
     -------
@@ -130,18 +174,23 @@ def recompute(
     masses /= total
     masses = np.where(masses < _NEGLIGIBLE, 0.0, masses)
     if any(isinstance(part, NoWorse) for part in constraint.bounds):
-        best = np.zeros((M, 2))  # of the best rule without a requirement
-        for _, p, w in _blocks(parts()):
-            best += np.tensordot(w / total * (np.tensordot(p, prices * [-1.0, 1.0], axes=2) > 0), p, axes=1)
+        best = _unconstrained(parts(), prices) / total
         constraint = with_reference(constraint, CellRates(groups, masses, np.minimum(best, masses)))
-    linear = constraint.linear(masses, groups)
+    asked = constraint if nearness is None else constraint & nearness.attained
+    linear = asked.linear(masses, groups)
     lam = np.array([multipliers[name] for name in linear.names])
     C = np.divide(linear.C, masses, out=np.zeros_like(linear.C), where=masses > 0)
-    sizes, of_bound, of_rule, ruling = masses.sum(axis=1), prices, prices, lam
+    sizes, of_bound, of_rule, ruling, proof = masses.sum(axis=1), prices, prices, lam, linear
+    if nearness is not None:
+        ruling, of_bound = np.array([nearness.rule_multipliers[name] for name in linear.names]), 0.0 * prices
+        proof = (
+            constraint & nearness.objective.with_slack(max(nearness.goal, nearness.bound - _LESS))
+        ).linear(masses, groups)
     if mixture is not None:
         of_bound, of_rule = mixture.prices(prices, sizes, groups)
         ruling = np.array([mixture.rule_multipliers[name] for name in linear.names])
-    V = of_bound * [-1.0, 1.0] + np.tensordot(lam, C, axes=1)
+    C_bound = np.divide(proof.C, masses, out=np.zeros_like(proof.C), where=masses > 0)
+    V = of_bound * [-1.0, 1.0] + np.tensordot(lam, C_bound, axes=1)
     W = of_rule * [-1.0, 1.0] + np.tensordot(ruling, C, axes=1)
 
     s, s_shipped, positive_part, tied = np.zeros((M, 2)), np.zeros((M, 2)), 0.0, 0.0
@@ -157,6 +206,8 @@ def recompute(
 
     def attained(s: Floats) -> tuple[float, float]:
         rho = np.divide(s, masses, out=np.zeros_like(s), where=masses > 0)
+        if nearness is not None:
+            return nearness.reached(CellRates(groups, masses, s)), float(linear.violation(rho))
         errors = prices[:, 0] * s[:, 0] + prices[:, 1] * (masses[:, 1] - s[:, 1])
         if mixture is None:
             return float(errors.sum()), float(linear.violation(rho))
@@ -164,15 +215,25 @@ def recompute(
         return float((costs[people > 0] / people[people > 0]).max()), float(linear.violation(rho))
 
     paid = np.flatnonzero(lam)  # at an end that is not set, any price but 0 makes the bound -inf
-    held = (np.where(lam > 0, linear.lo, linear.hi) - linear.k)[paid]
+    held = (np.where(lam > 0, proof.lo, proof.hi) - proof.k)[paid]
     bound = of_bound[:, 1] @ masses[:, 1] - positive_part + held @ lam[paid]
-    if linear.B is not None:  # a scalar t in [0, 1] gains at most max(0, <lambda, B>)
-        bound -= np.maximum(lam @ linear.B, 0.0).sum()
+    if proof.B is not None:  # a scalar t in [0, 1] gains at most max(0, <lambda, B>)
+        bound -= np.maximum(lam @ proof.B, 0.0).sum()
     slack = Certificate(tied * float(prices.max()), 0.0, tied * float(np.abs(C).max(initial=0.0)))
     minimised = "risk" if mixture is None else WORST_GROUP
+    if nearness is not None:
+        bound, minimised = nearness.proven(bound), named_distance(nearness.objective)
     objective, violation = attained(s)
     of_shipped = (None, None) if shipped is None else attained(s_shipped)
     return Certificate(objective, float(bound), violation, minimised, *of_shipped), W, slack
+
+
+def _unconstrained(parts: Iterable[Part], prices: Floats) -> Floats:
+    """Sum of w f p of the best rule without a requirement."""
+    gain, best = prices * [-1.0, 1.0], np.zeros_like(prices)
+    for _, p, w in _blocks(parts):
+        best += np.tensordot(w * (np.tensordot(p, gain, axes=2) > 0), p, axes=1)
+    return best
 
 
 def _blocks(parts: Iterable[Part]) -> Iterator[tuple[Posteriors, Floats, Floats]]:

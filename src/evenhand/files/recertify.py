@@ -25,11 +25,12 @@ from evenhand.estimators.inprocess import FairInprocessor
 from evenhand.estimators.learned_posteriors import LearnedPosteriors
 from evenhand.estimators.postprocess import FairPostprocessor
 from evenhand.exceptions import EvenhandWarning, InputError
-from evenhand.files.formulas import Mixture, Part, recompute
+from evenhand.files.formulas import Mixture, Nearness, Part, recompute
 from evenhand.files.guarantee_check import compare_guarantee, deployed_posteriors, with_ranks
 from evenhand.optimum.problem import FairnessProblem, prices_of
 from evenhand.optimum.rule import Rule
 from evenhand.posteriors.examples import Examples
+from evenhand.requirements.notions import Notion
 from evenhand.requirements.requirement import Constraint
 from evenhand.solver.certificate import Certificate, small
 
@@ -156,7 +157,8 @@ def claimed(model: FairClassifier, found: Certificate | None = None) -> Claim:
         model.settings().constraint,
         certificate.bound,
         *certificate.of_rule,
-        halved=bool(np.all(prices_of(model.cost, model.groups_) == 0.5)),
+        halved=not isinstance(model.objective, Notion)
+        and bool(np.all(prices_of(model.cost, model.groups_) == 0.5)),
         minimised=certificate.minimised,
         trained=isinstance(model, FairInprocessor),
     )
@@ -275,6 +277,7 @@ def _compare(
             rule=rule,
             shipped=None if rule is None else model.rule_,
             mixture=_mixture(model),
+            nearness=_nearness(model),
         )
     except (KeyError, InputError):
         return None, ["the groups or multipliers do not belong to these rows"]
@@ -349,11 +352,20 @@ def _certified(model: Any) -> Constraint:
 
 def _mixture(model: Any) -> Mixture | None:
     """What the certificate of the worst group rests on besides the multipliers."""
-    if model.objective == "risk":
+    if model.objective != "minimax":
         return None
     if model.group_weights_ is None or model.rule_multipliers_ is None:
         raise InputError("the model has no weights of groups.")
     return Mixture(model.group_weights_, model.rule_multipliers_)
+
+
+def _nearness(model: Any) -> Nearness | None:
+    """What the certificate of a distance rests on besides the multipliers."""
+    if not isinstance(model.objective, Notion):
+        return None
+    if model.nearest_ is None or model.rule_multipliers_ is None:
+        raise InputError("the model has no tolerance that is attained.")
+    return Nearness(model.objective, model.nearest_, model.certificate_.bound, model.rule_multipliers_)
 
 
 def _hint(model: FairClassifier) -> str:

@@ -238,7 +238,7 @@ class _Search:
                 multipliers
             )
 
-        return _root(value, low, high)
+        return root(value, low, high)
 
     def _problem(self, constraint: Constraint) -> Problem:
         task = self.task
@@ -249,7 +249,7 @@ class _Search:
         return find_conflict(self.task.oracle, problem, self.task.masses.ravel())
 
 
-def _root(value: Callable[[float], float], low: float, high: float) -> float:
+def root(value: Callable[[float], float], low: float, high: float) -> float:
     """Where a function turns from negative to positive, by false position; `low` if it does not.
 
     The function is mostly a straight line, which takes one step. (scipy.optimize would load a second HiGHS.)

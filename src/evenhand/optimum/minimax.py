@@ -10,14 +10,14 @@ affine in the sums over rows, as everything else is. The optimum is found in two
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.data.checks import check_choice
 from evenhand.exceptions import CertificateError
 from evenhand.groups.groups import Groups
 from evenhand.optimum.problem import FairnessProblem, by_name, multipliers_of
@@ -30,8 +30,6 @@ from evenhand.solver.oracle import Vector
 from evenhand.solver.program import Problem
 from evenhand.solver.scalars import RowsWithScalars
 
-Objective = Literal["risk", "minimax"]
-OBJECTIVES: tuple[str, ...] = get_args(Objective)
 WORST_GROUP = "largest risk of a group"
 """What is minimised, in the words of a certificate."""
 
@@ -56,14 +54,14 @@ class MinimaxProblem(FairnessProblem):
 
     def _optimal(self, accepted: Accepted, start: Solution | None) -> Solution | None:
         oracle = RowsWithScalars(self.ordinary_rows, self.program.scalars + 1)
-        largest = self._largest(self._estimated())
+        largest = self._largest(estimated(self.ordinary_rows, self.program.scalars + 1, self._largest))
         any_optimum = replace(accepted, tol=0.5 * accepted.tol, score=None)
         first = optimize(oracle, largest, any_optimum, self._first_start(start))
         if first is None:
             return None
         attained = float(self._values(first).max())
-        quick = replace(accepted, on_failure=_give_up if self.oracle.n_rows > _MANY else None)
-        for share in _SLACKS[_OF_MANY if self.oracle.n_rows > _SAMPLE else 0 :]:
+        quick = give_up(self.oracle.n_rows, accepted)
+        for share in slacks(self.oracle.n_rows):
             capped = self._capped(attained + share * accepted.tol)
             try:
                 second = optimize(self.oracle, capped, quick, self._second_start(start))
@@ -105,19 +103,6 @@ class MinimaxProblem(FairnessProblem):
             constant=low,
             scalars=program.scalars + 1,
         )
-
-    def _estimated(self) -> float:
-        """About the optimal t, from a few rows.
-
-        If t is in the middle of its range, the width of smoothing does not move its multiplier, and Newton's
-        method goes from one width to the next in a few steps (docs/decisions.md).
-        """
-        rows, middle = self.ordinary_rows, 0.5
-        if rows.fast or rows.n_rows <= _SAMPLE:
-            return middle
-        few = RowsWithScalars(rows.sample(_SAMPLE), self.program.scalars + 1)
-        found = optimize(few, self._largest(middle), Accepted(_ROUGH, _ROUGH))
-        return middle if found is None else min(1.0, max(0.0, found.certificate.objective))
 
     def _capped(self, most: float) -> Problem:
         """Stage 2: minimise the risk, with c_g <= most."""
@@ -177,22 +162,6 @@ class MinimaxProblem(FairnessProblem):
         )
 
 
-def problem_for(objective: str) -> type[FairnessProblem]:
-    """The kind of fairness problem that has this objective.
-
-    Parameters
-    ----------
-    objective : {"risk", "minimax"}
-
-    Returns
-    -------
-    type
-        FairnessProblem, or a subclass.
-    """
-    check_choice("objective", objective, OBJECTIVES)
-    return FairnessProblem if objective == "risk" else MinimaxProblem
-
-
 def group_risks(masses: NDArray[np.float64], costs: NDArray[np.float64], groups: Groups) -> LinearConstraints:
     """The risk of every group as a linear function of the selection rates, bounded by 0.
 
@@ -228,6 +197,29 @@ def group_risks(masses: NDArray[np.float64], costs: NDArray[np.float64], groups:
     return LinearConstraints(names, C, (costs[:, 1] * share[:, :, 1]).sum(axis=1), zero, zero)
 
 
-def _give_up() -> None:
+def estimated(rows: Any, scalars: int, make: Callable[[float], Problem]) -> float:
+    """About the optimal t, from a few rows; `make` makes the problem with t in a range around a number.
+
+    If t is in the middle of its range, the width of smoothing does not move its multiplier, and Newton's
+    method goes from one width to the next in a few steps (docs/decisions.md).
+    """
+    middle = 0.5
+    if rows.fast or rows.n_rows <= _SAMPLE:
+        return middle
+    few = RowsWithScalars(rows.sample(_SAMPLE), scalars)
+    found = optimize(few, make(middle), Accepted(_ROUGH, _ROUGH))
+    return middle if found is None else min(1.0, max(0.0, found.certificate.objective))
+
+
+def slacks(n_rows: int) -> tuple[float, ...]:
+    """By how much the second stage may exceed the optimum of the first, in units of the tolerance."""
+    return _SLACKS[_OF_MANY if n_rows > _SAMPLE else 0 :]
+
+
+def give_up(n_rows: int, accepted: Accepted) -> Accepted:
     """Of many rows, a larger slack is tried before programs of all rows, which take hours."""
-    raise CertificateError("the second stage is not proven.")
+
+    def stop() -> None:
+        raise CertificateError("the second stage is not proven.")
+
+    return replace(accepted, on_failure=stop if n_rows > _MANY else None)

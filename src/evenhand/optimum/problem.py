@@ -261,9 +261,12 @@ class FairnessProblem:
 
     def _shadow_prices(self, optimum: Optimum, multipliers: Mapping[ConstraintName, float]) -> ByConstraint:
         scalars = optimum.totals.sums[self.masses.size :]
-        return _shadow_prices(
-            self.constraint, self._rates(optimum.totals.sums), self.linear_constraints, multipliers, scalars
-        )
+        return self._prices(multipliers, self._rates(optimum.totals.sums), scalars)
+
+    def _prices(
+        self, multipliers: Mapping[ConstraintName, float], rates: CellRates, scalars: Vector
+    ) -> ByConstraint:
+        return _shadow_prices(self.constraint, rates, self.linear_constraints, multipliers, scalars)
 
 
 def label_and_group_suffice(

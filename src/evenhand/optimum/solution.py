@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from evenhand.groups.groups import GroupName
 from evenhand.optimum.rule import Rule
 from evenhand.requirements.constraints import ConstraintName, LinearConstraints
+from evenhand.requirements.notions import Notion
 from evenhand.requirements.rates import CellRates
 from evenhand.solver.certificate import Certificate
 
@@ -49,7 +50,12 @@ class Solution:
     rule_multipliers : dict or None
         With ``objective="minimax"``, the multipliers that the rule's table W follows from: of the
         requirement, and minus the weight that the risk of each group has in it; the rest up to 1 is the
-        weight of the risk of all. Otherwise None, and W follows from the multipliers.
+        weight of the risk of all. With a notion as the objective, those of the requirement and of `nearest`.
+        Otherwise None, and W follows from the multipliers.
+    nearest : Notion or None
+        With a notion as the objective, that notion with the tolerance that is attained, rounded up by less
+        than `tol`. Multipliers are then of the distance from it, as shadow prices are; ``certificate.bound``
+        is the tolerance up to which they prove that it cannot be satisfied.
 
     Examples
     --------
@@ -71,6 +77,7 @@ class Solution:
     linear_constraints: LinearConstraints
     group_weights: Mapping[GroupName, float] | None = None
     rule_multipliers: Mapping[ConstraintName, float] | None = None
+    nearest: Notion | None = None
 
     def __repr__(self) -> str:
         return f"<Solution for {len(self.selection):,} rows of data: {self.certificate!r}>"

@@ -11,7 +11,7 @@ from evenhand.data.checks import check_fraction, check_rows
 from evenhand.exceptions import InputError
 from evenhand.groups.groups import Groups
 from evenhand.groups.strata import needed_controls, read_strata
-from evenhand.optimum.minimax import Objective, problem_for
+from evenhand.optimum.objectives import Objective, check_objective, read_problem
 from evenhand.optimum.solution import Solution
 from evenhand.posteriors.posteriors import GroupedScores, Posteriors, read_posteriors
 from evenhand.requirements.requirement import Constraint
@@ -60,10 +60,12 @@ def solve(
         rule has a table for each stratum, and decides about ``StratifiedPosteriors``.
     start : Solution, default=None
         An earlier solution to start from, of the same problem or a similar one.
-    objective : {"risk", "minimax"}, default="risk"
-        What is minimised. With "minimax" the largest risk of a group, that is the expected cost of an
-        error within it (min-max fairness); and among the classifiers that attain this, the risk. Groups are
-        the M groups, whatever the requirement compares; those without mass are left out.
+    objective : {"risk", "minimax"} or notion, default="risk"
+        What is minimised. With a notion, such as ``DemographicParity(difference=0)``, the distance from it:
+        the largest difference, or 1 minus the smallest ratio, down to its tolerance; and among the
+        classifiers that attain this, the risk. With "minimax" the largest risk of a group, that is the
+        expected cost of an error within it (min-max fairness); and among the classifiers that attain this,
+        the risk. Groups are the M groups, whatever the requirement compares; those without mass are left out.
 
     Returns
     -------
@@ -81,7 +83,7 @@ def solve(
 
     Examples
     --------
-    >>> from evenhand import DemographicParity
+    >>> from evenhand import DemographicParity, RateBound
     >>> from evenhand.datasets import GaussianProblem
     >>> problem = GaussianProblem.random(levels=(2, 2), seed=1)
     >>> posteriors = problem.posteriors(problem.sample(1000).X)
@@ -102,9 +104,19 @@ def solve(
     True
     >>> round(sum(minmax.group_weights.values()), 9)  # the least favourable mixture of the groups
     1.0
+
+    The smallest difference of selection rates at a given accuracy and approval rate. No rule on these
+    posteriors is below the bound:
+
+    >>> asked = RateBound("accuracy", at_least=0.75) & RateBound("selection rate", at_least=0.3, at_most=0.3)
+    >>> near = solve(posteriors, asked, objective=DemographicParity(difference=0))
+    >>> near.certificate.minimised, bool(near.certificate.gap < 1e-6)
+    ('distance from demographic parity (difference)', True)
+    >>> round(near.nearest.difference, 4)  # of the notion with the tolerance that is attained
+    0.0866
     """
     check_fraction("tol", tol)
-    kind = problem_for(objective)
+    check_objective(objective)
     if not isinstance(start, Solution | None):
         raise InputError("start must be an earlier Solution.")
     if is_lazy(posteriors):
@@ -119,7 +131,8 @@ def solve(
             posteriors, sample_weight = DaskPartitions(posteriors, sample_weight), None
     if control_features is not None:
         posteriors, groups = _in_strata(posteriors, constraint, groups, control_features)
-    task = kind.read(posteriors, constraint, cost=cost, sample_weight=sample_weight, groups=groups)
+    settings = {"cost": cost, "sample_weight": sample_weight, "groups": groups}
+    task = read_problem(objective, posteriors, constraint, **settings)
     return task.solve(tol=tol, start=start)
 
 

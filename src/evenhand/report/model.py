@@ -28,6 +28,7 @@ from evenhand.optimum.rule import Rule
 from evenhand.report.summary import place_in_words
 from evenhand.requirements.bounds import NoWorse
 from evenhand.requirements.constraints import ConstraintName
+from evenhand.requirements.notions import Notion
 from evenhand.requirements.statistic import SELECTION
 
 _BINDS = 1e-9
@@ -63,7 +64,8 @@ def describe(model: FairClassifier) -> dict[str, Any]:
     }
     if isinstance(model, FairPostprocessor):
         worst, names = model.objective != "risk", [str(name) for name in model.compared_.cell_names]
-        shown["prices"] = _prices(model.shadow_prices_, in_errors=proof.halved, worst=worst)
+        if not isinstance(model.objective, Notion):  # otherwise prices are of a distance, not of people
+            shown["prices"] = _prices(model.shadow_prices_, in_errors=proof.halved, worst=worst)
         shown["rule"] = rule_records(model.rule_, names, aware=model.aware is True)
     return shown
 
