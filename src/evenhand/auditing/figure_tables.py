@@ -15,7 +15,8 @@ from textwrap import wrap
 from typing import Any, ClassVar
 
 from evenhand._atomic import written_at_once
-from evenhand.auditing.audit_text import aligned, estimate, group_name
+from evenhand.auditing.audit_text import aligned
+from evenhand.auditing.comparison import estimate, group_name
 from evenhand.auditing.export import plain
 from evenhand.data.checks import check_choice
 from evenhand.data.tables import Library, make_table
@@ -48,7 +49,8 @@ class TablesWithNotes:
 
     def _repr_html_(self) -> str:
         tables = "".join(html_table(head, rows, most=None) for head, *rows in self.blocks())
-        return tables + "".join(f"<p>{html.escape(show(note))}</p>" for note in self.notes())
+        above, *below = (f"<p>{html.escape(show(text))}</p>" for text in (self._headline, *self.notes()))
+        return above + tables + "".join(below)
 
 
 class FigureTables(TablesWithNotes):

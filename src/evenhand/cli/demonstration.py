@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from textwrap import fill
 
 import evenhand as eh
-from evenhand.auditing.comparison import Comparison
+from evenhand.auditing.audit_text import aligned
+from evenhand.auditing.comparison import Comparison, estimate
 from evenhand.auditing.group_rates import Rate
 from evenhand.auditing.result import Audit
 from evenhand.data.splits import random_split
 from evenhand.display.progress import waiting
 from evenhand.display.text import show
-from evenhand.exceptions import MissingExtraError
 from evenhand.groups.groups import GroupName
 from evenhand.solver.certificate import small
 from evenhand.tradeoff.frontier import Frontier, Point
 
-try:
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-except ImportError:
-    raise MissingExtraError("rich", "demo") from None
-
 TOLERANCES = (0.05, 0.02)
 
 _SENSITIVE = ["race", "sex"]
+_WIDTH = 80
 _STEP = 0.002
 """Distance between the tolerances of the curve, which are all solved exactly."""
 
@@ -43,21 +39,20 @@ def run(page: Path) -> Frontier:
     Frontier
         The curves behind the tables.
     """
-    console = Console(highlight=False)
     adult = eh.datasets.load_adult()
     X, y = adult.features.hstack(adult.sensitive), adult.label
     train, test = random_split(len(y), 0.5, seed=0)
     sensitive = X[test].select(_SENSITIVE)
-    console.print(
-        f"[bold]Who earns more than 50,000 dollars?[/bold] {len(y):,} people of the 1994 census (Adult), in "
-        "groups by race and sex. Half to learn from, half to judge on; intervals: 95%.\n"
+    _say(
+        f"Who earns more than 50,000 dollars? {len(y):,} people of the 1994 census (Adult), in "
+        "groups by race and sex. Half to learn from, half to judge on; intervals: 95%."
     )
 
     plain = eh.TabularClassifier().fit(adult.features[train], y[train]).predict(adult.features[test])
     before = eh.audit(y[test], plain, sensitive)
-    console.print(_groups(before))
+    _show("A plain model", _groups(before))
     worst = before["demographic parity"]
-    console.print(f"Furthest from everyone, MD: {_interval(worst)}, {_who(worst.group)}.\n")
+    _say(f"Furthest from everyone, MD: {_interval(worst)}, {_who(worst.group)}.")
 
     fair = {name: _fair(TOLERANCES[0], aware=name == "aware") for name in ("blind", "aware")}
     curve = eh.frontier(
@@ -70,16 +65,16 @@ def run(page: Path) -> Frontier:
         verbose=True,
     )
     points = [_at(curve, name, tolerance) for name in fair for tolerance in TOLERANCES]
-    console.print(_comparison([*curve.others, *points]))
-    console.print(
+    _show("Fair models", _comparison([*curve.others, *points]))
+    _say(
         "Blind models never see race or sex. Forecast: the MD that as many other people were likely to show "
         "when the model was fitted. margin='forecast' brings it near what was asked for, and guarantee=0.95 "
         "makes the tolerance hold for them too, or fit says how many rows that takes. The proof: given the "
         "learned probabilities, no model within the tolerance has a risk (half the error) below the bound; "
-        f"these exceed it by at most {small(max(point.risk - point.bound for point in points))}.\n"
+        f"these exceed it by at most {small(max(point.risk - point.bound for point in points))}."
     )
-    console.print(_prices(points))
-    console.print('"-": the tolerance does not bind for this group.\n')
+    _show("Shadow prices: accuracy gained by 0.01 more tolerance", _prices(points))
+    _say('"-": the tolerance does not bind for this group.')
 
     model = fair["blind"].fit(X[train], y[train])
     without = model.predict_unconstrained(X[test])
@@ -95,7 +90,8 @@ def run(page: Path) -> Frontier:
             title="Income decisions by race and sex",
             data=adult.description,
         )
-    console.print(f"Everything as a page, with a slider over the tolerance: {page}", soft_wrap=True)
+    print()
+    _say(f"Everything as a page, with a slider over the tolerance: {page}")
     return curve
 
 
@@ -112,55 +108,41 @@ def _at(curve: Frontier, name: str, tolerance: float) -> Point:
     return min(curve.curve(name), key=lambda point: abs((point.tolerance or 0.0) - tolerance))
 
 
-def _groups(before: Audit) -> Table:
-    table = _table("A plain model", "group", "people", "earn >50K", "are selected")
+def _groups(before: Audit) -> Iterator[list[str]]:
+    yield ["group", "people", "earn >50K", "are selected"]
     for row in before.groups:
         if row.kind != "independent" and row.rows and row.positives is not None:
-            share = row.positives / row.rows
-            rate = _interval(row.rates["selection rate"])
-            table.add_row(_who(row.group), f"{row.rows:,.0f}", f"{share:.3f}", rate)
-    return table
+            share, rate = row.positives / row.rows, _interval(row.rates["selection rate"])
+            yield [_who(row.group), f"{row.rows:,.0f}", f"{share:.3f}", rate]
 
 
-def _comparison(points: list[Point]) -> Table:
-    table = _table("Fair models", "", "asked", "forecast", "measured MD", "accuracy", "bound")
+def _comparison(points: list[Point]) -> Iterator[list[str]]:
+    yield ["", "asked", "forecast", "measured MD", "accuracy", "bound"]
     for point in points:
         asked, proof = ["", ""], ""
         if point.tolerance is not None:
             asked, proof = [f"{point.tolerance:.2f}", f"{point.forecast:.3f}"], f"{point.bound:.5f}"
-        table.add_row(point.curve, *asked, _interval(point.measured), _interval(point.accuracy), proof)
-    return table
+        yield [point.curve, *asked, _interval(point.measured), _interval(point.accuracy), proof]
 
 
-def _prices(points: list[Point]) -> Table:
+def _prices(points: list[Point]) -> Iterator[list[str]]:
     """Accuracy gained by 0.01 more tolerance for one group, the most expensive group first."""
-    table = _table("Shadow prices: accuracy gained by 0.01 more tolerance", "group")
-    for point in points:
-        table.add_column(f"{point.curve} {point.tolerance:.2f}", justify="right")
+    yield ["group", *(f"{point.curve} {point.tolerance:.2f}" for point in points)]
     gains = {name.group: [0.02 * point.prices[name] for point in points] for name in points[0].prices}
     for group, prices in sorted(gains.items(), key=lambda item: -sum(item[1])):
-        table.add_row(_who(group), *(f"{price:.4f}" if price > 5e-5 else "-" for price in prices))
-    return table
+        yield [_who(group), *(f"{price:.4f}" if price > 5e-5 else "-" for price in prices)]
 
 
-def _table(title: str, first: str, *headings: str) -> Table:
-    table = Table(
-        title=title,
-        title_justify="left",
-        title_style="bold",
-        box=SIMPLE_HEAD,
-        show_edge=False,
-        collapse_padding=True,
-        pad_edge=False,
-    )
-    table.add_column(first, no_wrap=True)
-    for heading in headings:
-        table.add_column(heading, justify="right", no_wrap=True)
-    return table
+def _say(text: str) -> None:
+    print(fill(text, _WIDTH, break_long_words=False), flush=True)
+
+
+def _show(title: str, table: Iterator[list[str]]) -> None:
+    print("", title, *aligned(list(table)), sep="\n", flush=True)
 
 
 def _interval(rate: Rate | Comparison) -> str:
-    return f"{rate.value:.3f} [{rate.low:.3f}, {rate.high:.3f}]".replace("[", r"\[")
+    return estimate(rate.value, rate.low, rate.high)
 
 
 def _who(group: GroupName | None) -> str:

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from evenhand.auditing.comparison import Comparison
+from evenhand.auditing.figure_tables import TablesWithNotes
 from evenhand.auditing.group_rates import Finding, Rate, find
 from evenhand.auditing.tally import Tally
-from evenhand.charts.inline import inline_svg
 from evenhand.data.tables import Library, make_table
-from evenhand.display.notebook import MOST_ROWS, html_table
+from evenhand.display.notebook import inline_svg
 from evenhand.optimum.rule import Rule
 from evenhand.requirements.constraints import ConstraintName
 from evenhand.requirements.requirement import Constraint
 
 _BINDS = 1e-9
 _UNKNOWN = Rate(math.nan, math.nan, math.nan)
-_HEADINGS = "{:<9}  forecast  {:<24} accuracy                 0.01 {} gains"
+_SHOWN = 10
+"""Points of a curve that are printed."""
 _NUMBERS = (
     *(f"{name}{end}" for name in ("accuracy", "disparity", "rate") for end in ("", "_low", "_high")),
     *("tolerance", "forecast", "expected_accuracy", "expected_disparity", "expected_rate"),
@@ -131,7 +132,7 @@ class Point:
 
 
 @dataclass(frozen=True, eq=False)
-class Frontier:
+class Frontier(TablesWithNotes):
     """Curves of accuracy against disparity, and points to compare them with.
 
     Attributes
@@ -181,12 +182,6 @@ class Frontier:
         if self.over is not None or found is None:
             return "bound"
         return "difference" if found.measure == "difference" else "ratio"
-
-    @property
-    def _easier(self) -> str:
-        """Which way is easier to satisfy: a ratio and a lower bound, where they are less."""
-        less = self.measure == "ratio" or (self.over or "").endswith("at least")
-        return "less" if less else "more"
 
     @property
     def notions(self) -> str:
@@ -289,44 +284,48 @@ class Frontier:
         over = "" if self.over is None else f" over {self.over}"
         return f"<Frontier of {self.constraint!r}{over}: {count}; {names}; {self.n_rows:,} test rows>"
 
-    def _repr_html_(self) -> str:
-        varied, measured = ("tolerance", "disparity") if self.over is None else (self.over, "measured")
-        headings = ["curve", varied, "forecast", measured, "accuracy", "verdict"]
-        names = dict.fromkeys(point.curve for point in self.points)
-        few = max(2, MOST_ROWS // (len(names) + 1))
-        chosen = [point for name in names for point in _spread(self.curve(name), few)]
-        rows = [
-            (
-                point.curve,
-                "" if point.tolerance is None else f"{point.tolerance:.4g}",
-                _or_dash(point.forecast),
-                _with_interval(point.measured),
-                _with_interval(point.accuracy),
-                _verdict(point),
-            )
-            for point in (*chosen, *self.others)
-        ]
-        caption = f"{self.constraint!r} on {self.n_rows:,} test rows; intervals: {self.confidence:.0%}."
-        return html_table(headings, rows, caption=caption) + inline_svg(self.plot)
+    @property
+    def _headline(self) -> str:  # type: ignore[override]
+        return f"{self.constraint!r} on {self.n_rows:,} test rows; intervals: {self.confidence:.0%}."
 
-    def __str__(self) -> str:
-        lines = [f"{self.constraint!r} on {self.n_rows:,} test rows; intervals: {self.confidence:.0%}."]
-        headings = _HEADINGS.format("tolerance", f"mean {self.measure}", self._easier)
-        if self.over is not None:
-            lines.append(f"What varies is the bound: {self.over}.")
-            headings = _HEADINGS.format("bound", self.over.split(",")[0], self._easier)
+    def notes(self) -> list[str]:
+        """What varies, if it is a bound, and how many points are mixtures."""
+        found = [] if self.over is None else [f"What varies is the bound: {self.over}."]
         mixed = sum(point.origin == "mixture" for point in self.points)
         if mixed:
-            lines.append(
+            found.append(
                 f"{mixed} of {len(self.points)} points are mixtures: a random choice between the two solved "
                 "neighbours."
             )
-        for name in dict.fromkeys(point.curve for point in self.points):
-            own = self.curve(name)
-            lines.append(f"\n{name}\n{headings}")
-            lines += [_line(point) for point in own[:: max(1, len(own) // 9)]]
-        lines += [f"\n{point.curve}\n{_line(point)}" for point in self.others]
-        return "\n".join(lines)
+        return found
+
+    def blocks(self) -> Iterator[list[list[str]]]:
+        """The table as text: a few evenly spaced points of each curve, then other classifiers."""
+        varied, measured = "tolerance", f"mean {self.measure}"
+        if self.over is not None:
+            varied, measured = "bound", self.over.split(",")[0]
+        less = self.measure == "ratio" or (self.over or "").endswith("at least")
+        gains = f"0.01 {'less' if less else 'more'} gains"
+        names = dict.fromkeys(point.curve for point in self.points)
+        shown = [point for name in names for point in _spread(self.curve(name), _SHOWN)]
+        yield [
+            ["curve", varied, "forecast", measured, "accuracy", gains, "verdict"],
+            *(
+                [
+                    f"{point.curve} (mixture)" if point.origin == "mixture" else point.curve,
+                    "" if point.tolerance is None else f"{point.tolerance:.4f}",
+                    _or_dash(point.forecast),
+                    _with_interval(point.measured),
+                    _with_interval(point.accuracy),
+                    _or_dash(point.price),
+                    (point.comparison and point.comparison.verdict) or "",
+                ]
+                for point in (*shown, *self.others)
+            ),
+        ]
+
+    def _repr_html_(self) -> str:
+        return super()._repr_html_() + inline_svg(self.plot)
 
 
 def chart_arguments(
@@ -353,10 +352,6 @@ def _limits(name: str, rate: Rate | Comparison) -> dict[str, float]:
     return {name: rate.value, f"{name}_low": rate.low, f"{name}_high": rate.high}
 
 
-def _verdict(point: Point) -> str:
-    return (point.comparison.verdict if point.comparison else None) or ""
-
-
 def _with_interval(rate: Rate | Comparison) -> str:
     return f"{rate.value:.4f} [{rate.low:.4f}, {rate.high:.4f}]"
 
@@ -369,16 +364,6 @@ def _spread(points: tuple[Point, ...], most: int) -> list[Point]:
 
 def _known(value: Any) -> Any:
     return None if isinstance(value, float) and math.isnan(value) else value
-
-
-def _line(point: Point) -> str:
-    tolerance = "" if point.tolerance is None else f"{point.tolerance:.4f}"
-    mixed = " (mixture)" if point.origin == "mixture" else ""
-    return (
-        f"{tolerance:<9}  {_or_dash(point.forecast):<8}  {_with_interval(point.measured)}  "
-        f"{_with_interval(point.accuracy)}  "
-        f"{_or_dash(point.price):<6} {_verdict(point)}{mixed}".rstrip()
-    )
 
 
 def _or_dash(value: float) -> str:
