@@ -534,15 +534,6 @@ def test_without_vl_convert_only_json_is_written(tmp_path, monkeypatch):
         charts.save_chart(chart, tmp_path / "chart.png")
 
 
-def test_names_are_imported_on_first_use():
-    code = (
-        "import sys, evenhand.charts as c; assert 'altair' not in sys.modules; assert 'rates_chart' in dir(c)"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)  # noqa: S603
-    with pytest.raises(AttributeError, match="no attribute 'pie_chart'"):
-        charts.pie_chart  # noqa: B018
-
-
 def test_the_table_of_an_audit_can_be_drawn():
     found = eh.audit([0, 1, 1, 0, 1], [0, 1, 0, 1, 1], {"sex": ["F", "F", "M", "M", "M"]})
     table = found.to_frame(backend="polars").to_dicts()

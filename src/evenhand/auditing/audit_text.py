@@ -17,8 +17,6 @@ from evenhand.requirements.statistic import SELECTION
 if TYPE_CHECKING:
     from evenhand.auditing.result import Audit
 
-__all__ = ["LEFT_OUT", "aligned", "asks", "estimate", "group_name", "page", "range_cells", "rate_text"]
-
 _MOST_LINES = 40
 _NAME_WIDTH = 36
 _WIDTH = 100

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from evenhand.auditing.audit_text import group_name
-from evenhand.auditing.comparison import Comparison
+from evenhand.auditing.comparison import Comparison, group_name
 from evenhand.auditing.exclusion import range_notes
 from evenhand.auditing.group_rates import Finding, Rate, Terms
 from evenhand.data.checks import check_choice

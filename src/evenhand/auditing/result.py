@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from evenhand.auditing.audit_text import LEFT_OUT, asks, estimate, group_name, page, range_cells, rate_text
-from evenhand.auditing.comparison import FOUR_FIFTHS, Comparison
+from evenhand.auditing.audit_text import LEFT_OUT, page, range_cells, rate_text
+from evenhand.auditing.comparison import FOUR_FIFTHS, Comparison, asks, estimate, group_name
 from evenhand.auditing.exclusion import Excluded, range_notes
 from evenhand.auditing.export import Rows, audit_dict, audit_table
 from evenhand.auditing.group_rates import Finding, Terms
@@ -20,9 +20,8 @@ from evenhand.auditing.reference import ReferenceCounts
 from evenhand.auditing.significance import Significance, significance
 from evenhand.auditing.tally import Tally
 from evenhand.auditing.within_strata import tallies
-from evenhand.charts.inline import inline_svg
 from evenhand.data.tables import Library
-from evenhand.display.notebook import MOST_ROWS, html_table
+from evenhand.display.notebook import MOST_ROWS, html_table, inline_svg
 from evenhand.display.text import show
 from evenhand.groups.groups import GroupName
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal
 
-from evenhand.auditing.audit_text import group_name
+from evenhand.auditing.comparison import group_name
 from evenhand.auditing.figure_tables import FigureTables, lines_of
-from evenhand.charts.inline import inline_svg
 from evenhand.data.checks import check_choice
 from evenhand.data.tables import Library
+from evenhand.display.notebook import inline_svg
 from evenhand.exceptions import InputError
 from evenhand.groups.groups import GroupName
 

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from evenhand.charts.look import Measure, Theme, alt, between, fairer, look_of, numbers, rounded, table
+from evenhand.charts.drawing import ChartType, alt
+from evenhand.charts.look import Measure, Theme, between, fairer, look_of, numbers, rounded, table
 from evenhand.charts.records import NO_VALUE, Row, known, read_records, shown_groups
-
-if TYPE_CHECKING:
-    from altair.typing import ChartType
-
-__all__ = ["frontier_chart"]
 
 _UP, _ACROSS = ("accuracy_low", "accuracy_high"), ("disparity_low", "disparity_high")
 _MEASURED = ("accuracy", "disparity")

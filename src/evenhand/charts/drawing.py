@@ -1,22 +1,24 @@
-"""Charts as pictures, rendered locally: without a network and without a browser."""
+"""Charts as pictures and files, rendered locally: without a network and without a browser."""
 
 from __future__ import annotations
 
 import html
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-from evenhand.exceptions import MissingExtraError
+from evenhand._atomic import written_at_once
+from evenhand.exceptions import InputError, MissingExtraError
 
 try:
     import altair as alt
+    from altair.typing import ChartType
 except ImportError:
     raise MissingExtraError("altair", "report") from None
 
-if TYPE_CHECKING:
-    from altair.typing import ChartType
+__all__ = ["ChartType", "alt", "rendered", "save_chart", "shown_offline", "to_svg"]
 
-__all__ = ["alt", "rendered", "shown_offline", "to_svg"]
+_SUFFIXES = (".png", ".svg", ".json")
 
 
 def rendered(definition: dict[str, Any], suffix: str, scale: float) -> bytes:
@@ -58,6 +60,47 @@ def to_svg(chart: ChartType) -> str:
     return rendered(chart.to_dict(validate=False), ".svg", 1.0).decode()
 
 
+def save_chart(chart: ChartType, path: str | Path, *, scale: float = 2.0) -> Path:
+    """Write a chart as PNG, SVG or JSON, by the suffix of the file's name.
+
+    Pictures get the background of their theme. Nothing is fetched from a network: a chart that refers to data
+    elsewhere is refused. JSON is the Vega-Lite definition with its data. The file is written completely or
+    not at all.
+
+    Parameters
+    ----------
+    chart : altair chart
+    path : str or Path
+        Ends in ``.png``, ``.svg`` or ``.json``.
+    scale : float, default=2.0
+        Pixels of a PNG per pixel of the chart; 2 is enough for print.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from evenhand.charts import changed_chart
+    >>> from evenhand.charts import save_chart
+    >>> chart = changed_chart([{"group": "F", "up": 12, "down": 3, "same": 85}])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_chart(chart, f"{folder}/changed.svg").read_text(encoding="utf-8")[:4]
+    '<svg'
+    """
+    path = Path(path)
+    if path.suffix.lower() not in _SUFFIXES:
+        raise InputError(f"{path.name!r} must end in .png, .svg or .json")
+    if not path.parent.is_dir():
+        raise InputError(f"there is no folder {str(path.parent)!r} for {path.name!r}; make it first")
+    content = rendered(chart.to_dict(validate=False), path.suffix.lower(), scale)
+    with written_at_once(path) as unfinished:
+        unfinished.write_bytes(content)
+    return path
+
+
 def shown_offline(chart: ChartType) -> ChartType:
     """Make notebooks show a chart as a picture.
 
@@ -80,9 +123,12 @@ def shown_offline(chart: ChartType) -> ChartType:
 class _AsPicture:
     """A chart that notebooks show as SVG."""
 
+    def as_svg(self) -> str:
+        return to_svg(self)  # type: ignore[arg-type]
+
     def _repr_mimebundle_(self, *args: Any, **settings: Any) -> Any:
         try:
-            return {"image/svg+xml": to_svg(self), "text/plain": self.description}  # type: ignore[arg-type, attr-defined]
+            return {"image/svg+xml": self.as_svg(), "text/plain": self.description}  # type: ignore[attr-defined]
         except MissingExtraError:
             return super()._repr_mimebundle_(*args, **settings)  # type: ignore[misc]
 

@@ -6,29 +6,11 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from evenhand.charts.drawing import alt, shown_offline
+from evenhand.charts.drawing import ChartType, alt, shown_offline
 from evenhand.charts.records import Row
 from evenhand.exceptions import InputError
-
-if TYPE_CHECKING:
-    from altair.typing import ChartType
-
-__all__ = [
-    "Look",
-    "Measure",
-    "Theme",
-    "alt",
-    "beside",
-    "between",
-    "fairer",
-    "group_axis",
-    "look_of",
-    "numbers",
-    "rounded",
-    "table",
-]
 
 Theme = Literal["light", "dark"]
 Measure = Literal["difference", "ratio", "bound"]

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from evenhand.charts.look import Theme, alt, beside, group_axis, look_of, numbers, rounded, table
+from evenhand.charts.drawing import ChartType, alt
+from evenhand.charts.look import Theme, beside, group_axis, look_of, numbers, rounded, table
 from evenhand.charts.records import NO_VALUE, Row, known, read_records, shown_groups
-
-if TYPE_CHECKING:
-    from altair.typing import ChartType
-
-__all__ = ["changed_chart", "rates_chart"]
 
 _WHEN = ("before", "after")
 _CHANGES = ("newly selected", "no longer selected")

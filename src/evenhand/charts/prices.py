@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from evenhand.charts.look import Measure, Theme, alt, between, fairer, look_of, numbers, rounded, table
+from evenhand.charts.drawing import ChartType, alt
+from evenhand.charts.look import Measure, Theme, between, fairer, look_of, numbers, rounded, table
 from evenhand.charts.records import NO_VALUE, Row, known, read_records, shown_groups
-
-if TYPE_CHECKING:
-    from altair.typing import ChartType
-
-__all__ = ["prices_chart"]
 
 _EASIER: dict[Measure, tuple[str, str]] = {
     "difference": ("0.01 more tolerance", "more tolerance"),

@@ -12,8 +12,6 @@ from typing import Any
 from evenhand.display.text import show
 from evenhand.exceptions import InputError
 
-__all__ = ["NO_VALUE", "Row", "Shown", "known", "plain_text", "read_records", "shown_groups"]
-
 Row = dict[str, Any]
 
 NO_VALUE = "no value"

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from evenhand.charts.look import Theme, alt, look_of, numbers, rounded, table
+from evenhand.charts.drawing import ChartType, alt
+from evenhand.charts.look import Theme, look_of, numbers, rounded, table
 from evenhand.charts.records import NO_VALUE, Row, known, read_records, shown_groups
-
-if TYPE_CHECKING:
-    from altair.typing import ChartType
-
-__all__ = ["calibration_chart"]
 
 _SIDE, _LARGE = 165, 280
 """Pixels of a panel, and of a panel if there are at most two."""

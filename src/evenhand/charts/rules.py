@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from evenhand.charts.look import Theme, alt, beside, between, group_axis, look_of, numbers, rounded, table
+from evenhand.charts.drawing import ChartType, alt
+from evenhand.charts.look import Theme, beside, between, group_axis, look_of, numbers, rounded, table
 from evenhand.charts.records import NO_VALUE, known, read_records, shown_groups
-
-if TYPE_CHECKING:
-    from altair.typing import ChartType
-
-__all__ = ["thresholds_chart", "weights_chart"]
 
 _KINDS = ("without the requirement", "with it")
 

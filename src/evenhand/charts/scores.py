@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from evenhand.charts.look import Look, Theme, alt, between, look_of, numbers, rounded, table
+from evenhand.charts.drawing import ChartType, alt
+from evenhand.charts.look import Look, Theme, between, look_of, numbers, rounded, table
 from evenhand.charts.records import NO_VALUE, Row, Shown, known, read_records, shown_groups
-
-if TYPE_CHECKING:
-    from altair.typing import ChartType
-
-__all__ = ["cut_off_chart", "roc_chart"]
 
 
 def roc_chart(

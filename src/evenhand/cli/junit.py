@@ -101,7 +101,7 @@ def write_junit(
 
 def _cases(one: Comparison) -> Iterator[_Case]:
     """The requirement as a whole, then each of its groups."""
-    from evenhand.auditing.audit_text import asks, estimate, group_name  # noqa: PLC0415  (start-up time)
+    from evenhand.auditing.comparison import asks, estimate, group_name  # noqa: PLC0415  (start-up time)
 
     notion = show(one.notion).replace(".", "_")  # readers take what is before a dot for a package
     limit = "" if one.against in ("bound", "reference") else f" (tolerance {one.tolerance:g})"

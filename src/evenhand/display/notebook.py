@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from evenhand.display.text import show
 
@@ -76,6 +77,14 @@ def text_table(
     lines = ["  ".join(line).rstrip() for line in zip(*columns, strict=True)]
     more = [f"and {len(cells) - most:,} more"] if len(cells) > most else []
     return "\n".join([*([caption] if caption else []), *lines, *more])
+
+
+def inline_svg(draw: Callable[[], Any]) -> str:
+    """SVG of the chart that `draw` makes; empty without the extra ``report``."""
+    try:
+        return str(draw().as_svg())
+    except ImportError:
+        return ""
 
 
 class ShownAsTable:

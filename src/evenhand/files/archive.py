@@ -22,8 +22,6 @@ from typing import Any
 from evenhand.display.text import show
 from evenhand.exceptions import InputError, UntrustedFileError
 
-__all__ = ["MODEL", "PARTS", "RULE", "check_memory", "opened", "pack", "read_json", "unpack"]
-
 MODEL, RULE, PARTS = "model.json", "rule.json", "estimator.skops"
 _MANIFEST = "manifest.json"
 _MEMBERS = (_MANIFEST, MODEL, RULE, PARTS)

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from evenhand.auditing.audit_text import group_name, range_cells
-from evenhand.auditing.comparison import FOUR_FIFTHS, Distance
+from evenhand.auditing.audit_text import range_cells
+from evenhand.auditing.comparison import FOUR_FIFTHS, Distance, group_name
 from evenhand.auditing.exclusion import Excluded, RateRange, range_notes
 from evenhand.auditing.export import plain
 from evenhand.auditing.group_rates import Rate
