@@ -7,7 +7,7 @@ import pytest
 from tests.cli.helpers import refused, run
 
 import evenhand as eh
-from evenhand.cli.options import Bounds, Comparison, Tolerance
+from evenhand.cli.options import Required
 from evenhand.cli.required import requirement
 from evenhand.exceptions import InputError
 
@@ -35,13 +35,12 @@ FIT = ["--target", "paid", "--sensitive", "sex", "--estimator", "logistic", "--d
     ids=str,
 )
 def test_options_are_a_requirement(options, expected):
-    assert requirement(Comparison(), Tolerance(), Bounds(**options)) == expected
+    assert requirement(Required(**options)) == expected
 
 
 def test_notions_and_bounds_are_joined():
-    compared = Comparison(groups="independent", against="groups")
-    bounds = Bounds(capacity=0.2, floor=("precision=0.5 in every group",), no_worse=("error rate",))
-    found = requirement(compared, Tolerance(ratio=0.8), bounds)
+    bounds = {"capacity": 0.2, "floor": ("precision=0.5 in every group",), "no_worse": ("error rate",)}
+    found = requirement(Required(groups="independent", against="groups", ratio=0.8, **bounds))
     assert found == (
         eh.DemographicParity(ratio=0.8, groups="independent", against="groups")
         & eh.RateBound("selection rate", at_most=0.2)
@@ -69,13 +68,13 @@ def test_notions_and_bounds_are_joined():
 )
 def test_what_is_no_bound_is_refused(options, message):
     with pytest.raises(InputError) as caught:
-        requirement(Comparison(), Tolerance(), Bounds(**options))
+        requirement(Required(**options))
     assert message in str(caught.value)
 
 
 def test_parity_between_groups_needs_a_tolerance():
     with pytest.raises(InputError, match="--against groups needs a tolerance: pass --difference or --ratio"):
-        requirement(Comparison(against="groups"), Tolerance())
+        requirement(Required(against="groups"))
 
 
 @pytest.mark.filterwarnings("ignore::evenhand.exceptions.EvenhandWarning")

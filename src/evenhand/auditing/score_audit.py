@@ -8,7 +8,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
+from scipy.stats import ks_2samp, rankdata
+from sklearn.metrics import roc_curve
 
 from evenhand.auditing.group_rates import reported_groups
 from evenhand.auditing.query import read_columns
@@ -311,10 +312,7 @@ def kolmogorov_smirnov(first: Floats, second: Floats) -> float:
     """
     if not len(first) or not len(second):
         return math.nan
-    ordered = np.sort(first), np.sort(second)
-    both = np.sort(np.concatenate(ordered), kind="stable")  # merges two runs
-    shares = [np.searchsorted(part, both, side="right") / len(part) for part in ordered]
-    return float(np.abs(shares[0] - shares[1]).max())
+    return float(ks_2samp(first, second, method="asymp").statistic)
 
 
 def standardized_difference(first: Floats, second: Floats, everyone: Floats) -> float:
@@ -339,10 +337,6 @@ def roc_points(scores: Floats, positive: NDArray[np.bool_], most: int = 101) -> 
     >>> roc_points(np.array([1.0, 2, 2, 3]), np.array([False, False, True, True]))
     (array([0. , 0. , 0.5, 1. ]), array([0. , 0.5, 1. , 1. ]))
     """
-    order = np.argsort(-scores, kind="stable")
-    last = np.append(np.flatnonzero(np.diff(scores[order])), len(order) - 1)  # of each distinct score
-    hits = np.cumsum(positive[order])[last]
-    others = last + 1 - hits
-    chosen = np.unique(np.linspace(0, len(last), most).round().astype(int))
-    false, true = (np.append(0.0, part / max(part[-1], 1))[chosen] for part in (others, hits))
-    return false, true
+    false, true, _ = roc_curve(positive, scores, drop_intermediate=False)
+    chosen = np.unique(np.linspace(0, len(false) - 1, most).round().astype(int))
+    return false[chosen], true[chosen]

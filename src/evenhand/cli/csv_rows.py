@@ -9,7 +9,7 @@ import io
 from pathlib import Path
 from typing import IO, cast
 
-import numpy as np
+import polars as pl
 
 from evenhand.exceptions import InputError
 
@@ -21,20 +21,23 @@ def check_csv(path: Path) -> None:
     """Raise an InputError for a header that is no list of names, and for a row with too many fields.
 
     After a decimal comma (``3,5``) all values of the row are in the wrong columns, which polars notices only
-    if it reads all of them. The file is read in blocks.
+    if it reads all of them.
     """
-    with path.open("rb") as plain:
-        zipped = plain.read(2) == b"\x1f\x8b"
-        plain.seek(0)
-        file = cast(IO[bytes], gzip.GzipFile(fileobj=plain) if zipped else plain)
+    with _opened(path) as file:
         names = _header(path, file.read(_BLOCK))
-        file.seek(0)
-        line = _long_row(file, len(names)) if names else None
+    line = _long_row(path, len(names)) if names else None
     if line is not None:
         raise InputError(
             f"line {line} of {path.name} has more fields than there are columns ({len(names)}): write 3.5 "
             "for 3,5, and put text with a comma into quotes."
         )
+
+
+def _opened(path: Path) -> IO[bytes]:
+    """A file, unpacked if it is packed by gzip."""
+    with path.open("rb") as plain:
+        zipped = plain.read(2) == b"\x1f\x8b"
+    return cast(IO[bytes], gzip.open(path)) if zipped else path.open("rb")
 
 
 def _header(path: Path, start: bytes) -> list[str]:
@@ -59,21 +62,16 @@ def _header(path: Path, start: bytes) -> list[str]:
     return names
 
 
-def _long_row(file: IO[bytes], columns: int) -> int | None:
+def _long_row(path: Path, columns: int) -> int | None:
     """The line where the first row with too many fields begins."""
-    line, begun, commas, quoted = 1, 1, 0, False
-    while block := file.read(_BLOCK):
-        values = np.frombuffer(block, np.uint8)
-        ends, separators = values == ord("\n"), values == ord(",")
-        lines = np.flatnonzero(ends)
-        if quoted or b'"' in block:
-            outside = np.logical_xor.accumulate(np.append(not quoted, values == ord('"')))[1:]
-            quoted = not outside[-1]
-            ends, separators = ends & outside, separators & outside
-        stops = np.append(np.flatnonzero(ends), len(block))  # of rows, and what has begun of the last one
-        fields = 1 + np.diff(np.searchsorted(np.flatnonzero(separators), stops), prepend=-commas)
-        starts = np.append(begun, line + 1 + np.searchsorted(lines, stops[:-1]))
-        if (fields > columns).any():
-            return int(starts[np.argmax(fields > columns)])
-        line, begun, commas = line + len(lines), int(starts[-1]), int(fields[-1]) - 1
+    try:
+        rows = pl.scan_csv(path, infer_schema=False, glob=False)
+        rows.select(pl.all().null_count()).collect(engine="streaming")
+    except pl.exceptions.ComputeError:  # does not say where
+        with _opened(path) as file:
+            reader, begun = csv.reader(io.TextIOWrapper(file, "utf-8-sig", "replace", newline="")), 1
+            for row in reader:
+                if len(row) > columns:
+                    return begun
+                begun = reader.line_num + 1
     return None

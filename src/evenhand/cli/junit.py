@@ -7,18 +7,24 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 from xml.etree import ElementTree as Xml
 
 from evenhand._atomic import written_at_once
+from evenhand.auditing.comparison import (
+    Comparison,
+    Distance,
+    Verdict,
+    asks,
+    estimate,
+    group_name,
+    judged,
+)
+from evenhand.auditing.figure_tables import figure
+from evenhand.auditing.result import Audit
+from evenhand.auditing.significance import Significance
 from evenhand.cli.exit_codes import FailOn, requested
 from evenhand.display.text import show
-
-if TYPE_CHECKING:
-    from evenhand.auditing.comparison import Comparison, Distance, Verdict
-    from evenhand.auditing.result import Audit
-    from evenhand.auditing.significance import Significance
-    from evenhand.groups.groups import GroupName
+from evenhand.groups.groups import GroupName
 
 
 @dataclass(frozen=True)
@@ -101,8 +107,6 @@ def write_junit(
 
 def _cases(one: Comparison) -> Iterator[_Case]:
     """The requirement as a whole, then each of its groups."""
-    from evenhand.auditing.comparison import asks, estimate, group_name  # noqa: PLC0415  (start-up time)
-
     notion = show(one.notion).replace(".", "_")  # readers take what is before a dot for a package
     limit = "" if one.against in ("bound", "reference") else f" (tolerance {one.tolerance:g})"
     asked = f"{show(asks(one))}{limit}"
@@ -124,9 +128,6 @@ def _cases(one: Comparison) -> Iterator[_Case]:
 
 def _flags(tests: Significance) -> Iterator[_Case]:
     """The flags of each group beside its reference."""
-    from evenhand.auditing.audit_text import group_name  # noqa: PLC0415  (start-up time)
-    from evenhand.auditing.figure_tables import figure  # noqa: PLC0415
-
     asked = {
         f"impact ratio at least {tests.ratio:g}": ("practical", "impact_ratio low high", "interval"),
         f"p-value at least {tests.level:g}": ("statistical", "p_value", "p"),
@@ -145,8 +146,6 @@ def _given(stratum: GroupName | None) -> str:
 
 def _verdict(one: Comparison, part: Distance) -> Verdict:
     """The verdict on one group, from its part of the simultaneous limits."""
-    from evenhand.auditing.comparison import judged  # noqa: PLC0415  (start-up time)
-
     low, high = part.low, part.high
     if math.isnan(part.value):  # a bound on precision holds where nobody is selected
         holds = one.against == "bound" and one.verdict == "satisfied"

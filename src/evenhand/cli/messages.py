@@ -35,7 +35,7 @@ PARAMETERS = {
 }
 
 
-def audit_parameters(*, label: str | None, prediction: str, before: str | None) -> dict[str, str]:
+def audit_parameters(*, label: str | None, prediction: str | None, before: str | None) -> dict[str, str]:
     """What errors of an audit of a table call its columns and parameters, and the options for them.
 
     Elsewhere "label", "prediction" and "threshold" are ordinary words.
@@ -48,6 +48,7 @@ def audit_parameters(*, label: str | None, prediction: str, before: str | None) 
     """
     return {
         **PARAMETERS,
+        "confidence": "--confidence",
         "threshold": "--threshold",
         "threshold='median'": "--threshold median",
         "min_count": "--min-count",

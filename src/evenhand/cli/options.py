@@ -42,8 +42,8 @@ _TEST_SHARE = 0.25
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class Comparison:
-    """How groups are compared."""
+class Required:
+    """What is required of decisions: how far groups may be apart, and bounds on rates."""
 
     notion: Annotated[tuple[NotionName, ...], Parameter(consume_multiple=True, negative="")] = (
         "demographic-parity",
@@ -56,6 +56,10 @@ class Comparison:
     against: Literal["population", "groups"] = "population"
     """Compare a group with the population, or the lowest with the highest group: the four-fifths rule."""
 
+    reference: Names = ()
+    """The group to compare with, such as race=White,sex=Male, instead of the population; in an audit it also
+    adds tests of significance, and may stand beside --against groups."""
+
     given: Names = ()
     """Columns of control features: groups are compared among people with the same values of these."""
 
@@ -63,23 +67,11 @@ class Comparison:
     """Refuse missing sensitive values, treat them as a group, leave such rows out and count them, or (not in
     an audit) learn to impute them from the rows that have them."""
 
-
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
-class Tolerance:
-    """How far groups may be apart, by one of two measures."""
-
     difference: float | None = None
     """Largest difference allowed between a group and everyone."""
 
     ratio: float | None = None
     """Smallest ratio allowed, such as 0.8."""
-
-
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
-class Bounds:
-    """What decisions must do besides parity."""
 
     capacity: float | None = None
     """Largest share of people that can be selected, such as 0.2."""
@@ -104,6 +96,9 @@ class Learning:
 
     sensitive: Names
     """Columns of sensitive features, separated by commas or by repeating the option."""
+
+    aware: Aware = None
+    """Let decisions use the sensitive features, or those that are named; a frontier adds a second curve."""
 
     bands: Bands = ()
     """Bands of a sensitive feature of numbers, by where they begin: age=25,45,65 for "under 25", "25 to 44",
@@ -147,7 +142,7 @@ class Learning:
         columns = columns_in(table)
         used = {
             "--target": [self.target],
-            "--sensitive": column_names(self.sensitive, columns),
+            "--sensitive": self.features(table),
             "--id": self._key(),
             "--drop": self._dropped(columns),
         }
@@ -162,6 +157,26 @@ class Learning:
             features = [name for name in columns if name not in self.left_out(table)]
             needed = [self.target, *used["--sensitive"], *features, *self._key()]
             refuse_unknown(self.test, needed, columns_in(self.test))
+
+    def features(self, table: Path) -> list[str]:
+        """Names of the sensitive features."""
+        return column_names(self.sensitive, columns_in(table))
+
+    def usable(self, table: Path) -> bool | list[str]:
+        """The sensitive features that decisions may use: all (True), none (False), or those named."""
+        from evenhand.data.checks import near_names  # noqa: PLC0415  (start-up time)
+
+        if self.aware is None or self.aware == ("False",):
+            return False
+        if self.aware in ((), ("True",)):  # from true in a TOML file
+            return True
+        sensitive = self.features(table)
+        names = column_names(self.aware, sensitive, "--aware")
+        for name in names:
+            if name not in sensitive:
+                hint = near_names(name, sensitive, "They are")
+                raise InputError(f"--aware names {name!r}, which is not among the sensitive features. {hint}")
+        return True if set(names) == set(sensitive) else names
 
     def left_out(self, table: Path) -> list[str]:
         """Columns of a file that are not features."""
@@ -180,12 +195,12 @@ class Learning:
         from evenhand.cli.table_files import index_columns  # noqa: PLC0415  (start-up time)
 
         columns = columns_in(table)
-        named = [self.target, self.id, *column_names(self.sensitive, columns), *self._dropped(columns)]
+        named = [self.target, self.id, *self.features(table), *self._dropped(columns)]
         return [name for name in index_columns(table) if name not in named]
 
     def groups(self, table: Path, given: Sequence[str]) -> GroupColumns:
         """How columns of groups are read, in both files if there is one to test on."""
-        sensitive = column_names(self.sensitive, columns_in(table))
+        sensitive = self.features(table)
         files = [file for file in (table, self.test) if file is not None]
         return groups_of_files(files, [*sensitive, *given], sensitive, read_bands(self.bands, sensitive))
 
@@ -194,7 +209,7 @@ class Learning:
         from evenhand.files.persistence import Source  # noqa: PLC0415  (start-up time)
 
         share, left_out = None if self.test else self.share, tuple(self.left_out(table))
-        found = read_bands(self.bands, column_names(self.sensitive, columns_in(table)))
+        found = read_bands(self.bands, self.features(table))
         return Source(
             file=table.name,
             target=self.target,
@@ -228,7 +243,7 @@ class Learning:
             "and is left out."
             for name in self._index(table)
         ]
-        sensitive = column_names(self.sensitive, X.columns)
+        sensitive = self.features(table)
         return index + [
             f"{name!r} has a different value in each of {len(X):,} {rows}: if it only identifies them, leave "
             f"it out with --drop {name}, or make it the key of randomised decisions with --id {name}."
@@ -337,32 +352,16 @@ class RunOptions:
     """Overwrite outputs that exist."""
 
 
-def control_names(compared: Comparison, table: Path | None) -> list[str]:
+def control_names(required: Required, table: Path | None) -> list[str]:
     """Names of the control features."""
     from evenhand.cli.table_files import refuse_unknown  # noqa: PLC0415  (start-up time)
 
-    if table is None or not compared.given:
+    if table is None or not required.given:
         return []
     columns = columns_in(table)
-    names = column_names(compared.given, columns, "--given")
+    names = column_names(required.given, columns, "--given")
     refuse_unknown(table, names, columns)
     return names
-
-
-def read_aware(aware: tuple[str, ...] | None, sensitive: Sequence[str]) -> bool | list[str]:
-    """Read ``--aware``: by itself it means all sensitive features, otherwise it names some."""
-    from evenhand.data.checks import near_names  # noqa: PLC0415  (start-up time)
-
-    if aware is None or aware == ("False",):
-        return False
-    if aware in ((), ("True",)):  # from true in a TOML file
-        return True
-    names = column_names(aware, sensitive, "--aware")
-    for name in names:
-        if name not in sensitive:
-            hint = near_names(name, sensitive, "They are")
-            raise InputError(f"--aware names {name!r}, which is not among the sensitive features. {hint}")
-    return True if set(names) == set(sensitive) else names
 
 
 def columns_in(table: Path) -> list[str]:

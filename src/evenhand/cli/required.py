@@ -12,18 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import evenhand as eh
-from evenhand.cli.options import Bounds, Comparison, Tolerance, control_names
-from evenhand.cli.table_rows import as_value
+from evenhand.cli.bands import GroupColumns
+from evenhand.cli.options import Learning, Required, control_names
+from evenhand.cli.table_rows import as_value, scan_rows
 from evenhand.exceptions import InfeasibleError, InputError
 
 _EVERYWHERE = "in every group"
 
 
-def requirement(
-    compared: Comparison, tolerance: Tolerance, bounds: Bounds = Bounds(), table: Path | None = None
-) -> Any:
+def requirement(required: Required, table: Path | None = None) -> Any:
     """The constraint that the options describe: notions and bounds together; None if nothing is required."""
-    parts = [*_notions(compared, tolerance, control_names(compared, table)), *_bounds(compared, bounds)]
+    parts = [*_notions(required, control_names(required, table)), *_bounds(required)]
     return reduce(and_, parts) if parts else None
 
 
@@ -44,11 +43,11 @@ def read_reference(texts: Sequence[str], features: Sequence[str], rows: Any) -> 
     } or None
 
 
-def against_reference(constraint: Any, compared: Comparison, reference: Mapping[str, Any] | None) -> Any:
+def against_reference(constraint: Any, required: Required, reference: Mapping[str, Any] | None) -> Any:
     """The requirement with its notions against a named group, if one is named."""
     if constraint is None or reference is None:
         return constraint
-    if compared.against == "groups":
+    if required.against == "groups":
         raise InputError("pass --against groups or --reference, not both.")
     changed = deepcopy(constraint)
     for notion in changed.notions:
@@ -56,45 +55,56 @@ def against_reference(constraint: Any, compared: Comparison, reference: Mapping[
     return changed
 
 
-def _notions(compared: Comparison, tolerance: Tolerance, given: Sequence[str]) -> list[Any]:
-    if tolerance.difference is not None and tolerance.ratio is not None:
+def in_files(
+    constraint: Any, required: Required, learning: Learning, table: Path
+) -> tuple[Any, GroupColumns]:
+    """The requirement with the group that it compares with, and how columns of groups are read."""
+    learning.check(table)
+    features = learning.features(table)
+    groups = learning.groups(table, control_names(required, table))
+    named = read_reference(required.reference, features, scan_rows(table, features, groups))
+    return against_reference(constraint, required, named), groups
+
+
+def _notions(required: Required, given: Sequence[str]) -> list[Any]:
+    if required.difference is not None and required.ratio is not None:
         raise InputError("pass --difference or --ratio, not both.")
-    if tolerance.difference is None and tolerance.ratio is None:
-        if compared.against == "groups":
+    if required.difference is None and required.ratio is None:
+        if required.against == "groups":
             raise InputError("--against groups needs a tolerance: pass --difference or --ratio.")
         return []
     return [
         getattr(eh, name.title().replace("-", ""))(  # demographic-parity: DemographicParity
-            difference=tolerance.difference,
-            ratio=tolerance.ratio,
-            groups=compared.groups,
-            against=compared.against,
+            difference=required.difference,
+            ratio=required.ratio,
+            groups=required.groups,
+            against=required.against,
             given=list(given) or None,
         )
-        for name in dict.fromkeys(compared.notion)
+        for name in dict.fromkeys(required.notion)
     ]
 
 
-def _bounds(compared: Comparison, bounds: Bounds) -> list[Any]:
+def _bounds(required: Required) -> list[Any]:
     from evenhand.requirements.bounds import BOUNDED_RATES, COMPARED_RATES  # noqa: PLC0415  (start-up time)
 
     found: list[Any] = []
-    if bounds.capacity is not None:
-        if not 0 <= bounds.capacity <= 1:
-            raise InputError(f"--capacity must be a share from 0 to 1, got {bounds.capacity:g}.")
-        found.append(eh.RateBound("selection rate", at_most=bounds.capacity))
+    if required.capacity is not None:
+        if not 0 <= required.capacity <= 1:
+            raise InputError(f"--capacity must be a share from 0 to 1, got {required.capacity:g}.")
+        found.append(eh.RateBound("selection rate", at_most=required.capacity))
     for option, side, texts in (
-        ("--floor", "at_least", bounds.floor),
-        ("--ceiling", "at_most", bounds.ceiling),
+        ("--floor", "at_least", required.floor),
+        ("--ceiling", "at_most", required.ceiling),
     ):
         for text in texts:
             name, number, everywhere = _read_bound(option, text)
-            scope = compared.groups if everywhere else "population"
+            scope = required.groups if everywhere else "population"
             rate = _rate(name, option, BOUNDED_RATES)
             found.append(eh.RateBound(rate, **{side: number}, groups=scope))
     found += [
-        eh.NoWorse(_rate(name, "--no-worse", COMPARED_RATES), groups=compared.groups)
-        for name in bounds.no_worse
+        eh.NoWorse(_rate(name, "--no-worse", COMPARED_RATES), groups=required.groups)
+        for name in required.no_worse
     ]
     return found
 

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import evenhand as eh
 from evenhand.cli.bands import read_bands
 from evenhand.cli.exit_codes import exit_code, requested
-from evenhand.cli.junit import write_junit
 from evenhand.cli.messages import audit_parameters, in_options
 from evenhand.cli.options import (
     Bands,
     BiasAudit,
-    Bounds,
-    Comparison,
     Gate,
     Names,
+    Required,
     RunOptions,
-    Tolerance,
     column_names,
     columns_in,
     control_names,
@@ -43,14 +39,11 @@ def audit(
     bands: Bands = (),
     prediction: str | None = None,
     score: str | None = None,
-    reference: Names = (),
     label: str | None = None,
     weight: str | None = None,
     before: str | None = None,
     positive: str | None = None,
-    compared: Comparison = Comparison(),
-    tolerance: Tolerance = Tolerance(),
-    bounds: Bounds = Bounds(),
+    required: Required = Required(),
     confidence: float = 0.95,
     min_count: int = 0,
     threshold: float | Literal["median"] | None = None,
@@ -78,9 +71,6 @@ def audit(
     score
         Column of scores, probabilities or prices whose level, ranking and cut-offs are compared, with or
         without --prediction.
-    reference
-        The group to compare with, such as race=White,sex=Male: adds tests of significance, and is what
-        --difference and --ratio compare with unless --against groups is passed.
     label
         Column of true labels. Without it only selection rates are compared.
     weight
@@ -99,40 +89,41 @@ def audit(
     report
         HTML file for the report.
     """
-    from evenhand.cli import table_files  # noqa: PLC0415  (start-up time
-    from evenhand.data.checks import check_fraction  # noqa: PLC0415
+    from evenhand.cli import table_files  # noqa: PLC0415  (start-up time)
+    from evenhand.cli.junit import write_junit  # noqa: PLC0415
 
-    constraint = requirement(compared, tolerance, bounds, table)
-    if bounds.no_worse and before is None:
+    constraint = requirement(required, table)
+    if required.no_worse and before is None:
         raise InputError("--no-worse compares with earlier decisions: pass their column as --before.")
-    check_fraction("--confidence", confidence)
-    if min_count < 0:
-        raise InputError(f"--min-count must be a non-negative integer, got {min_count}.")
     if prediction is None:
         wanted = (before, weight, threshold, report, tables.csv, gate.junit, constraint, min_count or None)
         if score is None or tables.format != "text" or any(one is not None for one in wanted):
             raise InputError("pass the column of decisions as --prediction; --score alone has no decisions.")
-    gate.check(constraint, tested=bool(reference))
+    gate.check(constraint, tested=bool(required.reference))
     tables.check()
     check_paths([table, run.config], [report, tables.csv, gate.junit], force=run.force)
     features = column_names(sensitive, columns_in(table))
-    controls = [name for name in control_names(compared, table) if name not in features]
+    controls = [name for name in control_names(required, table) if name not in features]
     used = [name for name in (prediction, score, label, weight, before, *controls) if name is not None]
-    with table_files.reading(table):
+    words = audit_parameters(label=label, prediction=prediction, before=before)
+    with table_files.reading(table), in_options(words):
         table_files.refuse_unknown(table, features, columns_in(table))
         groups = groups_of_files([table], [*features, *controls], features, read_bands(bands, features))
         rows = scan_rows(table, [*used, *features], groups)
-        named = read_reference(reference, features, rows)
+        named = read_reference(required.reference, features, rows)
         pos_label = _positive_label(rows, positive, label, None if threshold is not None else prediction)
-        settings: dict[str, Any] = {"reference": named, "confidence": confidence, "missing": compared.missing}
+        settings: dict[str, Any] = {"reference": named, "confidence": confidence, "missing": required.missing}
         more: dict[str, Any] = {}
         if score is not None:
-            more["scores"] = _audit_scores(rows, label, score, features, pos_label=pos_label, **settings)
+            known = None if label is None else pos_label
+            with in_options({"scores": "--score"}):
+                more["scores"] = eh.audit_scores(
+                    label, score, features, data=rows, pos_label=known, **settings
+                )
         if prediction is None:
             _print(None, None, more, as_json=run.as_json)
             return 0
-        words = audit_parameters(label=label, prediction=prediction, before=before)
-        with in_options(words), waiting("counting rows"):
+        with waiting("counting rows"):
             found = eh.audit(
                 label,
                 prediction,
@@ -141,8 +132,8 @@ def audit(
                 control_features=controls or None,
                 constraint=(  # between groups, the reference is that of the significance tests alone
                     constraint
-                    if compared.against == "groups"
-                    else against_reference(constraint, compared, named)
+                    if required.against == "groups"
+                    else against_reference(constraint, required, named)
                 ),
                 before=before,
                 sample_weight=weight,
@@ -176,13 +167,6 @@ def _positive_label(rows: Any, positive: str | None, label: str | None, decision
     if positive is not None and column is not None:
         return as_value(distinct_values(rows, column), positive)
     return default_positive(rows, decision) if label is None and decision is not None else positive
-
-
-def _audit_scores(rows: Any, label: str | None, score: str, features: Sequence[str], **settings: Any) -> Any:
-    """The audit of scores in a lazy table, of which these columns are read into memory."""
-    settings["pos_label"] = None if label is None else settings["pos_label"]
-    with in_options({"scores": "--score", "y_true": "--label", "pos_label": "--positive"}):
-        return eh.audit_scores(label, score, list(features), data=rows, **settings)
 
 
 def _print(found: Audit | None, ratios: Any, more: dict[str, Any], *, as_json: bool) -> None:

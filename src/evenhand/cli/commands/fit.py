@@ -11,24 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import evenhand as eh
 from evenhand.cli.exit_codes import FailOn, exit_code, requested
 from evenhand.cli.messages import in_options
-from evenhand.cli.options import (
-    Aware,
-    Batches,
-    Bounds,
-    Comparison,
-    Learning,
-    Names,
-    RunOptions,
-    Tolerance,
-    column_names,
-    columns_in,
-    control_names,
-    read_aware,
-)
+from evenhand.cli.options import Batches, Learning, Required, RunOptions
 from evenhand.cli.output import print_note, print_result, visible
 from evenhand.cli.paths import check_paths
-from evenhand.cli.required import against_reference, read_reference, requirement, with_nearest_options
-from evenhand.cli.table_rows import scan_rows
+from evenhand.cli.required import in_files, requirement, with_nearest_options
 from evenhand.display.progress import waiting
 from evenhand.exceptions import InfeasibleError, InputError
 
@@ -42,11 +28,7 @@ def fit(
     *,
     learning: Learning,
     out: Path,
-    aware: Aware = None,
-    compared: Comparison = Comparison(),
-    reference: Names = (),
-    tolerance: Tolerance = Tolerance(),
-    bounds: Bounds = Bounds(),
+    required: Required = Required(),
     objective: Literal["risk", "minimax"] = "risk",
     randomize: bool = False,
     confidence: float | None = None,
@@ -70,10 +52,6 @@ def fit(
         CSV or Parquet file to learn from. Categories and missing values need no preprocessing.
     out
         File for the model.
-    aware
-        Let decisions use the sensitive features, or those that are named.
-    reference
-        The group to compare with, such as race=White,sex=Male, instead of the population.
     objective
         Minimise the risk; or the largest risk of a group, and then the risk.
     randomize
@@ -93,27 +71,27 @@ def fit(
     from evenhand.cli.table_files import count_rows  # noqa: PLC0415
     from evenhand.data.checks import check_fraction  # noqa: PLC0415
 
-    constraint = requirement(compared, tolerance, bounds, table)
+    constraint = requirement(required, table)
     if constraint is None:
         raise InputError(
             "no tolerance: pass --difference or --ratio, or a bound such as --capacity 0.2 or --floor "
             "'true-positive rate=0.6'."
             + (" --difference 1 requires nothing more." if objective != "risk" else "")
         )
-    if compared.given and not constraint.controls:
+    if required.given and not constraint.controls:
         raise InputError("--given is about --difference and --ratio: pass one of them, or leave it out.")
     of_method = _settings_of_method(learning.method, objective, margin, randomize=randomize)
     if confidence is not None:
         check_fraction("--confidence", confidence)
     check_paths([table, learning.test, run.config], [out, report], force=run.force)
-    learning.check(table)
-    features = column_names(learning.sensitive, columns_in(table))
-    aware_features = read_aware(aware, features)
-    groups = learning.groups(table, control_names(compared, table))
-    named = read_reference(reference, features, scan_rows(table, features, groups))
-    constraint = against_reference(constraint, compared, named)
-    settings = {"constraint": constraint, "aware": aware_features, "missing": compared.missing, **of_method}
-    settings["guarantee"] = confidence
+    constraint, groups = in_files(constraint, required, learning, table)
+    settings = {
+        "constraint": constraint,
+        "aware": learning.usable(table),
+        "missing": required.missing,
+        "guarantee": confidence,
+        **of_method,
+    }
     with in_options():
         rows = count_rows(table)
         large = rows > batches.max_samples

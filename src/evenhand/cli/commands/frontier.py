@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import evenhand as eh
 from evenhand.cli.messages import in_options
-from evenhand.cli.options import (
-    Aware,
-    Bounds,
-    Comparison,
-    Flag,
-    Learning,
-    Names,
-    RunOptions,
-    Tolerance,
-    column_names,
-    columns_in,
-    control_names,
-    read_aware,
-)
+from evenhand.cli.options import Flag, Learning, Required, RunOptions
 from evenhand.cli.output import print_note, print_result
 from evenhand.cli.paths import check_paths
-from evenhand.cli.required import against_reference, read_reference, requirement
-from evenhand.cli.table_rows import scan_rows
+from evenhand.cli.required import in_files, requirement
 from evenhand.display.progress import waiting
 from evenhand.exceptions import InputError
 
@@ -37,11 +24,7 @@ def frontier(
     table: Path,
     *,
     learning: Learning,
-    aware: Aware = None,
-    compared: Comparison = Comparison(),
-    reference: Names = (),
-    tolerance: Tolerance = Tolerance(),
-    bounds: Bounds = Bounds(),
+    required: Required = Required(),
     over: str | None = None,
     by_ratio: Flag = False,
     tolerances: int | None = None,
@@ -57,10 +40,6 @@ def frontier(
     ----------
     table
         CSV or Parquet file to learn from.
-    aware
-        Add a second curve, of classifiers that may use the sensitive features, or those that are named.
-    reference
-        The group to compare with, such as race=White,sex=Male, instead of the population.
     over
         Vary a bound instead: "capacity", or the rate of a floor or ceiling.
     by_ratio
@@ -72,37 +51,32 @@ def frontier(
         HTML file for the report, with a slider over the tolerance.
     """
     if over is None:
-        if tolerance != Tolerance():
+        if required.difference is not None or required.ratio is not None:
             raise InputError(
                 "the tolerance varies here, so --difference and --ratio have no value: pass --by-ratio to "
                 "compare by ratio, or fix the tolerance with --over."
             )
-        tolerance = Tolerance(ratio=0.8) if by_ratio else Tolerance(difference=0.1)
+        required = replace(required, ratio=0.8) if by_ratio else replace(required, difference=0.1)
     elif by_ratio:
         raise InputError("--by-ratio is about tolerances, which do not vary with --over: pass --ratio.")
     elif out is not None:
         raise InputError("the page of --out has a slider over the tolerance: leave out --out, or --over.")
-    constraint = requirement(compared, tolerance, bounds, table)
+    constraint = requirement(required, table)
     if constraint is None:
         raise InputError(f"--over {over} needs that bound: pass --capacity, --floor or --ceiling too.")
     if tolerances is not None and tolerances < 2:
         raise InputError(f"--tolerances must be at least 2, got {tolerances}.")
     check_paths([table, learning.test, run.config], [out], force=run.force)
-    learning.check(table)
-    features = column_names(learning.sensitive, columns_in(table))
-    aware_features = read_aware(aware, features)
-    groups = learning.groups(table, control_names(compared, table))
-    named = read_reference(reference, features, scan_rows(table, features, groups))
-    constraint = against_reference(constraint, compared, named)
+    constraint, groups = in_files(constraint, required, learning, table)
     with in_options():
         train, test = learning.parts(table, groups)
         for note in learning.notes(table, train.X):
             print_note(f"evenhand: {note}")
         models = {
             name: learning.classifier(
-                train.X, train.y, constraint=constraint, aware=used, missing=compared.missing
+                train.X, train.y, constraint=constraint, aware=used, missing=required.missing
             )
-            for name, used in [("blind", False), ("aware", aware_features)]
+            for name, used in [("blind", False), ("aware", learning.usable(table))]
             if name == "blind" or used
         }
         curves = eh.frontier(
