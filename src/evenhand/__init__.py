@@ -19,6 +19,7 @@ _NAMES = {
     "estimators.settings": "CrossFit GroupPolicy Guarantee",
     "requirements.bounds": "NoWorse RateBound",
     "groups.groups": "Groups",
+    "monitoring.monitor": "Monitor",
     "requirements.notions": "AccuracyParity DemographicParity EqualOpportunity EqualizedOdds "
     "Notion PredictiveEquality",
     "groups.proxy": "Proxy",
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from evenhand.files.persistence import verify as verify
     from evenhand.groups.groups import Groups as Groups
     from evenhand.groups.proxy import Proxy as Proxy
+    from evenhand.monitoring.monitor import Monitor as Monitor
     from evenhand.optimum.solve import solve as solve
     from evenhand.posteriors.posteriors import GroupedScores as GroupedScores
     from evenhand.posteriors.tabular import TabularClassifier as TabularClassifier

@@ -24,6 +24,7 @@ __all__ = [
     "LimitWarning",
     "ManyGroupsWarning",
     "MissingExtraError",
+    "MonitorWarning",
     "PooledGroupsWarning",
     "ProxyCalibrationWarning",
     "ToleranceWarning",
@@ -149,6 +150,10 @@ class LimitWarning(EvenhandWarning):
 
 class VisibleFeatureWarning(EvenhandWarning):
     """A model sees a sensitive feature that it may not use, or does not see one that it may."""
+
+
+class MonitorWarning(EvenhandWarning):
+    """A batch has no rows, was counted before, or brings groups that were not seen before."""
 
 
 class TrainingRowsWarning(EvenhandWarning):

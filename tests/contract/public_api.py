@@ -68,6 +68,9 @@ tested = eh.audit(None, [0, 1] * 30, {"sex": ["F", "M"] * 30}, reference={"sex":
     ratio=0.9, level=0.01, difference=0.05
 )
 flag: bool | None = tested.tests[0].practical
+monitor: eh.Monitor = eh.Monitor(notion, confidence=0.9)
+monitor.update([0, 1], {"sex": ["F", "M"]}, time="2026-01-31")
+raised: str | None = None if monitor.alarm is None else monitor.alarm.group
 prices = eh.audit_scores(None, range(60), {"sex": ["F", "M"] * 30}, reference={"sex": "M"}, favourable="low")
 smd: float = prices.groups[1].smd
 by_proxy: Audit = eh.audit([0, 1], [0, 1], eh.Proxy(race={"A": [0.2, 0.7], "B": [0.8, 0.3]}, sex=["F", "M"]))

@@ -51,6 +51,7 @@ NAMES = [
     "FairPostprocessor",
     "GroupedScores",
     "Groups",
+    "Monitor",
     "NoWorse",
     "Notion",
     "PredictiveEquality",

@@ -6,7 +6,7 @@ import pytest
 import evenhand as eh
 from evenhand.groups.groups import Groups
 from evenhand.monitoring.comparisons import find_comparisons
-from evenhand.monitoring.evidence import find_blocks, limits, log_evidence, weights
+from evenhand.monitoring.evidence import find_blocks, limits, log_evidence, log_total, start_weights, weights
 from evenhand.monitoring.mixture import log_above, log_below
 
 SEX = Groups.product({"sex": ["F", "M"]})
@@ -73,10 +73,24 @@ def test_without_rows_there_is_no_evidence():
     assert not log_evidence(comparisons, find_blocks(comparisons, np.zeros((2, 3, 2)))).any()
 
 
-def test_groups_that_come_later_share_what_the_first_ones_left():
+def test_groups_that_come_later_are_compared_from_then_on():
     groups = Groups.product({"race": ["A", "B", "C"]})
     comparisons = find_comparisons(eh.DemographicParity(difference=0.05), groups)
-    first = weights(comparisons, np.array([0, 0, -1]))
-    later = weights(comparisons, np.array([0, 0, 1]))
-    np.testing.assert_allclose(first, [0.2, 0.2, 0.2, 0.2, 0, 0])
-    np.testing.assert_allclose(later, [0.2, 0.2, 0.2, 0.2, 0.05, 0.05])
+    found = weights(comparisons, np.array([0, 0, 1]), np.arange(3))
+    np.testing.assert_allclose(found[0], [0.2, 0.2, 0.2, 0.2, 0, 0])
+    np.testing.assert_allclose(found[1], np.full(6, 0.1 / 6))
+    np.testing.assert_allclose(found[2], np.full(6, 0.2 / 6 / 6))
+    assert start_weights(np.arange(1000)).sum() < 1
+
+
+def test_labels_and_decisions_have_evidence_of_their_own():
+    """The alarm is that of either, at half of alpha, because labels may arrive later."""
+    comparisons = find_comparisons(
+        eh.DemographicParity(difference=0.05) & eh.EqualOpportunity(difference=0.05), SEX
+    )
+    starts = np.array([0])
+    shares = weights(comparisons, np.array([0, 0]), starts)
+    np.testing.assert_allclose(shares, np.full((1, 8), 0.2))
+    evidence = np.log([[1e3, 1, 1, 1, 1, 1, 1, 1]])
+    found = log_total(comparisons, evidence, shares, starts)
+    assert found == pytest.approx(np.log((0.2 * 1003 + 0.2) / 2))

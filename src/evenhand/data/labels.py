@@ -29,7 +29,14 @@ class Labels:
     positive: NDArray[np.bool_]
 
 
-def read_labels(y: Any, *, pos_label: Level = None, what: str = "y", counts: RowCounts = None) -> Labels:
+def read_labels(
+    y: Any,
+    *,
+    pos_label: Level = None,
+    what: str = "y",
+    counts: RowCounts = None,
+    classes: NDArray[Any] | None = None,
+) -> Labels:
     """Read a label of any two values.
 
     Parameters
@@ -42,6 +49,8 @@ def read_labels(y: Any, *, pos_label: Level = None, what: str = "y", counts: Row
         The argument's name, for messages.
     counts : array of int, default=None
         Rows that each entry stands for; None stands for one.
+    classes : array of two values, default=None
+        ``[negative, positive]`` if they are known; one of them may then be missing in `y`.
 
     Returns
     -------
@@ -58,6 +67,10 @@ def read_labels(y: Any, *, pos_label: Level = None, what: str = "y", counts: Row
     except TooManyLevels as error:
         refuse_continuous(error)
     _refuse_missing(codes, what, counts)
+    if classes is not None and set(levels) <= set(classes.tolist()):
+        return Labels(classes, np.array([level == classes[1] for level in levels], np.bool_)[codes])
+    if classes is not None and (classes.tolist() != [0, 1] or len(levels) == 1):
+        raise InputError(f"{what} has the labels {levels}, not {' or '.join(map(repr, classes.tolist()))}.")
     if len(levels) != 2:
         shown = ", ".join(repr(level) for level in levels[:5]) + (", ..." if len(levels) > 5 else "")
         if any(isinstance(level, float) and not level.is_integer() for level in levels):

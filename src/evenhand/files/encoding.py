@@ -122,6 +122,17 @@ def decode_model(content: Any, parts: list[Any], rule: Rule | None) -> FairClass
     return model
 
 
+def encode_value(value: Any) -> tuple[Any, list[Any]]:
+    """Requirements, groups and plain values as what JSON can hold, and the arrays among them."""
+    writer = _Writer()
+    return writer.encode(value, "it"), writer.parts
+
+
+def decode_value(value: Any, parts: list[Any]) -> Any:
+    """What :func:`encode_value` wrote."""
+    return _decode(value, parts)
+
+
 class _Writer:
     """Encodes values and collects parts; the same object becomes the same part."""
 

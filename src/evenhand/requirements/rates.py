@@ -279,6 +279,7 @@ def read_rows(
     threshold: float | None = None,
     counts: NDArray[np.int64] | None = None,
     names: ArgumentNames = _ARGUMENTS,
+    classes: NDArray[Any] | None = None,
 ) -> Decisions:
     """Read labels, predictions, weights and sensitive features of the same rows.
 
@@ -294,6 +295,8 @@ def read_rows(
         Rows of the data that each row here stands for, used for groups and messages; None stands for one.
     names : ArgumentNames, optional
         For messages.
+    classes : array of two values, default=None
+        The negative and the positive label, if they are known from other rows.
 
     Returns
     -------
@@ -321,9 +324,9 @@ def read_rows(
         "sample_weight": sample_weight,
     }
     weights = read_weights(sample_weight, check_rows(given))
-    labels = (
-        None if y_true is None else read_labels(y_true, pos_label=pos_label, what=names.label, counts=counts)
-    )
+    labels = None
+    if y_true is not None:
+        labels = read_labels(y_true, pos_label=pos_label, what=names.label, counts=counts, classes=classes)
 
     def read(predictions: Any, what: str) -> Selection:
         if threshold is not None:
@@ -332,14 +335,14 @@ def read_rows(
                 return decided
             if what == names.prediction:
                 raise InputError(f"threshold is for scores, but {what} holds no numbers: omit threshold.")
-        if labels is None and pos_label is not None:
+        if labels is None and pos_label is not None and classes is None:
             return read_decisions(predictions, pos_label=pos_label, what=what, counts=counts)
-        classes = None if labels is None else labels.classes
-        return read_selection(predictions, classes, what=what, counts=counts)
+        known = classes if labels is None else labels.classes
+        return read_selection(predictions, known, what=what, counts=counts)
 
     selection = read(y_pred, names.prediction)
     earlier = None if before is None else read(before, names.before)
-    if labels is None and pos_label is not None and threshold is None:
+    if labels is None and pos_label is not None and threshold is None and classes is None:
         earlier_labels = {} if before is None else {names.before: before}
         _check_positive(pos_label, {names.prediction: y_pred} | earlier_labels)
     groups, codes = Groups.fit(columns, missing=missing, min_size=min_size, row_counts=counts)
@@ -348,8 +351,8 @@ def read_rows(
         groups, codes = stratify(groups, codes, controls, row_counts=counts)
     if lacking is not None:
         codes = np.where(codes < 0, len(groups) + lacking, codes)
-    positive, classes = (None, None) if labels is None else (labels.positive, labels.classes)
-    return Decisions(groups, codes, positive, selection, earlier, weights, classes)
+    positive, found = (None, None) if labels is None else (labels.positive, labels.classes)
+    return Decisions(groups, codes, positive, selection, earlier, weights, found)
 
 
 def _check_positive(pos_label: Any, predictions: dict[str, Any]) -> None:

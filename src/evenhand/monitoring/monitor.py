@@ -1,0 +1,518 @@
+"""A monitor of decisions: counted batch by batch, with an alarm that is valid whenever one looks."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, Self, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand._atomic import written_at_once
+from evenhand.data.checks import check_choice, check_fraction
+from evenhand.data.labels import read_selection
+from evenhand.data.tables import Library, library_of, make_table
+from evenhand.display.notebook import ShownAsTable
+from evenhand.exceptions import InputError, MonitorWarning, UntrustedFileError, warn_user
+from evenhand.files.persistence import load as load_model
+from evenhand.groups.groups import Missing
+from evenhand.groups.unseen import UnseenRows
+from evenhand.monitoring.batch import BINS, Batch, is_empty, read_batch
+from evenhand.monitoring.findings import Alarm, Disparity, Drift, find_alarm, find_disparities, find_drift
+from evenhand.monitoring.history import History
+from evenhand.monitoring.state import read_state, write_state
+from evenhand.requirements.requirement import Constraint
+
+__all__ = ["Monitor"]
+
+_BATCHES_REMEMBERED = 400
+"""Batches whose identifiers are kept, to recognise one that comes twice."""
+_MOST_BYTES = 1 << 27
+
+
+class Monitor(ShownAsTable):
+    """Decisions counted batch by batch, and an alarm that is valid whenever one looks.
+
+    If the requirement holds for the people seen, the probability that an alarm is *ever* raised is at most
+    one minus the confidence, however often one looks and whatever the sizes of the batches. Only counts are
+    kept, no rows. See :doc:`/theory/monitoring` for the proof.
+
+    Parameters
+    ----------
+    constraint : Constraint
+        The requirement, such as ``DemographicParity(difference=0.05)``; several are joined by ``&``.
+    confidence : float, default=0.95
+    pos_label : object, default=None
+        The positive label; None stands for 1, True, or the label of the first batch that sorts last.
+    missing : {"error", "category", "exclude"}, default="error"
+        What happens to rows that lack a sensitive value, as in :func:`evenhand.audit`.
+
+    Attributes
+    ----------
+    alarm : Alarm or None
+        The first alarm: which group, by which notion, at which batch, since when, with which evidence.
+    drift : Drift or None
+        The first evidence that people are others than those of the fit; needs :meth:`from_model`.
+    evidence : float
+        Against the requirement, now; an alarm is raised at ``1 / (1 - confidence)``.
+    excluded_rows : int
+    columns : dict
+        Free for the caller, and saved: the command line keeps names of columns here.
+
+    Examples
+    --------
+    >>> import evenhand as eh
+    >>> monitor = eh.Monitor(eh.DemographicParity(difference=0.1))
+    >>> for day in range(3):
+    ...     monitor.update([1, 1, 0, 1, 0, 0] * 20, {"sex": ["M", "M", "M", "M", "F", "F"] * 20})
+    >>> print(monitor.alarm.group, monitor.alarm.batch)
+    sex=F 1
+    >>> print(monitor.disparities()[0])
+    demographic parity, sex=F against everyone: ...
+    """
+
+    _one_line = True
+
+    def __init__(
+        self,
+        constraint: Constraint,
+        *,
+        confidence: float = 0.95,
+        pos_label: Any = None,
+        missing: Missing = "error",
+    ) -> None:
+        if not isinstance(constraint, Constraint):
+            raise InputError(
+                "constraint must be a requirement such as DemographicParity(difference=0.05), got "
+                f"{type(constraint).__name__}."
+            )
+        constraint.check(None)
+        check_fraction("confidence", confidence)
+        check_choice("missing", missing, ("error", "category", "exclude"))
+        self.constraint = constraint
+        self.confidence = float(confidence)
+        self.pos_label = pos_label
+        self.missing = missing
+        self.alarm: Alarm | None = None
+        self.drift: Drift | None = None
+        self.excluded_rows = 0
+        self.columns: dict[str, Any] = {}
+        self._history = History()
+        self._classes: NDArray[Any] | None = None
+        self._seen: list[str] = []
+        self._reference: dict[Any, float] = {}
+        self._reference_bins: NDArray[np.float64] | None = None
+        self._digest = ""
+        self._library: Library | None = None
+
+    @classmethod
+    def from_model(cls, model: Any, *, scores: Any = None, confidence: float = 0.95) -> Self:
+        """A monitor of what a fitted model was fitted to satisfy, with the people of its fit as reference.
+
+        Parameters
+        ----------
+        model : FairPostprocessor, FairInprocessor or path
+            Fitted, or the file of one.
+        scores : array, default=None
+            ``predict_label_proba`` of rows like those of the fit. New scores are then compared with these.
+        confidence : float, default=0.95
+
+        Returns
+        -------
+        Monitor
+        """
+        fitted = load_model(model) if isinstance(model, str | os.PathLike) else model
+        groups = getattr(fitted, "compared_", None)
+        if groups is None or getattr(fitted, "constraint", None) is None:
+            raise InputError("from_model takes a fitted FairPostprocessor or FairInprocessor, or its file.")
+        if groups.pooled:
+            raise InputError(
+                "the model pools rare groups: pool them in your data and make Monitor(constraint) directly."
+            )
+        missing: Missing = "exclude" if groups.missing == "impute" else groups.missing
+        monitor = cls(fitted.constraint, confidence=confidence, pos_label=fitted.pos_label_, missing=missing)
+        strata = [()] if groups.strata is None else groups.strata.keys
+        keys = [(stratum, key) for stratum in strata for key in groups.combinations]
+        counts = dict(zip(keys, groups.counts.tolist(), strict=True))
+        monitor._reference = {cell: float(rows) for cell, rows in counts.items() if rows}
+        negative = next(label for label in fitted.classes_.tolist() if label != fitted.pos_label_)
+        monitor._classes = np.array([negative, fitted.pos_label_])
+        if scores is not None:
+            p = read_selection(scores, None, what="scores").astype(np.float64)
+            places = np.searchsorted(BINS, p, side="right")
+            monitor._reference_bins = np.bincount(places, minlength=len(BINS) + 1).astype(np.float64)
+        cells = tuple(monitor._reference)
+        monitor._history = History(
+            () if groups.strata is None else groups.strata.features,
+            groups.features,
+            cells,
+            (0,) * len(cells),
+            (monitor._history.last.padded(len(cells)),),
+        )
+        monitor._history.check(fitted.constraint)
+        return monitor
+
+    def update(
+        self,
+        y_pred: Any,
+        sensitive_features: Any,
+        *,
+        y_true: Any = None,
+        control_features: Any = None,
+        sample_weight: Any = None,
+        scores: Any = None,
+        data: Any = None,
+        time: Any = None,
+        batch: str | None = None,
+        late: bool = False,
+    ) -> None:
+        """Count a batch.
+
+        Parameters
+        ----------
+        y_pred, sensitive_features, y_true, control_features : arrays, tables or names of columns
+            Decisions, groups, labels if they are known, and control features, as :func:`evenhand.audit` takes
+            them.
+        sample_weight : array or name of a column, default=None
+            From 0 to 1, and known before the decision; other weights have no evidence that is valid.
+        scores : array or name of a column, default=None
+            The model's probability of a positive label. Rates that need labels are then also reported as
+            they are expected before labels arrive, and drift of the scores is watched.
+        data : table, default=None
+            The table that has the columns, eager or lazy; the other arguments then are names.
+        time : str, date or datetime, default=None
+            When the decisions were made, in ISO 8601; never before that of an earlier batch.
+        batch : str, default=None
+            Identifier of the batch. One that was counted before is told and not counted again. Without it,
+            columns of at least 1,000 rows are recognised by their content.
+        late : bool, default=False
+            The rows were counted before without labels, and only their labels are counted now.
+        """
+        if late and y_true is None:
+            raise InputError("late rows are counted for their labels: pass y_true.")
+        when = self._read_time(time, late=late)
+        if is_empty(*((y_pred,) if data is None else (data,))):
+            warn_user(f"batch {self._history.last.batch + 1} has no rows.", MonitorWarning)
+            history = self._history
+            found = _empty_batch(history)
+        else:
+            found = read_batch(
+                y_pred,
+                sensitive_features,
+                y_true=y_true,
+                control_features=control_features,
+                sample_weight=sample_weight,
+                scores=scores,
+                data=data,
+                late=late,
+                pos_label=self.pos_label if self._classes is None else None,
+                classes=_BINARY if self._classes is None and self.pos_label is None else self._classes,
+                missing=self.missing,
+            )
+        identifier = _short_digest(f"{batch}" if batch is not None else f"{found.digest} {when} {late}")
+        known = batch is not None or found.digest
+        if known and identifier in self._seen:
+            what = f"batch {batch!r}" if batch is not None else "a batch with the same rows"
+            advice = "" if batch is not None else " If it is another one, pass an identifier as batch=."
+            warn_user(f"{what} was counted before and is not counted again.{advice}", MonitorWarning)
+            return
+        self._count(found, when, [identifier] if known else [])
+        self._library = library_of(data) if data is not None else library_of(sensitive_features, y_pred)
+
+    def merge(self, other: Monitor) -> None:
+        """Count the rows of another monitor as one batch: of a shard, or of a partition.
+
+        Parameters
+        ----------
+        other : Monitor
+            With the same requirement. Its alarm is not taken over: evidence is counted again here.
+        """
+        if other.constraint != self.constraint:
+            raise InputError(
+                f"the monitors have different requirements: {self.constraint} and {other.constraint}."
+            )
+        twice = [one for one in other._seen if one in self._seen]
+        if twice:
+            raise InputError(f"{len(twice)} batches of the other monitor were counted here before.")
+        last, history = other._history.last, other._history
+        there = np.flatnonzero(last.sums.any(axis=(1, 2)))
+        found = Batch(
+            history.controls,
+            history.features,
+            tuple(history.cells[k] for k in there),
+            last.sums[there],
+            last.likely[there],
+            last.bins,
+            last.rows,
+            other.excluded_rows,
+            other._classes,
+        )
+        times = [time for time in (history.last.time, self._history.last.time) if time]
+        self._count(found, max(times, key=_instant, default=""), other._seen)
+
+    def _count(self, found: Batch, time: str, identifiers: Sequence[str]) -> None:
+        """Count a batch and look; nothing changes if it cannot be counted."""
+        history = self._history
+        found = _in_order(found, history)
+        own, labels = ([] if part is None else part.tolist() for part in (self._classes, found.classes))
+        if own and labels and own != labels:
+            had = (", ".join(map(repr, part)) for part in (labels, own))
+            raise InputError("the batch has the labels {}, and earlier ones had {}.".format(*had))
+        new = {cell: int(rows) for cell, rows in zip(found.cells, found.sums[:, 0, 0], strict=True)}
+        new = {cell: rows for cell, rows in new.items() if cell not in history.cells}
+        told = UnseenRows(
+            "groups",
+            (*found.controls, *found.features),
+            [(*stratum, *key) for stratum, key in history.cells],
+            {(*stratum, *key): rows for (stratum, key), rows in new.items()},
+            found.rows,
+        )
+        if history.cells and told.type_hint:
+            raise InputError(f"the batch is not counted: {told.type_hint}")
+        added = history.added(found, time)
+        if added.cells:
+            added.check(self.constraint)
+            evidence, alarm = find_alarm(self.constraint, added)
+            added = replace(added, records=(*added.records[:-1], replace(added.last, evidence=evidence)))
+            if self.alarm is None and evidence >= self._wanted:
+                self.alarm = alarm
+            if self._reference and self.drift is None:
+                evidence, drift = find_drift(self._reference, self._reference_bins, added)
+                self.drift = drift if evidence >= self._wanted else None
+        if new and history.cells:
+            warn_user(f"new groups, counted from batch {added.last.batch} on: {told.listed}.", MonitorWarning)
+        self._history = added
+        self._classes = found.classes if self._classes is None else self._classes
+        self.excluded_rows += found.excluded
+        self._seen = [*self._seen, *identifiers][-_BATCHES_REMEMBERED:]
+
+    @property
+    def _wanted(self) -> float:
+        return float(-np.log1p(-self.confidence))
+
+    @property
+    def evidence(self) -> float:
+        """Against the requirement, now."""
+        return float(np.exp(self._history.last.evidence))
+
+    @property
+    def batches(self) -> int:
+        """Number of batches."""
+        return self._history.last.batch
+
+    @property
+    def rows(self) -> int:
+        """Number of rows; those that came late count again."""
+        return self._history.last.rows
+
+    def disparities(self) -> list[Disparity]:
+        """Each group beside what it is compared with, with intervals that hold at all times.
+
+        The limits of disparities hold for all groups together; those of a rate hold by themselves.
+
+        Returns
+        -------
+        list of Disparity
+        """
+        if not self._history.cells:
+            return []
+        return find_disparities(self.constraint, self._history, 1 - self.confidence)
+
+    def to_frame(self, *, backend: Library | None = None) -> Any:
+        """The disparities as a table, one row each.
+
+        Parameters
+        ----------
+        backend : {"pandas", "polars", "pyarrow"}, default=None
+            None stands for the library of the last batch, or else pandas or polars.
+
+        Returns
+        -------
+        table
+        """
+        texts = ("notion", "statistic", "group", "against", "kind", "verdict")
+        names = tuple(Disparity.__dataclass_fields__)
+        numbers = [name for name in names if name not in texts]
+        rows = [asdict(one) for one in self.disparities()]
+        return make_table(rows, names, numbers=numbers, library=backend or self._library)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values, for JSON."""
+        last = self._history.last
+        return {
+            "batch": last.batch,
+            "time": last.time or None,
+            "rows": last.rows,
+            "excluded_rows": self.excluded_rows,
+            "evidence": self.evidence,
+            "alarm_at": 1 / (1 - self.confidence),
+            "alarm": None if self.alarm is None else asdict(self.alarm),
+            "drift": None if self.drift is None else asdict(self.drift),
+            "disparities": [asdict(one) for one in self.disparities()],
+        }
+
+    def history(self) -> list[dict[str, Any]]:
+        """Rates of the groups in periods of one batch or more, for :func:`evenhand.charts.history_chart`.
+
+        Returns
+        -------
+        list of dict
+            ``batch``, the last one of the period, ``time``, ``group``, ``statistic``, ``rate``, ``low``,
+            ``high`` and ``evidence``. At most 35 periods are kept.
+        """
+        from evenhand.monitoring.periods import periods  # noqa: PLC0415  (only charts need them)
+
+        return periods(self.constraint, self._history, 1 - self.confidence)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the state to one file of counts, completely or not at all.
+
+        Parameters
+        ----------
+        path : str or path
+            An existing file must be the one that this monitor was loaded from or saved to, unchanged:
+            two processes that count into one file are told instead of losing batches.
+        """
+        path, content = Path(path), write_state(self)
+        self._check_unchanged(path)
+        with written_at_once(path) as unfinished:
+            unfinished.write_bytes(content)
+            self._check_unchanged(path)
+        self._digest = hashlib.sha256(content).hexdigest()
+
+    def _check_unchanged(self, path: Path) -> None:
+        if not path.exists():
+            return
+        if not self._digest:
+            raise InputError(f"{path.name} exists already: load it with Monitor.load, or remove it.")
+        if hashlib.sha256(path.read_bytes()).hexdigest() != self._digest:
+            raise InputError(
+                f"{path.name} was changed by someone else since it was read, and is left as it is: load it "
+                "again, and count the batch again."
+            )
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, max_bytes: int = _MOST_BYTES) -> Self:
+        """Read the state that :meth:`save` wrote.
+
+        Parameters
+        ----------
+        path : str or path
+        max_bytes : int, default=2**27
+            A file that is larger, or that would take more memory, is refused.
+
+        Returns
+        -------
+        Monitor
+
+        Raises
+        ------
+        UntrustedFileError
+            If the file is damaged, or is not the state of a monitor.
+        """
+        path = Path(path)
+        if not path.is_file():
+            raise InputError(f"there is no file {str(path)!r}.")
+        try:
+            if path.stat().st_size > max_bytes:
+                raise UntrustedFileError(f"it has more than {max_bytes:,} bytes.")
+            content = path.read_bytes()
+            monitor = read_state(content, max_bytes, cls)
+        except UntrustedFileError as error:
+            raise UntrustedFileError(f"{path.name} cannot be read: {error}") from None
+        monitor._digest = hashlib.sha256(content).hexdigest()
+        return cast("Self", monitor)
+
+    def _read_time(self, time: Any, *, late: bool) -> str:
+        last = self._history.last.time
+        if time is None or late:
+            return last
+        text = time.isoformat() if isinstance(time, datetime.date) else str(time)
+        try:
+            when = _instant(text)
+        except ValueError:
+            raise InputError(
+                f"time must be a date or a time in ISO 8601, such as 2026-01-31, got {text!r}."
+            ) from None
+        if last and when < _instant(last):
+            raise InputError(
+                f"time {text} is before {last}, that of an earlier batch. Count batches in order, or "
+                "omit time; labels of earlier rows are counted with late=True."
+            )
+        return text
+
+    @property
+    def headline(self) -> str:
+        """One line: what was counted, and whether there is an alarm."""
+        last = self._history.last
+        when = f" ({last.time})" if last.time else ""
+        line = f"batch {last.batch}{when}: {last.rows:,} rows in all, evidence {self.evidence:.3g} of "
+        parts = [
+            f"{line}{1 / (1 - self.confidence):g}",
+            "no alarm" if self.alarm is None else str(self.alarm),
+        ]
+        if self.drift is not None:
+            parts.append(str(self.drift))
+        return "; ".join(parts)
+
+    def _table(self) -> tuple[str, Sequence[str], Iterable[Sequence[object]]]:
+        headings = ("group", "against", "notion", "rate", "value", "interval", "tolerance", "verdict")
+        rows = [
+            (
+                one.group,
+                one.against,
+                one.notion,
+                _cell(one.rate),
+                _cell(one.value),
+                f"[{_cell(one.low)}, {_cell(one.high)}]",
+                f"{one.tolerance:g}",
+                one.verdict,
+            )
+            for one in self.disparities()
+        ]
+        return self.headline, headings, rows
+
+
+_BINARY = np.array([0, 1])
+
+
+def _cell(number: float | None) -> str:
+    return "-" if number is None else f"{number:.3f}"
+
+
+def _instant(text: str) -> datetime.datetime:
+    when = datetime.datetime.fromisoformat(text)
+    return when if when.tzinfo else when.replace(tzinfo=datetime.UTC)
+
+
+def _short_digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _empty_batch(history: History) -> Batch:
+    last = history.last
+    return Batch(history.controls, history.features, (), last.sums[:0], last.likely[:0], 0 * last.bins, 0)
+
+
+def _in_order(found: Batch, history: History) -> Batch:
+    """The batch with its features in the order of earlier ones."""
+    if not history.features or (found.controls, found.features) == (history.controls, history.features):
+        return found
+    pairs = ((found.controls, history.controls), (found.features, history.features))
+    for own, known in pairs:
+        if set(own) != set(known):
+            raise InputError(
+                f"the batch has the features {', '.join(map(repr, own))}, and earlier ones had "
+                f"{', '.join(map(repr, known))}."
+            )
+    places = [[own.index(name) for name in known] for own, known in pairs]
+    cells = tuple(
+        tuple(tuple(part[k] for k in order) for part, order in zip(cell, places, strict=True))
+        for cell in found.cells
+    )
+    return replace(found, controls=history.controls, features=history.features, cells=cells)  # type: ignore[arg-type]
