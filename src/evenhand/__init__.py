@@ -17,6 +17,7 @@ _NAMES = {
     "estimators.postprocess": "FairPostprocessor",
     "estimators.scorer": "fair_scorer",
     "estimators.settings": "CrossFit GroupPolicy Guarantee",
+    "requirements.actions": "Costs",
     "requirements.bounds": "NoWorse RateBound",
     "groups.groups": "Groups",
     "monitoring.monitor": "Monitor",
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from evenhand.posteriors.posteriors import GroupedScores as GroupedScores
     from evenhand.posteriors.tabular import TabularClassifier as TabularClassifier
     from evenhand.report.page import write_report as write_report
+    from evenhand.requirements.actions import Costs as Costs
     from evenhand.requirements.bounds import NoWorse as NoWorse
     from evenhand.requirements.bounds import RateBound as RateBound
     from evenhand.requirements.notions import AccuracyParity as AccuracyParity

@@ -40,6 +40,7 @@ def test_notions_need_neither_scikit_learn_nor_a_table_library():
 
 
 NAMES = [
+    "Costs",
     "CrossFit",
     "GroupPolicy",
     "Guarantee",

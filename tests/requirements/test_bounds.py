@@ -141,7 +141,6 @@ def test_bounds_that_make_no_sense_are_refused(rate):
     [
         ("selecton rate", "unknown rate 'selecton rate'. Did you mean 'selection rate'?"),
         ("true positive rate", "Did you mean 'true-positive rate' or 'false-positive rate'?"),
-        ("recall", "The rates are 'precision', "),
         (None, "unknown rate None. The rates are "),
     ],
 )

@@ -12,6 +12,7 @@ def test_parameters_of_a_single_notion():
         "groups": "intersectional",
         "against": "population",
         "given": None,
+        "action": None,
     }
     assert notion.set_params(difference=0.2) is notion
     assert notion.difference == 0.2
@@ -33,7 +34,7 @@ def test_notions_of_the_same_kind_are_numbered():
 
 def test_an_unknown_parameter_is_refused_with_the_known_ones():
     with pytest.raises(
-        InputError, match="no parameter 'tolerance'; it has against, difference, given, groups, ratio"
+        InputError, match="no parameter 'tolerance'; it has action, against, difference, given, groups, ratio"
     ):
         eh.EqualOpportunity(difference=0.1).set_params(tolerance=0.2)
 

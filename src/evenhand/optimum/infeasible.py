@@ -21,7 +21,7 @@ from evenhand.requirements.bounds import NoWorse, RateBound
 from evenhand.requirements.constraints import ConstraintName
 from evenhand.requirements.notions import Notion
 from evenhand.requirements.requirement import Constraint, Requirement
-from evenhand.solver.conflict import Conflict, find_conflict
+from evenhand.solver.conflict import Conflict
 from evenhand.solver.oracle import Vector
 from evenhand.solver.program import Problem
 
@@ -55,7 +55,7 @@ def refuse_infeasible(task: FairnessProblem, *, advise: bool = True) -> None:
     advise : bool, default=True
         Whether the error names a smallest set of constraints in conflict, and what would work.
     """
-    found = find_conflict(task.oracle, task.program, task.masses.ravel())
+    found = task.conflict(task.program)
     if not found.proven:
         return
     constraint = task.constraint
@@ -127,7 +127,7 @@ def _irreducible(task: FairnessProblem, multipliers: Vector) -> Vector:
         if not kept[row] or not len(rest):
             continue
         fewer = replace(problem, A=problem.A[rest], lo=problem.lo[rest], hi=problem.hi[rest])
-        found = find_conflict(task.oracle, fewer, task.masses.ravel(), rows=_TRIAL_ROWS)
+        found = task.conflict(fewer, rows=_TRIAL_ROWS)
         if found.proven:
             kept = np.zeros_like(kept)
             kept[rest] = found.multipliers
@@ -246,7 +246,7 @@ class _Search:
         return Problem(task.program.gain, A, lo, hi, scalars=task.program.scalars)
 
     def _conflict(self, problem: Problem) -> Conflict:
-        return find_conflict(self.task.oracle, problem, self.task.masses.ravel())
+        return self.task.conflict(problem)
 
 
 def root(value: Callable[[float], float], low: float, high: float) -> float:

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,6 +25,7 @@ from evenhand.requirements.measurement import NOBODY
 from evenhand.requirements.rates import CellRates
 from evenhand.requirements.requirement import Constraint
 from evenhand.solver.certificate import Certificate
+from evenhand.solver.conflict import CONFLICT_ROWS, Conflict, find_conflict
 from evenhand.solver.dense import collapsed, tie_width
 from evenhand.solver.grouped import GroupedRows
 from evenhand.solver.optimize import Accepted, Optimum
@@ -96,13 +97,20 @@ class FairnessProblem:
         if len(groups) != len(masses):
             raise InputError(f"posteriors have {len(masses)} groups, and groups names {len(groups)}.")
         prices = prices_of(cost, groups)
-        unit = _unit(prices)
+        unit = unit_of(prices)
         constraint = _with_reference(constraint, oracle, prices / unit, masses, groups)
         linear = constraint.linear(masses, groups)
         program = _program(linear, masses, prices / unit)
         return cls(
             posteriors, constraint, groups, masses, linear, unit, _with_scalars(oracle, linear), program
         )
+
+    second_score: ClassVar[Any] = staticmethod(label_log_odds)
+    """By which rows with H = 0 are decided."""
+
+    def conflict(self, problem: Problem, *, rows: int = CONFLICT_ROWS) -> Conflict:
+        """Look for multipliers that prove bounds impossible on these rows."""
+        return find_conflict(self.oracle, problem, self.masses.ravel(), rows=rows)
 
     def tightened(self, share: float) -> FairnessProblem:
         """The same problem with tolerances tightened by a share: 0 leaves them, 1 is exact parity."""
@@ -143,7 +151,7 @@ class FairnessProblem:
         """
         # Not called at once, because to look for a conflict can take longer than to solve.
         refuse = partial(refuse_infeasible, self, advise=advise)
-        accepted = Accepted(tol, on_failure=refuse, score=label_log_odds)
+        accepted = Accepted(tol, on_failure=refuse, score=self.second_score)
         solution = self._optimal(accepted, start)
         if solution is None:
             refuse()
@@ -261,12 +269,18 @@ class FairnessProblem:
 
     def _shadow_prices(self, optimum: Optimum, multipliers: Mapping[ConstraintName, float]) -> ByConstraint:
         scalars = optimum.totals.sums[self.masses.size :]
+<<<<<<< HEAD
         return self._prices(multipliers, self._rates(optimum.totals.sums), scalars)
 
     def _prices(
         self, multipliers: Mapping[ConstraintName, float], rates: CellRates, scalars: Vector
     ) -> ByConstraint:
         return _shadow_prices(self.constraint, rates, self.linear_constraints, multipliers, scalars)
+=======
+        return shadow_prices_of(
+            self.constraint, self._rates(optimum.totals.sums), self.linear_constraints, multipliers, scalars
+        )
+>>>>>>> d48e395 (solve decides among several actions: more than two labels, or costs such as approve, decline and review)
 
 
 def label_and_group_suffice(
@@ -338,7 +352,7 @@ def prices_of(cost: ArrayLike, groups: Groups) -> NDArray[np.float64]:
     return prices if groups.strata is None else np.tile(prices, (len(groups.strata), 1))
 
 
-def _unit(prices: NDArray[np.float64]) -> float:
+def unit_of(prices: NDArray[np.float64]) -> float:
     """Size by which costs are divided, because the solver's tolerances are for costs of about 1."""
     largest = float(prices.max())
     return 1.0 if 0.5 <= largest <= 1.0 or largest == 0.0 else largest
@@ -403,7 +417,7 @@ def multipliers_of(given: Mapping[ConstraintName, float], linear: LinearConstrai
     return np.where(np.isfinite(values), values, 0.0)
 
 
-def _shadow_prices(
+def shadow_prices_of(
     constraint: Constraint,
     rates: CellRates,
     linear: LinearConstraints,

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from evenhand.data.batched_table import is_dask, is_lazy
 from evenhand.data.checks import check_fraction, check_rows
 from evenhand.exceptions import InputError
 from evenhand.groups.groups import Groups
 from evenhand.groups.strata import needed_controls, read_strata
+<<<<<<< HEAD
 from evenhand.optimum.objectives import Objective, check_objective, read_problem
+=======
+from evenhand.optimum.actions import ActionSolution, ActionsProblem, several_actions, warn_if_never
+from evenhand.optimum.minimax import Objective, problem_for
+>>>>>>> d48e395 (solve decides among several actions: more than two labels, or costs such as approve, decline and review)
 from evenhand.optimum.solution import Solution
 from evenhand.posteriors.posteriors import GroupedScores, Posteriors, read_posteriors
 from evenhand.requirements.requirement import Constraint
@@ -23,7 +28,7 @@ def solve(
     posteriors: NDArray[Any] | GroupedScores | Partitions | Any,
     constraint: Constraint,
     *,
-    cost: ArrayLike = 0.5,
+    cost: Any = 0.5,
     sample_weight: Any = None,
     tol: float = 1e-6,
     groups: Groups | None = None,
@@ -35,7 +40,7 @@ def solve(
 
     Parameters
     ----------
-    posteriors : array, shape (n, M, 2), GroupedScores, lazy table, or Dask arrays
+    posteriors : array, shape (n, M, 2) or (n, M, L) with L labels, GroupedScores, lazy table, or Dask arrays
         P(S=m, Y=y | x) of each row, float32 or float64; or scores of rows whose group is known. Or a
         ``polars.LazyFrame`` or ``pyarrow.dataset.Dataset`` with two columns for each group, P(S=0, Y=0 | x),
         P(S=0, Y=1 | x), P(S=1, Y=0 | x), and so on: it need not fit into memory. It is copied to a temporary
@@ -45,9 +50,12 @@ def solve(
         Sizes of chunks may be unknown, and chunks may be empty; ``selection`` is then a Dask array.
     constraint : Constraint
         The requirement.
-    cost : float, pair, or array of shape (M, 2), default=0.5
+    cost : float, pair, array of shape (M, 2), Costs, or array of shape (L, K), default=0.5
         With a number c in [0, 1], a false positive costs c and a false negative 1 - c. A pair holds the two
-        costs, and an array those of each group.
+        costs, and an array those of each group. :class:`Costs` decide among any actions, such as a review by
+        a person; its labels are in the order of the last axis of `posteriors`. An array of shape (L, K) holds
+        the same for L labels or K actions, if one of them is more than two. With more than two labels, every
+        error costs 1 by default.
     sample_weight : array, shape (n,), default=None
         Weight of each row, in the risk and in the requirement. The name of a column of a lazy table.
     tol : float, default=1e-6
@@ -70,6 +78,7 @@ def solve(
     Returns
     -------
     Solution
+        For several actions an :class:`~evenhand.optimum.actions.ActionSolution`, with the same attributes.
 
     Raises
     ------
@@ -105,6 +114,7 @@ def solve(
     >>> round(sum(minmax.group_weights.values()), 9)  # the least favourable mixture of the groups
     1.0
 
+<<<<<<< HEAD
     The smallest difference of selection rates at a given accuracy and approval rate. No rule on these
     posteriors is below the bound:
 
@@ -114,11 +124,36 @@ def solve(
     ('distance from demographic parity (difference)', True)
     >>> round(near.nearest.difference, 4)  # of the notion with the tolerance that is attained
     0.0866
+=======
+    Approve, decline, or refer to a person, who has time for a tenth of the cases:
+
+    >>> from evenhand import Costs, RateBound
+    >>> costs = Costs({
+    ...     "approve": {"bad": 5, "good": 0},
+    ...     "decline": {"bad": 0, "good": 1},
+    ...     "review": {"bad": 0.2, "good": 0.2},
+    ... })
+    >>> requirement = DemographicParity(difference=0.02) & RateBound("review", at_most=0.1)
+    >>> reviewed = solve(posteriors, requirement, cost=costs)
+    >>> bool(reviewed.certificate.gap < 1e-9)
+    True
+    >>> bool(reviewed.rates.by_group[:, 2].max() < 0.12 + 1e-9)
+    True
+>>>>>>> d48e395 (solve decides among several actions: more than two labels, or costs such as approve, decline and review)
     """
     check_fraction("tol", tol)
     check_objective(objective)
     if not isinstance(start, Solution | None):
         raise InputError("start must be an earlier Solution.")
+    if several_actions(posteriors, cost):
+        if objective != "risk" or control_features is not None:
+            raise InputError("several actions support neither objective='minimax' nor control features.")
+        among = ActionsProblem.of(
+            posteriors, constraint, cost=cost, sample_weight=sample_weight, groups=groups
+        )
+        chosen = among.solve(tol=tol, start=start)
+        warn_if_never(cast("ActionSolution", chosen).rates)
+        return chosen
     if is_lazy(posteriors):
         if control_features is not None:
             raise InputError("control features need posteriors in memory: collect them first.")

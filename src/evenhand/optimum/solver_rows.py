@@ -15,7 +15,8 @@ from evenhand.data.columns import blocks
 from evenhand.data.labels import read_weights
 from evenhand.exceptions import ConstantScoreWarning, InputError, warn_user
 from evenhand.posteriors.posteriors import Posteriors
-from evenhand.solver.dense import as_float64, exact_sum
+from evenhand.solver.action_rows import ActionRows
+from evenhand.solver.dense import DenseRows, as_float64, exact_sum
 from evenhand.solver.grouped import GroupedRows
 from evenhand.solver.oracle import Oracle, Vector
 from evenhand.solver.partitioned import PartitionedRows, Sizes
@@ -66,6 +67,35 @@ def read_rows(posteriors: Posteriors | Partitions, sample_weight: Any) -> tuple[
     if n > 1 and _constant(rows.rows):
         _warn_constant()
     return rows, masses.reshape(-1, 2)
+
+
+def read_action_rows(
+    values: NDArray[Any], sample_weight: Any, n_actions: int
+) -> tuple[ActionRows, NDArray[np.float64]]:
+    """Validate posteriors of several labels; their rows for several actions, and the masses of the cells.
+
+    Parameters
+    ----------
+    values : array, shape (n, M, L)
+    sample_weight : array or None
+    n_actions : int
+
+    Returns
+    -------
+    tuple of (ActionRows, array of shape (M, L))
+    """
+    n = len(values)
+    if not n:
+        raise InputError("no rows: posteriors are empty.")
+    weights = _normalised(sample_weight, n)
+    fine, masses = _fine_and_masses(DenseRows(values, weights))
+    bad = n - int(np.count_nonzero(fine))
+    if bad:
+        raise InputError(f"posteriors are NaN, negative or do not sum to 1 in {bad:,} of {n:,} rows.")
+    if n > 1 and _constant(values):
+        _warn_constant()
+    masses = (masses / (n if weights is None else 1.0)).reshape(values.shape[1:])
+    return ActionRows(values, weights, n_actions), masses
 
 
 @dataclass(frozen=True)

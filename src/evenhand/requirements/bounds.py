@@ -117,10 +117,11 @@ class RateBound(Bound):
 
     Parameters
     ----------
-    rate : str or Statistic
+    rate : str, Statistic, list or mapping
         "selection rate", "true-positive rate", "false-positive rate", "precision" or "accuracy"; or a
-        :class:`Statistic`, which defines a rate of your own. A bound on precision, the share of positives
-        among the selected, also holds where nobody is selected.
+        :class:`Statistic`, which defines a rate of your own. With several actions, "accuracy", the name of
+        an action, a list of names, or a mapping from each to its value, as ``action`` of a notion. A bound on
+        precision, the share of positives among the selected, also holds where nobody is selected.
     at_least, at_most : float in [0, 1], default=None
         The bounds; at least one of the two.
     groups : {"population", "intersectional", "independent"}, default="population"
@@ -145,9 +146,12 @@ class RateBound(Bound):
     'false-negative rate'
     """
 
+    _statistic: Any = None
+    """The rate of actions, where the bound is written for these."""
+
     def __init__(
         self,
-        rate: str | Statistic,
+        rate: Any,
         *,
         at_least: float | None = None,
         at_most: float | None = None,
@@ -162,7 +166,19 @@ class RateBound(Bound):
     @property
     def rate_statistic(self) -> Statistic | SelectedShare:
         """The rate that is bounded."""
-        return _BOUNDED[self.rate] if isinstance(self.rate, str) else self.rate
+        if self._statistic is not None:
+            return self._statistic  # type: ignore[no-any-return]
+        if not isinstance(self.rate, Statistic):
+            _check_rate("RateBound", self.rate, BOUNDED_RATES)
+            return _BOUNDED[self.rate]
+        return self.rate
+
+    @property
+    def label(self) -> str:
+        """The name of the rate, or of the action."""
+        if self._statistic is None and not isinstance(self.rate, Statistic):
+            return str(self.rate)
+        return self.rate_statistic.name
 
     def __repr__(self) -> str:
         shown = [repr(self.rate)]
@@ -178,7 +194,8 @@ class RateBound(Bound):
         return re.sub(r"\W+", "_", self.label)
 
     def _check(self) -> None:
-        if not isinstance(self.rate, Statistic):
+        misspelt = isinstance(self.rate, str) and near_names(self.rate, BOUNDED_RATES, "").startswith("Did")
+        if misspelt or self.rate is None:  # other names are those of actions
             _check_rate("RateBound", self.rate, BOUNDED_RATES)
         name = f"RateBound({self.label!r})"
         if self.at_least is None and self.at_most is None:
@@ -221,7 +238,7 @@ class RateBound(Bound):
 
     def _linear(self, masses: NDArray[np.float64], groups: Groups) -> LinearConstraints:
         statistic = self.rate_statistic
-        if isinstance(statistic, Statistic):
+        if not isinstance(statistic, SelectedShare):
             return super()._linear(masses, groups)
         family, parts = bounded_groups(groups, self.groups), []
         both = self.at_least is not None and self.at_most is not None
@@ -236,7 +253,7 @@ class RateBound(Bound):
         return LinearConstraints.stack(parts)
 
     def _slopes(self, linear: LinearConstraints, rates: CellRates, scalars: NDArray[np.float64]) -> Slopes:
-        if isinstance(self.rate_statistic, Statistic):
+        if not isinstance(self.rate_statistic, SelectedShare):
             return super()._slopes(linear, rates, scalars)
         # In t, the value hits - t * selected falls by the share of the group that is selected.
         family = bounded_groups(rates.groups, self.groups)

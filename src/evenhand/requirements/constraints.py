@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -110,7 +111,7 @@ class LinearConstraints:
     Attributes
     ----------
     names : tuple of ConstraintName
-    C : array, shape (J, M, 2)
+    C : array, shape (J, M, 2), or (J, M, L, K) with L labels and K actions
     k, lo, hi : arrays, shape (J,)
         `lo` is -inf and `hi` inf where a constraint has no such end.
     undefined : tuple of ConstraintName
@@ -143,7 +144,7 @@ class LinearConstraints:
         """
         rates = np.asarray(rho, dtype=np.float64)
         unknown = np.isnan(rates)
-        values = np.tensordot(self.C, np.where(unknown, 0.0, rates), axes=2) + self.k
+        values = np.tensordot(self.C, np.where(unknown, 0.0, rates), axes=self.C.ndim - 1) + self.k
         if self.B is not None:
             values = values + self.B @ (
                 self._best_scalars(values) if scalars is None else np.asarray(scalars)
@@ -168,8 +169,9 @@ class LinearConstraints:
 
     def in_sums(self, masses: NDArray[np.float64]) -> tuple[Floats, Floats, Floats]:
         """The constraints in s = (masses * rho, t): A of shape (J, 2M + K), with ``lo <= A s <= hi``."""
+        masses = masses.reshape(masses.shape + (1,) * (self.C.ndim - 1 - masses.ndim))
         per_mass = np.divide(self.C, masses, out=np.zeros_like(self.C), where=masses > 0)
-        A = per_mass.reshape(len(self), masses.size)
+        A = per_mass.reshape(len(self), math.prod(self.C.shape[1:]))
         return A if self.B is None else np.hstack([A, self.B]), self.lo - self.k, self.hi - self.k
 
     def violation(self, rho: ArrayLike) -> float:

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,6 +68,10 @@ class Notion(Requirement):
         differences that these features explain do not count. They are columns of X, or sensitive features
         that decisions may use. With ``given=["job_level"]``, women of a level are compared with everyone of
         that level.
+    action : str, list or mapping, default=None
+        With several actions, the one whose rate is compared; or several of them together, such as a tier and
+        all better ones; or the value of each action from 0 to 1, whose mean is compared. By default every
+        action. Names are those of :class:`Costs`, or labels.
 
     Examples
     --------
@@ -101,16 +105,19 @@ class Notion(Requirement):
         groups: Mode = "intersectional",
         against: Against = "population",
         given: Sequence[str] | None = None,
+        action: Any = None,
     ) -> None:
         self.difference = difference
         self.ratio = ratio
         self.groups = groups
         self.against = against
         self.given = given
+        self.action = action
         self._check()
 
     def __repr__(self) -> str:
-        given = {k: v for k, v in vars(self).items() if v not in (None, "intersectional", "population")}
+        own = self.get_params(deep=False)
+        given = {k: v for k, v in own.items() if v not in (None, "intersectional", "population")}
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in given.items())})"
 
     @property
@@ -150,6 +157,15 @@ class Notion(Requirement):
             raise InputError(f"{name}: against names no group; use {{'race': 'White'}}, for example.")
         if self.given is not None:
             check_controls(name, self.given)
+        if isinstance(self.action, Mapping):
+            for one, value in self.action.items():
+                check_number(f"{name}: the value of the action {one!r}", value)
+
+    def _check_written(self) -> None:
+        if self.action is not None and "statistics" not in vars(self):
+            raise InputError(
+                f"{self!r}: action= is for decisions among several actions; leave it out for two decisions."
+            )
 
     def _size(self, groups: Groups) -> int:
         each = groups.size(self.groups) * len(self.statistics) * (2 if self.against == "groups" else 1)
@@ -385,7 +401,7 @@ class DemographicParity(Notion):
 
     Parameters
     ----------
-    difference, ratio, groups, against, given
+    difference, ratio, groups, against, given, action
         See :class:`Notion`.
 
     Examples
@@ -406,7 +422,7 @@ class EqualOpportunity(Notion):
 
     Parameters
     ----------
-    difference, ratio, groups, against, given
+    difference, ratio, groups, against, given, action
         See :class:`Notion`.
 
     Examples
@@ -424,7 +440,7 @@ class PredictiveEquality(Notion):
 
     Parameters
     ----------
-    difference, ratio, groups, against, given
+    difference, ratio, groups, against, given, action
         See :class:`Notion`.
 
     Examples
@@ -442,7 +458,7 @@ class AccuracyParity(Notion):
 
     Parameters
     ----------
-    difference, ratio, groups, against, given
+    difference, ratio, groups, against, given, action
         See :class:`Notion`.
 
     Examples
@@ -460,7 +476,7 @@ class EqualizedOdds(Notion):
 
     Parameters
     ----------
-    difference, ratio, groups, against, given
+    difference, ratio, groups, against, given, action
         See :class:`Notion`.
 
     Examples

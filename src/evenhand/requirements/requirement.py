@@ -40,7 +40,7 @@ class Constraint(Parameters):
 
         Parameters
         ----------
-        masses : array, shape (M, 2)
+        masses : array, shape (M, 2), or (M, L) with L labels
             P(S=m, Y=y).
         groups : Groups
             The groups, in the order of the first axis of `masses`.
@@ -51,7 +51,7 @@ class Constraint(Parameters):
         """
         self._prepare(groups)
         array = np.asarray(masses, dtype=float)
-        if array.shape != (len(groups), 2):
+        if array.ndim != 2 or len(array) != len(groups) or array.shape[1] < 2:
             raise InputError(f"masses must have shape {(len(groups), 2)}, got {array.shape}.")
         if not np.isfinite(array).all() or (array < 0).any() or not array.any():
             raise InputError("masses must be finite, not negative, and not all zero.")
@@ -149,6 +149,7 @@ class Constraint(Parameters):
         """Check the parameters again, as they can be assigned, and warn if there is only one group."""
         for part in self.requirements:
             part._check()
+            part._check_written()
         if any(groups.is_one_group(notion.groups) for notion in self.notions):
             warn_user(
                 "there is only one group, so every classifier satisfies the constraint.",
@@ -228,6 +229,9 @@ class Requirement(Constraint):
     def controls(self) -> tuple[str, ...]:
         """The names of the control features; empty if there are none."""
         return ()
+
+    def _check_written(self) -> None:
+        """Raise an InputError if a requirement about several actions meets two decisions."""
 
     def _size(self, groups: Groups) -> int:
         """Number of linear constraints, at most."""

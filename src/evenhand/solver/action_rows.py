@@ -99,6 +99,10 @@ class ActionRows(DenseRows):
         self.width = math.prod(rows.shape[1:])
         super().__init__(rows, weights, base=base, index=index)
 
+    def with_scalars(self, scalars: int) -> ActionRows:
+        """The same rows with another number of scalars."""
+        return ActionRows(self.rows, self.weights, self.n_actions, scalars=scalars)
+
     @property
     def n_columns(self) -> int:
         """Length of the sums."""

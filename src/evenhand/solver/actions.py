@@ -7,19 +7,18 @@ the rows whose two best actions are nearest, and one pass over all rows for the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import cast
 
-import highspy
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array, hstack
 
 from evenhand.solver.action_rows import ActionRows, Floats
-from evenhand.solver.conflict import TOLERANCE, Conflict
+from evenhand.solver.conflict import Conflict
 from evenhand.solver.dense import DenseRows, collapsed, tie_width
 from evenhand.solver.finish import Finish
-from evenhand.solver.linear import METHODS, OPTIONS, Method, loaded, snapped
+from evenhand.solver.linear import METHODS, Method, Program, snapped
 from evenhand.solver.optimize import Accepted, Optimum, Search, bound_scale, repeats, widened
 from evenhand.solver.oracle import ROUNDING, Totals, Vector
 from evenhand.solver.program import Problem
@@ -32,7 +31,6 @@ _SMALL = 200  # rows that a linear program takes all at once
 _LARGEST = 100_000  # variables of a linear program of all rows, which takes a minute
 _PRICES = (1e3, 1e6)  # as in optimize.py
 _SLIGHT = 1e-4  # a violation that too few rows explain
-_WRONG = 1e-5  # by how much a polished vertex may move
 _NOISE = 1e-13
 _PRECISION = 1e-6  # gap of the second problem, which decides between equal optima
 _LAST_DIGITS = 1e-13
@@ -74,14 +72,14 @@ def optimize_actions(
     return None
 
 
-def find_conflict(rows: ActionRows, problem: Problem, *, sample: int = _CONFLICT_ROWS) -> Conflict:
+def find_conflict(rows: ActionRows, problem: Problem, *, most: int = _CONFLICT_ROWS) -> Conflict:
     """Look for multipliers that prove the bounds impossible; see :mod:`evenhand.solver.conflict`.
 
     Parameters
     ----------
     rows : ActionRows
     problem : Problem
-    sample : int, default=2_000
+    most : int, default=2_000
         Rows on which multipliers are looked for. Whether they are a proof is a question about all rows.
 
     Returns
@@ -89,13 +87,10 @@ def find_conflict(rows: ActionRows, problem: Problem, *, sample: int = _CONFLICT
     Conflict
     """
     only_bounds = replace(_without_noise(rows, problem), gain=np.zeros(rows.n_columns), constant=0.0)
-    found = finish_actions(cast("ActionRows", rows.sample(sample)), only_bounds, price=1.0)
+    found = finish_actions(cast("ActionRows", rows.sample(most)), only_bounds, price=1.0)
     if found is None:
         return Conflict(0.0, np.zeros(len(problem.lo)), proven=False)
-    largest = np.abs(found.multipliers).max(initial=0.0)
-    multipliers = np.where(np.abs(found.multipliers) > _NOTHING * largest, found.multipliers, 0.0)
-    value = rows.totals(multipliers @ only_bounds.A).positive_part + only_bounds.penalty(multipliers)
-    return Conflict(found.slack, multipliers, proven=value < -TOLERANCE * (1 + np.abs(multipliers).sum()))
+    return Conflict.of(rows, only_bounds, found)
 
 
 def _without_noise(rows: ActionRows, problem: Problem) -> Problem:
@@ -174,155 +169,64 @@ def finish_actions(
     Finish or None
         Its selection are the mixtures and the scalars. None if HiGHS did not end with an optimum.
     """
-    program = _ActionProgram.of(rows, problem)
-    J, S = len(problem.lo), problem.scalars
-    k = len(program.row) + S
-    slacks = np.kron(np.eye(J), [[1.0], [-1.0]])
-    several = np.flatnonzero(program.counts > 1)
-    number = np.full(len(program.mass), -1)
-    number[several] = np.arange(len(several))
-    own = np.flatnonzero(number[program.row] >= 0)
-    sums = coo_array((np.ones(len(own)), (own, number[program.row[own]])), shape=(k + 2 * J, len(several)))
-    matrix = csr_array(hstack([csr_array(np.vstack([program.bounds, slacks])), sums]))
-    upper = np.concatenate([np.ones(len(program.row)), program.most, np.full(2 * J, np.inf)])
-    highs = loaded(
-        np.concatenate([program.cost, np.full(2 * J, price)]),
-        matrix,
-        (np.zeros(k + 2 * J), upper),
-        (
-            np.concatenate([program.lo, np.full(len(several), -np.inf)]),
-            np.concatenate([program.hi, np.ones(len(several))]),
-        ),
-        {**OPTIONS, "solver": method},
-    )
-    highs.run()
-    if highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+    D, K, J, S = rows.width, rows.n_actions, len(problem.lo), problem.scalars
+    P, mass, kind, score, allowed = _distinct(rows)
+    place = np.arange(len(P))
+    # What each action of each row adds to the bounds and to the objective, for a mass of 1.
+    tables = problem.A[:, : D * K].reshape(J, D, K)
+    worth = np.stack([P @ tables[:, :, a].T for a in range(K)], axis=1)
+    gains = P @ problem.gain[: D * K].reshape(D, K) + score
+    first = np.where(allowed, gains, -np.inf).argmax(axis=1)
+    allowed[place, first] = False
+    row, action = np.nonzero(allowed)
+    number = np.where(allowed.sum(axis=1) > 1, np.cumsum(allowed.sum(axis=1) > 1) - 1, -1)
+    own, several = np.flatnonzero(number[row] >= 0), int(number.max(initial=-1)) + 1
+    # In units of the mean mass, each bound divided by its largest entry: entries are then of size 1.
+    unit = float(mass.mean()) or 1.0
+    relative = mass / unit
+    of_scalars = problem.A[:, problem.A.shape[1] - S :].T
+    bounds = np.vstack([relative[row, None] * (worth[row, action] - worth[row, first[row]]), of_scalars])
+    largest = np.abs(bounds).max(axis=0, initial=0.0)
+    factors = 1.0 / np.where(largest > 0, largest, 1.0)
+    fixed = problem.A @ rows.base + mass @ worth[place, first]
+    sums = coo_array((np.ones(len(own)), (own, number[row[own]])), shape=(len(bounds), several))
+    worse = -relative[row] * (gains[row, action] - gains[row, first[row]])
+    answer = Program(
+        cost=np.append(worse, -problem.gain[len(problem.gain) - S :]),
+        matrix=csr_array(hstack([csr_array(bounds * factors), sums])),
+        lower=np.append((problem.lo - fixed) * factors / unit, np.full(several, -np.inf)),
+        upper=np.append((problem.hi - fixed) * factors / unit, np.ones(several)),
+        elastic=J,
+        price=price,
+        most=np.append(np.ones(len(row)), np.full(S, 1 / unit)),
+    ).solve(method)
+    if answer is None:
         return None
-    solution = highs.getSolution()
-    x, y = np.array(solution.col_value), np.array(solution.row_dual)[:J]
-    slack = float((x[k:].reshape(J, 2).sum(axis=1) / program.factors).sum() * program.unit)
-    mixtures = np.zeros((len(program.mass), rows.n_actions))
-    mixtures[program.row, program.action] = snapped(x[: len(program.row)])
-    first = np.arange(len(mixtures)), program.first
-    mixtures[first] = snapped(1.0 - mixtures.sum(axis=1))
+    mixtures = np.zeros((len(P), K))
+    mixtures[row, action] = answer.values[: len(row)]
+    mixtures[place, first] = snapped(1.0 - mixtures.sum(axis=1))
     mixtures /= mixtures.sum(axis=1, keepdims=True)
-    t = snapped(x[len(program.row) : k] / program.most)
-    if slack <= _NOTHING:
-        program.polish(mixtures, t, y)
-    multipliers = problem.allowed(y * program.factors)
-    weightless = np.flatnonzero(program.mass == 0)
-    if len(weightless):
-        own_rows = ActionRows(program.rows[weightless], None, rows.n_actions)
-        mixtures[weightless] = own_rows.totals(
-            problem.direction(multipliers)[: own_rows.n_columns]
-        ).selection.dense()
-    return Finish(rows, (mixtures[program.kind], t), multipliers, slack)  # type: ignore[arg-type]
+    multipliers = problem.allowed(answer.duals[:J] * factors)
+    weightless = np.flatnonzero(mass == 0)  # no variable says anything of them
+    h = P[weightless] @ problem.direction(multipliers)[: D * K].reshape(D, K)
+    mixtures[weightless] = np.eye(K)[h.argmax(axis=1)]
+    slack = float((answer.slack / factors).sum() * unit)
+    decided = mixtures[kind], answer.values[len(row) :]
+    return Finish(rows, decided, multipliers, slack)  # type: ignore[arg-type]
 
 
-@dataclass(frozen=True, eq=False)
-class _ActionProgram:
-    """A linear program in units of about 1, of distinct rows.
-
-    `worth` is what each action of each row adds to the bounds, of shape (k, K, J), and `gains` to the
-    objective, both for a mass of 1; `row` and `action` are those of each variable, `first` is the action
-    whose share is what the others leave, and the last variables are the scalars, up to `most`.
-    """
-
-    rows: Floats
-    mass: Vector
-    kind: NDArray[np.intp]
-    first: NDArray[np.intp]
-    row: NDArray[np.intp]
-    action: NDArray[np.intp]
-    counts: NDArray[np.intp]
-    worth: Floats
-    gains: Floats
-    of_scalars: Floats
-    scalar_gains: Vector
-    unit: float
-    factors: Vector
-    cost: Vector
-    bounds: Floats
-    lo: Vector
-    hi: Vector
-    base: Vector
-    most: Vector
-
-    @classmethod
-    def of(cls, rows: ActionRows, problem: Problem) -> _ActionProgram:
-        D, K, J, S = rows.width, rows.n_actions, len(problem.lo), problem.scalars
-        P = rows.take(slice(None))
-        allowed = np.ones((len(P), K), np.bool_) if rows.candidates is None else rows.candidates
-        score = np.zeros((len(P), K)) if rows.own_scores is None else rows.own_scores
-        score, allowed = np.where(np.isfinite(score), score, 0.0), allowed & np.isfinite(score)
-        _, mass, kind = collapsed(np.hstack([P, score]), rows.weights_of(slice(None)))
-        place = np.empty(len(mass), np.intp)
-        place[kind] = np.arange(len(P))  # one of the copies
-        P, score, allowed = P[place], score[place], allowed[place]
-        tables = problem.A[:, : D * K].reshape(J, D, K)
-        worth = np.stack([P @ tables[:, :, a].T for a in range(K)], axis=1)
-        gains = P @ problem.gain[: D * K].reshape(D, K)
-        if rows.own_scores is not None:
-            gains = gains + score
-        first = np.where(allowed, gains, -np.inf).argmax(axis=1)
-        others = allowed.copy()
-        others[np.arange(len(P)), first] = False
-        row, action = np.nonzero(others)
-        unit = float(mass.mean()) or 1.0
-        relative = mass / unit
-        bounds = relative[row, None] * (worth[row, action] - worth[row, first[row]])
-        cost = -relative[row] * (gains[row, action] - gains[row, first[row]])
-        of_scalars = problem.A[:, problem.A.shape[1] - S :].T
-        scalar_gains = problem.gain[len(problem.gain) - S :]
-        bounds = np.vstack([bounds, of_scalars])
-        largest = np.abs(bounds).max(axis=0, initial=0.0)
-        factors = 1.0 / np.where(largest > 0, largest, 1.0)
-        base = problem.A @ rows.base
-        fixed = base + mass @ worth[np.arange(len(P)), first]
-        lo, hi = ((bound - fixed) * factors / unit for bound in (problem.lo, problem.hi))
-        return cls(
-            *(P, mass, kind, first, row, action, others.sum(axis=1), worth, gains, of_scalars, scalar_gains),
-            *(unit, factors, np.append(cost, -scalar_gains), bounds * factors, lo, hi),
-            *(base, np.full(S, 1 / unit)),
-        )
-
-    def polish(self, mixtures: Floats, t: Vector, y: Vector) -> None:
-        """Solve the equations of the vertex, which HiGHS meets only up to its tolerances.
-
-        Bounds with a multiplier hold exactly, and the actions that a row mixes have the same value.
-        """
-        mixed = np.flatnonzero((mixtures > 0).sum(axis=1) > 1)
-        row, action = np.nonzero(mixtures[mixed] > 0)
-        lead = (mixtures[mixed] > 0).argmax(axis=1)
-        keep = action != lead[row]
-        row, action, lead = mixed[row[keep]], action[keep], lead[row[keep]]
-        inner = np.flatnonzero((t > 0) & (t < 1))
-        relative = self.mass[row] / self.unit
-        core = relative[:, None] * (self.worth[row, action] - self.worth[row, lead]) * self.factors
-        core = np.vstack([core, self.of_scalars[inner] * self.factors])
-        gain = np.append(
-            relative * (self.gains[row, action] - self.gains[row, lead]), self.scalar_gains[inner]
-        )
-        fixed = self.mass @ self.worth[np.arange(len(self.mass)), self.first]
-        attained = np.einsum("k,ka,kaj->j", self.mass, mixtures, self.worth) + t @ self.of_scalars
-        at = (attained - fixed) * self.factors / self.unit
-        low = np.abs(at - self.lo) < np.abs(at - self.hi)
-        held = np.where(low, self.lo, self.hi)
-        tight = np.flatnonzero(
-            (np.abs(y) > _NOTHING * np.abs(y).max(initial=0.0)) | (at < self.lo) | (at > self.hi)
-        )
-        if not len(core) or not len(tight):
-            return
-        move_x = np.linalg.lstsq(core[:, tight].T, (held - at)[tight])[0]
-        move_y = -np.linalg.lstsq(core[:, tight], gain + core @ y)[0]
-        moves = np.concatenate([move_x[: len(row)], move_x[len(row) :] * self.unit, move_y])
-        if np.abs(moves).max(initial=0.0) > _WRONG:
-            return
-        y[tight] += move_y
-        np.add.at(mixtures, (row, action), move_x[: len(row)])
-        np.subtract.at(mixtures, (row, lead), move_x[: len(row)])
-        t[inner] = np.clip(t[inner] + move_x[len(row) :] * self.unit, 0.0, 1.0)
-        mixtures[:] = np.clip(mixtures, 0.0, 1.0)
+def _distinct(
+    rows: ActionRows,
+) -> tuple[Floats, Vector, NDArray[np.intp], Floats, NDArray[np.bool_]]:
+    """Each distinct row with the mass of its copies, which of them each row is, its scores and candidates."""
+    P, shape = rows.take(slice(None)), (rows.n_rows, rows.n_actions)
+    score = np.zeros(shape) if rows.own_scores is None else rows.own_scores
+    allowed = np.isfinite(score) & (True if rows.candidates is None else rows.candidates)
+    score = np.where(np.isfinite(score), score, 0.0)
+    _, mass, kind = collapsed(np.hstack([P, score]), rows.weights_of(slice(None)))
+    one = np.empty(len(mass), np.intp)
+    one[kind] = np.arange(len(P))
+    return P[one], mass, kind, score[one], allowed[one]
 
 
 def tied_actions(rows: ActionRows, index: NDArray[np.intp], v: Vector) -> NDArray[np.bool_]:

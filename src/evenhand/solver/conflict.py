@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from evenhand.solver.finish import finish
+from evenhand.solver.finish import Finish, finish
 from evenhand.solver.optimize import without_noise
 from evenhand.solver.oracle import Oracle, Vector
 from evenhand.solver.program import Problem
 
-_MOST_ROWS = 50_000  # a linear program of seconds; the proof is on all rows whatever the sample
+CONFLICT_ROWS = 50_000  # a linear program of seconds; the proof is on all rows whatever the sample
 TOLERANCE = 1e-9  # the violation that `optimize` accepts: what it can solve is no conflict
 
 
@@ -37,13 +37,22 @@ class Conflict:
     multipliers: Vector
     proven: bool
 
+    @classmethod
+    def of(cls, oracle: Oracle, only_bounds: Problem, found: Finish) -> Conflict:
+        """Whether the multipliers of a program on some rows are a proof on all."""
+        largest = np.abs(found.multipliers).max(initial=0.0)
+        multipliers = np.where(np.abs(found.multipliers) > TOLERANCE * largest, found.multipliers, 0.0)
+        totals = oracle.totals(multipliers @ only_bounds.A)
+        value = totals.positive_part + only_bounds.penalty(multipliers)
+        return cls(found.slack, multipliers, proven=value < -TOLERANCE * (1 + np.abs(multipliers).sum()))
+
     @property
     def possible(self) -> bool:
         """Whether the bounds can be met."""
         return self.slack <= TOLERANCE
 
 
-def find_conflict(oracle: Oracle, problem: Problem, masses: Vector, *, rows: int = _MOST_ROWS) -> Conflict:
+def find_conflict(oracle: Oracle, problem: Problem, masses: Vector, *, rows: int = CONFLICT_ROWS) -> Conflict:
     """Look for multipliers that prove the bounds impossible.
 
     Parameters
@@ -69,8 +78,4 @@ def find_conflict(oracle: Oracle, problem: Problem, masses: Vector, *, rows: int
     found = finish(oracle.sample(rows), only_bounds, price=1.0)
     if found is None:
         return none
-    largest = np.abs(found.multipliers).max(initial=0.0)
-    multipliers = np.where(np.abs(found.multipliers) > TOLERANCE * largest, found.multipliers, 0.0)
-    totals = oracle.totals(multipliers @ sound.A)
-    value = totals.positive_part + sound.penalty(multipliers)
-    return Conflict(found.slack, multipliers, proven=value < -TOLERANCE * (1 + np.abs(multipliers).sum()))
+    return Conflict.of(oracle, only_bounds, found)

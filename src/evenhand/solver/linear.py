@@ -9,12 +9,13 @@ from typing import Any, Literal
 import highspy
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array, vstack
 
 from evenhand.solver.oracle import Vector
 
 Method = Literal["simplex", "ipm"]
 METHODS: tuple[Method, ...] = ("simplex", "ipm")
-OPTIONS = {
+_OPTIONS = {
     "threads": 1,
     "random_seed": 0,
     "primal_feasibility_tolerance": 1e-10,
@@ -22,6 +23,7 @@ OPTIONS = {
 }
 _BASIC = highspy.HighsBasisStatus.kBasic
 _SLIGHT = 1e-5  # far above the tolerances of HiGHS: a vertex that moves more was ill-conditioned
+_LARGEST = 3_000  # equations of a vertex that least squares solve in seconds
 _ROUNDING = 1e-10
 """Distance of a probability from 0 and 1 that the tolerances of HiGHS leave open."""
 
@@ -42,7 +44,7 @@ class Program:
     Attributes
     ----------
     cost : array, shape (k,)
-    matrix : array, shape (k, R)
+    matrix : array, or sparse array by rows, shape (k, R)
         With entries of size about 1, because the tolerances of HiGHS are absolute.
     lower, upper : arrays, shape (R,)
     elastic : int
@@ -54,7 +56,7 @@ class Program:
     """
 
     cost: Vector
-    matrix: NDArray[np.float64]
+    matrix: NDArray[np.float64] | Any
     lower: Vector
     upper: Vector
     elastic: int
@@ -68,10 +70,12 @@ class Program:
         slacks = np.kron(np.eye(J, R), [[1.0], [-1.0]])  # one that adds to a bound, and one that subtracts
         highs = loaded(
             np.concatenate([self.cost, np.full(2 * J, self.price)]),
-            np.vstack([self.matrix, slacks]),
+            np.vstack([self.matrix, slacks])
+            if isinstance(self.matrix, np.ndarray)
+            else csr_array(vstack([self.matrix, csr_array(slacks)])),
             (np.zeros(k + 2 * J), np.concatenate([most, np.full(2 * J, np.inf)])),
             (self.lower, self.upper),
-            {**OPTIONS, "solver": method},
+            {**_OPTIONS, "solver": method},
         )
         highs.run()
         if highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
@@ -81,7 +85,7 @@ class Program:
         inner = np.flatnonzero([status == _BASIC for status in basis.col_status])
         tight = np.flatnonzero([status != _BASIC for status in basis.row_status])
         values, slack = x[:k], x[k:].reshape(J, 2).sum(axis=1)
-        if len(inner) == len(tight) and inner.max(initial=-1) < k:
+        if len(inner) == len(tight) <= _LARGEST and inner.max(initial=-1) < k:
             self._polish(values, y, inner, tight)
         return Answer(snapped(values / most), y, slack)
 
@@ -93,6 +97,7 @@ class Program:
         at = x @ self.matrix
         held = np.where(np.abs(at - self.lower) < np.abs(at - self.upper), self.lower, self.upper)
         core = self.matrix[np.ix_(inner, tight)]
+        core = core if isinstance(core, np.ndarray) else core.toarray()
         reduced = (self.matrix[inner] @ y) - self.cost[inner]
         # Least squares, because redundant bounds make the equations singular.
         better_x = x[inner] + np.linalg.lstsq(core.T, (held - at)[tight])[0]

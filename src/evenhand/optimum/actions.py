@@ -1,0 +1,234 @@
+"""The exact optimum for several actions: labels, costs, and a requirement on the rates of actions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.data.batched_table import is_dask, is_lazy
+from evenhand.exceptions import ConstantClassifierWarning, InputError, warn_user
+from evenhand.groups.groups import Groups
+from evenhand.optimum.action_rule import ActionRule, regret_score
+from evenhand.optimum.problem import (
+    FairnessProblem,
+    by_name,
+    multipliers_of,
+    shadow_prices_of,
+    unit_of,
+)
+from evenhand.optimum.solution import Solution
+from evenhand.optimum.solver_rows import read_action_rows
+from evenhand.requirements.actions import ActionRates, Actions, Costs, on_actions
+from evenhand.requirements.constraints import LinearConstraints
+from evenhand.requirements.requirement import Constraint
+from evenhand.solver.action_rows import ActionRows
+from evenhand.solver.actions import find_conflict, optimize_actions
+from evenhand.solver.certificate import Certificate
+from evenhand.solver.conflict import CONFLICT_ROWS, Conflict
+from evenhand.solver.dense import collapsed
+from evenhand.solver.optimize import Accepted, Optimum
+from evenhand.solver.program import Problem
+
+Floats = NDArray[np.float64]
+
+_MAX_BYTES = 2 << 30
+_CONFLICT_ROWS = 4_000
+"""Rows of the program that looks for a conflict: with several variables for each, a program of seconds."""
+_NEGLIGIBLE = 1e-12
+_NEVER = 1e-9
+"""Rate below which an action counts as never taken."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ActionSolution(Solution):
+    """The best choice among several actions that satisfies a requirement, given the posteriors of some rows.
+
+    The attributes are those of :class:`~evenhand.optimum.solution.Solution`. These differ:
+
+    Attributes
+    ----------
+    rule : ActionRule
+        The table W, and its decisions where actions tie.
+    selection : array, shape (n, K)
+        The probability of each action for each row.
+    rates : ActionRates
+        Masses of the cells, and how often each action is taken in them, according to the posteriors.
+    certificate : Certificate
+        Expected cost attained, the bound that proves it, gap and worst violation.
+    """
+
+    rule: ActionRule  # type: ignore[assignment]
+    rates: ActionRates  # type: ignore[assignment]
+
+
+def several_actions(posteriors: Any, cost: Any) -> bool:
+    """Whether decisions are among several actions: by Costs, or by the number of labels or of columns."""
+    shape = getattr(posteriors, "shape", None)
+    several_labels = isinstance(shape, tuple) and len(shape) == 3 and shape[2] > 2  # a Delayed has any shape
+    return isinstance(cost, Costs) or several_labels or (np.ndim(cost) == 2 and np.shape(cost)[-1] > 2)
+
+
+@dataclass(frozen=True, eq=False)
+class ActionsProblem(FairnessProblem):
+    """A fairness requirement on given rows, for decisions among several actions.
+
+    The attributes are those of :class:`FairnessProblem`, and the actions. Posteriors are an array of shape
+    (n, M, L).
+    """
+
+    actions: Actions
+
+    @classmethod
+    def of(
+        cls,
+        posteriors: Any,
+        constraint: Constraint,
+        *,
+        cost: Any = 0.5,
+        labels: Any = None,
+        sample_weight: Any = None,
+        groups: Groups | None = None,
+    ) -> ActionsProblem:
+        """Validate posteriors, costs and requirement."""
+        if not isinstance(constraint, Constraint):
+            raise InputError(f"constraint must be a notion of fairness or a bound, got {constraint!r}.")
+        if is_lazy(posteriors) or is_dask(posteriors):
+            raise InputError("several actions need posteriors in memory, as an array of shape (n, M, L).")
+        values = np.asarray(posteriors)
+        if values.ndim != 3 or values.dtype.kind != "f" or not values.shape[1]:
+            raise InputError(
+                f"posteriors for several actions must be floats of shape (n, M, L), got {values.dtype} of "
+                f"shape {values.shape}."
+            )
+        if labels is None:
+            labels = cost.labels if isinstance(cost, Costs) else range(values.shape[2])
+        if len(labels) != values.shape[2]:
+            raise InputError(f"posteriors have {values.shape[2]} labels, and Costs has {len(labels)}.")
+        actions = Actions.of(cost, labels)
+        _refuse_large(values.shape[1], actions)
+        constraint = on_actions(constraint, actions)
+        oracle, masses = read_action_rows(values, sample_weight, len(actions.names))
+        masses = np.where(masses < _NEGLIGIBLE, 0.0, masses)
+        groups = groups if groups is not None else Groups.product({"group": range(len(masses))})
+        if len(groups) != len(masses):
+            raise InputError(f"posteriors have {len(masses)} groups, and groups names {len(groups)}.")
+        unit = unit_of(actions.costs)
+        linear = constraint.linear(masses, groups)
+        program, rows = _program(linear, masses, actions.costs / unit), oracle.with_scalars(linear.n_scalars)
+        return cls(values, constraint, groups, masses, linear, unit, rows, program, actions)  # type: ignore[arg-type]
+
+    def under(self, constraint: Constraint) -> ActionsProblem:
+        """The same problem with another requirement."""
+        constraint = on_actions(constraint, self.actions)
+        linear = constraint.linear(self.masses, self.groups)
+        oracle = self.rows.with_scalars(linear.n_scalars)
+        program = _program(linear, self.masses, self.actions.costs / self.unit)
+        return replace(self, constraint=constraint, linear_constraints=linear, oracle=oracle, program=program)
+
+    @property
+    def rows(self) -> ActionRows:
+        """The rows of the solver."""
+        return cast("ActionRows", self.oracle)
+
+    @property
+    def second_score(self) -> Any:
+        """By which actions are chosen that tie."""
+        return regret_score(self.actions.costs)
+
+    def conflict(self, problem: Problem, *, rows: int = CONFLICT_ROWS) -> Conflict:
+        """Look for multipliers that prove bounds impossible on these rows."""
+        return find_conflict(self.rows, problem, most=min(rows, _CONFLICT_ROWS))
+
+    def _optimal(self, accepted: Accepted, start: Any) -> Any:
+        first = None
+        if start is not None:
+            first = multipliers_of(start.multipliers, self.linear_constraints) / self.unit
+        optimum = optimize_actions(self.rows, self.program, accepted, first)
+        return None if optimum is None else self._solution(optimum)
+
+    def _solution(self, optimum: Optimum) -> Any:
+        rates, linear = self._rates(optimum.totals.sums), self.linear_constraints
+        multipliers = by_name(linear.names, self.unit * optimum.multipliers)
+        scalars = optimum.totals.sums[self._size :]
+        proof = optimum.certificate
+        solution = ActionSolution(
+            self._rule(optimum, self.program),
+            optimum.totals.selection.dense(),
+            multipliers,
+            shadow_prices_of(self.constraint, rates, linear, multipliers, scalars),
+            rates,
+            Certificate(self.unit * proof.objective, self.unit * proof.bound, proof.violation),
+            linear,
+        )
+        return self.shipped(solution, solution.rule)  # type: ignore[arg-type]
+
+    @property
+    def _size(self) -> int:
+        return self.masses.size * len(self.actions.names)
+
+    def _rates(self, sums: Floats) -> Any:
+        shape = (*self.masses.shape, len(self.actions.names))
+        selected = np.clip(sums[: self._size].reshape(shape), 0.0, None)
+        selected = selected * (self.masses > 0)[..., None]
+        return ActionRates(self.groups, self.actions, self.masses, selected)
+
+    def rates_of(self, rule: Any) -> Any:
+        """Masses and rates of the actions of a rule on these rows."""
+        return self._rates(self.rows.mixed(rule.selection(self.posteriors)))
+
+    def _objective(self, rates: Any) -> float:
+        return float((rates.selected * self.actions.costs).sum() / self.unit)
+
+    def _rule(self, optimum: Optimum, program: Problem) -> Any:
+        shape = (*self.masses.shape, len(self.actions.names))
+        table = program.direction(optimum.multipliers)[: self._size].reshape(shape)
+        ties = None
+        if optimum.tie_multipliers is not None:
+            ties = (optimum.tie_multipliers @ program.A[:, : self._size]).reshape(shape)
+        costs = self.actions.costs / self.unit
+        rule = ActionRule(table, costs, self.actions.names, ties)
+        chosen = optimum.totals.selection
+        here = np.asarray(self.posteriors)[chosen.index]
+        decided = rule.selection(here)
+        weights = self.rows.weights_of(chosen.index)
+        off = np.flatnonzero((np.abs(decided - chosen.mixtures).max(axis=1, initial=0.0) > 0) & (weights > 0))
+        atoms, _, kind = collapsed(here[off].astype(np.float64) + 0.0, weights[off])
+        chances = np.empty((len(atoms), len(self.actions.names)))
+        chances[kind] = chosen.mixtures[off]
+        rule = replace(rule, atoms=atoms, chances=chances) if len(atoms) else rule
+        return replace(rule, table=self.unit * table, costs=self.actions.costs, unit=self.unit)
+
+
+def warn_if_never(rates: ActionRates) -> None:
+    """Warn of actions that nobody gets: others cost less everywhere, or a bound rules them out."""
+    total = rates.selected.sum(axis=(0, 1)) / rates.mass.sum()
+    never = [name for name, rate in zip(rates.actions.names, total, strict=True) if rate <= _NEVER]
+    if never:
+        shown = ", ".join(repr(name) for name in never)
+        warn_user(
+            f"nobody gets {'the action' if len(never) == 1 else 'the actions'} {shown}: others cost less, "
+            "given these probabilities and the requirement. Lower its costs, or leave it out.",
+            ConstantClassifierWarning,
+        )
+
+
+def _program(linear: LinearConstraints, masses: Floats, costs: Floats) -> Problem:
+    """Expected cost and requirement as functions of the sums s[m, y, a] = pi[m, y] rho[m, y, a]."""
+    A, lo, hi = linear.in_sums(masses)
+    gain = np.broadcast_to(-costs, (len(masses), *costs.shape)).ravel()
+    return Problem(np.append(gain, np.zeros(linear.n_scalars)), A, lo, hi, scalars=linear.n_scalars)
+
+
+def _refuse_large(n_groups: int, actions: Actions) -> None:
+    """Raise an InputError if the curvature of the dual would need too much memory."""
+    cells = n_groups * actions.costs.size
+    needed = 2 * cells**2 * 8
+    if needed > _MAX_BYTES:
+        L, K = actions.costs.shape
+        raise InputError(
+            f"{n_groups} groups, {L} labels and {K} actions need {needed / 2**30:.1f} GiB of memory, "
+            f"and at most {_MAX_BYTES >> 30} GiB are used: merge rare labels or groups."
+        )

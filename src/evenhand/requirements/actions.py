@@ -1,0 +1,371 @@
+"""Decisions among several actions: what they cost, and the rates that requirements are about.
+
+With actions a, labels y and rates rho[m, y, a] = P(action a | S=m, Y=y), a statistic of a group is
+
+    q_g = sum over cells (m, y) in g of mask_y pi[m, y] sum over a of values[y, a] rho[m, y, a]
+          / sum over cells in g of mask_y pi[m, y],
+
+and notions and bounds become linear constraints on the rates as they do for two decisions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.data.checks import near_names
+from evenhand.display.notebook import ShownAsTable
+from evenhand.exceptions import InputError
+from evenhand.groups.groups import Groups
+from evenhand.requirements.bounds import RateBound
+from evenhand.requirements.notions import (
+    AccuracyParity,
+    DemographicParity,
+    EqualizedOdds,
+    EqualOpportunity,
+    Notion,
+    PredictiveEquality,
+)
+from evenhand.requirements.requirement import AllOf, Constraint, Requirement
+
+Floats = NDArray[np.float64]
+
+
+class Costs:
+    """What each action costs for each label.
+
+    Parameters
+    ----------
+    table : mapping of mappings
+        For each action, its cost for each label. Costs are not negative; only their differences matter.
+
+    Examples
+    --------
+    >>> costs = Costs({"approve": {"bad": 5, "good": 0}, "decline": {"bad": 0, "good": 1}})
+    >>> costs.labels, costs.array().tolist()
+    (('bad', 'good'), [[5.0, 0.0], [0.0, 1.0]])
+    """
+
+    def __init__(self, table: Mapping[Any, Mapping[Any, float]]) -> None:
+        self.table = table
+        nested = isinstance(table, Mapping) and all(isinstance(part, Mapping) for part in table.values())
+        if not nested or not table:
+            raise InputError(
+                "Costs takes a mapping from each action to what it costs for each label, such as "
+                f"{{'approve': {{'bad': 5, 'good': 0}}, ...}}, got {table!r}."
+            )
+        _check_names("actions", list(table))
+        _check_names("labels", list(self.labels))
+        for action, costs in table.items():
+            missing = [label for label in self.labels if label not in costs]
+            if missing:
+                raise InputError(f"Costs: the action {action!r} has no cost for the label {missing[0]!r}.")
+            for label, value in costs.items():
+                if not isinstance(value, Real) or not np.isfinite(float(value)) or value < 0:
+                    raise InputError(
+                        f"Costs: the cost of {action!r} for {label!r} must be a finite, non-negative number, "
+                        f"got {value!r}."
+                    )
+
+    def __repr__(self) -> str:
+        return f"Costs({self.table!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Costs) and self.table == other.table
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def labels(self) -> tuple[Any, ...]:
+        """The labels, in the order in which they are first named."""
+        return tuple(dict.fromkeys(label for costs in self.table.values() for label in costs))
+
+    def array(self, labels: Sequence[Any] | None = None) -> Floats:
+        """The costs of labels in a given order, shape (L, K)."""
+        order = self.labels if labels is None else tuple(labels)
+        for one, others, where in ((order, self.labels, "costs"), (self.labels, order, "labels of the rows")):
+            missing = [label for label in one if label not in others]
+            if missing:
+                near = near_names(missing[0], others, "They are")
+                raise InputError(f"Costs: the label {missing[0]!r} is not among the {where}. {near}")
+        return np.array([[float(costs[label]) for costs in self.table.values()] for label in order])
+
+
+def _check_names(what: str, names: Sequence[Any]) -> None:
+    """Raise an InputError unless names are at least two, and remain different when they are printed."""
+    if len(names) < 2:
+        raise InputError(f"there must be at least two {what} to decide between, got {names!r}.")
+    seen: dict[str, Any] = {}
+    for name in names:
+        if str(name) in seen:
+            raise InputError(f"two {what} have the same name: {seen[str(name)]!r} and {name!r}.")
+        seen[str(name)] = name
+
+
+@dataclass(frozen=True, eq=False)
+class Actions:
+    """The actions that are decided between, the labels, and what an action costs for each label.
+
+    Attributes
+    ----------
+    labels, names : tuple
+        Of labels and actions.
+    costs : array, shape (L, K)
+    """
+
+    labels: tuple[Any, ...]
+    names: tuple[Any, ...]
+    costs: Floats
+
+    @classmethod
+    def of(cls, cost: Any, labels: Sequence[Any]) -> Actions:
+        """From Costs, an array of shape (L, K), or the default 0.5: then an error costs 1."""
+        labels = tuple(labels)
+        _check_names("labels", labels)
+        if isinstance(cost, Costs):
+            return cls(labels, tuple(cost.table), cost.array(labels))
+        table = np.asarray(cost, dtype=np.float64)
+        if table.ndim == 0:
+            if table != 0.5:
+                raise InputError(
+                    f"cost={cost!r} is for two labels: with {len(labels)}, pass Costs or an array of shape "
+                    f"(labels, actions). By default every error costs 1."
+                )
+            return cls(labels, labels, 1.0 - np.eye(len(labels)))
+        if table.ndim != 2 or len(table) != len(labels):
+            raise InputError(f"cost must have shape ({len(labels)}, actions), got {table.shape}.")
+        names = labels if table.shape[1] == len(labels) else tuple(range(table.shape[1]))
+        _check_names("actions", names)
+        if not np.isfinite(table).all() or (table < 0).any():
+            raise InputError("costs must be finite and non-negative.")
+        return cls(labels, names, table)
+
+    @property
+    def right(self) -> Floats:
+        """1 where no other action costs less for a label, shape (L, K)."""
+        return np.asarray(self.costs <= self.costs.min(axis=1, keepdims=True), dtype=np.float64)
+
+    def share(self, action: Any) -> tuple[str, Floats]:
+        """The name of a rate of actions, and the value of each action in it, shape (K,)."""
+        values = np.zeros(len(self.names))
+        if isinstance(action, Mapping):
+            parts, name = dict(action), "mean value"
+            missing = [one for one in self.names if one not in parts]
+            if missing:
+                raise InputError(f"action: the action {missing[0]!r} has no value in {dict(action)!r}.")
+        else:
+            several = list(action) if isinstance(action, list | tuple) else [action]
+            parts, name = dict.fromkeys(several, 1.0), f"rate of {' or '.join(map(str, several))}"
+        for one, value in parts.items():
+            if one not in self.names:
+                near = near_names(one, self.names, "The actions are")
+                raise InputError(f"there is no action {one!r}. {near}")
+            values[self.names.index(one)] = value
+        return name, values
+
+
+@dataclass(frozen=True, eq=False)
+class ActionStatistic:
+    """A rate of a group, by the value of each action for each label.
+
+    Attributes
+    ----------
+    name : str
+    mask : array, shape (L,)
+        Which labels count.
+    table : array, shape (L, K)
+    """
+
+    name: str
+    mask: Floats
+    table: Floats
+
+    @property
+    def needs_labels(self) -> bool:
+        """Whether the statistic depends on the label."""
+        return bool((self.mask != self.mask[0]).any() or (self.table != self.table[0]).any())
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The smallest possible value of the rate, and the width up to the largest."""
+        values = self.table[self.mask > 0]
+        return float(values.min()), float(np.ptp(values)) or 1.0
+
+    def linear(self, masses: Floats, members: NDArray[Any]) -> tuple[Floats, Floats]:
+        """Coefficients A, shape (G, M, L, K), and constants k = 0 with q = A rho + k; NaN if undefined."""
+        inside = members[:, :, None] * (self.mask * masses)
+        total = inside.sum(axis=(1, 2))
+        shares = inside / np.where(total > 0, total, 1.0)[:, None, None]
+        return shares[..., None] * self.table, np.where(total > 0, 0.0, np.nan)
+
+    def values(self, rates: ActionRates, members: NDArray[Any]) -> Floats:
+        """The statistic of each group, shape (..., G); NaN where it is undefined."""
+        part = (self.mask[:, None] * self.table * rates.selected).sum(axis=(-1, -2)) @ members.T
+        total = (self.mask * rates.mass).sum(axis=-1) @ members.T
+        return np.asarray(np.where(total > 0, part / np.where(total > 0, total, 1.0), np.nan))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ActionRates(ShownAsTable):
+    """Masses of the cells, and how often each action is taken in them.
+
+    Attributes
+    ----------
+    groups : Groups
+    actions : Actions
+    mass : array, shape (M, L)
+    selected : array, shape (M, L, K)
+        The part of `mass` with each action.
+    labelled : bool
+        Whether labels are known. If not, all rows are in column 0.
+    """
+
+    groups: Groups
+    actions: Actions
+    mass: Floats
+    selected: Floats
+    labelled: bool = True
+
+    @property
+    def masses(self) -> Floats:
+        """P(S=m, Y=y), shape (M, L)."""
+        total: float = self.mass.sum()
+        return np.asarray(self.mass / total)
+
+    @property
+    def rates(self) -> Floats:
+        """P(action a | S=m, Y=y), shape (M, L, K); NaN in cells without mass."""
+        mass = self.mass[..., None]
+        return np.where(mass > 0, self.selected / np.where(mass > 0, mass, 1.0), np.nan)
+
+    @property
+    def by_group(self) -> Floats:
+        """P(action a | S=m), shape (M, K)."""
+        mass = self.mass.sum(axis=1)[:, None]
+        return np.where(mass > 0, self.selected.sum(axis=1) / np.where(mass > 0, mass, 1.0), np.nan)
+
+    def among(self, cells: NDArray[np.bool_]) -> ActionRates:
+        """Rates of the people in some of the groups; the others are empty."""
+        inside = cells[:, None]
+        return replace(self, mass=self.mass * inside, selected=self.selected * inside[..., None])
+
+    def _table(self) -> tuple[str, Sequence[str], list[tuple[str, ...]]]:
+        share = self.mass.sum(axis=1) / self.mass.sum()
+        rows = [
+            (str(name), f"{part:.4f}", *("-" if np.isnan(rate) else f"{rate:.4f}" for rate in rates))
+            for name, part, rates in zip(self.groups.cell_names, share, self.by_group, strict=True)
+        ]
+        return "", ["group", "share of people", *map(str, self.actions.names)], rows
+
+
+def on_actions(constraint: Constraint, actions: Actions) -> Constraint:
+    """A requirement written for the decisions among given actions.
+
+    Parameters
+    ----------
+    constraint : Constraint
+    actions : Actions
+
+    Returns
+    -------
+    Constraint
+    """
+    parts = [_written(part, actions) for part in constraint.requirements]
+    return parts[0] if len(parts) == 1 else AllOf(parts)
+
+
+def _written(part: Requirement, actions: Actions) -> Requirement:
+    written = copy(part)
+    if part.controls:
+        raise InputError(f"{part!r}: control features are for two decisions; leave out given=.")
+    if isinstance(part, Notion):
+        kinds = [kind for kind in _STATISTICS if isinstance(part, kind)]
+        if not kinds:
+            raise InputError(f"{type(part).__name__} is defined for two decisions, not for several actions.")
+        vars(written)["statistics"] = tuple(_STATISTICS[kinds[0]](actions, part.action))
+    elif isinstance(part, RateBound):
+        vars(written)["_statistic"] = _bounded(actions, part.rate)
+    else:
+        raise InputError(f"{part!r} is for two decisions, not for several actions.")
+    return written
+
+
+def _bounded(actions: Actions, rate: Any) -> ActionStatistic:
+    every = np.ones(len(actions.labels))
+    if isinstance(rate, str) and rate == "accuracy" and rate not in actions.names:
+        return ActionStatistic("accuracy", every, actions.right)
+    name, values = actions.share(rate)
+    return ActionStatistic(name, every, np.tile(values, (len(every), 1)))
+
+
+def _shares(actions: Actions, action: Any) -> list[tuple[str, Floats]]:
+    """The rates that are compared: of every action, or as asked; of two, the second says it all."""
+    if action is not None:
+        return [actions.share(action)]
+    return [actions.share(name) for name in actions.names[1 if len(actions.names) == 2 else 0 :]]
+
+
+def _of_all(actions: Actions, action: Any) -> Iterator[ActionStatistic]:
+    """The rate of each action."""
+    for name, values in _shares(actions, action):
+        yield ActionStatistic(name, np.ones(len(actions.labels)), np.tile(values, (len(actions.labels), 1)))
+
+
+def _among(actions: Actions, label: int, name: str, values: Floats) -> ActionStatistic:
+    """A rate among the rows of one label."""
+    mask = np.zeros(len(actions.labels))
+    mask[label] = 1.0
+    return ActionStatistic(f"{name} among {actions.labels[label]}", mask, np.tile(values, (len(mask), 1)))
+
+
+def _of_labels(actions: Actions, action: Any) -> Iterator[ActionStatistic]:
+    """The rate of the right action among each label; with two labels, among the second, the positive one."""
+    labels = range(1 if len(actions.labels) == 2 else 0, len(actions.labels))
+    if action is None:
+        for label in labels:
+            right = [one for one, good in zip(actions.names, actions.right[label], strict=True) if good]
+            yield _among(actions, label, *actions.share(right))
+        return
+    name, values = actions.share(action)
+    found = [label for label in labels if len(labels) == 1 or (actions.right[label] * values).any()]
+    if not found:
+        raise InputError(f"equal opportunity: the action {action!r} is the best one for no label.")
+    for label in found:
+        yield _among(actions, label, name, values)
+
+
+def _of_negatives(actions: Actions, action: Any) -> Iterator[ActionStatistic]:
+    """The rate of wrong actions among the first of two labels."""
+    if len(actions.labels) != 2:
+        raise InputError("predictive equality is for two labels: use EqualizedOdds.")
+    name, values = ("error rate", 1.0 - actions.right[0]) if action is None else actions.share(action)
+    yield _among(actions, 0, name, values)
+
+
+def _of_pairs(actions: Actions, action: Any) -> Iterator[ActionStatistic]:
+    """The rate of each action among each label."""
+    for label in range(len(actions.labels)):
+        for name, values in _shares(actions, action):
+            yield _among(actions, label, name, values)
+
+
+def _of_errors(actions: Actions, action: Any) -> Iterator[ActionStatistic]:
+    """The share of rows that another action would have been better for."""
+    if action is not None:
+        raise InputError("accuracy parity is about all actions: leave out action=.")
+    yield ActionStatistic("error rate", np.ones(len(actions.labels)), 1.0 - actions.right)
+
+
+_STATISTICS = {
+    DemographicParity: _of_all,
+    EqualOpportunity: _of_labels,
+    PredictiveEquality: _of_negatives,
+    EqualizedOdds: _of_pairs,
+    AccuracyParity: _of_errors,
+}
