@@ -176,7 +176,7 @@ def test_an_earlier_solution_is_a_start():
         ({"posteriors": np.ones((5, 2, 3), int)}, "must be floats of shape"),
         ({"cost": 0.3}, "cost=0.3 is for two labels"),
         ({"cost": LENDING}, "posteriors have 3 labels, and Costs has 2"),
-        ({"objective": "minimax"}, "minimax"),
+        ({"objective": "minimax"}, "no objective but the risk"),
         ({"groups": eh.Groups.product({"g": "ab"})}, "posteriors have 3 groups, and groups names 2"),
         ({"constraint": "parity"}, "constraint must be"),
         ({"posteriors": np.full((3, 2, 120), 1 / 240), "cost": 0.5}, "GiB of memory"),

@@ -16,7 +16,6 @@ from evenhand.optimum.problem import (
     FairnessProblem,
     by_name,
     multipliers_of,
-    shadow_prices_of,
     unit_of,
 )
 from evenhand.optimum.solution import Solution
@@ -158,7 +157,7 @@ class ActionsProblem(FairnessProblem):
             self._rule(optimum, self.program),
             optimum.totals.selection.dense(),
             multipliers,
-            shadow_prices_of(self.constraint, rates, linear, multipliers, scalars),
+            self._prices(multipliers, rates, scalars),
             rates,
             Certificate(self.unit * proof.objective, self.unit * proof.bound, proof.violation),
             linear,

@@ -269,18 +269,12 @@ class FairnessProblem:
 
     def _shadow_prices(self, optimum: Optimum, multipliers: Mapping[ConstraintName, float]) -> ByConstraint:
         scalars = optimum.totals.sums[self.masses.size :]
-<<<<<<< HEAD
         return self._prices(multipliers, self._rates(optimum.totals.sums), scalars)
 
     def _prices(
         self, multipliers: Mapping[ConstraintName, float], rates: CellRates, scalars: Vector
     ) -> ByConstraint:
         return _shadow_prices(self.constraint, rates, self.linear_constraints, multipliers, scalars)
-=======
-        return shadow_prices_of(
-            self.constraint, self._rates(optimum.totals.sums), self.linear_constraints, multipliers, scalars
-        )
->>>>>>> d48e395 (solve decides among several actions: more than two labels, or costs such as approve, decline and review)
 
 
 def label_and_group_suffice(
@@ -417,7 +411,7 @@ def multipliers_of(given: Mapping[ConstraintName, float], linear: LinearConstrai
     return np.where(np.isfinite(values), values, 0.0)
 
 
-def shadow_prices_of(
+def _shadow_prices(
     constraint: Constraint,
     rates: CellRates,
     linear: LinearConstraints,

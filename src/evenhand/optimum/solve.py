@@ -11,12 +11,8 @@ from evenhand.data.checks import check_fraction, check_rows
 from evenhand.exceptions import InputError
 from evenhand.groups.groups import Groups
 from evenhand.groups.strata import needed_controls, read_strata
-<<<<<<< HEAD
-from evenhand.optimum.objectives import Objective, check_objective, read_problem
-=======
 from evenhand.optimum.actions import ActionSolution, ActionsProblem, several_actions, warn_if_never
-from evenhand.optimum.minimax import Objective, problem_for
->>>>>>> d48e395 (solve decides among several actions: more than two labels, or costs such as approve, decline and review)
+from evenhand.optimum.objectives import Objective, check_objective, read_problem
 from evenhand.optimum.solution import Solution
 from evenhand.posteriors.posteriors import GroupedScores, Posteriors, read_posteriors
 from evenhand.requirements.requirement import Constraint
@@ -114,7 +110,6 @@ def solve(
     >>> round(sum(minmax.group_weights.values()), 9)  # the least favourable mixture of the groups
     1.0
 
-<<<<<<< HEAD
     The smallest difference of selection rates at a given accuracy and approval rate. No rule on these
     posteriors is below the bound:
 
@@ -124,10 +119,10 @@ def solve(
     ('distance from demographic parity (difference)', True)
     >>> round(near.nearest.difference, 4)  # of the notion with the tolerance that is attained
     0.0866
-=======
+
     Approve, decline, or refer to a person, who has time for a tenth of the cases:
 
-    >>> from evenhand import Costs, RateBound
+    >>> from evenhand import Costs
     >>> costs = Costs({
     ...     "approve": {"bad": 5, "good": 0},
     ...     "decline": {"bad": 0, "good": 1},
@@ -139,7 +134,6 @@ def solve(
     True
     >>> bool(reviewed.rates.by_group[:, 2].max() < 0.12 + 1e-9)
     True
->>>>>>> d48e395 (solve decides among several actions: more than two labels, or costs such as approve, decline and review)
     """
     check_fraction("tol", tol)
     check_objective(objective)
@@ -147,7 +141,7 @@ def solve(
         raise InputError("start must be an earlier Solution.")
     if several_actions(posteriors, cost):
         if objective != "risk" or control_features is not None:
-            raise InputError("several actions support neither objective='minimax' nor control features.")
+            raise InputError("several actions support no objective but the risk, and no control features.")
         among = ActionsProblem.of(
             posteriors, constraint, cost=cost, sample_weight=sample_weight, groups=groups
         )
