@@ -4,8 +4,8 @@ from sklearn.linear_model import LogisticRegression
 from tests.flat import build
 
 import evenhand as eh
+from evenhand.estimators.access import AttributeAccess
 from evenhand.estimators.base import FairClassifier
-from evenhand.estimators.learned_posteriors import as_posteriors
 from evenhand.exceptions import GuaranteeWarning, InputError, UnseenGroupWarning
 
 FAIR = eh.DemographicParity(difference=0.1)
@@ -39,9 +39,10 @@ def test_settings_are_refused_before_any_model_is_fitted(kind, settings, message
 def test_posteriors_are_rounded_to_hide_the_last_bits_of_matrix_products():
     p = np.array([[[0.3, 0.7]]])
     groups, codes = eh.Groups.fit(["a"])
-    noisy = as_posteriors(p + 3e-16, codes, groups, known=False)
-    assert noisy.dense().tobytes() == as_posteriors(p, codes, groups, known=False).dense().tobytes()
-    assert as_posteriors(p, codes, groups, known=True).eta.tolist() == [0.7]
+    blind, aware = (AttributeAccess(None, (), known, False) for known in (None, groups))
+    noisy = blind.posteriors(groups, p + 3e-16, codes, None)
+    assert noisy.dense().tobytes() == blind.posteriors(groups, p, codes, None).dense().tobytes()
+    assert aware.posteriors(groups, p, codes, None).eta.tolist() == [0.7]
 
 
 def test_the_base_class_does_not_decide():

@@ -44,7 +44,6 @@ from evenhand.sources.row_source import (
     Place,
     Rows,
     RowSource,
-    Scorer,
     Store,
     check_roles,
     weight_column,
@@ -179,12 +178,19 @@ class _OnWorkers:
     source: OnCluster
     layout: Layout
 
-    def fill(self, score: Scorer, *, model: str, digests: Sequence[str]) -> Kept:  # noqa: ARG002
+    def fill(
+        self,
+        score: Callable[[Rows, Any], Columns],
+        own: Callable[[Place], Any],
+        *,
+        model: str,  # noqa: ARG002
+        digests: Sequence[str],  # noqa: ARG002
+    ) -> Kept:
         """Score all rows where they are."""
         client, places, layout = self.source.client, self.source.places, self.layout
         # The model is sent once, and to each partition what it needs for its own rows.
-        own = [sent(client, score.for_place(place)) for place in places]
-        blocks = self.source.tasks(_score, sent(client, score.shared()), each=own)
+        each = [sent(client, own(place)) for place in places]
+        blocks = self.source.tasks(_score, sent(client, score), each=each)
         cut = dask.delayed(_cut, pure=False)
         rows = max(_BLOCK // (16 * layout.compared), 1)
 

@@ -23,10 +23,15 @@ from evenhand.data.features import (
 from evenhand.estimators.imputed import groups_of_patterns
 from evenhand.exceptions import GroupError, InputError, UnseenGroupWarning, VisibleFeatureWarning, warn_user
 from evenhand.groups.groups import POOLED, Groups
+from evenhand.groups.proxy import Proxy
 from evenhand.groups.sensitive import read_columns
 from evenhand.groups.strata import encode_strata
+from evenhand.posteriors.posteriors import DensePosteriors, GroupedScores, Posteriors
 
+Floats = NDArray[np.float64]
 Aware = bool | list[str]
+DIGITS = 12
+"""To which posteriors are rounded."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,6 +242,17 @@ class AttributeAccess:
         )
         return np.asarray(table[known])
 
+    def posteriors(
+        self, groups: Groups, cells: Floats, codes: NDArray[Any], strata: NDArray[Any] | None
+    ) -> Posteriors:
+        """Posteriors of rows with known groups and strata, in the form that the rule is found on.
+
+        They are rounded to 12 digits, so that the last bits of a matrix product tell no rows apart.
+        """
+        p = np.round(cells, DIGITS)
+        found = GroupedScores(p[:, 0, 1], codes, len(groups)) if self.knows(groups) else DensePosteriors(p)
+        return found.within(strata, 1 if self.strata is None else len(self.strata))
+
 
 def _refuse_unknown_group(known: Groups, columns: Mapping[str, Any]) -> None:
     """Raise a GroupError if a sensitive feature that decisions use is missing in rows to decide."""
@@ -251,7 +267,7 @@ def _refuse_unknown_group(known: Groups, columns: Mapping[str, Any]) -> None:
             )
 
 
-def check_one_source(sensitive_features: Any, where: Columns | None) -> None:
+def check_one_source(sensitive_features: Any, where: Columns | Proxy | None) -> None:
     """Raise a GroupError unless sensitive features are either passed to fit or named in the constructor."""
     if (sensitive_features is None) == (where is None):
         raise GroupError(

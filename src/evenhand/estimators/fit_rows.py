@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.data.batched_table import is_dask, is_lazy
-from evenhand.data.features import concat_rows, naming_bad_rows, read_features
+from evenhand.data.features import naming_bad_rows, read_features
 from evenhand.estimators.access import AttributeAccess, check_one_source
-from evenhand.estimators.learned_posteriors import LearnedPosteriors, as_posteriors, learn_posteriors
+from evenhand.estimators.learned_posteriors import LearnedPosteriors, learn_posteriors
 from evenhand.estimators.limits import refuse_beyond_memory, refuse_large
 from evenhand.estimators.row_sample import (
     CountedTable,
@@ -31,11 +31,11 @@ from evenhand.estimators.row_sample import (
     count_table,
     draw_sample,
     joined_examples,
+    read_parts,
 )
 from evenhand.estimators.settings import Settings
 from evenhand.estimators.training_data import TrainingData, hold_out_rows, read_training_data
 from evenhand.groups.groups import Groups
-from evenhand.groups.proxy import Proxy
 from evenhand.optimum.atoms import FurtherRows, randomise_atoms
 from evenhand.optimum.objectives import read_problem
 from evenhand.optimum.problem import FairnessProblem
@@ -118,14 +118,14 @@ def read_rows(
     """
     refuse_beyond_memory(X, sensitive_features, scratch)
     source = _source(settings, X, y, sensitive_features, sample_weight)
-    if isinstance(source, InFiles) and scratch is not None:
-        source.scratch = Path(scratch)
+    if isinstance(source, InFiles):
+        source.scratch = None if scratch is None else Path(scratch)
     if source is None:
         data = read_training_data(settings, X, y, sensitive_features, sample_weight, seed=seed)
         return FitRows(*hold_out_rows(settings, data, seed))
     if source.n_rows <= settings.max_samples:
         drawn = source.map(_as_they_are, what="reading rows")
-        data = _read_all(settings, seed, source.label, drawn)
+        data = read_parts(settings, drawn, seed=seed, label=source.label)
         run = source.fold_runner(partial(_all_examples, _copied(settings), seed, source.label))
         return FitRows(*hold_out_rows(settings, data, seed), run, source)
     refuse_large(settings)
@@ -147,8 +147,7 @@ def _source(
         return InFiles(X, y, where, sample_weight, controls=controls, verbose=settings.verbose)
     from evenhand.cluster.dask_rows import OnCluster  # noqa: PLC0415  (Dask is an extra)
 
-    if not isinstance(where, Proxy):
-        check_one_source(sensitive_features, where)
+    check_one_source(sensitive_features, where)
     return OnCluster(X, y, where, sample_weight, sensitive_features=sensitive_features, controls=controls)
 
 
@@ -161,26 +160,9 @@ def _as_they_are(rows: Rows) -> Rows:
     return rows
 
 
-def _read_all(settings: Settings, seed: int, label: str, parts: Sequence[Rows]) -> TrainingData:
-    parts = [part for part in parts if len(part)]
-    separate = None
-    if settings.sensitive_features is None:
-        names = parts[0].sensitive
-        separate = {name: concat_rows([part.sensitive[name] for part in parts]) for name in names}
-    weights = [part.weights for part in parts if part.weights is not None]
-    return read_training_data(
-        settings,
-        concat_rows([part.X for part in parts]),
-        concat_rows([part.y for part in parts]),
-        separate,
-        np.concatenate(weights) if weights else None,
-        seed=seed,
-        label=label,
-    )
-
-
 def _all_examples(settings: Settings, seed: int, label: str, parts: Sequence[Rows]) -> Examples:
-    return hold_out_rows(settings, _read_all(settings, seed, label, parts), seed)[0].examples
+    data = read_parts(settings, parts, seed=seed, label=label)
+    return hold_out_rows(settings, data, seed)[0].examples
 
 
 @dataclass(frozen=True, eq=False)
@@ -297,41 +279,10 @@ def _scored(
     settings: Settings, sample: Sample, layout: Layout, store: Store, learned: LearnedPosteriors
 ) -> ScoredRows:
     own = OwnPosteriors.of(sample, learned, layout)
-    view = View(settings, sample.data.groups, sample.data.access)
-    score = Score(view, learned.model, sample.table, sample.draw, layout, own)
+    data = sample.data
+    score = Score(settings, data.groups, data.access, learned.model, sample.table, sample.draw, layout)
     digest = hashlib.sha256(np.round(own.posteriors, 6).tobytes()).hexdigest()
-    return ScoredRows(learned, store.fill(score, model=digest, digests=sample.digests))
-
-
-@dataclass(frozen=True, eq=False)
-class View:
-    """Posteriors of rows by a model.
-
-    Attributes
-    ----------
-    settings : Settings
-        Whose recorder has the features that rows should have.
-    groups : Groups
-    access : AttributeAccess
-    """
-
-    settings: Settings
-    groups: Groups
-    access: AttributeAccess
-
-    def cells(self, rows: Rows, model: PosteriorModel) -> Floats:
-        """Posteriors of the cells."""
-        visible = self.access.view(read_features(self.settings.recorder, rows.X, reset=False), rows.sensitive)
-        with naming_bad_rows(visible.X, rows.numbers):
-            return model.cells(visible.X, self.access.allowed(self.groups, visible.known))
-
-    def posteriors(self, cells: Floats, codes: NDArray[np.int32], rows: Rows) -> Posteriors:
-        """Posteriors as the solver takes them."""
-        known, strata = self.access.knows(self.groups), self.access.strata
-        found = as_posteriors(cells, np.maximum(codes, 0), self.groups, known=known)
-        if strata is None:
-            return found
-        return found.within(self.access.stratum_codes(rows.X), len(strata))
+    return ScoredRows(learned, store.fill(score, own.at, model=digest, digests=sample.digests))
 
 
 @dataclass(frozen=True, eq=False)
@@ -375,52 +326,47 @@ class Score:
 
     Attributes
     ----------
-    view : View
+    settings : Settings
+        Whose recorder has the features that rows should have.
+    groups : Groups
+    access : AttributeAccess
     model : PosteriorModel
     table : CountedTable
     draw : Draw
     layout : Layout
-    own : OwnPosteriors or None
-        Of the rows that were learned from.
     """
 
-    view: View
+    settings: Settings
+    groups: Groups
+    access: AttributeAccess
     model: PosteriorModel
     table: CountedTable
     draw: Draw
     layout: Layout
-    own: OwnPosteriors | None
 
-    def __call__(self, rows: Rows) -> Columns:
-        """Posteriors and weights of some rows."""
-        first = int(rows.numbers[0]) if len(rows) else 0
-        return self._of(rows, self.for_place(Place(0, first, len(rows))))
-
-    def for_place(self, place: Place) -> OwnPosteriors:
-        """Posteriors of the rows of a batch that were learned from."""
-        if self.own is None:
-            raise ValueError("this scorer has no posteriors of its own.")
-        return self.own.at(place)
-
-    def shared(self) -> Callable[[Rows, OwnPosteriors], Columns]:
-        """The same without them."""
-        return replace(self, own=None)._of
-
-    def _of(self, rows: Rows, own: OwnPosteriors) -> Columns:
+    def __call__(self, rows: Rows, own: OwnPosteriors) -> Columns:
+        """Posteriors and weights of some rows, given those of the rows that were learned from."""
         n = len(rows)
         places, codes = own.numbers - rows.numbers[:1], self.table.codes(rows)
         others = np.delete(np.arange(n), places)
-        cells = np.zeros((n, 1 if self.layout.known else len(self.view.groups), 2))
+        cells = np.zeros((n, 1 if self.layout.known else len(self.groups), 2))
         cells[places] = own.posteriors
         if len(others):
-            cells[others] = self.view.cells(rows if len(others) == n else rows.take(others), self.model)
+            cells[others] = self._by_model(rows if len(others) == n else rows.take(others))
         weights = np.ones(n) if rows.weights is None else rows.weights.copy()
         weights[own.seen - rows.numbers[:1]] = 0.0
         weights[self.draw.is_held_out(rows.numbers)] = 0.0
-        if self.view.groups.excluded:
+        if self.groups.excluded:
             weights[codes < 0] = 0.0
             cells[codes < 0] = 1 / cells[0].size  # of no group, and without weight
-        return self.layout.columns(self.view.posteriors(cells, codes, rows), weights)
+        strata = None if self.access.strata is None else self.access.stratum_codes(rows.X)
+        found = self.access.posteriors(self.groups, cells, np.maximum(codes, 0), strata)
+        return self.layout.columns(found, weights)
+
+    def _by_model(self, rows: Rows) -> Floats:
+        visible = self.access.view(read_features(self.settings.recorder, rows.X, reset=False), rows.sensitive)
+        with naming_bad_rows(visible.X, rows.numbers):
+            return self.model.cells(visible.X, self.access.allowed(self.groups, visible.known))
 
 
 def _task(settings: Settings, sample: Sample) -> str:

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from evenhand.data.row_keys import row_keys
 from evenhand.estimators.fit_rows import FitRows, ScoredRows
-from evenhand.estimators.learned_posteriors import LearnedPosteriors, as_posteriors
+from evenhand.estimators.learned_posteriors import LearnedPosteriors
 from evenhand.estimators.rank_search import Ranked, RankSearch
 from evenhand.estimators.rank_thresholds import count_all, count_ranked, ranked_scores, set_thresholds
 from evenhand.estimators.training_data import TrainingData
@@ -174,9 +174,7 @@ class GuaranteeCandidates:
         """Posteriors of the held-out rows."""
         data, held_out = self.data, self.held_out
         cells = self.posteriors.model.cells(held_out.X, held_out.allowed)
-        known = data.access.knows(data.groups)
-        scores = as_posteriors(cells, held_out.codes, data.groups, known=known)
-        return scores.within(held_out.strata, len(data.compared) // len(data.groups))
+        return data.access.posteriors(data.groups, cells, held_out.codes, held_out.strata)
 
     def _under(self, internal: Constraint, start: Solution | None) -> Candidate[Solution] | None:
         """The optimum under a requirement; None if there is none.

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 
+from evenhand.estimators.access import DIGITS
 from evenhand.estimators.proxy_groups import ProxyAccess
 from evenhand.estimators.settings import Settings, group_learner
 from evenhand.estimators.training_data import TrainingData
@@ -27,13 +28,11 @@ from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.leakage import has_seen
 from evenhand.posteriors.learner import check_learner, is_frozen, is_tree_ensemble, left_out
 from evenhand.posteriors.models import PosteriorModel
-from evenhand.posteriors.posteriors import DensePosteriors, GroupedScores, Posteriors
+from evenhand.posteriors.posteriors import Posteriors
 from evenhand.posteriors.spec import PosteriorSpec
 from evenhand.posteriors.table_encoder import without_last
 from evenhand.posteriors.tabular import TabularClassifier
 from evenhand.requirements.requirement import Constraint
-
-_DIGITS = 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,9 +169,7 @@ def collect_posteriors(estimated: Estimated, spec: PosteriorSpec, data: Training
         warn_user("all rows have the same scores, so decisions can only be randomised.", ConstantScoreWarning)
     strata = None if data.examples.strata is None else data.examples.strata[rows]
     cells, final = (
-        as_posteriors(found, codes, data.groups, known=known).within(
-            strata, len(data.compared) // len(data.groups)
-        )
+        data.access.posteriors(data.groups, found, codes, strata)
         for found in (estimated.cells, estimated.final)
     )
     return LearnedPosteriors(
@@ -284,13 +281,5 @@ def _separate_is_enough(settings: Settings, data: TrainingData) -> bool:
     return label_and_group_suffice(settings.constraint, settings.cost, masses, data.compared)
 
 
-def as_posteriors(
-    cells: NDArray[np.float64], codes: NDArray[Any], groups: Groups, *, known: bool
-) -> Posteriors:
-    """Posteriors rounded to 12 digits, so that the last bits of a matrix product tell no rows apart."""
-    p = np.round(cells, _DIGITS)
-    return GroupedScores(p[:, 0, 1], codes, len(groups)) if known else DensePosteriors(p)
-
-
 def _constant(cells: NDArray[np.float64]) -> bool:
-    return len(cells) > 1 and bool(np.ptp(cells, axis=0).max() < 10.0**-_DIGITS)
+    return len(cells) > 1 and bool(np.ptp(cells, axis=0).max() < 10.0**-DIGITS)

@@ -31,7 +31,7 @@ from evenhand.estimators.explanation import (
 )
 from evenhand.estimators.fit_rows import read_rows, space_for_posteriors
 from evenhand.estimators.guarantee_candidates import GuaranteeCandidates
-from evenhand.estimators.learned_posteriors import LearnedPosteriors, as_posteriors
+from evenhand.estimators.learned_posteriors import LearnedPosteriors
 from evenhand.estimators.limits import refused
 from evenhand.estimators.margin import forecast, solve_with_margin
 from evenhand.estimators.settings import CrossFit, GroupPolicy, Guarantee, Margin, Settings
@@ -337,12 +337,8 @@ class FairPostprocessor(FairClassifier):
         visible = self.access_.read(self, X, sensitive_features)
         cells = self.posterior_model_.cells(visible.X, self.access_.allowed(self.groups_, visible.known))
         codes = np.zeros(len(cells), np.int32) if visible.known is None else np.maximum(visible.known, 0)
-        known = self.access_.knows(self.groups_)
-        posteriors = as_posteriors(cells, codes, self.groups_, known=known)
-        if visible.strata is None:
-            return visible, posteriors
-        own = np.maximum(visible.strata, 0)
-        return visible, posteriors.within(own, len(self.compared_) // len(self.groups_))
+        strata = None if visible.strata is None else np.maximum(visible.strata, 0)
+        return visible, self.access_.posteriors(self.groups_, cells, codes, strata)
 
     @names_its_file
     def predict(

@@ -16,7 +16,14 @@ from numpy.typing import NDArray
 
 from evenhand.data.checks import check_rows
 from evenhand.data.features import columns_of, join_columns
-from evenhand.estimators.access import AttributeAccess, Aware, ModelInput, find_access, usable_features
+from evenhand.estimators.access import (
+    AttributeAccess,
+    Aware,
+    ModelInput,
+    check_one_source,
+    find_access,
+    usable_features,
+)
 from evenhand.estimators.imputed import row_codes
 from evenhand.exceptions import GroupError
 from evenhand.groups.groups import Groups
@@ -98,18 +105,11 @@ def find_proxy(
     -------
     ProxyGroups or None
     """
-    if isinstance(where, Proxy):
-        if sensitive_features is not None:
-            raise GroupError(
-                "sensitive features are both named in the constructor and passed to fit: choose one."
-            )
-        return _of_columns(X, where, aware)
-    if not isinstance(sensitive_features, Proxy):
+    if not isinstance(where, Proxy) and not isinstance(sensitive_features, Proxy):
         return None
-    if where is not None:
-        raise GroupError(
-            "sensitive features are both named in the constructor and passed to fit: choose one."
-        )
+    check_one_source(sensitive_features, where)
+    if isinstance(where, Proxy):
+        return _of_columns(X, where, aware)
     rows = read_proxy(sensitive_features)
     check_rows({"X": X, "sensitive_features": rows.values[rows.proxy]})
     check_calibration(sensitive_features, rows)
@@ -142,37 +142,31 @@ def _of_columns(X: Any, where: Proxy, aware: Aware) -> ProxyGroups:
             f"{unused[0]!r} is known at prediction beside the proxies, but aware does not name it: set "
             f"aware={others!r}, or pass the Proxy to fit."
         )
-    hidden = _names(where)
+    hidden = [name for value in where.features.values() for name in _names(value)]
     groups = replace(rows.groups, missing="impute")
     access = ProxyAccess(hidden, tuple(hidden), None, False, proxy=where, groups=groups)
     return ProxyGroups(groups, access, {}, None, row_codes(tuple(rows.values.values())))
 
 
-def _names(proxy: Proxy) -> list[Any]:
-    """Columns of X that a proxy names."""
-    found: list[Any] = []
-    for value in proxy.features.values():
-        several = list(value.values()) if isinstance(value, Mapping) else value
-        found += several if isinstance(several, list | tuple) else [several]
-    return found
+def _names(value: Any) -> list[Any]:
+    """The columns of X that a feature of a proxy names."""
+    if isinstance(value, Mapping):
+        return list(value.values())
+    return list(value) if isinstance(value, list | tuple) else [value]
 
 
 def _with_columns(proxy: Proxy, X: Any) -> Proxy:
     """The proxy with columns of X in place of their names."""
     given: dict[str, Any] = {}
     for name, value in proxy.features.items():
-        listed = value.values() if isinstance(value, Mapping) else value
-        several = isinstance(value, Mapping | list | tuple)
-        if not all(isinstance(one, str | int | np.integer) for one in (listed if several else [value])):
+        names = _names(value)
+        if not all(isinstance(one, str | int | np.integer) for one in names):
             raise GroupError(
                 f"in a constructor, Proxy({name}=...) names columns of X: pass tables with probabilities to "
                 "fit."
             )
+        found = columns_of(X, names)
         if isinstance(value, Mapping):
-            found = columns_of(X, list(value.values()))
-            given[name] = dict(zip(value, found.values(), strict=True))
-        elif isinstance(value, list | tuple):
-            given[name] = columns_of(X, list(value))
-        else:
-            [given[name]] = columns_of(X, value if isinstance(value, str) else int(value)).values()
+            found = dict(zip(value, found.values(), strict=True))
+        given[name] = found if isinstance(value, Mapping | list | tuple) else found.popitem()[1]
     return Proxy(**given)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,6 @@ from evenhand.estimators.training_data import (
     count_in_strata,
     read_training_data,
 )
-from evenhand.exceptions import InputError
 from evenhand.groups.groups import Groups
 from evenhand.groups.proxy import Proxy
 from evenhand.groups.strata import read_strata
@@ -227,8 +225,9 @@ def draw_sample(settings: Settings, source: RowSource, table: CountedTable, seed
     drawn = source.map(_candidates, table, draw, what="drawing rows to learn from")
     parts, tested, digests = zip(*drawn, strict=True)
     numbers, data = _joined(settings, table, draw, parts)
-    kept = [part for part in tested if len(part)]
-    held_out = _read(settings, table, kept).examples if kept else None
+    held_out = None
+    if any(map(len, tested)):  # with the groups of the whole table
+        held_out = read_parts(settings, tested, counted=table.counted).examples
     texts = tuple(map(repr, digests))
     data = replace(data, fingerprint=sum_of(digests))
     return Sample(data, numbers, held_out, table, texts, draw)
@@ -251,12 +250,6 @@ def _plan(settings: Settings, table: CountedTable, seed: int) -> Draw:
         cells = np.ceil(cells * (1 - reserve)).astype(np.int64)
     weighted = all(takes_weights(learner) for learner in settings.learners)
     sizes = sample_sizes(cells, most, equal=not weighted)
-    cv = settings.cv
-    if not (cv is None or isinstance(cv, Integral | float) or hasattr(cv, "split")):
-        raise InputError(
-            f"cv must be a number or a splitter where models learn from {sizes.sum():,} of "
-            f"{table.n_rows:,} rows: given splits are about all rows."
-        )
     rates = candidate_rates(cells, sizes) if not reserve else candidate_rates(cells + 1, sizes)
     return Draw(sizes, rates, weighted, seed, reserve, tested)
 
@@ -284,8 +277,8 @@ def _joined(
     firsts = np.cumsum([0, *map(len, parts)])
     cuts = np.searchsorted(drawn, firsts)
     own = [drawn[a:b] - first for a, b, first in zip(cuts, cuts[1:], firsts, strict=False)]
-    kept = [part.take(rows) for part, rows in zip(parts, own, strict=True) if len(rows)]
-    data = _read(settings, table, kept)
+    kept = [part.take(rows) for part, rows in zip(parts, own, strict=True)]
+    data = read_parts(settings, kept, counted=table.counted)
     numbers, inside = numbers[drawn], cells[drawn] < 2 * len(table.cells) - 2
     if data.groups.excluded:
         numbers = numbers[inside]
@@ -297,8 +290,9 @@ def _joined(
     return numbers, data
 
 
-def _read(settings: Settings, table: CountedTable, parts: Sequence[Rows]) -> TrainingData:
-    """Some rows of all batches as training data, with the groups of the whole table."""
+def read_parts(settings: Settings, parts: Sequence[Rows], **how: Any) -> TrainingData:
+    """Rows of several batches as training data, `how` as :func:`read_training_data` takes it."""
+    parts = [part for part in parts if len(part)]
     X, y = concat_rows([part.X for part in parts]), concat_rows([part.y for part in parts])
     weights = [part.weights for part in parts if part.weights is not None]
     separate = None  # columns of X, if the constructor names them
@@ -306,7 +300,7 @@ def _read(settings: Settings, table: CountedTable, parts: Sequence[Rows]) -> Tra
         names = parts[0].sensitive
         separate = {name: concat_rows([part.sensitive[name] for part in parts]) for name in names}
     given = np.concatenate(weights) if weights else None
-    return read_training_data(settings, X, y, separate, given, counted=table.counted)
+    return read_training_data(settings, X, y, separate, given, **how)
 
 
 def _stands_for(table: CountedTable, drawn: Examples) -> Floats:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
 
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from evenhand.data.checks import check_choice, check_fraction
+from evenhand.data.checks import check_choice, check_count, check_fraction
 from evenhand.data.features import Columns
 from evenhand.estimators.access import Aware
 from evenhand.exceptions import InputError
@@ -268,8 +268,8 @@ def read_settings(classifier: FairClassifier, posteriors: CrossFit, label: Any) 
     group = group_learner(label, posteriors.group_estimator)
     check_model(label, role="estimator")
     check_model(group, role="group_estimator")
-    _check_count("min_size", groups.min_size, 0)
-    _check_count("max_samples", posteriors.max_samples, 1)
+    check_count("min_size", groups.min_size)
+    check_count("max_samples", posteriors.max_samples, 1)
     confidence, reserve = _read_guarantee(classifier.guarantee)
     return Settings(
         classifier,
@@ -327,12 +327,6 @@ def _read_margin(given: Any, confidence: float | None) -> Margin:
     if confidence is not None and given != 0:
         raise InputError("`guarantee` finds its own margins: leave `margin` at 0.")
     return "forecast" if given == "forecast" else float(given)
-
-
-def _check_count(name: str, value: Any, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        kind = "a non-negative integer" if least == 0 else "a positive integer"
-        raise InputError(f"{name} must be {kind}, got {value!r}.")
 
 
 def group_learner(label: Any, given: Any) -> Any:

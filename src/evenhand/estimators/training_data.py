@@ -16,11 +16,11 @@ from evenhand.data.checks import check_rows, near_columns
 from evenhand.data.columns import named_columns
 from evenhand.data.features import column_names, columns_of, has_names, read_features
 from evenhand.data.fingerprint import Fingerprint
-from evenhand.data.labels import Labels, read_labels, read_weights
+from evenhand.data.labels import read_labels, read_weights
 from evenhand.data.splits import random_split
 from evenhand.estimators.access import AttributeAccess, find_access, find_groups, usable_features
 from evenhand.estimators.imputed import ImputedRows, find_known_features, row_codes
-from evenhand.estimators.proxy_groups import ProxyGroups, find_proxy
+from evenhand.estimators.proxy_groups import find_proxy
 from evenhand.estimators.settings import Settings
 from evenhand.exceptions import InputError, VacuousConstraintWarning, warn_user
 from evenhand.groups.groups import Groups
@@ -147,42 +147,52 @@ def read_training_data(
         aware=settings.aware,
         frozen_to=_frozen_to(settings, None),
     )
-    if by_proxy is not None:
-        return _by_proxy(settings, X, labels, weights, by_proxy, strata=counted.strata)
-    groups, codes, columns = find_groups(
-        X,
-        sensitive_features,
-        settings.columns,
-        counted.groups,
-        learned=_learned_rows(settings, seed),
-        missing=settings.missing,
-        unseen=settings.unseen,
-        min_size=settings.min_size,
-        single_features=settings.constraint.single_features,
-    )
+    if by_proxy is None:
+        groups, codes, columns = find_groups(
+            X,
+            sensitive_features,
+            settings.columns,
+            counted.groups,
+            learned=_learned_rows(settings, seed),
+            missing=settings.missing,
+            unseen=settings.unseen,
+            min_size=settings.min_size,
+            single_features=settings.constraint.single_features,
+        )
+    elif settings.min_size:
+        raise InputError("min_size counts rows of groups, which a Proxy does not tell: leave it out.")
+    else:
+        groups, columns = by_proxy.groups, by_proxy.columns
+        codes = np.full(X.shape[0], -1, np.int32)
     strata, stratum_codes = find_strata_of(settings, X, groups, counted.strata)
     compared, cells = count_in_strata(
         groups, codes, strata, stratum_codes, labels=labels.positive.astype(np.intp)
     )
     if counted.compared is not None and counted.cells is not None:
         compared, cells = counted.compared, counted.cells
-    if strata is not None:
+    if strata is not None and by_proxy is None:
         _warn_of_empty(compared)
     settings.constraint.check(compared)
-    access = find_access(
-        X,
-        columns,
-        groups,
-        settings.columns,
-        aware=settings.aware,
-        frozen_to=_frozen_to(settings, groups),
-        known=counted.known,
-        strata=strata,
-    )
+    if by_proxy is None:
+        access = find_access(
+            X,
+            columns,
+            groups,
+            settings.columns,
+            aware=settings.aware,
+            frozen_to=_frozen_to(settings, groups),
+            known=counted.known,
+            strata=strata,
+        )
+    else:
+        access = replace(by_proxy.access, strata=strata)
     visible = access.view(X, columns)
-    known_features, imputed = None, None
-    if groups.missing == "impute":
+    known_features, imputed, digests = None, None, codes.astype(np.int64)
+    if by_proxy is not None:
+        known_features, digests = by_proxy.known, by_proxy.digests
+    elif groups.missing == "impute":
         known_features, imputed = find_known_features(groups, codes, columns, tells=access.patterns)
+        digests = row_codes(known_features.values)
     examples = Examples(
         visible.X,
         codes.astype(np.intp),
@@ -205,14 +215,9 @@ def read_training_data(
         labels.classes,
         access,
         in_requirement,
-        Fingerprint.of(
-            X,
-            labels.positive,
-            codes if known_features is None else row_codes(known_features.values),
-            weights,
-        ),
+        Fingerprint.of(X, labels.positive, digests, weights),
         compared,
-        CellRates(compared, cells.astype(np.float64), np.zeros(cells.shape)),
+        None if by_proxy else CellRates(compared, cells.astype(np.float64), np.zeros(cells.shape)),
         imputed,
     )
 
@@ -252,45 +257,6 @@ def count_in_strata(
     known = places >= 0
     np.add.at(cells, (places[known], labels[known]), 1 if rows is None else rows[known])
     return compared, cells
-
-
-def _by_proxy(
-    settings: Settings,
-    X: Any,
-    labels: Labels,
-    weights: NDArray[np.float64] | None,
-    found: ProxyGroups,
-    *,
-    strata: Groups | None,
-) -> TrainingData:
-    """Training data whose groups are known by probabilities only."""
-    if settings.min_size:
-        raise InputError("min_size counts rows of groups, which a Proxy does not tell: leave it out.")
-    strata, stratum_codes = find_strata_of(settings, X, found.groups, strata)
-    compared = found.groups if strata is None else found.groups.within(strata)
-    settings.constraint.check(compared)
-    access = replace(found.access, strata=strata)
-    visible = access.view(X, found.columns)
-    examples = Examples(
-        visible.X,
-        np.full(X.shape[0], -1, np.intp),
-        labels.positive,
-        len(found.groups),
-        access.allowed(found.groups, visible.known),
-        weights,
-        found.known,
-        None if stratum_codes is None else stratum_codes.astype(np.intp),
-    )
-    return TrainingData(
-        examples,
-        found.groups,
-        labels.classes,
-        access,
-        weights,
-        Fingerprint.of(X, labels.positive, found.digests, weights),
-        compared,
-        None,
-    )
 
 
 def find_strata_of(

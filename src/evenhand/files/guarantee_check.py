@@ -7,7 +7,7 @@ from typing import Any
 from evenhand.data.row_keys import row_keys
 from evenhand.estimators.estimated_rates import RateEstimator
 from evenhand.estimators.inprocess import FairInprocessor
-from evenhand.estimators.learned_posteriors import LearnedPosteriors, as_posteriors
+from evenhand.estimators.learned_posteriors import LearnedPosteriors
 from evenhand.estimators.postprocess import FairPostprocessor
 from evenhand.estimators.rank_thresholds import (
     count_all,
@@ -32,9 +32,7 @@ _SAME_CHANCE = 1.1
 def deployed_posteriors(model: FairPostprocessor, rows: Examples) -> Posteriors:
     """Posteriors of some rows by the model for new rows."""
     cells = model.posterior_model_.cells(rows.X, rows.allowed)
-    known = model.access_.knows(model.groups_)
-    posteriors = as_posteriors(cells, rows.codes, model.groups_, known=known)
-    return posteriors.within(rows.strata, len(model.compared_) // len(model.groups_))
+    return model.access_.posteriors(model.groups_, cells, rows.codes, rows.strata)
 
 
 def with_ranks(model: Any, rule: Rule, held_out: Examples | None) -> Rule:

@@ -18,13 +18,13 @@ from evenhand.data.features import columns_of
 from evenhand.display.progress import note, track
 from evenhand.exceptions import GroupError, InputError
 from evenhand.groups.proxy import Proxy
-from evenhand.sources.layout import Kept, Layout
+from evenhand.sources.layout import Columns, Kept, Layout
 from evenhand.sources.posterior_file import PosteriorFile, opened, readable_size
 from evenhand.sources.row_source import (
     Counts,
+    Place,
     Rows,
     RowSource,
-    Scorer,
     Store,
     check_roles,
     weight_column,
@@ -59,7 +59,6 @@ class InFiles(RowSource):
         sample_weight: Any = None,
         *,
         controls: Sequence[str] = (),
-        scratch: Any = None,
         verbose: bool = False,
     ) -> None:
         self.table = BatchedTable.of(X)
@@ -77,7 +76,7 @@ class InFiles(RowSource):
             self.table.require(name, "a control feature") for name in controls if name not in self.sensitive
         )
         self.label = f"y ({self.target!r})"
-        self.scratch = None if scratch is None else Path(scratch)
+        self.scratch: Path | None = None
         self.verbose = verbose
 
     @cached_property
@@ -146,7 +145,14 @@ class _Files:
     file: PosteriorFile
     task: str
 
-    def fill(self, score: Scorer, *, model: str, digests: Sequence[str]) -> Kept:
+    def fill(
+        self,
+        score: Callable[[Rows, Any], Columns],
+        own: Callable[[Place], Any],
+        *,
+        model: str,
+        digests: Sequence[str],
+    ) -> Kept:
         """Score the batches that an interrupted run has not scored."""
         file, state = self.file, self.file.read_state() or {}
         done: list[str] = state.get("batches", [])
@@ -163,7 +169,8 @@ class _Files:
         for k, rows in enumerate(self.source._watched("scoring rows")):
             if k < len(done):
                 continue
-            file.write(int(rows.numbers[0]), score(rows))
+            place = Place(k, int(rows.numbers[0]), len(rows))
+            file.write(place.first, score(rows, own(place)))
             if file.lasting:
                 file.write_state({"fit": self.task, "model": model, "batches": list(digests[: k + 1])})
         return file

@@ -79,31 +79,25 @@ class Place:
     size: int
 
 
-class Scorer(Protocol):
-    """Posteriors and weights of rows, as columns of a :class:`Layout`."""
-
-    def __call__(self, rows: Rows) -> Columns:
-        """Score some rows."""
-        ...
-
-    def for_place(self, place: Place) -> Any:
-        """What is needed of this scorer for the rows of one batch only."""
-        ...
-
-    def shared(self) -> Callable[[Rows, Any], Columns]:
-        """The same without it: a function of rows and of what is needed for them."""
-        ...
-
-
 class Store(Protocol):
     """Space for the posteriors of all rows of a source."""
 
-    def fill(self, score: Scorer, *, model: str, digests: Sequence[str]) -> Kept:
+    def fill(
+        self,
+        score: Callable[[Rows, Any], Columns],
+        own: Callable[[Place], Any],
+        *,
+        model: str,
+        digests: Sequence[str],
+    ) -> Kept:
         """Score all rows.
 
         Parameters
         ----------
-        score : Scorer
+        score : function
+            Posteriors and weights of rows, as columns of a :class:`Layout`, given what `own` returns.
+        own : function
+            What scoring needs of one batch only.
         model : str
             Digest of what the models have learned.
         digests : sequence of str

@@ -25,7 +25,7 @@ from evenhand.estimators.base import FairClassifier
 from evenhand.estimators.fair_training import train_fair
 from evenhand.estimators.fit_rows import ScoredRows
 from evenhand.estimators.inprocess import FairInprocessor
-from evenhand.estimators.learned_posteriors import LearnedPosteriors, as_posteriors, learn_posteriors
+from evenhand.estimators.learned_posteriors import LearnedPosteriors, learn_posteriors
 from evenhand.estimators.margin import forecast
 from evenhand.estimators.postprocess import FairPostprocessor
 from evenhand.estimators.training_data import TrainingData, draw_seed, read_training_data
@@ -286,10 +286,7 @@ def _solved_curve(
     """
     groups, access, model = learned.data.groups, learned.data.access, learned.posteriors.model
     cells = model.cells(rows.visible.X, access.allowed(groups, rows.visible.known))
-    known = access.knows(groups)
-    n_strata = len(rows.groups) // len(groups)
-    posteriors = as_posteriors(cells, rows.codes % len(groups), groups, known=known)
-    posteriors = posteriors.within(rows.visible.strata, n_strata)
+    posteriors = access.posteriors(groups, cells, rows.codes % len(groups), rows.visible.strata)
     # The bound of a mixture holds for optima, and where the smallest risk is convex.
     mixed = mixed and rows.axis.convex
     last = len(slacks) - 1
@@ -311,7 +308,7 @@ def _solved_curve(
             **_expected(rows.axis, solution.rates, slacks[k]),
             forecast=_forecast(learned, rows, problem.constraint, solution.rates),
             rules=(rule,),
-            aware=known,
+            aware=access.knows(groups),
         )
     for k in range(len(slacks)):
         if k not in points:
