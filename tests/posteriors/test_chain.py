@@ -102,7 +102,7 @@ def test_known_attributes_rule_out_groups_after_calibration(problem):
     allowed = LEVELS[:, 0] == LEVELS[drawn.codes, 0][:, None]
     rows = Examples(rows.X, rows.codes, rows.positive, 6, allowed, known=rows.known)
     spec = PosteriorSpec("label_then_group", TREE, TREE, levels=LEVELS, imputed=True)
-    found = cross_fit(spec, rows, cv=3, calibration="dirichlet")
+    found = cross_fit(spec, rows, cv=3, calibration="auto")
     assert isinstance(found.model, Restricted)
     assert (found.cells[~allowed] == 0).all()
     assert found.cells.sum(axis=(1, 2)) == pytest.approx(1)

@@ -84,7 +84,7 @@ def test_two_rows_are_enough():
 
 
 def test_calibration_corrects_out_of_fold_posteriors():
-    found = cross_fit(MEMORISER, ROWS, cv=3, calibration="dirichlet")
+    found = cross_fit(MEMORISER, ROWS, cv=3, calibration="auto")
     plain = cross_fit(MEMORISER, ROWS, cv=3)
 
     def loss(cells):

@@ -453,11 +453,11 @@ def scored(monkeypatch):
     seen, fail = [], {}
     score = Score.__call__
 
-    def watched(self, batch):
+    def watched(self, batch, own):
         if int(batch.numbers[0]) in fail:
             raise fail.pop(int(batch.numbers[0]))
         seen.append(int(batch.numbers[0]))
-        return score(self, batch)
+        return score(self, batch, own)
 
     monkeypatch.setattr(Score, "__call__", watched)
     return seen, fail
@@ -546,11 +546,11 @@ SCRIPT = """
     batched_table.BATCH_ROWS = 700
     score = Score.__call__
 
-    def watched(self, batch):
+    def watched(self, batch, own):
         if batch.numbers[0] == int(stop):
             os.kill(os.getpid(), signal.SIGKILL)
         print(batch.numbers[0], flush=True)
-        return score(self, batch)
+        return score(self, batch, own)
 
     Score.__call__ = watched
     model = eh.FairPostprocessor(

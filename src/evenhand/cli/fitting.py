@@ -103,7 +103,7 @@ def fit_file(
     plain = _plain_model(model, *rows.train) if report and whole else None
     compares = report and learning.method == "post"
     tested = _Tested(model, learning.target, rows.reported, plain=plain, compares=compares)
-    policy = model.settings().missing
+    policy = model.settings().groups.missing
     with tempfile.TemporaryDirectory(prefix="evenhand-") as folder:
         decided = Path(folder) / "decisions.parquet"
         table_files.write_pieces(decided, tested.decide(test))
@@ -149,7 +149,7 @@ def _rows_in_memory(table: Path, learning: Learning, groups: GroupColumns) -> _F
 
 def _decidable(test: Part, model: Any) -> Part:
     """Test rows without those that lack a sensitive feature which decisions use."""
-    if model.settings().missing != "exclude" or model.aware is False:
+    if model.settings().groups.missing != "exclude" or model.aware is False:
         return test
     used = model.sensitive_features if model.aware is True else model.aware
     columns = read_columns(test.X.select(used), max_levels=None).values()

@@ -87,8 +87,8 @@ class RateEstimator:
         What is left of the posteriors is P(S | x, y), so that risks are those that the labels show.
         """
         p = self._posteriors.with_labels(self.examples.positive)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", VacuousConstraintWarning)  # shown by the posteriors
+        # The problem by posteriors has warned already.
+        with warnings.catch_warnings(action="ignore", category=VacuousConstraintWarning):
             problem = FairnessProblem.read(
                 p, self.problem.constraint, cost=cost, sample_weight=self.weights, groups=self.problem.groups
             )
@@ -151,8 +151,7 @@ class RateEstimator:
 
 def measured(constraint: Constraint, rates: CellRates) -> tuple[AnyMeasurement, ...]:
     """The requirement's measures of some rates."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", VacuousConstraintWarning)
+    with warnings.catch_warnings(action="ignore", category=VacuousConstraintWarning):
         return tuple(constraint.measure(rates))
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -112,28 +113,22 @@ def train_fair(
     -------
     FairTraining
     """
-    trainer = _trainer(classifier, constraint, data, posteriors, seed=seed)
-    problem = trainer.problem
-    pool, key = ColumnPool.start(trainer), f"{seed:08x}"
+    guarded = held_out is not None and confidence is not None
+    tightened, key = _TIGHTENED if guarded else (), f"{seed:08x}"
+    pool, generated = generate_pool(classifier, constraint, data, posteriors, seed=seed, tightened=tightened)
     if held_out is None or confidence is None:
-        generated = _generate(classifier, pool, problem)
         return _trained(pool, generated, _choose(classifier, pool, generated, key))
-    generated = _generate_for_guarantee(classifier, constraint, pool, problem)
     candidates = _GuaranteeCandidates(classifier, constraint, pool, generated, held_out, key)
+    resolved = generated.problem.constraint
     (chosen, counted), guarantee = guaranteed(
         candidates.from_strictest(),
         constraint,
         confidence,
-        resolved=problem.constraint,
+        resolved=resolved,
         all_rows=data.everyone,
     )
     trained = _trained(pool, generated, chosen)
-    return replace(
-        trained,
-        achieved=measured(problem.constraint, counted),
-        guarantee=guarantee,
-        missed=0.0,
-    )
+    return replace(trained, achieved=measured(resolved, counted), guarantee=guarantee, missed=0.0)
 
 
 def generate_pool(
@@ -143,22 +138,13 @@ def generate_pool(
     posteriors: LearnedPosteriors,
     *,
     seed: int,
+    tightened: Sequence[float] = (),
 ) -> tuple[ColumnPool, Generated]:
-    """The pool that :func:`train_fair` chooses from, for those who want a classifier and a mixture."""
-    trainer = _trainer(classifier, constraint, data, posteriors, seed=seed)
-    pool = ColumnPool.start(trainer)
-    return pool, _generate(classifier, pool, trainer.problem)
+    """The pool that :func:`train_fair` chooses from.
 
-
-def _trainer(
-    classifier: FairInprocessor,
-    constraint: Constraint,
-    data: TrainingData,
-    posteriors: LearnedPosteriors,
-    *,
-    seed: int,
-) -> CostSensitiveTrainer:
-    return CostSensitiveTrainer(
+    It is generated for requirements that are tightened by some shares too, and for the requested one last.
+    """
+    trainer = CostSensitiveTrainer(
         posteriors.problem(constraint, classifier.cost, data.compared),
         data.examples.take(posteriors.rows),
         TabularClassifier() if classifier.estimator is None else classifier.estimator,
@@ -166,15 +152,18 @@ def _trainer(
         cost=classifier.cost,
         seed=seed,
     )
+    pool, problem = ColumnPool.start(trainer), trainer.problem
+    # The plain classifier counts as one of the fits.
+    count = max(2, classifier.rounds // 2) if tightened else classifier.rounds - 1
 
+    def extended(asked: FairnessProblem) -> Generated:
+        steps = track(iter(range(count)), what="training", total=count, verbose=classifier.verbose)
+        return generate(pool, asked, steps=steps)
 
-def _generate(
-    classifier: FairInprocessor, pool: ColumnPool, problem: FairnessProblem, refits: int | None = None
-) -> Generated:
-    """Extend a pool for a requirement; the plain classifier counts as one of the refits."""
-    count = classifier.rounds - 1 if refits is None else refits
-    steps = track(iter(range(count)), what="training", total=count, verbose=classifier.verbose)
-    return generate(pool, problem, steps=steps)
+    for share in tightened:
+        with suppress(InfeasibleError):  # bounds can contradict each other where they are tightened
+            extended(problem.under(constraint.tightened(share)))
+    return pool, extended(problem)
 
 
 def _choose(classifier: FairInprocessor, pool: ColumnPool, generated: Generated, key: str) -> Chosen:
@@ -199,19 +188,6 @@ def _trained(pool: ColumnPool, generated: Generated, chosen: Chosen) -> FairTrai
         excess(problem, chosen.rates),
         beyond_chance(pool.trainer.judge, problem, chosen.rates) > 0,
     )
-
-
-def _generate_for_guarantee(
-    classifier: FairInprocessor, constraint: Constraint, pool: ColumnPool, problem: FairnessProblem
-) -> Generated:
-    """A pool for tightened requirements too, so that the requested one is generated last."""
-    refits = max(2, classifier.rounds // 2)
-    for share in _TIGHTENED:
-        try:
-            _generate(classifier, pool, problem.under(constraint.tightened(share)), refits)
-        except InfeasibleError:
-            continue  # bounds can contradict each other where they are tightened
-    return _generate(classifier, pool, problem, refits)
 
 
 @dataclass(frozen=True, eq=False)

@@ -123,7 +123,7 @@ def read_rows(
     if source is None:
         data = read_training_data(settings, X, y, sensitive_features, sample_weight, seed=seed)
         return FitRows(*hold_out_rows(settings, data, seed))
-    if source.n_rows <= settings.max_samples:
+    if source.n_rows <= settings.posteriors.max_samples:
         drawn = source.map(_as_they_are, what="reading rows")
         data = read_parts(settings, drawn, seed=seed, label=source.label)
         run = source.fold_runner(partial(_all_examples, _copied(settings), seed, source.label))
@@ -142,9 +142,9 @@ def _source(
     """All rows, if they are not in memory."""
     if not (is_lazy(X) or is_dask(X)):
         return None
-    where, controls = settings.sensitive_features, settings.constraint.controls
+    where, controls = settings.classifier.sensitive_features, settings.constraint.controls
     if is_lazy(X):
-        return InFiles(X, y, where, sample_weight, controls=controls, verbose=settings.verbose)
+        return InFiles(X, y, where, sample_weight, controls=controls, verbose=settings.classifier.verbose)
     from evenhand.cluster.dask_rows import OnCluster  # noqa: PLC0415  (Dask is an extra)
 
     check_one_source(sensitive_features, where)
@@ -153,7 +153,7 @@ def _source(
 
 def _copied(settings: Settings) -> Settings:
     """The same with a recorder of its own, to be sent."""
-    return replace(settings, recorder=copy.copy(settings.recorder))
+    return replace(settings, classifier=copy.copy(settings.classifier))
 
 
 def _as_they_are(rows: Rows) -> Rows:
@@ -182,19 +182,11 @@ class ScoredRows:
 
     def problem(self, settings: Settings, groups: Groups) -> FairnessProblem:
         """The fairness problem on these rows."""
+        asked, given = settings.constraint, settings.classifier
         if self.kept is None:
-            rows: Any = self.learned.out_of_fold
-            weights = self.learned.weights
-        else:
-            rows, weights = self.kept.partitions(), None
-        return read_problem(
-            settings.objective,
-            rows,
-            settings.constraint,
-            cost=settings.cost,
-            sample_weight=weights,
-            groups=groups,
-        )
+            return self.learned.problem(asked, given.cost, groups, given.objective)
+        rows = self.kept.partitions()
+        return read_problem(given.objective, rows, asked, cost=given.cost, sample_weight=None, groups=groups)
 
     def parts(self) -> Iterator[tuple[Posteriors, Floats | None]]:
         """Posteriors and weights, a part of the rows at a time."""
@@ -265,7 +257,7 @@ def space_for_posteriors(
 
 def _layout(settings: Settings, data: TrainingData) -> Layout:
     # Rows that models have seen, that are held out or that are in no group do not count.
-    seen = not isinstance(settings.cv, Integral | None)
+    seen = not isinstance(settings.posteriors.cv, Integral | None)
     given = data.weights is not None
     weighted = given or seen or settings.confidence is not None or bool(data.groups.excluded)
     known, strata = data.access.knows(data.groups), data.access.strata
@@ -364,7 +356,8 @@ class Score:
         return self.layout.columns(found, weights)
 
     def _by_model(self, rows: Rows) -> Floats:
-        visible = self.access.view(read_features(self.settings.recorder, rows.X, reset=False), rows.sensitive)
+        X = read_features(self.settings.classifier, rows.X, reset=False)
+        visible = self.access.view(X, rows.sensitive)
         with naming_bad_rows(visible.X, rows.numbers):
             return self.model.cells(visible.X, self.access.allowed(self.groups, visible.known))
 
@@ -376,6 +369,6 @@ def _task(settings: Settings, sample: Sample) -> str:
     counted = (
         keys,
         table.cells.tolist(),
-        getattr(settings.recorder, "feature_names_in_", np.empty(0)).tolist(),
+        getattr(settings.classifier, "feature_names_in_", np.empty(0)).tolist(),
     )
     return hashlib.sha256(repr((settings.text, counted)).encode()).hexdigest()

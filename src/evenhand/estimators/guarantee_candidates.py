@@ -193,8 +193,8 @@ class GuaranteeCandidates:
 
     def _solve(self, internal: Constraint, start: Solution | None) -> Solution | None:
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", VacuousConstraintWarning)  # `problem` has warned
+            # `problem` has warned.
+            with warnings.catch_warnings(action="ignore", category=VacuousConstraintWarning):
                 return self.problem.under(internal).solve(start=start, advise=False)
         except (InfeasibleError, CertificateError):
             return None

@@ -191,14 +191,14 @@ class FairInprocessor(FairClassifier):
         found = super().settings()
         if isinstance(self.sensitive_features, Proxy):
             raise InputError("proxies are for FairPostprocessor: trained classifiers need known groups.")
-        if found.missing == "impute":
+        if found.groups.missing == "impute":
             raise InputError(
                 "missing='impute' is for FairPostprocessor: rates of trained classifiers are estimated by "
                 "counting groups, which must be known."
             )
-        if isinstance(found.cv, float):
+        if isinstance(found.posteriors.cv, float):
             raise InputError(
-                f"cv={found.cv!r} holds rows out, and training needs posteriors of all: set folds."
+                f"cv={found.posteriors.cv!r} holds rows out, and training needs posteriors of all: set folds."
             )
         check_count("max_fits", self.max_fits, 1)
         if not isinstance(self.randomize, bool | np.bool_):

@@ -102,12 +102,12 @@ def learn_posteriors(
     estimated = cross_fit(
         spec,
         data.examples,
-        cv=settings.cv,
-        average=settings.average,
-        calibration=settings.calibration,
+        cv=settings.posteriors.cv,
+        average=settings.posteriors.average is not False,
+        calibration=settings.posteriors.calibration,
         seed=seed,
-        n_jobs=settings.n_jobs,
-        verbose=settings.verbose,
+        n_jobs=settings.classifier.n_jobs,
+        verbose=settings.classifier.verbose,
         run=run,
     )
     return collect_posteriors(estimated, spec, data)
@@ -184,10 +184,10 @@ def collect_posteriors(estimated: Estimated, spec: PosteriorSpec, data: Training
 
 def posterior_spec(settings: Settings, data: TrainingData, seed: int) -> PosteriorSpec:
     """How posteriors are learned; what cannot be is refused before any fit."""
-    error_prices(settings.cost, len(data.groups))
-    form: Any = "known" if data.access.knows(data.groups) else settings.form
+    error_prices(settings.classifier.cost, len(data.groups))
+    form: Any = "known" if data.access.knows(data.groups) else settings.posteriors.form
     label, group = settings.learners
-    if form == "auto" and not settings.own_group_model and is_tree_ensemble(label):
+    if form == "auto" and not settings.posteriors.group_estimator is not None and is_tree_ensemble(label):
         group = _tree_groups(settings, data)
     trees = type(group) is TabularClassifier
     known = data.examples.known
@@ -206,7 +206,7 @@ def posterior_spec(settings: Settings, data: TrainingData, seed: int) -> Posteri
         form = "label_then_group"
     if form == "auto":
         form = "separate" if trees and _separate_is_enough(settings, data) else "label_then_group"
-    if form == "joint" and settings.own_group_model:
+    if form == "joint" and settings.posteriors.group_estimator is not None:
         raise InputError(
             "form='joint' learns group and label with one model, so group_estimator would not be "
             "used: leave it out, or set form='label_then_group'."
@@ -217,7 +217,7 @@ def posterior_spec(settings: Settings, data: TrainingData, seed: int) -> Posteri
         if known is not None and any(((p > 0) & (p < 1)).any() for p in known.values):
             weighted = True  # a row counts in part for each value that it may have
         check_learner(group, weighted=weighted, role="group_estimator")
-    _warn_if_left_out([settings.estimator, label, group], data)
+    _warn_if_left_out([settings.classifier.estimator, label, group], data)
     levels = _feature_levels(data.groups) if trees else None
     if known is not None:
         levels = known.levels
@@ -273,12 +273,12 @@ def _separate_is_enough(settings: Settings, data: TrainingData) -> bool:
     """Whether P(Y | x) P(S | x) leads to the same optimum as the posteriors of the cells."""
     if data.access.known is not None or not data.examples.seen.all():
         return False  # a known feature, or an empty cell, ties label and group together
-    if settings.objective != "risk":
+    if settings.classifier.objective != "risk":
         return False  # errors of a group depend on how label and group go together
     cells = data.examples.compared_cells
     counts = np.bincount(cells, weights=data.weights, minlength=2 * len(data.compared))
     masses = (counts / counts.sum()).reshape(-1, 2)
-    return label_and_group_suffice(settings.constraint, settings.cost, masses, data.compared)
+    return label_and_group_suffice(settings.constraint, settings.classifier.cost, masses, data.compared)
 
 
 def _constant(cells: NDArray[np.float64]) -> bool:

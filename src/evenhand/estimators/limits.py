@@ -49,9 +49,9 @@ def refuse_beyond_memory(X: Any, sensitive_features: Any, scratch: Any) -> None:
 
 def refuse_large(settings: Settings) -> None:
     """Raise an InputError for what needs all rows to be learned from."""
-    if settings.confidence is not None and settings.min_size:
+    if settings.confidence is not None and settings.groups.min_size:
         raise refused("pooled")
-    cv = settings.cv
+    cv = settings.posteriors.cv
     if cv is not None and not isinstance(cv, int | float | np.integer) and not hasattr(cv, "split"):
         raise refused("splits")
 

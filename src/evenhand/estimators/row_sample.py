@@ -94,13 +94,14 @@ def count_table(settings: Settings, source: RowSource) -> CountedTable:
     CountedTable
     """
     counts = source.counts()
-    found = read_labels(counts.labels, pos_label=settings.pos_label, what=source.label, counts=counts.rows)
+    positive = settings.classifier.pos_label
+    found = read_labels(counts.labels, pos_label=positive, what=source.label, counts=counts.rows)
     labels = found.positive.astype(np.intp)
     strata, stratum_codes = None, None
     if counts.controls:
         strata, stratum_codes = read_strata(counts.controls, counts.rows)
-        strata = replace(strata, unseen=settings.unseen)
-    if isinstance(settings.sensitive_features, Proxy):
+        strata = replace(strata, unseen=settings.groups.unseen)
+    if isinstance(settings.classifier.sensitive_features, Proxy):
         cells = np.bincount(labels, counts.rows, 2).astype(np.int64)[None]
         return CountedTable(found.classes, cells, Counted(None, None, strata, None, None))
     groups, codes = _groups(settings, counts)
@@ -118,9 +119,9 @@ def count_table(settings: Settings, source: RowSource) -> CountedTable:
 def _groups(settings: Settings, counts: Counts) -> tuple[Groups, NDArray[np.int32]]:
     return Groups.fit(
         counts.sensitive,
-        missing=settings.missing,
-        unseen=settings.unseen,
-        min_size=settings.min_size,
+        missing=settings.groups.missing,
+        unseen=settings.groups.unseen,
+        min_size=settings.groups.min_size,
         single_features=settings.constraint.single_features,
         row_counts=counts.rows,
     )
@@ -128,13 +129,13 @@ def _groups(settings: Settings, counts: Counts) -> tuple[Groups, NDArray[np.int3
 
 def _known_groups(settings: Settings, groups: Groups, counts: Counts) -> Groups | None:
     """Combinations of the features that may be used, of which a sample need not have all."""
-    usable = usable_features(settings.aware, groups.features)
+    usable = usable_features(settings.classifier.aware, groups.features)
     if not usable or (usable == groups.features and groups.missing != "impute"):
         return None
     if groups.missing == "impute":
         return groups_of_patterns(groups, counts.sensitive, usable)
     columns = {name: counts.sensitive[name] for name in usable}
-    policies: dict[str, Any] = {"missing": settings.missing, "unseen": settings.unseen}
+    policies: dict[str, Any] = {"missing": settings.groups.missing, "unseen": settings.groups.unseen}
     return Groups.fit(columns, **policies, row_counts=counts.rows)[0]
 
 
@@ -242,7 +243,7 @@ def joined_examples(
 
 def _plan(settings: Settings, table: CountedTable, seed: int) -> Draw:
     """How many rows of each cell to draw."""
-    most, cells = settings.max_samples, table.cells
+    most, cells = settings.posteriors.max_samples, table.cells
     reserve = tested = 0.0
     if settings.confidence is not None:
         reserve = float(settings.reserve)
@@ -296,7 +297,7 @@ def read_parts(settings: Settings, parts: Sequence[Rows], **how: Any) -> Trainin
     X, y = concat_rows([part.X for part in parts]), concat_rows([part.y for part in parts])
     weights = [part.weights for part in parts if part.weights is not None]
     separate = None  # columns of X, if the constructor names them
-    if settings.sensitive_features is None:
+    if settings.classifier.sensitive_features is None:
         names = parts[0].sensitive
         separate = {name: concat_rows([part.sensitive[name] for part in parts]) for name in names}
     given = np.concatenate(weights) if weights else None

@@ -8,17 +8,13 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
 
-from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from evenhand.data.checks import check_choice, check_count, check_fraction
 from evenhand.data.features import Columns
-from evenhand.estimators.access import Aware
 from evenhand.exceptions import InputError
 from evenhand.groups.groups import Missing
 from evenhand.groups.proxy import Proxy
-from evenhand.optimum.objectives import Objective
-from evenhand.posteriors.calibration import Calibration
 from evenhand.posteriors.learner import check_model, is_frozen
 from evenhand.posteriors.spec import Form
 from evenhand.posteriors.tabular import TabularClassifier
@@ -175,45 +171,26 @@ class Settings:
 
     Attributes
     ----------
-    recorder : FairClassifier
-        Object that the number and the names of features are recorded on.
-    constraint, cost, objective, sensitive_features, aware, pos_label, estimator, n_jobs, verbose
-        As in the constructors.
+    classifier : FairClassifier
+        Whose other parameters stages read, and on which the number and the names of features are recorded.
+    constraint : Constraint
+    posteriors : CrossFit
+        The classifier's own, or the default.
+    groups : GroupPolicy
     label, group : classifier
         Those that posteriors are learned with: of the label, or of the cells; of the groups.
-    own_group_model : bool
-        Whether the latter was given.
-    cv, form, average, calibration, max_samples
-        Of :class:`CrossFit`.
-    missing, unseen, min_size
-        Of :class:`GroupPolicy`.
     confidence, reserve
         Of :class:`Guarantee`; None if there is to be none.
     margin : float or "forecast"
         Standard errors of each group by which the requirement is tightened.
     """
 
-    recorder: Any
+    classifier: FairClassifier
     constraint: Constraint
-    cost: ArrayLike
-    objective: Objective
-    sensitive_features: Columns | Proxy | None
-    aware: Aware
-    pos_label: Any
-    estimator: Any
-    n_jobs: int | None
-    verbose: bool
+    posteriors: CrossFit
+    groups: GroupPolicy
     label: Any
     group: Any
-    own_group_model: bool
-    cv: Any
-    form: Form | Literal["auto"]
-    average: bool
-    calibration: Calibration | None
-    max_samples: int
-    missing: Missing
-    unseen: Literal["error", "pooled"]
-    min_size: int
     confidence: float | None
     reserve: float
     margin: Margin
@@ -223,7 +200,7 @@ class Settings:
         """All parameters, by which an interrupted fit is recognised."""
         params = {
             name: re.sub(r" at 0x[0-9a-f]+", "", repr(value))  # where an object is in memory
-            for name, value in self.recorder.get_params().items()
+            for name, value in self.classifier.get_params().items()
             if name not in ("n_jobs", "verbose")
         }
         return repr(sorted(params.items()))
@@ -231,7 +208,8 @@ class Settings:
     @property
     def columns(self) -> Columns | None:
         """Sensitive columns of X; None if they are passed to `fit`, or known by proxies."""
-        return None if isinstance(self.sensitive_features, Proxy) else self.sensitive_features
+        where = self.classifier.sensitive_features
+        return None if isinstance(where, Proxy) else where
 
     @property
     def learners(self) -> tuple[Any, Any]:
@@ -271,32 +249,8 @@ def read_settings(classifier: FairClassifier, posteriors: CrossFit, label: Any) 
     check_count("min_size", groups.min_size)
     check_count("max_samples", posteriors.max_samples, 1)
     confidence, reserve = _read_guarantee(classifier.guarantee)
-    return Settings(
-        classifier,
-        constraint,
-        classifier.cost,
-        classifier.objective,
-        classifier.sensitive_features,
-        classifier.aware,
-        classifier.pos_label,
-        classifier.estimator,
-        classifier.n_jobs,
-        classifier.verbose,
-        label,
-        group,
-        posteriors.group_estimator is not None,
-        posteriors.cv,
-        posteriors.form,
-        posteriors.average is not False,
-        None if posteriors.calibration is None else "dirichlet",
-        int(posteriors.max_samples),
-        groups.missing,
-        groups.unseen,
-        int(groups.min_size),
-        confidence,
-        reserve,
-        _read_margin(classifier.margin, confidence),
-    )
+    margin = _read_margin(classifier.margin, confidence)
+    return Settings(classifier, constraint, posteriors, groups, label, group, confidence, reserve, margin)
 
 
 def read_object(kind: type[Any], name: str, given: Any) -> Any:

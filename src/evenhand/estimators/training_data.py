@@ -130,21 +130,21 @@ def read_training_data(
     -------
     TrainingData
     """
-    X = read_features(settings.recorder, X, reset=True)
+    X = read_features(settings.classifier, X, reset=True)
     y = _label_column(y)
     given = None if isinstance(sensitive_features, Proxy) else sensitive_features
     if given is not None:  # refuses lazy tables and duplicate names
         named_columns(given, what="sensitive_features", default_name="sensitive_feature")
     check_rows({"X": X, "y": y, "sensitive_features": given, "sample_weight": sample_weight})
-    labels = read_labels(y, pos_label=settings.pos_label, what=label)
+    labels = read_labels(y, pos_label=settings.classifier.pos_label, what=label)
     weights = read_weights(sample_weight, X.shape[0])
     if weights is not None and len(np.unique(labels.positive[weights > 0])) < 2:
         raise InputError("y has only one class where sample_weight is not 0, and two are needed.")
     by_proxy = find_proxy(
         X,
         sensitive_features,
-        settings.sensitive_features,
-        aware=settings.aware,
+        settings.classifier.sensitive_features,
+        aware=settings.classifier.aware,
         frozen_to=_frozen_to(settings, None),
     )
     if by_proxy is None:
@@ -154,12 +154,12 @@ def read_training_data(
             settings.columns,
             counted.groups,
             learned=_learned_rows(settings, seed),
-            missing=settings.missing,
-            unseen=settings.unseen,
-            min_size=settings.min_size,
+            missing=settings.groups.missing,
+            unseen=settings.groups.unseen,
+            min_size=settings.groups.min_size,
             single_features=settings.constraint.single_features,
         )
-    elif settings.min_size:
+    elif settings.groups.min_size:
         raise InputError("min_size counts rows of groups, which a Proxy does not tell: leave it out.")
     else:
         groups, columns = by_proxy.groups, by_proxy.columns
@@ -179,7 +179,7 @@ def read_training_data(
             columns,
             groups,
             settings.columns,
-            aware=settings.aware,
+            aware=settings.classifier.aware,
             frozen_to=_frozen_to(settings, groups),
             known=counted.known,
             strata=strata,
@@ -294,7 +294,7 @@ def find_strata_of(
     if strata is not None:
         return strata, encode_strata(strata, columns)
     strata, codes = read_strata(columns)
-    return replace(strata, unseen=settings.unseen), codes
+    return replace(strata, unseen=settings.groups.unseen), codes
 
 
 def _warn_of_empty(compared: Groups) -> None:
@@ -313,7 +313,7 @@ def _warn_of_empty(compared: Groups) -> None:
 
 def control_columns(settings: Settings, groups: Groups) -> tuple[str, ...]:
     """Control features that are columns of X; sensitive ones that may not be used are refused."""
-    usable = usable_features(settings.aware, groups.features)
+    usable = usable_features(settings.classifier.aware, groups.features)
     controls = settings.constraint.controls
     for name in controls:
         if name in groups.features and name not in usable:
@@ -350,7 +350,8 @@ def _has_one_class(examples: Examples) -> bool:
 
 def check_splits(settings: Settings, because: str) -> None:
     """Raise an InputError if folds are given as row numbers, where not all rows are in them."""
-    if not isinstance(settings.cv, Integral | float) and not hasattr(settings.cv, "split"):
+    cv = settings.posteriors.cv
+    if not isinstance(cv, Integral | float) and not hasattr(cv, "split"):
         raise InputError(
             f"cv must be a number or a splitter where {because}: given splits are about all rows."
         )
@@ -410,10 +411,9 @@ def hold_out_rows(settings: Settings, data: TrainingData, seed: int) -> tuple[Tr
 def _frozen_to(settings: Settings, groups: Groups | None) -> int | None:
     """How many columns a frozen model that will be asked was fitted to; -1 if it does not tell."""
     label, group = settings.learners
-    models = [label]
-    if groups is None or usable_features(settings.aware, groups.features) != groups.features:  # learned too
-        models.append(group)
-    frozen = [model for model in models if is_frozen(model)]
+    aware = settings.classifier.aware
+    learned = groups is None or usable_features(aware, groups.features) != groups.features
+    frozen = [model for model in ([label, group] if learned else [label]) if is_frozen(model)]
     return int(getattr(frozen[0], "n_features_in_", -1)) if frozen else None
 
 

@@ -32,15 +32,6 @@ inside its limit. Test and fit have errors of about one each, so that most walks
 at 4 loses guarantees, and starting at 8 costs accuracy where there is none (docs/guarantee.md)."""
 
 
-@dataclass(frozen=True)
-class _Margin:
-    """Standard error of a linear constraint, and how far its ends can move: NaN where there is no end."""
-
-    error: float
-    lower: float
-    upper: float
-
-
 def internal_requirements(
     constraint: Constraint, rates: CellRates, n_rows: int, *, resolved: Constraint | None = None
 ) -> Iterator[Constraint]:
@@ -122,11 +113,21 @@ class _Margins:
 
     @classmethod
     def of(cls, constraint: Constraint, rates: CellRates, n_rows: float) -> _Margins:
-        names, found = _margins(constraint, rates, n_rows)
-        error, lower, upper = (
-            np.nan_to_num([getattr(margin, end) for margin in found]) for end in ("error", "lower", "upper")
-        )
-        return cls(names, error, lower, upper)
+        # The problem that was solved has warned already.
+        with warnings.catch_warnings(action="ignore", category=VacuousConstraintWarning):
+            names = constraint.linear(rates.masses, rates.groups).names
+        owners = constraint.owners(rates.masses, rates.groups)
+        per_mass = n_rows / float(rates.mass.sum())
+        tables = [_of_requirement(part, rates, per_mass) for part in constraint.requirements]
+        error, lower, upper = np.zeros((3, len(names)))
+        for j, (name, owner) in enumerate(zip(names, owners.tolist(), strict=True)):
+            error[j], lower[j], upper[j] = tables[owner][name.statistic, name.group, name.stratum]
+            side = name.side.split(" (")[0]  # a repeated constraint is numbered
+            if side in ("highest", "at most"):
+                lower[j] = np.nan
+            elif side in ("lowest", "at least"):
+                upper[j] = np.nan
+        return cls(names, error, np.nan_to_num(lower), np.nan_to_num(upper))
 
     def times(self, multiple: float, constraint: Constraint) -> WithMargins:
         """The requirement with margins of so many standard errors, as far as there is room."""
@@ -141,30 +142,8 @@ class _Margins:
         return all(bool((multiple * self.error >= room).all()) for room in (self.lower, self.upper))
 
 
-def _margins(
-    constraint: Constraint, rates: CellRates, n_rows: float
-) -> tuple[tuple[ConstraintName, ...], list[_Margin]]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", VacuousConstraintWarning)  # the problem that was solved has warned
-        names = constraint.linear(rates.masses, rates.groups).names
-    owners = constraint.owners(rates.masses, rates.groups)
-    tables = [
-        _of_requirement(part, rates, n_rows / float(rates.mass.sum())) for part in constraint.requirements
-    ]
-    found = []
-    for name, owner in zip(names, owners.tolist(), strict=True):
-        margin = tables[owner][name.statistic, name.group, name.stratum]
-        side = name.side.split(" (")[0]  # a repeated constraint is numbered
-        if side in ("highest", "at most"):
-            margin = _Margin(margin.error, np.nan, margin.upper)
-        elif side in ("lowest", "at least"):
-            margin = _Margin(margin.error, margin.lower, np.nan)
-        found.append(margin)
-    return names, found
-
-
-Table = dict[tuple[str, GroupName, GroupName | None], _Margin]
-"""Margins by statistic, group and stratum."""
+Table = dict[tuple[str, GroupName, GroupName | None], Floats]
+"""By statistic, group and stratum: a standard error, and how far either end can move; NaN is no end."""
 
 
 def _of_requirement(part: Requirement, rates: CellRates, per_mass: float) -> Table:
@@ -184,55 +163,48 @@ def _of_requirement(part: Requirement, rates: CellRates, per_mass: float) -> Tab
 
 def _of_notion(
     notion: Notion, statistic: Statistic, rates: CellRates, family: Members, per_mass: float
-) -> list[_Margin]:
+) -> Floats:
     everybody = np.ones((1, len(rates.groups)))
     weight = per_mass * (np.array(statistic.mask) * rates.mass).sum(axis=1)
     n, q = family.matrix @ weight, np.nan_to_num(statistic.values(rates, family.matrix))
     total, overall = weight.sum(), np.nan_to_num(statistic.values(rates, everybody))[0]
-    slack = notion.tolerance if notion.compares_by == "difference" else 1 - notion.tolerance
+    by_difference, tolerance = notion.compares_by == "difference", notion.tolerance
+    slack, factor = (tolerance, 1.0) if by_difference else (1 - tolerance, tolerance)
     places = list(notion.places(family))
     if places:
-        reference, wide = q[places], notion.compares_by == "difference"
-        factor = 1.0 if wide else notion.tolerance
+        reference = q[places]
         error = np.sqrt(_variance(q, n) + factor**2 * _variance(reference, n[places]))
-        rooms = np.full(len(q), slack) if wide else slack * reference
-        return [
-            _Margin(float(size), float(room) if wide else np.nan, float(room))
-            for size, room in zip(error, rooms, strict=True)
-        ]
+        return _rows(error, slack, slack) if by_difference else _rows(error, np.nan, slack * reference)
     if notion.against == "groups":
-        error = np.sqrt(_variance(q, n))
         # Two groups share the room between them.
-        room = slack / 2 if notion.compares_by == "difference" else slack * q.max(initial=0.0) / 2
-        return [_Margin(float(size), room, room) for size in error]
-    factor = 1.0 if notion.compares_by == "difference" else notion.tolerance
+        room = slack / 2 if by_difference else slack * q.max(initial=0.0) / 2
+        return _rows(np.sqrt(_variance(q, n)), room, room)
     part, others = n / max(total, 1.0), total - n
     rest = np.clip((total * overall - n * q) / np.maximum(others, 1.0), 0.0, 1.0)
     # factor q - q_g, in the shares of the group and of all others
     error = np.sqrt(
         (1 - factor * part) ** 2 * _variance(q, n) + (factor * (1 - part)) ** 2 * _variance(rest, others)
     )
-    if notion.compares_by == "difference":
-        lower = upper = slack
-    else:
-        lower, upper = slack * (1 - overall), slack * overall
-    return [_Margin(float(size), float(lower), float(upper)) for size in error]
+    if by_difference:
+        return _rows(error, slack, slack)
+    return _rows(error, slack * (1 - overall), slack * overall)
 
 
-def _of_bound(bound: Bound, rates: CellRates, family: Members, per_mass: float) -> list[_Margin]:
+def _of_bound(bound: Bound, rates: CellRates, family: Members, per_mass: float) -> Floats:
     statistic = bound.rate_statistic
     lower, upper = bound.rooms()
     q = np.nan_to_num(statistic.values(rates, family.matrix))
     if isinstance(statistic, SelectedShare):  # hits - t * selected, per row of the group
         mass, selected = (family.matrix @ sums.sum(axis=1) for sums in (rates.mass, rates.selected))
         share = np.divide(selected, mass, out=np.zeros_like(mass), where=mass > 0)
-        error = share * np.sqrt(_variance(q, per_mass * selected))
-        return [
-            _Margin(float(size), lower * float(part), upper * float(part))
-            for size, part in zip(error, share, strict=True)
-        ]
+        return _rows(share * np.sqrt(_variance(q, per_mass * selected)), lower * share, upper * share)
     n = family.matrix @ (per_mass * (np.array(statistic.mask) * rates.mass).sum(axis=1))
-    return [_Margin(float(size), lower, upper) for size in np.sqrt(_variance(q, n))]
+    return _rows(np.sqrt(_variance(q, n)), lower, upper)
+
+
+def _rows(error: Floats, lower: Floats | float, upper: Floats | float) -> Floats:
+    """Standard error and rooms of each group, shape (G, 3)."""
+    return np.column_stack(np.broadcast_arrays(error, lower, upper))
 
 
 def _variance(share: Floats, n: Floats) -> Floats:

@@ -121,8 +121,7 @@ class FairnessProblem:
         inner = self.ordinary_rows
         prices = self.program.gain[: self.masses.size].reshape(-1, 2) * [-1.0, 1.0]
         constraint = _with_reference(constraint, inner, prices, self.masses, self.groups)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", VacuousConstraintWarning)
+        with warnings.catch_warnings(action="ignore", category=VacuousConstraintWarning):
             linear = constraint.linear(self.masses, self.groups)
         return replace(
             self,
@@ -302,8 +301,7 @@ def label_and_group_suffice(
         return False
     if (prices != prices[0]).any():
         return False
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", EvenhandWarning)
+    with warnings.catch_warnings(action="ignore", category=EvenhandWarning):
         # Coefficients do not depend on the reference.
         linear = with_reference(constraint, CellRates(groups, masses, masses / 2)).linear(masses, groups)
     per_mass = linear.in_sums(masses)[0][:, : masses.size].reshape(len(linear), *masses.shape)
@@ -422,12 +420,11 @@ def _shadow_prices(
 
     That is lambda times how much faster the binding bound moves than the constraint.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", VacuousConstraintWarning)
-        slopes = constraint.slopes(rates, scalars)
+    with warnings.catch_warnings(action="ignore", category=VacuousConstraintWarning):
+        value, lo, hi = constraint.slopes(rates, scalars)
     lam = np.array([multipliers[name] for name in linear.names])
-    held = np.where(lam > 0, slopes.lo, slopes.hi)
-    return by_name(linear.names, -lam * (slopes.value - held) + 0.0)
+    held = np.where(lam > 0, lo, hi)
+    return by_name(linear.names, -lam * (value - held) + 0.0)
 
 
 def _steps_of_costs(steps: Steps, table: NDArray[np.float64], groups: NDArray[np.intp]) -> Steps:

@@ -8,7 +8,7 @@ calibrated probability, whatever the group model is.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +19,8 @@ from evenhand.posteriors.chain import branches, complete, shares, targets
 from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.multinomial import Regression, fit
 
-__all__ = ["Calibration", "CellCalibrator", "GroupCalibrator", "fit_calibrator", "fit_group_calibrator"]
+__all__ = ["CellCalibrator", "GroupCalibrator", "fit_calibrator", "fit_group_calibrator"]
 
-Calibration = Literal["dirichlet"]
 Floats = NDArray[np.float64]
 
 _LEVEL = 0.01  # of the test whether the rows contradict a probability of the label

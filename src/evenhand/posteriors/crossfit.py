@@ -16,7 +16,6 @@ from evenhand.data.checks import check_fraction
 from evenhand.display.progress import track
 from evenhand.exceptions import EvenhandError, InputError, reason
 from evenhand.posteriors.calibration import (
-    Calibration,
     CellCalibrator,
     GroupCalibrator,
     fit_calibrator,
@@ -77,7 +76,7 @@ def cross_fit(
     *,
     cv: Any = 5,
     average: bool = False,
-    calibration: Calibration | None = None,
+    calibration: str | None = None,
     seed: int = 0,
     n_jobs: int | None = None,
     verbose: bool = False,
@@ -95,7 +94,7 @@ def cross_fit(
         rows, which are optimised on alone.
     average : bool, default=False
         Whether the model for new rows is the mean of the folds' models or one fitted to all rows.
-    calibration : {"dirichlet"}, default=None
+    calibration : {"auto"}, default=None
         How to correct the posteriors, fitted to the rows that are optimised on.
     seed : int, default=0
     n_jobs : int, default=None

@@ -70,8 +70,7 @@ def has_seen(
     chosen = np.random.default_rng(seed).permutation(len(target))[:_MOST]
     loss = (residuals[0][chosen] ** 2).sum(axis=1)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             few, own = take_rows(X, chosen), target[chosen]
             return _remembers(model.estimator, loss, few, own, n_classes=n_classes, seed=seed)
     except Exception:  # not every model that predicts can be fitted again

@@ -18,7 +18,7 @@ from evenhand.data.checks import check_choice, check_number, near_names
 from evenhand.exceptions import InputError
 from evenhand.groups.groups import Groups, Members
 from evenhand.groups.names import GroupName
-from evenhand.requirements.constraints import LinearConstraints, Slopes, named
+from evenhand.requirements.constraints import LinearConstraints, named
 from evenhand.requirements.group_margins import WithMargins
 from evenhand.requirements.measurement import BoundMeasurement
 from evenhand.requirements.rates import CellRates
@@ -34,6 +34,7 @@ from evenhand.requirements.statistic import (
     Statistic,
 )
 
+Floats = NDArray[np.float64]
 Scope = Literal["population", "intersectional", "independent"]
 EVERYBODY = GroupName((), ())
 """The name of the population."""
@@ -70,7 +71,7 @@ class Bound(Requirement):
         """The name of the rate."""
         return self.rate_statistic.name
 
-    def limits(self, groups: Groups) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def limits(self, groups: Groups) -> tuple[Floats, Floats]:
         """At least and at most, for each group; NaN where there is no bound."""
         raise NotImplementedError
 
@@ -81,7 +82,7 @@ class Bound(Requirement):
     def _size(self, groups: Groups) -> int:
         return 2 if self.groups == "population" else 2 * groups.size(self.groups)
 
-    def _linear(self, masses: NDArray[np.float64], groups: Groups) -> LinearConstraints:
+    def _linear(self, masses: Floats, groups: Groups) -> LinearConstraints:
         family = bounded_groups(groups, self.groups)
         at_least, at_most = self.limits(groups)
         A, k = cast("Statistic", self.rate_statistic).linear(masses, family.matrix)
@@ -95,9 +96,9 @@ class Bound(Requirement):
             undefined=named(self.label, self.label, family.names, np.isnan(k))[0],
         )
 
-    def _slopes(self, linear: LinearConstraints, rates: CellRates, scalars: NDArray[np.float64]) -> Slopes:  # noqa: ARG002
+    def _slopes(self, linear: LinearConstraints, rates: CellRates, scalars: Floats) -> Floats:  # noqa: ARG002
         one = np.ones(len(linear))
-        return Slopes(0.0 * one, one, one)
+        return np.array([0.0 * one, one, one])
 
     def measure(self, rates: CellRates) -> tuple[BoundMeasurement]:
         """The rate of counted decisions, from :func:`evenhand.cell_rates`, and its bounds."""
@@ -210,7 +211,7 @@ class RateBound(Bound):
             )
         check_choice(f"{name}: groups", self.groups, get_args(Scope))
 
-    def limits(self, groups: Groups) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def limits(self, groups: Groups) -> tuple[Floats, Floats]:
         """At least and at most, for each group; NaN where there is no bound."""
         count = len(bounded_groups(groups, self.groups).names)
         least, most = (np.nan if value is None else float(value) for value in (self.at_least, self.at_most))
@@ -236,7 +237,7 @@ class RateBound(Bound):
             math.nan if self.at_most is None else float(self.at_most) - float(strictest.at_most),  # type: ignore[arg-type]
         )
 
-    def _linear(self, masses: NDArray[np.float64], groups: Groups) -> LinearConstraints:
+    def _linear(self, masses: Floats, groups: Groups) -> LinearConstraints:
         statistic = self.rate_statistic
         if not isinstance(statistic, SelectedShare):
             return super()._linear(masses, groups)
@@ -252,7 +253,7 @@ class RateBound(Bound):
             parts.append(LinearConstraints(names, C[known], zero, lo, hi, undefined))
         return LinearConstraints.stack(parts)
 
-    def _slopes(self, linear: LinearConstraints, rates: CellRates, scalars: NDArray[np.float64]) -> Slopes:
+    def _slopes(self, linear: LinearConstraints, rates: CellRates, scalars: Floats) -> Floats:
         if not isinstance(self.rate_statistic, SelectedShare):
             return super()._slopes(linear, rates, scalars)
         # In t, the value hits - t * selected falls by the share of the group that is selected.
@@ -260,7 +261,7 @@ class RateBound(Bound):
         selected = SELECTION.values(rates, family.matrix)
         share = dict(zip(family.names, selected.tolist(), strict=True))
         value = -np.array([share[name.group] for name in linear.names])
-        return Slopes(value, 0.0 * value, 0.0 * value)
+        return np.array([value, 0.0 * value, 0.0 * value])
 
 
 class NoWorse(Bound):
@@ -338,7 +339,7 @@ class NoWorse(Bound):
         resolved._asked = self.than  # for messages
         return resolved
 
-    def limits(self, groups: Groups) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def limits(self, groups: Groups) -> tuple[Floats, Floats]:
         """At least and at most, for each group; NaN where there is no bound."""
         if not isinstance(self.than, CellRates):
             raise InputError(

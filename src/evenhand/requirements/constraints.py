@@ -215,26 +215,3 @@ class LinearConstraints:
             undefined=tuple(name for part in parts for name in part.undefined),
             B=B,
         )
-
-
-@dataclass(frozen=True, eq=False)
-class Slopes:
-    """Derivatives of linear constraints in the tolerance or bound that each is about.
-
-    Attributes
-    ----------
-    value, lo, hi : arrays, shape (J,)
-    """
-
-    value: Floats
-    lo: Floats
-    hi: Floats
-
-    @classmethod
-    def stack(cls, parts: Iterable[Slopes]) -> Slopes:
-        """Slopes of several requirements together."""
-        parts = list(parts)
-        value, lo, hi = (
-            np.concatenate([getattr(part, name) for part in parts]) for name in ("value", "lo", "hi")
-        )
-        return cls(value, lo, hi)

@@ -37,11 +37,13 @@ from evenhand.data.checks import check_choice, check_number, near_names
 from evenhand.exceptions import InputError
 from evenhand.groups.groups import GroupName, Groups, Members, Mode
 from evenhand.groups.strata import check_controls, count_strata, find_strata
-from evenhand.requirements.constraints import ConstraintName, LinearConstraints, Slopes, named
+from evenhand.requirements.constraints import ConstraintName, LinearConstraints, named
 from evenhand.requirements.measurement import Against, Measure, Measurement
 from evenhand.requirements.rates import CellRates
 from evenhand.requirements.requirement import Requirement, refuse_large
 from evenhand.requirements.statistic import ERROR, FALSE_POSITIVE, SELECTION, TRUE_POSITIVE, Statistic
+
+Floats = NDArray[np.float64]
 
 
 class Notion(Requirement):
@@ -177,7 +179,7 @@ class Notion(Requirement):
         moved = self.tolerance + abs(share) * (end - self.tolerance)
         self.set_params(**{self.compares_by: round(moved, 12)})
 
-    def _linear(self, masses: NDArray[np.float64], groups: Groups) -> LinearConstraints:
+    def _linear(self, masses: Floats, groups: Groups) -> LinearConstraints:
         refuse_large(self._size(groups), len(groups), stratified=bool(self.controls))
         self.check_reference(groups)
         write = self._against_groups if self.against == "groups" else self._against_one
@@ -195,9 +197,7 @@ class Notion(Requirement):
                 found.append(replace(own, C=C).given(stratum.name))
         return LinearConstraints.stack(found)
 
-    def _against_one(
-        self, statistic: Statistic, masses: NDArray[np.float64], family: Members
-    ) -> LinearConstraints:
+    def _against_one(self, statistic: Statistic, masses: Floats, family: Members) -> LinearConstraints:
         """Against the population or a named group, which is not compared with itself."""
         A, k = statistic.linear(masses, family.matrix)
         places = self.places(family)
@@ -275,9 +275,7 @@ class Notion(Requirement):
                     f"{type(self).__name__}: no row is in the reference group {reference}. {near}"
                 )
 
-    def _against_groups(
-        self, statistic: Statistic, masses: NDArray[np.float64], family: Members
-    ) -> LinearConstraints:
+    def _against_groups(self, statistic: Statistic, masses: Floats, family: Members) -> LinearConstraints:
         """With l or u as scalars, t = (l - start) / width for a statistic from start to start + width."""
         A, k = statistic.linear(masses, family.matrix)
         keep, names, undefined = self._named(statistic, family, k)
@@ -302,13 +300,13 @@ class Notion(Requirement):
         )
 
     def _named(
-        self, statistic: Statistic, family: Members, k: NDArray[np.float64]
+        self, statistic: Statistic, family: Members, k: Floats
     ) -> tuple[NDArray[np.bool_], tuple[ConstraintName, ...], tuple[ConstraintName, ...]]:
         """Which groups have the statistic; the names of their constraints, and those of the others."""
         keep = ~np.isnan(k)
         return keep, *named(self.label, statistic.name, family.names, keep)
 
-    def _slopes(self, linear: LinearConstraints, rates: CellRates, scalars: NDArray[np.float64]) -> Slopes:
+    def _slopes(self, linear: LinearConstraints, rates: CellRates, scalars: Floats) -> Floats:
         """A constraint is linear in the tolerance, so the slope is what it differs by between 1 and 0."""
         slacks = (1.0, 0.0) if self.difference is not None else (0.0, 1.0)
         one, zero = (self.with_slack(slack)._linear(rates.masses, rates.groups) for slack in slacks)
@@ -317,7 +315,7 @@ class Notion(Requirement):
             np.subtract(after, before, out=np.zeros(len(linear)), where=np.isfinite(after))
             for after, before in ((one.lo, zero.lo), (one.hi, zero.hi))
         )
-        return Slopes(values[0] - values[1], lo, hi)
+        return np.array([values[0] - values[1], lo, hi])
 
     def measure(self, rates: CellRates) -> tuple[Measurement, ...]:
         """Measurements of counted decisions, one per statistic, in each stratum if there are strata.

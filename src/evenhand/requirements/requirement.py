@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from evenhand.exceptions import InputError, VacuousConstraintWarning, warn_user
 from evenhand.groups.groups import Groups
 from evenhand.groups.strata import vacuous_strata
-from evenhand.requirements.constraints import LinearConstraints, Slopes
+from evenhand.requirements.constraints import LinearConstraints
 from evenhand.requirements.measurement import AnyMeasurement
 from evenhand.requirements.parameters import Parameters
 from evenhand.requirements.rates import CellRates
@@ -72,7 +72,7 @@ class Constraint(Parameters):
         sizes = [len(part._linear(masses, groups)) for part in self.requirements]
         return np.repeat(np.arange(len(sizes)), sizes)
 
-    def slopes(self, rates: CellRates, scalars: NDArray[np.float64]) -> Slopes:
+    def slopes(self, rates: CellRates, scalars: NDArray[np.float64]) -> NDArray[np.float64]:
         """How the linear constraints change with the tolerance or the bound of each.
 
         Parameters
@@ -84,7 +84,9 @@ class Constraint(Parameters):
 
         Returns
         -------
-        Slopes
+        array, shape (3, J)
+            Derivatives, in the tolerance or bound that each is about, of the value and of both ends: an
+            infinite end has slope 0.
         """
         found, first = [], 0
         for part in self.requirements:
@@ -92,7 +94,7 @@ class Constraint(Parameters):
             own = scalars[first : first + linear.n_scalars]
             first += linear.n_scalars
             found.append(part._slopes(linear, rates, own))
-        return Slopes.stack(found)
+        return np.hstack(found)
 
     def measure(self, rates: CellRates) -> tuple[AnyMeasurement, ...]:
         """Measurements of counted decisions, one per statistic.
@@ -219,7 +221,9 @@ class Requirement(Constraint):
     def _linear(self, masses: NDArray[np.float64], groups: Groups) -> LinearConstraints:
         raise NotImplementedError
 
-    def _slopes(self, linear: LinearConstraints, rates: CellRates, scalars: NDArray[np.float64]) -> Slopes:
+    def _slopes(
+        self, linear: LinearConstraints, rates: CellRates, scalars: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
         raise NotImplementedError
 
     def _measure(self, rates: CellRates) -> Sequence[AnyMeasurement]:
