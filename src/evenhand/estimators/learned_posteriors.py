@@ -243,10 +243,8 @@ def _tree_groups(settings: Settings, data: TrainingData) -> Any:
 
 def _warn_if_left_out(estimators: list[Any], data: TrainingData) -> None:
     """Warn if an estimator's own choice of columns leaves out those that tell what it may use."""
-    access, X = data.access, data.examples.X
-    added = access.patterns
-    if access.known is not None and access.group_indicators:
-        added = len(access.known)
+    X = data.examples.X
+    added = len(data.access.added_columns(X)[1])
     for estimator in estimators:
         lost = left_out(estimator, X, added) if added else []
         if lost:

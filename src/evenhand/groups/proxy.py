@@ -138,24 +138,18 @@ def group_probabilities(proxy: Proxy, groups: Groups) -> Floats:
     check_rows(_columns_by_name(proxy))
     values = {}
     for name in groups.features:
-        value = proxy.features[name]
-        if (columns := _columns(name, value)) is not None:
-            levels, values[name] = _probabilities(name, columns)
-            if levels != list(groups.levels(name)):
-                wanted = ", ".join(map(repr, groups.levels(name)))
-                raise GroupError(
-                    f"the table of {name!r} in a Proxy has the values {', '.join(map(repr, levels))}, where "
-                    f"{wanted} were expected."
-                )
+        columns, known = _columns(name, proxy.features[name]), groups.levels(name)
+        if columns is not None:
+            levels, p = _probabilities(name, columns)
         else:
-            known = groups.levels(name)
-            column = read_columns({name: value})
-            refuse_missing(column, remedy=_BESIDE)
-            found, codes = column[name]
-            strange = [one for one in found if one not in known]
-            if strange:
-                raise GroupError(f"{name}={strange[0]!r} was not seen in fit; there are {known}.")
-            values[name] = np.eye(len(known))[np.array([known.index(one) for one in found])[codes]]
+            factors = read_columns({name: proxy.features[name]})
+            refuse_missing(factors, remedy=_BESIDE)
+            levels, p = list(factors[name][0]), np.eye(len(factors[name][0]))[factors[name][1]]
+        strange = [level for level in levels if level not in known]
+        if strange:
+            raise GroupError(f"{name}={strange[0]!r} was not seen in fit; there are {known}.")
+        values[name] = np.zeros((len(p), len(known)))
+        values[name][:, [known.index(level) for level in levels]] = p
     return ProxyRows(groups, "", values).probabilities
 
 

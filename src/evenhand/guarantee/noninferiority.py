@@ -76,18 +76,11 @@ def p_value(
     inside, outside = (n, others_n) if sizes is None else sizes
     part = float(betaincinv(inside, outside + 1, spent))  # lower confidence bound of the group's part
     if measure == "difference":
-        wide = tolerance / (1 - part)
-        sides = [
-            _one_sided(own, others, weight=1.0, gap=wide, spent=spent),
-            _one_sided(others, own, weight=1.0, gap=wide, spent=spent),
-        ]
+        weight, gap, pairs = 1.0, tolerance / (1 - part), [(own, others), (others, own)]
     else:
-        weight = tolerance * (1 - part) / (1 - tolerance * part)
-        misses = (n - k, n), (others_n - others_k, others_n)
-        sides = [
-            _one_sided(own, others, weight=weight, gap=0.0, spent=spent),
-            _one_sided(*misses, weight=weight, gap=0.0, spent=spent),
-        ]
+        weight, gap = tolerance * (1 - part) / (1 - tolerance * part), 0.0
+        pairs = [(own, others), ((n - k, n), (others_n - others_k, others_n))]  # of hits, and of misses
+    sides = [_one_sided(*pair, weight=weight, gap=gap, spent=spent) for pair in pairs]
     return min(1.0, max(sides) + spent)
 
 

@@ -12,8 +12,9 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from evenhand.data import features
 from evenhand.data.columns import Level, factorize, is_missing, object_column
-from evenhand.data.features import column_names, columns_of, dense, drop_columns, has_names
+from evenhand.data.features import column_names, dense, drop_columns, has_names
 from evenhand.exceptions import InputError
 from evenhand.posteriors.stacked_trees import StackedTrees
 
@@ -239,7 +240,4 @@ def last_columns(X: Any, columns: int) -> NDArray[np.float64]:
     """The last columns of a table, matrix or encoded table, as numbers."""
     if isinstance(X, EncodedTable):
         return X.matrix[:, X.shape[1] - columns :]
-    if has_names(X):
-        found = columns_of(X, column_names(X)[-columns:])
-        return np.column_stack([np.asarray(column, dtype=np.float64) for column in found.values()])
-    return np.asarray(dense(X[:, X.shape[1] - columns :]), dtype=np.float64)
+    return np.asarray(features.last_columns(X, columns), dtype=np.float64)

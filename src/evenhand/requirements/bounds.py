@@ -88,12 +88,12 @@ class Bound(Requirement):
         A, k = cast("Statistic", self.rate_statistic).linear(masses, family.matrix)
         keep = ~np.isnan(k) & ~(np.isnan(at_least) & np.isnan(at_most))
         return LinearConstraints(
-            named(self.label, self.label, family.names, keep)[0],
+            named(self.label, self.label, family.names, keep),
             C=A[keep],
             k=k[keep],
             lo=np.where(np.isnan(at_least), -np.inf, at_least)[keep],
             hi=np.where(np.isnan(at_most), np.inf, at_most)[keep],
-            undefined=named(self.label, self.label, family.names, np.isnan(k))[0],
+            undefined=named(self.label, self.label, family.names, np.isnan(k)),
         )
 
     def _slopes(self, linear: LinearConstraints, rates: CellRates, scalars: Floats) -> Floats:  # noqa: ARG002
@@ -247,7 +247,10 @@ class RateBound(Bound):
             if bound is None:
                 continue
             C, known = statistic.linear(masses, family.matrix, float(bound))
-            names, undefined = named(self.label, self.label, family.names, known, side if both else "")
+            names, undefined = (
+                named(self.label, self.label, family.names, which, side if both else "")
+                for which in (known, ~known)
+            )
             zero, free = np.zeros(len(names)), np.full(len(names), np.inf)
             lo, hi = (zero, free) if side == "at least" else (-free, zero)
             parts.append(LinearConstraints(names, C[known], zero, lo, hi, undefined))

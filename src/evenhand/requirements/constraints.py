@@ -47,14 +47,10 @@ class ConstraintName:
 
 def named(
     notion: str, statistic: str, groups: Sequence[GroupName], keep: NDArray[np.bool_], side: str = ""
-) -> tuple[tuple[ConstraintName, ...], tuple[ConstraintName, ...]]:
-    """The names of the constraints of some groups, and those of the other groups."""
-    names = [ConstraintName(notion, statistic, group, side) for group in groups]
-    known, others = (
-        tuple(name for name, kept in zip(names, keep, strict=True) if kept == wanted)
-        for wanted in (True, False)
-    )
-    return known, others
+) -> tuple[ConstraintName, ...]:
+    """The names of the constraints of some of the groups."""
+    kept = zip(groups, keep, strict=True)
+    return tuple(ConstraintName(notion, statistic, group, side) for group, wanted in kept if wanted)
 
 
 class _ByName(dict[Name, float]):

@@ -209,17 +209,16 @@ class Notion(Requirement):
             others = np.ones(len(k), np.bool_)
         delta, by_difference = self.tolerance, self.difference is not None
         factor = 1.0 if by_difference else delta
-        defined, names, undefined = self._named(statistic, family, k + 0 * k_ref)
+        defined = ~np.isnan(k + 0 * k_ref)
         keep = defined & others
-        names = tuple(name for name, other in zip(names, others[defined], strict=True) if other)
         count = int(keep.sum())
         return LinearConstraints(
-            names,
+            self._names(statistic, family, keep),
             C=(factor * A_ref - A)[keep],
             k=(factor * k_ref - k)[keep],
             lo=np.full(count, -np.inf if self.one_sided else -delta if by_difference else delta - 1),
             hi=np.full(count, delta if by_difference else 0.0),
-            undefined=undefined,
+            undefined=self._names(statistic, family, ~defined),
         )
 
     def places(self, family: Members) -> tuple[int, ...]:
@@ -278,7 +277,8 @@ class Notion(Requirement):
     def _against_groups(self, statistic: Statistic, masses: Floats, family: Members) -> LinearConstraints:
         """With l or u as scalars, t = (l - start) / width for a statistic from start to start + width."""
         A, k = statistic.linear(masses, family.matrix)
-        keep, names, undefined = self._named(statistic, family, k)
+        keep = ~np.isnan(k)
+        names, undefined = (self._names(statistic, family, which) for which in (keep, ~keep))
         A, k = A[keep], k[keep]
         start, width = statistic.range
         features = [name.group.features for name in names]
@@ -299,12 +299,10 @@ class Notion(Requirement):
             B=np.vstack([-width * one, -delta * width * one]),
         )
 
-    def _named(
-        self, statistic: Statistic, family: Members, k: Floats
-    ) -> tuple[NDArray[np.bool_], tuple[ConstraintName, ...], tuple[ConstraintName, ...]]:
-        """Which groups have the statistic; the names of their constraints, and those of the others."""
-        keep = ~np.isnan(k)
-        return keep, *named(self.label, statistic.name, family.names, keep)
+    def _names(
+        self, statistic: Statistic, family: Members, keep: NDArray[np.bool_]
+    ) -> tuple[ConstraintName, ...]:
+        return named(self.label, statistic.name, family.names, keep)
 
     def _slopes(self, linear: LinearConstraints, rates: CellRates, scalars: Floats) -> Floats:
         """A constraint is linear in the tolerance, so the slope is what it differs by between 1 and 0."""
