@@ -52,13 +52,13 @@ def test_known_groups_are_corrected_only_if_rows_contradict_their_probabilities(
     rng = np.random.default_rng(2)
     codes, p = rng.integers(0, 3, 6000), rng.uniform(0.05, 0.95, 6000)
     positive = rng.random(6000) < np.where(codes == 1, p**2, p)
-    found = fit_group_calibrator(pair(p), positive, None, codes=codes, M=4)
+    found = fit_group_calibrator(pair(p), Examples(None, codes, positive, 4))
     new = found(pair(p), codes)[:, 1]
     assert np.abs(new - p**2)[codes == 1].mean() < 0.03
     assert np.abs(new - p)[codes != 1].mean() < 0.03
     assert found.groups[1] is not None
     assert found.groups[3] is None  # no rows
-    right = fit_group_calibrator(pair(p), rng.random(6000) < p, None, codes=codes, M=3)
+    right = fit_group_calibrator(pair(p), Examples(None, codes, rng.random(6000) < p, 3))
     assert (right.overall, right.groups) == (None, (None, None, None))
 
 

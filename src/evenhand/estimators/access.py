@@ -141,17 +141,15 @@ class AttributeAccess:
             return ModelInput(self._visible(X), None)
         named = all(name in columns for name in self.known.features)
         codes = self.known.encode({name: columns[name] for name in self.known.features} if named else columns)
+        added, name = [], ""
         if self.patterns:
-            told = np.array(
-                [*([value is not None for value in key] for key in self.known.keys), [False] * self.patterns]
-            )
-            return ModelInput(
-                join_columns(self._visible(X), list(told[codes].T.astype(np.float64)), "known"), codes
-            )
-        if not self.group_indicators:
-            return ModelInput(self._visible(X), codes)
-        indicators = [(codes == k).astype(np.float64) for k in range(len(self.known))]
-        return ModelInput(join_columns(self._visible(X), indicators, "known_group"), codes)
+            told = [[value is not None for value in key] for key in self.known.keys]
+            told.append([False] * self.patterns)  # for the code -1 of an unseen combination
+            added, name = list(np.array(told, np.float64)[codes].T), "known"
+        elif self.group_indicators:
+            added = [(codes == k).astype(np.float64) for k in range(len(self.known))]
+            name = "known_group"
+        return ModelInput(join_columns(self._visible(X), added, name), codes)
 
     def added_columns(self, X: Any) -> tuple[str, list[Any]]:
         """The features that columns which models see besides those of X tell of, and these columns."""

@@ -105,7 +105,6 @@ def learn_posteriors(
         cv=settings.posteriors.cv,
         average=settings.posteriors.average is not False,
         calibration=settings.posteriors.calibration,
-        seed=seed,
         n_jobs=settings.classifier.n_jobs,
         verbose=settings.classifier.verbose,
         run=run,

@@ -104,7 +104,7 @@ def count_table(settings: Settings, source: RowSource) -> CountedTable:
     if isinstance(settings.classifier.sensitive_features, Proxy):
         cells = np.bincount(labels, counts.rows, 2).astype(np.int64)[None]
         return CountedTable(found.classes, cells, Counted(None, None, strata, None, None))
-    groups, codes = _groups(settings, counts)
+    groups, codes = Groups.fit(counts.sensitive, **settings.policies, row_counts=counts.rows)
     control_columns(settings, groups)  # refuses sensitive ones that decisions may not use
     compared, in_cells = count_in_strata(
         groups, codes, strata, stratum_codes, labels=labels, rows=counts.rows
@@ -116,17 +116,6 @@ def count_table(settings: Settings, source: RowSource) -> CountedTable:
     return CountedTable(found.classes, cells, Counted(groups, known, strata, compared, in_cells))
 
 
-def _groups(settings: Settings, counts: Counts) -> tuple[Groups, NDArray[np.int32]]:
-    return Groups.fit(
-        counts.sensitive,
-        missing=settings.groups.missing,
-        unseen=settings.groups.unseen,
-        min_size=settings.groups.min_size,
-        single_features=settings.constraint.single_features,
-        row_counts=counts.rows,
-    )
-
-
 def _known_groups(settings: Settings, groups: Groups, counts: Counts) -> Groups | None:
     """Combinations of the features that may be used, of which a sample need not have all."""
     usable = usable_features(settings.classifier.aware, groups.features)
@@ -135,8 +124,7 @@ def _known_groups(settings: Settings, groups: Groups, counts: Counts) -> Groups 
     if groups.missing == "impute":
         return groups_of_patterns(groups, counts.sensitive, usable)
     columns = {name: counts.sensitive[name] for name in usable}
-    policies: dict[str, Any] = {"missing": settings.groups.missing, "unseen": settings.groups.unseen}
-    return Groups.fit(columns, **policies, row_counts=counts.rows)[0]
+    return Groups.fit(columns, missing=groups.missing, unseen=groups.unseen, row_counts=counts.rows)[0]
 
 
 @dataclass(frozen=True, eq=False)

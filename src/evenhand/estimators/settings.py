@@ -206,6 +206,11 @@ class Settings:
         return repr(sorted(params.items()))
 
     @property
+    def policies(self) -> dict[str, Any]:
+        """How :meth:`evenhand.Groups.fit` treats groups."""
+        return {**self.groups.get_params(), "single_features": self.constraint.single_features}
+
+    @property
     def columns(self) -> Columns | None:
         """Sensitive columns of X; None if they are passed to `fit`, or known by proxies."""
         where = self.classifier.sensitive_features

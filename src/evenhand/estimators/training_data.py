@@ -154,10 +154,7 @@ def read_training_data(
             settings.columns,
             counted.groups,
             learned=_learned_rows(settings, seed),
-            missing=settings.groups.missing,
-            unseen=settings.groups.unseen,
-            min_size=settings.groups.min_size,
-            single_features=settings.constraint.single_features,
+            **settings.policies,
         )
     elif settings.groups.min_size:
         raise InputError("min_size counts rows of groups, which a Proxy does not tell: leave it out.")

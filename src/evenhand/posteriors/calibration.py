@@ -198,37 +198,26 @@ def fit_calibrator(
     return CellCalibrator(label, tuple(features), known.levels, known.tells)
 
 
-def fit_group_calibrator(
-    p: Floats,
-    positive: NDArray[Any],
-    weights: Floats | None,
-    *,
-    codes: NDArray[Any],
-    M: int,
-) -> GroupCalibrator:
+def fit_group_calibrator(p: Floats, rows: Examples) -> GroupCalibrator:
     """Fit a curve to all rows, then one to each group, because rates within a group depend on it.
 
     Parameters
     ----------
     p : array, shape (n, 2)
         P(Y | x, s).
-    positive : array, shape (n,)
-    weights : array or None
-    codes : array of int, shape (n,)
-        The group of each row.
-    M : int
-        The number of groups.
+    rows : Examples
+        The same rows.
 
     Returns
     -------
     GroupCalibrator
     """
-    overall = _label_curve(p[:, 1], positive, weights)
+    overall = _label_curve(p[:, 1], rows.positive, rows.weights)
     shared, curves = _applied(overall, p)[:, 1], []
-    for m in range(M):
-        own = np.flatnonzero(codes == m)
-        given = None if weights is None else weights[own]
-        curves.append(_label_curve(shared[own], positive[own], given, level=_LEVEL / M))
+    for m in range(rows.n_groups):
+        own = np.flatnonzero(rows.codes == m)
+        given = None if rows.weights is None else rows.weights[own]
+        curves.append(_label_curve(shared[own], rows.positive[own], given, level=_LEVEL / rows.n_groups))
     return GroupCalibrator(overall, tuple(curves))
 
 
@@ -276,24 +265,12 @@ def _shares_curve(
         weights = weights * row_weights[which]
     counted = weights > _LEAST_SHARE * weights.sum()
     which, target, weights = which[counted], np.searchsorted(values, target[counted]), weights[counted]
-    total = weights.sum()
-    if len(values) == 1 or not total > 0:
+    if len(values) == 1 or not weights.sum() > 0:
         return None
     if row_weights is not None:
         weights = _copies(weights)
-    return _softmax(q[which], p[which], target, weights, levels)
-
-
-def _copies(weights: Floats) -> Floats:
-    """Weights as numbers of rows, at least 1 on average: penalties and priors then stay small."""
-    return np.asarray(weights * max(1.0, len(weights) / weights.sum()))
-
-
-def _softmax(
-    q: Floats, p: Floats, target: NDArray[np.intp], weights: Floats, levels: NDArray[np.intp] | None
-) -> Softmax:
-    """Minimise the log loss with a ridge penalty that is close to zero for slope and intercepts."""
-    features, total = _features(p, levels), weights.sum()
+    # The log loss, with a ridge penalty that is close to zero for slope and intercepts.
+    q, features, total = q[which], _features(p[which], levels), weights.sum()
     w = weights / total
     center = w @ features
     scale = np.sqrt(w @ (features - center) ** 2)
@@ -313,6 +290,11 @@ def _softmax(
         )
     )
     return Softmax(seen, float(found[0]), found[1:].reshape(F + 1, K), center, scale, levels)
+
+
+def _copies(weights: Floats) -> Floats:
+    """Weights as numbers of rows, at least 1 on average: penalties and priors then stay small."""
+    return np.asarray(weights * max(1.0, len(weights) / weights.sum()))
 
 
 def _applied(curve: Curve, p: Floats) -> Floats:

@@ -77,7 +77,6 @@ def cross_fit(
     cv: Any = 5,
     average: bool = False,
     calibration: str | None = None,
-    seed: int = 0,
     n_jobs: int | None = None,
     verbose: bool = False,
     run: RunFolds | None = None,
@@ -96,7 +95,6 @@ def cross_fit(
         Whether the model for new rows is the mean of the folds' models or one fitted to all rows.
     calibration : {"auto"}, default=None
         How to correct the posteriors, fitted to the rows that are optimised on.
-    seed : int, default=0
     n_jobs : int, default=None
         Number of folds fitted in parallel.
     verbose : bool, default=False
@@ -117,7 +115,7 @@ def cross_fit(
     encoder = spec.encoder(examples.X)
     if encoder is not None:
         examples = examples.encoded(encoder)
-    splits = _splits(cv, examples, seed) if holdout is None and not spec.frozen else []
+    splits = _splits(cv, examples, spec.seed) if holdout is None and not spec.frozen else []
     factors = []
     for factor in spec.factors:
         # Where label and groups share no encoding, our trees of one of them may.
@@ -126,11 +124,11 @@ def cross_fit(
         if factor.frozen:
             part = _as_it_is(factor, rows)
         elif holdout is not None:
-            part = _held_out(factor, rows, holdout, seed)
+            part = _held_out(factor, rows, holdout)
         else:
             number = cv is None or isinstance(cv, int | np.integer)
             fewer = factor.form == "group" and number and len(splits) > GROUP_FOLDS
-            folds = _splits(GROUP_FOLDS, examples, seed) if fewer else splits
+            folds = _splits(GROUP_FOLDS, examples, spec.seed) if fewer else splits
             given = None if run is None else encoder or own  # elsewhere the examples are as they were
             tasks = [Fold(factor, train, test, given) for train, test in folds]
             where = _run_here(rows, n_jobs) if run is None else run
@@ -140,14 +138,9 @@ def cross_fit(
     if calibration is not None:
         found = calibrate(found, spec, examples)
     if allowed is not None:
-        found = _restricted(found, allowed[found.rows])
+        cells, final = (within(p, allowed[found.rows, :, None]) for p in (found.cells, found.final))
+        found = replace(found, cells=cells, final=final, model=Restricted(found.model))
     return found if encoder is None else replace(found, model=Encoded(encoder, found.model))
-
-
-def _restricted(found: Estimated, allowed: NDArray[np.bool_]) -> Estimated:
-    """Posteriors given what is known of each row, from those that do not see it."""
-    cells, final = (within(p, allowed[:, :, None]) for p in (found.cells, found.final))
-    return replace(found, cells=cells, final=final, model=Restricted(found.model))
 
 
 def _product(examples: Examples, label: Estimated, group: Estimated) -> Estimated:
@@ -174,8 +167,7 @@ def calibrate(found: Estimated, spec: PosteriorSpec, examples: Examples) -> Esti
     p = found.cells.reshape(len(used), -1)
     curves: CellCalibrator | GroupCalibrator
     if spec.form == "known":
-        codes, M = used.codes, used.n_groups
-        curves = fit_group_calibrator(p, used.positive, used.weights, codes=codes, M=M)
+        curves = fit_group_calibrator(p, used)
     else:
         curves = fit_calibrator(p, used, levels=spec.levels, proxies=spec.form == "proxy")
     return replace(
@@ -186,8 +178,8 @@ def calibrate(found: Estimated, spec: PosteriorSpec, examples: Examples) -> Esti
     )
 
 
-def _held_out(spec: PosteriorSpec, examples: Examples, share: float, seed: int) -> Estimated:
-    first, second = examples.split(share, seed)
+def _held_out(spec: PosteriorSpec, examples: Examples, share: float) -> Estimated:
+    first, second = examples.split(share, spec.seed)
     model = spec.fit(examples.take(first))
     cells = _cells_left_out(model, examples.take(second))
     return Estimated(second, cells, model, final=cells, fits=spec.fits)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -50,6 +50,7 @@ class Partitions(Protocol):
         """One number per row, left where the rows are."""
 
 
+@dataclass(eq=False)
 class ThreadedPartitions:
     """Partitions that threads of this process load one at a time, for example from a file.
 
@@ -73,24 +74,17 @@ class ThreadedPartitions:
     [5, 5]
     """
 
-    def __init__(
-        self,
-        load: Callable[[int], Part],
-        count: int,
-        n_groups: int,
-        *,
-        known: bool = False,
-        weighted: bool = False,
-        threads: int | None = None,
-    ) -> None:
-        self.load = load
-        self.count = count
-        self.n_groups = n_groups
-        self.known = known
-        self.weighted = weighted
-        self.most = max(min(_MOST_BYTES // (16 * n_groups), _MOST_ROWS), 1)
-        self.threads = threads or _cores()
-        self._sizes: dict[int, int] = {}
+    load: Callable[[int], Part]
+    count: int
+    n_groups: int
+    known: bool = False
+    weighted: bool = False
+    threads: int | None = None
+    most: int = field(init=False)
+    _sizes: dict[int, int] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.most = max(min(_MOST_BYTES // (16 * self.n_groups), _MOST_ROWS), 1)
 
     def map(self, function: Callable[..., T], *arguments: Any, each: Sequence[Any] | None = None) -> list[T]:
         """Apply a function to every partition."""
@@ -100,7 +94,7 @@ class ThreadedPartitions:
             self._sizes[k] = part.n_rows
             return function(part, *arguments, *(() if each is None else (each[k],)))
 
-        pool = ThreadPoolExecutor(min(self.threads, max(1, self.count)))
+        pool = ThreadPoolExecutor(min(self.threads or _cores(), max(1, self.count)))
         try:
             return list(pool.map(one, range(self.count)))
         finally:

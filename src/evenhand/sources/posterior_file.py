@@ -9,6 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """A full disk, a quota, or a limit on the size of files."""
 
 
+@dataclass(eq=False)
 class PosteriorFile:
     """Posteriors of rows in files, one for each array of their layout.
 
@@ -42,12 +44,12 @@ class PosteriorFile:
         Whether a later process may read the files.
     """
 
-    def __init__(self, folder: Path, n_rows: int, layout: Layout, *, lasting: bool = False) -> None:
-        self.folder = folder
-        self.lasting = lasting
-        self.n_rows = n_rows
-        self.layout = layout
-        self.owned: tempfile.TemporaryDirectory[str] | None = None  # removed with this object
+    folder: Path
+    n_rows: int
+    layout: Layout
+    lasting: bool = False
+    owned: tempfile.TemporaryDirectory[str] | None = None
+    """A folder that is removed with this object."""
 
     @property
     def size(self) -> int:
@@ -225,8 +227,7 @@ def spooled(posteriors: Any, weight: str | None) -> ThreadedPartitions:
     folder = tempfile.TemporaryDirectory(prefix="evenhand-")
     # Half of the size and of the time of a pass; an error of 3e-8 is far below any tolerance.
     layout = Layout(len(columns) // 2, weighted=weight is not None, kind=np.float32)
-    file = PosteriorFile(Path(folder.name), n_rows, layout)
-    file.owned = folder
+    file = PosteriorFile(Path(folder.name), n_rows, layout, owned=folder)
     file.reserve()
     first = 0
     for batch in table.batches(rows=max(1, _PART_BYTES // layout.row_bytes)):
