@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import functools
 from collections.abc import Callable, Iterator
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import narwhals.stable.v2 as nw
@@ -128,45 +129,47 @@ def _answer_batches(
     return answers()
 
 
+@dataclass(eq=False, repr=False)
 class FairClassifier(ClassifierMixin, BaseEstimator):
-    """Parent of the fair classifiers; subclasses have a constructor, ``fit`` and ``_decide``."""
+    """Parent of the fair classifiers, with their parameters; subclasses have ``fit`` and ``_decide``."""
 
-    _file: str | None = None
+    estimator: Any = None
+    constraint: Constraint | None = None
+    _: KW_ONLY
+    sensitive_features: Columns | Proxy | None = None
+    aware: Aware = False
+    cost: ArrayLike = 0.5
+    objective: Objective = field(default="risk", init=False)
+    """What is minimised; a parameter of those that can choose it."""
+    guarantee: Guarantee | float | None = None
+    margin: Margin = field(default=0.0, init=False)
+    """By how much the requirement is tightened; likewise."""
+    posteriors: CrossFit | None = None
+    groups: GroupPolicy | None = None
+    pos_label: Any = None
+    random_state: Any = 0
+    n_jobs: int | None = None
+    verbose: bool = False
+
+    _file: str | None = field(default=None, init=False)
     """Name of the file that the model was loaded from."""
-
-    _source: Any = None
+    _source: Any = field(default=None, init=False)
     """What that file says of the table that it was learned from."""
 
-    estimator: Any
-    constraint: Constraint | None
-    sensitive_features: Columns | Proxy | None
-    aware: Aware
-    cost: ArrayLike
-    guarantee: Guarantee | float | None
-    posteriors: CrossFit | None
-    groups: GroupPolicy | None
-    pos_label: Any
-    random_state: Any
-    n_jobs: int | None
-    verbose: bool
-    objective: Objective = "risk"
-    """What is minimised; a parameter of those that can choose it."""
-    margin: Margin = 0.0
-    """By how much the requirement is tightened; likewise."""
-    classes_: NDArray[Any]
-    pos_label_: Any
-    groups_: Groups
-    compared_: Groups
-    access_: AttributeAccess
-    certificate_: Certificate
-    fitted_to_: Fingerprint
-    fitted_on_: datetime.date
+    classes_: NDArray[Any] = field(init=False)
+    pos_label_: Any = field(init=False)
+    groups_: Groups = field(init=False)
+    compared_: Groups = field(init=False)
+    access_: AttributeAccess = field(init=False)
+    certificate_: Certificate = field(init=False)
+    fitted_to_: Fingerprint = field(init=False)
+    fitted_on_: datetime.date = field(init=False)
     """The day of the fit (UTC), which is saved with the model."""
-    imputed_: ImputedRows | None
-    guarantee_: GuaranteeResult | None
-    forecast_: Forecast
-    seed_: int
-    input_tags_: tuple[bool, bool]
+    imputed_: ImputedRows | None = field(init=False)
+    guarantee_: GuaranteeResult | None = field(init=False)
+    forecast_: Forecast = field(init=False)
+    seed_: int = field(init=False)
+    input_tags_: tuple[bool, bool] = field(init=False)
 
     def settings(self) -> Settings:
         """The parameters, checked: raises an InputError if they cannot be used."""

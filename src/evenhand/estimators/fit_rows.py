@@ -186,7 +186,7 @@ class ScoredRows:
         if self.kept is None:
             return self.learned.problem(asked, given.cost, groups, given.objective)
         rows = self.kept.partitions()
-        return read_problem(given.objective, rows, asked, cost=given.cost, sample_weight=None, groups=groups)
+        return read_problem(given.objective, rows, asked, cost=given.cost, groups=groups)
 
     def parts(self) -> Iterator[tuple[Posteriors, Floats | None]]:
         """Posteriors and weights, a part of the rows at a time."""

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from evenhand.data.checks import check_count
-from evenhand.data.features import Columns
-from evenhand.estimators.access import Aware
 from evenhand.estimators.base import FairClassifier, by_batches, names_its_file
 from evenhand.estimators.fair_training import FairTraining, train_fair
 from evenhand.estimators.fit_rows import read_rows
 from evenhand.estimators.margin import forecast
-from evenhand.estimators.settings import CrossFit, GroupPolicy, Guarantee, Settings
+from evenhand.estimators.settings import CrossFit, Settings
 from evenhand.estimators.trained_models import ClassifierMixture, TrainedModel
 from evenhand.estimators.training_certificate import TrainingCertificate
 from evenhand.estimators.training_data import draw_seed
@@ -29,7 +28,6 @@ from evenhand.posteriors.learner import check_learner, is_frozen
 from evenhand.posteriors.tabular import TabularClassifier
 from evenhand.requirements.constraints import ConstraintName
 from evenhand.requirements.measurement import AnyMeasurement
-from evenhand.requirements.requirement import Constraint
 
 Floats = NDArray[np.float64]
 
@@ -37,6 +35,7 @@ _SHOWN = 5e-5
 """Violation from which on there is a warning: what rounds to 0.0001. The solver's tolerances are below it."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class FairInprocessor(FairClassifier):
     """A fair classifier that is trained to be fair, and then decides by itself.
 
@@ -128,44 +127,14 @@ class FairInprocessor(FairClassifier):
     True
     """
 
-    learner_: TrainedModel
-    certificate_: TrainingCertificate
-    multipliers_: Mapping[ConstraintName, float]
-    achieved_: tuple[AnyMeasurement, ...]
-    n_fits_: int
+    randomize: bool = False
+    max_fits: int = 20
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        constraint: Constraint | None = None,
-        *,
-        sensitive_features: Columns | None = None,
-        aware: Aware = False,
-        cost: ArrayLike = 0.5,
-        randomize: bool = False,
-        max_fits: int = 20,
-        guarantee: Guarantee | float | None = None,
-        posteriors: CrossFit | None = None,
-        groups: GroupPolicy | None = None,
-        pos_label: Any = None,
-        random_state: Any = 0,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.estimator = estimator
-        self.constraint = constraint
-        self.sensitive_features = sensitive_features
-        self.aware = aware
-        self.cost = cost
-        self.randomize = randomize
-        self.max_fits = max_fits
-        self.guarantee = guarantee
-        self.posteriors = posteriors
-        self.groups = groups
-        self.pos_label = pos_label
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    learner_: TrainedModel = field(init=False)
+    certificate_: TrainingCertificate = field(init=False)
+    multipliers_: Mapping[ConstraintName, float] = field(init=False)
+    achieved_: tuple[AnyMeasurement, ...] = field(init=False)
+    n_fits_: int = field(init=False)
 
     @property
     def rounds(self) -> int:

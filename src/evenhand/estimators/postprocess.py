@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from numbers import Integral
 from os import PathLike
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from evenhand.data.batched_table import is_dask, is_lazy
-from evenhand.data.features import Columns
 from evenhand.data.row_keys import id_column, row_keys
 from evenhand.data.tables import library_of
 from evenhand.display.progress import waiting
 from evenhand.display.text import show
-from evenhand.estimators.access import Aware, ModelInput
+from evenhand.estimators.access import ModelInput
 from evenhand.estimators.base import FairClassifier, by_batches, names_its_file
 from evenhand.estimators.explanation import (
     Explanation,
@@ -34,11 +33,10 @@ from evenhand.estimators.guarantee_candidates import GuaranteeCandidates
 from evenhand.estimators.learned_posteriors import LearnedPosteriors
 from evenhand.estimators.limits import refused
 from evenhand.estimators.margin import forecast, solve_with_margin
-from evenhand.estimators.settings import CrossFit, GroupPolicy, Guarantee, Margin, Settings
+from evenhand.estimators.settings import Margin, Settings
 from evenhand.estimators.training_data import draw_seed
 from evenhand.exceptions import InputError, LimitWarning, ToleranceWarning, warn_user
 from evenhand.groups.groups import GroupName
-from evenhand.groups.proxy import Proxy
 from evenhand.guarantee.forecast import warn_if_exceeded
 from evenhand.guarantee.guarantee import warn_if_not_guaranteed
 from evenhand.optimum.group_thresholds import group_thresholds
@@ -54,7 +52,6 @@ from evenhand.requirements.bounds import EVERYBODY
 from evenhand.requirements.constraints import ByConstraint, ConstraintName, LinearConstraints
 from evenhand.requirements.notions import Notion
 from evenhand.requirements.rates import CellRates
-from evenhand.requirements.requirement import Constraint
 from evenhand.solver.certificate import Certificate
 
 _MARGIN_DIGITS = 9
@@ -65,6 +62,7 @@ _OF_SOLUTION = (
 """Attributes of a fit that are those of the solution."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class FairPostprocessor(FairClassifier):
     """The most accurate classifier within a fairness tolerance, given the probabilities that it learns.
 
@@ -184,51 +182,21 @@ class FairPostprocessor(FairClassifier):
     True
     """
 
-    rule_: Rule
-    solved_rule_: Rule
-    posterior_model_: PosteriorModel
-    multipliers_: Mapping[ConstraintName, float]
-    shadow_prices_: Mapping[ConstraintName, float]
-    group_weights_: Mapping[GroupName, float] | None
-    rule_multipliers_: Mapping[ConstraintName, float] | None
-    nearest_: Notion | None
-    rates_: CellRates
-    rounded_: tuple[Rule, Certificate, CellRates] | None
-    linear_constraints_: LinearConstraints
-    prices_: NDArray[np.float64]
+    objective: Objective = "risk"
+    margin: Margin = 0.0
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        constraint: Constraint | None = None,
-        *,
-        sensitive_features: Columns | Proxy | None = None,
-        aware: Aware = False,
-        cost: ArrayLike = 0.5,
-        objective: Objective = "risk",
-        guarantee: Guarantee | float | None = None,
-        margin: Margin = 0.0,
-        posteriors: CrossFit | None = None,
-        groups: GroupPolicy | None = None,
-        pos_label: Any = None,
-        random_state: Any = 0,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.estimator = estimator
-        self.constraint = constraint
-        self.sensitive_features = sensitive_features
-        self.aware = aware
-        self.cost = cost
-        self.objective = objective
-        self.guarantee = guarantee
-        self.margin = margin
-        self.posteriors = posteriors
-        self.groups = groups
-        self.pos_label = pos_label
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    rule_: Rule = field(init=False)
+    solved_rule_: Rule = field(init=False)
+    posterior_model_: PosteriorModel = field(init=False)
+    multipliers_: Mapping[ConstraintName, float] = field(init=False)
+    shadow_prices_: Mapping[ConstraintName, float] = field(init=False)
+    group_weights_: Mapping[GroupName, float] | None = field(init=False)
+    rule_multipliers_: Mapping[ConstraintName, float] | None = field(init=False)
+    nearest_: Notion | None = field(init=False)
+    rates_: CellRates = field(init=False)
+    rounded_: tuple[Rule, Certificate, CellRates] | None = field(init=False)
+    linear_constraints_: LinearConstraints = field(init=False)
+    prices_: NDArray[np.float64] = field(init=False)
 
     def settings(self) -> Settings:
         """The parameters, checked: raises an InputError if they cannot be used."""

@@ -32,7 +32,7 @@ from evenhand.guarantee.proxy_calibration import check_calibration
 from evenhand.posteriors.examples import KnownFeatures
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class ProxyAccess(AttributeAccess):
     """Access to probabilities that are columns of X: appended on the right, one per group.
 
@@ -44,8 +44,8 @@ class ProxyAccess(AttributeAccess):
         In whose order the probabilities are appended.
     """
 
-    proxy: Proxy | None = None
-    groups: Groups | None = None
+    proxy: Proxy
+    groups: Groups
 
     def read(self, estimator: Any, X: Any, sensitive_features: Any) -> ModelInput:
         """New rows as models see them."""
@@ -56,8 +56,6 @@ class ProxyAccess(AttributeAccess):
 
     def view(self, X: Any, columns: Mapping[str, Any]) -> ModelInput:  # noqa: ARG002
         """Validated rows as models see them."""
-        if self.proxy is None or self.groups is None:
-            raise GroupError("this access to proxies has no proxy.")
         p = group_probabilities(_with_columns(self.proxy, X), self.groups)
         return ModelInput(join_columns(self._visible(X), list(p.T), "proxy"), None)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -29,6 +29,7 @@ Margin = float | Literal["forecast"]
 _FORMS = ("auto", "separate", "label_then_group", "joint")
 
 
+@dataclass(eq=False, repr=False)
 class CrossFit(BaseEstimator):
     """How posteriors P(S, Y | x) are learned: in folds, so that no row is scored by a model that has seen it.
 
@@ -72,24 +73,16 @@ class CrossFit(BaseEstimator):
     CrossFit(average=False, cv=10)
     """
 
-    def __init__(
-        self,
-        cv: Any = 5,
-        *,
-        group_estimator: Any = None,
-        form: Form | Literal["auto"] = "auto",
-        average: bool | Literal["auto"] = "auto",
-        calibration: Literal["auto"] | None = "auto",
-        max_samples: int = 1_000_000,
-    ) -> None:
-        self.cv = cv
-        self.group_estimator = group_estimator
-        self.form = form
-        self.average = average
-        self.calibration = calibration
-        self.max_samples = max_samples
+    cv: Any = 5
+    _: KW_ONLY
+    group_estimator: Any = None
+    form: Form | Literal["auto"] = "auto"
+    average: bool | Literal["auto"] = "auto"
+    calibration: Literal["auto"] | None = "auto"
+    max_samples: int = 1_000_000
 
 
+@dataclass(eq=False, repr=False)
 class GroupPolicy(BaseEstimator):
     """What becomes of groups that are missing, unseen or small.
 
@@ -129,17 +122,12 @@ class GroupPolicy(BaseEstimator):
     GroupPolicy(min_size=50, missing='exclude')
     """
 
-    def __init__(
-        self,
-        missing: Missing = "error",
-        unseen: Literal["error", "pooled"] = "error",
-        min_size: int = 0,
-    ) -> None:
-        self.missing = missing
-        self.unseen = unseen
-        self.min_size = min_size
+    missing: Missing = "error"
+    unseen: Literal["error", "pooled"] = "error"
+    min_size: int = 0
 
 
+@dataclass(eq=False, repr=False)
 class Guarantee(BaseEstimator):
     """A guarantee for new rows: the requirement holds on them with a probability over the draw of the data.
 
@@ -160,9 +148,8 @@ class Guarantee(BaseEstimator):
     0.9
     """
 
-    def __init__(self, confidence: float = 0.95, reserve: float = 0.5) -> None:
-        self.confidence = confidence
-        self.reserve = reserve
+    confidence: float = 0.95
+    reserve: float = 0.5
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,7 +72,7 @@ def fit_chain(fit: Fit, rows: Examples) -> FeatureChain:
     -------
     FeatureChain
     """
-    known = _known(rows)
+    known = cast("KnownFeatures", rows.known)
     rows = replace(rows, X=without_last(rows.X, known.tells))
     models = tuple(
         tuple(_fit_branch(fit, rows, place, own) for own in branches(known.levels, place))
@@ -83,7 +83,7 @@ def fit_chain(fit: Fit, rows: Examples) -> FeatureChain:
 
 def _fit_branch(fit: Fit, rows: Examples, place: int, own: NDArray[np.intp]) -> Learner:
     """A model of one feature, given the values before it that some groups share."""
-    known = _known(rows)
+    known = cast("KnownFeatures", rows.known)
     classes = known.values[place].shape[1]
     values = np.unique(known.levels[own, place])
     if len(values) == 1:
@@ -137,9 +137,3 @@ def shares(p: Floats) -> Floats:
 def complete(rows: Examples) -> KnownFeatures:
     """What is known of rows that all have a group: the groups as the values of one feature."""
     return KnownFeatures(np.arange(rows.n_groups)[:, None], (np.eye(rows.n_groups)[rows.codes],))
-
-
-def _known(rows: Examples) -> KnownFeatures:
-    if rows.known is None:
-        raise ValueError("these rows do not tell which of their sensitive features are known.")
-    return rows.known

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -21,6 +22,7 @@ _ENOUGH_TO_SET_ASIDE = 200
 _ENOUGH_FOR_THREADS = 50_000
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class TabularClassifier(ClassifierMixin, BaseEstimator):
     """Gradient-boosted trees for tables that need no preparation.
 
@@ -47,18 +49,10 @@ class TabularClassifier(ClassifierMixin, BaseEstimator):
     True
     """
 
-    def __init__(
-        self,
-        *,
-        learning_rate: float = 0.1,
-        max_iter: int = 200,
-        max_leaf_nodes: int | None = None,
-        random_state: int = 0,
-    ) -> None:
-        self.learning_rate = learning_rate
-        self.max_iter = max_iter
-        self.max_leaf_nodes = max_leaf_nodes
-        self.random_state = random_state
+    learning_rate: float = 0.1
+    max_iter: int = 200
+    max_leaf_nodes: int | None = None
+    random_state: int = 0
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

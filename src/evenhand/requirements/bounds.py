@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from copy import deepcopy
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal, cast, get_args
 
 import numpy as np
@@ -113,6 +114,7 @@ class Bound(Requirement):
         return (BoundMeasurement(self.label, self.label, family.names, values, *self.limits(rates.groups)),)
 
 
+@dataclass(repr=False)
 class RateBound(Bound):
     """A bound on a rate, such as a capacity, a floor for the recall or a ceiling for false alarms.
 
@@ -147,22 +149,13 @@ class RateBound(Bound):
     'false-negative rate'
     """
 
-    _statistic: Any = None
+    rate: Any
+    _: KW_ONLY
+    at_least: float | None = None
+    at_most: float | None = None
+    groups: Scope = "population"
+    _statistic: Any = field(default=None, init=False)
     """The rate of actions, where the bound is written for these."""
-
-    def __init__(
-        self,
-        rate: Any,
-        *,
-        at_least: float | None = None,
-        at_most: float | None = None,
-        groups: Scope = "population",
-    ) -> None:
-        self.rate = rate
-        self.at_least = at_least
-        self.at_most = at_most
-        self.groups = groups
-        self._check()
 
     @property
     def rate_statistic(self) -> Statistic | SelectedShare:
@@ -267,6 +260,7 @@ class RateBound(Bound):
         return np.array([value, 0.0 * value, 0.0 * value])
 
 
+@dataclass(repr=False)
 class NoWorse(Bound):
     """No group has a worse rate than under a reference.
 
@@ -287,21 +281,12 @@ class NoWorse(Bound):
     NoWorse('selection rate')
     """
 
-    _asked: str | None = None
-
-    def __init__(
-        self,
-        rate: str = "selection rate",
-        *,
-        than: Any = "unconstrained",
-        groups: Scope = "intersectional",
-        margin: float = 0.0,
-    ) -> None:
-        self.rate = rate
-        self.than = than
-        self.groups = groups
-        self.margin = margin
-        self._check()
+    rate: str = "selection rate"
+    _: KW_ONLY
+    than: Any = "unconstrained"
+    groups: Scope = "intersectional"
+    margin: float = 0.0
+    _asked: str | None = field(default=None, init=False)
 
     def __repr__(self) -> str:
         than = "" if isinstance(self._asked or self.than, str) else ", than=<CellRates>"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,6 +14,7 @@ from evenhand.requirements.constraints import ByConstraint, ConstraintName, Line
 from evenhand.requirements.requirement import Constraint, Requirement
 
 
+@dataclass(repr=False)
 class WithMargins(Constraint):
     """A requirement that every group satisfies with a margin, which can differ from group to group.
 
@@ -39,17 +40,14 @@ class WithMargins(Constraint):
     ([-0.08, -0.1], [0.06, 0.1])
     """
 
-    def __init__(
-        self,
-        constraint: Constraint,
-        *,
-        lower: Mapping[ConstraintName, float],
-        upper: Mapping[ConstraintName, float],
-    ) -> None:
-        self.constraint = constraint
-        self.lower = ByConstraint(lower)
-        self.upper = ByConstraint(upper)
-        self._check()
+    constraint: Constraint
+    _: KW_ONLY
+    lower: Mapping[ConstraintName, float]
+    upper: Mapping[ConstraintName, float]
+
+    def __post_init__(self) -> None:
+        self.lower, self.upper = ByConstraint(self.lower), ByConstraint(self.upper)
+        super().__post_init__()
 
     def __repr__(self) -> str:
         margins = [*self.lower.values(), *self.upper.values()]

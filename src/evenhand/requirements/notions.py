@@ -27,7 +27,7 @@ Either way the requirement is a set of linear constraints ``lo <= C rho + B t + 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -46,6 +46,7 @@ from evenhand.requirements.statistic import ERROR, FALSE_POSITIVE, SELECTION, TR
 Floats = NDArray[np.float64]
 
 
+@dataclass(kw_only=True, repr=False)
 class Notion(Requirement):
     """A notion of fairness with a tolerance; subclasses define its label and statistics.
 
@@ -90,6 +91,13 @@ class Notion(Requirement):
     label: ClassVar[str]
     statistics: ClassVar[tuple[Statistic, ...]]
 
+    difference: float | None = None
+    ratio: float | None = None
+    groups: Mode = "intersectional"
+    against: Against = "population"
+    given: Sequence[str] | None = None
+    action: Any = None
+
     def __init_subclass__(cls) -> None:
         statistics = getattr(cls, "statistics", None)
         proper = isinstance(statistics, tuple) and all(isinstance(part, Statistic) for part in statistics)
@@ -98,24 +106,6 @@ class Notion(Requirement):
                 f"{cls.__name__} must define its name as `label = '...'` and its statistics as a tuple, "
                 "`statistics = (Statistic(...),)`."
             )
-
-    def __init__(
-        self,
-        *,
-        difference: float | None = None,
-        ratio: float | None = None,
-        groups: Mode = "intersectional",
-        against: Against = "population",
-        given: Sequence[str] | None = None,
-        action: Any = None,
-    ) -> None:
-        self.difference = difference
-        self.ratio = ratio
-        self.groups = groups
-        self.against = against
-        self.given = given
-        self.action = action
-        self._check()
 
     def __repr__(self) -> str:
         own = self.get_params(deep=False)

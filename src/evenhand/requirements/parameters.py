@@ -15,6 +15,9 @@ class Parameters:
     The constructor stores its arguments unchanged under their names; ``_check`` validates them.
     """
 
+    def __post_init__(self) -> None:
+        self._check()
+
     def _check(self) -> None:
         """Raise an InputError if the parameters are invalid."""
         raise NotImplementedError

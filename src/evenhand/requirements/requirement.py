@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy, deepcopy
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -197,11 +198,6 @@ class Constraint(Parameters):
             return NotImplemented
         return AllOf([copy(part) for part in (*self.requirements, *other.requirements)])
 
-    def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and vars(self) == vars(other)
-
-    __hash__ = None  # type: ignore[assignment]
-
 
 class Requirement(Constraint):
     """A single requirement: a notion of fairness, or a bound on a rate."""
@@ -246,6 +242,7 @@ class Requirement(Constraint):
         raise NotImplementedError
 
 
+@dataclass(repr=False)
 class AllOf(Constraint):
     """Several requirements at once; made by ``&``.
 
@@ -262,9 +259,7 @@ class AllOf(Constraint):
     DemographicParity(difference=0.1) & EqualOpportunity(ratio=0.9)
     """
 
-    def __init__(self, parts: Sequence[Requirement]) -> None:
-        self.parts = parts
-        self._check()
+    parts: Sequence[Requirement]
 
     def __repr__(self) -> str:
         return " & ".join(map(repr, self.parts))
