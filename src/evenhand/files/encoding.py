@@ -177,7 +177,7 @@ class _Writer:
 
 def _fields(value: Any) -> dict[str, Any]:
     if is_dataclass(value):
-        return {field.name: getattr(value, field.name) for field in fields(value)}
+        return {field.name: getattr(value, field.name) for field in fields(value) if field.init}
     params: dict[str, Any] = value.get_params(deep=False)
     return params
 

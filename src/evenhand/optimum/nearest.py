@@ -197,10 +197,10 @@ class NearestProblem(FairnessProblem):
         self, multipliers: Vector, linear: LinearConstraints, rates: CellRates, scalars: Vector
     ) -> float:
         """How fast a larger tolerance undoes the proof."""
-        slopes = (self.constraint & self.notion).slopes(rates, scalars)
-        held = np.where(multipliers > 0, slopes.lo, slopes.hi)
+        value, lo, hi = (self.constraint & self.notion).slopes(rates, scalars)
+        held = np.where(multipliers > 0, lo, hi)
         own = slice(len(self.linear_constraints), len(linear))
-        speed = abs(float(multipliers[own] @ (slopes.value - held)[own]))
+        speed = abs(float(multipliers[own] @ (value - held)[own]))
         return speed if speed > _NOTHING else 1.0
 
     def _of_stages(self, least: _Least, second: Solution, near: Notion) -> Solution:
