@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,7 +18,6 @@ import numpy as np
 import pandas as pd
 from dask.delayed import Delayed
 from distributed import Client, Future
-from numpy.typing import NDArray
 
 from evenhand.cluster.arrays import aligned
 from evenhand.cluster.client import computed, connected, current_client, gather, sent
@@ -156,7 +156,10 @@ class OnCluster(RowSource):
             joined = self.client.submit(examples, self._drawn, pure=False)
 
         def run(folds: Sequence[Any]) -> list[Any]:
-            tasks = [self.client.submit(_fit, sent(self.client, fold), joined, pure=False) for fold in folds]
+            tasks = [
+                self.client.submit(operator.call, sent(self.client, fold), joined, pure=False)
+                for fold in folds
+            ]
             try:
                 return gather(self.client, tasks)
             finally:
@@ -191,7 +194,7 @@ class _OnWorkers:
         # The model is sent once, and to each partition what it needs for its own rows.
         each = [sent(client, own(place)) for place in places]
         blocks = self.source.tasks(_score, sent(client, score), each=each)
-        cut = dask.delayed(_cut, pure=False)
+        cut = dask.delayed(operator.getitem, pure=False)
         rows = max(_BLOCK // (16 * layout.compared), 1)
 
         def column(name: str) -> da.Array:
@@ -209,14 +212,6 @@ class _OnWorkers:
 def _score(rows: Rows, score: Callable[[Rows, Any], Columns], own: Any) -> Columns:
     with one_thread("blas"):
         return score(rows, own)
-
-
-def _cut(block: Columns, name: str) -> NDArray[Any]:
-    return block[name]
-
-
-def _fit(fold: Callable[[Any], Any], examples: Any) -> Any:
-    return fold(examples)
 
 
 @dataclass(frozen=True, eq=False)

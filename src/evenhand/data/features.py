@@ -191,7 +191,8 @@ def columns_of(X: Any, where: Columns) -> dict[str, Any]:
     """
     if callable(where):
         return named_columns(where(X), what="sensitive_features", default_name="sensitive_feature")
-    chosen = [_find(X, name) for name in _as_list(where)]
+    names: Any = [where] if isinstance(where, str | int | np.integer) else where
+    chosen = [_find(X, name) for name in names]
     twice = [name for name in chosen if chosen.count(name) > 1]
     if twice:
         raise GroupError(f"sensitive_features names column {twice[0]!r} of X twice.")
@@ -347,10 +348,6 @@ def dense(X: Any) -> NDArray[Any]:
     """A matrix as a NumPy array, sparse or not."""
     matrix: Any = X
     return np.asarray(matrix.toarray() if issparse(X) else matrix)
-
-
-def _as_list(where: Any) -> list[Any]:
-    return [where] if isinstance(where, str | int | np.integer) else list(where)
 
 
 def _find(X: Any, name: Any) -> Any:

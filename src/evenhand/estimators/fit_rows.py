@@ -124,7 +124,7 @@ def read_rows(
         data = read_training_data(settings, X, y, sensitive_features, sample_weight, seed=seed)
         return FitRows(*hold_out_rows(settings, data, seed))
     if source.n_rows <= settings.posteriors.max_samples:
-        drawn = source.map(_as_they_are, what="reading rows")
+        drawn = source.map(lambda rows: rows, what="reading rows")
         data = read_parts(settings, drawn, seed=seed, label=source.label)
         run = source.fold_runner(partial(_all_examples, _copied(settings), seed, source.label))
         return FitRows(*hold_out_rows(settings, data, seed), run, source)
@@ -154,10 +154,6 @@ def _source(
 def _copied(settings: Settings) -> Settings:
     """The same with a recorder of its own, to be sent."""
     return replace(settings, classifier=copy.copy(settings.classifier))
-
-
-def _as_they_are(rows: Rows) -> Rows:
-    return rows
 
 
 def _all_examples(settings: Settings, seed: int, label: str, parts: Sequence[Rows]) -> Examples:

@@ -9,10 +9,8 @@ from functools import cached_property
 
 from evenhand.data.row_keys import row_keys
 from evenhand.estimators.fit_rows import FitRows, ScoredRows
-from evenhand.estimators.learned_posteriors import LearnedPosteriors
 from evenhand.estimators.rank_search import Ranked, RankSearch
 from evenhand.estimators.rank_thresholds import count_all, count_ranked, ranked_scores, set_thresholds
-from evenhand.estimators.training_data import TrainingData
 from evenhand.exceptions import CertificateError, InfeasibleError, VacuousConstraintWarning
 from evenhand.guarantee.guarantee import Candidate, GuaranteeResult, guaranteed, ranked_guarantee
 from evenhand.guarantee.margins import internal_requirements
@@ -50,16 +48,6 @@ class GuaranteeCandidates:
     seed: int
 
     @property
-    def posteriors(self) -> LearnedPosteriors:
-        """Posteriors of the rows that were learned from."""
-        return self.scored.learned
-
-    @property
-    def data(self) -> TrainingData:
-        """Rows that were learned from."""
-        return self.rows.data
-
-    @property
     def held_out(self) -> Examples:
         """Rows that nothing was learned from."""
         if self.rows.held_out is None:
@@ -93,7 +81,7 @@ class GuaranteeCandidates:
             self.constraint,
             confidence,
             resolved=self.problem.constraint,
-            all_rows=self.data.everyone,
+            all_rows=self.rows.data.everyone,
         )
         return solution, self._rule(solution), guarantee
 
@@ -109,7 +97,7 @@ class GuaranteeCandidates:
         placed = set_thresholds(rule, self._scores, self.held_out.positive, found.ranks) if reached else None
         rule = placed or rule
         counts = CellRates.count(
-            self.data.compared, self.held_out.compared_cells, rule.selection(self._scores) == 1
+            self.rows.data.compared, self.held_out.compared_cells, rule.selection(self._scores) == 1
         )
         guarantee = ranked_guarantee(
             (found.internal, found.ranks, counts),
@@ -118,7 +106,7 @@ class GuaranteeCandidates:
             chances=found.chances,
             resolved=self.problem.constraint,
             found=reached if placed else None,
-            total=len(self.data.examples) + len(self.held_out),
+            total=len(self.rows.data.examples) + len(self.held_out),
         )
         return found.solution, rule, guarantee
 
@@ -139,16 +127,16 @@ class GuaranteeCandidates:
         """What looks for ranks of the held-out rows; None if they are no use, which the other rows decide."""
         if self.rows.sample is not None:
             return None  # numbers of the rows learned from are not those of the population
-        groups = self.data.compared
+        groups = self.rows.data.compared
         labels = counted_labels(self.problem.constraint, groups)
-        deployed, learned = self.posteriors.deployed, self.data.examples
+        deployed, learned = self.scored.learned.deployed, self.rows.data.examples
         if labels is None or deployed.codes is None or self._loosest.group_weights:
             return None
         search = RankSearch(
             self.problem.constraint,
             groups,
             labels,
-            tuple(ranked_scores(deployed, labels, learned.positive[self.posteriors.rows])),
+            tuple(ranked_scores(deployed, labels, learned.positive[self.scored.learned.rows])),
             sizes=count_ranked(labels, self.held_out, groups),
             everyone=count_all(labels, learned, self.held_out, groups),
             solve=lambda internal: self._solve(internal, self._loosest),
@@ -172,8 +160,8 @@ class GuaranteeCandidates:
     @cached_property
     def _scores(self) -> Posteriors:
         """Posteriors of the held-out rows."""
-        data, held_out = self.data, self.held_out
-        cells = self.posteriors.model.cells(held_out.X, held_out.allowed)
+        data, held_out = self.rows.data, self.held_out
+        cells = self.scored.learned.model.cells(held_out.X, held_out.allowed)
         return data.access.posteriors(data.groups, cells, held_out.codes, held_out.strata)
 
     def _under(self, internal: Constraint, start: Solution | None) -> Candidate[Solution] | None:
@@ -189,7 +177,7 @@ class GuaranteeCandidates:
         by_id = rule.decide(self._scores, lambda rows: [b"%d" % number for number in rows])
         ways = [by_features, by_id] if (by_features != by_id).any() else [by_features]
         cells = self.held_out.compared_cells
-        return internal, solution, [CellRates.count(self.data.compared, cells, one) for one in ways]
+        return internal, solution, [CellRates.count(self.rows.data.compared, cells, one) for one in ways]
 
     def _solve(self, internal: Constraint, start: Solution | None) -> Solution | None:
         try:

@@ -217,9 +217,10 @@ def posterior_spec(settings: Settings, data: TrainingData, seed: int) -> Posteri
             weighted = True  # a row counts in part for each value that it may have
         check_learner(group, weighted=weighted, role="group_estimator")
     _warn_if_left_out([settings.classifier.estimator, label, group], data)
-    levels = _feature_levels(data.groups) if trees else None
-    if known is not None:
-        levels = known.levels
+    levels = None if known is None else known.levels
+    if trees and known is None:  # the features with the fewest values first
+        groups = data.groups
+        levels = groups.level_codes(sorted(groups.features, key=lambda name: len(groups.levels(name))))
     where, hidden = data.access.where, data.access.hidden
     return PosteriorSpec(
         form,
@@ -254,16 +255,6 @@ def _warn_if_left_out(estimators: list[Any], data: TrainingData) -> None:
                 VisibleFeatureWarning,
             )
             return
-
-
-def _feature_levels(groups: Groups) -> NDArray[np.intp]:
-    """Values of the sensitive features in each group, the features with the fewest values first.
-
-    They are learned one after the other in this order, because each model is evaluated once for all values of
-    those before. Only by our own trees: the values before are appended as columns, which a pipeline of one's
-    own may not expect.
-    """
-    return groups.level_codes(sorted(groups.features, key=lambda name: len(groups.levels(name))))
 
 
 def _separate_is_enough(settings: Settings, data: TrainingData) -> bool:

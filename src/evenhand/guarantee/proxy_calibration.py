@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from evenhand.data.checks import check_rows
-from evenhand.data.columns import Level, factorize, named_columns
+from evenhand.data.columns import factorize, named_columns
 from evenhand.exceptions import GroupError, ProxyCalibrationWarning, warn_user
 from evenhand.groups.proxy import Proxy, ProxyRows
 from evenhand.guarantee.intervals import critical_value, wilson
@@ -17,55 +15,18 @@ _LEVEL = 0.01
 """Probability with which calibrated proxies are warned of."""
 
 
-@dataclass(frozen=True)
-class ProxyCalibration:
-    """How the probabilities of one value compare with rows whose value is known.
-
-    Attributes
-    ----------
-    feature : str
-    value : object
-    from_probability, to_probability : float
-        The rows compared: those with a probability in this range.
-    rows : int
-        Of them, rows whose value is known.
-    probability : float
-        Their mean probability.
-    share, low, high : float
-        Share of them that have the value, with limits that hold for all comparisons together.
-    """
-
-    feature: str
-    value: Level
-    from_probability: float
-    to_probability: float
-    rows: int
-    probability: float
-    share: float
-    low: float
-    high: float
-
-    @property
-    def agrees(self) -> bool:
-        """Whether the mean probability is within the limits."""
-        return self.low <= self.probability <= self.high
-
-
-def check_calibration(proxy: Proxy, rows: ProxyRows) -> tuple[ProxyCalibration, ...]:
+def check_calibration(proxy: Proxy, rows: ProxyRows) -> None:
     """Compare probabilities with the values that are known of some rows, and warn where they disagree.
+
+    Each value is compared on all of these rows, and on those with a low to a high probability.
 
     Parameters
     ----------
     proxy : Proxy
     rows : ProxyRows
-
-    Returns
-    -------
-    tuple of ProxyCalibration
-        For each value all rows, and rows with a low to a high probability; empty if no values are known.
     """
     if proxy.known is None:
-        return ()
+        return
     name = rows.proxy
     columns = named_columns(proxy.known, what="known", default_name=name)
     if set(columns) != {name}:
@@ -93,21 +54,16 @@ def check_calibration(proxy: Proxy, rows: ProxyRows) -> tuple[ProxyCalibration, 
         parts = [np.arange(len(p)), *(np.flatnonzero(bins == b) for b in np.unique(bins))]
         compared += [(level, p[part], hit[part]) for part in (parts if len(parts) > 2 else parts[:1])]
     z = critical_value(1 - _LEVEL, len(compared))
-    results = []
+    wrong = []
     for level, p, hit in compared:
-        limits = wilson(hit.mean(), len(hit), z)
-        spread = (float(p.min()), float(p.max()), len(p), float(p.mean()))
-        results.append(
-            ProxyCalibration(name, level, *spread, float(hit.mean()), float(limits.low), float(limits.high))
-        )
-    wrong = [one for one in results if not one.agrees]
+        limits, share = wilson(hit.mean(), len(hit), z), float(hit.mean())
+        if not limits.low <= p.mean() <= limits.high:
+            wrong.append((level, p, share))
     if wrong:
-        worst = max(wrong, key=lambda one: abs(one.probability - one.share))
+        level, p, share = max(wrong, key=lambda one: abs(one[1].mean() - one[2]))
         warn_user(
-            f"probabilities of {name!r} are not calibrated: of {worst.rows:,} rows whose value is known, and "
-            f"whose probabilities of {worst.value!r} are {worst.from_probability:.2f} to "
-            f"{worst.to_probability:.2f}, {worst.probability:.3f} on average, {worst.share:.3f} have it. "
-            "Neither estimates nor intervals are right then.",
+            f"probabilities of {name!r} are not calibrated: of {len(p):,} rows whose value is known, and "
+            f"whose probabilities of {level!r} are {p.min():.2f} to {p.max():.2f}, {p.mean():.3f} on "
+            f"average, {share:.3f} have it. Neither estimates nor intervals are right then.",
             ProxyCalibrationWarning,
         )
-    return tuple(results)

@@ -41,7 +41,8 @@ class Sigmoid:
     least: float
 
     def __call__(self, p: Floats) -> Floats:
-        return np.asarray(expit(self.slope * _logits(p, self.least) + self.intercept))
+        inner = np.clip(p, self.least, 1 - self.least)
+        return np.asarray(expit(self.slope * logit(inner) + self.intercept))
 
 
 Curve = Sigmoid | None
@@ -337,7 +338,3 @@ def _features(p: Floats, levels: NDArray[np.intp] | None) -> Floats:
 
 def _logs(p: Floats) -> Floats:
     return np.log(np.clip(p, _LEAST, 1.0))
-
-
-def _logits(p: Floats, least: float) -> Floats:
-    return np.asarray(logit(np.clip(p, least, 1 - least)))

@@ -68,7 +68,8 @@ class PosteriorSpec:
         if self.form == "separate":
             return sum(factor.fits for factor in self.factors)
         label = self.form != "group" and not is_frozen(self.label)
-        groups = {"label_then_group": 2, "group": self._n_features}.get(self.form, 0)
+        n_features = 1 if self.levels is None else self.levels.shape[1]
+        groups = {"label_then_group": 2, "group": n_features}.get(self.form, 0)
         if self.imputed and self.levels is not None:
             groups = 2 * fits_of_chain(self.levels)
         return label + (0 if is_frozen(self.group) else groups)
@@ -85,10 +86,6 @@ class PosteriorSpec:
         """Whether nothing is fitted."""
         label = self.form == "group" or is_frozen(self.label)
         return label and (self.form in ("known", "joint", "proxy") or is_frozen(self.group))
-
-    @property
-    def _n_features(self) -> int:
-        return 1 if self.levels is None else self.levels.shape[1]
 
     def encoder(self, X: Any) -> TableEncoder | None:
         """An encoder of the table that all learners can share; None if they are not our own trees."""
