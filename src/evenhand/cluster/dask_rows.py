@@ -41,9 +41,11 @@ from evenhand.solver.threads import one_thread
 from evenhand.sources.layout import Columns, Kept, Layout
 from evenhand.sources.row_source import (
     Counts,
+    Own,
     Place,
     Rows,
     RowSource,
+    Scorer,
     Store,
     check_roles,
     weight_column,
@@ -156,10 +158,8 @@ class OnCluster(RowSource):
             joined = self.client.submit(examples, self._drawn, pure=False)
 
         def run(folds: Sequence[Any]) -> list[Any]:
-            tasks = [
-                self.client.submit(operator.call, sent(self.client, fold), joined, pure=False)
-                for fold in folds
-            ]
+            fits = [sent(self.client, fold) for fold in folds]
+            tasks = [self.client.submit(operator.call, fit, joined, pure=False) for fit in fits]
             try:
                 return gather(self.client, tasks)
             finally:
@@ -181,14 +181,7 @@ class _OnWorkers:
     source: OnCluster
     layout: Layout
 
-    def fill(
-        self,
-        score: Callable[[Rows, Any], Columns],
-        own: Callable[[Place], Any],
-        *,
-        model: str,  # noqa: ARG002
-        digests: Sequence[str],  # noqa: ARG002
-    ) -> Kept:
+    def fill(self, score: Scorer, own: Own, *, model: str, digests: Sequence[str]) -> Kept:  # noqa: ARG002
         """Score all rows where they are."""
         client, places, layout = self.source.client, self.source.places, self.layout
         # The model is sent once, and to each partition what it needs for its own rows.

@@ -17,6 +17,9 @@ from evenhand.data.columns import is_missing
 from evenhand.data.features import LARGEST_EXACT, column_names, has_names
 from evenhand.data.row_keys import canonical_floats, value_bytes
 
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
 ANOTHER_ORDER = "these are the rows of the fit in another order: sort them as they were"
 _PARTS = ("labels", "groups", "weights", "features")
 _LANES = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F))
@@ -54,13 +57,7 @@ class Fingerprint:
 
     @classmethod
     def of(
-        cls,
-        X: Any,
-        positive: NDArray[np.bool_],
-        codes: NDArray[Any],
-        weights: NDArray[np.float64] | None,
-        *,
-        first: int = 0,
+        cls, X: Any, positive: Flags, codes: NDArray[Any], weights: Floats | None, *, first: int = 0
     ) -> Fingerprint:
         """Fingerprint of validated rows; the first has number `first` in the whole table.
 

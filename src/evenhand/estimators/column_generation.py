@@ -101,10 +101,7 @@ class ColumnPool:
         return pool
 
     def add(
-        self,
-        selection: Floats,
-        learned: Floats,
-        make: Callable[[], Learner | GroupThresholds],
+        self, selection: Floats, learned: Floats, make: Callable[[], Learner | GroupThresholds]
     ) -> Floats:
         """Add a classifier by its decisions, out of fold and learned; `make` trains it on all rows.
 

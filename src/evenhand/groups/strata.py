@@ -27,6 +27,9 @@ from evenhand.groups.sensitive import (
 )
 from evenhand.groups.unseen import UnseenRows
 
+Places = NDArray[np.intp]
+Counts = NDArray[np.int64]
+
 _MOST_NUMBERS = 50
 """A control feature with more distinct numbers than this is taken for a measurement."""
 _FILL_IN = "Drop these rows, or fill in a value that stands for a stratum of its own."
@@ -75,9 +78,7 @@ def check_controls(where: str, given: Any) -> None:
         raise InputError(f"{where}: given names a control feature twice: {given!r}.")
 
 
-def read_strata(
-    control_features: Any, row_counts: NDArray[np.int64] | None = None
-) -> tuple[Groups, NDArray[np.int32]]:
+def read_strata(control_features: Any, row_counts: Counts | None = None) -> tuple[Groups, NDArray[np.int32]]:
     """Strata of a table of control features, and the stratum of each row.
 
     Parameters
@@ -113,11 +114,7 @@ def read_strata(
 
 
 def stratify(
-    groups: Groups,
-    codes: NDArray[np.int32],
-    control_features: Any,
-    *,
-    row_counts: NDArray[np.int64] | None = None,
+    groups: Groups, codes: NDArray[np.int32], control_features: Any, *, row_counts: Counts | None = None
 ) -> tuple[Groups, NDArray[np.int32]]:
     """Groups within the strata of the same rows, and the cell of each row.
 
@@ -212,7 +209,7 @@ def groups_in_strata(
     strata: Groups,
     stratum_codes: NDArray[np.int32],
     *,
-    row_counts: NDArray[np.int64] | None = None,
+    row_counts: Counts | None = None,
 ) -> tuple[Groups, NDArray[np.int32]]:
     """Groups within strata with their row counts, from the group and the stratum of each row."""
     M, known = len(groups), codes >= 0
@@ -298,9 +295,7 @@ def vacuous_strata(groups: Groups, controls: Sequence[str], mode: Mode) -> str:
     return f"there are no two groups to compare in {where}, so nothing is required there."
 
 
-def _strata_of_cells(
-    groups: Groups, controls: Sequence[str]
-) -> tuple[NDArray[np.intp], tuple[GroupName, ...]]:
+def _strata_of_cells(groups: Groups, controls: Sequence[str]) -> tuple[Places, tuple[GroupName, ...]]:
     """The stratum of each cell, and the names of the strata, in the order of their values."""
     strata = groups.strata
     known = (*(() if strata is None else strata.features), *groups.features)

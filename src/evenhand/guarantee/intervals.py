@@ -17,22 +17,24 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
+Floats = NDArray[np.float64]
+
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
     """Values with the limits of their intervals: three arrays of the same shape."""
 
-    value: NDArray[np.float64]
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
+    value: Floats
+    low: Floats
+    high: Floats
 
     @property
-    def below(self) -> NDArray[np.float64]:
+    def below(self) -> Floats:
         """Distance from the lower limit to the value."""
         return self.value - self.low
 
     @property
-    def above(self) -> NDArray[np.float64]:
+    def above(self) -> Floats:
         """Distance from the value to the upper limit."""
         return self.high - self.value
 
@@ -41,7 +43,7 @@ class Estimate:
         """One minus the value."""
         return Estimate(1 - self.value, 1 - self.high, 1 - self.low)
 
-    def moved(self, start: float | NDArray[np.float64], width: float) -> Estimate:
+    def moved(self, start: float | Floats, width: float) -> Estimate:
         """``start + width * value``, for a width that is not negative."""
         return Estimate(*(start + width * part for part in (self.value, self.low, self.high)))
 
@@ -118,9 +120,7 @@ def clopper_pearson(value: ArrayLike, size: ArrayLike, z: float) -> Estimate:
     return Estimate(p, np.clip(low, 0, p), np.clip(high, p, 1))
 
 
-def exact_limits(
-    hits: ArrayLike, others: ArrayLike, tail: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def exact_limits(hits: ArrayLike, others: ArrayLike, tail: float) -> tuple[Floats, Floats]:
     """Clopper-Pearson limits of a share, each missed with probability at most `tail`."""
     k, rest = np.asarray(hits, np.float64), np.asarray(others, np.float64)
     low = np.where(k > 0, special.betaincinv(np.where(k > 0, k, 1.0), rest + 1, tail), 0.0)
@@ -205,9 +205,7 @@ def quotient(group: Estimate, rest: Estimate, part: Estimate | None = None) -> E
     known = np.where(everyone > 0, everyone, 1.0)
     value = np.where(everyone > 0, group.value / known, np.where(np.isnan(everyone), np.nan, 1.0))
 
-    def coefficients(
-        own: NDArray[np.float64], other: NDArray[np.float64], shift: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    def coefficients(own: Floats, other: Floats, shift: Floats) -> tuple[Floats, Floats, Floats]:
         """a, b, c of a delta^2 - 2 b delta + c = 0, the equation for a limit of the interval to be 0."""
         moved = ((1 - share) * other) ** 2 + (apart * shift) ** 2
         a = everyone**2 - (share * own) ** 2 - moved
@@ -271,7 +269,7 @@ def paired_difference(
     agreement = np.where(agreement > 0, np.maximum(agreement - 1 / (2 * n), 0), agreement)
     correlation = np.where(scale > 0, agreement / np.where(scale > 0, scale, 1.0), 0.0)
 
-    def quadrature(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+    def quadrature(x: Floats, y: Floats) -> Floats:
         return np.sqrt(np.maximum(x * x - 2 * correlation * x * y + y * y, 0))
 
     value = g - f

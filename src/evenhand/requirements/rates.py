@@ -30,6 +30,9 @@ from evenhand.groups.groups import Groups, Missing
 from evenhand.groups.proxy import Proxy
 from evenhand.groups.strata import stratify
 
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
 Selection = NDArray[np.bool_] | NDArray[np.floating[Any]]
 
 
@@ -59,18 +62,14 @@ class CellRates(ShownAsTable):
     """
 
     groups: Groups
-    mass: NDArray[np.float64]
-    selected: NDArray[np.float64]
+    mass: Floats
+    selected: Floats
     labelled: bool = True
     classes: NDArray[Any] | None = None
 
     @classmethod
     def count(
-        cls,
-        groups: Groups,
-        cells: NDArray[np.integer[Any]],
-        decisions: NDArray[np.bool_],
-        weights: NDArray[np.float64] | None = None,
+        cls, groups: Groups, cells: NDArray[np.integer[Any]], decisions: Flags, weights: Floats | None = None
     ) -> CellRates:
         """Counts of decisions on rows of given cells, numbered 2 m + y."""
         given = np.ones(len(cells)) if weights is None else weights
@@ -95,20 +94,20 @@ class CellRates(ShownAsTable):
         ]
         return "", headings, rows
 
-    def among(self, cells: NDArray[np.bool_]) -> CellRates:
+    def among(self, cells: Flags) -> CellRates:
         """Rates of the people in some of the groups, such as those of one stratum; the others are empty."""
         inside = cells[:, None]
         return replace(self, mass=self.mass * inside, selected=self.selected * inside)
 
     @property
-    def masses(self) -> NDArray[np.float64]:
+    def masses(self) -> Floats:
         """P(S=m, Y=y), shape (M, 2)."""
         self._require_labels("the masses of cells")
         total: float = self.mass.sum()
         return self.mass / total
 
     @property
-    def rates(self) -> NDArray[np.float64]:
+    def rates(self) -> Floats:
         """P(decision 1 | S=m, Y=y), shape (M, 2); NaN in cells without mass."""
         self._require_labels("the rates of cells")
         return _quotient(self.selected, self.mass)
@@ -136,7 +135,7 @@ class CellRates(ShownAsTable):
             raise InputError(f"{what} cannot be computed without labels: pass y_true.")
 
 
-def _quotient(part: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[np.float64]:
+def _quotient(part: Floats, whole: Floats) -> Floats:
     return np.where(whole > 0, part / np.where(whole > 0, whole, 1.0), np.nan)
 
 
@@ -231,10 +230,10 @@ class Decisions:
 
     groups: Groups
     codes: NDArray[np.integer[Any]]
-    positive: NDArray[np.bool_] | None
+    positive: Flags | None
     selection: Selection
     before: Selection | None = None
-    weights: NDArray[np.float64] | None = None
+    weights: Floats | None = None
     classes: NDArray[Any] | None = None
 
     @property
@@ -372,9 +371,9 @@ def _check_positive(pos_label: Any, predictions: dict[str, Any]) -> None:
 def sum_cells(
     codes: NDArray[np.integer[Any]],
     n_groups: int,
-    positive: NDArray[np.bool_] | None,
+    positive: Flags | None,
     columns: Callable[[slice], Sequence[NDArray[Any] | None]],
-) -> NDArray[np.float64]:
+) -> Floats:
     """Sums of several columns over the rows of each cell, in one pass.
 
     Parameters
@@ -393,7 +392,7 @@ def sum_cells(
     -------
     array, shape (columns, M, 2)
     """
-    sums: list[NDArray[np.float64]] = []
+    sums: list[Floats] = []
     for rows in blocks(len(codes)):
         cell = codes[rows].astype(np.intp)
         cell *= 2

@@ -13,6 +13,8 @@ from evenhand.exceptions import InputError
 from evenhand.requirements.measurement import NOBODY
 from evenhand.requirements.rates import CellRates
 
+Floats = NDArray[np.float64]
+
 
 @dataclass(frozen=True)
 class Statistic:
@@ -56,7 +58,7 @@ class Statistic:
         return any(pair[0] != pair[1] for pair in (self.mask, self.slope, self.intercept))
 
     @property
-    def outcomes(self) -> NDArray[np.float64]:
+    def outcomes(self) -> Floats:
         """The value of a row that is not selected and of one that is, for label 0 and 1: shape (2, 2)."""
         return np.array([self.intercept, np.add(self.intercept, self.slope)], np.float64)
 
@@ -65,20 +67,18 @@ class Statistic:
         """The smallest possible value of the rate, and the width up to the largest."""
         return _range(self.outcomes[:, np.array(self.mask) > 0])
 
-    def shares(self, masses: NDArray[np.float64], members: NDArray[Any]) -> NDArray[np.float64]:
+    def shares(self, masses: Floats, members: NDArray[Any]) -> Floats:
         """Weight of each cell in each group's statistic, shape (G, M, 2); NaN where it is undefined."""
         inside = members[:, :, None] * (np.array(self.mask) * masses)
         total = inside.sum(axis=(1, 2), keepdims=True)
         return np.where(total > 0, inside / np.where(total > 0, total, 1.0), np.nan)
 
-    def linear(
-        self, masses: NDArray[np.float64], members: NDArray[Any]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def linear(self, masses: Floats, members: NDArray[Any]) -> tuple[Floats, Floats]:
         """Coefficients A, shape (G, M, 2), and constants k with q = A rho + k; NaN where q is undefined."""
         shares = self.shares(masses, members)
         return shares * np.array(self.slope), (shares * np.array(self.intercept)).sum(axis=(1, 2))
 
-    def values(self, rates: CellRates, members: NDArray[Any]) -> NDArray[np.float64]:
+    def values(self, rates: CellRates, members: NDArray[Any]) -> Floats:
         """The statistic of each group, shape (..., G); NaN where it is undefined."""
         weight = np.array(self.mask) * rates.mass
         cell = np.array(self.intercept) * rates.mass + np.array(self.slope) * rates.selected
@@ -108,7 +108,7 @@ class SelectedShare:
     needs_labels = True
 
     @property
-    def outcomes(self) -> NDArray[np.float64]:
+    def outcomes(self) -> Floats:
         """The value of a selected row, for label 0 and 1; twice, in the shape of ``Statistic.outcomes``."""
         return np.array([self.hits, self.hits], np.float64)
 
@@ -117,16 +117,14 @@ class SelectedShare:
         """The smallest possible value of the rate, and the width up to the largest."""
         return _range(self.outcomes)
 
-    def linear(
-        self, masses: NDArray[np.float64], members: NDArray[Any], bound: float
-    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    def linear(self, masses: Floats, members: NDArray[Any], bound: float) -> tuple[Floats, NDArray[np.bool_]]:
         """Coefficients of ``(hits - bound * selected) / mass``, shape (G, M, 2); which groups have rows."""
         inside = members[:, :, None] * masses
         total = inside.sum(axis=(1, 2), keepdims=True)
         shares = inside / np.where(total > 0, total, 1.0)
         return shares * (np.array(self.hits) - bound), total[:, 0, 0] > 0
 
-    def values(self, rates: CellRates, members: NDArray[Any]) -> NDArray[np.float64]:
+    def values(self, rates: CellRates, members: NDArray[Any]) -> Floats:
         """The rate of each group, shape (..., G); NaN where nobody is selected."""
         hits = (np.array(self.hits) * rates.selected).sum(axis=-1) @ members.T
         total = rates.selected.sum(axis=-1) @ members.T
@@ -134,7 +132,7 @@ class SelectedShare:
         return np.where(total > 0, hits / np.where(total > 0, total, 1.0), np.nan)
 
 
-def _range(values: NDArray[np.float64]) -> tuple[float, float]:
+def _range(values: Floats) -> tuple[float, float]:
     if not values.size:
         return 0.0, 1.0
     return float(values.min()), float(np.ptp(values)) or 1.0

@@ -18,13 +18,15 @@ from evenhand.data.features import columns_of
 from evenhand.display.progress import note, track
 from evenhand.exceptions import GroupError, InputError
 from evenhand.groups.proxy import Proxy
-from evenhand.sources.layout import Columns, Kept, Layout
+from evenhand.sources.layout import Kept, Layout
 from evenhand.sources.posterior_file import PosteriorFile, opened, readable_size
 from evenhand.sources.row_source import (
     Counts,
+    Own,
     Place,
     Rows,
     RowSource,
+    Scorer,
     Store,
     check_roles,
     weight_column,
@@ -145,14 +147,7 @@ class _Files:
     file: PosteriorFile
     task: str
 
-    def fill(
-        self,
-        score: Callable[[Rows, Any], Columns],
-        own: Callable[[Place], Any],
-        *,
-        model: str,
-        digests: Sequence[str],
-    ) -> Kept:
+    def fill(self, score: Scorer, own: Own, *, model: str, digests: Sequence[str]) -> Kept:
         """Score the batches that an interrupted run has not scored."""
         file, state = self.file, self.file.read_state() or {}
         done: list[str] = state.get("batches", [])

@@ -79,25 +79,23 @@ class Place:
     size: int
 
 
+Scorer = Callable[[Rows, Any], Columns]
+"""Posteriors and weights of rows, as columns of a :class:`Layout`, given what `Own` returns."""
+
+Own = Callable[[Place], Any]
+"""What scoring needs of the rows of one batch only."""
+
+
 class Store(Protocol):
     """Space for the posteriors of all rows of a source."""
 
-    def fill(
-        self,
-        score: Callable[[Rows, Any], Columns],
-        own: Callable[[Place], Any],
-        *,
-        model: str,
-        digests: Sequence[str],
-    ) -> Kept:
+    def fill(self, score: Scorer, own: Own, *, model: str, digests: Sequence[str]) -> Kept:
         """Score all rows.
 
         Parameters
         ----------
-        score : function
-            Posteriors and weights of rows, as columns of a :class:`Layout`, given what `own` returns.
-        own : function
-            What scoring needs of one batch only.
+        score : Scorer
+        own : Own
         model : str
             Digest of what the models have learned.
         digests : sequence of str
