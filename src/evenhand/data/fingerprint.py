@@ -76,7 +76,7 @@ class Fingerprint:
             return cls(0, _NONE, _NONE, "" if weights is None else _NONE, _NONE, "" if issparse(X) else _NONE)
         given = {
             "labels": _hashed([_numbers(positive)]),
-            "groups": _hashed([_numbers(codes)]),
+            "groups": _hashed(map(_numbers, np.atleast_2d(codes.T))),
             "weights": None if weights is None else _hashed([_numbers(weights)]),
             "features": _sparse_rows(X) if issparse(X) else _hashed(_columns(X), len(positive)),
         }

@@ -124,17 +124,6 @@ def _refuse_unknown_combinations(known: KnownFeatures, order: Sequence[str]) -> 
         )
 
 
-def row_codes(values: tuple[NDArray[np.float64], ...]) -> NDArray[np.int64]:
-    """A number for the values of each row, by their bits; the same values have the same number."""
-    total = np.zeros(len(values[0]), np.uint64)
-    columns = np.hstack(values) + 0.0  # no negative zeros
-    for k, column in enumerate(columns.T):
-        word = np.ascontiguousarray(column).view(np.uint64)
-        total = (total ^ word ^ np.uint64(k + 1)) * np.uint64(0x9E3779B97F4A7C15)
-        total ^= total >> np.uint64(29)
-    return (total >> np.uint64(12)).astype(np.int64)  # exact as a float
-
-
 def groups_of_patterns(groups: Groups, columns: Mapping[str, Any], usable: Sequence[str]) -> Groups:
     """The combinations of usable features that occur, each also with any of its values missing.
 

@@ -24,7 +24,6 @@ from evenhand.estimators.access import (
     find_access,
     usable_features,
 )
-from evenhand.estimators.imputed import row_codes
 from evenhand.exceptions import GroupError
 from evenhand.groups.groups import Groups
 from evenhand.groups.proxy import Proxy, ProxyRows, group_probabilities, read_proxy
@@ -72,15 +71,15 @@ class ProxyGroups:
         The sensitive features that are known, by name.
     known : KnownFeatures or None
         What models of the groups are trained with; None if the probabilities are columns of X.
-    digests : array of int
-        A number for the probabilities of each row.
+    values : array, shape (n, values)
+        Probabilities of the values of each feature, by which rows are recognised.
     """
 
     groups: Groups
     access: AttributeAccess
     columns: dict[str, Any]
     known: KnownFeatures | None
-    digests: NDArray[np.int64]
+    values: NDArray[np.float64]
 
 
 def find_proxy(
@@ -125,7 +124,7 @@ def find_proxy(
     known = KnownFeatures(
         groups.level_codes(order), tuple(rows.values[name] for name in order), access.patterns
     )
-    return ProxyGroups(groups, access, columns, known, row_codes(known.values))
+    return ProxyGroups(groups, access, columns, known, np.hstack(known.values))
 
 
 def _of_columns(X: Any, where: Proxy, aware: Aware) -> ProxyGroups:
@@ -143,7 +142,7 @@ def _of_columns(X: Any, where: Proxy, aware: Aware) -> ProxyGroups:
     hidden = [name for value in where.features.values() for name in _names(value)]
     groups = replace(rows.groups, missing="impute")
     access = ProxyAccess(hidden, tuple(hidden), None, False, proxy=where, groups=groups)
-    return ProxyGroups(groups, access, {}, None, row_codes(tuple(rows.values.values())))
+    return ProxyGroups(groups, access, {}, None, np.hstack([*rows.values.values()]))
 
 
 def _names(value: Any) -> list[Any]:

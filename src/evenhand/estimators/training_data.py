@@ -19,7 +19,7 @@ from evenhand.data.fingerprint import Fingerprint
 from evenhand.data.labels import read_labels, read_weights
 from evenhand.data.splits import random_split
 from evenhand.estimators.access import AttributeAccess, find_access, find_groups, usable_features
-from evenhand.estimators.imputed import ImputedRows, find_known_features, row_codes
+from evenhand.estimators.imputed import ImputedRows, find_known_features
 from evenhand.estimators.proxy_groups import find_proxy
 from evenhand.estimators.settings import Settings
 from evenhand.exceptions import InputError, VacuousConstraintWarning, warn_user
@@ -184,12 +184,12 @@ def read_training_data(
     else:
         access = replace(by_proxy.access, strata=strata)
     visible = access.view(X, columns)
-    known_features, imputed, digests = None, None, codes.astype(np.int64)
+    known_features, imputed, recognised = None, None, codes.astype(np.float64)
     if by_proxy is not None:
-        known_features, digests = by_proxy.known, by_proxy.digests
+        known_features, recognised = by_proxy.known, by_proxy.values
     elif groups.missing == "impute":
         known_features, imputed = find_known_features(groups, codes, columns, tells=access.patterns)
-        digests = row_codes(known_features.values)
+        recognised = np.hstack(known_features.values)
     examples = Examples(
         visible.X,
         codes.astype(np.intp),
@@ -212,7 +212,7 @@ def read_training_data(
         labels.classes,
         access,
         in_requirement,
-        Fingerprint.of(X, labels.positive, digests, weights),
+        Fingerprint.of(X, labels.positive, recognised, weights),
         compared,
         None if by_proxy else CellRates(compared, cells.astype(np.float64), np.zeros(cells.shape)),
         imputed,

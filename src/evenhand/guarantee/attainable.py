@@ -13,15 +13,13 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import and_
 
-from evenhand.requirements.requirement import Constraint, Requirement
+from evenhand.requirements.requirement import LOOSEST, Constraint, Requirement
 
 _STEPS = 1000
 """From the requirement to none."""
 _UNIT = 1000
 """Tolerances and bounds are rounded to three digits, to the less strict side."""
 _ROUNDING = 1e-9
-_LOOSEST = {"difference": 1.0, "ratio": 0.0, "at_most": 1.0, "at_least": 0.0, "margin": -1.0}
-"""Of each parameter, where it requires nothing."""
 
 
 def attainable(
@@ -100,7 +98,7 @@ def more_rows(constraint: Constraint, found: Constraint | None) -> float:
 
 
 def _values(part: Requirement) -> list[float]:
-    return [getattr(part, name) for name in _LOOSEST if getattr(part, name, None) is not None]
+    return [getattr(part, name) for name in LOOSEST if getattr(part, name, None) is not None]
 
 
 def _relaxed(constraint: Constraint, stages: Sequence[str], step: int) -> Constraint | None:
@@ -117,7 +115,7 @@ def _rounded(part: Requirement) -> list[Requirement]:
     """A requirement rounded to the less strict side; none if it requires nothing."""
     found = {
         name: (end, getattr(part, name))
-        for name, end in _LOOSEST.items()
+        for name, end in LOOSEST.items()
         if getattr(part, name, None) is not None
     }
     for name, (end, value) in found.items():

@@ -20,7 +20,7 @@ from evenhand.exceptions import InfeasibleError
 from evenhand.requirements.bounds import NoWorse, RateBound
 from evenhand.requirements.constraints import ConstraintName
 from evenhand.requirements.notions import Notion
-from evenhand.requirements.requirement import Constraint, Requirement
+from evenhand.requirements.requirement import LOOSEST, Constraint, Requirement
 from evenhand.solver.conflict import Conflict
 from evenhand.solver.oracle import Vector
 from evenhand.solver.program import Problem
@@ -34,14 +34,6 @@ _TRIAL_ROWS = 5_000  # of a second or less
 _EDGE = 1e-5  # of the way on from what is just possible, where rounding would decide
 _DIGITS = 6
 _SHOWN_DIGITS = 3
-_LOOSER = {
-    "at_least": ROUND_FLOOR,
-    "at_most": ROUND_CEILING,
-    "difference": ROUND_CEILING,
-    "ratio": ROUND_FLOOR,
-    "margin": ROUND_FLOOR,
-}
-"""Which way each parameter is rounded: to the side that is less strict, and so still feasible."""
 _STEPS, _FLAT = 60, 1e-13
 _NOTHING = 1e-4  # from the value that requires nothing: next to that, rounding would decide
 
@@ -103,7 +95,8 @@ def shown(parameter: str, value: float) -> float:
     >>> shown("at_least", 0.62782248), shown("at_most", 0.44193557)
     (0.627, 0.442)
     """
-    rounding = Context(prec=_SHOWN_DIGITS, rounding=_LOOSER[parameter])
+    looser = ROUND_CEILING if LOOSEST[parameter] == 1 else ROUND_FLOOR
+    rounding = Context(prec=_SHOWN_DIGITS, rounding=looser)
     return float(rounding.create_decimal(repr(float(value))))
 
 
@@ -111,7 +104,7 @@ def _rounded(constraint: Constraint) -> Constraint:
     """The requirement with numbers that are short, and not stricter."""
     changed = deepcopy(constraint)
     for part in changed.requirements:
-        for name in _LOOSER:
+        for name in LOOSEST:
             if (value := getattr(part, name, None)) is not None:
                 setattr(part, name, shown(name, value))
     return changed
@@ -141,7 +134,10 @@ class _Change:
     constraint: Constraint
     part: int
     name: str
-    loosest: float
+
+    @property
+    def loosest(self) -> float:
+        return LOOSEST[self.name]
 
     @property
     def parameter(self) -> str:
@@ -174,14 +170,13 @@ def _changes(constraint: Constraint, owners: NDArray[np.intp], weights: Vector) 
             continue
         if isinstance(part, RateBound):
             if (own > 0).any():
-                yield _Change(constraint, number, "at_least", 0.0)
+                yield _Change(constraint, number, "at_least")
             if (own < 0).any():
-                yield _Change(constraint, number, "at_most", 1.0)
+                yield _Change(constraint, number, "at_most")
         elif isinstance(part, Notion):
-            loosest = 1.0 if part.compares_by == "difference" else 0.0
-            yield _Change(constraint, number, part.compares_by, loosest)
+            yield _Change(constraint, number, part.compares_by)
         elif isinstance(part, NoWorse):
-            yield _Change(constraint, number, "margin", -1.0)
+            yield _Change(constraint, number, "margin")
 
 
 @dataclass(frozen=True, eq=False)

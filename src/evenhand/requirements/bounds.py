@@ -212,12 +212,10 @@ class RateBound(Bound):
 
     def _move(self, share: float) -> None:
         step = _MOVED * share if share >= 0 else -share
-        if self.at_least is not None:
-            end = 1 if share >= 0 else 0
-            self.at_least = round(self.at_least + step * (end - self.at_least), 12)
-        if self.at_most is not None:
-            end = 0 if share >= 0 else 1
-            self.at_most = round(self.at_most + step * (end - self.at_most), 12)
+        for name, strictest in (("at_least", 1), ("at_most", 0)):
+            now, end = getattr(self, name), strictest if share >= 0 else 1 - strictest
+            if now is not None:
+                setattr(self, name, round(now + step * (end - now), 12))
         if self.at_least is not None and self.at_most is not None and self.at_least > self.at_most:
             self.at_least = self.at_most = (self.at_least + self.at_most) / 2
 

@@ -30,6 +30,10 @@ _MAX_BYTES = 2 << 30
 """The most memory for the linear constraints of a requirement."""
 
 
+LOOSEST = {"difference": 1.0, "ratio": 0.0, "at_most": 1.0, "at_least": 0.0, "margin": -1.0}
+"""Of each parameter, where it requires nothing."""
+
+
 class Constraint(Parameters):
     """One requirement, or several joined by ``&``.
 
