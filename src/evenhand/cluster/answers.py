@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,7 +68,7 @@ def answers(
     rows, axes = "i", [one for array in (X, *beside) for one in (array, "ij" if array.ndim == 2 else "i")]
     # Chunks of rows have been aligned, and may be of unknown size.
     return da.blockwise(
-        _answer_array,
+        operator.call,
         rows if width is None else "ik",
         *(ask, None),
         *axes,
@@ -111,10 +112,6 @@ def _frame(found: Any, index: Any, width: int | None) -> Any:
     if width is None:
         return pd.Series(found, index=index)
     return pd.DataFrame(found, index=index, columns=range(width))
-
-
-def _answer_array(ask: _Ask, X: Any, *beside: Any) -> Any:
-    return ask(X, *beside)
 
 
 def _like(given: Any, X: Any) -> Any:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
-from uuid import uuid4
 
 import dask
 import dask.array as da
 import numpy as np
-from dask.core import flatten
 from dask.delayed import Delayed
-from dask.highlevelgraph import HighLevelGraph
 from numpy.typing import NDArray
 
 from evenhand.data.labels import read_weights
@@ -73,15 +72,19 @@ class RowArrays:
 
     def mapped(self, function: Callable[[Block], Any], sizes: Sequence[int]) -> da.Array:
         """One number per row, given the number of rows of each partition."""
-        # Not concatenated from arrays: that leaves out empty chunks, and the posteriors may have some.
-        name, shared = f"row-values-{uuid4().hex}", dask.delayed(function, pure=False, traverse=False)
-        keys = zip(*(flatten(array.__dask_keys__()) for array in self.arrays), strict=True)
-        layer = {
-            (name, number): (_values, shared.key, self.shapes, size, number, *given)
-            for number, (size, given) in enumerate(zip(sizes, keys, strict=True))
-        }
-        graph = HighLevelGraph.from_collections(name, layer, dependencies=[shared, *self.arrays])
-        return da.Array(graph, name, chunks=(tuple(sizes),), dtype=np.float64)
+        ask = dask.delayed(partial(_values, function, self.shapes), pure=False, traverse=False)
+        axes = [part for array in self.arrays for part in (array, "ijk"[: array.ndim])]
+        return da.blockwise(
+            operator.call,
+            "i",
+            *(ask, None),
+            *axes,
+            concatenate=True,
+            align_arrays=False,
+            adjust_chunks={"i": tuple(sizes)},
+            dtype=np.float64,
+            meta=np.empty(0),
+        )
 
 
 def _weights(sample_weight: Any, rows: da.Array) -> da.Array:
@@ -132,11 +135,6 @@ def _checked(name: str, array: NDArray[Any], shape: tuple[int, ...], number: int
     return array if integers or short else array.astype(np.float64, copy=False)
 
 
-def _values(
-    function: Callable[[Block], Any],
-    shapes: Mapping[str, tuple[int, ...]],
-    size: int,
-    number: int,
-    *given: Any,
-) -> Any:
-    return function(_block(shapes, size, number, *given))
+def _values(function: Callable[[Block], Any], shapes: Mapping[str, tuple[int, ...]], *given: Any) -> Any:
+    """What a function makes of the arrays of a partition, which :func:`_block` has compared before."""
+    return function(_block(shapes, math.nan, 0, *given))
