@@ -222,18 +222,11 @@ class GroupedScores:
         >>> GroupedScores(np.array([0.5, 0.75]), np.array([0, 1]), 2).dense(np.array([1])).tolist()
         [[[0.0, 0.0], [0.25, 0.75]]]
         """
-        eta, codes = self.eta[rows].astype(np.float64), self.codes[rows]
-        out = np.zeros((len(eta), self.n_groups, 2))
-        out[np.arange(len(eta)), codes] = np.column_stack([1.0 - eta, eta])
-        return out
+        return self.oracle(None).take(rows).reshape(-1, self.n_groups, 2)
 
     def weighted(self, table: Floats) -> Floats:
         """Sum of a table of shape (M, 2) times the posteriors of each row."""
-        found = np.empty(len(self))
-        for rows in blocks(len(self)):
-            eta, codes = self.eta[rows].astype(np.float64), self.codes[rows]
-            found[rows] = table[codes, 0] * (1.0 - eta) + table[codes, 1] * eta
-        return found
+        return self.oracle(None).scores(np.ravel(table))
 
     def by_label(self, table: Floats) -> Floats:
         """The same sum for each label, shape (n, 2)."""
@@ -241,8 +234,7 @@ class GroupedScores:
 
     def summed(self, weights: Floats) -> Floats:
         """Weighted sum of the posteriors of all rows, shape (M, 2)."""
-        each = (1 - self.eta, self.eta)
-        return np.column_stack([np.bincount(self.codes, weights * by, self.n_groups) for by in each])
+        return self.oracle(None).summed(ALL, weights).reshape(-1, 2)
 
     def with_labels(self, positive: NDArray[np.bool_]) -> Self:
         """The same with the label of each row in place of P(Y | x)."""
