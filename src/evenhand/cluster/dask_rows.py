@@ -24,13 +24,7 @@ from evenhand.cluster.client import computed, connected, current_client, gather,
 from evenhand.cluster.dask_partitions import DaskPartitions
 from evenhand.cluster.schema import Schema
 from evenhand.data.batched_table import BatchedTable
-from evenhand.data.columns import (
-    TooManyLevels,
-    as_column,
-    factorize,
-    is_missing,
-    object_column,
-)
+from evenhand.data.columns import TooManyLevels, as_column, factorize, is_missing, object_column
 from evenhand.data.features import Columns as Where
 from evenhand.data.features import columns_of, sensitive_columns
 from evenhand.data.labels import MAX_CLASSES, refuse_continuous

@@ -184,12 +184,7 @@ class Generated:
     price: float
 
 
-def generate(
-    pool: ColumnPool,
-    by_posteriors: FairnessProblem,
-    *,
-    steps: Iterator[int],
-) -> Generated:
+def generate(pool: ColumnPool, by_posteriors: FairnessProblem, *, steps: Iterator[int]) -> Generated:
     """Add classifiers to a pool until no new one improves the mixture by more than chance.
 
     Parameters

@@ -152,10 +152,6 @@ class Sample:
     digests: tuple[str, ...]
     draw: Draw
 
-    def is_held_out(self, numbers: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Whether rows are held out, by their numbers in the whole table."""
-        return self.draw.is_held_out(numbers)
-
     @property
     def weights(self) -> Floats:
         """How much each row to learn from counts in risk and requirement, to stand for all rows."""

@@ -363,7 +363,7 @@ def _learned_rows(settings: Settings, seed: int) -> Callable[[int], NDArray[np.i
     """Which of a number of rows are learned from, if others are held out."""
     if settings.confidence is None:
         return None
-    check_guarantee(settings.constraint, settings.confidence, settings.reserve)
+    check_guarantee(settings.constraint)
     return lambda n_rows: random_split(n_rows, float(settings.reserve), seed)[0]
 
 
@@ -391,11 +391,10 @@ def hold_out_rows(settings: Settings, data: TrainingData, seed: int) -> tuple[Tr
             "missing='impute' or a Proxy: leave guarantee out, or fit to the rows that have all sensitive "
             "values."
         )
-    check_guarantee(settings.constraint, settings.confidence, settings.reserve)
     if data.weights is not None:
         raise InputError("a guarantee needs rows that count alike: leave sample_weight out, or confidence.")
     check_splits(settings, "rows are held out for a guarantee")
-    first, second = data.examples.sample(float(settings.reserve), seed)
+    first, second = random_split(len(data.examples), float(settings.reserve), seed)
     learned, held_out = data.examples.take(first), data.examples.take(second)
     if _has_one_class(learned):
         raise InputError(

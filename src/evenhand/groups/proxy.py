@@ -226,7 +226,6 @@ def _columns(name: str, value: Any) -> Mapping[Level, Any] | None:
 def _probabilities(name: str, columns: Mapping[Level, Any]) -> tuple[list[Level], Floats]:
     """The values in order, and their probabilities in every row."""
     levels = list(columns)
-    check_rows({f"Proxy({name})[{level!r}]": column for level, column in columns.items()})
     try:
         p = np.column_stack([np.asarray(column, dtype=np.float64) for column in columns.values()])
     except (TypeError, ValueError):

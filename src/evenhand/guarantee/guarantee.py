@@ -25,7 +25,6 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from evenhand.data.checks import check_fraction
 from evenhand.display.notebook import html_table
 from evenhand.exceptions import GuaranteeWarning, InputError, warn_user
 from evenhand.guarantee.attainable import attainable, more_rows
@@ -190,19 +189,13 @@ def _two_digits(number: float) -> int:
     return math.ceil(number / unit) * unit
 
 
-def check_guarantee(constraint: Constraint, confidence: object, reserve: object) -> None:
+def check_guarantee(constraint: Constraint) -> None:
     """Raise an InputError, before anything is fitted, if a requirement cannot be guaranteed.
 
     Parameters
     ----------
     constraint : Constraint
-    confidence : float
-        Strictly between 0 and 1.
-    reserve : float
-        Share of the rows to reserve.
     """
-    for name, value in (("confidence", confidence), ("reserve", reserve)):
-        check_fraction(name, value)
     for notion in constraint.notions:
         if notion.tolerance == (0 if notion.compares_by == "difference" else 1):
             raise InputError(

@@ -122,12 +122,8 @@ class Examples:
                 np.arange(len(self)), test_size=share, random_state=seed, stratify=strata
             )
         except ValueError:  # too few rows to stratify
-            return self.sample(share, seed)
+            return random_split(len(self), share, seed)
         return np.sort(first), np.sort(second)
-
-    def sample(self, share: float, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Split the rows in two, the second a simple random sample; see :func:`random_split`."""
-        return random_split(len(self), share, seed)
 
     def take(self, rows: NDArray[np.intp]) -> Examples:
         """Some of the rows."""
