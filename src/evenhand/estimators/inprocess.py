@@ -158,8 +158,6 @@ class FairInprocessor(FairClassifier):
         trained = TabularClassifier() if self.estimator is None else self.estimator
         check_learner(trained, weighted=True, role="estimator", probabilities=False)
         found = super().settings()
-        if isinstance(self.sensitive_features, Proxy):
-            raise InputError("proxies are for FairPostprocessor: trained classifiers need known groups.")
         if found.groups.missing == "impute":
             raise InputError(
                 "missing='impute' is for FairPostprocessor: rates of trained classifiers are estimated by "
@@ -197,7 +195,7 @@ class FairInprocessor(FairClassifier):
         """
         self.__dict__.pop("learner_", None)  # an interrupted fit leaves an unfitted estimator
 
-        if isinstance(sensitive_features, Proxy):
+        if Proxy in (type(sensitive_features), type(self.sensitive_features)):
             raise InputError("proxies are for FairPostprocessor: trained classifiers need known groups.")
 
         # Read the table, the labels, the groups, and who may see what, wherever the rows are.

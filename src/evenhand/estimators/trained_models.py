@@ -47,17 +47,13 @@ class GroupThresholds:
         codes = np.where(indicators.any(axis=1), indicators.argmax(axis=1), -1)
         return np.asarray(self.learner.score(X) - np.append(self.thresholds, 0.0)[codes])
 
-    def decision_function(self, X: Any) -> Floats:
-        """The same, under scikit-learn's name."""
-        return self.score(X)
+    decision_function = score  # scikit-learn's name
 
     def choose(self, X: Any) -> NDArray[np.intp]:
         """The decision for each row, 0 or 1."""
         return (self.score(X) > 0).astype(np.intp)
 
-    def predict(self, X: Any) -> NDArray[np.intp]:
-        """The same, under scikit-learn's name."""
-        return self.choose(X)
+    predict = choose  # likewise
 
     def selection(self, X: Any) -> Floats:
         """Probability of deciding 1, which is 0 or 1 here."""
@@ -121,9 +117,7 @@ class ClassifierMixture:
         """The same minus a half."""
         return self.selection(X) - 0.5
 
-    def decision_function(self, X: Any) -> Floats:
-        """The same, under scikit-learn's name."""
-        return self.score(X)
+    decision_function = score  # scikit-learn's name
 
     def predict_proba(self, X: Any) -> Floats:
         """Probability of each decision, shape (n, 2)."""
@@ -156,9 +150,7 @@ class ClassifierMixture:
             chosen[open_rows] = decisions[member, open_rows] == 1
         return np.asarray(chosen, dtype=np.intp)
 
-    def predict(self, X: Any, ids: Any = None) -> NDArray[np.intp]:
-        """The same, under scikit-learn's name."""
-        return self.choose(X, ids)
+    predict = choose  # likewise
 
 
 TrainedModel = Learner | GroupThresholds | ClassifierMixture
