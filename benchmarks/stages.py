@@ -7,7 +7,7 @@ from typing import Any
 
 from evenhand.estimators.base import FairClassifier
 from evenhand.estimators.fit_rows import ScoredRows
-from evenhand.estimators.learned_posteriors import LearnedPosteriors, as_posteriors, learn_posteriors
+from evenhand.estimators.learned_posteriors import LearnedPosteriors, learn_posteriors
 from evenhand.estimators.training_data import TrainingData, draw_seed, read_training_data
 from evenhand.optimum.rule import Rule
 from evenhand.optimum.solution import Solution
@@ -39,7 +39,7 @@ class Learned:
         groups, access = self.data.groups, self.data.access
         visible = access.read(self.classifier, X, sensitive)
         cells = self.posteriors.model.cells(visible.X, access.allowed(groups, visible.known))
-        return as_posteriors(cells, visible.known, groups, known=access.knows(groups))
+        return access.posteriors(groups, cells, visible.known, None)
 
 
 def learn(classifier: FairClassifier, X: Any, y: Any, sensitive: Any) -> Learned:
