@@ -24,11 +24,7 @@ class Parameters:
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The constructor's parameters; `deep` adds those of the parts."""
-        params = {
-            name: getattr(self, name)
-            for name in inspect.signature(type(self).__init__).parameters
-            if name != "self"
-        }
+        params = {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
         if deep:
             for name, part in self._named_parts().items():
                 params[name] = part
