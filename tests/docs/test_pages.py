@@ -9,6 +9,7 @@ from tests.conftest import ROOT
 
 import evenhand as eh
 import evenhand.paper
+from evenhand.auditing.result import Audit
 from evenhand.cli.commands import app
 
 DOCS = ROOT / "docs"
@@ -117,7 +118,7 @@ def keywords(text, start):
 @cache
 def accepted(name, *, methods):
     """Parameters of public functions, classes and methods of this name; None if there are none, or any go."""
-    public = [value for values in PUBLIC.values() for value in values.values()]
+    public = [Audit, *(value for values in PUBLIC.values() for value in values.values())]
     among = [getattr(kind, name, None) for kind in public if methods and inspect.isclass(kind)]
     found = [value for value in public if value.__name__ == name] + [part for part in among if callable(part)]
     parameters = [part for one in found for part in inspect.signature(one).parameters.values()]

@@ -383,3 +383,30 @@ def test_people_are_compared_with_those_of_the_fit(fitted, women, tmp_path):
 def test_a_model_that_pools_groups_or_is_none_is_refused(fitted):
     with pytest.raises(InputError, match="takes a fitted"):
         eh.Monitor.from_model(object())
+
+
+def test_names_cannot_break_a_page_or_a_line_of_figures(tmp_path):
+    monitor = eh.Monitor(PARITY)
+    monitor.update([1, 0] * 20, {"sex": ["<script>", 'a"b\nc\\'] * 20})
+    page = monitor.to_html(tmp_path / "page.html").read_text()
+    assert "<script>" not in page
+    assert "<svg" in page
+    figures = monitor.to_prometheus()
+    assert r"sex=a\"b" in figures
+    for line in figures.splitlines():
+        assert line.startswith(("# TYPE evenhand_", "evenhand_"))
+    types = [line.split()[2] for line in figures.splitlines() if line.startswith("#")]
+    assert len(types) == len(set(types))
+
+
+def test_the_chart_has_every_period_and_the_alarm():
+    monitor = eh.Monitor(PARITY)
+    for _, sex, decided in stream(50, change=10, rng=np.random.default_rng(15)):
+        monitor.update(decided, {"sex": sex})
+    found = monitor.history()
+    assert 25 < len({one["batch"] for one in found}) <= 35
+    assert {one["group"] for one in found} == {"sex=F", "sex=M"}
+    women = [one["rate"] for one in found if one["group"] == "sex=F" and one["batch"] <= 10]
+    assert np.mean(women) == pytest.approx(0.3, abs=0.05)
+    assert f"the alarm was raised at batch {monitor.alarm.batch}" in monitor.plot(theme="dark").description
+    assert "alarm at batch" in monitor._repr_html_().lower()

@@ -6,6 +6,7 @@ extra ``report``.
 
 from evenhand.charts.curves import frontier_chart
 from evenhand.charts.drawing import save_chart, to_svg
+from evenhand.charts.history import history_chart
 from evenhand.charts.outcomes import changed_chart, rates_chart
 from evenhand.charts.prices import prices_chart
 from evenhand.charts.reliability import calibration_chart
@@ -17,6 +18,7 @@ __all__ = [
     "changed_chart",
     "cut_off_chart",
     "frontier_chart",
+    "history_chart",
     "prices_chart",
     "rates_chart",
     "roc_chart",

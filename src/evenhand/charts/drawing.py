@@ -115,7 +115,8 @@ def shown_offline(chart: ChartType) -> ChartType:
     -------
     altair chart
     """
-    kind = _Layers if isinstance(chart, alt.LayerChart) else _Panels
+    kinds = {alt.LayerChart: _Layers, alt.FacetChart: _Panels, alt.VConcatChart: _Stack}
+    kind = next(own for theirs, own in kinds.items() if isinstance(chart, theirs))
     object.__setattr__(chart, "__class__", kind)  # plain assignment would set a field of the chart
     return chart
 
@@ -138,4 +139,8 @@ class _Layers(_AsPicture, alt.LayerChart):
 
 
 class _Panels(_AsPicture, alt.FacetChart):
+    pass
+
+
+class _Stack(_AsPicture, alt.VConcatChart):
     pass

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+import html
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from evenhand._atomic import written_at_once
 from evenhand.data.checks import check_choice, check_fraction
 from evenhand.data.labels import read_selection
 from evenhand.data.tables import Library, library_of, make_table
-from evenhand.display.notebook import ShownAsTable
+from evenhand.display.notebook import ShownAsTable, html_table, inline_svg
 from evenhand.exceptions import InputError, MonitorWarning, UntrustedFileError, warn_user
 from evenhand.files.persistence import load as load_model
 from evenhand.groups.groups import Missing
@@ -310,6 +311,13 @@ class Monitor(ShownAsTable):
         """Number of rows; those that came late count again."""
         return self._history.last.rows
 
+    @property
+    def text_features(self) -> set[str]:
+        """Features whose values are text."""
+        names = (*self._history.controls, *self._history.features)
+        keys = [(*stratum, *key) for stratum, key in self._history.cells]
+        return {name for k, name in enumerate(names) if any(isinstance(key[k], str) for key in keys)}
+
     def disparities(self) -> list[Disparity]:
         """Each group beside what it is compared with, with intervals that hold at all times.
 
@@ -368,6 +376,73 @@ class Monitor(ShownAsTable):
         from evenhand.monitoring.periods import periods  # noqa: PLC0415  (only charts need them)
 
         return periods(self.constraint, self._history, 1 - self.confidence)
+
+    def plot(self, *, theme: Literal["light", "dark"] = "light") -> Any:
+        """Chart of rates over time, and of the evidence; see :func:`evenhand.charts.history_chart`.
+
+        Parameters
+        ----------
+        theme : {"light", "dark"}, default="light"
+
+        Returns
+        -------
+        altair chart
+        """
+        from evenhand.charts import history_chart  # noqa: PLC0415  (needs the extra)
+
+        return history_chart(
+            self.history(),
+            alarm_at=1 / (1 - self.confidence),
+            alarm=None if self.alarm is None else self.alarm.batch,
+            confidence=self.confidence,
+            theme=theme,
+        )
+
+    def to_html(self, path: str | os.PathLike[str], *, title: str = "Monitor") -> Path:
+        """Write a page with the headline, the table and the chart, which needs no network.
+
+        Parameters
+        ----------
+        path : str or path
+        title : str, default="Monitor"
+
+        Returns
+        -------
+        Path
+        """
+        path, (caption, headings, rows) = Path(path), self._table()
+        parts = [html.escape(title), html.escape(caption), html_table(headings, rows, most=None)]
+        chart = inline_svg(self.plot) if self.history() else ""
+        with written_at_once(path) as unfinished:
+            unfinished.write_text(_PAGE.format(*parts, chart), encoding="utf-8")
+        return path
+
+    def to_prometheus(self) -> str:
+        """The figures of now as text that Prometheus reads, such as from the folder of its node exporter."""
+        last = self._history.last
+        whole = {
+            "batches": last.batch,
+            "rows": last.rows,
+            "evidence": self.evidence,
+            "alarm": int(self.alarm is not None),
+            "drift": int(self.drift is not None),
+        }
+        lines = [f"evenhand_{name} {number!r}" for name, number in whole.items()]
+        for one in self.disparities():
+            texts = {name: getattr(one, name) for name in ("notion", "statistic", "group", "against")}
+            labels = ",".join(f"{name}={_quoted(text)}" for name, text in texts.items())
+            lines += [
+                f"evenhand_{name}{{{labels}}} {getattr(one, name)!r}"
+                for name in ("rate", "value", "low", "high")
+                if getattr(one, name) is not None
+            ]
+        names = list(dict.fromkeys(line.split("{")[0].split(" ")[0] for line in lines))
+        by_name = [
+            part
+            for name in names
+            for part in (f"# TYPE {name} gauge", *(x for x in lines if x.split("{")[0].split(" ")[0] == name))
+        ]
+        return "\n".join(by_name) + "\n"
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the state to one file of counts, completely or not at all.
@@ -478,6 +553,18 @@ class Monitor(ShownAsTable):
         return self.headline, headings, rows
 
 
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+    return f'"{escaped}"'
+
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>{0}</title>
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<style>body {{ font: 15px Arial, sans-serif; margin: 2em; max-width: 64em }}
+td, th {{ padding: 0.2em 0.8em; text-align: left }} td {{ border-top: 1px solid #ddd }}</style></head>
+<body><h1>{0}</h1><p>{1}</p>{2}{3}</body></html>
+"""
 _BINARY = np.array([0, 1])
 
 

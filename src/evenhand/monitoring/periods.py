@@ -31,5 +31,7 @@ def periods(constraint: Constraint, history: History, alpha: float) -> list[dict
             ends = (total / n, *rate_limits(n, total, alpha))
             rate, low, high = (float(start + width * end[0]) for end in ends)
             named = {"batch": after.batch, "time": after.time, "group": who, "statistic": statistic.name}
-            found.append({**named, "rate": rate, "low": low, "high": high, "evidence": after.evidence})
+            found.append(
+                {**named, "rate": rate, "low": low, "high": high, "evidence": float(np.exp(after.evidence))}
+            )
     return found

@@ -8,6 +8,7 @@ from evenhand.cli.commands.audit import audit
 from evenhand.cli.commands.demo import demo
 from evenhand.cli.commands.fit import fit
 from evenhand.cli.commands.frontier import frontier
+from evenhand.cli.commands.monitor import monitor
 from evenhand.cli.commands.predict import predict
 from evenhand.cli.commands.verify import verify
 from evenhand.cli.config import fill_from_file
@@ -19,5 +20,5 @@ app = App(
     help="Fair binary classification with one or many sensitive features.",
     config=[fill_from_file],
 )
-for command in (audit, frontier, fit, predict, verify, demo):
+for command in (audit, frontier, fit, predict, verify, monitor, demo):
     app.command(command)

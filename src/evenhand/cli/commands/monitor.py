@@ -1,0 +1,194 @@
+"""``evenhand monitor``: decisions counted batch by batch, with an alarm."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from cyclopts import Parameter
+
+import evenhand as eh
+from evenhand._atomic import written_at_once
+from evenhand.cli.bands import GroupColumns, read_bands
+from evenhand.cli.exit_codes import VIOLATED
+from evenhand.cli.messages import in_options
+from evenhand.cli.options import Bands, Flag, Json, Names, Required, column_names, columns_in, control_names
+from evenhand.cli.output import print_note, print_result, visible
+from evenhand.cli.paths import check_paths
+from evenhand.cli.required import against_reference, read_reference, requirement
+from evenhand.cli.table_rows import as_value, default_positive, distinct_values, groups_of_files, scan_rows
+from evenhand.exceptions import InputError
+
+if TYPE_CHECKING:
+    from evenhand.monitoring.monitor import Monitor
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Stream:
+    """What the first call says of the files: which columns there are, and which model decides."""
+
+    model: Path | None = None
+    """File of a model whose requirement and population are watched."""
+
+    sensitive: Names = ()
+    """Columns of sensitive features, separated by commas or by repeating the option."""
+
+    bands: Bands = ()
+    """Bands of a sensitive feature of numbers, by where they begin, as in an audit."""
+
+    prediction: str | None = None
+    """Column of decisions: labels, or probabilities of a positive decision."""
+
+    label: str | None = None
+    """Column of true labels. Files without it are counted without labels."""
+
+    score: str | None = None
+    """Column of probabilities of a positive label, for expected rates and drift."""
+
+    positive: str | None = None
+    """The positive label; by default 1, or the one that sorts last."""
+
+
+def monitor(
+    state: Path,
+    table: Path | None = None,
+    /,
+    *,
+    stream: Stream = Stream(),
+    required: Required = Required(),
+    confidence: float | None = None,
+    time: str | None = None,
+    batch: str | None = None,
+    late: Flag = False,
+    fail_on: Literal["alarm", "drift"] | None = None,
+    report: Path | None = None,
+    prometheus: Path | None = None,
+    config: Path | None = None,
+    as_json: Json = False,
+) -> int:
+    """Count a batch of decisions, and raise an alarm that is valid whenever one looks.
+
+    The first call makes the state from a model or from a requirement, and remembers the columns; later ones
+    need only the state and a file. Exit code: 0, or with --fail-on alarm 3 once there is an alarm; 2 if
+    something is wrong with the call.
+
+    Parameters
+    ----------
+    state
+        JSON file of counts, made if it does not exist.
+    table
+        CSV or Parquet file of the batch; without it the state is shown.
+    confidence
+        One minus the probability that an alarm is ever false; by default 0.95.
+    time
+        Date or time of the batch, in ISO 8601.
+    batch
+        Identifier of the batch; by default the content of the file. A batch that comes twice is not counted.
+    late
+        The rows were counted before without labels; only their labels are counted.
+    fail_on
+        Exit with 3 if there is an alarm, or also if people are no longer those of the fit.
+    report
+        HTML file for the table and the chart over time, written anew each time.
+    prometheus
+        File for the figures in the text format of Prometheus, written anew each time.
+    config
+        TOML file of options, with a table for each command. Options of the call take precedence.
+    as_json
+        Print JSON instead of a line.
+    """
+    check_paths([state, table, stream.model, config], [report, prometheus], force=True)
+    if state.exists():
+        if stream != Stream() or required != Required() or confidence is not None:
+            raise InputError(
+                f"{state} has its requirement and columns: pass only files, and options of a batch."
+            )
+        found = eh.Monitor.load(state)
+    elif table is None or stream.prediction is None:
+        raise InputError(
+            f"there is no file {state}: to make it, pass the file of a first batch, its column of decisions "
+            "as --prediction, and --model, or --sensitive and a requirement such as --difference 0.05."
+        )
+    else:
+        found = _made(table, stream, required, 0.95 if confidence is None else confidence)
+    if table is not None:
+        with in_options({"y_pred": "--prediction", "y_true": "--label", "late=True": "--late"}):
+            _count(found, table, time=time, batch=batch, late=late)
+        found.save(state)
+    if report is not None:
+        found.to_html(report, title=f"Monitor {state.name}")
+        print_note(f"Report: {report}")
+    if prometheus is not None:
+        with written_at_once(prometheus) as unfinished:
+            unfinished.write_text(found.to_prometheus(), encoding="utf-8")
+    shown = found.headline if table is not None else repr(found)
+    print_result(json.dumps(found.to_dict()) if as_json else "\n".join(map(visible, shown.splitlines())))
+    told = found.alarm is not None or (fail_on == "drift" and found.drift is not None)
+    return VIOLATED if fail_on is not None and told else 0
+
+
+def _made(table: Path, stream: Stream, required: Required, confidence: float) -> Monitor:
+    """A monitor, with the columns that it reads from files."""
+    names = {"prediction": stream.prediction, "label": stream.label, "score": stream.score}
+    edges: dict[str, Any]
+    if stream.model is not None:
+        if stream.sensitive or stream.bands or required != Required():
+            raise InputError("--model has its requirement and groups: leave out --sensitive and tolerances.")
+        fitted: Any = eh.load(stream.model)
+        found = eh.Monitor.from_model(fitted, confidence=confidence)
+        edges = dict(getattr(fitted._source, "bands", {}))
+        controls = [] if fitted.strata_ is None else list(fitted.strata_.features)
+        features = list(fitted.groups_.features)
+    else:
+        constraint = requirement(required, table)
+        if constraint is None or not stream.sensitive:
+            raise InputError(
+                "a new state needs --model, or --sensitive and a requirement such as --difference 0.05."
+            )
+        features = column_names(stream.sensitive, columns_in(table))
+        controls = [name for name in control_names(required, table) if name not in features]
+        edges = dict(read_bands(stream.bands, features))
+        decided = stream.label or str(stream.prediction)
+        groups = groups_of_files([table], [*features, *controls], features, edges)
+        rows = scan_rows(table, [str(stream.prediction), decided, *features], groups)
+        reference = read_reference(required.reference, features, rows)
+        if stream.positive is not None:
+            positive = as_value(distinct_values(rows, decided), stream.positive)
+        else:
+            positive = default_positive(rows, decided) if stream.label is None else None
+        constraint = against_reference(constraint, required, reference)
+        found = eh.Monitor(constraint, confidence=confidence, pos_label=positive, missing=required.missing)
+    bands = {name: list(part) for name, part in edges.items()}
+    found.columns = {**names, "features": features, "controls": controls, "bands": bands}
+    return found
+
+
+def _count(found: Monitor, table: Path, *, time: str | None, batch: str | None, late: bool) -> None:
+    from evenhand.cli import table_files  # noqa: PLC0415  (start-up time)
+
+    known = found.columns
+    features, controls, there = list(known["features"]), list(known["controls"]), columns_in(table)
+    label = known["label"] if known["label"] in there or late else None
+    used = [one for one in (known["prediction"], known["score"], label) if one is not None]
+    table_files.refuse_unknown(table, [*features, *controls, *used], there)
+    groups = groups_of_files([table], [*features, *controls], features, known["bands"])
+    texts = {*groups.text, *(name for name in found.text_features if not known["bands"].get(name))}
+    groups = GroupColumns(sorted(texts), groups.bands)
+    with table.open("rb") as file:
+        content = hashlib.file_digest(file, "sha256").hexdigest()[:16]
+    with table_files.reading(table):
+        found.update(
+            known["prediction"],
+            features,
+            y_true=label,
+            control_features=controls or None,
+            scores=None if late else known["score"],
+            data=table_files.scan(table, groups).select(list(dict.fromkeys([*features, *controls, *used]))),
+            time=time,
+            batch=batch if batch is not None else f"{content} late" if late else content,
+            late=late,
+        )
