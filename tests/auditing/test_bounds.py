@@ -10,8 +10,7 @@ from scipy.stats import binomtest
 from tests.auditing.helpers import assert_same, sample
 
 import evenhand as eh
-from evenhand.auditing.change import rate_changes
-from evenhand.auditing.tally import tally
+from evenhand.auditing.tally import rate_changes, tally
 from evenhand.exceptions import InputError
 from evenhand.guarantee.intervals import clopper_pearson, critical_value
 from evenhand.requirements.bounds import BOUNDED_RATES

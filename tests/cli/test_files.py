@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 
 from evenhand.cli.bands import GroupColumns
-from evenhand.cli.csv_rows import check_csv
-from evenhand.cli.paths import check_output, check_paths
+from evenhand.cli.output import check_output, check_paths
 from evenhand.cli.table_files import (
+    check_csv,
     columns_in,
     read_pieces,
     read_table,

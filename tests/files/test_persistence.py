@@ -623,7 +623,7 @@ ATTACKS = {
     "memory": node("ObjectNode", "joblib.memory.Memory", content=NOTHING),
     "loader": node("FunctionNode", "sklearn.datasets._base.load_files"),
     "estimator": node("ObjectNode", "sklearn.utils._testing._Raises", content=NOTHING),
-    "ours": node("ObjectNode", "evenhand.files.file_report.FileReport", content=NOTHING),
+    "ours": node("ObjectNode", "evenhand.files.persistence.FileReport", content=NOTHING),
     "cached": node("CachedNode", "builtins.str"),
     "nested": node("ObjectNode", "sklearn.linear_model._logistic.LogisticRegression.fit", content=NOTHING),
     "unknown": node("NoSuchNode", "builtins.str"),

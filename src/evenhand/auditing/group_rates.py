@@ -11,8 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.auditing.change import cross_tabulate, rate_changes
-from evenhand.auditing.tally import Tally
+from evenhand.auditing.tally import Tally, cross_tabulate, rate_changes
 from evenhand.exceptions import InputError
 from evenhand.groups.groups import POOLED, GroupName, Groups, Members
 from evenhand.groups.pooling import pooling_text

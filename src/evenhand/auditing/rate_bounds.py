@@ -11,9 +11,8 @@ import math
 
 import numpy as np
 
-from evenhand.auditing.change import rate_changes
 from evenhand.auditing.comparison import Comparison, Side, judged, listed
-from evenhand.auditing.tally import Tally
+from evenhand.auditing.tally import Tally, rate_changes
 from evenhand.groups.groups import Members
 from evenhand.guarantee.intervals import Estimate, clopper_pearson, critical_value
 from evenhand.requirements.bounds import Bound, NoWorse, RateBound, bounded_groups

@@ -15,10 +15,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.auditing.change import cross_tabulate
 from evenhand.auditing.comparison import Comparison, Distance, judged
 from evenhand.auditing.group_rates import Finding, reported_groups
-from evenhand.auditing.tally import Tally
+from evenhand.auditing.tally import Tally, cross_tabulate
 from evenhand.groups.groups import GroupName
 from evenhand.requirements.statistic import SELECTION
 

@@ -21,8 +21,7 @@ from evenhand.cli.options import (
     columns_in,
     control_names,
 )
-from evenhand.cli.output import print_note, print_result
-from evenhand.cli.paths import check_paths
+from evenhand.cli.output import check_paths, print_note, print_result
 from evenhand.cli.required import against_reference, read_reference, requirement
 from evenhand.cli.table_rows import as_value, default_positive, distinct_values, groups_of_files, scan_rows
 from evenhand.display.progress import waiting

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from evenhand.cli.options import Flag
-from evenhand.cli.paths import check_paths
+from evenhand.cli.output import check_paths
 
 
 def demo(*, out: Path | None = None, force: Flag = False) -> int:

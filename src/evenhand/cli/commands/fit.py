@@ -12,8 +12,7 @@ import evenhand as eh
 from evenhand.cli.exit_codes import FailOn, exit_code, requested
 from evenhand.cli.messages import in_options
 from evenhand.cli.options import Batches, Learning, Required, RunOptions
-from evenhand.cli.output import print_note, print_result, visible
-from evenhand.cli.paths import check_paths
+from evenhand.cli.output import check_paths, print_note, print_result, visible
 from evenhand.cli.required import in_files, requirement, with_nearest_options
 from evenhand.display.progress import waiting
 from evenhand.exceptions import InfeasibleError, InputError

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import evenhand as eh
 from evenhand.cli.messages import in_options
 from evenhand.cli.options import Flag, Learning, Required, RunOptions
-from evenhand.cli.output import print_note, print_result
-from evenhand.cli.paths import check_paths
+from evenhand.cli.output import check_paths, print_note, print_result
 from evenhand.cli.required import in_files, requirement
 from evenhand.display.progress import waiting
 from evenhand.exceptions import InputError

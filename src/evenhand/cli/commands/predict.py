@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import evenhand as eh
 from evenhand.cli.options import Flag, columns_in
-from evenhand.cli.output import print_note, print_result, visible
-from evenhand.cli.paths import check_paths
+from evenhand.cli.output import check_paths, print_note, print_result, visible
 from evenhand.cli.table_rows import groups_of_fit
 from evenhand.display.progress import track
 from evenhand.exceptions import InputError
