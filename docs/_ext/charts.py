@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import altair as alt
 import vl_convert
 
-from evenhand.charts.drawing import rendered
-from evenhand.charts.look import FONT, look_of
+from evenhand.charts import look
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -25,23 +24,22 @@ _numbers = itertools.count()
 @alt.theme.register("site", enable=False)
 def site_theme() -> alt.theme.ThemeConfig:
     """Plain charts of Altair in the fonts and colours of evenhand's own."""
-    look = look_of("light")
-    letters = {"labelColor": look.ink, "titleColor": look.ink, "labelFontSize": 12, "titleFontSize": 12}
+    letters = {"labelColor": look.INK, "titleColor": look.INK, "labelFontSize": 12, "titleFontSize": 12}
     return {
         "config": {
-            "background": look.paper,
-            "mark": {"color": look.colours[0]},
+            "background": look.PAPER,
+            "mark": {"color": look.COLOURS[0]},
             "padding": 12,
-            "font": FONT,
+            "font": look.FONT,
             "view": {"stroke": None},
-            "range": {"category": list(look.colours)},
+            "range": {"category": list(look.COLOURS)},
             "title": {
                 "anchor": "start",
                 "frame": "bounds",
-                "color": look.ink,
+                "color": look.INK,
                 "fontSize": 16,
                 "offset": 14,
-                "subtitleColor": look.faint,
+                "subtitleColor": look.FAINT,
                 "subtitleFontSize": 12,
                 "subtitlePadding": 5,
             },
@@ -51,17 +49,17 @@ def site_theme() -> alt.theme.ThemeConfig:
                 "titlePadding": 8,
                 "labelLimit": 250,
                 "labelFlush": False,
-                "gridColor": look.grid,
-                "domainColor": look.faint,
-                "tickColor": look.faint,
+                "gridColor": look.GRID,
+                "domainColor": look.FAINT,
+                "tickColor": look.FAINT,
             },
             "axisY": {"domain": False, "ticks": False},
             "legend": {**letters, "titleFontWeight": "normal", "labelLimit": 340, "symbolSize": 90},
             "header": {
                 "labelFontSize": 12,
                 "titleFontWeight": "normal",
-                "labelColor": look.ink,
-                "titleColor": look.ink,
+                "labelColor": look.INK,
+                "titleColor": look.INK,
             },
         }
     }
@@ -89,7 +87,8 @@ def save_picture(block: Any, block_vars: dict[str, Any], gallery_conf: dict[str,
     if isinstance(shown, alt.TopLevelMixin) and shown is not names.get("_saved_chart"):
         names["_saved_chart"] = shown
         # On white also where the page is dark, as charts in pages are.
-        picture = rendered(_narrow(shown.to_dict()), ".png", scale=2.0)
+        definition = _narrow(shown.to_dict())
+        picture = vl_convert.vegalite_to_png(definition, vl_version=_VERSION, scale=2.0)
         Path(next(block_vars["image_path_iterator"])).write_bytes(picture)
     return ""
 

@@ -408,5 +408,5 @@ def test_the_chart_has_every_period_and_the_alarm():
     assert {one["group"] for one in found} == {"sex=F", "sex=M"}
     women = [one["rate"] for one in found if one["group"] == "sex=F" and one["batch"] <= 10]
     assert np.mean(women) == pytest.approx(0.3, abs=0.05)
-    assert f"the alarm was raised at batch {monitor.alarm.batch}" in monitor.plot(theme="dark").description
+    assert f"the alarm was raised at batch {monitor.alarm.batch}" in monitor.plot().description
     assert "alarm at batch" in monitor._repr_html_().lower()

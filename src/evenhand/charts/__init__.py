@@ -1,17 +1,15 @@
 """Charts of plain records, for a notebook, a page, PNG and SVG.
 
-Each function takes a list of dicts, which a page can hold as JSON, and returns an Altair chart. They need the
-extra ``report``.
+Each function takes a list of dicts, which a page can hold as JSON, and returns an Altair chart, which
+Altair's own ``chart.save("rates.png")`` writes as PNG, SVG, HTML or JSON. They need the extra ``report``.
 """
 
-from evenhand.charts.curves import frontier_chart
-from evenhand.charts.drawing import save_chart, to_svg
+from evenhand.charts.curves import frontier_chart, prices_chart
+from evenhand.charts.drawing import to_svg
 from evenhand.charts.history import history_chart
 from evenhand.charts.outcomes import changed_chart, rates_chart
-from evenhand.charts.prices import prices_chart
-from evenhand.charts.reliability import calibration_chart
 from evenhand.charts.rules import thresholds_chart, weights_chart
-from evenhand.charts.scores import cut_off_chart, roc_chart
+from evenhand.charts.scores import calibration_chart, cut_off_chart, roc_chart
 
 __all__ = [
     "calibration_chart",
@@ -22,7 +20,6 @@ __all__ = [
     "prices_chart",
     "rates_chart",
     "roc_chart",
-    "save_chart",
     "thresholds_chart",
     "to_svg",
     "weights_chart",

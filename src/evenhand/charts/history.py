@@ -6,11 +6,10 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from evenhand.charts import look
 from evenhand.charts.drawing import ChartType, alt
-from evenhand.charts.look import Theme, look_of, numbers, rounded, table
+from evenhand.charts.look import numbers, rounded, table
 from evenhand.charts.records import known, read_records, shown_groups
-
-__all__ = ["history_chart"]
 
 _MOST = 6
 """Groups that are drawn."""
@@ -25,7 +24,6 @@ def history_chart(
     alarm: int | None = None,
     confidence: float | None = None,
     title: str = "Decisions over time",
-    theme: Theme = "light",
 ) -> ChartType:
     """Rates of the groups in each period with their bands, and the evidence against the requirement below.
 
@@ -41,7 +39,6 @@ def history_chart(
     confidence : float, default=None
         Of the bands, for the subtitle.
     title : str, default="Decisions over time"
-    theme : {"light", "dark"}, default="light"
 
     Returns
     -------
@@ -55,7 +52,6 @@ def history_chart(
     ... ], alarm=2).description
     'Rates in 2 periods. Evidence is 31 at the end; the alarm was raised at batch 2.'
     """
-    look = look_of(theme)
     rows = read_records(
         records,
         chart="history_chart",
@@ -68,7 +64,7 @@ def history_chart(
     last = max(row["batch"] for row in rows)
     axis = numbers(10, [min(row["batch"] for row in rows), last])
     x = alt.X("batch:Q", **axis)
-    rule = alt.Chart(table([{"batch": alarm}])).mark_rule(color=look.ink, strokeDash=[4, 3]).encode(x=x)
+    rule = alt.Chart(table([{"batch": alarm}])).mark_rule(color=look.INK, strokeDash=[4, 3]).encode(x=x)
     panels = []
     for name in dict.fromkeys(row["statistic"] for row in rows):
         mine = alt.Chart(table(row for row in shown.rows if row["statistic"] == name and known(row, "rate")))
@@ -90,8 +86,8 @@ def history_chart(
         scale=alt.Scale(type="log", domain=ends, clamp=True),
         axis=alt.Axis(values=[10.0**k for k in range(-2, 7, 2)], format="~g"),
     )
-    line = alt.Chart(table(evidence.values())).mark_line(color=look.ink, strokeWidth=2)
-    level = alt.Chart(table([{"evidence": alarm_at}])).mark_rule(color=look.colours[1], strokeWidth=2)
+    line = alt.Chart(table(evidence.values())).mark_line(color=look.INK, strokeWidth=2)
+    level = alt.Chart(table([{"evidence": alarm_at}])).mark_rule(color=look.COLOURS[1], strokeWidth=2)
     below = line.encode(x=x, y=log)
     panels.append(
         alt.layer(below, level.encode(y=log), *([rule] if alarm else [])).properties(width=560, height=130)

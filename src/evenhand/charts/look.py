@@ -1,18 +1,15 @@
-"""The look of all charts: themes, titles, and marks that can be told apart in greyscale."""
+"""The look of all charts: colours, titles, and marks that can be told apart in greyscale."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import cycle, islice
 from typing import Any, Literal
 
 from evenhand.charts.drawing import ChartType, alt, shown_offline
 from evenhand.charts.records import Row
-from evenhand.exceptions import InputError
 
-Theme = Literal["light", "dark"]
 Measure = Literal["difference", "ratio", "bound"]
 """How groups are compared; fairer is on the left of every axis, so that of ratios runs from 1 down."""
 
@@ -24,125 +21,120 @@ FONT = "Arial, Liberation Sans, Helvetica, Roboto, DejaVu Sans Condensed, sans-s
 """Charts are laid out with the widths of the first; the others are about as wide."""
 
 
-@dataclass(frozen=True)
-class Look:
-    """Colours of a theme.
-
-    Attributes
-    ----------
-    paper, ink, faint, grid : str
-        Background, text, secondary text, and lines behind the data.
-    colours : tuple of str
-        After Okabe and Ito, made darker or lighter where the contrast with the background was too low.
-    diverging : tuple of str
-        For values below, at and above 0; text on them is legible.
-    """
-
-    paper: str
-    ink: str
-    faint: str
-    grid: str
-    colours: tuple[str, ...]
-    diverging: tuple[str, str, str]
-
-    def line_marks(self, names: Sequence[str], *channels: str, points: bool = True) -> dict[str, Any]:
-        """Channels that tell groups apart, with a legend of points, or lines, below the chart."""
-        ranges = {"color": self.colours, "shape": SHAPES, "strokeDash": DASHES}
-        symbols = {"symbolStrokeWidth": 0} if points else {"symbolType": "stroke", "symbolStrokeWidth": 2}
-        legend = alt.Legend(title=None, orient="bottom", columns=2, symbolLimit=0, **symbols)
-        return {
-            name: _channel(name, "group", names, islice(cycle(ranges[name]), len(names)), legend)
-            for name in channels
-        }
-
-    def paired_marks(self, field: str, kinds: tuple[str, str], *, compared: bool) -> dict[str, Any]:
-        """Channels that distinguish a value from its baseline by colour, filling and shape.
-
-        Parameters
-        ----------
-        field : str
-            Holds one of the kinds in each row.
-        kinds : (str, str)
-            The baseline and the value.
-        compared : bool
-            Whether there is a baseline; otherwise no legend is needed.
-
-        Returns
-        -------
-        dict
-            Channels of points.
-        """
-        ranges = {
-            "color": (self.colours[1], self.colours[0]),
-            "fill": (self.paper, self.colours[0]),
-            "shape": ("diamond", "circle"),
-        }
-        if not compared:
-            return {name: alt.value(values[1]) for name, values in ranges.items()}
-        legend = alt.Legend(title=None, orient="top")
-        return {name: _channel(name, field, kinds, values, legend) for name, values in ranges.items()}
-
-    def notes(self, **encoding: Any) -> alt.Chart:
-        """The ``note`` of each row in small letters, where there is nothing to draw."""
-        text = alt.Chart().mark_text(align="left", fontStyle="italic", fontSize=11, color=self.faint)
-        chart: alt.Chart = text.encode(x=alt.value(4), text="note:N", **encoding)
-        return chart.transform_filter("datum.note")
-
-    def finished(
-        self, chart: ChartType, *, title: str, subtitle: Iterable[str], description: str
-    ) -> ChartType:
-        """The chart with its title, subtitle, description and theme.
-
-        Parameters
-        ----------
-        chart : altair chart
-        title : str
-        subtitle : iterable of str
-            Sentences; empty ones are dropped.
-        description : str
-            What the chart shows, for screen readers.
-
-        Returns
-        -------
-        altair chart
-            With a transparent background; ``usermeta`` holds the intended one. A notebook shows it as a
-            picture, without a network.
-        """
-        # In one call, because each call copies the whole chart with its data.
-        complete: ChartType = chart.properties(
-            title=alt.TitleParams(text=title, subtitle=textwrap.wrap(" ".join(filter(None, subtitle)), 92)),
-            description=description,
-            usermeta={"paper": self.paper},
-            config=_config(self),
-        )
-        return shown_offline(complete)
-
-
-_LOOKS = {
-    "light": Look(
-        paper="#ffffff",
-        ink="#1b1e23",
-        faint="#5b6068",
-        grid="#e3e5e8",
-        colours=("#0072B2", "#D55E00", "#009E73", "#B65A8E", "#9A6A00", "#555555"),
-        diverging=("#F09A4A", "#f4f4f2", "#66AEDD"),
-    ),
-    "dark": Look(
-        paper="#15181d",
-        ink="#eceef0",
-        faint="#a9b0b8",
-        grid="#343a42",
-        colours=("#56B4E9", "#E69F00", "#35C79A", "#E08FBF", "#F0E442", "#BBBBBB"),
-        diverging=("#96540A", "#262b32", "#1F6699"),
-    ),
+PAPER, INK, FAINT, GRID = "#ffffff", "#1b1e23", "#5b6068", "#e3e5e8"
+"""Background, text, secondary text, and lines behind the data."""
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#B65A8E", "#9A6A00", "#555555")
+"""After Okabe and Ito, made darker where the contrast with the background was too low."""
+DIVERGING = ("#F09A4A", "#f4f4f2", "#66AEDD")
+"""For values below, at and above 0; text on them is legible."""
+_LETTERS = {"labelColor": INK, "titleColor": INK, "labelFontSize": 12, "titleFontSize": 12}
+_CONFIG = {
+    "background": PAPER,
+    "padding": 16,
+    "font": FONT,
+    "lineBreak": "\n",
+    "view": {"stroke": None},
+    "text": {"color": INK, "fontSize": 12},
+    "title": {
+        "anchor": "start",
+        "frame": "bounds",
+        "color": INK,
+        "fontSize": 16,
+        "subtitleColor": FAINT,
+        "subtitleFontSize": 12,
+        "subtitlePadding": 5,
+        "offset": 14,
+    },
+    "axis": {
+        **_LETTERS,
+        "titleFontWeight": "normal",
+        "titlePadding": 8,
+        "labelFlush": False,
+        "gridColor": GRID,
+        "domainColor": FAINT,
+        "tickColor": FAINT,
+    },
+    "header": {**_LETTERS, "titleFontWeight": "normal"},
+    "legend": {
+        **_LETTERS,
+        "labelLimit": 340,
+        "symbolSize": 90,
+        "symbolStrokeWidth": 2,
+        "symbolOpacity": 1,
+    },
 }
 
 
-def look_of(theme: str) -> Look:
-    """Colours of a theme."""
-    if theme not in _LOOKS:
-        raise InputError(f"theme is {theme!r}; it must be one of {[*_LOOKS]}")
-    return _LOOKS[theme]
+def line_marks(names: Sequence[str], *channels: str, points: bool = True) -> dict[str, Any]:
+    """Channels that tell groups apart, with a legend of points, or lines, below the chart."""
+    ranges = {"color": COLOURS, "shape": SHAPES, "strokeDash": DASHES}
+    symbols = {"symbolStrokeWidth": 0} if points else {"symbolType": "stroke", "symbolStrokeWidth": 2}
+    legend = alt.Legend(title=None, orient="bottom", columns=2, symbolLimit=0, **symbols)
+    return {
+        name: _channel(name, "group", names, islice(cycle(ranges[name]), len(names)), legend)
+        for name in channels
+    }
+
+
+def paired_marks(field: str, kinds: tuple[str, str], *, compared: bool) -> dict[str, Any]:
+    """Channels that distinguish a value from its baseline by colour, filling and shape.
+
+    Parameters
+    ----------
+    field : str
+        Holds one of the kinds in each row.
+    kinds : (str, str)
+        The baseline and the value.
+    compared : bool
+        Whether there is a baseline; otherwise no legend is needed.
+
+    Returns
+    -------
+    dict
+        Channels of points.
+    """
+    ranges = {
+        "color": (COLOURS[1], COLOURS[0]),
+        "fill": (PAPER, COLOURS[0]),
+        "shape": ("diamond", "circle"),
+    }
+    if not compared:
+        return {name: alt.value(values[1]) for name, values in ranges.items()}
+    legend = alt.Legend(title=None, orient="top")
+    return {name: _channel(name, field, kinds, values, legend) for name, values in ranges.items()}
+
+
+def notes(**encoding: Any) -> alt.Chart:
+    """The ``note`` of each row in small letters, where there is nothing to draw."""
+    text = alt.Chart().mark_text(align="left", fontStyle="italic", fontSize=11, color=FAINT)
+    chart: alt.Chart = text.encode(x=alt.value(4), text="note:N", **encoding)
+    return chart.transform_filter("datum.note")
+
+
+def finished(chart: ChartType, *, title: str, subtitle: Iterable[str], description: str) -> ChartType:
+    """The chart with its title, subtitle and description.
+
+    Parameters
+    ----------
+    chart : altair chart
+    title : str
+    subtitle : iterable of str
+        Sentences; empty ones are dropped.
+    description : str
+        What the chart shows, for screen readers.
+
+    Returns
+    -------
+    altair chart
+        A notebook shows it as a picture, without a network.
+    """
+    # In one call, because each call copies the whole chart with its data.
+    complete: ChartType = chart.properties(
+        title=alt.TitleParams(text=title, subtitle=textwrap.wrap(" ".join(filter(None, subtitle)), 92)),
+        description=description,
+        config=_CONFIG,
+    )
+    return shown_offline(complete)
 
 
 def table(rows: Iterable[Row]) -> Any:
@@ -216,42 +208,3 @@ def beside(*, gap: int, **encoding: Any) -> alt.Chart:
         .encode(text="label:N", **encoding)
     )
     return chart
-
-
-def _config(look: Look) -> dict[str, Any]:
-    letters = {"labelColor": look.ink, "titleColor": look.ink, "labelFontSize": 12, "titleFontSize": 12}
-    return {
-        "background": "transparent",
-        "padding": 16,
-        "font": FONT,
-        "lineBreak": "\n",
-        "view": {"stroke": None},
-        "text": {"color": look.ink, "fontSize": 12},
-        "title": {
-            "anchor": "start",
-            "frame": "bounds",
-            "color": look.ink,
-            "fontSize": 16,
-            "subtitleColor": look.faint,
-            "subtitleFontSize": 12,
-            "subtitlePadding": 5,
-            "offset": 14,
-        },
-        "axis": {
-            **letters,
-            "titleFontWeight": "normal",
-            "titlePadding": 8,
-            "labelFlush": False,
-            "gridColor": look.grid,
-            "domainColor": look.faint,
-            "tickColor": look.faint,
-        },
-        "header": {**letters, "titleFontWeight": "normal"},
-        "legend": {
-            **letters,
-            "labelLimit": 340,
-            "symbolSize": 90,
-            "symbolStrokeWidth": 2,
-            "symbolOpacity": 1,
-        },
-    }

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from evenhand.charts import look
 from evenhand.charts.drawing import ChartType, alt
-from evenhand.charts.look import Theme, beside, group_axis, look_of, numbers, rounded, table
+from evenhand.charts.look import beside, group_axis, numbers, rounded, table
 from evenhand.charts.records import NO_VALUE, Row, known, read_records, shown_groups
 
 _WHEN = ("before", "after")
@@ -19,7 +20,6 @@ def rates_chart(
     confidence: float | None = None,
     limits: Iterable[Mapping[str, Any]] = (),
     title: str = "Rates of each group",
-    theme: Theme = "light",
     max_groups: int = 60,
 ) -> ChartType:
     """Rates of groups with their intervals, one panel per quantity.
@@ -37,7 +37,6 @@ def rates_chart(
     limits : iterable of mappings, default=()
         ``quantity`` and ``value`` of what is required of a rate, drawn as a dotted line.
     title : str, default="Rates of each group"
-    theme : {"light", "dark"}, default="light"
     max_groups : int, default=60
 
     Returns
@@ -54,7 +53,6 @@ def rates_chart(
     >>> chart.description
     'Selection rate: 0.110 (F) to 0.300 (M), everyone 0.240.'
     """
-    look = look_of(theme)
     rows = read_records(
         records,
         chart="rates_chart",
@@ -105,7 +103,7 @@ def rates_chart(
         layer("group")
         .mark_point(size=60, strokeWidth=2, opacity=1)
         .encode(x=x, tooltip=words, **place, **marks),
-        layer("bound").mark_rule(strokeWidth=2, strokeDash=[2, 3], color=look.ink).encode(x=x),
+        layer("bound").mark_rule(strokeWidth=2, strokeDash=[2, 3], color=look.INK).encode(x=x),
         look.notes(**place),
     ]
     panel = alt.Facet(
@@ -145,7 +143,6 @@ def changed_chart(
     records: Iterable[Mapping[str, Any]],
     *,
     title: str = "Whose decision changed",
-    theme: Theme = "light",
     max_groups: int = 60,
 ) -> ChartType:
     """Shares of each group that are newly selected and no longer selected.
@@ -158,7 +155,6 @@ def changed_chart(
     records : iterable of mappings
         ``group`` and the counts ``up`` (selected now, not before), ``down`` (the reverse) and ``same``.
     title : str, default="Whose decision changed"
-    theme : {"light", "dark"}, default="light"
     max_groups : int, default=60
 
     Returns
@@ -170,7 +166,6 @@ def changed_chart(
     >>> changed_chart([{"group": "F", "up": 12, "down": 3, "same": 85}]).description
     'Newly selected: at most 12.0 % of a group (F). No longer selected: at most 3.0 % (F).'
     """
-    look = look_of(theme)
     rows = read_records(records, chart="changed_chart", texts=("group",), numbers=("up", "down", "same"))
     shares = {row["group"]: _shares(row) for row in rows}
     shown = shown_groups(
@@ -201,13 +196,13 @@ def changed_chart(
         **numbers(8, [-widest, widest], padding=90) | {"axis": axis},
     )
     y = group_axis(shown.names, grid=False)
-    colour = alt.Color("change:N", scale=alt.Scale(domain=_CHANGES, range=look.colours[:2]), legend=None)
+    colour = alt.Color("change:N", scale=alt.Scale(domain=_CHANGES, range=look.COLOURS[:2]), legend=None)
     layers = [
         alt.Chart()
         .mark_bar(height={"band": 0.62})
         .encode(x=x, y=y, color=colour, tooltip=["name:N", "change:N", "people:Q"]),
         beside(gap=5, x=x, y=y),
-        alt.Chart(table([{"at": 0}])).mark_rule(color=look.ink).encode(x=x),
+        alt.Chart(table([{"at": 0}])).mark_rule(color=look.INK).encode(x=x),
         look.notes(y=y),
     ]
     return look.finished(

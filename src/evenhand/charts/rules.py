@@ -6,8 +6,9 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from evenhand.charts import look
 from evenhand.charts.drawing import ChartType, alt
-from evenhand.charts.look import Theme, beside, between, group_axis, look_of, numbers, rounded, table
+from evenhand.charts.look import beside, between, group_axis, numbers, rounded, table
 from evenhand.charts.records import NO_VALUE, known, read_records, shown_groups
 
 _KINDS = ("without the requirement", "with it")
@@ -17,7 +18,6 @@ def thresholds_chart(
     records: Iterable[Mapping[str, Any]],
     *,
     title: str = "Score that a person needs to be selected",
-    theme: Theme = "light",
     max_groups: int = 60,
 ) -> ChartType:
     """The threshold of each group, with and without the requirement.
@@ -30,7 +30,6 @@ def thresholds_chart(
     records : iterable of mappings
         ``group``, ``threshold``; optional ``unconstrained``, and ``note``, shown instead of a threshold.
     title : str, default="Score that a person needs to be selected"
-    theme : {"light", "dark"}, default="light"
     max_groups : int, default=60
 
     Returns
@@ -45,7 +44,7 @@ def thresholds_chart(
     ... ]).description
     'The threshold is 0.310 (F) at the lowest and 0.620 (M) at the highest.'
     """
-    look, records = look_of(theme), list(records)
+    records = list(records)
     rows = read_records(
         records,
         chart="thresholds_chart",
@@ -84,7 +83,7 @@ def thresholds_chart(
     ]
     layers = [
         alt.Chart()
-        .mark_rule(color=look.faint, strokeWidth=1.5)
+        .mark_rule(color=look.FAINT, strokeWidth=1.5)
         .encode(x=x, x2="unconstrained:Q", y=y)
         .transform_filter("isValid(datum.threshold) && isValid(datum.unconstrained)"),
         alt.Chart(table(dots))
@@ -120,7 +119,6 @@ def weights_chart(
     records: Iterable[Mapping[str, Any]],
     *,
     title: str = "Weight of each group and label in the decision",
-    theme: Theme = "light",
     max_groups: int = 60,
 ) -> ChartType:
     """The table W of an attribute-blind rule.
@@ -133,7 +131,6 @@ def weights_chart(
     records : iterable of mappings
         ``group``, ``label``, ``weight``.
     title : str, default="Weight of each group and label in the decision"
-    theme : {"light", "dark"}, default="light"
     max_groups : int, default=60
 
     Returns
@@ -148,7 +145,6 @@ def weights_chart(
     ... ]).description
     'Weights go from -0.400 (F, label 0) to +0.600 (F, label 1).'
     """
-    look = look_of(theme)
     rows = read_records(records, chart="weights_chart", texts=("group", "label"), numbers=("weight",))
     there = [row for row in rows if known(row, "weight")]
     largest: dict[str, float] = {}
@@ -166,10 +162,10 @@ def weights_chart(
         title="label Y",
     )
     y = group_axis(shown.names, grid=False, gap=0.08)
-    shades = alt.Scale(domain=[-top, 0, top], range=look.diverging, interpolate="rgb")
+    shades = alt.Scale(domain=[-top, 0, top], range=look.DIVERGING, interpolate="rgb")
     layers = [
         alt.Chart()
-        .mark_rect(stroke=look.paper, strokeWidth=2)
+        .mark_rect(stroke=look.PAPER, strokeWidth=2)
         .encode(
             x=x,
             y=y,

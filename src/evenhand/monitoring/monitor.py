@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Literal, Self, cast
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -377,12 +377,8 @@ class Monitor(ShownAsTable):
 
         return periods(self.constraint, self._history, 1 - self.confidence)
 
-    def plot(self, *, theme: Literal["light", "dark"] = "light") -> Any:
+    def plot(self) -> Any:
         """Chart of rates over time, and of the evidence; see :func:`evenhand.charts.history_chart`.
-
-        Parameters
-        ----------
-        theme : {"light", "dark"}, default="light"
 
         Returns
         -------
@@ -395,7 +391,6 @@ class Monitor(ShownAsTable):
             alarm_at=1 / (1 - self.confidence),
             alarm=None if self.alarm is None else self.alarm.batch,
             confidence=self.confidence,
-            theme=theme,
         )
 
     def to_html(self, path: str | os.PathLike[str], *, title: str = "Monitor") -> Path:

@@ -174,15 +174,12 @@ def _measure(one: Mapping[str, Any]) -> str:
 
 
 def _pictures(shown: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    """Each chart as a light and a dark picture, with its alternative text."""
+    """Each chart as a picture, with its alternative text."""
     for draw, records in _charts(shown):
         if records:
-            drawn = {theme: draw(records, theme=theme) for theme in ("light", "dark")}
-            sources = {theme: _base64(charts.to_svg(chart).encode()) for theme, chart in drawn.items()}
-            yield {
-                "alt": str(drawn["light"].description),
-                **{theme: f"data:image/svg+xml;base64,{source}" for theme, source in sources.items()},
-            }
+            chart = draw(records)
+            source = _base64(charts.to_svg(chart).encode())
+            yield {"alt": str(chart.description), "source": f"data:image/svg+xml;base64,{source}"}
 
 
 def _charts(shown: Mapping[str, Any]) -> Iterator[tuple[Any, list[dict[str, Any]]]]:

@@ -16,8 +16,7 @@ from evenhand.cli.bands import GroupColumns, read_bands
 from evenhand.cli.exit_codes import VIOLATED
 from evenhand.cli.messages import in_options
 from evenhand.cli.options import Bands, Flag, Json, Names, Required, column_names, columns_in, control_names
-from evenhand.cli.output import print_note, print_result, visible
-from evenhand.cli.paths import check_paths
+from evenhand.cli.output import check_paths, print_note, print_result, visible
 from evenhand.cli.required import against_reference, read_reference, requirement
 from evenhand.cli.table_rows import as_value, default_positive, distinct_values, groups_of_files, scan_rows
 from evenhand.exceptions import InputError
