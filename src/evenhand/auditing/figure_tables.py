@@ -50,7 +50,7 @@ class TablesWithNotes:
     def _repr_html_(self) -> str:
         tables = "".join(html_table(head, rows, most=None) for head, *rows in self.blocks())
         above, *below = (f"<p>{html.escape(show(text))}</p>" for text in (self._headline, *self.notes()))
-        return above + tables + "".join(below)
+        return (above if self._headline else "") + tables + "".join(below)
 
 
 class FigureTables(TablesWithNotes):
