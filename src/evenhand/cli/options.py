@@ -20,7 +20,7 @@ from evenhand.cli.table_rows import (
     identifiers,
     read_classes,
     read_examples,
-    read_test_rows,
+    refuse_other_labels,
     split_rows,
 )
 from evenhand.exceptions import InputError
@@ -226,7 +226,9 @@ class Learning:
         X, y = read_examples(table, self.target, without, groups)
         read_classes(table, y, self.positive)
         if self.test is not None:
-            both = [(X, y), read_test_rows(self.test, self.target, groups, table=table, X=X, y=y)]
+            X_test, y_test = read_examples(self.test, self.target, groups=groups)
+            refuse_other_labels(table, y, self.test, y_test)
+            both = [(X, y), (X_test.select(X.columns), y_test)]
         else:
             both = split_rows(X, y, self.share)
         return [self.part(X.with_columns(y)) for X, y in both]

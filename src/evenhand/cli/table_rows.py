@@ -83,15 +83,6 @@ def read_classes(path: Path, y: Any, positive: str | None = None) -> list[Any]:
     return classes
 
 
-def read_test_rows(
-    test: Path, target: str, groups: GroupColumns, *, table: Path, X: Any, y: Any
-) -> tuple[Any, Any]:
-    """Read the file to test on: the columns of `X`, and labels that must be those of `table`."""
-    X_test, y_test = read_examples(test, target, groups=groups)
-    refuse_other_labels(table, y, test, y_test)
-    return X_test.select(X.columns), y_test
-
-
 def refuse_other_labels(table: Path, y: Any, test: Path, y_test: Any) -> None:
     """Raise an InputError if the labels of two files differ."""
     known, found = read_classes(table, y), read_classes(test, y_test)

@@ -283,7 +283,8 @@ def _frontier(frontier: Frontier, model: FairClassifier | None) -> dict[str, Any
     return {
         "notion": frontier.notions,
         "rows": frontier.n_rows,
-        **{name: getattr(frontier, name) for name in ("measure", "confidence", "complete")},
+        "measure": frontier.measure,
+        "confidence": frontier.confidence,
         "mixtures": sum(point.origin == "mixture" for point in frontier.points),
         "curves": names,
         "chosen": own[0] if model is not None and own else names[0],

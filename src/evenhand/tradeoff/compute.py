@@ -92,7 +92,7 @@ def frontier(
     confidence : float, default=0.95
         Of the intervals.
     verbose : bool, default=False
-        Whether to show progress. An interrupt returns the points found so far.
+        Whether to show progress.
     random_state : int, default=0
         Seed of the split into training and held-out rows.
 
@@ -124,24 +124,17 @@ def frontier(
     if others and test is None and any(not hasattr(value, "predict") for value in others.values()):
         raise InputError("predictions in others= are for test rows: pass test=(X, y).")
     points: list[Point] = []
-    complete = True
-    try:
-        for name, classifier in named.items():
-            learned = _Learned.by(classifier, learn)
-            rows = HeldOutRows.read(classifier, learned.data, judge, axis, confidence)
-            chosen = _slacks(classifier, learned, axis, tolerances)
-            if isinstance(classifier, FairPostprocessor):
-                points += _solved_curve(
-                    name, classifier, learned, rows, chosen, warm=dense, mixed=mixed, verbose=verbose
-                )
-            elif isinstance(classifier, FairInprocessor):
-                points += _trained_curve(name, classifier, learned, rows, chosen, verbose=verbose)
-    except KeyboardInterrupt:
-        if not points:
-            raise
-        complete = False
+    for name, classifier in named.items():
+        learned = _Learned.by(classifier, learn)
+        rows = HeldOutRows.read(classifier, learned.data, judge, axis, confidence)
+        chosen = _slacks(classifier, learned, axis, tolerances)
+        if isinstance(classifier, FairPostprocessor):
+            points += _solved_curve(
+                name, classifier, learned, rows, chosen, warm=dense, mixed=mixed, verbose=verbose
+            )
+        elif isinstance(classifier, FairInprocessor):
+            points += _trained_curve(name, classifier, learned, rows, chosen, verbose=verbose)
     compared = tuple(rows.other(name, value, judge) for name, value in (others or {}).items())
-    points.sort(key=lambda point: list(named).index(point.curve))
     return Frontier(
         constraint,
         tuple(points),
@@ -149,7 +142,6 @@ def frontier(
         confidence,
         rows.n_counted,
         sum(point.origin != "mixture" for point in points),
-        complete,
         library_of(X, y, sensitive_features),
         None if over is None else axis.label,
     )

@@ -149,8 +149,6 @@ class Frontier(TablesWithNotes):
         Number of test rows.
     n_solved : int
         Number of points that were solved or trained; the others are mixtures.
-    complete : bool
-        False if it was interrupted.
     over : str or None
         The bound that varies, such as "selection rate, at most"; None if the tolerance does.
 
@@ -171,7 +169,6 @@ class Frontier(TablesWithNotes):
     confidence: float
     n_rows: int
     n_solved: int
-    complete: bool = True
     library: Library | None = None
     over: str | None = None
 
@@ -261,7 +258,6 @@ class Frontier(TablesWithNotes):
             "confidence": self.confidence,
             "rows": self.n_rows,
             "solved": self.n_solved,
-            "complete": self.complete,
             "points": self.records(),
             "prices": self.price_records(),
         }
@@ -280,9 +276,9 @@ class Frontier(TablesWithNotes):
 
     def __repr__(self) -> str:
         names = ", ".join(dict.fromkeys(point.curve for point in (*self.points, *self.others)))
-        count = f"{len(self.points):,} points" + ("" if self.complete else ", interrupted")
         over = "" if self.over is None else f" over {self.over}"
-        return f"<Frontier of {self.constraint!r}{over}: {count}; {names}; {self.n_rows:,} test rows>"
+        count = f"{len(self.points):,} points; {names}; {self.n_rows:,} test rows"
+        return f"<Frontier of {self.constraint!r}{over}: {count}>"
 
     @property
     def _headline(self) -> str:  # type: ignore[override]
