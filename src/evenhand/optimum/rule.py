@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from evenhand.display.notebook import html_table
 from evenhand.exceptions import InputError
 from evenhand.groups.names import GroupName
 from evenhand.optimum.rule_format import read, write
+from evenhand.optimum.rule_onnx import to_onnx
 from evenhand.posteriors.posteriors import AnyPosteriors, Posteriors, read_posteriors
 from evenhand.solver.dense import as_float64
 from evenhand.solver.oracle import ROUNDING
@@ -268,6 +269,20 @@ class Rule:
         True
         """
         return write(self)
+
+    def to_onnx(self) -> Any:
+        """The rule as an ONNX model, for servers that have the probabilities.
+
+        Its input is ``posteriors`` of shape (rows, M, 2), in double precision; where the group is known,
+        ``label_probability`` P(Y=1 | x, group) and ``group``, its position. Outputs are ``probability`` of
+        deciding 1, which is neither 0 nor 1 where decisions are randomised, and ``decision``: whether it is
+        at least one half.
+
+        Returns
+        -------
+        onnx.ModelProto
+        """
+        return to_onnx(self)
 
     @classmethod
     def from_json(cls, text: str) -> Self:

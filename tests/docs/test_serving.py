@@ -1,0 +1,71 @@
+"""The page on serving does what it says: its blocks are run, the handler behind a test client."""
+
+import os
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import evenhand as eh
+
+os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
+if not os.environ.get("EVENHAND_REQUIRE_ALL"):
+    for needed in ("fastapi", "httpx2", "mlflow", "onnxruntime", "sqlalchemy"):
+        pytest.importorskip(needed, reason=f"{needed}, for the page on serving, is not there")
+import mlflow
+from fastapi.testclient import TestClient
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:::mlflow", "ignore:::alembic")]
+PAGE = (Path(__file__).parents[2] / "docs" / "guide" / "serving.md").read_text("utf-8")
+HANDLER, MLFLOW, ONNX = re.findall(r"```py\n(.*?)```", PAGE, re.DOTALL)
+COMPAS = eh.datasets.load_compas(backend="pandas")
+X, Y, PEOPLE = COMPAS.features.select_dtypes("number"), COMPAS.label, COMPAS.sensitive
+
+
+@pytest.fixture(scope="module")
+def fair():
+    model = make_pipeline(StandardScaler(), LogisticRegression())
+    parity = eh.DemographicParity(difference=0.1)
+    return eh.FairPostprocessor(model, parity, posteriors=eh.CrossFit(2)).fit(X, Y, sensitive_features=PEOPLE)
+
+
+def test_the_handler_decides_as_the_model_does(fair, tmp_path, monkeypatch):
+    assert len(HANDLER.splitlines()) < 20
+    eh.save(fair, tmp_path / "fair.evenhand")
+    (tmp_path / "served_app.py").write_text(HANDLER)
+    monkeypatch.setenv("MODEL", str(tmp_path / "fair.evenhand"))
+    monkeypatch.syspath_prepend(tmp_path)
+    import served_app  # type: ignore[import-not-found]
+
+    client = TestClient(served_app.app)
+    people = [{"id": f"person {k}", **row} for k, row in enumerate(X[:40].to_dict("records"))]
+    answer = client.post("/decide", json=people)
+    assert answer.status_code == 200
+    decisions = [one["decision"] for one in answer.json()]
+    assert decisions == fair.predict(X[:40], ids=[one["id"] for one in people]).tolist()
+    assert {0, 1} == set(decisions)
+    assert all(one["reason"].startswith("The decision is") for one in answer.json())
+    assert not any("race" in one["reason"] for one in answer.json())
+    wrong = client.post("/decide", json=[{"id": 1, "age": 30}])
+    assert wrong.status_code == 422
+    assert "is a feature of the model" in wrong.json()["detail"]
+    assert client.post("/decide", json=[{"age": 30}]).status_code == 422
+    sys.modules.pop("served_app")
+
+
+def test_the_examples_of_mlflow_and_onnx_run(fair, tmp_path):
+    mlflow.set_tracking_uri(f"sqlite:///{tmp_path / 'mlflow.db'}")
+    mlflow.create_experiment("page", artifact_location=(tmp_path / "artifacts").as_uri())
+    mlflow.set_experiment("page")
+    names = {"eh": eh, "fair": fair, "X": X, "y": Y, "people": PEOPLE}
+    exec(MLFLOW, names)  # noqa: S102
+    np.testing.assert_array_equal(names["decisions"], fair.predict(X))
+    np.testing.assert_array_equal(names["chances"], fair.predict_proba(X))
+    assert names["again"].certificate_.gap == fair.certificate_.gap
+    exec(ONNX, names)  # noqa: S102
+    assert names["decision"].tolist() == fair.predict(X).tolist()
