@@ -3,6 +3,7 @@ import pickle
 import re
 import sys
 
+import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -484,6 +485,22 @@ def test_the_frame_is_of_the_library_that_was_passed(kind):
     assert isinstance(eh.audit(pl.Series(Y), DECIDED, BOTH).to_frame(), pl.DataFrame)
     assert isinstance(eh.audit(Y, DECIDED, {"sex": pl.Series(SEX)}).to_frame(), pl.DataFrame)
     assert isinstance(eh.audit(Y, DECIDED, BOTH).to_frame(), pd.DataFrame)
+
+
+@pytest.mark.parametrize("backend", ["pandas", "polars", "pyarrow"])
+def test_rates_by_group_are_those_of_the_frame(backend):
+    table = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}[backend](BOTH)
+    audit = eh.audit(Y, DECIDED, table)
+    rows = nw.from_native(audit.by_group, eager_only=True).rows(named=True)
+    assert len(rows) == len({(row["sex"], row["age"]) for row in rows}) > 2
+    own = {
+        (one["group"], one["quantity"]): one["value"]
+        for one in eh.audit(Y, DECIDED, BOTH).to_frame().to_dict("records")
+    }
+    for row in rows:
+        name = f"sex={row['sex']}, age={row['age']}"
+        for quantity in ("rows", "selection rate", "error rate"):
+            np.testing.assert_equal(row[quantity], own[name, quantity])
 
 
 def test_the_frame_has_one_row_per_group_and_quantity():

@@ -89,6 +89,23 @@ def _group_rows(audit: Audit) -> Iterator[dict[str, Any]]:
             yield {**about, **vars(rate), "note": "left out" if found is None else None}
 
 
+def rates_by_group(audit: Audit) -> Any:
+    """Rates of the finest groups; see :meth:`evenhand.auditing.result.Audit.by_group`."""
+    rows: list[dict[str, Any]] = []
+    quantities: set[str] = set()
+    for group in audit.groups:
+        if group.kind == audit.groups[-1].kind:
+            found = {
+                name: math.nan if rate is None else rate.value
+                for name, rate in _quantities(group, audit.terms)
+            }
+            quantities |= found.keys()
+            rows.append(
+                dict(zip(map(show, group.group.features), map(show, group.group.values), strict=True)) | found
+            )
+    return make_table(rows, numbers=quantities, library=audit.library)
+
+
 def _row(names: Iterable[str], *sources: Any) -> dict[str, Any]:
     """Attributes as cells of a table, each of the first source that has it."""
     return {

@@ -13,7 +13,7 @@ from typing import Any
 from evenhand.auditing.audit_text import LEFT_OUT, page, range_cells, rate_text
 from evenhand.auditing.comparison import FOUR_FIFTHS, Comparison, asks, estimate, group_name
 from evenhand.auditing.exclusion import Excluded, range_notes
-from evenhand.auditing.export import Rows, audit_dict, audit_table
+from evenhand.auditing.export import Rows, audit_dict, audit_table, rates_by_group
 from evenhand.auditing.group_rates import Finding, Terms
 from evenhand.auditing.impact_ratios import SMALLEST_SHARE, CategoryCounts, ImpactRatios, impact_ratios
 from evenhand.auditing.reference import ReferenceCounts
@@ -256,6 +256,22 @@ class Audit:
         from evenhand import write_report  # noqa: PLC0415  (the report builds on audits)
 
         return write_report(path, self, title=title, impact_ratios=impact_ratios)
+
+    @property
+    def by_group(self) -> Any:
+        """Rates with one row per group and one column per rate, as fairlearn's ``MetricFrame.by_group``.
+
+        Of several features, groups are their combinations. Intervals, and single features, are in
+        :meth:`to_frame`.
+
+        Examples
+        --------
+        >>> from evenhand import audit
+        >>> found = audit(None, [1, 0, 1, 1], {"sex": ["F", "F", "M", "M"]}).by_group
+        >>> found["selection rate"].to_list()
+        [0.5, 1.0]
+        """
+        return rates_by_group(self)
 
     def to_frame(self, what: Rows = "groups", *, backend: Library | None = None) -> Any:
         """Results as a tidy table.

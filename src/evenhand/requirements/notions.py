@@ -45,6 +45,15 @@ from evenhand.requirements.statistic import ERROR, FALSE_POSITIVE, SELECTION, TR
 
 Floats = NDArray[np.float64]
 
+_OF_FAIRLEARN = {
+    "DemographicParity": "DemographicParity",
+    "EqualizedOdds": "EqualizedOdds",
+    "ErrorRateParity": "AccuracyParity",
+    "FalsePositiveRateParity": "PredictiveEquality",
+    "TruePositiveRateParity": "EqualOpportunity",
+}
+"""Our names of the constraints of fairlearn's reductions."""
+
 
 @dataclass(kw_only=True, repr=False)
 class Notion(Requirement):
@@ -111,6 +120,39 @@ class Notion(Requirement):
         own = self.get_params(deep=False)
         given = {k: v for k, v in own.items() if v not in (None, "intersectional", "population")}
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in given.items())})"
+
+    @staticmethod
+    def from_fairlearn(constraint: Any, **settings: Any) -> Notion:
+        """The notion that a constraint of ``fairlearn.reductions`` asks for.
+
+        Parameters
+        ----------
+        constraint : moment of fairlearn
+            With a ``difference_bound``. There is no exact counterpart of a ``ratio_bound``.
+        **settings
+            Passed on, such as ``groups="independent"``.
+
+        Returns
+        -------
+        Notion
+
+        Examples
+        --------
+        ``Notion.from_fairlearn(fairlearn.reductions.DemographicParity(difference_bound=0.05))`` is
+        ``DemographicParity(difference=0.05)``.
+        """
+        kind = type(constraint)
+        if not kind.__module__.startswith("fairlearn.") or kind.__name__ not in _OF_FAIRLEARN:
+            raise InputError(
+                f"{kind.__name__} has no counterpart here; fairlearn's constraints that have one are "
+                f"{', '.join(_OF_FAIRLEARN)}."
+            )
+        if constraint.ratio != 1.0:
+            raise InputError(
+                "a ratio_bound of fairlearn has no exact counterpart: choose difference= or ratio=."
+            )
+        [own] = [notion for notion in NOTIONS if notion.__name__ == _OF_FAIRLEARN[kind.__name__]]
+        return own(difference=constraint.eps, **settings)
 
     @property
     def tolerance(self) -> float:
