@@ -1,5 +1,6 @@
 """Scikit-learn's estimator checks, and its tools: searches, pipelines, metadata routing."""
 
+import inspect
 import pickle
 from dataclasses import dataclass
 
@@ -16,6 +17,7 @@ from sklearn.metrics import make_scorer
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_predict, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from tests.flat import build
 
@@ -86,8 +88,18 @@ def with_folds(model):
     return kind(**model.get_params(deep=False))
 
 
+def wrong_checks(_):
+    """In scikit-learn 1.6 they swap the labels of one of two copies that should be the same."""
+    if "y.flat[0]" not in inspect.getsource(estimator_checks._enforce_estimator_tags_y):
+        return {}
+    names = ("dense", "sparse")
+    return {f"check_sample_weight_equivalence_on_{name}_data": "the first label became 0" for name in names}
+
+
 @pytest.mark.filterwarnings("ignore::evenhand.exceptions.EvenhandWarning")
-@parametrize_with_checks([with_folds(fair()), with_folds(trained(aware=True))])
+@parametrize_with_checks(
+    [with_folds(fair()), with_folds(trained(aware=True))], expected_failed_checks=wrong_checks
+)
 def test_passes_every_check_of_scikit_learn(estimator, check):
     check(estimator)
 
@@ -95,7 +107,8 @@ def test_passes_every_check_of_scikit_learn(estimator, check):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::evenhand.exceptions.EvenhandWarning")
 @parametrize_with_checks(
-    [with_folds(fair(aware=True)), with_folds(trained()), TabularClassifier(max_iter=20)]
+    [with_folds(fair(aware=True)), with_folds(trained()), TabularClassifier(max_iter=20)],
+    expected_failed_checks=wrong_checks,
 )
 def test_other_settings_pass_every_check_of_scikit_learn(estimator, check):
     check(estimator)

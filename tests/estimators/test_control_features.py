@@ -58,7 +58,7 @@ def test_parity_holds_within_levels_on_new_rows(people, others, aware):
     shown = {} if aware is False else {"sensitive_features": S if aware is True else S[["race"]]}
     decided = fair.predict(X, **shown)
     plain = TabularClassifier(max_iter=30).fit(people[0], people[1]).predict(X)
-    assert worst(PARITY, X, y, S, plain) > 0.2
+    assert worst(PARITY, X, y, S, plain) > 0.15
     assert worst(PARITY, X, y, S, decided) < 0.14  # groups of some hundred rows are 0.02 off by chance
     assert len(fair.explain(X[:2], **{name: part[:2] for name, part in shown.items()})) == 2
     assert fair.predict_proba(X, **shown).shape == (8000, 2)

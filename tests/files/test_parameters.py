@@ -250,7 +250,9 @@ def test_a_column_selector_is_kept(tmp_path):
 def classes():
     for name in sorted(allowed_types()["ObjectNode"]):
         module, _, kind = name.rpartition(".")
-        yield getattr(import_module(module), kind)
+        found = getattr(import_module(module), kind, None)  # some are of newer or older versions only
+        if found is not None:
+            yield found
 
 
 def parameters(kind):

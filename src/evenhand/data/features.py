@@ -79,6 +79,14 @@ def _widened_table(X: Any) -> Any:
     return frame.with_columns(*(frame.get_column(name).cast(nw.Float64) for name in short)).to_native()
 
 
+def known_names(estimator: Any) -> Sequence[str]:
+    """The names of the columns that an estimator was fitted to; an InputError if there are none."""
+    known: Sequence[str] = getattr(estimator, "feature_names_in_", ())
+    if not len(known):
+        raise InputError("this model was fitted to columns without names: pass X as an array.")
+    return known
+
+
 def has_names(X: Any) -> bool:
     """Whether X is a table, whose columns have names."""
     return bool(nw.dependencies.is_into_dataframe(X))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal, Self, TypeVar, overload
 
 import narwhals.stable.v2 as nw
+import numpy as np
 
-from evenhand.data.checks import check_choice
-from evenhand.exceptions import MissingExtraError
+from evenhand.data.checks import check_choice, near_columns
+from evenhand.exceptions import InputError, MissingExtraError
 
 T = TypeVar("T")
 
@@ -99,9 +101,51 @@ def make_table(
     # The integers of pandas hold no missing value, but those that it calls Int64 do; so with booleans.
     schema |= dict.fromkeys((*whole, *judged), nw.Float64())
     table = nw.from_dict(columns, schema, backend=backend).to_native()
+    for name in (name for name, kind in schema.items() if kind == nw.String()):  # pandas 2 has "None" there
+        table[name] = table[name].mask(np.array([value is None for value in columns[name]], np.bool_))
     kinds = {name: "Int64" if None in columns[name] else "int64" for name in whole}
     kinds |= {name: "boolean" if None in columns[name] else "bool" for name in judged}
     return table.astype(kinds)
+
+
+def table_of_dicts(rows: Sequence[Mapping[str, Any]], names: Sequence[str], optional: Collection[str]) -> Any:
+    """A table from dictionaries, as JSON has rows; entries that are not among the names are left out.
+
+    Parameters
+    ----------
+    rows : sequence of mappings
+    names : sequence of str
+        The columns.
+    optional : collection of str
+        Columns that are left out where the rows do not have them.
+
+    Returns
+    -------
+    table
+        Of pandas if it is installed, else of polars.
+
+    Examples
+    --------
+    >>> table_of_dicts([{"age": 39, "town": "Rome"}], ["town", "age"], []).columns.tolist()
+    ['town', 'age']
+    """
+    columns = {}
+    for name in names:
+        lacking = [k for k, row in enumerate(rows) if name not in row]
+        if len(lacking) == len(rows) and name in optional:
+            continue
+        if lacking:
+            hint = near_columns(name, list(rows[lacking[0]]))
+            raise InputError(f"row {lacking[0]} has no {name!r}, which is a feature of the model. {hint}")
+        columns[name] = [row[name] for row in rows]
+    plain = [
+        name
+        for name, values in columns.items()
+        if all(value is None or type(value) in (int, float) for value in values)
+        and not all(type(value) is int for value in values)
+    ]
+    columns |= {name: [math.nan if v is None else float(v) for v in columns[name]] for name in plain}
+    return nw.from_dict(columns, backend=_any_library()).to_native()
 
 
 def _any_library() -> Library:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from evenhand.data.checks import check_rows
 from evenhand.data.features import (
@@ -17,9 +18,11 @@ from evenhand.data.features import (
     drop_columns,
     has_names,
     join_columns,
+    known_names,
     read_features,
     sensitive_columns,
 )
+from evenhand.data.tables import table_of_dicts
 from evenhand.estimators.imputed import groups_of_patterns
 from evenhand.exceptions import GroupError, InputError, UnseenGroupWarning, VisibleFeatureWarning, warn_user
 from evenhand.groups.groups import POOLED, Groups
@@ -165,7 +168,10 @@ class AttributeAccess:
         return tuple(name for name in self.hidden if name not in needed)
 
     def _validated(self, estimator: Any, X: Any) -> tuple[Any, NDArray[np.int32] | None]:
-        """Validated X, and the stratum of each row."""
+        """Validated X, and the stratum of each row; a dictionary is one row, and a list of them several."""
+        rows = [X] if isinstance(X, Mapping) and not issparse(X) else X  # a matrix may be a dictionary too
+        if isinstance(rows, list) and rows and isinstance(rows[0], Mapping):
+            X = table_of_dicts(rows, known_names(estimator), self.unused)
         if self.strata is None:
             return self._features(estimator, X), None
         if not has_names(X):

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from evenhand.data.batched_table import BatchedTable, is_dask, is_lazy
 from evenhand.data.checks import check_rows
 from evenhand.data.columns import level_order
-from evenhand.data.features import Columns, naming_bad_rows
+from evenhand.data.features import Columns, known_names, naming_bad_rows
 from evenhand.data.fingerprint import Fingerprint
 from evenhand.estimators.access import AttributeAccess, Aware
 from evenhand.estimators.imputed import ImputedRows
@@ -106,9 +106,7 @@ def _answer_batches(
     if sensitive_features is not None:
         raise InputError("where X is a lazy table, sensitive features are columns of it.")
     table = BatchedTable.of(X)
-    known = getattr(classifier, "feature_names_in_", ())
-    if not len(known):
-        raise InputError("this model was fitted to columns without names: collect X, and pass an array.")
+    known = known_names(classifier)
     features = [name for name in known if name in table.names or name not in classifier.access_.unused]
     for name in features:
         table.require(name, "a feature of the model")
@@ -252,8 +250,9 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : table or array
-            Of a lazy table, decisions come as an iterator, batch by batch in the order of its rows.
+        X : table, array, dict or list of dicts
+            A dictionary is one row. Of a lazy table, decisions come as an iterator, batch by batch in the
+            order of its rows.
         sensitive_features : table, mapping or array, optional
             Needed only where they may be used and are not columns of X.
         ids : array or series, optional

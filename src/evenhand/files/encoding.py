@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
@@ -66,19 +66,21 @@ _ELSEWHERE = {"rule_", "_file", "_source"}
 _TIMES: dict[str, Any] = {kind.__name__: kind for kind in (datetime.date, datetime.datetime, datetime.time)}
 
 
-def encode_model(model: FairClassifier) -> tuple[dict[str, Any], list[Any]]:
+def encode_model(model: FairClassifier, trusted: Collection[str] = ()) -> tuple[dict[str, Any], list[Any]]:
     """A fitted model as plain values.
 
     Parameters
     ----------
     model : FairPostprocessor or FairInprocessor
+    trusted : collection of str, default=()
+        Full names of functions that may be parts.
 
     Returns
     -------
     content, parts
         Values that JSON can hold, without the rule; and arrays and classifiers.
     """
-    writer = _Writer()
+    writer = _Writer(trusted)
     state = {
         name: writer.encode(value, name) for name, value in vars(model).items() if name not in _ELSEWHERE
     }
@@ -124,7 +126,7 @@ def decode_model(content: Any, parts: list[Any], rule: Rule | None) -> FairClass
 
 def encode_value(value: Any) -> tuple[Any, list[Any]]:
     """Requirements, groups and plain values as what JSON can hold, and the arrays among them."""
-    writer = _Writer()
+    writer = _Writer(())
     return writer.encode(value, "it"), writer.parts
 
 
@@ -136,7 +138,8 @@ def decode_value(value: Any, parts: list[Any]) -> Any:
 class _Writer:
     """Encodes values and collects parts; the same object becomes the same part."""
 
-    def __init__(self) -> None:
+    def __init__(self, trusted: Collection[str]) -> None:
+        self._trusted = trusted
         self.parts: list[Any] = []
         self._places: dict[int, int] = {}
 
@@ -162,10 +165,12 @@ class _Writer:
             return {"object": kind.__name__, "fields": found}
         if callable(value) and not hasattr(value, "fit") and not isinstance(value, np.generic | type):
             function = getattr(value, "__name__", value)
-            raise InputError(
-                f"this model cannot be saved: {where} holds the function {function!r}, and model files hold "
-                "no code. Name columns instead."
-            )
+            name = f"{getattr(value, '__module__', None)}.{function}"
+            if name not in self._trusted:
+                raise InputError(
+                    f"this model cannot be saved: {where} holds the function {function!r}, and model files "
+                    f"hold no code. Name columns instead, or pass trusted=[{name!r}] to save and to load."
+                )
         return {"part": self._part(value)}
 
     def _part(self, value: Any) -> int:

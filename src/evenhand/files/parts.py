@@ -12,6 +12,7 @@ import json
 import sys
 import warnings
 import zipfile
+from collections.abc import Collection
 from importlib import import_module, metadata
 from types import ModuleType
 from typing import Any
@@ -25,42 +26,57 @@ from evenhand.posteriors.tabular import TabularClassifier
 _OLDEST_SKOPS = (0, 15)
 """Older versions call whatever a file names as a bit generator."""
 
-_STABLE_NAMES = {"_loss": "sklearn._loss._loss", TabularClassifier.__module__: "evenhand"}
+_STABLE_NAMES = {
+    "_loss": "sklearn._loss._loss",
+    "numpy._core._multiarray_umath": "numpy",
+    TabularClassifier.__module__: "evenhand",
+}
 
 
-def dump_parts(parts: list[Any]) -> tuple[bytes, set[str]]:
-    """Arrays and classifiers as bytes, and the packages that loading needs; others are refused.
+def dump_parts(parts: list[Any], trusted: Collection[str] = ()) -> tuple[bytes, set[str], set[str]]:
+    """Arrays and classifiers as bytes; others are refused.
 
     Parameters
     ----------
     parts : list
+    trusted : collection of str, default=()
+        Full names of classes and functions of the user.
 
     Returns
     -------
-    bytes, set of str
+    data, packages, needed
+        The packages, and the trusted names, that loading needs.
     """
     skops = _skops()
     try:
         data: bytes = _with_stable_names(skops.dumps(without_trees(parts)))
-        packages = inspect_parts(data)
+        packages, needed = inspect_parts(data, trusted=trusted)
         check_indices(parts)
     except RefusedParameterError as error:
         raise InputError(f"this model cannot be saved: {error} Change it and fit again.") from None
     except UntrustedFileError as error:
         raise InputError(
-            f"this model cannot be saved: {error} Choose another classifier, or save only the rule with "
-            "rule_.to_json()."
+            f"this model cannot be saved: {error} Otherwise choose another classifier, or save only the rule "
+            "with rule_.to_json()."
         ) from None
     except Exception as error:
         raise InputError(f"this model cannot be saved: {reason(error)}") from error
-    return data, packages
+    for name in sorted(needed):
+        module, _, kind = name.rpartition(".")
+        if module == "__main__" or not hasattr(sys.modules.get(module), kind):
+            raise InputError(
+                f"this model cannot be saved: {name!r} cannot be imported elsewhere. Move it to "
+                "the top level of a module."
+            )
+    return data, packages, needed
 
 
 def _with_stable_names(data: bytes) -> bytes:
     """The same bytes, with module names that other versions can import too.
 
     TabularClassifier gets its public name. Before scikit-learn 1.9, losses of boosted trees name a module
-    ``_loss`` that no package has: any file of that name would be imported.
+    ``_loss`` that no package has: any file of that name would be imported. Before NumPy 2.2, functions name a
+    private module.
     """
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         members = [(member, archive.read(member)) for member in archive.infolist()]
@@ -78,7 +94,7 @@ def _with_stable_names(data: bytes) -> bytes:
     return buffer.getvalue()
 
 
-def load_parts(data: bytes, max_bytes: int = sys.maxsize) -> list[Any]:
+def load_parts(data: bytes, max_bytes: int = sys.maxsize, trusted: Collection[str] = ()) -> list[Any]:
     """Arrays and classifiers made from bytes, after all checks.
 
     Parameters
@@ -86,6 +102,7 @@ def load_parts(data: bytes, max_bytes: int = sys.maxsize) -> list[Any]:
     data : bytes
         As written by :func:`dump_parts`.
     max_bytes : int, default=sys.maxsize
+    trusted : collection of str, default=()
         See :func:`inspect_parts`.
 
     Returns
@@ -93,11 +110,11 @@ def load_parts(data: bytes, max_bytes: int = sys.maxsize) -> list[Any]:
     list
     """
     skops = _skops()
-    inspect_parts(data, max_bytes)
+    inspect_parts(data, max_bytes, trusted)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # `load` warns of other versions
-            parts = skops.loads(data, trusted=sorted(set().union(*allowed_types().values())))
+            parts = skops.loads(data, trusted=sorted(set(trusted).union(*allowed_types().values())))
         if not isinstance(parts, list) or any(type(part) in (dict, list, set, str, tuple) for part in parts):
             raise UntrustedFileError("the parts of the model are not a list of arrays and classifiers.")
         rebuild_trees(parts)

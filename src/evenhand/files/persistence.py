@@ -9,7 +9,7 @@ import math
 import os
 import platform
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -45,19 +45,24 @@ def save(
     path: str | os.PathLike[str],
     *,
     overwrite: bool = False,
+    trusted: Collection[str] = (),
     source: Source | None = None,
 ) -> None:
     """Write a fitted model to one file.
 
-    The file is written completely or not at all. It holds no code: neither functions nor classes of your own.
+    The file is written completely or not at all. It holds no code; of functions and classes of your own it
+    holds the names.
 
     Parameters
     ----------
     model : FairPostprocessor or FairInprocessor
-        Fitted, with classifiers from scikit-learn, xgboost or lightgbm.
+        Fitted, with classifiers from scikit-learn, xgboost or lightgbm, or `trusted` ones.
     path : str or path
     overwrite : bool, default=False
         Whether an existing file may be replaced.
+    trusted : collection of str, default=()
+        Full names of your own classes and functions in the model, such as ``"mybank.features.Ratios"``. They
+        are imported again by `load`, which must be told the same names.
     source : Source, default=None
         The data file that the model was fitted to. ``evenhand fit`` notes it, to find the rows again.
 
@@ -84,13 +89,13 @@ def save(
     if not model.__sklearn_is_fitted__():
         raise InputError(f"this {type(model).__name__} is not fitted yet: call fit before save.")
     _refuse_existing(target, overwrite=overwrite)
-    data = _packed(model, source)
+    data = _packed(model, source, trusted)
     with written_at_once(target) as unfinished:
         unfinished.write_bytes(data)
         _refuse_existing(target, overwrite=overwrite)
 
 
-def load(path: str | os.PathLike[str], *, max_bytes: int = _MOST_BYTES) -> Any:
+def load(path: str | os.PathLike[str], *, trusted: Collection[str] = (), max_bytes: int = _MOST_BYTES) -> Any:
     """Load a model that :func:`save` wrote.
 
     With the same package versions, decisions and their probabilities are those of the saved model. On another
@@ -99,6 +104,9 @@ def load(path: str | os.PathLike[str], *, max_bytes: int = _MOST_BYTES) -> Any:
     Parameters
     ----------
     path : str or path
+    trusted : collection of str, default=()
+        Full names of your own classes and functions that the file may use; all of them are imported, and run
+        whatever the file passes to them. Never take these names from the file.
     max_bytes : int, default=2**30
         A file is refused if it is larger, packed or unpacked; reading takes a few times as much memory.
 
@@ -119,7 +127,7 @@ def load(path: str | os.PathLike[str], *, max_bytes: int = _MOST_BYTES) -> Any:
         manifest, members = _unpacked(Path(path), max_bytes)
         content = _read_model(manifest, members)
         _warn_about(path, _differences(manifest["versions"]))
-        model = _made(manifest, content, members, max_bytes)
+        model = _made(manifest, content, members, max_bytes, trusted)
     model._file, model._source = Path(path).name, read_source(manifest.get("source"))
     return model
 
@@ -130,6 +138,7 @@ def verify(
     data: tuple[Any, Any] | None = None,
     sensitive_features: Any = None,
     sample_weight: Any = None,
+    trusted: Collection[str] = (),
     max_bytes: int = _MOST_BYTES,
 ) -> FileReport:
     """Check a file without making any object from it; with the data, also recompute its certificate.
@@ -145,6 +154,8 @@ def verify(
         The rows that the model was fitted to.
     sensitive_features, sample_weight : default=None
         As passed to ``fit``.
+    trusted : collection of str, default=()
+        As in :func:`load`; without `data` nothing is imported.
     max_bytes : int, default=2**30
         A file is refused if it is larger, packed or unpacked; reading takes a few times as much memory.
 
@@ -165,8 +176,8 @@ def verify(
             manifest, members = _unpacked(Path(path), max_bytes)
             content = _read_model(manifest, members)
             _read_rule(members)
-            inspect_parts(members[PARTS], max_bytes)
-            model = None if data is None else _made(manifest, content, members, max_bytes)
+            inspect_parts(members[PARTS], max_bytes, trusted)
+            model = None if data is None else _made(manifest, content, members, max_bytes, trusted)
     except UntrustedFileError as error:
         return FileReport(ok=False, problem=str(error))
     differences = _differences(manifest["versions"])
@@ -200,9 +211,9 @@ def _proof(path: str | os.PathLike[str], model: FairClassifier, given: Sequence[
 # Writing
 
 
-def _packed(model: FairClassifier, source: Source | None) -> bytes:
-    content, parts = encode_model(model)
-    packed, packages = dump_parts(parts)
+def _packed(model: FairClassifier, source: Source | None, trusted: Collection[str]) -> bytes:
+    content, parts = encode_model(model, trusted)
+    packed, packages, needed = dump_parts(parts, trusted)
     members = {MODEL: json.dumps(content, allow_nan=False, indent=1).encode(), PARTS: packed}
     rule = getattr(model, "rule_", None)
     if rule is not None:
@@ -210,7 +221,8 @@ def _packed(model: FairClassifier, source: Source | None) -> bytes:
     unused = _ONLY_IF_USED - packages
     versions = {name: found for name, found in _installed().items() if name not in unused}
     noted = None if source is None else asdict(source)
-    return pack({"versions": versions, **_described(model), "source": noted}, members)
+    described = {"versions": versions, **_described(model), "source": noted, "trusted": sorted(needed)}
+    return pack(described, members)
 
 
 def _described(model: FairClassifier) -> dict[str, Any]:
@@ -275,9 +287,13 @@ def _read_model(manifest: dict[str, Any], members: dict[str, bytes]) -> dict[str
 
 
 def _made(
-    manifest: dict[str, Any], content: Any, members: dict[str, bytes], max_bytes: int
+    manifest: dict[str, Any],
+    content: Any,
+    members: dict[str, bytes],
+    max_bytes: int,
+    trusted: Collection[str],
 ) -> FairClassifier:
-    parts = load_parts(members[PARTS], max_bytes)
+    parts = load_parts(members[PARTS], max_bytes, trusted)
     lengths = [0 if hasattr(part, "__dict__") else len(str(part)) for part in parts]
     try:
         # A long text as the name of many groups would fill the memory when these are described.

@@ -248,7 +248,12 @@ def left_out(estimator: Any, X: Any, added: int) -> list[Any]:
         found = ColumnTransformer(parts).fit(take_rows(X, np.arange(1)))
     except ValueError:  # said again by fit
         return []
-    rest = [place for name, _, places in found.transformers_ if name == "remainder" for place in places]
+    rest = [  # before scikit-learn 1.9, the list warns when it is read
+        place
+        for name, _, places in found.transformers_
+        if name == "remainder"
+        for place in getattr(places, "data", places)
+    ]
     lost = {names[place] if isinstance(place, int | np.integer) else place for place in rest}
     return [name for name in names[len(names) - added :] if name in lost]
 

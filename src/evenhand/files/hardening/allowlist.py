@@ -28,7 +28,9 @@ _OBJECTS = {
     *_of("sklearn._loss.link", "HalfLogitLink IdentityLink Interval LogLink LogitLink MultinomialLogit"),
     *_of("sklearn._loss.loss", "ExponentialLoss HalfBinomialLoss HalfMultinomialLoss HalfSquaredError"),
     *_of("sklearn.calibration", "_CalibratedClassifier _SigmoidCalibration _TemperatureScaling"),
-    "sklearn.compose._column_transformer.make_column_selector",
+    *_of(
+        "sklearn.compose._column_transformer", "_RemainderColsList make_column_selector"
+    ),  # the list: before 1.9
     *_of("sklearn.ensemble._hist_gradient_boosting", "binning._BinMapper predictor.TreePredictor"),
     *_of("sklearn.model_selection._split", "GroupKFold KFold RepeatedKFold RepeatedStratifiedKFold"),
     *_of("sklearn.model_selection._split", "ShuffleSplit StratifiedGroupKFold StratifiedKFold"),

@@ -10,7 +10,7 @@ import json
 import math
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import numpy as np
@@ -26,11 +26,17 @@ _OLDEST_PROTOCOL = 2
 """Of skops. Older files are read by code that was not checked."""
 
 
+_OF_USERS = ("ObjectNode", "FunctionNode", "TypeNode")
+"""Loaders of classes and functions, which users may trust by name."""
+
+
 class RefusedParameterError(UntrustedFileError):
     """A parameter that a model file may not hold; another value of it may be allowed."""
 
 
-def inspect_parts(data: bytes, max_bytes: int = sys.maxsize) -> set[str]:
+def inspect_parts(
+    data: bytes, max_bytes: int = sys.maxsize, trusted: Collection[str] = ()
+) -> tuple[set[str], set[str]]:
     """Refuse parts with anything that is not on the list, without making or importing anything.
 
     Parameters
@@ -38,12 +44,15 @@ def inspect_parts(data: bytes, max_bytes: int = sys.maxsize) -> set[str]:
     data : bytes
     max_bytes : int, default=sys.maxsize
         Parts are refused if their arrays, or the parsed schema, take more.
+    trusted : collection of str, default=()
+        Full names of classes and functions that are allowed besides those on the list.
 
     Returns
     -------
-    set of str
-        The packages that loading needs.
+    packages, needed
+        The packages that loading needs, and the trusted names that it needs.
     """
+    needed: set[str] = set()
     try:
         with opened(data, max_bytes) as archive:
             members = {member.filename: member.file_size for member in archive.infolist()}
@@ -61,7 +70,9 @@ def inspect_parts(data: bytes, max_bytes: int = sys.maxsize) -> set[str]:
             described: dict[Any, Any] = {}
             steps: dict[int, str] = {}
             for node in nodes(schema):
-                packages.add(_check_node(node, steps))
+                packages.add(_check_node(node, steps, trusted))
+                if not _is_listed(node):
+                    needed.add(_full_name(node))
                 _check_booster(node, archive, max_bytes)
                 # skops makes one object per id: a harmless node could hide another one of the same id, and
                 # lists that hold each other by their ids would grow without limit.
@@ -78,7 +89,15 @@ def inspect_parts(data: bytes, max_bytes: int = sys.maxsize) -> set[str]:
         raise
     except Exception as error:
         raise UntrustedFileError(f"the parts of the model are damaged: {reason(error)}") from None
-    return packages
+    return packages, needed
+
+
+def _is_listed(node: dict[str, Any]) -> bool:
+    return _full_name(node) in allowed_types().get(node["__loader__"], ())
+
+
+def _full_name(node: dict[str, Any]) -> str:
+    return f"{node.get('__module__')}.{node.get('__class__')}"
 
 
 def _array_size(node: dict[str, Any], archive: zipfile.ZipFile, max_bytes: int) -> int:
@@ -116,15 +135,22 @@ def nodes(schema: Any, key: str = "__loader__") -> Iterator[dict[str, Any]]:
             waiting.extend(found)
 
 
-def _check_node(node: dict[str, Any], steps: dict[int, str]) -> str:
+def _check_node(node: dict[str, Any], steps: dict[int, str], trusted: Collection[str]) -> str:
     """Refuse a node that is not allowed; the package that it needs. `steps` collects names in pipelines."""
     loader, module, kind = node["__loader__"], node.get("__module__"), node.get("__class__")
     if not (isinstance(loader, str) and isinstance(module, str) and isinstance(kind, str)):
         raise UntrustedFileError("the parts of the model are damaged: a node has no type.")
-    name = f"{module}.{kind}"
-    if "." in kind or name not in allowed_types().get(loader, ()):
+    name, of_users = _full_name(node), loader in _OF_USERS
+    if of_users and name in trusted and not _is_listed(node):
+        return module.partition(".")[0]
+    if "." in kind or not _is_listed(node):
+        remedy = (
+            f" If this is code of your own that you trust, pass trusted=[{show(name)!r}] to save and to load."
+            if of_users
+            else ""
+        )
         raise UntrustedFileError(
-            f"it holds {show(name)} (as {show(loader)}), which is not on the list of allowed types."
+            f"it holds {show(name)} (as {show(loader)}), which is not on the list of allowed types.{remedy}"
         )
     if loader == "DefaultDictNode" and node["content"]["default_factory"].get("__loader__") != "TypeNode":
         raise UntrustedFileError("it holds a dictionary that calls something.")
