@@ -69,7 +69,7 @@ def test_options_that_messages_name_exist(capsys):
     pytest.importorskip("cyclopts")
     from evenhand.cli.commands import app
 
-    commands = ("audit", "frontier", "fit", "predict", "verify", "demo")
+    commands = ("audit", "frontier", "fit", "predict", "verify", "monitor", "demo")
     for command in commands:
         app([command, "--help"], result_action="return_value")
     known = set(re.findall(OPTION, capsys.readouterr().out))
