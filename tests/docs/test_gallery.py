@@ -193,3 +193,12 @@ def test_grid_search(run):
 def test_deployment(run):
     names, _ = run
     assert (names["same"] | names["boundary"]).all()
+
+
+def test_monitoring(run):
+    """No alarm within the thirty days without a change, and one that names the group after it."""
+    names, _ = run
+    alarm = names["monitor"].alarm
+    assert names["false"] > 3
+    assert (alarm.group, alarm.low) == ("group=B", True)
+    assert 30 < alarm.batch <= 60
