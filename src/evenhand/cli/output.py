@@ -1,4 +1,4 @@
-"""Standard output and standard error: results, notes, and streams that are closed or full."""
+"""Where a command writes: its streams, which may be closed or full, and files, checked before any work."""
 
 from __future__ import annotations
 

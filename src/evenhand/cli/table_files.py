@@ -1,4 +1,4 @@
-"""Tables in CSV and Parquet files: read lazily, as a whole or in pieces, written in pieces."""
+"""Tables in CSV and Parquet files: checked, read lazily, as a whole or in pieces, written in pieces."""
 
 from __future__ import annotations
 
@@ -111,7 +111,13 @@ def reading(path: Path) -> Iterator[None]:
     """Turn errors of polars, met while it reads a file, into an InputError that names the file."""
     try:
         yield
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, NarwhalsError, OSError) as error:
+    except (
+        pl.exceptions.PolarsError,
+        pl.exceptions.PanicException,
+        NarwhalsError,
+        csv.Error,
+        OSError,
+    ) as error:
         reason = _first_line(error) + (": save it as UTF-8." if "utf-8" in str(error) else "")
         raise InputError(f"{path.name} cannot be read as a table: {reason}") from None
 
@@ -288,11 +294,13 @@ def _long_row(path: Path, columns: int) -> int | None:
     try:
         rows = pl.scan_csv(path, infer_schema=False, glob=False)
         rows.select(pl.all().null_count()).collect(engine="streaming")
-    except pl.exceptions.ComputeError:  # does not say where
+    except pl.exceptions.ComputeError as error:  # does not say where
         with _opened(path) as file:
             reader, begun = csv.reader(io.TextIOWrapper(file, "utf-8-sig", "replace", newline="")), 1
             for row in reader:
                 if len(row) > columns:
                     return begun
                 begun = reader.line_num + 1
+        if "more fields" in str(error):
+            raise
     return None
