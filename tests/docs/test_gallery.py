@@ -179,6 +179,22 @@ def test_in_training(run):
         assert after["value"] < 0.7 * before["value"]
 
 
+def test_review(run):
+    names, printed = run
+    shares = {(row["plan"], row["group"], row["action"]): row["share"] for row in names["table"].to_dicts()}
+    men, women = (shares["capacity alone", f"sex={sex}", "review"] for sex in ("Male", "Female"))
+    assert men > 3 * women
+    for plan in ("equal reviews", "all actions equal"):
+        men, women = (shares[plan, f"sex={sex}", "review"] for sex in ("Male", "Female"))
+        assert abs(men - women) < 0.02
+    assert all(solution.certificate.gap < 1e-9 for solution in names["solutions"].values())
+    saved = [price for _, price in printed[-8:]]
+    assert saved == sorted(saved, reverse=True)
+    assert saved[-1] == 0.0
+    accuracy = [one["accuracy"] for one in names["prices"]]
+    assert accuracy == sorted(accuracy)
+
+
 def test_grid_search(run):
     names, _ = run
     assert names["search"].best_params_ == {"constraint__difference": 0.02}

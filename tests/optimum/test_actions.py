@@ -197,6 +197,12 @@ def test_the_rule_refuses_other_posteriors():
     assert "3 actions" in repr(rule)
 
 
+def test_rows_without_any_tie_need_no_second_score():
+    rule = ActionRule(-1.0 + np.eye(2)[None], 1.0 - np.eye(2), ("a", "b"), ties=np.zeros((1, 2, 2)))
+    assert rule.selection(np.array([[[0.2, 0.8]]])).tolist() == [[0.0, 1.0]]
+    assert rule.selection(np.empty((0, 1, 2))).shape == (0, 2)
+
+
 def test_the_same_person_gets_the_same_action():
     table = np.zeros((1, 2, 3))
     atom = np.array([[[0.5, 0.5]]])

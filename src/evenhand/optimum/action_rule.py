@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -46,7 +47,8 @@ def regret_score(costs: Floats) -> Callable[[Floats], Floats]:
     regret = regret / (regret.max() or 1.0)
 
     def score(rows: Floats) -> Floats:
-        label = rows.reshape(len(rows), -1, len(costs)).sum(axis=1)
+        groups = math.prod(rows.shape[1:]) // len(costs)
+        label = rows.reshape(len(rows), groups, len(costs)).sum(axis=1)
         return np.asarray(
             -np.log(_SURE + label @ regret) * (1 + np.arange(regret.shape[1]) / regret.shape[1])
         )

@@ -27,7 +27,7 @@ from evenhand.solver.action_rows import ActionRows
 from evenhand.solver.actions import find_conflict, optimize_actions
 from evenhand.solver.certificate import Certificate
 from evenhand.solver.conflict import CONFLICT_ROWS, Conflict
-from evenhand.solver.dense import collapsed
+from evenhand.solver.dense import collapsed, tie_width
 from evenhand.solver.optimize import Accepted, Optimum
 from evenhand.solver.program import Problem
 
@@ -119,14 +119,6 @@ class ActionsProblem(FairnessProblem):
         program, rows = _program(linear, masses, actions.costs / unit), oracle.with_scalars(linear.n_scalars)
         return cls(values, constraint, groups, masses, linear, unit, rows, program, actions)  # type: ignore[arg-type]
 
-    def under(self, constraint: Constraint) -> ActionsProblem:
-        """The same problem with another requirement."""
-        constraint = on_actions(constraint, self.actions)
-        linear = constraint.linear(self.masses, self.groups)
-        oracle = self.rows.with_scalars(linear.n_scalars)
-        program = _program(linear, self.masses, self.actions.costs / self.unit)
-        return replace(self, constraint=constraint, linear_constraints=linear, oracle=oracle, program=program)
-
     @property
     def rows(self) -> ActionRows:
         """The rows of the solver."""
@@ -162,7 +154,20 @@ class ActionsProblem(FairnessProblem):
             Certificate(self.unit * proof.objective, self.unit * proof.bound, proof.violation),
             linear,
         )
-        return self.shipped(solution, solution.rule)  # type: ignore[arg-type]
+        return self._attested(solution, optimum)
+
+    def _attested(self, solution: ActionSolution, optimum: Optimum) -> ActionSolution:
+        """The solution with what its rule attains: it can decide only tied rows otherwise."""
+        chosen, v = optimum.totals.selection, self.program.direction(optimum.multipliers)
+        where = np.union1d(chosen.index, np.flatnonzero(chosen.margins <= tie_width(v)))
+        rows, weights = np.asarray(self.posteriors)[where], self.rows.weights_of(where)
+        moved = solution.rule.selection(rows) - solution.selection[where]
+        sums = optimum.totals.sums[: self._size]
+        if moved.any():
+            sums = sums + ActionRows(rows, weights, moved.shape[1]).mixed(moved)
+        violation, cost = self._attained(self._rates(sums), self.linear_constraints)
+        proof = replace(solution.certificate, shipped_objective=self.unit * cost, shipped_violation=violation)
+        return replace(solution, certificate=proof)
 
     @property
     def _size(self) -> int:
@@ -173,10 +178,6 @@ class ActionsProblem(FairnessProblem):
         selected = np.clip(sums[: self._size].reshape(shape), 0.0, None)
         selected = selected * (self.masses > 0)[..., None]
         return ActionRates(self.groups, self.actions, self.masses, selected)
-
-    def rates_of(self, rule: Any) -> Any:
-        """Masses and rates of the actions of a rule on these rows."""
-        return self._rates(self.rows.mixed(rule.selection(self.posteriors)))
 
     def _objective(self, rates: Any) -> float:
         return float((rates.selected * self.actions.costs).sum() / self.unit)

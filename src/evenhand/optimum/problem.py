@@ -314,7 +314,8 @@ def error_prices(cost: ArrayLike, n_groups: int) -> NDArray[np.float64]:
     try:
         prices = np.asarray(cost, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InputError(f"cost must be numbers, got {cost!r}.") from None
+        hint = " Costs are for evenhand.solve." if hasattr(cost, "table") else ""
+        raise InputError(f"cost must be numbers, got {cost!r}.{hint}") from None
     if prices.ndim == 0:
         if not 0 <= prices <= 1:
             raise InputError(f"cost must be a number from 0 to 1, got {cost!r}.")

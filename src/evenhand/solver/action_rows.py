@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from evenhand.solver.dense import DenseRows, Index, exact_sum
 from evenhand.solver.oracle import Smoothed, Totals, Vector
 
 Floats = NDArray[np.float64]
+_BITS = 16
+"""With fewer actions, a set of them is a number that sorts fast. More may collide, which slows Newton."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +100,8 @@ class ActionRows(DenseRows):
         self.n_actions, self.own_scores, self.scalars = n_actions, scores, scalars
         self.candidates = candidates
         self.width = math.prod(rows.shape[1:])
+        if weights is None:  # without memory of their own
+            weights = np.broadcast_to(1.0 / max(1, len(rows)), len(rows))
         super().__init__(rows, weights, base=base, index=index)
 
     def with_scalars(self, scalars: int) -> ActionRows:
@@ -157,6 +162,7 @@ class ActionRows(DenseRows):
         value, sums = float(v @ self.base), self.base.copy()
         D, K = self.width, self.n_actions
         hessian = np.zeros((self.n_columns, self.n_columns))
+        outer: dict[bytes, Floats] = {}
         for where in self.blocks():
             block, h = self.values_of(where, v)
             weights = self.weights_of(where)
@@ -171,13 +177,19 @@ class ActionRows(DenseRows):
             value += float(weights @ top)
             sums += self._sums(block, shares * weights, where)
             # Rows with the same actions in their mixture share a projection onto differences of these.
-            active, kind = np.unique(mixed > 0, axis=1, return_inverse=True)
-            for number, actions in enumerate(active.T):
-                members = np.flatnonzero(kind.ravel() == number)
-                close = block[inside[members]]
-                outer = (close * own[members, None]).T @ close
-                spread = np.diag(actions.astype(float)) - np.outer(actions, actions) / actions.sum()
-                hessian[: D * K, : D * K] += np.kron(outer, spread) / width
+            active = mixed > 0
+            code = ((1 << np.arange(K) % _BITS) @ active).astype(np.uint16 if K < _BITS else np.int64)
+            order = np.argsort(code, kind="stable")
+            close, heavy = block[inside[order]], own[order, None]
+            cuts = np.flatnonzero(np.diff(code[order], prepend=-1, append=-1)).tolist()
+            for first, last in pairwise(cuts):
+                key = active[:, order[first]].tobytes()
+                part = (close[first:last] * heavy[first:last]).T @ close[first:last]
+                outer[key] = outer[key] + part if key in outer else part
+        for key, part in outer.items():
+            actions = np.frombuffer(key, np.bool_)
+            spread = np.diag(actions.astype(float)) - np.outer(actions, actions) / actions.sum()
+            hessian[: D * K, : D * K] += np.einsum("de,ab->daeb", part, spread).reshape(D * K, -1) / width
         t = v[len(v) - self.scalars :]
         z = np.clip((t + width) / (2 * width), 0.0, 1.0)
         value += float(np.where(z < 1, width * z * z, t).sum())
