@@ -4,6 +4,7 @@ from importlib.metadata import version
 
 import numpy as np
 import pytest
+import yaml
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
@@ -255,7 +256,12 @@ def test_the_model_card_has_what_a_reviewer_asks_for(model, tmp_path):
     audit = eh.audit(TEST.y, decided(model), TEST.sensitive, constraint=PARITY)
     card = eh.write_report(tmp_path / "card.md", audit, model=model, title="A <b> | B").read_text("utf-8")
     page = eh.write_report(tmp_path / "card.html", audit, model=model).read_text("utf-8")
-    assert card.startswith("# A &lt;b&gt; \\| B\n")
+    begin, front, body = card.split("---\n", 2)  # as Hugging Face and skops have cards: YAML, then Markdown
+    described = yaml.safe_load(front)
+    assert not begin
+    assert described["library_name"] == "evenhand"
+    assert "fairness" in described["tags"]
+    assert body.startswith("\n# A &lt;b&gt; \\| B\n")
     eh.save(model, tmp_path / "m.eh")
     loaded = eh.load(tmp_path / "m.eh")
     for text in (card, page):
@@ -268,7 +274,7 @@ def test_the_model_card_has_what_a_reviewer_asks_for(model, tmp_path):
         assert "xgboost" not in text
         for part in ("developed by", "reviewed by", "approved by", "role", "date"):
             assert part in text
-    lines = [*card.splitlines(), ""]
+    lines = [*body.splitlines(), ""]
     for first in (k for k, line in enumerate(lines) if set(line) <= set("|- ") and "---" in line):
         rows = lines[first - 1 : lines.index("", first)]
         cells = [re.sub(r"\\\\\|", "", row).count("|") for row in rows]
