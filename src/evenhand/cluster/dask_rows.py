@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate
 from typing import Any, TypeVar
 
@@ -35,12 +36,12 @@ from evenhand.solver.threads import one_thread
 from evenhand.sources.layout import Columns, Kept, Layout
 from evenhand.sources.row_source import (
     Counts,
+    Fill,
     Own,
     Place,
     Rows,
     RowSource,
     Scorer,
-    Store,
     check_roles,
     weight_column,
 )
@@ -163,24 +164,16 @@ class OnCluster(RowSource):
         return run
 
     @contextmanager
-    def store(self, layout: Layout, *, task: str) -> Iterator[Store]:  # noqa: ARG002
+    def store(self, layout: Layout, *, task: str) -> Iterator[Fill]:  # noqa: ARG002
         """Posteriors stay on the workers."""
-        yield _OnWorkers(self, layout)
+        yield partial(self._fill, layout)
 
-
-@dataclass(frozen=True, eq=False)
-class _OnWorkers:
-    """The memory of the workers, or their disks."""
-
-    source: OnCluster
-    layout: Layout
-
-    def fill(self, score: Scorer, own: Own, *, model: str, digests: Sequence[str]) -> Kept:  # noqa: ARG002
+    def _fill(self, layout: Layout, score: Scorer, own: Own, **digests: Any) -> Kept:  # noqa: ARG002
         """Score all rows where they are."""
-        client, places, layout = self.source.client, self.source.places, self.layout
+        client, places = self.client, self.places
         # The model is sent once, and to each partition what it needs for its own rows.
         each = [sent(client, own(place)) for place in places]
-        blocks = self.source.tasks(_score, sent(client, score), each=each)
+        blocks = self.tasks(_score, sent(client, score), each=each)
         cut = dask.delayed(operator.getitem, pure=False)
         rows = max(_BLOCK // (16 * layout.compared), 1)
 

@@ -48,7 +48,7 @@ from evenhand.posteriors.posteriors import Posteriors
 from evenhand.requirements.constraints import LinearConstraints
 from evenhand.sources.layout import Columns, Kept, Layout
 from evenhand.sources.lazy_files import InFiles
-from evenhand.sources.row_source import Place, Rows, RowSource, Store
+from evenhand.sources.row_source import Fill, Place, Rows, RowSource
 
 Floats = NDArray[np.float64]
 
@@ -247,8 +247,8 @@ def space_for_posteriors(
         yield ScoredRows
         return
     layout = _layout(settings, rows.data)
-    with rows.source.store(layout, task=_task(settings, rows.sample)) as store:
-        yield partial(_scored, settings, rows.sample, layout, store)
+    with rows.source.store(layout, task=_task(settings, rows.sample)) as fill:
+        yield partial(_scored, settings, rows.sample, layout, fill)
 
 
 def _layout(settings: Settings, data: TrainingData) -> Layout:
@@ -264,13 +264,13 @@ def _layout(settings: Settings, data: TrainingData) -> Layout:
 
 
 def _scored(
-    settings: Settings, sample: Sample, layout: Layout, store: Store, learned: LearnedPosteriors
+    settings: Settings, sample: Sample, layout: Layout, fill: Fill, learned: LearnedPosteriors
 ) -> ScoredRows:
     own = OwnPosteriors.of(sample, learned, layout)
     data = sample.data
     score = Score(settings, data.groups, data.access, learned.model, sample.table, sample.draw, layout)
     digest = hashlib.sha256(np.round(own.posteriors, 6).tobytes()).hexdigest()
-    return ScoredRows(learned, store.fill(score, own.at, model=digest, digests=sample.digests))
+    return ScoredRows(learned, fill(score, own.at, model=digest, digests=sample.digests))
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,12 +21,12 @@ from evenhand.sources.layout import Kept, Layout
 from evenhand.sources.posterior_file import PosteriorFile, opened, readable_size
 from evenhand.sources.row_source import (
     Counts,
+    Fill,
     Own,
     Place,
     Rows,
     RowSource,
     Scorer,
-    Store,
     check_roles,
     weight_column,
 )
@@ -102,7 +101,7 @@ class InFiles(RowSource):
         return [function(rows, *shared) for rows in self._watched(what)]
 
     @contextmanager
-    def store(self, layout: Layout, *, task: str) -> Iterator[Store]:
+    def store(self, layout: Layout, *, task: str) -> Iterator[Fill]:
         """Files for the posteriors of all rows, in which an interrupted run may have left some."""
         with opened(self.scratch, self.n_rows, layout) as file:
             note(
@@ -116,7 +115,32 @@ class InFiles(RowSource):
                     "the folder, or choose another one."
                 )
             file.reserve()
-            yield _Files(self, file, task)
+            yield partial(self._fill, file, task)
+
+    def _fill(
+        self, file: PosteriorFile, task: str, score: Scorer, own: Own, *, model: str, digests: Sequence[str]
+    ) -> Kept:
+        """Score the batches that an interrupted run has not scored."""
+        state = file.read_state() or {}
+        done: list[str] = state.get("batches", [])
+        changed = next((k for k, (a, b) in enumerate(zip(done, digests, strict=False)) if a != b), None)
+        if changed is not None:
+            first = changed * batched_table.BATCH_ROWS
+            last = min(first + batched_table.BATCH_ROWS, file.n_rows) - 1
+            raise InputError(
+                f"rows {first:,} to {last:,} have changed since the fit that left its files in "
+                f"{file.folder}: remove the folder, or choose another one."
+            )
+        if state.get("model") != model:  # learned anew on another machine
+            done = []
+        for k, rows in enumerate(self._watched("scoring rows")):
+            if k < len(done):
+                continue
+            place = Place(k, int(rows.numbers[0]), len(rows))
+            file.write(place.first, score(rows, own(place)))
+            if file.lasting:
+                file.write_state({"fit": task, "model": model, "batches": list(digests[: k + 1])})
+        return file
 
     def _watched(self, what: str) -> Iterator[Rows]:
         total = -(-self.n_rows // batched_table.BATCH_ROWS)
@@ -137,35 +161,3 @@ class InFiles(RowSource):
             yield Rows(numbers, X, frame.get_column(self.target), sensitive, weights)
         if read != self.n_rows:
             raise InputError(f"X had {self.n_rows:,} rows when they were counted, and now has {read:,}.")
-
-
-@dataclass(frozen=True, eq=False)
-class _Files:
-    """Files that posteriors are written to, batch by batch."""
-
-    source: InFiles
-    file: PosteriorFile
-    task: str
-
-    def fill(self, score: Scorer, own: Own, *, model: str, digests: Sequence[str]) -> Kept:
-        """Score the batches that an interrupted run has not scored."""
-        file, state = self.file, self.file.read_state() or {}
-        done: list[str] = state.get("batches", [])
-        changed = next((k for k, (a, b) in enumerate(zip(done, digests, strict=False)) if a != b), None)
-        if changed is not None:
-            first = changed * batched_table.BATCH_ROWS
-            last = min(first + batched_table.BATCH_ROWS, file.n_rows) - 1
-            raise InputError(
-                f"rows {first:,} to {last:,} have changed since the fit that left its files in "
-                f"{file.folder}: remove the folder, or choose another one."
-            )
-        if state.get("model") != model:  # learned anew on another machine
-            done = []
-        for k, rows in enumerate(self.source._watched("scoring rows")):
-            if k < len(done):
-                continue
-            place = Place(k, int(rows.numbers[0]), len(rows))
-            file.write(place.first, score(rows, own(place)))
-            if file.lasting:
-                file.write_state({"fit": self.task, "model": model, "batches": list(digests[: k + 1])})
-        return file

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -86,22 +86,12 @@ Own = Callable[[Place], Any]
 """What scoring needs of the rows of one batch only."""
 
 
-class Store(Protocol):
-    """Space for the posteriors of all rows of a source."""
+Fill = Callable[..., Kept]
+"""Scores all rows by a `Scorer` and an `Own`.
 
-    def fill(self, score: Scorer, own: Own, *, model: str, digests: Sequence[str]) -> Kept:
-        """Score all rows.
-
-        Parameters
-        ----------
-        score : Scorer
-        own : Own
-        model : str
-            Digest of what the models have learned.
-        digests : sequence of str
-            Of the rows of each batch.
-        """
-        ...
+By keyword it takes a digest of what the models have learned (`model`), and those of the rows of each batch
+(`digests`).
+"""
 
 
 class RowSource(ABC):
@@ -132,7 +122,7 @@ class RowSource(ABC):
         """``function(rows, *shared)`` for all rows, a batch at a time, in order; some may be empty."""
 
     @abstractmethod
-    def store(self, layout: Layout, *, task: str) -> AbstractContextManager[Store]:
+    def store(self, layout: Layout, *, task: str) -> AbstractContextManager[Fill]:
         """Space for the posteriors of all rows for the time of a block, taken before anything is learned.
 
         Parameters
