@@ -18,7 +18,7 @@ AP by ratio in the main table, and P(E_{0,m}), by which the rule for Equalized O
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -86,35 +86,23 @@ class Validation:
         return Candidates(multipliers, risks, rates @ C.T + self.linear.k)
 
 
+@dataclass(eq=False, repr=False)
 class _Algorithm(ClassifierMixin, BaseEstimator):
     """What both algorithms share: probabilities, and the selection of lambda."""
 
     _budget = 250_000
     """Points of a grid that is asked for by name."""
-    constraint: Any
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        constraint: Constraint | None = None,
-        *,
-        aware: bool = False,
-        cost: float = 0.5,
-        group_estimator: Any = None,
-        multipliers: Literal["grid", "ascent"] | Grid | Ascent | ArrayLike = "grid",
-        calibration: Literal["binning"] | None = None,
-        balance: Balance | None = None,
-        random_state: int | None = 0,
-    ) -> None:
-        self.estimator = estimator
-        self.constraint = constraint
-        self.aware = aware
-        self.cost = cost
-        self.group_estimator = group_estimator
-        self.multipliers = multipliers
-        self.calibration = calibration
-        self.balance = balance
-        self.random_state = random_state
+    estimator: Any = None
+    constraint: Any = None
+    _: KW_ONLY
+    aware: bool = False
+    cost: float = 0.5
+    group_estimator: Any = None
+    multipliers: Literal["grid", "ascent"] | Grid | Ascent | ArrayLike = "grid"
+    calibration: Literal["binning"] | None = None
+    balance: Balance | None = None
+    random_state: int | None = 0
 
     def fit(self, X: Any, y: Any, *, sensitive_features: Any) -> Self:
         """Estimate probabilities on one half of the rows, select lambda on the other, and finish.
