@@ -9,11 +9,16 @@ from sklearn.preprocessing import StandardScaler
 from tests.flat import build
 
 import evenhand as eh
-from evenhand.estimators.access import find_access, find_groups
+from evenhand.estimators.access import find_access, find_sensitive
 from evenhand.exceptions import GroupError, VisibleFeatureWarning
 
 X = pd.DataFrame({"age": [30, 40, 50, 60], "sex": ["F", "M", "F", "M"], "race": ["A", "A", "B", "B"]})
 WHERE = ["sex", "race"]
+
+
+def find_groups(X, beside, where, **policies):
+    columns = find_sensitive(X, beside, where)
+    return *eh.Groups.fit(columns, **policies), columns
 
 
 def access(where, aware, beside=None):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -281,16 +281,8 @@ def check_one_source(sensitive_features: Any, where: Columns | Proxy | None) -> 
         )
 
 
-def find_groups(
-    X: Any,
-    sensitive_features: Any,
-    where: Columns | None,
-    groups: Groups | None = None,
-    *,
-    learned: Callable[[int], NDArray[np.intp]] | None = None,
-    **policies: Any,
-) -> tuple[Groups, NDArray[np.int32], dict[str, Any]]:
-    """Groups of the training rows.
+def find_sensitive(X: Any, sensitive_features: Any, where: Columns | None) -> dict[str, Any]:
+    """The sensitive features of the training rows, by name.
 
     Parameters
     ----------
@@ -299,31 +291,15 @@ def find_groups(
         As passed to fit.
     where : names, positions, function or None
         As named in the constructor.
-    groups : Groups, default=None
-        The groups, where they are known already.
-    learned : function, default=None
-        Of a number of rows that have a group, those that are learned from. If the others are held out, they
-        have no part in which groups are pooled.
-    **policies : object
-        For :meth:`evenhand.Groups.fit`.
 
     Returns
     -------
-    groups, codes, columns
-        The columns by the name of the feature.
+    dict
     """
     check_one_source(sensitive_features, where)
     columns = sensitive_columns(X, where, sensitive_features)
     check_rows({"X": X, "sensitive_features": columns})
-    if groups is not None:
-        return groups, groups.encode(columns), columns
-    if learned is not None and policies["min_size"]:
-        _, codes = Groups.fit(columns, **{**policies, "min_size": 0})
-        policies["counted"] = np.zeros(len(codes), np.bool_)
-        inside = np.flatnonzero(codes >= 0)
-        policies["counted"][inside[learned(len(inside))]] = True
-    groups, codes = Groups.fit(columns, **policies)
-    return groups, codes, columns
+    return columns
 
 
 def find_access(

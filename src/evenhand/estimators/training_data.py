@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
@@ -18,7 +17,7 @@ from evenhand.data.features import column_names, columns_of, has_names, read_fea
 from evenhand.data.fingerprint import Fingerprint
 from evenhand.data.labels import read_labels, read_weights
 from evenhand.data.splits import random_split
-from evenhand.estimators.access import AttributeAccess, find_access, find_groups, usable_features
+from evenhand.estimators.access import AttributeAccess, find_access, find_sensitive, usable_features
 from evenhand.estimators.imputed import ImputedRows, find_known_features
 from evenhand.estimators.proxy_groups import find_proxy
 from evenhand.estimators.settings import Settings
@@ -148,14 +147,8 @@ def read_training_data(
         frozen_to=_frozen_to(settings, None),
     )
     if by_proxy is None:
-        groups, codes, columns = find_groups(
-            X,
-            sensitive_features,
-            settings.columns,
-            counted.groups,
-            learned=_learned_rows(settings, seed),
-            **settings.policies,
-        )
+        columns = find_sensitive(X, sensitive_features, settings.columns)
+        groups, codes = _find_groups(settings, columns, counted.groups, seed)
     elif settings.groups.min_size:
         raise InputError("min_size counts rows of groups, which a Proxy does not tell: leave it out.")
     else:
@@ -217,6 +210,24 @@ def read_training_data(
         None if by_proxy else CellRates(compared, cells.astype(np.float64), np.zeros(cells.shape)),
         imputed,
     )
+
+
+def _find_groups(
+    settings: Settings, columns: dict[str, Any], groups: Groups | None, seed: int
+) -> tuple[Groups, NDArray[np.int32]]:
+    """The groups, unless they are known from more rows, and the group of each row."""
+    if settings.confidence is not None:
+        check_guarantee(settings.constraint)
+    if groups is not None:
+        return groups, groups.encode(columns)
+    policies = settings.policies
+    if settings.confidence is not None and settings.groups.min_size:
+        # Rows that are held out have no part in which groups are pooled.
+        _, codes = Groups.fit(columns, **{**policies, "min_size": 0})
+        inside = np.flatnonzero(codes >= 0)
+        learned, _ = random_split(len(inside), float(settings.reserve), seed)
+        policies["counted"] = np.isin(np.arange(len(codes)), inside[learned])
+    return Groups.fit(columns, **policies)
 
 
 def count_in_strata(
@@ -357,14 +368,6 @@ def check_splits(settings: Settings, because: str) -> None:
 def draw_seed(random_state: Any) -> int:
     """Seed of one fit: for folds, held-out rows, and the key of randomised decisions."""
     return int(check_random_state(random_state).randint(2**31))
-
-
-def _learned_rows(settings: Settings, seed: int) -> Callable[[int], NDArray[np.intp]] | None:
-    """Which of a number of rows are learned from, if others are held out."""
-    if settings.confidence is None:
-        return None
-    check_guarantee(settings.constraint)
-    return lambda n_rows: random_split(n_rows, float(settings.reserve), seed)[0]
 
 
 def hold_out_rows(settings: Settings, data: TrainingData, seed: int) -> tuple[TrainingData, Examples | None]:
