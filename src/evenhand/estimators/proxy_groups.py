@@ -24,6 +24,7 @@ from evenhand.estimators.access import (
     find_access,
     usable_features,
 )
+from evenhand.estimators.settings import Settings
 from evenhand.exceptions import GroupError
 from evenhand.groups.groups import Groups
 from evenhand.groups.proxy import Proxy, ProxyRows, group_probabilities, read_proxy
@@ -83,18 +84,16 @@ class ProxyGroups:
 
 
 def find_proxy(
-    X: Any, sensitive_features: Any, where: Any, *, aware: Aware, frozen_to: int | None
+    settings: Settings, X: Any, sensitive_features: Any, frozen_to: int | None
 ) -> ProxyGroups | None:
     """Groups by proxy, if a Proxy is passed to fit or named in the constructor.
 
     Parameters
     ----------
+    settings : Settings
     X : table or matrix
     sensitive_features : object
         As passed to fit.
-    where : object
-        As named in the constructor.
-    aware : bool or list of str
     frozen_to : int or None
         See :func:`evenhand.estimators.access.find_access`.
 
@@ -102,6 +101,7 @@ def find_proxy(
     -------
     ProxyGroups or None
     """
+    where, aware = settings.classifier.sensitive_features, settings.classifier.aware
     if not isinstance(where, Proxy) and not isinstance(sensitive_features, Proxy):
         return None
     check_one_source(sensitive_features, where)

@@ -139,13 +139,7 @@ def read_training_data(
     weights = read_weights(sample_weight, X.shape[0])
     if weights is not None and len(np.unique(labels.positive[weights > 0])) < 2:
         raise InputError("y has only one class where sample_weight is not 0, and two are needed.")
-    by_proxy = find_proxy(
-        X,
-        sensitive_features,
-        settings.classifier.sensitive_features,
-        aware=settings.classifier.aware,
-        frozen_to=_frozen_to(settings, None),
-    )
+    by_proxy = find_proxy(settings, X, sensitive_features, _frozen_to(settings, None))
     if by_proxy is None:
         columns = find_sensitive(X, sensitive_features, settings.columns)
         groups, codes = _find_groups(settings, columns, counted.groups, seed)
