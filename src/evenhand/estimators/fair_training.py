@@ -91,7 +91,6 @@ def train_fair(
     *,
     seed: int,
     held_out: Examples | None = None,
-    confidence: float | None = None,
 ) -> FairTraining:
     """Train for a requirement.
 
@@ -106,15 +105,13 @@ def train_fair(
         For the halves that classifiers are judged on, and the hash key of a mixture.
     held_out : Examples, default=None
         Rows to test a guarantee on.
-    confidence : float, default=None
-        Of the guarantee.
 
     Returns
     -------
     FairTraining
     """
-    guarded = held_out is not None and confidence is not None
-    tightened, key = _TIGHTENED if guarded else (), f"{seed:08x}"
+    confidence, key = classifier.settings().confidence, f"{seed:08x}"
+    tightened = () if held_out is None else _TIGHTENED
     pool, generated = generate_pool(classifier, constraint, data, posteriors, seed=seed, tightened=tightened)
     if held_out is None or confidence is None:
         return _trained(pool, generated, _choose(classifier, pool, generated, key))

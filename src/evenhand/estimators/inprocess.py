@@ -207,15 +207,7 @@ class FairInprocessor(FairClassifier):
         posteriors = rows.learn(settings, data, seed)
 
         # Classifiers trained with the costs of multipliers, and the best of them or of their mixtures.
-        trained = train_fair(
-            self,
-            settings.constraint,
-            data,
-            posteriors,
-            seed=seed,
-            held_out=rows.held_out,
-            confidence=settings.confidence,
-        )
+        trained = train_fair(self, settings.constraint, data, posteriors, seed=seed, held_out=rows.held_out)
         self.forecast_ = forecast(trained.constraint, data, trained.rates)
         if trained.guarantee is not None:
             warn_if_not_guaranteed(trained.guarantee)

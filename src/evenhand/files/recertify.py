@@ -198,15 +198,8 @@ def prove(model: FairClassifier, X: Any, y: Any, sensitive_features: Any, sample
             problem = scored.problem(settings, data.compared)
             trained = None
             if trains:
-                trained = train_fair(
-                    again,
-                    settings.constraint,
-                    data,
-                    posteriors,
-                    seed=model.seed_,
-                    held_out=rows.held_out,
-                    confidence=settings.confidence,
-                )
+                asked, held_out = settings.constraint, rows.held_out
+                trained = train_fair(again, asked, data, posteriors, seed=model.seed_, held_out=held_out)
 
             def randomised(rule: Rule) -> Rule:
                 selection = rule.selection(posteriors.out_of_fold)
