@@ -9,7 +9,7 @@ of sensitive values, label and decision (`TableRows.count`).
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -208,11 +208,8 @@ class TableRows:
             picked.append((column if way == "value" else column.cast(nw.Float64)).alias(role))
         return cls(table.select(*picked), roles, ways, limits)
 
-    def numbers(self) -> dict[str, Numbers]:
-        """First pass: the ranges of scores and probabilities, checked."""
-        return self._ranges("score", "probability")
-
-    def _ranges(self, *chosen: Way) -> dict[str, Numbers]:
+    def numbers(self, chosen: Sequence[Way] = ("score", "probability")) -> dict[str, Numbers]:
+        """First pass: the ranges of columns that are read in some ways, checked."""
         ways = {role: way for role, way in self.ways.items() if way in chosen}
         if not ways:
             return {}
@@ -293,7 +290,7 @@ class TableRows:
         weighted = "weight" in self.ways
         if weighted and not _summable(found):
             # Bad weights are refused here; huge and tiny ones are summed again, divided by the largest.
-            found = self._grouped(numbers, unit=self._ranges("weight")["weight"].high)
+            found = self._grouped(numbers, unit=self.numbers(["weight"])["weight"].high)
         elif weighted:
             largest = float(found.get_column("weight high").max())
         units = ("weight", "square") if weighted else ()
