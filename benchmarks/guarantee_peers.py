@@ -33,7 +33,7 @@ import evenhand as eh
 from benchmarks.exact import GaussianProblem
 from benchmarks.guarantee import learner, problem, summary
 from benchmarks.record import write
-from evenhand.data.splits import random_split
+from evenhand.data.features import random_split
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.intp]

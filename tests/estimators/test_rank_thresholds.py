@@ -6,7 +6,7 @@ from sklearn.tree import DecisionTreeClassifier
 from tests.flat import build
 
 import evenhand as eh
-from evenhand.data.splits import random_split
+from evenhand.data.features import random_split
 from evenhand.estimators.rank_thresholds import plan_ranks, set_thresholds
 from evenhand.exceptions import GuaranteeWarning, InputError
 from evenhand.guarantee.ranks import Ranks, violation_chances

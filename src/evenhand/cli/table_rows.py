@@ -98,7 +98,7 @@ def split_rows(X: Any, y: Any, share: float) -> list[tuple[Any, Any]]:
 
     It is not stratified by label: intervals on the test rows assume a simple random sample.
     """
-    from evenhand.data.splits import random_split  # noqa: PLC0415  (start-up time)
+    from evenhand.data.features import random_split  # noqa: PLC0415  (start-up time)
 
     try:
         parts = random_split(len(y), share, seed=SPLIT_SEED)

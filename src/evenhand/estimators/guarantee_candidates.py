@@ -9,8 +9,14 @@ from functools import cached_property
 
 from evenhand.data.row_keys import row_keys
 from evenhand.estimators.fit_rows import FitRows, ScoredRows
-from evenhand.estimators.rank_search import Ranked, RankSearch
-from evenhand.estimators.rank_thresholds import count_all, count_ranked, ranked_scores, set_thresholds
+from evenhand.estimators.rank_thresholds import (
+    Ranked,
+    RankSearch,
+    count_all,
+    count_ranked,
+    ranked_scores,
+    set_thresholds,
+)
 from evenhand.exceptions import CertificateError, InfeasibleError, VacuousConstraintWarning
 from evenhand.guarantee.guarantee import Candidate, GuaranteeResult, guaranteed, ranked_guarantee
 from evenhand.guarantee.margins import internal_requirements

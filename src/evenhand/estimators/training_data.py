@@ -13,10 +13,9 @@ from sklearn.utils import check_random_state
 
 from evenhand.data.checks import check_rows, near_columns
 from evenhand.data.columns import named_columns
-from evenhand.data.features import column_names, columns_of, has_names, read_features
+from evenhand.data.features import column_names, columns_of, has_names, random_split, read_features
 from evenhand.data.fingerprint import Fingerprint
 from evenhand.data.labels import read_labels, read_weights
-from evenhand.data.splits import random_split
 from evenhand.estimators.access import AttributeAccess, find_access, find_sensitive, usable_features
 from evenhand.estimators.imputed import ImputedRows, find_known_features
 from evenhand.estimators.proxy_groups import find_proxy

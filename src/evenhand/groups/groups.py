@@ -24,7 +24,7 @@ from evenhand.data.columns import Level, level_order
 from evenhand.display.notebook import ShownAsTable
 from evenhand.display.text import show
 from evenhand.exceptions import GroupError, PooledGroupsWarning, UnseenGroupWarning, warn_user
-from evenhand.groups.names import POOLED, GroupName, Key
+from evenhand.groups.names import POOLED, GroupName, Key, UnseenRows
 from evenhand.groups.pooling import merge_keys, pool_rare_values, pooling_text, shared_values
 from evenhand.groups.sensitive import (
     MAX_LEVELS,
@@ -34,7 +34,6 @@ from evenhand.groups.sensitive import (
     read_columns,
     refuse_missing,
 )
-from evenhand.groups.unseen import UnseenRows
 
 __all__ = ["MAX_LEVELS", "POOLED", "GroupName", "Groups", "Members", "Missing", "Mode"]
 

@@ -18,6 +18,7 @@ from evenhand.data.checks import check_rows
 from evenhand.data.columns import named_columns
 from evenhand.exceptions import GroupError, InputError, UnseenGroupWarning, warn_user
 from evenhand.groups.groups import GroupName, Groups, Members, Mode
+from evenhand.groups.names import UnseenRows
 from evenhand.groups.sensitive import (
     are_numbers,
     in_category_order,
@@ -25,7 +26,6 @@ from evenhand.groups.sensitive import (
     read_columns,
     refuse_missing,
 )
-from evenhand.groups.unseen import UnseenRows
 
 Places = NDArray[np.intp]
 Counts = NDArray[np.int64]

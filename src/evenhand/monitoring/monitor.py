@@ -22,7 +22,7 @@ from evenhand.display.notebook import ShownAsTable, html_table, inline_svg
 from evenhand.exceptions import InputError, MonitorWarning, UntrustedFileError, warn_user
 from evenhand.files.persistence import load as load_model
 from evenhand.groups.groups import Missing
-from evenhand.groups.unseen import UnseenRows
+from evenhand.groups.names import UnseenRows
 from evenhand.monitoring.batch import BINS, Batch, is_empty, read_batch
 from evenhand.monitoring.findings import Alarm, Disparity, Drift, find_alarm, find_disparities, find_drift
 from evenhand.monitoring.history import History

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse, vstack
 from sklearn.model_selection import train_test_split
 
-from evenhand.data.features import concat_rows, take_rows
-from evenhand.data.splits import random_split
+from evenhand.data.features import concat_rows, random_split, take_rows
 from evenhand.posteriors.table_encoder import EncodedTable
 
 Floats = NDArray[np.float64]

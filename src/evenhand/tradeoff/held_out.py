@@ -16,9 +16,8 @@ from evenhand.auditing.tally import Tally, tally
 from evenhand.auditing.within_strata import compare_in_strata
 from evenhand.data.checks import check_fraction, check_rows
 from evenhand.data.columns import named_columns
-from evenhand.data.features import columns_of, take_rows
+from evenhand.data.features import columns_of, random_split, take_rows
 from evenhand.data.labels import read_labels, read_selection
-from evenhand.data.splits import random_split
 from evenhand.estimators.access import ModelInput
 from evenhand.estimators.base import FairClassifier
 from evenhand.estimators.training_data import TrainingData

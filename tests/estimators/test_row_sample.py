@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from evenhand.estimators.row_sample import candidate_rates, drawn_rows, sample_sizes
 from evenhand.exceptions import InputError
-from evenhand.posteriors.sampling import candidate_rates, drawn_rows, sample_sizes
 
 COUNTS = {
     "a small cell": np.array([[5000, 3], [90_000, 4000]]),
