@@ -6,8 +6,8 @@ import pytest
 import evenhand as eh
 from evenhand.exceptions import InputError
 from evenhand.requirements.bounds import with_reference
-from evenhand.requirements.group_margins import WithMargins
 from evenhand.requirements.rates import CellRates
+from evenhand.requirements.requirement import WithMargins
 
 GROUPS = eh.Groups.product({"sex": ["F", "M"]})
 MASSES = np.array([[0.3, 0.2], [0.1, 0.4]])

@@ -40,12 +40,11 @@ from evenhand.posteriors.learner import Learner
 from evenhand.posteriors.table_encoder import TableEncoder
 from evenhand.requirements.bounds import NoWorse, RateBound
 from evenhand.requirements.constraints import ByConstraint, ByGroup, ConstraintName, LinearConstraints
-from evenhand.requirements.group_margins import WithMargins
 from evenhand.requirements.measurement import BoundMeasurement, Measurement
 from evenhand.requirements.notions import NOTIONS
 from evenhand.requirements.parameters import Parameters
 from evenhand.requirements.rates import CellRates
-from evenhand.requirements.requirement import AllOf
+from evenhand.requirements.requirement import AllOf, WithMargins
 from evenhand.requirements.statistic import Statistic
 from evenhand.solver.certificate import Certificate
 

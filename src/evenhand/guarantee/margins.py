@@ -18,10 +18,9 @@ from evenhand.exceptions import VacuousConstraintWarning
 from evenhand.groups.groups import GroupName, Members
 from evenhand.requirements.bounds import Bound, bounded_groups
 from evenhand.requirements.constraints import ConstraintName
-from evenhand.requirements.group_margins import WithMargins
 from evenhand.requirements.notions import Notion
 from evenhand.requirements.rates import CellRates
-from evenhand.requirements.requirement import Constraint, Requirement
+from evenhand.requirements.requirement import Constraint, Requirement, WithMargins
 from evenhand.requirements.statistic import SelectedShare, Statistic
 
 Floats = NDArray[np.float64]

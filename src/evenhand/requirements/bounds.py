@@ -20,10 +20,9 @@ from evenhand.exceptions import InputError
 from evenhand.groups.groups import Groups, Members
 from evenhand.groups.names import GroupName
 from evenhand.requirements.constraints import LinearConstraints, named
-from evenhand.requirements.group_margins import WithMargins
 from evenhand.requirements.measurement import BoundMeasurement
 from evenhand.requirements.rates import CellRates
-from evenhand.requirements.requirement import AllOf, Constraint, Requirement
+from evenhand.requirements.requirement import AllOf, Constraint, Requirement, WithMargins
 from evenhand.requirements.statistic import (
     ACCURACY,
     ERROR,

@@ -1,4 +1,4 @@
-"""Requirements on decisions: single ones, and several joined by ``&``.
+"""Requirements on decisions: single ones, several joined by ``&``, and those with margins for each group.
 
 A requirement is written out as linear constraints on the selection rates of the cells, and the same object
 measures decisions, so an audit cannot disagree with what was enforced.
@@ -6,9 +6,9 @@ measures decisions, so an audit cannot disagree with what was enforced.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy, deepcopy
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from evenhand.exceptions import InputError, VacuousConstraintWarning, warn_user
 from evenhand.groups.groups import Groups
 from evenhand.groups.strata import vacuous_strata
-from evenhand.requirements.constraints import LinearConstraints
+from evenhand.requirements.constraints import ByConstraint, ConstraintName, LinearConstraints
 from evenhand.requirements.measurement import AnyMeasurement
 from evenhand.requirements.parameters import Parameters
 from evenhand.requirements.rates import CellRates
@@ -300,3 +300,69 @@ def refuse_large(n_constraints: int, n_groups: int, *, stratified: bool = False)
         raise InputError(
             f"{n_constraints:,} constraints on {n_groups:,} {what} need {needed / 2**30:.1f} GiB. {remedy}"
         )
+
+
+@dataclass(repr=False)
+class WithMargins(Constraint):
+    """A requirement that every group satisfies with a margin, which can differ from group to group.
+
+    The linear constraints of the requirement, ``lo <= C rho + B t + k <= hi``, become
+    ``lo + lower <= C rho + B t + k <= hi - upper``. Decisions are measured by the requirement itself.
+
+    Parameters
+    ----------
+    constraint : Constraint
+    lower, upper : mapping of ConstraintName to float
+        Margins at the lower and at the upper end of each linear constraint; 0 where there is none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from evenhand import DemographicParity, Groups
+    >>> parity, groups = DemographicParity(difference=0.1), Groups.product({"sex": ["F", "M"]})
+    >>> masses = np.full((2, 2), 0.25)
+    >>> first, _ = parity.linear(masses, groups).names
+    >>> careful = WithMargins(parity, lower={first: 0.02}, upper={first: 0.04})
+    >>> linear = careful.linear(masses, groups)
+    >>> linear.lo.round(3).tolist(), linear.hi.round(3).tolist()
+    ([-0.08, -0.1], [0.06, 0.1])
+    """
+
+    constraint: Constraint
+    _: KW_ONLY
+    lower: Mapping[ConstraintName, float]
+    upper: Mapping[ConstraintName, float]
+
+    def __post_init__(self) -> None:
+        self.lower, self.upper = ByConstraint(self.lower), ByConstraint(self.upper)
+        super().__post_init__()
+
+    def __repr__(self) -> str:
+        margins = [*self.lower.values(), *self.upper.values()]
+        ends = dict.fromkeys(f"{size:.2g}" for size in (min(margins), max(margins)))
+        return f"{self.constraint!r} with margins of {' to '.join(ends)}"
+
+    def _check(self) -> None:
+        if not isinstance(self.constraint, Constraint):
+            raise InputError(f"constraint must be a requirement, got {self.constraint!r}.")
+        margins = np.array([*self.lower.values(), *self.upper.values()], dtype=np.float64)
+        if not len(margins) or not np.isfinite(margins).all():
+            raise InputError("margins must be finite numbers, at least one of them.")
+
+    @property
+    def requirements(self) -> tuple[Requirement, ...]:
+        """The single requirements, without the margins."""
+        return self.constraint.requirements
+
+    def linear(self, masses: ArrayLike, groups: Groups) -> LinearConstraints:
+        """The requirement with its margins as linear constraints; see :meth:`Constraint.linear`."""
+        linear = self.constraint.linear(masses, groups)
+        lower, upper = (
+            np.array([margins.get(name, 0.0) for name in linear.names])
+            for margins in (self.lower, self.upper)
+        )
+        return replace(linear, lo=linear.lo + lower, hi=linear.hi - upper)
+
+    def of(self, constraint: Constraint) -> WithMargins:
+        """The same margins for another requirement, such as this one with the rates of its references."""
+        return WithMargins(constraint, lower=self.lower, upper=self.upper)
