@@ -14,9 +14,15 @@ GROUPS = eh.Groups.product({"sex": ["F", "M"], "race": ["A", "B"]})
 MASSES = np.array([[0.3, 0.2], [0.02, 0.01], [0.25, 0.15], [0.05, 0.02]])
 
 
-def forecast(constraint, n=2000, rate=0.4, known=True, **more):
+def counted(rows, rate):
+    """Covariances of the log-odds of rates that are counted on some rows."""
+    return np.eye(2) / np.maximum(rows * rate * (1 - rate), 0.25)[:, :, None]
+
+
+def forecast(constraint, n=2000, rate=0.4, errors=None):
     rates = CellRates(GROUPS, MASSES, rate * MASSES)
-    return Forecast(constraint, rates, n * MASSES, known=known, **more)
+    errors = counted(n * MASSES, rate) if errors is None else errors
+    return Forecast(constraint, rates, n * MASSES, errors)
 
 
 def test_the_mean_of_the_largest_of_normal_differences():
@@ -24,7 +30,9 @@ def test_the_mean_of_the_largest_of_normal_differences():
     groups = eh.Groups.product({"sex": ["F", "M"]})
     masses = np.full((2, 2), 0.25)
     rates = CellRates(groups, masses, masses / 2)
-    found = Forecast(eh.EqualOpportunity(difference=0.0), rates, 1e6 * masses, known=True).expected[0]
+    found = Forecast(
+        eh.EqualOpportunity(difference=0.0), rates, 1e6 * masses, counted(1e6 * masses, 0.5)
+    ).expected[0]
     error = math.sqrt(2 * 0.25 / 250_000) / 2
     assert found.value == pytest.approx(error * math.sqrt(2 / math.pi), rel=0.08)
 
@@ -35,11 +43,24 @@ def test_it_falls_to_the_tolerance_with_rows_and_exceeds_it_without():
     assert values[2] < 0.005  # the claimed rates are at parity
 
 
-def test_small_groups_of_blind_rules_are_forecast_by_other_groups_too():
-    parity = eh.DemographicParity(difference=0.02)
-    assert forecast(parity, known=False).expected[0].value < forecast(parity, known=True).expected[0].value
-    many = forecast(parity, 1e6, known=False).worth
-    assert many == pytest.approx(1e6 * MASSES, rel=0.02)
+def test_smaller_errors_lead_to_a_smaller_forecast():
+    parity = eh.EqualOpportunity(difference=0.02)
+    errors = np.tile(0.01 * np.eye(2), (4, 1, 1))
+    sharp, usual = forecast(parity, errors=errors), forecast(parity)
+    assert sharp.expected[0].value < usual.expected[0].value
+    assert sharp.worth == pytest.approx(1 / (0.01 * 0.24), rel=1e-6)
+    assert usual.worth == pytest.approx(2000 * MASSES, rel=1e-6)
+
+
+def test_opposite_errors_of_both_labels_leave_demographic_parity_alone():
+    parity, masses = eh.DemographicParity(difference=0.0), np.full((2, 2), 0.25)
+    rates = CellRates(eh.Groups.product({"sex": ["F", "M"]}), masses, masses / 2)
+    opposite, same = (np.tile([[0.04, sign * 0.04], [sign * 0.04, 0.04]], (2, 1, 1)) for sign in (-1.0, 1.0))
+    few, many = (
+        Forecast(parity, rates, 1e9 * masses, errors).expected[0].value for errors in (opposite, same)
+    )
+    assert few < 1e-4
+    assert many > 0.02
 
 
 def test_the_group_with_the_fewest_rows_is_named_with_the_rows_that_count():
@@ -73,7 +94,7 @@ def test_strata_are_measured_one_by_one():
     masses = np.array([[0.3, 0.3], [0.15, 0.15], [0.04, 0.03], [0.02, 0.01]])
     rates = CellRates(levels, masses, masses / 2)
     given = eh.DemographicParity(difference=0.02, given=["level"])
-    [found] = Forecast(given, rates, 1000 * masses, known=True).expected
+    [found] = Forecast(given, rates, 1000 * masses, counted(1000 * masses, 0.5)).expected
     assert (found.who, found.rows) == ("sex=M given level=2", 30)
 
 
@@ -95,7 +116,9 @@ def test_a_sample_adds_its_own_error_and_covers_what_it_shows():
 def test_rates_of_nobody_are_not_forecast():
     masses = MASSES * [1, 0]
     rates = CellRates(GROUPS, masses, masses / 2)
-    [found] = Forecast(eh.EqualOpportunity(difference=0.1), rates, 100 * masses, known=True).expected
+    [found] = Forecast(
+        eh.EqualOpportunity(difference=0.1), rates, 100 * masses, counted(100 * masses, 0.5)
+    ).expected
     assert math.isnan(found.value)
     assert found.who == ""
     assert not found.exceeded

@@ -57,6 +57,8 @@ class FairTraining:
         The requirement, with the rates of its references if it has any.
     rates : CellRates
         Of the classifier, estimated.
+    selection : array, shape (n,)
+        Of the rows, by classifiers that have not seen them.
     achieved : tuple of Measurement and BoundMeasurement
         The requirement's measures of these rates, or on held-out rows.
     multipliers : dict
@@ -74,6 +76,7 @@ class FairTraining:
     model: TrainedModel
     constraint: Constraint
     rates: CellRates
+    selection: NDArray[np.float64]
     achieved: tuple[AnyMeasurement, ...]
     multipliers: Mapping[ConstraintName, float]
     certificate: TrainingCertificate
@@ -177,6 +180,7 @@ def _trained(pool: ColumnPool, generated: Generated, chosen: Chosen) -> FairTrai
         chosen.model,
         problem.constraint,
         chosen.rates,
+        selection,
         measured(problem.constraint, chosen.rates),
         generated.optimum.multipliers,
         TrainingCertificate.of(by_posteriors, generated.optimum, selected),

@@ -208,7 +208,7 @@ class FairInprocessor(FairClassifier):
 
         # Classifiers trained with the costs of multipliers, and the best of them or of their mixtures.
         trained = train_fair(self, settings.constraint, data, posteriors, seed=seed, held_out=rows.held_out)
-        self.forecast_ = forecast(trained.constraint, data, trained.rates)
+        self.forecast_ = forecast(trained.constraint, data, posteriors, trained.rates, trained.selection)
         if trained.guarantee is not None:
             warn_if_not_guaranteed(trained.guarantee)
         elif trained.missed > _SHOWN:

@@ -257,7 +257,7 @@ class FairPostprocessor(FairClassifier):
 
             # The optimum under the requirement, as a rule; for a guarantee, under the loosest that allows it.
             problem = scored.problem(settings, rows.data.compared)
-            expect = partial(forecast, problem.constraint, rows.data)
+            expect = partial(forecast, problem.constraint, rows.data, posteriors)
             if settings.confidence is None:
                 with waiting("solving", verbose=self.verbose):
                     solution, self.forecast_ = solve_with_margin(
@@ -268,7 +268,7 @@ class FairPostprocessor(FairClassifier):
             else:
                 candidates = GuaranteeCandidates(settings.constraint, problem, scored, rows, seed=seed)
                 solution, rule, self.guarantee_ = candidates.guarantee(settings.confidence)
-                self.forecast_ = expect(solution.rates)
+                self.forecast_ = expect(solution.rates, solution.rule)
                 warn_if_not_guaranteed(self.guarantee_)
             solution = problem.shipped(solution, rule)
 

@@ -6,11 +6,8 @@ max |d_g + e_g| exceeds max |d_g|. The forecast is this mean, simulated: the sha
 and the selection rates of its cells are drawn about their claims, and every draw is measured by the
 requirement itself.
 
-The log-odds of a share q that was counted on n rows have the variance 1 / (n q (1 - q)). But a rate also
-rests on other groups: on all of them where the rule does not see the group, and by the model of the label
-where it does. What these say of a group is a normal prior about the claim with standard deviation `BLIND` or
-`KNOWN`, which makes the variance 1 / (n q (1 - q) + 1 / spread^2). Of a blind rule, both rates of a group are
-off by the same number of standard errors, because the same group model is wrong about them.
+Rates are off because other people were seen, and because posteriors are wrong; `evenhand.estimators.margin`
+finds the variances of both.
 """
 
 from __future__ import annotations
@@ -41,9 +38,6 @@ from evenhand.requirements.requirement import Constraint, Requirement
 
 Floats = NDArray[np.float64]
 
-BLIND, KNOWN = 0.25, 0.75
-"""Standard deviation of the log-odds of a group's rate about its claim before the group's rows are counted;
-chosen on other splits of the tables that figures are reported for (docs/decisions.md, 41)."""
 _DRAWS = 1000
 _ENDS = (0.05, 0.95)
 _LEAST = 1e-6
@@ -109,11 +103,11 @@ class Forecast:
     constraint : Constraint
         The requirement.
     rates : CellRates
-        Masses and selection rates as claimed.
+        Masses and selection rates to expect.
     rows : array, shape (M, 2)
         Number of rows of each cell that they rest on.
-    known : bool
-        Whether decisions see the group.
+    errors : array, shape (M, 2, 2)
+        Covariance of the errors of the log-odds of each group's two rates.
     margin : float, default=0
         Standard errors of each group by which the requirement was tightened.
     cost : float, default=0
@@ -130,7 +124,8 @@ class Forecast:
     >>> from evenhand.requirements.rates import CellRates
     >>> masses = np.array([[0.4, 0.5], [0.04, 0.06]])
     >>> rates = CellRates(Groups.product({"sex": ["F", "M"]}), masses, masses / 2)
-    >>> forecast = Forecast(DemographicParity(difference=0.02), rates, 1000 * masses, known=True)
+    >>> counted = np.eye(2) / (1000 * masses * 0.25)[:, :, None]  # of rates counted on 1,000 rows
+    >>> forecast = Forecast(DemographicParity(difference=0.02), rates, 1000 * masses, counted)
     >>> forecast
     demographic parity: asked for 0.020; expect about 0.035 on new data, mostly because only 100 rows of sex=M
     were seen
@@ -141,7 +136,7 @@ class Forecast:
     constraint: Constraint
     rates: CellRates
     rows: Floats
-    known: bool
+    errors: Floats
     margin: float = 0.0
     cost: float = 0.0
     internal: Constraint | None = None
@@ -217,17 +212,13 @@ class Forecast:
 
     @property
     def worth(self) -> Floats:
-        """Rows that the rate of each cell rests on, with what other groups say of it; shape (M, 2)."""
-        inside = self._claims[1]
-        worth = self.rows + 1 / (self._spread**2 * inside * (1 - inside))
-        return np.where(self.rates.mass > 0, worth, 0.0)
-
-    @property
-    def _spread(self) -> float:
-        return KNOWN if self.known else BLIND
+        """Rows on which a rate would have to be counted to have the same error, shape (M, 2)."""
+        inside = self._rates[1] * (1 - self._rates[1])
+        variance = np.maximum(np.diagonal(self.errors, axis1=1, axis2=2) * inside, _LEAST)
+        return np.where(self.rates.mass > 0, 1 / variance, 0.0)
 
     @cached_property
-    def _claims(self) -> tuple[Floats, Floats]:
+    def _rates(self) -> tuple[Floats, Floats]:
         """Shares of positives (M,) and selection rates (M, 2), with one row of the population added.
 
         No share is certainly 0 or 1.
@@ -242,11 +233,12 @@ class Forecast:
 
     def _draw(self) -> CellRates:
         """Draws of masses and selection rates, shape (draws, M, 2)."""
-        random, (share, rho) = np.random.default_rng(0), self._claims
-        z, *rates = random.standard_normal((3, _DRAWS, len(share)))
-        errors = np.stack(rates if self.known else [rates[0], rates[0]], axis=-1)
-        label = _off(z, share, self.rows.sum(axis=1), math.inf if self.known else BLIND)
-        rate = _off(errors, rho, self.rows, self._spread)
+        random, (share, rho) = np.random.default_rng(0), self._rates
+        z, errors = random.standard_normal((_DRAWS, len(share))), random.standard_normal((_DRAWS, *rho.shape))
+        n = self.rows.sum(axis=1)
+        label = expit(logit(share) + z / np.sqrt(np.maximum(n * share * (1 - share), _WIDEST**-2)))
+        factors = np.linalg.cholesky(self.errors + _LEAST**2 * np.eye(2))
+        rate = expit(logit(rho) + np.einsum("mij,nmj->nmi", factors, errors))
         share = np.stack([1 - label, label], axis=-1)
         mass = self.rates.masses.sum(axis=1)[:, None] * share * (self.rates.mass > 0)
         if self.sample is None:
@@ -295,12 +287,6 @@ class Forecast:
 
 def _stratum(found: AnyMeasurement) -> GroupName | None:
     return found.stratum if isinstance(found, Measurement) else None
-
-
-def _off(z: Floats, share: Floats, rows: Floats, spread: float) -> Floats:
-    """Shares that are off by z standard errors."""
-    precision = rows * share * (1 - share) + spread**-2
-    return np.asarray(expit(logit(share) + z / np.sqrt(np.maximum(precision, _WIDEST**-2))))
 
 
 def _missed(found: AnyMeasurement) -> tuple[Floats, Floats]:

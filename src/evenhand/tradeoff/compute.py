@@ -250,12 +250,14 @@ def _expected(axis: Axis, rates: CellRates, slack: float) -> dict[str, float]:
     }
 
 
-def _forecast(learned: _Learned, rows: HeldOutRows, constraint: Constraint, rates: CellRates) -> float:
+def _forecast(
+    learned: _Learned, rows: HeldOutRows, constraint: Constraint, rates: CellRates, by: Any
+) -> float:
     """The disparity that the test rows are likely to show, by the notion that is furthest from parity."""
     if rows.axis.bound is not None:
         return math.nan
-    expected = forecast(constraint, learned.data, rates).on(rows.n_counted).expected
-    found = [one for one in expected if one.measure != "bound" and not math.isnan(one.value)]
+    new = forecast(constraint, learned.data, learned.posteriors, rates, by).on(rows.n_counted)
+    found = [one for one in new.expected if one.measure != "bound" and not math.isnan(one.value)]
     worst = max(found, key=lambda one: one.value if one.measure == "difference" else 1 - one.value)
     return worst.value
 
@@ -298,7 +300,7 @@ def _solved_curve(
             risk=solution.certificate.objective,
             bound=solution.certificate.bound,
             **_expected(rows.axis, solution.rates, slacks[k]),
-            forecast=_forecast(learned, rows, problem.constraint, solution.rates),
+            forecast=_forecast(learned, rows, problem.constraint, solution.rates, solution.rule),
             rules=(rule,),
             aware=access.knows(groups),
         )
@@ -348,6 +350,6 @@ def _trained_curve(
         asked = rows.axis.at(slack)
         trained = train_fair(classifier, asked, learned.data, learned.posteriors, seed=learned.seed)
         decided = trained.model.choose(rows.visible.X) == 1
-        expected = _forecast(learned, rows, trained.constraint, trained.rates)
+        expected = _forecast(learned, rows, trained.constraint, trained.rates, trained.selection)
         counted = rows.count(decided)
         yield rows.point(name, slack, counted, bound=trained.certificate.bound, forecast=expected)
