@@ -127,7 +127,7 @@ class Forecast:
     >>> counted = np.eye(2) / (1000 * masses * 0.25)[:, :, None]  # of rates counted on 1,000 rows
     >>> forecast = Forecast(DemographicParity(difference=0.02), rates, 1000 * masses, counted)
     >>> forecast
-    demographic parity: asked for 0.020; expect about 0.035 on new data, mostly because only 100 rows of sex=M
+    demographic parity: asked for 0.020; expect about 0.036 on new data, mostly because only 100 rows of sex=M
     were seen
     >>> forecast.on(500).expected[0].value > forecast.expected[0].value  # with the error of 500 rows
     True
