@@ -285,12 +285,12 @@ class Monitor(ShownAsTable):
             if self._reference and self.drift is None:
                 evidence, drift = find_drift(self._reference, self._reference_bins, added)
                 self.drift = drift if evidence >= self._wanted else None
-        if new and history.cells:
-            warn_user(f"new groups, counted from batch {added.last.batch} on: {told.listed}.", MonitorWarning)
         self._history = added
         self._classes = found.classes if self._classes is None else self._classes
         self.excluded_rows += found.excluded
         self._seen = [*self._seen, *identifiers][-_BATCHES_REMEMBERED:]
+        if new and history.cells:
+            warn_user(f"new groups, counted from batch {added.last.batch} on: {told.listed}.", MonitorWarning)
 
     @property
     def _wanted(self) -> float:
@@ -422,22 +422,17 @@ class Monitor(ShownAsTable):
             "alarm": int(self.alarm is not None),
             "drift": int(self.drift is not None),
         }
-        lines = [f"evenhand_{name} {number!r}" for name, number in whole.items()]
+        figures = {name: [f" {number!r}"] for name, number in whole.items()}
         for one in self.disparities():
             texts = {name: getattr(one, name) for name in ("notion", "statistic", "group", "against")}
             labels = ",".join(f"{name}={_quoted(text)}" for name, text in texts.items())
-            lines += [
-                f"evenhand_{name}{{{labels}}} {getattr(one, name)!r}"
-                for name in ("rate", "value", "low", "high")
-                if getattr(one, name) is not None
-            ]
-        names = list(dict.fromkeys(line.split("{")[0].split(" ")[0] for line in lines))
-        by_name = [
-            part
-            for name in names
-            for part in (f"# TYPE {name} gauge", *(x for x in lines if x.split("{")[0].split(" ")[0] == name))
-        ]
-        return "\n".join(by_name) + "\n"
+            for name in ("rate", "value", "low", "high"):
+                if (number := getattr(one, name)) is not None:
+                    figures.setdefault(name, []).append(f"{{{labels}}} {number!r}")
+        return "".join(
+            f"# TYPE evenhand_{name} gauge\n" + "".join(f"evenhand_{name}{part}\n" for part in parts)
+            for name, parts in figures.items()
+        )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the state to one file of counts, completely or not at all.
