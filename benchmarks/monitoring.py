@@ -174,7 +174,11 @@ def rows_until_an_alarm(times: float, rng: np.random.Generator) -> dict[str, flo
         if all(np.isfinite(one).mean() > 0.85 for one in first.values()):
             break
     figures = {name: float(np.quantile(one, POWER, method="inverted_cdf")) for name, one in first.items()}
-    return {"fixed": float(fixed), **figures, **{f"{k} / fixed": v / fixed for k, v in figures.items()}}
+    return {
+        "fixed": float(fixed),
+        **figures,
+        **{f"{k} / fixed": float(v / fixed) for k, v in figures.items()},
+    }
 
 
 def update_against_a_group_by(rng: np.random.Generator) -> dict[str, float]:
@@ -206,7 +210,7 @@ def main() -> None:
     rng = np.random.default_rng(0)
     rows = {f"{times} times": rows_until_an_alarm(times, rng) for times in (4, 2, 1.5)}
     for name, one in rows.items():
-        print(name, {key: round(value, 2) for key, value in one.items()}, flush=True)
+        print(name, {key: round(float(value), 2) for key, value in one.items()}, flush=True)
     update = update_against_a_group_by(rng)
     print(update, flush=True)
     alarms: dict[str, Any] = {}
@@ -219,7 +223,8 @@ def main() -> None:
             share, looked = false_alarms(groups, kind, rng), LOOKS
         alarms[name] = {"streams": streams, "looks": looked, "alarms": share}
         print(f"{name}: {share:.3f} of {streams} streams have a false alarm in {looked} looks", flush=True)
-        write("monitoring", {"rows_until_alarm": rows, "update": update, "false_alarms": alarms})
+        results = {"rows_until_alarm": rows, "update": update, "false_alarms": alarms}
+        write("monitoring", results, ["evenhand", "numpy", "polars", "scipy"])
 
 
 if __name__ == "__main__":

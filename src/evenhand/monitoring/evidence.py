@@ -21,6 +21,7 @@ __all__ = [
     "log_evidence",
     "log_total",
     "start_weights",
+    "weight_to_come",
     "weights",
 ]
 
@@ -187,6 +188,11 @@ def start_weights(starts: NDArray[np.intp]) -> Floats:
     return np.where(starts == 0, _FIRST, (1 - _FIRST) / np.maximum(starts * (starts + 1), 1))
 
 
+def weight_to_come(starts: NDArray[np.intp]) -> float:
+    """Weight of all starts after the last one."""
+    return float((1 - _FIRST) / (starts.max() + 1))
+
+
 def _streams(comparisons: Sequence[Comparison]) -> list[NDArray[np.bool_]]:
     """Inequalities about decisions, and those about labels, which may arrive later."""
     late = np.array([one.statistic.needs_labels for one in comparisons], np.bool_)
@@ -213,13 +219,11 @@ def log_total(
     array, shape (...)
         An alarm is raised where it reaches log(1 / alpha).
     """
-    begun = np.arange(starts.max() + 1)
-    rest = np.log(max(1 - start_weights(begun).sum(), np.finfo(np.float64).tiny))
     streams = _streams(comparisons)
     with np.errstate(divide="ignore"):
         logs = evidence + np.log(shares)
     found = [logsumexp(np.where(one, logs, -np.inf), axis=(-2, -1)) for one in streams]
-    each = np.logaddexp(np.max(found, axis=0, initial=-np.inf), rest)
+    each = np.logaddexp(np.max(found, axis=0, initial=-np.inf), np.log(weight_to_come(starts)))
     return np.asarray(each - np.log(max(len(streams), 1)))
 
 

@@ -21,6 +21,7 @@ from evenhand.monitoring.evidence import (
     log_evidence,
     log_total,
     start_weights,
+    weight_to_come,
     weights,
 )
 from evenhand.monitoring.history import History
@@ -339,8 +340,9 @@ def find_drift(
     each = [
         part + np.log(start_weights(shares))[:, None] - np.log(len(tables) * part.shape[1]) for part in parts
     ]
-    begun = start_weights(np.arange(shares.max() + 1)).sum()
-    total = min(float(np.logaddexp(logsumexp(np.concatenate(each, axis=1)), np.log(1 - begun))), _LARGEST)
+    total = min(
+        float(np.logaddexp(logsumexp(np.concatenate(each, axis=1)), np.log(weight_to_come(shares)))), _LARGEST
+    )
     worst = max(range(len(tables)), key=lambda k: each[k].max())
     labels, then, counts = tables[worst]
     start, j = np.unravel_index(int(each[worst].round(6).argmax()), each[worst].shape)

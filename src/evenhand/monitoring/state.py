@@ -100,6 +100,11 @@ def read_state(data: bytes, max_bytes: int, make: Callable[..., Monitor]) -> Mon
         names = (tuple(map(str, content["controls"])), tuple(map(str, content["features"])))
         proper = len(known) == len(cells) == len(set(cells)) and records[0].start == 0
         proper &= all((len(stratum), len(key)) == tuple(map(len, names)) for stratum, key in cells)
+        sums = np.stack([one.sums for one in records])
+        proper &= bool((np.diff(sums, axis=0) >= 0).all() and (sums[..., 1] <= sums[..., 0] + 1e-6).all())
+        order = [(one.batch, one.rows) for one in records]
+        starts = [one.start for one in records if one.start >= 0]
+        proper &= order == sorted(order) and starts == sorted(set(starts))
         if not proper:
             raise UntrustedFileError("its groups and counts do not belong together.")
         found._history = History(*names, cells, known, records)
