@@ -16,6 +16,7 @@ DOCS = Path(__file__).parent / "docs"
 SLOW = [
     DOCS / f"{name}.md"
     for name in (
+        "guide/alternatives",
         "guide/command_line",
         "guide/large_tables",
         "index",

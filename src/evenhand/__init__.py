@@ -20,6 +20,7 @@ _NAMES = {
     "requirements.actions": "Costs",
     "requirements.bounds": "NoWorse RateBound",
     "groups.groups": "Groups",
+    "less_discriminatory.search": "alternatives",
     "monitoring.monitor": "Monitor",
     "requirements.notions": "AccuracyParity DemographicParity EqualOpportunity EqualizedOdds "
     "Notion PredictiveEquality",
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from evenhand.files.persistence import verify as verify
     from evenhand.groups.groups import Groups as Groups
     from evenhand.groups.proxy import Proxy as Proxy
+    from evenhand.less_discriminatory.search import alternatives as alternatives
     from evenhand.monitoring.monitor import Monitor as Monitor
     from evenhand.optimum.solve import solve as solve
     from evenhand.posteriors.posteriors import GroupedScores as GroupedScores

@@ -60,6 +60,7 @@ NAMES = [
     "RateBound",
     "Statistic",
     "TabularClassifier",
+    "alternatives",
     "audit",
     "audit_scores",
     "cell_rates",

@@ -74,14 +74,15 @@ class FigureTables(TablesWithNotes):
         rows = getattr(self, self._tables[what][0])
         return [{name: _named(getattr(one, name)) for name in names} for one in rows]
 
-    def to_frame(self, what: str = "groups", *, backend: Library | None = None) -> Any:
+    def to_frame(self, what: str | None = None, *, backend: Library | None = None) -> Any:
         """Results as a table.
 
         Parameters
         ----------
-        what : str, default="groups"
-            One row per group. Of scores also "cut-offs", one row per group and cut-off; "calibration", per
-            group and bin; or "roc", per point of a ROC curve.
+        what : str, default=None
+            By default the first table: one row per group, or per model. Of scores also "cut-offs", one row
+            per group and cut-off; "calibration", per group and bin; or "roc", per point of a ROC curve. Of
+            alternatives also "groups", per model and group, and "bound".
         backend : {"pandas", "polars", "pyarrow"}, default=None
             The library of the table. None stands for that of the tables that were audited, or else pandas
             or polars, whichever is installed.
@@ -90,6 +91,7 @@ class FigureTables(TablesWithNotes):
         -------
         table
         """
+        what = what or next(iter(self._tables))
         columns = self._columns(what)
         numbers, counts, flags = (
             [name for name, kind in columns.items() if kind.startswith(prefix)]
@@ -118,8 +120,12 @@ def lines_of(
     """A table of text: for each heading the attribute that it shows, and its format as in :func:`figure`."""
     return [
         [title, *columns],
-        *([name, *(figure(one, part, form) for part, form in columns.values())] for name, one in rows),
+        *([show(name), *(_text(one, part, form) for part, form in columns.values())] for name, one in rows),
     ]
+
+
+def _text(one: Any, names: str, form: str) -> str:
+    return show(getattr(one, names)) if form == "text" else figure(one, names, form)
 
 
 def figure(one: Any, names: str, form: str) -> str:

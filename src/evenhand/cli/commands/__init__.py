@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cyclopts import App
 
+from evenhand.cli.commands.alternatives import alternatives
 from evenhand.cli.commands.audit import audit
 from evenhand.cli.commands.demo import demo
 from evenhand.cli.commands.fit import fit
@@ -20,5 +21,5 @@ app = App(
     help="Fair binary classification with one or many sensitive features.",
     config=[fill_from_file],
 )
-for command in (audit, frontier, fit, predict, verify, monitor, demo):
+for command in (audit, alternatives, frontier, fit, predict, verify, monitor, demo):
     app.command(command)

@@ -1,0 +1,1 @@
+"""Less discriminatory alternatives: models as good as the incumbent, with less disparity."""

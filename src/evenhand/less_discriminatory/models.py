@@ -1,0 +1,244 @@
+"""The models that are compared: what they decide, what they see, and new ones to train."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+
+from evenhand.data.checks import check_rows
+from evenhand.data.features import column_names, drop_columns, take_rows
+from evenhand.data.labels import finite_numbers
+from evenhand.estimators.base import FairClassifier
+from evenhand.estimators.inprocess import FairInprocessor
+from evenhand.estimators.postprocess import FairPostprocessor
+from evenhand.exceptions import EvenhandWarning, InputError
+from evenhand.less_discriminatory.held_out import Decider, Floats
+from evenhand.requirements.notions import DemographicParity
+
+KINDS = ("fair", "seeds", "settings", "features")
+"""The kinds of models that are trained."""
+_SETTINGS = (
+    *("C", "alpha", "learning_rate", "max_depth", "n_estimators", "max_iter", "num_leaves", "max_leaf_nodes"),
+    *("min_samples_leaf", "min_child_weight", "reg_lambda", "l2_regularization"),
+)
+"""Settings that are halved and doubled."""
+_SEEDS, _MOST_FEATURES, _PATH = 3, 30, (0.25, 0.5, 0.75, 1.0)
+_FITS = 8
+"""Fits of one model that is trained fairly."""
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A model to compare.
+
+    Attributes
+    ----------
+    name, kind : str
+    model : object
+        A classifier, fitted or not; or scores or decisions of the rows.
+    without : tuple
+        Columns of X that it does not see.
+    """
+
+    name: str
+    kind: str
+    model: Any
+    without: tuple[Any, ...] = ()
+
+
+def decider_of(one: Candidate, X: Any, positive: Any, *, decides: bool) -> Decider:
+    """Scores of a fitted model for all rows, and its decisions if these count.
+
+    Parameters
+    ----------
+    one : Candidate
+    X : table or array
+    positive : object
+        The positive label.
+    decides : bool
+        Whether the model's own decisions count; otherwise scores are cut.
+
+    Returns
+    -------
+    Decider
+    """
+    model = one.model
+    if not hasattr(model, "predict"):
+        return _of_column(model, one.name, len(X), positive)
+    rows = drop_columns(X, one.without)
+    decisions = (np.asarray(model.predict(rows)) == positive).astype(np.float64)
+    if isinstance(model, FairPostprocessor):  # its probabilities are those of decisions
+        return Decider(None, decisions)
+    last = model.classes_[-1] == positive
+    if hasattr(model, "predict_proba") and not isinstance(model, FairInprocessor):
+        scores = np.asarray(model.predict_proba(rows))[:, -1]
+    elif hasattr(model, "decision_function"):
+        scores = np.asarray(model.decision_function(rows))
+    else:
+        return Decider(None, decisions)
+    return Decider((scores if last else -scores).astype(np.float64), decisions if decides else None)
+
+
+def _of_column(values: Any, name: str, n_rows: int, positive: Any) -> Decider:
+    """Scores, or decisions if there are only two distinct values, one of them the positive label."""
+    column = np.asarray(values)
+    check_rows({"X": range(n_rows), name: column})
+    found = np.unique(column)
+    if len(found) == 1 or (len(found) == 2 and positive in found.tolist()):
+        return Decider(None, (column == positive).astype(np.float64))
+    numbers = finite_numbers(values, name)
+    if numbers is None:
+        raise InputError(f"{name!r} is neither a classifier nor scores or decisions of the rows.")
+    return Decider(np.asarray(numbers, np.float64))
+
+
+def sees(one: Candidate, sensitive: tuple[Any, ...]) -> str:
+    """Whether a model uses sensitive features when it decides: "no", "yes", "infers them" or "unknown"."""
+    model = one.model
+    if not hasattr(model, "predict"):
+        return "unknown"
+    if isinstance(model, FairPostprocessor):
+        return "yes" if model.aware else "infers them"
+    if getattr(model, "aware", False):
+        return "yes"
+    names = {str(name) for name in getattr(model, "feature_names_in_", ())}
+    return "yes" if names & {str(name) for name in set(sensitive) - set(one.without)} else "no"
+
+
+def is_fitted(model: Any) -> bool:
+    """Whether a classifier is fitted; one that is not scikit-learn's is."""
+    try:
+        if isinstance(model, BaseEstimator):
+            check_is_fitted(model)
+    except NotFittedError:
+        return False
+    return True
+
+
+def generated(
+    learner: Any, X: Any, reference: Any, *, ratio: float, search: tuple[str, ...], hidden: tuple[Any, ...]
+) -> Iterator[Candidate]:
+    """Models to train: none of them sees or infers sensitive features when it decides.
+
+    Parameters
+    ----------
+    learner : classifier
+    X : table or array
+    reference : mapping or None
+        The named groups.
+    ratio : float
+        Impact ratio of the incumbent, from which the tolerances of fair training go to 1.
+    search : tuple of str
+        Kinds of models.
+    hidden : tuple
+        Sensitive columns of X.
+
+    Yields
+    ------
+    Candidate
+    """
+    params = learner.get_params()
+    numbers = {
+        name: value
+        for name, value in params.items()
+        if name.split("__")[-1] in _SETTINGS
+        and isinstance(value, int | float)
+        and not isinstance(value, bool)
+    }
+    if "seeds" in search:
+        yield Candidate("the same learner", "seeds", clone(learner), hidden)
+        for name in [name for name in params if name.split("__")[-1] == "random_state"][-1:]:
+            for seed in range(1, _SEEDS + 1):
+                yield Candidate(f"{name}={seed}", "seeds", clone(learner).set_params(**{name: seed}), hidden)
+    for name, value in numbers.items() if "settings" in search else ():
+        for other in dict.fromkeys((type(value)(value / 2), type(value)(value * 2))):
+            fits = other > 0 and (other <= 1 or name.split("__")[-1] not in ("subsample", "max_features"))
+            if fits and other != value:
+                yield Candidate(
+                    f"{name}={other:g}", "settings", clone(learner).set_params(**{name: other}), hidden
+                )
+    kept = [name for name in column_names(X) if name not in hidden]
+    for name in kept[:_MOST_FEATURES] if "features" in search and len(kept) > 1 else ():
+        yield Candidate(f"without {name}", "features", clone(learner), (*hidden, name))
+    for part in _PATH if "fair" in search else ():
+        tolerance = round(ratio + part * (1 - ratio), 4)
+        against: Any = "groups" if reference is None else dict(reference)
+        notion = DemographicParity(ratio=tolerance, groups="independent", against=against)
+        model = FairInprocessor(clone(learner), notion, max_fits=_FITS)
+        yield Candidate(f"trained for a ratio of {tolerance:.3g}", "fair", model, hidden)
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """Rows to train on, and where scores are kept.
+
+    Attributes
+    ----------
+    X, y, sensitive, weights : object
+        Of all rows; only those in `rows` are trained on.
+    rows : array of int
+    positive : object
+    folder : Path or None
+        Scores of a model that was trained before are read from there.
+    key : str
+        Of the data, the split and the versions.
+    """
+
+    X: Any
+    y: Any
+    sensitive: dict[str, Any]
+    weights: Floats | None
+    rows: NDArray[np.intp]
+    positive: Any
+    folder: Path | None
+    key: str
+
+    def decider(self, one: Candidate) -> Decider:
+        """Scores of all rows by a model, which is trained unless it was."""
+        if not hasattr(one.model, "fit") or (one.kind == "given" and is_fitted(one.model)):
+            return decider_of(one, self.X, self.positive, decides=False)
+        place = None
+        if self.folder is not None:
+            named = f"{self.key} {one.name} {one.without} {one.model!r} {one.model.get_params()!r}"
+            place = self.folder / f"{hashlib.sha256(named.encode()).hexdigest()[:32]}.npy"
+            if place.exists():
+                return Decider(np.load(place, allow_pickle=False))
+        found = decider_of(replace(one, model=self.fitted(one)), self.X, self.positive, decides=False)
+        if place is not None and found.scores is not None:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with place.with_suffix(".part").open("wb") as unfinished:
+                np.save(unfinished, found.scores)
+            place.with_suffix(".part").replace(place)
+        return found
+
+    def fitted(self, one: Candidate) -> Any:
+        """A copy of the model, trained."""
+        model, rows = clone(one.model), self.rows
+        X, y = take_rows(drop_columns(self.X, one.without), rows), np.asarray(self.y)[rows]
+        given: dict[str, Any] = {}
+        if self.weights is not None:
+            if not has_fit_parameter(model, "sample_weight"):
+                raise InputError(f"{type(model).__name__}.fit takes no sample_weight.")
+            given["sample_weight"] = self.weights[rows]
+        if isinstance(model, FairClassifier) and model.sensitive_features is None:
+            given["sensitive_features"] = {name: column[rows] for name, column in self.sensitive.items()}
+        with warnings.catch_warnings():  # what a model attains is measured
+            warnings.simplefilter("ignore", EvenhandWarning)
+            return model.fit(X, y, **given)
+
+
+def learner_of(incumbent: Any, estimator: Any) -> Any:
+    """What is trained: the estimator or, by default, a copy of the incumbent; None if it is no learner."""
+    learner = incumbent if estimator is None else estimator
+    learns = isinstance(learner, BaseEstimator) and is_classifier(learner)
+    return clone(learner) if learns and not isinstance(learner, FairClassifier) else None

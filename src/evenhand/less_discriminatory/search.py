@@ -1,0 +1,257 @@
+"""The search for less discriminatory alternatives to a model, on rows that no candidate has seen."""
+
+from __future__ import annotations
+
+import datetime
+import platform
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.auditing.reference import SMALLEST_REFERENCE, reference_families
+from evenhand.data.batched_table import is_dask, is_lazy
+from evenhand.data.checks import check_choice, check_fraction
+from evenhand.data.features import columns_of, random_split, sensitive_columns
+from evenhand.data.fingerprint import Fingerprint
+from evenhand.data.labels import read_labels
+from evenhand.data.tables import library_of
+from evenhand.display.progress import track, waiting
+from evenhand.exceptions import EvenhandError, GroupError, InputError
+from evenhand.less_discriminatory.bound import find_bound
+from evenhand.less_discriminatory.comparison import Comparison, judged
+from evenhand.less_discriminatory.held_out import Decider, Rows
+from evenhand.less_discriminatory.models import KINDS, Candidate, Training, decider_of, generated, learner_of
+from evenhand.less_discriminatory.result import Alternatives
+from evenhand.requirements.rates import Decisions, read_rows
+
+_DRAWS = 400
+"""Bootstrap samples: limits at 95 % are then the tenth smallest and largest."""
+
+
+def alternatives(
+    incumbent: Any,
+    X: Any,
+    y: Any,
+    *,
+    sensitive_features: Any,
+    reference: Mapping[str, Any] | None = None,
+    candidates: Mapping[str, Any] | None = None,
+    margin: float = 0.005,
+    approval_rate: float | None = None,
+    estimator: Any = None,
+    search: Sequence[str] = KINDS,
+    test_size: float = 0.5,
+    sample_weight: Any = None,
+    confidence: float = 0.95,
+    pos_label: Any = None,
+    folder: Any = None,
+    random_state: int = 0,
+    verbose: bool = False,
+) -> Alternatives:
+    """Search for models that are as accurate as the incumbent and select groups more evenly.
+
+    Rows are split at random: candidates are trained on one part. Of the held-out part, one half chooses among
+    the candidates, and all figures are from the other half, which has no part in the choice.
+
+    Parameters
+    ----------
+    incumbent : classifier, or array of scores or decisions
+        The model in use. It must not have been trained on these rows.
+    X : table or array
+        In memory.
+    y : array
+        Outcomes of all rows, of any two values.
+    sensitive_features : table, mapping, array, or names of columns of X
+        New candidates see none of these columns.
+    reference : mapping, default=None
+        The groups that others are compared with, such as ``{"race": "White", "sex": "Male"}``. None compares
+        with the group of each feature that has the highest rate.
+    candidates : mapping, default=None
+        Models of your own by name: classifiers, fitted or still to be fitted; or scores of the rows.
+    margin : float, default=0.005
+        By how much a comparable model may be less accurate.
+    approval_rate : float, default=None
+        The share of rows that is selected, by every model. None is that of the incumbent's own decisions.
+    estimator : classifier, default=None
+        What candidates are trained with; a copy of the incumbent by default.
+    search : sequence of {"fair", "seeds", "settings", "features"}
+        What is trained: :class:`FairInprocessor` along a path of tolerances; the same learner again, with
+        other seeds; with other settings, halved and doubled; without each feature. All of them by default.
+    test_size : float, default=0.5
+        Share of the rows that is held out.
+    sample_weight : array, default=None
+        Weights of the rows; there are no p-values then.
+    confidence : float, default=0.95
+        Of all intervals.
+    pos_label : object, default=None
+        The label of a good outcome; None is the one that sorts last.
+    folder : path, default=None
+        Where scores of trained candidates are kept: an interrupted search goes on from there.
+    random_state : int, default=0
+    verbose : bool, default=False
+        Whether to show progress.
+
+    Returns
+    -------
+    Alternatives
+
+    Notes
+    -----
+    The bound is the largest impact ratio of any rule on the learned P(label, group | x), at the approval
+    rate and with an accuracy of at most `margin` below the incumbent's, by the probabilities: a proof. Its
+    estimate and interval are those of the rule that attains it, on observed outcomes and groups. A model that
+    knows more of the outcome or the groups than these probabilities do can be above it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> rng = np.random.default_rng(0)
+    >>> sex = rng.choice(["F", "M"], 4000)
+    >>> X = rng.normal(size=(4000, 3)) + np.outer(sex == "M", [0.0, 0.6, 0.6])
+    >>> y = (X[:, 0] + 0.5 * X[:, 1] + rng.normal(size=4000) > 0.5).astype(int)
+    >>> old = LogisticRegression().fit(X[:1000], y[:1000])
+    >>> found = alternatives(
+    ...     old, X[1000:], y[1000:], sensitive_features={"sex": sex[1000:]}, reference={"sex": "M"},
+    ...     search=["features"], margin=0.1,
+    ... )
+    >>> [one.name for one in found.candidates]
+    ['incumbent', 'without 0', 'without 1', 'without 2']
+    >>> found.chosen
+    'without 1'
+    """
+    for name, value in (("margin", margin), ("test_size", test_size), ("confidence", confidence)):
+        check_fraction(name, value)
+    for kind in search:
+        check_choice("search", kind, KINDS)
+    if is_lazy(X) or is_dask(X):
+        raise InputError("alternatives needs a table in memory: collect it first.")
+    hidden, columns = _sensitive(X, sensitive_features)
+    read = read_rows(y, y, columns, sample_weight=sample_weight, pos_label=pos_label)
+    classes = read_labels(y, pos_label=pos_label).classes
+    positive = classes[-1] if pos_label is None else pos_label
+    first = Candidate("incumbent", "incumbent", incumbent)
+    own = decider_of(first, X, positive, decides=approval_rate is None)
+    rate = _approval_rate(own, approval_rate)
+    train, held_out = random_split(len(read.codes), test_size, random_state)
+    halves = [held_out[part] for part in random_split(len(held_out), 0.5, random_state + 1)]
+    parts = _parts(_people(read, reference), halves)
+    data = Fingerprint.of(X, parts[2].positive, read.codes, read.weights)
+    key = f"{data} {version('evenhand')} {version('scikit-learn')} {test_size} {random_state}"
+    place = None if folder is None else Path(folder)
+    training = Training(X, y, columns, read.weights, train, positive, place, key)
+    tried = [Candidate(name, "given", model) for name, model in (candidates or {}).items()]
+    learner = learner_of(incumbent, estimator)
+    if learner is not None:
+        figures = own.take(halves[0]).figures(parts[0], parts[0].weights, rate)
+        ratio = min(1.0, float(parts[0].lowest(figures[None])[0]))
+        tried += generated(learner, X, reference, ratio=ratio, search=tuple(search), hidden=hidden)
+    elif not tried:
+        raise InputError("the incumbent is no classifier: pass `estimator`, to train, or `candidates`.")
+    steps = track(tried, what="models", total=len(tried), verbose=verbose)
+    models, deciders, missing = _deciders(training, first, own, steps)
+    chosen_on, reported_on = ([one.take(half) for one in deciders] for half in halves)
+    with waiting("bound and intervals", verbose=verbose):
+        asked: dict[str, Any] = {"rate": rate, "margin": margin, "reference": reference}
+        bound = find_bound(training, hidden, halves[1], reported_on[0], parts[1], **asked)
+        share = None if own.decisions is not None else rate
+        choice = Comparison(parts[0], chosen_on, share, 0, 0, confidence)
+        reported_on.append(Decider(None, bound.selection))
+        final = Comparison(parts[1], reported_on, share, _DRAWS, random_state, confidence)
+        chosen, reasons = judged([choice.compared(k, one, hidden) for k, one in enumerate(models)], margin)
+        # To first order the rule of the bound at exactly the margin: accuracy has the price of the proof.
+        moved = final.lowest(-1) + bound.price * (final.differences(-1)[:, 0] + margin)
+        estimate, (low, high) = float(moved[0]), final.limits(moved[1:]).tolist()
+        found = [final.compared(k, one, hidden) for k, one in enumerate(models)]
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    versions = {package: version(package) for package in ("evenhand", "scikit-learn", "numpy")}
+    return Alternatives(
+        tuple(one.judged(found[0], estimate, margin, reasons[one.name]) for one in found),
+        tuple(group for k, one in enumerate(models) for group in final.groups(k, one.name)),
+        bound.points,
+        chosen,
+        1 - bound.certificate.bound,
+        *(estimate, low, high, bound.certificate.gap, float(margin), float(confidence), final.rate),
+        rows={"trained on": len(train), "chosen on": len(halves[0]), "reported on": len(halves[1])},
+        missing=tuple(missing),
+        record={"date": now, "data": data.unordered, "python": platform.python_version(), **versions},
+        library=library_of(X, sensitive_features),
+    )
+
+
+def _parts(people: Rows, halves: Sequence[NDArray[np.intp]]) -> list[Rows]:
+    """The halves of the held-out rows, which must have enough rows of every group; and all rows."""
+    parts = [people.take(half) for half in halves]
+    for k, name in enumerate(people.names):
+        fewest = min(int(part.members[k].sum()) for part in parts)
+        if fewest < SMALLEST_REFERENCE:
+            raise GroupError(
+                f"{name} has {fewest} rows in a half of the held-out rows; at least {SMALLEST_REFERENCE} are "
+                "needed: merge it with others, or pass more rows."
+            )
+    return [*parts, people]
+
+
+def _deciders(
+    training: Training, first: Candidate, own: Decider, tried: Iterable[Candidate]
+) -> tuple[list[Candidate], list[Decider], list[str]]:
+    """The models that are compared, what they decide, and what is said of the others."""
+    models, deciders, missing, copies = [first], [own], list[str](), list[str]()
+    for one in tried:
+        try:
+            made = training.decider(one)
+        except (EvenhandError, TypeError, ValueError) as error:
+            missing.append(f"{one.name} could not be tried: {str(error).splitlines()[0]}")
+            continue
+        if any(made.same(known) for known in deciders):
+            copies.append(one.name)
+        else:
+            models, deciders = [*models, one], [*deciders, made]
+    if copies:
+        missing.append(f"Left out, with the same scores as another model: {', '.join(copies)}.")
+    return models, deciders, missing
+
+
+def _sensitive(X: Any, given: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The sensitive columns of X, and all of them as arrays."""
+    names = [given] if isinstance(given, str) else given
+    if isinstance(names, list | tuple) and len(names) < X.shape[0]:
+        return tuple(names), {name: np.asarray(part) for name, part in columns_of(X, names).items()}
+    return (), {name: np.asarray(part) for name, part in sensitive_columns(X, None, given).items()}
+
+
+def _approval_rate(own: Decider, asked: float | None) -> float:
+    """The share that the incumbent selects."""
+    if asked is not None:
+        check_fraction("approval_rate", asked)
+        return float(asked)
+    if own.decisions is None:
+        raise InputError("the incumbent has scores but no decisions: pass approval_rate.")
+    rate = float(own.decisions.mean())
+    if rate in (0.0, 1.0):
+        raise InputError(
+            f"the incumbent selects {'everyone' if rate else 'nobody'}, as any model does at that rate: pass "
+            "approval_rate."
+        )
+    return rate
+
+
+def _people(read: Decisions, reference: Mapping[str, Any] | None) -> Rows:
+    """The rows with the groups of each feature that is compared, and their references."""
+    groups, weights = read.groups, read.weights
+    single = groups.members("independent")
+    names, matrix, places = list(single.names), single.matrix, np.full(len(single.names), -1)
+    if reference is not None:
+        counts = np.bincount(read.codes, minlength=len(groups)).astype(np.float64)
+        families = list(reference_families(groups, reference, counts))[: len(reference)]  # no combinations
+        starts = np.cumsum([0, *(len(family.names) for family, _ in families)])
+        names = [name for family, _ in families for name in family.names]
+        matrix = np.concatenate([family.matrix for family, _ in families])
+        places = np.repeat(starts[:-1] + [place for _, place in families], np.diff(starts))
+    held: NDArray[np.bool_] = np.asarray(matrix, np.bool_)[:, read.codes]
+    ones = np.ones(len(read.codes)) if weights is None else weights
+    return Rows(np.asarray(read.positive), ones, held, tuple(names), places)
