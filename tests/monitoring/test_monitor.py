@@ -147,6 +147,20 @@ def test_probabilities_give_expected_rates_before_labels():
     np.testing.assert_allclose([one.rate for one in monitor.disparities()], expected, atol=0.04)
 
 
+def test_scores_and_weights_of_a_table_are_read_from_it():
+    rng = np.random.default_rng(16)
+    sensitive, _, y, decided = people(rng, 500)
+    p, weight = rng.random(500), rng.random(500)
+    table = pl.DataFrame({**sensitive, "y": y, "d": decided, "p": p, "w": weight})
+    one, other = (eh.Monitor(eh.EqualizedOdds(difference=0.1)) for _ in range(2))
+    one.update(decided, sensitive, y_true=y, scores=p, sample_weight=weight)
+    names = {"y_true": "y", "scores": "p", "sample_weight": "w"}
+    other.update("d", ["sex", "race"], data=table.lazy(), **names)
+    assert one.disparities() == other.disparities()
+    with pytest.raises(InputError, match="data has no column 'q'"):
+        other.update("d", ["sex", "race"], data=table, scores="q")
+
+
 def test_weights_up_to_one_count_as_parts_of_rows():
     sensitive, _, _, decided = people(np.random.default_rng(8), 400)
     one, other = eh.Monitor(PARITY), eh.Monitor(PARITY)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from evenhand.auditing.query import tally_table
 from evenhand.auditing.tally import Tally, tally
+from evenhand.data.checks import near_columns
 from evenhand.data.labels import read_selection
 from evenhand.exceptions import InputError
 from evenhand.groups.names import Key
@@ -109,9 +110,11 @@ def read_batch(
         return _late(_batch(counted), late)
     if data is not None:
         table = nw.from_native(data)
-        take = _columns_of(table.collect() if isinstance(table, nw.LazyFrame) else table)
-        y_pred, y_true, sample_weight, scores = map(take, (y_pred, y_true, sample_weight, scores))
-        sensitive_features, control_features = map(take, (sensitive_features, control_features))
+        table = table.collect() if isinstance(table, nw.LazyFrame) else table
+        y_pred, y_true, sample_weight, scores, sensitive_features, control_features = (
+            _column(table, names)
+            for names in (y_pred, y_true, sample_weight, scores, sensitive_features, control_features)
+        )
     decisions = read_rows(
         y_true,
         y_pred,
@@ -132,21 +135,15 @@ def read_batch(
     return replace(_late(found, late), digest=_digest(decisions, found))
 
 
-def _columns_of(table: nw.DataFrame[Any]) -> Any:
-    def take(names: Any) -> Any:
-        if names is None:
-            return None
-        chosen = list(names) if isinstance(names, list | tuple) else [names]
-        for name in chosen:
-            if name not in table.columns:
-                raise InputError(f"data has no column {name!r}; it has {table.columns}.")
-        return (
-            {name: table.get_column(name) for name in chosen}
-            if isinstance(names, list | tuple)
-            else table.get_column(names)
-        )
-
-    return take
+def _column(table: nw.DataFrame[Any], names: Any) -> Any:
+    """A column of a table, or several by name."""
+    if names is None:
+        return None
+    several = isinstance(names, list | tuple)
+    for name in names if several else [names]:
+        if name not in table.columns:
+            raise InputError(f"data has no column {name!r}. {near_columns(name, table.columns)}")
+    return {name: table.get_column(name) for name in names} if several else table.get_column(names)
 
 
 def _batch(counted: Tally, largest: float = 1.0) -> Batch:

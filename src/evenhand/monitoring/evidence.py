@@ -244,7 +244,7 @@ def limits(comparisons: Sequence[Comparison], blocks: Blocks, alpha: Floats | fl
         Of the difference, the ratio or the rate, in the units of the tolerance.
     """
     wanted = np.log(2 / np.asarray(alpha))
-    ends = [_range(one) for one in comparisons]
+    ends = np.array([_range(one) for one in comparisons], np.float64).reshape(-1, 2)
     # Evidence against "at most t" falls with t, and against "at least t" it rises: a ratio and a lower bound
     # are of the second kind.
     rising = np.array(
@@ -252,10 +252,7 @@ def limits(comparisons: Sequence[Comparison], blocks: Blocks, alpha: Floats | fl
     )
     found = []
     for reverse in (False, True):
-        left, right = (
-            (np.array(end, np.float64) for end in zip(*ends, strict=True)) if ends else (np.zeros(0),) * 2
-        )
-        left, right = (np.broadcast_to(end, blocks.share.shape) for end in (left, right))
+        left, right = (np.broadcast_to(end, blocks.share.shape) for end in ends.T)
         for _ in range(_HALVINGS):
             middle = (left + right) / 2
             outside = log_evidence(comparisons, blocks, middle, reverse=reverse) >= wanted
