@@ -126,7 +126,7 @@ def test_costs_of_several_groups_of_rows_decide_as_their_weights_say():
 def test_new_rows_that_tie_are_decided_by_the_second_score():
     """Two actions that cost the same: the rule that is shipped keeps a capacity on new rows as well."""
     costs = eh.Costs({"a": {0: 0, 1: 1}, "b": {0: 1, 1: 0}, "also b": {0: 1, 1: 0}})
-    requirement = eh.RateBound("b", at_most=0.2) & eh.DemographicParity(difference=0.02)
+    requirement = eh.RateBound("b", at_least=0.2, at_most=0.2) & eh.DemographicParity(difference=0.02)
     rows = population(7, n=6000, L=2)
     solution = eh.solve(rows[:3000], requirement, cost=costs)
     assert not solution.certificate.shipped_differs

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -201,7 +201,3 @@ class ActionRule:
             drawn = hashed_uniforms(tokens(mixed), self.key)[:, None] * shares[:, -1:]
             chosen[mixed] = (shares <= drawn).sum(axis=1)
         return chosen
-
-    def with_key(self, key: str) -> Self:
-        """The same rule with another hash key."""
-        return replace(self, key=key)

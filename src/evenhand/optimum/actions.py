@@ -12,12 +12,7 @@ from evenhand.data.batched_table import is_dask, is_lazy
 from evenhand.exceptions import ConstantClassifierWarning, InputError, warn_user
 from evenhand.groups.groups import Groups
 from evenhand.optimum.action_rule import ActionRule, regret_score
-from evenhand.optimum.problem import (
-    FairnessProblem,
-    by_name,
-    multipliers_of,
-    unit_of,
-)
+from evenhand.optimum.problem import FairnessProblem, by_name, multipliers_of, unit_of
 from evenhand.optimum.solution import Solution
 from evenhand.optimum.solver_rows import read_action_rows
 from evenhand.requirements.actions import ActionRates, Actions, Costs, on_actions
@@ -87,7 +82,6 @@ class ActionsProblem(FairnessProblem):
         constraint: Constraint,
         *,
         cost: Any = 0.5,
-        labels: Any = None,
         sample_weight: Any = None,
         groups: Groups | None = None,
     ) -> ActionsProblem:
@@ -102,8 +96,7 @@ class ActionsProblem(FairnessProblem):
                 f"posteriors for several actions must be floats of shape (n, M, L), got {values.dtype} of "
                 f"shape {values.shape}."
             )
-        if labels is None:
-            labels = cost.labels if isinstance(cost, Costs) else range(values.shape[2])
+        labels = cost.labels if isinstance(cost, Costs) else range(values.shape[2])
         if len(labels) != values.shape[2]:
             raise InputError(f"posteriors have {values.shape[2]} labels, and Costs has {len(labels)}.")
         actions = Actions.of(cost, labels)
@@ -207,10 +200,9 @@ def warn_if_never(rates: ActionRates) -> None:
     total = rates.selected.sum(axis=(0, 1)) / rates.mass.sum()
     never = [name for name, rate in zip(rates.actions.names, total, strict=True) if rate <= _NEVER]
     if never:
-        shown = ", ".join(repr(name) for name in never)
         warn_user(
-            f"nobody gets {'the action' if len(never) == 1 else 'the actions'} {shown}: others cost less, "
-            "given these probabilities and the requirement. Lower its costs, or leave it out.",
+            f"nobody gets the action{'s' * (len(never) > 1)} {', '.join(map(repr, never))}: others cost "
+            "less, given these probabilities and the requirement. Lower its costs, or leave it out.",
             ConstantClassifierWarning,
         )
 

@@ -23,15 +23,8 @@ from evenhand.data.checks import near_names
 from evenhand.display.notebook import ShownAsTable
 from evenhand.exceptions import InputError
 from evenhand.groups.groups import Groups
+from evenhand.requirements import notions
 from evenhand.requirements.bounds import RateBound
-from evenhand.requirements.notions import (
-    AccuracyParity,
-    DemographicParity,
-    EqualizedOdds,
-    EqualOpportunity,
-    Notion,
-    PredictiveEquality,
-)
 from evenhand.requirements.requirement import AllOf, Constraint, Requirement
 
 Floats = NDArray[np.float64]
@@ -75,11 +68,6 @@ class Costs:
 
     def __repr__(self) -> str:
         return f"Costs({self.table!r})"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Costs) and self.table == other.table
-
-    __hash__ = None  # type: ignore[assignment]
 
     @property
     def labels(self) -> tuple[Any, ...]:
@@ -284,7 +272,7 @@ def _written(part: Requirement, actions: Actions) -> Requirement:
     written = copy(part)
     if part.controls:
         raise InputError(f"{part!r}: control features are for two decisions; leave out given=.")
-    if isinstance(part, Notion):
+    if isinstance(part, notions.Notion):
         kinds = [kind for kind in _STATISTICS if isinstance(part, kind)]
         if not kinds:
             raise InputError(f"{type(part).__name__} is defined for two decisions, not for several actions.")
@@ -363,9 +351,9 @@ def _of_errors(actions: Actions, action: Any) -> Iterator[ActionStatistic]:
 
 
 _STATISTICS = {
-    DemographicParity: _of_all,
-    EqualOpportunity: _of_labels,
-    PredictiveEquality: _of_negatives,
-    EqualizedOdds: _of_pairs,
-    AccuracyParity: _of_errors,
+    notions.DemographicParity: _of_all,
+    notions.EqualOpportunity: _of_labels,
+    notions.PredictiveEquality: _of_negatives,
+    notions.EqualizedOdds: _of_pairs,
+    notions.AccuracyParity: _of_errors,
 }

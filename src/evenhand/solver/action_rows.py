@@ -70,10 +70,9 @@ class ActionRows(DenseRows):
         Number of scalars (:mod:`evenhand.solver.scalars`).
     candidates : array of bool, shape (n, K), optional
         The actions that a linear program chooses from; by default all.
-    base : array, optional
-        Sums over further rows that are decided and not held here.
-    index : array of int, optional
-        Which rows of another oracle these are.
+    **more
+        `base`, the sums over further rows that are decided and not held here, and `index`, which rows of
+        another oracle these are.
 
     Examples
     --------
@@ -94,15 +93,14 @@ class ActionRows(DenseRows):
         scores: Floats | None = None,
         scalars: int = 0,
         candidates: NDArray[np.bool_] | None = None,
-        base: Vector | None = None,
-        index: NDArray[np.intp] | None = None,
+        **more: Any,
     ) -> None:
         self.n_actions, self.own_scores, self.scalars = n_actions, scores, scalars
         self.candidates = candidates
         self.width = math.prod(rows.shape[1:])
         if weights is None:  # without memory of their own
             weights = np.broadcast_to(1.0 / max(1, len(rows)), len(rows))
-        super().__init__(rows, weights, base=base, index=index)
+        super().__init__(rows, weights, **more)
 
     def with_scalars(self, scalars: int) -> ActionRows:
         """The same rows with another number of scalars."""

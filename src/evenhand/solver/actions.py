@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -215,9 +215,7 @@ def finish_actions(
     return Finish(rows, decided, multipliers, slack)  # type: ignore[arg-type]
 
 
-def _distinct(
-    rows: ActionRows,
-) -> tuple[Floats, Vector, NDArray[np.intp], Floats, NDArray[np.bool_]]:
+def _distinct(rows: ActionRows) -> tuple[Any, ...]:
     """Each distinct row with the mass of its copies, which of them each row is, its scores and candidates."""
     P, shape = rows.take(slice(None)), (rows.n_rows, rows.n_actions)
     score = np.zeros(shape) if rows.own_scores is None else rows.own_scores
@@ -259,7 +257,7 @@ def _break_ties(rows: ActionRows, problem: Problem, found: Optimum, accepted: Ac
     at, t = problem.A @ sums, sums[len(sums) - S :]
     now = ActionRows(rows.take(tied), rows.weights_of(tied), rows.n_actions).mixed(chosen.dense()[tied])
     fixed = problem.A[:, len(sums) - S :] @ t
-    held = found.multipliers != 0
+    held = np.abs(found.multipliers) > _NOTHING * np.abs(found.multipliers).max(initial=0.0)
     A = problem.A[:, : len(sums) - S]
     second = Problem(
         gain=np.append(np.zeros(len(sums) - S), 1.0),
