@@ -74,7 +74,7 @@ def decider_of(one: Candidate, X: Any, positive: Any, *, decides: bool) -> Decid
     """
     model = one.model
     if not hasattr(model, "predict"):
-        return _of_column(model, one.name, len(X), positive)
+        return _of_column(model, one.name, X.shape[0], positive)
     rows = drop_columns(X, one.without)
     decisions = (np.asarray(model.predict(rows)) == positive).astype(np.float64)
     if isinstance(model, FairPostprocessor):  # its probabilities are those of decisions

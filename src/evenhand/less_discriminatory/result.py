@@ -209,12 +209,11 @@ class Alternatives(FigureTables):
         """
         style = files("evenhand.less_discriminatory").joinpath("page.css").read_text("utf-8")
         record = html_table(["record", ""], [*map(list, self.record.items())], most=None)
-        words = [f"<h1>{html.escape(show(title))}</h1><p class=lead>{html.escape(show(self._headline))}</p>"]
-        page = f"<style>{style}</style>{words[0]}{inline_svg(self.plot)}{super()._repr_html_()}{record}"
-        head = (
-            f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{html.escape(show(title))}</title>'
-        )
-        return self._written(path, f"{head}<main>{page}</main></html>")
+        first, end, rest = super()._repr_html_().partition("</p>")
+        named = html.escape(show(title))
+        head = f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{named}</title>'
+        body = f"<h1>{named}</h1>{first}{end}{inline_svg(self.plot)}{rest}{record}"
+        return self._written(path, f"{head}<style>{style}</style><main>{body}</main></html>")
 
     def _written(self, path: str | os.PathLike[str], text: str) -> Path:
         with written_at_once(Path(path)) as unfinished:

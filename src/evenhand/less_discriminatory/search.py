@@ -130,6 +130,7 @@ def alternatives(
         check_choice("search", kind, KINDS)
     if is_lazy(X) or is_dask(X):
         raise InputError("alternatives needs a table in memory: collect it first.")
+    X = np.asarray(X) if isinstance(X, list) else X
     hidden, columns = _sensitive(X, sensitive_features)
     read = read_rows(y, y, columns, sample_weight=sample_weight, pos_label=pos_label)
     classes = read_labels(y, pos_label=pos_label).classes
