@@ -27,7 +27,8 @@ class Certificate:
     violation : float
         Largest amount by which a bound is broken.
     minimised : str, default="risk"
-        What the objective is: the risk, or the largest risk of a group (``objective="minimax"``).
+        What the objective is: the risk, the largest risk of a group (``objective="minimax"``), or the
+        distance from a notion.
     shipped_objective, shipped_violation : float or None
         The same of the rule that is shipped, on the same rows; None where no rule was made of the selection.
 
