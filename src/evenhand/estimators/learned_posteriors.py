@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.metadata import version
+from pickle import PicklingError
 from typing import Any
 
 import numpy as np
+import sklearn
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
+from sklearn.utils.validation import check_memory
 
 from evenhand.estimators.access import DIGITS
 from evenhand.estimators.proxy_groups import ProxyAccess
@@ -18,6 +22,7 @@ from evenhand.exceptions import (
     InputError,
     TrainingRowsWarning,
     VisibleFeatureWarning,
+    reason,
     warn_user,
 )
 from evenhand.groups.groups import Groups
@@ -99,17 +104,26 @@ def learn_posteriors(
     """
     spec = posterior_spec(settings, data, seed)
     _check_frozen(spec, data.examples, held_out)
-    estimated = cross_fit(
-        spec,
-        data.examples,
-        cv=settings.posteriors.cv,
-        average=settings.posteriors.average is not False,
-        calibration=settings.posteriors.calibration,
-        n_jobs=settings.classifier.n_jobs,
-        verbose=settings.classifier.verbose,
-        run=run,
-    )
+    given, classifier = settings.posteriors, settings.classifier
+    average = given.average is not False
+    what = {"cv": given.cv, "average": average, "calibration": given.calibration}
+    where = {"n_jobs": classifier.n_jobs, "verbose": classifier.verbose, "run": run}
+    learn = check_memory(given.memory).cache(_cross_fit, ignore=["where"])
+    try:
+        estimated = learn((version("evenhand"), sklearn.__version__), spec, data.examples, what, where)
+    except PicklingError as error:
+        raise InputError(f"`memory` cannot cache what these learners learn: {reason(error)}") from error
     return collect_posteriors(estimated, spec, data)
+
+
+def _cross_fit(
+    versions: tuple[str, ...],  # noqa: ARG001  (results of other versions are not those of this one)
+    spec: PosteriorSpec,
+    examples: Examples,
+    what: dict[str, Any],
+    where: dict[str, Any],
+) -> Estimated:
+    return cross_fit(spec, examples, **what, **where)
 
 
 def _check_frozen(spec: PosteriorSpec, examples: Examples, held_out: Examples | None) -> None:

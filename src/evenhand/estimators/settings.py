@@ -9,6 +9,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
 
 from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_memory
 
 from evenhand.data.checks import check_choice, check_count, check_fraction
 from evenhand.data.features import Columns
@@ -37,7 +38,9 @@ class CrossFit(BaseEstimator):
     ----------
     cv : int, float, splitter or iterable, default=5
         Number of folds; a splitter or the splits; or a share in (0, 1), which is held out in one split, and
-        the rule is found on it alone. With a number of folds, P(S|x) of "separate" uses at most three.
+        the rule is found on it alone. With a number of folds, P(S|x) of "separate" uses at most three. Unless
+        this is a splitter or splits, steps of a scikit-learn pipeline that need no label are fitted once, to
+        X of all rows.
     group_estimator : classifier, default=None
         For the groups. By default like the label's; if that is frozen or left at its default, or is boosted
         trees or a forest and "separate" is enough, boosted trees with a higher learning rate. A frozen one
@@ -64,6 +67,11 @@ class CrossFit(BaseEstimator):
         Of a table that is not in memory, the largest number of rows that models learn from. They are drawn so
         that small combinations of group and label are kept whole, and weighted accordingly; the rule is found
         on all rows. A table in memory is learned from as a whole.
+    memory : str or joblib.Memory, default=None
+        Folder to cache learned posteriors in: fits that differ only in what they require, as in a grid search
+        over tolerances, then learn them once. joblib pickles them and unpickles what it finds: use a folder
+        that nobody else can write to, and empty it when the package of a learner has changed. Model files do
+        not name it.
 
     Examples
     --------
@@ -80,6 +88,7 @@ class CrossFit(BaseEstimator):
     average: bool | Literal["auto"] = "auto"
     calibration: Literal["auto"] | None = "auto"
     max_samples: int = 1_000_000
+    memory: Any = None
 
 
 @dataclass(eq=False, repr=False)
@@ -240,6 +249,7 @@ def read_settings(classifier: FairClassifier, posteriors: CrossFit, label: Any) 
     check_model(group, role="group_estimator")
     check_count("min_size", groups.min_size)
     check_count("max_samples", posteriors.max_samples, 1)
+    _check_memory(posteriors.memory)
     confidence, reserve = _read_guarantee(classifier.guarantee)
     margin = _read_margin(classifier.margin, confidence)
     return Settings(classifier, constraint, posteriors, groups, label, group, confidence, reserve, margin)
@@ -252,6 +262,13 @@ def read_object(kind: type[Any], name: str, given: Any) -> Any:
     if not isinstance(given, kind):
         raise InputError(f"{name} must be a {kind.__name__}, such as {kind()!r}, got {given!r}.")
     return given
+
+
+def _check_memory(given: Any) -> None:
+    try:
+        check_memory(given)
+    except ValueError:
+        raise InputError(f"`memory` must be a folder or a joblib.Memory, got {given!r}.") from None
 
 
 def _read_guarantee(given: Any) -> tuple[float | None, float]:

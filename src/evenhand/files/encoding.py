@@ -37,6 +37,7 @@ from evenhand.posteriors import models
 from evenhand.posteriors.calibration import CellCalibrator, GroupCalibrator, Sigmoid, Softmax
 from evenhand.posteriors.chain import FeatureChain
 from evenhand.posteriors.learner import Learner
+from evenhand.posteriors.preparation import Preparation
 from evenhand.posteriors.table_encoder import TableEncoder
 from evenhand.requirements.bounds import NoWorse, RateBound
 from evenhand.requirements.constraints import ByConstraint, ByGroup, ConstraintName, LinearConstraints
@@ -54,7 +55,7 @@ MODELS: dict[str, type[FairClassifier]] = {
 _CLASSES: tuple[type[Any], ...] = (
     *(models.Averaged, models.Calibrated, models.Encoded, models.GroupByFeature, models.Joint),
     *(models.KnownGroup, models.LabelAndProxy, models.LabelThenGroup, models.Product, models.Restricted),
-    *(FeatureChain, Learner, TableEncoder, CellCalibrator, GroupCalibrator, Sigmoid, Softmax),
+    *(FeatureChain, Learner, Preparation, TableEncoder, CellCalibrator, GroupCalibrator, Sigmoid, Softmax),
     *(*NOTIONS, RateBound, Statistic, NoWorse, AllOf, WithMargins, LinearConstraints, ConstraintName),
     *(CellRates, Certificate, Fingerprint, GroupName, GroupTest, Groups, BoundMeasurement, Measurement),
     *(Forecast, GuaranteeResult, Ranks, AttributeAccess, ImputedRows, Proxy, ProxyAccess),
@@ -181,7 +182,8 @@ class _Writer:
 
 def _fields(value: Any) -> dict[str, Any]:
     if is_dataclass(value):
-        return {field.name: getattr(value, field.name) for field in fields(value) if field.init}
+        names = [field.name for field in fields(value) if field.init and field.name != "memory"]
+        return {name: getattr(value, name) for name in names}
     params: dict[str, Any] = value.get_params(deep=False)
     return params
 
@@ -191,6 +193,8 @@ def _decode(value: Any, parts: list[Any]) -> Any:  # noqa: PLR0911
         return value
     if "object" in value:
         kind = _OURS[value["object"]]
+        if "memory" in value["fields"]:  # `verify` would unpickle what is in that folder
+            raise UntrustedFileError("the model names a folder of cached results, which are not read.")
         return kind(**{name: _decode(item, parts) for name, item in value["fields"].items()})
     [(tag, content)] = value.items()
     simple = {"list": list, "tuple": tuple}

@@ -19,6 +19,7 @@ from evenhand.data.features import as_matrix, column_names, dense, has_names, re
 from evenhand.exceptions import InputError, MissingExtraError
 from evenhand.posteriors import models
 from evenhand.posteriors.learner import Learner, preprocessing
+from evenhand.posteriors.preparation import Preparation
 from evenhand.posteriors.stacked_trees import StackedTrees
 from evenhand.posteriors.table_encoder import EncodedTable, TableEncoder, without_last
 from evenhand.posteriors.tabular import TabularClassifier
@@ -48,31 +49,33 @@ def label_contributions(model: models.PosteriorModel, X: Any) -> dict[Any, Float
     """
     names = column_names(X) if has_names(X) else [f"x{k}" for k in range(X.shape[1])]
     total: dict[Any, Floats] = {}
-    parts = list(_label_models(model, X))
-    for learner, rows in parts:
-        for name, values in _contributions(learner, rows, names):
+    parts = list(_label_models(model, X, names))
+    for learner, rows, made in parts:
+        for name, values in _contributions(learner, rows, made):
             total[name] = total.get(name, 0.0) + values / len(parts)
     return total
 
 
-def _label_models(model: Any, X: Any) -> Iterator[tuple[Learner, Any]]:
-    """The models of the label inside a posterior model, and the rows as they see them."""
+def _label_models(model: Any, X: Any, names: Sequence[Any]) -> Iterator[tuple[Learner, Any, Sequence[Any]]]:
+    """The models of the label inside a posterior model, the rows as they see them, and of which columns."""
     if isinstance(model, models.Joint):
         raise InputError(
             "form='joint' has no model of the label alone to take reasons from: set form='auto'."
         )
     if isinstance(model, Learner):
-        yield model, X
+        yield model, X, names
         return
     if isinstance(model, models.Encoded):
         X = model.encoder(X)
+        if isinstance(model.encoder, Preparation):
+            names = _origins(model.encoder.steps, names)
     if isinstance(model, models.LabelAndProxy):
         X = without_last(X, model.n_groups)
     parts = (
         model.models if isinstance(model, models.Averaged) else [getattr(model, "label", None) or model.model]
     )
     for part in parts:
-        yield from _label_models(part, X)
+        yield from _label_models(part, X, names)
 
 
 def _contributions(learner: Learner, X: Any, names: Sequence[Any]) -> Iterator[tuple[Any, Floats]]:
@@ -82,7 +85,7 @@ def _contributions(learner: Learner, X: Any, names: Sequence[Any]) -> Iterator[t
     Z = X if before is None else before.transform(X)
     values = dense(_of_columns(last, Z, learner.center))
     sign = 1.0 if learner.places[-1] == 1 else -1.0  # a frozen model may have its labels in another order
-    made = names if before is None else [_origin(str(name), names) for name in before.get_feature_names_out()]
+    made = names if before is None else _origins(before, names)
     yield from zip(made, sign * values.T, strict=False)  # a proxy's columns are not the label's
 
 
@@ -116,6 +119,10 @@ def _of_columns(model: Any, X: Any, center: Floats | None) -> Any:
         raise MissingExtraError("shap", "reasons") from None
     found = np.asarray(shap.TreeExplainer(model).shap_values(X))
     return found[:, :, 1] if found.ndim == 3 else found
+
+
+def _origins(steps: Any, names: Sequence[Any]) -> list[Any]:
+    return [_origin(str(name), names) for name in steps.get_feature_names_out()]
 
 
 def _origin(made: str, names: Sequence[Any]) -> Any:

@@ -32,8 +32,8 @@ from evenhand.posteriors.models import (
     calibrated,
     within,
 )
+from evenhand.posteriors.preparation import Encoder
 from evenhand.posteriors.spec import PosteriorSpec
-from evenhand.posteriors.table_encoder import TableEncoder
 
 Floats = NDArray[np.float64]
 Split = tuple[NDArray[np.intp], NDArray[np.intp]]
@@ -112,21 +112,23 @@ def cross_fit(
     allowed = None
     if examples.known is not None:  # what a row knows is applied to posteriors that are calibrated without it
         examples, allowed = replace(examples, allowed=None), examples.allowed
-    encoder = spec.encoder(examples.X)
+    # A splitter may keep rows apart, such as later years: then the steps of pipelines are fitted in folds.
+    number = cv is None or isinstance(cv, int | float | np.integer)
+    spec, encoder = spec.sharing(examples, steps=number)
     if encoder is not None:
         examples = examples.encoded(encoder)
     splits = _splits(cv, examples, spec.seed) if holdout is None and not spec.frozen else []
     factors = []
-    for factor in spec.factors:
-        # Where label and groups share no encoding, our trees of one of them may.
-        own = factor.encoder(examples.X) if encoder is None and len(spec.factors) > 1 else None
+    for whole in spec.factors:
+        factor, own = whole, None
+        if encoder is None and len(spec.factors) > 1:  # each may have an encoding of its own
+            factor, own = whole.sharing(examples, steps=number)
         rows = examples if own is None else examples.encoded(own)
         if factor.frozen:
             part = _as_it_is(factor, rows)
         elif holdout is not None:
             part = _held_out(factor, rows, holdout)
         else:
-            number = cv is None or isinstance(cv, int | np.integer)
             fewer = factor.form == "group" and number and len(splits) > GROUP_FOLDS
             folds = _splits(GROUP_FOLDS, examples, spec.seed) if fewer else splits
             given = None if run is None else encoder or own  # elsewhere the examples are as they were
@@ -198,14 +200,14 @@ class Fold:
     spec : PosteriorSpec
     train, test : array of int, or None
         None fits all rows, and gives no posteriors.
-    encoder : TableEncoder or None
+    encoder : TableEncoder, Preparation or None
         For the examples, if they are not encoded yet.
     """
 
     spec: PosteriorSpec
     train: NDArray[np.intp] | None
     test: NDArray[np.intp] | None
-    encoder: TableEncoder | None
+    encoder: Encoder | None
 
     def __call__(self, examples: Examples) -> Fitted:
         """Fit the model."""

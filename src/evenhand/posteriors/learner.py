@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn import config_context
 from sklearn.base import clone, is_regressor
 from sklearn.compose import ColumnTransformer
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.ensemble._forest import ForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model._base import LinearClassifierMixin
@@ -19,6 +20,8 @@ from sklearn.utils.validation import has_fit_parameter
 from evenhand.data.columns import level_order
 from evenhand.data.features import as_matrix, column_names, has_names, take_rows
 from evenhand.exceptions import EvenhandError, InputError, reason
+from evenhand.posteriors.table_encoder import EncodedTable
+from evenhand.posteriors.tabular import TabularClassifier
 
 _BOOSTED = {"HistGradientBoostingClassifier", "XGBClassifier", "LGBMClassifier"}
 """By name, because libraries need not be installed."""
@@ -51,7 +54,7 @@ class Learner:
         if self.model is None:
             out[:, self.places] = 1.0
             return out
-        found = np.asarray(self.model.predict_proba(X), dtype=np.float64)
+        found = np.asarray(self._probabilities(X), dtype=np.float64)
         if found.shape != (n, len(self.places)):
             raise InputError(
                 f"predict_proba of {_name(self.model)} has shape {found.shape}, not {(n, len(self.places))}."
@@ -66,6 +69,12 @@ class Learner:
                 f"of {n:,} rows."
             )
         return out
+
+    def _probabilities(self, X: Any) -> Any:
+        if not isinstance(X, EncodedTable) or type(self.model) is TabularClassifier:
+            return self.model.predict_proba(X)
+        found = X.proba(self.model)
+        return self.model.predict_proba(X.matrix) if found is None else found
 
     def choose(self, X: Any) -> NDArray[np.intp]:
         """The class number that the classifier predicts for each row."""
@@ -97,6 +106,14 @@ def is_tree_ensemble(estimator: Any) -> bool:
     """Whether an estimator, or the last step of a pipeline, is boosted trees or a forest."""
     last = preprocessing(estimator)[1]
     return isinstance(last, ForestClassifier) or type(last).__name__ in _BOOSTED
+
+
+def boosted_trees(model: Any) -> Any:
+    """The boosted trees of scikit-learn in a fitted model, if they can be stacked; None of any other."""
+    if type(model) is TabularClassifier:
+        return model.model_
+    own = type(model) is HistGradientBoostingClassifier and model._preprocessor is None
+    return model if own else None
 
 
 def check_model(estimator: Any, *, role: str) -> None:

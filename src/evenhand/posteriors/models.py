@@ -22,9 +22,10 @@ from evenhand.data.features import join_columns, take_rows
 from evenhand.exceptions import InputError
 from evenhand.posteriors.calibration import CellCalibrator, GroupCalibrator
 from evenhand.posteriors.chain import FeatureChain
-from evenhand.posteriors.learner import Learner
+from evenhand.posteriors.learner import Learner, boosted_trees
+from evenhand.posteriors.preparation import Encoder
 from evenhand.posteriors.stacked_trees import StackedTrees
-from evenhand.posteriors.table_encoder import EncodedTable, TableEncoder, last_columns, without_last
+from evenhand.posteriors.table_encoder import EncodedTable, last_columns, without_last
 
 __all__ = ["Encoded", "PosteriorModel", "calibrated", "within"]
 
@@ -221,23 +222,29 @@ class Restricted:
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """A model whose learners share one encoding of the table."""
+    """A model whose learners share one encoding of the table, or the preparation of their pipeline."""
 
-    encoder: TableEncoder
+    encoder: Encoder
     model: PosteriorModel
 
     def __post_init__(self) -> None:
-        if not isinstance(self.encoder, TableEncoder):
+        if not isinstance(self.encoder, Encoder):
             raise InputError("the encoding of the table is not one that evenhand writes.")
 
     def cells(self, X: Any, allowed: NDArray[np.bool_] | None) -> Floats:
         """Posteriors of the cells; trees are evaluated together where rows are few."""
-        return self.model.cells(replace(self.encoder(X), stacks=self._stacks), allowed)
+        rows = self.encoder(X)
+        if isinstance(rows, np.ndarray) and rows.dtype == np.float64 and self._stacks:
+            rows = EncodedTable(rows, np.zeros(rows.shape[1], np.bool_))
+        if isinstance(rows, EncodedTable):
+            rows = replace(rows, stacks=self._stacks)
+        return self.model.cells(rows, allowed)
 
     @cached_property
     def _stacks(self) -> tuple[StackedTrees, ...]:
         """All trees of the models that see the same columns."""
-        fitted = [learner.model.model_ for learner in _learners(self.model) if learner.model is not None]
+        found = [boosted_trees(learner.model) for learner in _learners(self.model)]
+        fitted = [model for model in found if model is not None]
         columns = sorted({model.n_features_in_ for model in fitted})
         return tuple(StackedTrees([m for m in fitted if m.n_features_in_ == n]) for n in columns)
 

@@ -23,6 +23,7 @@ from evenhand.posteriors.models import (
     Product,
     with_features,
 )
+from evenhand.posteriors.preparation import Encoder, shared_preparation
 from evenhand.posteriors.table_encoder import TableEncoder, without_last
 from evenhand.posteriors.tabular import TabularClassifier
 
@@ -87,13 +88,31 @@ class PosteriorSpec:
         label = self.form == "group" or is_frozen(self.label)
         return label and (self.form in ("known", "joint", "proxy") or is_frozen(self.group))
 
-    def encoder(self, X: Any) -> TableEncoder | None:
-        """An encoder of the table that all learners can share; None if they are not our own trees."""
+    def sharing(self, rows: Examples, *, steps: bool) -> tuple[PosteriorSpec, Encoder | None]:
+        """What all learners can share: an encoding if they are our trees, or the preparation of a pipeline.
+
+        Parameters
+        ----------
+        rows : Examples
+        steps : bool
+            Whether the steps of a pipeline may be fitted to all of them.
+
+        Returns
+        -------
+        spec, encoder
+            How the encoded rows are learned from; the encoder is None if nothing is shared.
+        """
         alone = {"known": self.label, "joint": self.label, "proxy": self.label, "group": self.group}
         used = [alone[self.form]] if self.form in alone else [self.label, self.group]
-        if issparse(X) or any(type(learner) is not TabularClassifier for learner in used):
-            return None
-        return TableEncoder.fit(X)
+        if all(type(learner) is TabularClassifier for learner in used) and not issparse(rows.X):
+            return self, TableEncoder.fit(rows.X)
+        # Where the last columns of X have a meaning, or learners differ, steps are fitted for each model.
+        suits = self.form != "proxy" and rows.known is None and all(one is used[0] for one in used)
+        found = shared_preparation(used[0], rows.for_label) if steps and suits else None
+        if found is None:
+            return self, None
+        encoder, last = found
+        return replace(self, label=last, group=last), encoder
 
     def fit(self, rows: Examples) -> PosteriorModel:
         """Posterior model learned from examples."""
