@@ -81,7 +81,7 @@ def log_model(
 
 
 def load_model(model_uri: str, *, trusted: Collection[str] = ()) -> Any:
-    """The classifier that :func:`~evenhand.mlflow.log_model` logged, with all its methods and its certificate.
+    """The classifier that ``log_model`` logged, with all its methods and its certificate.
 
     Parameters
     ----------
