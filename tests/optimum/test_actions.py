@@ -136,6 +136,21 @@ def test_new_rows_that_tie_are_decided_by_the_second_score():
     assert solution.rule.atoms is None or len(solution.rule.atoms) <= 30
 
 
+@pytest.mark.parametrize("seed", [40, 57, 98, 101, 138, 147])
+def test_actions_that_tie_by_both_scores_are_decided_as_proven(seed):
+    """The last digits of the two scores do not decide."""
+    rng = np.random.default_rng(seed)
+    rows = rng.integers(0, 3, (60, 2, 2)).astype(float)
+    rows[rows.sum(axis=(1, 2)) == 0] = 1
+    rows /= rows.sum(axis=(1, 2), keepdims=True)
+    costs, weights = rng.integers(0, 4, (2, 4)).astype(float), rng.integers(0, 4, 60)
+    requirement = eh.PredictiveEquality(difference=0.05) & eh.RateBound("accuracy", at_most=0.3)
+    solution = ActionsProblem.of(rows, requirement, cost=costs, sample_weight=weights).solve()
+    assert not solution.certificate.shipped_differs
+    kept = weights > 0
+    assert solution.rule.selection(rows)[kept] == pytest.approx(solution.selection[kept], abs=1e-9)
+
+
 def test_what_cannot_hold_together_is_named():
     asked = eh.RateBound("review", at_least=0.5) & eh.RateBound("approve", at_least=0.6)
     with pytest.raises(InfeasibleError, match="rate of review") as caught:
@@ -175,6 +190,16 @@ def test_an_earlier_solution_is_a_start():
         ({"posteriors": np.zeros((0, 2, 3))}, "no rows"),
         ({"posteriors": np.ones((5, 2, 3), int)}, "must be floats of shape"),
         ({"cost": 0.3}, "cost=0.3 is for two labels"),
+        ({"cost": "x"}, "cost must be Costs or numbers, got 'x'"),
+        ({"cost": [[0, 1], [1]]}, "cost must be Costs or numbers"),
+        ({"posteriors": population(0, L=2), "cost": [[0, 1], [1]]}, "cost must be numbers"),
+        ({"constraint": eh.DemographicParity(difference=0.1, action=[])}, "name an action"),
+        ({"constraint": eh.DemographicParity(difference=0.1, action={1, 2})}, "name an action"),
+        ({"constraint": eh.RateBound({0: 0, 1: 1, 2: 5}, at_most=0.1)}, "value of the action 2 must be"),
+        (
+            {"posteriors": eh.GroupedScores(np.linspace(0, 1, 5), np.zeros(5, int), 1), "cost": LENDING},
+            "in memory",
+        ),
         ({"cost": LENDING}, "posteriors have 3 labels, and Costs has 2"),
         ({"objective": "minimax"}, "no objective but the risk"),
         ({"groups": eh.Groups.product({"g": "ab"})}, "posteriors have 3 groups, and groups names 2"),

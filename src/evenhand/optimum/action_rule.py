@@ -158,16 +158,19 @@ class ActionRule:
         return found
 
     def decided(self, rows: Floats, H: Floats) -> NDArray[np.intp]:
-        """The best action of each row by the two scores alone."""
+        """The best action of each row by the two scores alone; the first one where the last digits decide."""
         best = np.asarray(H.argmax(axis=1))
-        if self.ties is None:
-            return best
         top = H.max(axis=1, keepdims=True)
         close = np.flatnonzero((top - H <= ROUNDING * self._size).sum(axis=1) > 1)
         here = rows[close]
         terms = np.maximum(self.unit, (here @ np.abs(self._flat(self.table))).max(axis=1, keepdims=True))
-        second = regret_score(self.costs)(here) + here @ self._flat(self.ties)
-        best[close] = np.where(top[close] - H[close] <= ROUNDING * terms, second, -np.inf).argmax(axis=1)
+        second, rounding = np.zeros((len(close), H.shape[1])), ROUNDING
+        if self.ties is not None:
+            score, ties = regret_score(self.costs)(here), self._flat(self.ties)
+            second = score + here @ ties
+            rounding = ROUNDING * (1 + (np.abs(score) + here @ np.abs(ties)).max(axis=1, keepdims=True))
+        second = np.where(top[close] - H[close] <= ROUNDING * terms, second, -np.inf)
+        best[close] = (second >= second.max(axis=1, keepdims=True) - rounding).argmax(axis=1)
         return best
 
     @property

@@ -15,6 +15,7 @@ from evenhand.optimum.action_rule import ActionRule, regret_score
 from evenhand.optimum.problem import FairnessProblem, by_name, multipliers_of, unit_of
 from evenhand.optimum.solution import Solution
 from evenhand.optimum.solver_rows import read_action_rows
+from evenhand.posteriors.posteriors import GroupedScores
 from evenhand.requirements.actions import ActionRates, Actions, Costs, on_actions
 from evenhand.requirements.constraints import LinearConstraints
 from evenhand.requirements.requirement import Constraint
@@ -62,7 +63,12 @@ def several_actions(posteriors: Any, cost: Any) -> bool:
     """Whether decisions are among several actions: by Costs, or by the number of labels or of columns."""
     shape = getattr(posteriors, "shape", None)
     several_labels = isinstance(shape, tuple) and len(shape) == 3 and shape[2] > 2  # a Delayed has any shape
-    return isinstance(cost, Costs) or several_labels or (np.ndim(cost) == 2 and np.shape(cost)[-1] > 2)
+    if isinstance(cost, Costs) or several_labels:
+        return True
+    try:
+        return np.ndim(cost) == 2 and np.shape(cost)[-1] > 2
+    except ValueError:  # rows of different lengths, which are refused where costs are read
+        return False
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +94,7 @@ class ActionsProblem(FairnessProblem):
         """Validate posteriors, costs and requirement."""
         if not isinstance(constraint, Constraint):
             raise InputError(f"constraint must be a notion of fairness or a bound, got {constraint!r}.")
-        if is_lazy(posteriors) or is_dask(posteriors):
+        if is_lazy(posteriors) or is_dask(posteriors) or isinstance(posteriors, GroupedScores):
             raise InputError("several actions need posteriors in memory, as an array of shape (n, M, L).")
         values = np.asarray(posteriors)
         if values.ndim != 3 or values.dtype.kind != "f" or not values.shape[1]:
@@ -151,8 +157,7 @@ class ActionsProblem(FairnessProblem):
 
     def _attested(self, solution: ActionSolution, optimum: Optimum) -> ActionSolution:
         """The solution with what its rule attains: it can decide only tied rows otherwise."""
-        chosen, v = optimum.totals.selection, self.program.direction(optimum.multipliers)
-        where = np.union1d(chosen.index, np.flatnonzero(chosen.margins <= tie_width(v)))
+        where = self._tied(optimum)
         rows, weights = np.asarray(self.posteriors)[where], self.rows.weights_of(where)
         moved = solution.rule.selection(rows) - solution.selection[where]
         sums = optimum.totals.sums[: self._size]
@@ -181,18 +186,19 @@ class ActionsProblem(FairnessProblem):
         ties = None
         if optimum.tie_multipliers is not None:
             ties = (optimum.tie_multipliers @ program.A[:, : self._size]).reshape(shape)
-        costs = self.actions.costs / self.unit
-        rule = ActionRule(table, costs, self.actions.names, ties)
-        chosen = optimum.totals.selection
-        here = np.asarray(self.posteriors)[chosen.index]
-        decided = rule.selection(here)
-        weights = self.rows.weights_of(chosen.index)
-        off = np.flatnonzero((np.abs(decided - chosen.mixtures).max(axis=1, initial=0.0) > 0) & (weights > 0))
+        rule = ActionRule(self.unit * table, self.actions.costs, self.actions.names, ties, unit=self.unit)
+        where, selection = self._tied(optimum), optimum.totals.selection.dense()
+        here, weights = np.asarray(self.posteriors)[where], self.rows.weights_of(where)
+        off = np.flatnonzero((rule.selection(here) != selection[where]).any(axis=1) & (weights > 0))
         atoms, _, kind = collapsed(here[off].astype(np.float64) + 0.0, weights[off])
         chances = np.empty((len(atoms), len(self.actions.names)))
-        chances[kind] = chosen.mixtures[off]
-        rule = replace(rule, atoms=atoms, chances=chances) if len(atoms) else rule
-        return replace(rule, table=self.unit * table, costs=self.actions.costs, unit=self.unit)
+        chances[kind] = selection[where[off]]
+        return replace(rule, atoms=atoms, chances=chances) if len(atoms) else rule
+
+    def _tied(self, optimum: Optimum) -> NDArray[np.intp]:
+        """Rows that the table alone does not decide."""
+        chosen, v = optimum.totals.selection, self.program.direction(optimum.multipliers)
+        return np.union1d(chosen.index, np.flatnonzero(chosen.margins <= tie_width(v)))
 
 
 def warn_if_never(rates: ActionRates) -> None:

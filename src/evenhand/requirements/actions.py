@@ -10,7 +10,7 @@ and notions and bounds become linear constraints on the rates as they do for two
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from numbers import Real
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.data.checks import near_names
+from evenhand.data.checks import check_number, near_names
 from evenhand.display.notebook import ShownAsTable
 from evenhand.exceptions import InputError
 from evenhand.groups.groups import Groups
@@ -118,7 +118,10 @@ class Actions:
         _check_names("labels", labels)
         if isinstance(cost, Costs):
             return cls(labels, tuple(cost.table), cost.array(labels))
-        table = np.asarray(cost, dtype=np.float64)
+        try:
+            table = np.asarray(cost, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise InputError(f"cost must be Costs or numbers, got {cost!r}.") from None
         if table.ndim == 0:
             if table != 0.5:
                 raise InputError(
@@ -149,11 +152,14 @@ class Actions:
                 raise InputError(f"action: the action {missing[0]!r} has no value in {dict(action)!r}.")
         else:
             several = list(action) if isinstance(action, list | tuple) else [action]
+            if not several or not all(isinstance(one, Hashable) for one in several):
+                raise InputError(f"action: name an action, or a list of them, got {action!r}.")
             parts, name = dict.fromkeys(several, 1.0), f"rate of {' or '.join(map(str, several))}"
         for one, value in parts.items():
             if one not in self.names:
                 near = near_names(one, self.names, "The actions are")
                 raise InputError(f"there is no action {one!r}. {near}")
+            check_number(f"the value of the action {one!r}", value)
             values[self.names.index(one)] = value
         return name, values
 
