@@ -50,6 +50,11 @@ def test_a_bound_that_is_not_proven_is_found(drawn):
     model.certificate_ = replace(honest, bound=honest.bound + 1e-4, objective=honest.objective + 1e-4)
     assert "the bound is" in prove(model, drawn.X, drawn.y, drawn.sensitive, None).verdict
     model.certificate_ = honest
+    model.nearest_ = model.nearest_.with_slack(0.5)
+    assert "is not what is attained" in prove(model, drawn.X, drawn.y, drawn.sensitive, None).verdict
+    model.nearest_ = eh.EqualizedOdds(difference=honest.objective)
+    assert "do not belong" in prove(model, drawn.X, drawn.y, drawn.sensitive, None).verdict
+    model.nearest_ = model.objective.with_slack(honest.objective)
     model.multipliers_ = type(model.multipliers_)(dict.fromkeys(model.multipliers_, 0.0))
     assert "the bound is 0 here" in prove(model, drawn.X, drawn.y, drawn.sensitive, None).verdict
 

@@ -27,6 +27,7 @@ from evenhand.estimators.postprocess import FairPostprocessor
 from evenhand.exceptions import EvenhandWarning, InputError
 from evenhand.files.formulas import Mixture, Nearness, Part, recompute
 from evenhand.files.guarantee_check import compare_guarantee, deployed_posteriors, with_ranks
+from evenhand.optimum.nearest import slack_of
 from evenhand.optimum.problem import FairnessProblem, prices_of
 from evenhand.optimum.rule import Rule
 from evenhand.posteriors.examples import Examples
@@ -293,6 +294,8 @@ def _compare(
         then, now = (getattr(one, name) for one in (model.certificate_, found))
         if then is None or not abs(now - then) <= near + (getattr(slack, name) or 0.0):
             problems.append(f"the {word} is {now:.7g} here and {_number(then)} in the model")
+    if isinstance(model.objective, Notion) and abs(slack_of(model.nearest_) - found.objective) > 10 * near:
+        problems.append(f"{model.nearest_!r} is not what is attained")
     if rule is not None:
         if not np.abs(rule.table - W).max() <= near:
             problems.append("the rule does not follow from the multipliers")
@@ -358,6 +361,8 @@ def _nearness(model: Any) -> Nearness | None:
         return None
     if model.nearest_ is None or model.rule_multipliers_ is None:
         raise InputError("the model has no tolerance that is attained.")
+    if model.nearest_.with_slack(0.5) != model.objective.with_slack(0.5):
+        raise InputError("what is attained is another notion.")
     return Nearness(model.objective, model.nearest_, model.certificate_.bound, model.rule_multipliers_)
 
 
