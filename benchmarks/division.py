@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import evenhand as eh
+from evenhand.data.features import random_split
 from evenhand.guarantee.guarantee import guaranteed
 from evenhand.guarantee.margins import internal_requirements
 from evenhand.optimum.solution import Solution
@@ -25,7 +26,10 @@ from evenhand.requirements.requirement import Constraint
 
 Divide = Callable[[Examples, float, int], tuple[NDArray[np.intp], NDArray[np.intp]]]
 
-WAYS: dict[str, Divide] = {"by group and label": Examples.split, "at random": Examples.sample}
+WAYS: dict[str, Divide] = {
+    "by group and label": Examples.split,
+    "at random": lambda rows, share, seed: random_split(len(rows), share, seed),
+}
 
 
 @dataclass(frozen=True)

@@ -208,11 +208,11 @@ def test_an_interrupted_fit_goes_on(table, capsys, tmp_path, monkeypatch):
     call = ["fit", table, *FIT, *BATCHES, "--scratch", tmp_path / "s", "--out", tmp_path / "m.eh"]
     score, scored, most = Score.__call__, [], [1]
 
-    def watched(self, batch):
+    def watched(self, batch, own):
         if len(scored) == most[0]:
             raise KeyboardInterrupt
         scored.append(int(batch.numbers[0]))
-        return score(self, batch)
+        return score(self, batch, own)
 
     monkeypatch.setattr(Score, "__call__", watched)
     assert run(capsys, *call)[0] == INTERRUPTED

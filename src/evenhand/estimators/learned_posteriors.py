@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.metadata import version
 from pickle import PicklingError
 from typing import Any
 
@@ -13,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 from sklearn.utils.validation import check_memory
 
+from evenhand import __version__
 from evenhand.estimators.access import DIGITS
 from evenhand.estimators.proxy_groups import ProxyAccess
 from evenhand.estimators.settings import Settings, group_learner
@@ -110,7 +110,7 @@ def learn_posteriors(
     where = {"n_jobs": classifier.n_jobs, "verbose": classifier.verbose, "run": run}
     learn = check_memory(given.memory).cache(_cross_fit, ignore=["where"])
     try:
-        estimated = learn((version("evenhand"), sklearn.__version__), spec, data.examples, what, where)
+        estimated = learn((__version__, sklearn.__version__), spec, data.examples, what, where)
     except PicklingError as error:
         raise InputError(f"`memory` cannot cache what these learners learn: {reason(error)}") from error
     return collect_posteriors(estimated, spec, data)
