@@ -26,10 +26,10 @@ def day(number, rows=500):
 
 
 # %%
-# A test on every day
+# Every day by itself
 # -------------------
 #
-# An audit at 95 % of each day by itself raises false alarms. Here the policy has not
+# The difference that a single day shows is mostly chance. Here the policy has not
 # changed yet, and every group is within the tolerance.
 
 false = 0

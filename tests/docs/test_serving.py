@@ -55,6 +55,7 @@ def test_the_handler_decides_as_the_model_does(fair, tmp_path, monkeypatch):
     assert wrong.status_code == 422
     assert "is a feature of the model" in wrong.json()["detail"]
     assert client.post("/decide", json=[{"age": 30}]).status_code == 422
+    assert client.post("/decide", json=[{**people[0], X.columns[0]: None}]).status_code == 422
     sys.modules.pop("served_app")
 
 

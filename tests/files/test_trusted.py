@@ -106,6 +106,16 @@ def test_a_trusted_class_is_saved_by_name_and_loads_only_if_trusted(mybank, tmp_
         assert not eh.verify(path, trusted=fewer).ok
 
 
+def test_one_text_is_no_list_of_names(mybank, tmp_path):
+    """A name would be looked for within it."""
+    fair = fitted(FunctionTransformer(mybank.doubled))
+    with pytest.raises(InputError, match="must be a list of full names"):
+        eh.save(fair, tmp_path / "m.eh", trusted=DOUBLED)
+    eh.save(fair, tmp_path / "m.eh", trusted=[DOUBLED])
+    with pytest.raises(InputError, match="must be a list of full names"):
+        eh.load(tmp_path / "m.eh", trusted=DOUBLED)
+
+
 def test_a_trusted_model_loads_in_another_process(mybank, tmp_path):
     fair = fitted(FunctionTransformer(mybank.doubled))
     eh.save(fair, tmp_path / "m.eh", trusted=[DOUBLED])

@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import tracemalloc
 
 import numpy as np
 import polars as pl
@@ -191,6 +192,11 @@ def test_parts_that_are_counted_apart_merge():
         merged.merge(parts[0])
     with pytest.raises(InputError, match="different requirements"):
         merged.merge(eh.Monitor(PARITY))
+    paid, refused = (eh.Monitor(PARITY, pos_label=label) for label in ("paid", "refused"))
+    for one in (paid, refused):
+        one.update(["paid", "refused"], {"sex": ["F", "M"]})
+    with pytest.raises(InputError, match="different positive labels: 'paid' and 'refused'"):
+        paid.merge(refused)
 
 
 def test_the_state_is_a_small_file_that_gives_the_same_monitor(tmp_path):
@@ -273,6 +279,11 @@ def test_a_batch_given_twice_is_told_and_not_counted():
     with pytest.warns(MonitorWarning, match="batch 'a' was counted before"):
         monitor.update(decided[:20], {k: v[:20] for k, v in sensitive.items()}, batch="a")
     assert (monitor.batches, monitor.rows) == (2, 3010)
+    other, table = eh.Monitor(PARITY), pl.DataFrame({**sensitive, "d": decided})
+    other.update("d", list(sensitive), data=table)
+    with pytest.warns(MonitorWarning, match="same rows was counted before"):
+        other.update("d", list(sensitive), data=table)
+    assert other.rows == 3000
 
 
 def test_a_new_group_is_told_counted_and_compared_from_then_on():
@@ -356,6 +367,8 @@ def test_parameters_are_checked():
         eh.Monitor("parity")
     with pytest.raises(InputError, match="strictly between"):
         eh.Monitor(PARITY, confidence=95)
+    with pytest.raises(InputError, match="action= is for decisions among several actions"):
+        eh.Monitor(eh.DemographicParity(difference=0.05, action="review"))
     with pytest.raises(GroupError, match="neither a control feature"):
         eh.Monitor(eh.DemographicParity(difference=0.1, given=["level"])).update([1, 0], {"sex": ["F", "M"]})
 
@@ -414,6 +427,36 @@ def test_names_cannot_break_a_page_or_a_line_of_figures(tmp_path):
         assert line.startswith(("# TYPE evenhand_", "evenhand_"))
     types = [line.split()[2] for line in figures.splitlines() if line.startswith("#")]
     assert len(types) == len(set(types))
+
+
+def test_both_sides_of_a_requirement_are_told_apart():
+    bounds = eh.RateBound("selection rate", at_least=0.3, at_most=0.9, groups="intersectional")
+    monitor = eh.Monitor(bounds & eh.DemographicParity(ratio=0.8) & eh.EqualizedOdds(ratio=0.8))
+    monitor.update([1, 0, 1, 1] * 20, {"sex": ["F", "F", "M", "M"] * 20}, y_true=[1, 0, 0, 1] * 20)
+    series = [line.rpartition(" ")[0] for line in monitor.to_prometheus().splitlines() if "{" in line]
+    assert len(series) == len(set(series))
+    assert {one.required for one in monitor.disparities()} == {
+        *("at least 0.3", "at most 0.9", "at least 0.8", "at least 0.8, of one minus rates"),
+    }
+    assert "true-positive rate" in str(monitor)
+
+
+def test_a_state_cannot_take_memory_or_hide_characters(tmp_path):
+    path = tmp_path / "state.json"
+    monitor = eh.Monitor(PARITY)
+    monitor.update([1, 0] * 50, {"sex": ["F", "M"] * 50})
+    monitor.save(path)
+    content = json.loads(path.read_text())
+    wide = {**content, "parts": [["<U400000000", ["a"]]]}
+    path.write_text(json.dumps({**wide, "alarm": {**content["alarm"], "group": "\x1b[31m"}}))
+    tracemalloc.start()
+    found = eh.Monitor.load(path)
+    assert tracemalloc.get_traced_memory()[1] < 1e7
+    tracemalloc.stop()
+    assert "\x1b" not in str(found.alarm)
+    path.write_text(json.dumps({**content, "alarm": {**content["alarm"], "evidence": "none"}}))
+    with pytest.raises(UntrustedFileError, match="damaged"):
+        eh.Monitor.load(path)
 
 
 def test_the_chart_has_every_period_and_the_alarm():

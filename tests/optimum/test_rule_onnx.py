@@ -4,6 +4,7 @@ import os
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
@@ -81,3 +82,40 @@ def test_onnx_is_an_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx.helper", None)
     with pytest.raises(MissingExtraError, match=r"evenhand\[onnx\]"):
         Rule(np.array([[-0.5, 0.5]])).to_onnx()
+
+
+@pytest.mark.parametrize("aware", [False, True])
+def test_groups_within_strata_are_those_that_are_compared(aware):
+    X = pd.DataFrame({"a": TRAIN.X[:, 0], "region": np.arange(len(TRAIN.X)) % 2})
+    constraint = eh.DemographicParity(difference=0.02, given=["region"])
+    fair = eh.FairPostprocessor(LogisticRegression(), constraint, aware=aware)
+    fair.fit(X, TRAIN.y, sensitive_features=TRAIN.sensitive)
+    known = {"sensitive_features": TRAIN.sensitive} if aware else {}
+    places = {name: k for k, name in enumerate(fair.compared_.combinations)}
+    size = len(fair.groups_)
+    assert list(places.values()) == list(range(size))
+    first = X.region.to_numpy() * size
+    if aware:
+        eta = fair.predict_label_proba(X, **known)
+        group = first + fair.groups_.encode({name: TRAIN.sensitive[name] for name in fair.groups_.features})
+        found = answers(fair.rule_, label_probability=eta, group=group.astype(np.int64))
+    else:
+        p = np.zeros((len(X), 2 * size, 2))
+        cells = fair.posterior_model_.cells(X, None)
+        for m in range(size):
+            p[np.arange(len(X)), first + m] = cells[:, m]
+        found = answers(fair.rule_, posteriors=p)
+    np.testing.assert_allclose(found, fair.predict_proba(X, **known)[:, 1], rtol=0, atol=1e-12)
+
+
+def test_what_is_unknown_is_not_refused_silently():
+    rule = Rule(np.array([[-0.5, 0.5]]))
+    assert np.isnan(answers(rule, posteriors=np.full((1, 1, 2), np.nan))).all()
+    steps = Steps((np.array([0.3]), np.array([0.5])), (np.array([0.0, 1.0]), np.array([0.0, 1.0])))
+    rule = Rule(np.zeros((2, 2)), steps=steps)
+    nan, one = np.array([np.nan, 0.4]), np.array([0.4])
+    found = answers(rule, label_probability=nan, group=np.array([0, 0]))
+    np.testing.assert_array_equal(found, [np.nan, 1.0])
+    for group in (-1, 2):
+        with pytest.raises(runtime.capi.onnxruntime_pybind11_state.InvalidArgument):
+            answers(rule, label_probability=one, group=np.array([group]))

@@ -95,7 +95,9 @@ def read_batch(
     -------
     Batch
     """
-    if data is not None and scores is None and sample_weight is None:
+    table = None if data is None else nw.from_native(data, pass_through=True)
+    whole = scores is None and sample_weight is None
+    if table is not None and whole and not isinstance(table, nw.DataFrame):
         counted, _ = tally_table(
             data,
             y_true,
@@ -108,8 +110,7 @@ def read_batch(
             **policy,
         )
         return _late(_batch(counted), late)
-    if data is not None:
-        table = nw.from_native(data)
+    if table is not None:
         table = table.collect() if isinstance(table, nw.LazyFrame) else table
         y_pred, y_true, sample_weight, scores, sensitive_features, control_features = (
             _column(table, names)

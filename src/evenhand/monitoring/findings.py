@@ -111,7 +111,10 @@ class Drift:
 
 @dataclass(frozen=True)
 class Disparity:
-    """A group beside what it is compared with, over all rows since it was first seen.
+    """A group beside what it is compared with, over all rows since both were known.
+
+    Of a group that came later, these are the rows since the earliest start that is kept; see
+    :doc:`/theory/monitoring`.
 
     Attributes
     ----------
@@ -127,6 +130,8 @@ class Disparity:
         the bounded rate itself; the limits hold at all times and for all groups together.
     tolerance : float
     verdict : str
+    required : str
+        What `value` must be, such as "at least 0.8".
     expected : float or None
         The rate that the probabilities of a positive label lead to expect, for rates that need labels.
     """
@@ -145,6 +150,7 @@ class Disparity:
     high: float | None
     tolerance: float
     verdict: Verdict
+    required: str
     expected: float | None = None
 
     def __str__(self) -> str:
@@ -152,7 +158,8 @@ class Disparity:
         beside = f" against {self.against}" if self.against else ""
         value = "no rows" if self.value is None else f"{self.value:.3f} [{low}, {high}]"
         return (
-            f"{self.notion}, {self.group}{beside}: {value}, {self.verdict} ({self.kind} {self.tolerance:g})"
+            f"{self.notion}, {self.statistic} of {self.group}{beside}: {value}, {self.verdict} "
+            f"(required: {self.required})"
         )
 
 
@@ -241,6 +248,7 @@ def find_disparities(constraint: Constraint, history: History, alpha: float) -> 
                 high,
                 one.tolerance,
                 _verdict(one, low, high),
+                _required(one),
                 _expected(one, expected),
             )
         )
@@ -272,6 +280,14 @@ def _value(one: Comparison, own: float, other: float | None, share: float) -> fl
         return own - base
     own, base = (own, base) if one.low else (1 - own, 1 - base)
     return own / base if base > 0 else None
+
+
+def _required(one: Comparison) -> str:
+    if one.kind == "difference":
+        return f"within {one.tolerance:g}"
+    if one.kind == "ratio":
+        return f"at least {one.tolerance:g}" + ("" if one.low else ", of one minus rates")
+    return f"at {'least' if one.low else 'most'} {one.tolerance:g}"
 
 
 def _verdict(one: Comparison, low: float | None, high: float | None) -> Verdict:

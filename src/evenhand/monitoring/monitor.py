@@ -74,7 +74,7 @@ class Monitor(ShownAsTable):
     >>> print(monitor.alarm.group, monitor.alarm.batch)
     sex=F 1
     >>> print(monitor.disparities()[0])
-    demographic parity, sex=F against everyone: ...
+    demographic parity, selection rate of sex=F against everyone: ...
     """
 
     _one_line = True
@@ -93,6 +93,8 @@ class Monitor(ShownAsTable):
                 f"{type(constraint).__name__}."
             )
         constraint.check(None)
+        for part in constraint.requirements:
+            part._check_written()
         check_fraction("confidence", confidence)
         check_choice("missing", missing, ("error", "category", "exclude"))
         self.constraint = constraint
@@ -190,7 +192,7 @@ class Monitor(ShownAsTable):
             When the decisions were made, in ISO 8601; never before that of an earlier batch.
         batch : str, default=None
             Identifier of the batch. One that was counted before is told and not counted again. Without it,
-            columns of at least 1,000 rows are recognised by their content.
+            at least 1,000 rows are recognised by their content, unless they are in a lazy table.
         late : bool, default=False
             The rows were counted before without labels, and only their labels are counted now.
         """
@@ -237,6 +239,9 @@ class Monitor(ShownAsTable):
             raise InputError(
                 f"the monitors have different requirements: {self.constraint} and {other.constraint}."
             )
+        ends = [one.pos_label if one._classes is None else one._classes[-1] for one in (self, other)]
+        if None not in ends and ends[0] != ends[1]:
+            raise InputError(f"the monitors have different positive labels: {ends[0]!r} and {ends[1]!r}.")
         twice = [one for one in other._seen if one in self._seen]
         if twice:
             raise InputError(f"{len(twice)} batches of the other monitor were counted here before.")
@@ -343,7 +348,7 @@ class Monitor(ShownAsTable):
         -------
         table
         """
-        texts = ("notion", "statistic", "group", "against", "kind", "verdict")
+        texts = ("notion", "statistic", "group", "against", "kind", "verdict", "required")
         names = tuple(Disparity.__dataclass_fields__)
         numbers = [name for name in names if name not in texts]
         rows = [asdict(one) for one in self.disparities()]
@@ -424,7 +429,8 @@ class Monitor(ShownAsTable):
         }
         figures = {name: [f" {number!r}"] for name, number in whole.items()}
         for one in self.disparities():
-            texts = {name: getattr(one, name) for name in ("notion", "statistic", "group", "against")}
+            names = ("notion", "statistic", "group", "against", "required")
+            texts = {name: str(getattr(one, name)) for name in names}
             labels = ",".join(f"{name}={_quoted(text)}" for name, text in texts.items())
             for name in ("rate", "value", "low", "high"):
                 if (number := getattr(one, name)) is not None:
@@ -526,16 +532,16 @@ class Monitor(ShownAsTable):
         return "; ".join(parts)
 
     def _table(self) -> tuple[str, Sequence[str], Iterable[Sequence[object]]]:
-        headings = ("group", "against", "notion", "rate", "value", "interval", "tolerance", "verdict")
+        headings = ("group", "against", "rate of", "rate", "value", "interval", "required", "verdict")
         rows = [
             (
                 one.group,
                 one.against,
-                one.notion,
+                one.statistic,
                 _cell(one.rate),
                 _cell(one.value),
                 f"[{_cell(one.low)}, {_cell(one.high)}]",
-                f"{one.tolerance:g}",
+                one.required,
                 one.verdict,
             )
             for one in self.disparities()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from evenhand.display.text import show
 from evenhand.exceptions import InputError, UntrustedFileError, reason
 from evenhand.files.archive import check_memory, read_json
 from evenhand.files.encoding import decode_value, encode_value
@@ -88,7 +89,7 @@ def read_state(data: bytes, max_bytes: int, make: Callable[..., Monitor]) -> Mon
     if content.get("version") != _VERSION:
         raise UntrustedFileError(f"it has format {content.get('version')!r}; this version reads {_VERSION}.")
     try:
-        parts = [np.array(values, np.dtype(kind)) for kind, values in content["parts"]]
+        parts = [np.array(values, np.dtype(kind).type) for kind, values in content["parts"]]
         constraint, pos_label, classes, cells, reference = decode_value(content["values"], parts)
         if not isinstance(constraint, Constraint):
             raise UntrustedFileError("it has no requirement.")
@@ -112,13 +113,21 @@ def read_state(data: bytes, max_bytes: int, make: Callable[..., Monitor]) -> Mon
         found._reference_bins = None if content["bins"] is None else _floats(content["bins"], BINS.size + 1)
         found.excluded_rows, found.columns = int(content["excluded"]), dict(content["columns"])
         found._seen = [str(one) for one in content["seen"]]
-        found.alarm = None if content["alarm"] is None else Alarm(**content["alarm"])
-        found.drift = None if content["drift"] is None else Drift(**content["drift"])
+        found.alarm, found.drift = _told(Alarm, content["alarm"]), _told(Drift, content["drift"])
         return found
     except UntrustedFileError:
         raise
     except Exception as error:
         raise UntrustedFileError(f"it is damaged: {reason(error)}") from None
+
+
+def _told(kind: Any, values: dict[str, Any] | None) -> Any:
+    """An alarm or drift whose texts are safe to show."""
+    if values is None:
+        return None
+    told = kind(**{name: show(one) if isinstance(one, str) else one for name, one in values.items()})
+    str(told)  # raises an error if a number is none
+    return told
 
 
 def _read(one: dict[str, Any], cells: int) -> Record:

@@ -274,9 +274,10 @@ class Rule:
         """The rule as an ONNX model, for servers that have the probabilities.
 
         Its input is ``posteriors`` of shape (rows, M, 2), in double precision; where the group is known,
-        ``label_probability`` P(Y=1 | x, group) and ``group``, its position. Outputs are ``probability`` of
-        deciding 1, which is neither 0 nor 1 where decisions are randomised, and ``decision``: whether it is
-        at least one half.
+        ``label_probability`` P(Y=1 | x, group) and ``group``, its position. With control features, the groups
+        are those within strata, `compared_` of the classifier. Outputs are ``probability`` of deciding 1,
+        which is neither 0 nor 1 where decisions are randomised and NaN where the input is, and ``decision``:
+        whether it is at least one half.
 
         Returns
         -------

@@ -85,8 +85,9 @@ def _blind(rule: Rule, graph: _Graph) -> None:
     rounding = graph.add("Mul", terms, graph.constant(ROUNDING))
     tied = graph.add("LessOrEqual", graph.add("Abs", H), rounding)
     chosen = graph.add("Cast", graph.add("Greater", H, graph.constant(0.0)), to=_DOUBLE)
-    second = graph.constant(0.0)
-    if rule.ties is not None:
+    if rule.ties is None:
+        second = graph.constant(0.0)
+    else:
         labels = np.zeros_like(rule.table)
         labels[:, 1] = 1.0
         low, high = graph.constant(1e-9), graph.constant(1.0 - 1e-9)
@@ -95,6 +96,7 @@ def _blind(rule: Rule, graph: _Graph) -> None:
         score = graph.add("Add", graph.add("Log", odds), graph.weighted(rows, rule.ties))
         second = graph.add("Cast", graph.add("Greater", score, graph.constant(0.0)), to=_DOUBLE)
     decided = graph.add("Where", tied, second, chosen)
+    decided = graph.add("Where", graph.add("IsNaN", H), H, decided)  # what is unknown is not 0
     if rule.atoms is None or rule.chances is None or not len(rule.atoms):
         graph.add("Identity", decided, name="probability")
         return
@@ -115,8 +117,13 @@ def _by_steps(rule: Rule, graph: _Graph) -> None:
     chances = np.zeros((len(rule.steps.edges), most + 1))
     for m, (own, chance) in enumerate(zip(rule.steps.edges, rule.steps.chances, strict=True)):
         edges[m, : len(own)], chances[m, : len(chance)] = own, chance
+    # Gather counts negative numbers from the end, and refuses those that are too large.
+    negative = graph.add("Less", "group", graph.constant(0, np.int64))
+    group = graph.add("Where", negative, graph.constant(len(edges), np.int64), "group")
     eta = graph.add("Unsqueeze", "label_probability", graph.axes(1))
-    above = graph.add("Greater", eta, graph.add("Gather", graph.constant(edges), "group"))
+    above = graph.add("Greater", eta, graph.add("Gather", graph.constant(edges), group))
     passed = graph.add("ReduceSum", graph.add("Cast", above, to=_WHOLE), graph.axes(1), keepdims=0)
-    first = graph.add("Mul", "group", graph.constant(most + 1, np.int64))
-    graph.add("Gather", graph.constant(chances.ravel()), graph.add("Add", first, passed), name="probability")
+    first = graph.add("Mul", group, graph.constant(most + 1, np.int64))
+    found = graph.add("Gather", graph.constant(chances.ravel()), graph.add("Add", first, passed))
+    unknown = graph.add("IsNaN", "label_probability")
+    graph.add("Where", unknown, "label_probability", found, name="probability")

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from evenhand.display.text import show
-from evenhand.exceptions import UntrustedFileError, reason
+from evenhand.exceptions import InputError, UntrustedFileError, reason
 from evenhand.files.archive import check_memory, opened
 from evenhand.files.hardening.allowlist import allowed_types
 from evenhand.files.hardening.boosted_trees import check_lightgbm, check_xgboost
@@ -52,6 +52,8 @@ def inspect_parts(
     packages, needed
         The packages that loading needs, and the trusted names that it needs.
     """
+    if isinstance(trusted, str):
+        raise InputError(f"trusted must be a list of full names, such as [{trusted!r}].")
     needed: set[str] = set()
     try:
         with opened(data, max_bytes) as archive:
