@@ -67,3 +67,12 @@ def test_a_statistic_undefined_in_all_groups_is_undefined():
     assert math.isnan(found.excess)
     assert found.worst is None
     assert np.isnan(found.values).all()
+
+
+@pytest.mark.parametrize("asked", [{"difference": 0.1}, {"ratio": 0.9}])
+def test_a_named_group_without_a_rate_leaves_nothing_to_compare(asked):
+    counted = eh.cell_rates([0, 0, 1, 0, 1, 1], [1, 0, 1, 0, 1, 0], {"s": list("aabbcc")})
+    [found] = eh.EqualOpportunity(**asked, against={"s": "a"}).measure(counted)
+    assert np.isnan([found.difference, found.ratio, found.value, found.excess]).all()
+    assert found.worst is None
+    assert len(found.undefined) == 3

@@ -34,7 +34,7 @@ def ratios(rates: NDArray[np.float64], overall: float | NDArray[np.float64]) -> 
 
 def _quotients(rates: NDArray[np.float64], by: float | NDArray[np.float64]) -> NDArray[np.float64]:
     enough = np.asarray(by) > NOBODY
-    return np.where(enough, rates / np.where(enough, by, 1.0), 1.0 + 0 * rates)
+    return np.where(enough, rates / np.where(enough, by, 1.0), 1.0 + 0 * rates + 0 * np.asarray(by))
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,7 +167,7 @@ class Measurement:
 
     @property
     def _defined(self) -> NDArray[np.bool_]:
-        return ~np.isnan(self.values)
+        return ~np.isnan(self.values + 0 * self._named)
 
 
 @dataclass(frozen=True, eq=False)
