@@ -37,6 +37,8 @@ def test_decisions_of_a_file_are_compared(call, capsys, tmp_path):
     assert found["candidates"][0]["name"] == "incumbent"
     assert {one["kind"] for one in found["candidates"]} >= {"incumbent", "seeds", "fair"}
     assert found["candidates"][0]["auc"] is None
+    assert {"without a", "without b", "without c"} <= {one["name"] for one in found["candidates"]}
+    assert not [one for one in found["missing"] if "could not be tried" in one]
     assert f"Page: {page}" in err
     assert "check with counsel" in page.read_text()
 

@@ -263,7 +263,7 @@ def test_columns_are_matched_by_name(kind, tmp_path):
 def test_a_missing_seed_is_named(tmp_path):
     proof = proof_of(fitted(estimator=RandomForestClassifier(3)), tmp_path)
     assert not proof.confirmed
-    assert "With estimator__random_state=None the fit cannot be repeated" in proof.verdict
+    assert "If the learner draws at random, estimator__random_state=None may be why" in proof.verdict
 
 
 # Fingerprints of rows

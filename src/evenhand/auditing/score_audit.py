@@ -104,7 +104,8 @@ def audit_scores(
     constant scores. Impact ratios are those of selecting the best 10 %, 20 %, ..., 90 % of all rows, more if
     scores are tied at the cut-off; their limits hold simultaneously for all groups and cut-offs, for the
     cut-offs found. Calibration compares mean probability and share of positives in tenths of all rows; its
-    error is the mean distance, which chance alone makes positive in small groups.
+    error is the mean distance, which chance alone makes positive in small groups. Rows count once: weights
+    are not supported.
 
     Examples
     --------

@@ -95,6 +95,9 @@ def alternatives_chart(
     return look.finished(
         alt.layer(*layers).properties(width=560, height=380),
         title=title,
-        subtitle=(f"Black line: the bound. Dashed: {margin:g} less accurate than the incumbent.{level}",),
+        subtitle=(
+            "Black line: the bound, by the learned probabilities. "
+            f"Dashed: {margin:g} less accurate than the incumbent.{level}",
+        ),
         description=f"Lowest impact ratio and difference in accuracy. {'; '.join(said)}.",
     )

@@ -222,7 +222,8 @@ def prove(model: FairClassifier, X: Any, y: Any, sensitive_features: Any, sample
     proven = len(posteriors.rows) if trains or rows.sample is None else data.fingerprint.rows
     if found is not None and not problems:
         return Proof(True, f"proven on {proven:,} rows: {claimed(model, found)}.", stored, found, proven)
-    return Proof(False, f"not confirmed: {'; '.join(problems)}.{_hint(model)}", stored, found, proven)
+    hint = "" if found is None else _hint(model)
+    return Proof(False, f"not confirmed: {'; '.join(problems)}.{hint}", stored, found, proven)
 
 
 def _compare(
@@ -372,4 +373,6 @@ def _hint(model: FairClassifier) -> str:
         for name, value in model.get_params().items()
         if name.endswith("__random_state") and value is None
     ]
-    return f" With {loose[0]}=None the fit cannot be repeated; fit again with a number." if loose else ""
+    if not loose:
+        return ""
+    return f" If the learner draws at random, {loose[0]}=None may be why: fit again with a number."

@@ -239,12 +239,16 @@ def judged(found: Sequence[Compared], margin: float) -> tuple[str | None, dict[s
             reasons[one.name] = (
                 "uses sensitive features" if one.protected == "yes" else "infers sensitive features"
             )
+        elif math.isnan(one.auc):
+            reasons[one.name] = "has no scores to cut at the approval rate"
         elif one.accuracy_difference < -margin:
             reasons[one.name] = "less accurate by more than the margin"
+        elif found[0].impact_ratio >= 1:
+            reasons[one.name] = "no group of the incumbent is below its reference"
         elif one.ratio_difference <= 0:
             reasons[one.name] = "impact ratio is not higher"
         else:
             able.append(one)
-            reasons[one.name] = "impact ratio below that of the chosen one"
-    best = max(able, key=lambda one: one.impact_ratio, default=None)
+            reasons[one.name] = "not better than the chosen one"
+    best = max(able, key=lambda one: (min(one.impact_ratio, 1.0), one.accuracy), default=None)
     return (None, reasons) if best is None else (best.name, {**reasons, best.name: "chosen"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+from sklearn.utils.validation import check_is_fitted
 
 from evenhand.data.checks import check_rows
+from evenhand.data.columns import is_missing
 from evenhand.data.features import column_names, drop_columns, take_rows
 from evenhand.data.labels import finite_numbers
 from evenhand.estimators.base import FairClassifier
@@ -23,6 +25,7 @@ from evenhand.estimators.inprocess import FairInprocessor
 from evenhand.estimators.postprocess import FairPostprocessor
 from evenhand.exceptions import EvenhandWarning, InputError
 from evenhand.less_discriminatory.held_out import Decider, Floats
+from evenhand.posteriors.learner import takes_weights, weight_argument
 from evenhand.requirements.notions import DemographicParity
 
 KINDS = ("fair", "seeds", "settings", "features")
@@ -76,26 +79,30 @@ def decider_of(one: Candidate, X: Any, positive: Any, *, decides: bool) -> Decid
     if not hasattr(model, "predict"):
         return _of_column(model, one.name, X.shape[0], positive)
     rows = drop_columns(X, one.without)
-    decisions = (np.asarray(model.predict(rows)) == positive).astype(np.float64)
-    if isinstance(model, FairPostprocessor):  # its probabilities are those of decisions
-        return Decider(None, decisions)
-    last = model.classes_[-1] == positive
+    made = _of_column(model.predict(rows), one.name, X.shape[0], positive)
+    decisions = made.decisions
+    if decisions is None or isinstance(model, FairPostprocessor):  # whose probabilities are of decisions
+        return made
+    last = getattr(model, "classes_", [positive])[-1] == positive
     if hasattr(model, "predict_proba") and not isinstance(model, FairInprocessor):
         scores = np.asarray(model.predict_proba(rows))[:, -1]
     elif hasattr(model, "decision_function"):
         scores = np.asarray(model.decision_function(rows))
     else:
-        return Decider(None, decisions)
+        return made
     return Decider((scores if last else -scores).astype(np.float64), decisions if decides else None)
 
 
 def _of_column(values: Any, name: str, n_rows: int, positive: Any) -> Decider:
-    """Scores, or decisions if there are only two distinct values, one of them the positive label."""
+    """Scores, or decisions if there are only two distinct values: labels, or 0 and 1."""
     column = np.asarray(values)
     check_rows({"X": range(n_rows), name: column})
-    found = np.unique(column)
-    if len(found) == 1 or (len(found) == 2 and positive in found.tolist()):
-        return Decider(None, (column == positive).astype(np.float64))
+    if missing := sum(map(is_missing, column.tolist())):
+        raise InputError(f"{name!r} is missing in {missing:,} of {n_rows:,} rows.")
+    found = set(column.tolist())
+    selected = 1 if found <= {0, 1} and positive not in (0, 1) else positive
+    if len(found) == 1 or (len(found) == 2 and selected in found):
+        return Decider(None, (column == selected).astype(np.float64))
     numbers = finite_numbers(values, name)
     if numbers is None:
         raise InputError(f"{name!r} is neither a classifier nor scores or decisions of the rows.")
@@ -111,8 +118,8 @@ def sees(one: Candidate, sensitive: tuple[Any, ...]) -> str:
         return "yes" if model.aware else "infers them"
     if getattr(model, "aware", False):
         return "yes"
-    names = {str(name) for name in getattr(model, "feature_names_in_", ())}
-    return "yes" if names & {str(name) for name in set(sensitive) - set(one.without)} else "no"
+    passed = {str(name) for name in set(sensitive) - set(one.without)}
+    return "yes" if passed & {str(name) for name in getattr(model, "feature_names_in_", passed)} else "no"
 
 
 def is_fitted(model: Any) -> bool:
@@ -162,8 +169,7 @@ def generated(
                 yield Candidate(f"{name}={seed}", "seeds", clone(learner).set_params(**{name: seed}), hidden)
     for name, value in numbers.items() if "settings" in search else ():
         for other in dict.fromkeys((type(value)(value / 2), type(value)(value * 2))):
-            fits = other > 0 and (other <= 1 or name.split("__")[-1] not in ("subsample", "max_features"))
-            if fits and other != value:
+            if 0 < other != value:
                 yield Candidate(
                     f"{name}={other:g}", "settings", clone(learner).set_params(**{name: other}), hidden
                 )
@@ -223,18 +229,58 @@ class Training:
 
     def fitted(self, one: Candidate) -> Any:
         """A copy of the model, trained."""
-        model, rows = clone(one.model), self.rows
+        model, rows = without_columns(clone(one.model), column_names(self.X), one.without), self.rows
         X, y = take_rows(drop_columns(self.X, one.without), rows), np.asarray(self.y)[rows]
         given: dict[str, Any] = {}
         if self.weights is not None:
-            if not has_fit_parameter(model, "sample_weight"):
+            if not takes_weights(model):
                 raise InputError(f"{type(model).__name__}.fit takes no sample_weight.")
-            given["sample_weight"] = self.weights[rows]
+            given |= weight_argument(model, self.weights[rows])
         if isinstance(model, FairClassifier) and model.sensitive_features is None:
             given["sensitive_features"] = {name: column[rows] for name, column in self.sensitive.items()}
         with warnings.catch_warnings():  # what a model attains is measured
             warnings.simplefilter("ignore", EvenhandWarning)
             return model.fit(X, y, **given)
+
+
+def without_columns(model: Any, names: Sequence[Any], without: Sequence[Any]) -> Any:
+    """The model; its column transformers no longer ask for columns that are left out.
+
+    Parameters
+    ----------
+    model : estimator
+        Changed.
+    names : sequence
+        The columns of the table.
+    without : sequence
+        Those that are left out.
+
+    Returns
+    -------
+    estimator
+    """
+    kept = [name for name in names if name not in without]
+
+    def left(asked: Any) -> Any:
+        if callable(asked) or isinstance(asked, slice):
+            return asked
+        alone = isinstance(asked, str | int)
+        columns = [asked] if alone else np.asarray(asked).tolist()
+        if any(isinstance(column, bool) for column in columns):
+            columns = np.flatnonzero(columns).tolist()
+        named = [column if isinstance(column, str) else names[column] for column in columns]
+        found = [
+            column if isinstance(column, str) else kept.index(name)
+            for column, name in zip(columns, named, strict=True)
+            if name not in without
+        ]
+        return found[0] if alone and found else found
+
+    for part in [model, *model.get_params().values()] if without else ():
+        if isinstance(part, ColumnTransformer):
+            asked = [(name, step, left(columns)) for name, step, columns in part.transformers]
+            part.transformers = [one for one in asked if one[2] != []]
+    return model
 
 
 def learner_of(incumbent: Any, estimator: Any) -> Any:

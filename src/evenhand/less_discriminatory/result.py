@@ -112,9 +112,10 @@ class Alternatives(FigureTables):
     def _headline(self) -> str:  # type: ignore[override]
         tried = len(self.candidates) - 1
         old, new = self.candidates[0], {one.name: one for one in self.candidates}.get(self.chosen or "")
-        begins = f"{tried:,} models beside the incumbent, all selecting {self.rate:.1%}."
+        who = "those with scores" if any(math.isnan(one.auc) for one in self.candidates[1:]) else "all"
+        begins = f"{tried:,} model{'s' * (tried != 1)} beside the incumbent, {who} selecting {self.rate:.1%}."
         if new is None:
-            return f"{begins} None is less discriminatory and comparable."
+            return f"{begins} None is chosen."
         shown = "is" if new.comparable else "is not shown to be"
         return (
             f"{begins} Chosen: {new.name}. Its lowest impact ratio is {new.impact_ratio:.3f} instead of "
@@ -127,16 +128,18 @@ class Alternatives(FigureTables):
         observed = "bound_estimate bound_low bound_high"
         found = [
             f"Models were trained on {rows['trained on']:,} rows. {rows['chosen on']:,} others chose among "
-            f"them, and {new:,} more, which had no part in that, gave all figures: "
+            f"them and gave the verdicts, and {new:,} more, which had no part in that, gave all figures: "
             f"{100 * self.confidence:g}% limits hold for the chosen one as for any other. Differences are "
             "paired with the incumbent (bootstrap, cut anew at the approval rate); limits of impact ratios "
             "are for all groups at once.",
             f"Comparable: the limits say that accuracy is less than {self.margin:g} below the incumbent's.",
-            "Bound: no rule on the learned probabilities that selects as many and is at most "
-            f"{self.margin:g} less accurate has a lowest impact ratio above {self.bound:.3f} (proof, gap "
-            f"{small(self.gap)}). On observed outcomes and groups: {figure(self, observed, 'interval')}. "
-            "Closed: how much of the distance to it a model within the margin has closed. One that knows "
-            "more than the probabilities can be above it.",
+            "Bound: if the learned probabilities are right, no rule on them that selects as many and is "
+            f"at most {self.margin:g} less accurate has a lowest impact ratio above {self.bound:.3f} (proof, "
+            f"gap {small(self.gap)}). Estimate: the rule that attains it, on observed outcomes and groups, "
+            f"moved to exactly that accuracy, has {figure(self, observed, 'interval')}. These are limits for "
+            "this rule. They are no confidence interval of the most that any rule can reach, and a model "
+            "that knows more than the probabilities can be above both. Closed: how much of the distance "
+            "from the incumbent to the estimate a model within the margin has closed.",
         ]
         half = self.half_width
         if half > self.margin:

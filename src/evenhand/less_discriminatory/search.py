@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from evenhand.auditing.reference import SMALLEST_REFERENCE, reference_families
 from evenhand.data.batched_table import is_dask, is_lazy
-from evenhand.data.checks import check_choice, check_fraction
-from evenhand.data.features import columns_of, random_split, sensitive_columns
+from evenhand.data.checks import check_choice, check_fraction, check_rows
+from evenhand.data.features import column_names, columns_of, has_names, random_split, sensitive_columns
 from evenhand.data.fingerprint import Fingerprint
 from evenhand.data.labels import read_labels
 from evenhand.data.tables import library_of
@@ -64,9 +64,10 @@ def alternatives(
     X : table or array
         In memory.
     y : array
-        Outcomes of all rows, of any two values.
+        Outcomes of any two values, none missing.
     sensitive_features : table, mapping, array, or names of columns of X
-        New candidates see none of these columns.
+        New candidates see no column of X that has the name of one of these. An array X has no names: leave
+        them out of it.
     reference : mapping, default=None
         The groups that others are compared with, such as ``{"race": "White", "sex": "Male"}``. None compares
         with the group of each feature that has the highest rate.
@@ -84,7 +85,7 @@ def alternatives(
     test_size : float, default=0.5
         Share of the rows that is held out.
     sample_weight : array, default=None
-        Weights of the rows; there are no p-values then.
+        Weights of the rows; there are no p-values and no SMD then.
     confidence : float, default=0.95
         Of all intervals.
     pos_label : object, default=None
@@ -103,8 +104,9 @@ def alternatives(
     -----
     The bound is the largest impact ratio of any rule on the learned P(label, group | x), at the approval
     rate and with an accuracy of at most `margin` below the incumbent's, by the probabilities: a proof. Its
-    estimate and interval are those of the rule that attains it, on observed outcomes and groups. A model that
-    knows more of the outcome or the groups than these probabilities do can be above it.
+    estimate and interval are those of the rule that attains it, on observed outcomes and groups; the interval
+    is no confidence interval of the largest impact ratio that any rule can have. A model that knows more of
+    the outcome or the groups than these probabilities do can be above both.
 
     Examples
     --------
@@ -131,9 +133,10 @@ def alternatives(
     if is_lazy(X) or is_dask(X):
         raise InputError("alternatives needs a table in memory: collect it first.")
     X = np.asarray(X) if isinstance(X, list) else X
+    check_rows({"X": range(X.shape[0]), "y": y})
     hidden, columns = _sensitive(X, sensitive_features)
-    read = read_rows(y, y, columns, sample_weight=sample_weight, pos_label=pos_label)
     classes = read_labels(y, pos_label=pos_label).classes
+    read = read_rows(y, y, columns, sample_weight=sample_weight, pos_label=pos_label)
     positive = classes[-1] if pos_label is None else pos_label
     first = Candidate("incumbent", "incumbent", incumbent)
     own = decider_of(first, X, positive, decides=approval_rate is None)
@@ -144,6 +147,8 @@ def alternatives(
     data = Fingerprint.of(X, parts[2].positive, read.codes, read.weights)
     key = f"{data} {version('evenhand')} {version('scikit-learn')} {test_size} {random_state}"
     place = None if folder is None else Path(folder)
+    if place is not None and place.exists() and not place.is_dir():
+        raise InputError(f"folder: {place} is not a folder.")
     training = Training(X, y, columns, read.weights, train, positive, place, key)
     tried = [Candidate(name, "given", model) for name, model in (candidates or {}).items()]
     learner = learner_of(incumbent, estimator)
@@ -153,6 +158,9 @@ def alternatives(
         tried += generated(learner, X, reference, ratio=ratio, search=tuple(search), hidden=hidden)
     elif not tried:
         raise InputError("the incumbent is no classifier: pass `estimator`, to train, or `candidates`.")
+    names = [one.name for one in (first, *tried)]
+    if taken := sorted({name for name in names if names.count(name) > 1}):
+        raise InputError(f"candidates: another model has the name {taken[0]!r}, choose another one.")
     steps = track(tried, what="models", total=len(tried), verbose=verbose)
     models, deciders, missing = _deciders(training, first, own, steps)
     chosen_on, reported_on = ([one.take(half) for one in deciders] for half in halves)
@@ -222,13 +230,19 @@ def _sensitive(X: Any, given: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     names = [given] if isinstance(given, str) else given
     if isinstance(names, list | tuple) and len(names) < X.shape[0]:
         return tuple(names), {name: np.asarray(part) for name, part in columns_of(X, names).items()}
-    return (), {name: np.asarray(part) for name, part in sensitive_columns(X, None, given).items()}
+    read = {name: np.asarray(part) for name, part in sensitive_columns(X, None, given).items()}
+    return tuple(name for name in column_names(X) if has_names(X) and name in read), read
 
 
 def _approval_rate(own: Decider, asked: float | None) -> float:
     """The share that the incumbent selects."""
     if asked is not None:
         check_fraction("approval_rate", asked)
+        if own.scores is None:
+            raise InputError(
+                "the incumbent has decisions but no scores to cut at approval_rate: leave it out, or "
+                "pass scores."
+            )
         return float(asked)
     if own.decisions is None:
         raise InputError("the incumbent has scores but no decisions: pass approval_rate.")
@@ -236,7 +250,7 @@ def _approval_rate(own: Decider, asked: float | None) -> float:
     if rate in (0.0, 1.0):
         raise InputError(
             f"the incumbent selects {'everyone' if rate else 'nobody'}, as any model does at that rate: pass "
-            "approval_rate."
+            "its scores, or a model with probabilities, and approval_rate."
         )
     return rate
 

@@ -198,7 +198,7 @@ def fit_learner(
     model = clone(estimator)
     with config_context(enable_metadata_routing=False):  # weights are passed explicitly
         try:
-            model.fit(X, codes, **({} if weights is None else _weight_argument(model, weights)))
+            model.fit(X, codes, **({} if weights is None else weight_argument(model, weights)))
         except (EvenhandError, MemoryError):
             raise
         except Exception as error:
@@ -308,7 +308,7 @@ def takes_weights(estimator: Any) -> bool:
     return bool(has_fit_parameter(last, "sample_weight"))
 
 
-def _weight_argument(model: Any, weights: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+def weight_argument(model: Any, weights: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
     """The weights under the keyword that reaches the classifier, also inside a pipeline."""
     name = f"{model.steps[-1][0]}__sample_weight" if isinstance(model, Pipeline) else "sample_weight"
     return {name: weights}
