@@ -151,6 +151,31 @@ def test_actions_that_tie_by_both_scores_are_decided_as_proven(seed):
     assert solution.rule.selection(rows)[kept] == pytest.approx(solution.selection[kept], abs=1e-9)
 
 
+@pytest.mark.parametrize("seed", [0, 2, 7])
+def test_copies_of_a_row_that_ties_share_one_mixture(seed):
+    """The linear program takes some of the 8,000 copies, and the others take their best action."""
+    rows = np.random.default_rng(seed).dirichlet(np.ones(4), 20_000).reshape(-1, 2, 2)
+    rows[:8_000] = rows[0]
+    solution = ActionsProblem.of(rows, eh.RateBound("review", at_most=0.3), cost=LENDING).solve()
+    assert not solution.certificate.shipped_differs
+    assert solution.rule.selection(rows)[:, 2].mean() == pytest.approx(0.3, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(40, 60))
+def test_one_row_alone_is_decided_as_it_is_among_others(seed):
+    """Few different rows, and actions that cost the same: the rule attains what is certified."""
+    rng = np.random.default_rng(seed)
+    M, L, K = (int(size) for size in rng.integers(2, 5, 3))
+    rows = np.round(6 * population(seed, n=60, M=M, L=L)) / 6 + 1e-3
+    rows /= rows.sum(axis=(1, 2), keepdims=True)
+    table, weights = np.round(3 * rng.random((L, K))), rng.random(60)
+    requirement = eh.DemographicParity(difference=float(rng.choice([0.0, 0.02])), against="groups")
+    solution = ActionsProblem.of(rows, requirement, cost=table, sample_weight=weights).solve()
+    alone = np.concatenate([solution.rule.selection(row[None]) for row in rows])
+    attained = np.einsum("i,iml,ia->mla", weights / weights.sum(), rows, alone)
+    assert attained == pytest.approx(solution.rates.selected, abs=1e-9)
+
+
 def test_what_cannot_hold_together_is_named():
     asked = eh.RateBound("review", at_least=0.5) & eh.RateBound("approve", at_least=0.6)
     with pytest.raises(InfeasibleError, match="rate of review") as caught:

@@ -187,13 +187,15 @@ class ActionsProblem(FairnessProblem):
         if optimum.tie_multipliers is not None:
             ties = (optimum.tie_multipliers @ program.A[:, : self._size]).reshape(shape)
         rule = ActionRule(self.unit * table, self.actions.costs, self.actions.names, ties, unit=self.unit)
-        where, selection = self._tied(optimum), optimum.totals.selection.dense()
-        here, weights = np.asarray(self.posteriors)[where], self.rows.weights_of(where)
-        off = np.flatnonzero((rule.selection(here) != selection[where]).any(axis=1) & (weights > 0))
-        atoms, _, kind = collapsed(here[off].astype(np.float64) + 0.0, weights[off])
-        chances = np.empty((len(atoms), len(self.actions.names)))
-        chances[kind] = selection[where[off]]
-        return replace(rule, atoms=atoms, chances=chances) if len(atoms) else rule
+        where = self._tied(optimum)
+        weights, given = self.rows.weights_of(where), optimum.totals.selection.dense()[where]
+        # Copies of a row may have been given different actions: the mean of these has the same sums.
+        rows, mass, kind = collapsed(np.asarray(self.posteriors)[where].astype(np.float64) + 0.0, weights)
+        shares = np.stack([np.bincount(kind, weights * column, len(mass)) for column in given.T], axis=1)
+        known = mass > np.finfo(np.float64).tiny
+        atoms, chances = rows[known], shares[known] / mass[known, None]
+        off = (rule.selection(atoms) != chances).any(axis=1)
+        return replace(rule, atoms=atoms[off], chances=chances[off]) if off.any() else rule
 
     def _tied(self, optimum: Optimum) -> NDArray[np.intp]:
         """Rows that the table alone does not decide."""
