@@ -781,3 +781,9 @@ def test_nobody_may_be_selected():
     found = eh.audit(None, ["no", "no"], list("ab"), pos_label="hire", before=["hire", "no"])
     assert found.groups[0].selected == 0
     assert eh.audit(None, [0, 0], list("ab"), pos_label=1).groups[0].selected == 0
+
+
+def test_a_requirement_about_one_of_several_actions_is_refused():
+    parity = eh.DemographicParity(difference=0.1, action="review")
+    with pytest.raises(InputError, match=r"action= is for decisions among several actions"):
+        eh.audit([0, 1], [0, 1], {"sex": ["F", "M"]}, constraint=parity)

@@ -93,8 +93,6 @@ class Monitor(ShownAsTable):
                 f"{type(constraint).__name__}."
             )
         constraint.check(None)
-        for part in constraint.requirements:
-            part._check_written()
         check_fraction("confidence", confidence)
         check_choice("missing", missing, ("error", "category", "exclude"))
         self.constraint = constraint

@@ -146,9 +146,10 @@ class Constraint(Parameters):
         return self.tightened(-share)
 
     def check(self, groups: Groups | None) -> None:
-        """Raise an InputError if parameters are invalid or there are too many groups to compare."""
+        """Raise an InputError for invalid parameters, several actions, or too many groups to compare."""
         for part in self.requirements:
             part._check()
+            part._check_written()
             if groups is not None:
                 refuse_large(part._size(groups), len(groups), stratified=bool(part.controls))
 
