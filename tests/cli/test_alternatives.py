@@ -18,6 +18,7 @@ def loans(tmp_path_factory):
         paid=pl.Series(np.where(y, "yes", "no")),
         approved=pl.Series(np.where(Linear(WEIGHTS).predict(X), "yes", "no")),
         score=pl.Series(X @ WEIGHTS),
+        known=pl.Series([None, *np.where(y[1:], "yes", "no")]),
     )
     table.write_csv(path)
     return path
@@ -30,7 +31,7 @@ def call(loans):
 
 def test_decisions_of_a_file_are_compared(call, capsys, tmp_path):
     page = tmp_path / "page.html"
-    own = ["--prediction", "approved", "--drop", "score", "--estimator", "logistic", "--margin", "0.05"]
+    own = ["--prediction", "approved", "--drop", "score,known", "--estimator", "logistic", "--margin", "0.05"]
     code, out, err = run(capsys, *call, *own, "--out", page, "--json")
     assert code == 0
     found = json.loads(out)
@@ -46,5 +47,7 @@ def test_decisions_of_a_file_are_compared(call, capsys, tmp_path):
 def test_what_is_missing_is_said(call, capsys):
     assert "--prediction, or its scores as --score" in refused(capsys, *call)
     assert "pass --approval-rate" in refused(capsys, *call, "--score", "score")
+    unknown = ["known" if one == "paid" else one for one in call]
+    assert "--target is missing" in refused(capsys, *unknown, "--prediction", "approved")
     both = ["--score", "score", "--prediction", "approved"]
     assert "--prediction, or its scores as --score" in refused(capsys, *call, *both)

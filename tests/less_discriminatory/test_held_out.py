@@ -9,7 +9,8 @@ from scipy import stats
 from sklearn.metrics import roc_auc_score
 
 import evenhand as eh
-from evenhand.less_discriminatory.held_out import Decider, Rows, drawn_figures
+from evenhand.less_discriminatory.comparison import Comparison
+from evenhand.less_discriminatory.held_out import Decider, Rows
 
 NAMES = eh.Groups.product({"sex": ["F", "M"]}).members("independent").names
 
@@ -62,7 +63,7 @@ def test_draws_are_paired_and_at_the_rate_of_the_incumbent():
     scores = np.random.default_rng(1).random(400)
     incumbent = Decider(scores, (scores > 0.7).astype(float))
     same = Decider(scores)
-    figures = drawn_figures([incumbent, same], rows, share=None, draws=20, seed=3)
+    figures = Comparison(rows, [incumbent, same], 0.3, draws=20, seed=3, confidence=0.95).figures
     assert figures.shape == (21, 2, 5)
     assert figures[:, 0] == pytest.approx(figures[:, 1])
     assert figures[1:, 0, 0].std() > 0

@@ -170,6 +170,11 @@ def test_models_are_trained_without_sensitive_columns_and_the_search_goes_on(row
     assert "with the same scores as another model:" in " ".join(str(first).split())
     assert trained.count("without a") == 1  # the second time, scores were read
     assert str(again) == str(first)
+    for kept in (tmp_path / "kept").iterdir():
+        kept.write_bytes(b"")
+    broken = eh.alternatives(old, table, y, search=("seeds", "features"), **call)
+    assert "without a could not be tried" in " ".join(broken.missing)
+    assert "cannot be read: delete it." in " ".join(broken.missing)
 
 
 def test_fair_training_and_settings_are_tried(rows):
@@ -311,9 +316,15 @@ def test_columns_of_a_transformer_that_are_left():
         ("i", "drop", [0, -1]),
         ("m", "drop", [False, True, True]),
     ]
-    rest = [("s", "drop", slice(1)), ("f", "drop", len)]
+    rest = [("s", "drop", slice(1, None)), ("none", "drop", []), ("f", "drop", len)]
     found = models.without_columns(ColumnTransformer(asked + rest), ["a", "b", "c"], ["b"]).transformers
-    assert found == [("n", "drop", ["a"]), ("i", "drop", [0, 1]), ("m", "drop", [1]), *rest]
+    assert found == [
+        ("n", "drop", ["a"]),
+        ("i", "drop", [0, 1]),
+        ("m", "drop", [1]),
+        ("s", "drop", [1]),
+        rest[-1],
+    ]
 
 
 def test_a_candidate_that_is_still_to_be_fitted_sees_the_columns_that_it_is_given(rows):

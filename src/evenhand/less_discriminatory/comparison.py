@@ -15,7 +15,7 @@ from evenhand.auditing.reference import impact_ratio
 from evenhand.auditing.score_audit import standardized_difference
 from evenhand.groups.groups import GroupName
 from evenhand.guarantee.intervals import critical_value
-from evenhand.less_discriminatory.held_out import Decider, Floats, Rows, drawn_figures
+from evenhand.less_discriminatory.held_out import Decider, Floats, Rows
 from evenhand.less_discriminatory.models import Candidate, sees
 
 
@@ -129,29 +129,33 @@ class Comparison:
     ----------
     rows : Rows
     deciders : sequence of Decider
-    share : float or None
-        The approval rate; None is that of the incumbent's decisions.
+    share : float
+        The approval rate; if the incumbent has decisions, theirs counts, in each draw.
     draws, seed : int
     confidence : float
     """
 
     rows: Rows
     deciders: Sequence[Decider]
-    share: float | None
+    share: float
     draws: int
     seed: int
     confidence: float
 
     @cached_property
     def figures(self) -> Floats:
-        """Of each draw and model; see :func:`drawn_figures`."""
-        return drawn_figures(self.deciders, self.rows, share=self.share, draws=self.draws, seed=self.seed)
+        """Of each draw and model, shape (1 + draws, deciders, 3 + G); the first draw is the rows."""
+        own, found = self.deciders[0].decisions, []
+        for counts in self.rows.draws(self.draws, self.seed):
+            share = self.share if own is None else float(counts @ own / counts.sum())
+            found.append([one.figures(self.rows, counts, share) for one in self.deciders])
+        return np.array(found)
 
     @property
     def rate(self) -> float:
         """The approval rate."""
         w = self.rows.weights
-        return float(np.average(self.deciders[0].selected(w, self.share or 0.0), weights=w))
+        return float(np.average(self.deciders[0].selected(w, self.share), weights=w))
 
     def lowest(self, k: int) -> Floats:
         """The lowest impact ratio of a model, in each draw."""

@@ -6,7 +6,7 @@ approval rate of the incumbent; rows that are tied at the cut-off are selected i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -136,31 +136,3 @@ class Decider:
         up, across = np.cumsum(hits) / hits.sum(), np.cumsum(others) / others.sum()
         auc = 1 - (hits / hits.sum()) @ (across - others / others.sum() / 2)
         return float(auc), float(np.abs(up - across).max())
-
-
-def drawn_figures(
-    deciders: Iterable[Decider], rows: Rows, *, share: float | None, draws: int, seed: int
-) -> Floats:
-    """Figures of each decider in each draw, shape (1 + draws, deciders, 3 + G); the first is of the rows.
-
-    Parameters
-    ----------
-    deciders : iterable of Decider
-        The incumbent first.
-    rows : Rows
-    share : float or None
-        The approval rate; by default that of the incumbent's decisions, in each draw.
-    draws : int
-        Number of bootstrap samples.
-    seed : int
-
-    Returns
-    -------
-    array
-    """
-    deciders, found = list(deciders), []
-    own = deciders[0].decisions
-    for counts in rows.draws(draws, seed):
-        rate = share if share is not None or own is None else float(counts @ own / counts.sum())
-        found.append([one.figures(rows, counts, float(rate or 0.0)) for one in deciders])
-    return np.array(found)

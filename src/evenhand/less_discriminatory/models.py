@@ -218,7 +218,10 @@ class Training:
             named = f"{self.key} {one.name} {one.without} {one.model!r} {one.model.get_params()!r}"
             place = self.folder / f"{hashlib.sha256(named.encode()).hexdigest()[:32]}.npy"
             if place.exists():
-                return Decider(np.load(place, allow_pickle=False))
+                try:
+                    return Decider(np.load(place, allow_pickle=False))
+                except (ValueError, OSError, EOFError):
+                    raise InputError(f"{place} cannot be read: delete it.") from None
         found = decider_of(replace(one, model=self.fitted(one)), self.X, self.positive, decides=False)
         if place is not None and found.scores is not None:
             place.parent.mkdir(parents=True, exist_ok=True)
@@ -259,22 +262,17 @@ def without_columns(model: Any, names: Sequence[Any], without: Sequence[Any]) ->
     -------
     estimator
     """
-    kept = [name for name in names if name not in without]
+    kept, places = [name for name in names if name not in without], np.arange(len(names))
 
     def left(asked: Any) -> Any:
-        if callable(asked) or isinstance(asked, slice):
+        if callable(asked):
             return asked
-        alone = isinstance(asked, str | int)
-        columns = [asked] if alone else np.asarray(asked).tolist()
-        if any(isinstance(column, bool) for column in columns):
-            columns = np.flatnonzero(columns).tolist()
-        named = [column if isinstance(column, str) else names[column] for column in columns]
-        found = [
-            column if isinstance(column, str) else kept.index(name)
-            for column, name in zip(columns, named, strict=True)
-            if name not in without
-        ]
-        return found[0] if alone and found else found
+        if isinstance(asked, str):
+            return [] if asked in without else asked
+        given = places[asked] if isinstance(asked, slice) else np.ravel(asked)
+        if given.dtype.kind not in "iub":  # names
+            return [name for name in given.tolist() if name not in without]
+        return [kept.index(names[k]) for k in places[given].tolist() if names[k] not in without]
 
     for part in [model, *model.get_params().values()] if without else ():
         if isinstance(part, ColumnTransformer):

@@ -165,12 +165,15 @@ def alternatives(
     models, deciders, missing = _deciders(training, first, own, steps)
     chosen_on, reported_on = ([one.take(half) for one in deciders] for half in halves)
     with waiting("bound and intervals", verbose=verbose):
-        asked: dict[str, Any] = {"rate": rate, "margin": margin, "reference": reference}
-        bound = find_bound(training, hidden, halves[1], reported_on[0], parts[1], **asked)
-        share = None if own.decisions is not None else rate
-        choice = Comparison(parts[0], chosen_on, share, 0, 0, confidence)
+        bound = find_bound(
+            *(training, hidden, halves[1], reported_on[0], parts[1]),
+            rate=rate,
+            margin=margin,
+            reference=reference,
+        )
+        choice = Comparison(parts[0], chosen_on, rate, 0, 0, confidence)
         reported_on.append(Decider(None, bound.selection))
-        final = Comparison(parts[1], reported_on, share, _DRAWS, random_state, confidence)
+        final = Comparison(parts[1], reported_on, rate, _DRAWS, random_state, confidence)
         chosen, reasons = judged([choice.compared(k, one, hidden) for k, one in enumerate(models)], margin)
         # To first order the rule of the bound at exactly the margin: accuracy has the price of the proof.
         moved = final.lowest(-1) + bound.price * (final.differences(-1)[:, 0] + margin)

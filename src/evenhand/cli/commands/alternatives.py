@@ -83,7 +83,8 @@ def alternatives(
     rows = lazy.collect()
     own = prediction or score or ""
     X = rows.drop(target, *features, *{own, *left_out} - {target, *features})
-    with in_options({"approval_rate": "--approval-rate", "sensitive_features": "--sensitive"}):
+    words = {"approval_rate": "--approval-rate", "sensitive_features": "--sensitive", "y": "--target"}
+    with in_options(words):
         found = eh.alternatives(
             rows[own].to_numpy(),
             X,
