@@ -344,6 +344,25 @@ def test_a_candidate_that_is_still_to_be_fitted_sees_the_columns_that_it_is_give
     assert "2 models beside the incumbent, those with scores selecting 20.0%" in str(found)
 
 
+def test_an_incumbent_that_selects_nobody_of_the_reference_has_no_ratio(rows):
+    X, y, sex = rows
+    decisions = ((sex == "F") & (X[:, 0] > 0)).astype(int)
+    learner = LogisticRegression()
+    found = eh.alternatives(
+        decisions,
+        X,
+        y,
+        sensitive_features={"sex": sex},
+        reference=REFERENCE,
+        estimator=learner,
+        search=["fair"],
+    )
+    assert np.isnan(found.candidates[0].impact_ratio)
+    assert [one.name for one in found.candidates[1:]] == ["trained for a ratio of 1"]
+    assert found.candidates[1].verdict == "impact ratios cannot be compared"
+    assert found.chosen is None
+
+
 @pytest.mark.parametrize("labels", [(0, 1), ("no", "yes")])
 def test_decisions_of_0_and_1_and_a_model_that_predicts_scores(rows, labels):
     X, y, sex = rows

@@ -247,6 +247,8 @@ def judged(found: Sequence[Compared], margin: float) -> tuple[str | None, dict[s
             reasons[one.name] = "has no scores to cut at the approval rate"
         elif one.accuracy_difference < -margin:
             reasons[one.name] = "less accurate by more than the margin"
+        elif math.isnan(one.ratio_difference):
+            reasons[one.name] = "impact ratios cannot be compared"
         elif found[0].impact_ratio >= 1:
             reasons[one.name] = "no group of the incumbent is below its reference"
         elif one.ratio_difference <= 0:

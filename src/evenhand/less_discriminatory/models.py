@@ -176,12 +176,12 @@ def generated(
     kept = [name for name in column_names(X) if name not in hidden]
     for name in kept[:_MOST_FEATURES] if "features" in search and len(kept) > 1 else ():
         yield Candidate(f"without {name}", "features", clone(learner), (*hidden, name))
-    for part in _PATH if "fair" in search else ():
-        tolerance = round(ratio + part * (1 - ratio), 4)
+    path = [round(ratio + part * (1 - ratio), 4) for part in _PATH]
+    for name, tolerance in {f"{each:.3g}": each for each in path}.items() if "fair" in search else ():
         against: Any = "groups" if reference is None else dict(reference)
         notion = DemographicParity(ratio=tolerance, groups="independent", against=against)
         model = FairInprocessor(clone(learner), notion, max_fits=_FITS)
-        yield Candidate(f"trained for a ratio of {tolerance:.3g}", "fair", model, hidden)
+        yield Candidate(f"trained for a ratio of {name}", "fair", model, hidden)
 
 
 @dataclass(frozen=True, eq=False)
