@@ -368,7 +368,7 @@ class Monitor(ShownAsTable):
         }
 
     def history(self) -> list[dict[str, Any]]:
-        """Rates of the groups in periods of one batch or more, for :func:`evenhand.charts.history_chart`.
+        """Rates of the groups in periods of one batch or more, for ``evenhand.charts.history_chart``.
 
         Returns
         -------
@@ -381,7 +381,7 @@ class Monitor(ShownAsTable):
         return periods(self.constraint, self._history, 1 - self.confidence)
 
     def plot(self) -> Any:
-        """Chart of rates over time, and of the evidence; see :func:`evenhand.charts.history_chart`.
+        """Chart of rates over time, and of the evidence; see ``evenhand.charts.history_chart``.
 
         Returns
         -------
