@@ -51,7 +51,7 @@ print(f"                 {y[train][~silent[train]].mean():.2f} of those who did"
 # -------------------------
 #
 # Fitted to those who told only, the rule misses the tolerance on everyone else; with
-# race imputed it comes close to a fit that knows the race of everyone.
+# race imputed it comes closer to a fit that knows the race of everyone.
 
 parity = eh.DemographicParity(difference=0.02)
 

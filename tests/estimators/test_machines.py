@@ -13,8 +13,9 @@ from evenhand.optimum.rule import SAME_ATOM, Rule
 from evenhand.solver.sorted_scores import SortedScores, edge_between
 
 MAKE = """
-import sys, numpy as np, evenhand as eh
+import sys, warnings, numpy as np, evenhand as eh
 from sklearn.linear_model import LogisticRegression
+warnings.simplefilter("ignore", eh.exceptions.ForecastWarning)
 rng = np.random.default_rng(0)
 # Discrete features, so that many rows share a posterior and some decisions are randomised.
 X = rng.integers(0, 3, size=(3000, 4)).astype(float)
