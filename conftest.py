@@ -19,6 +19,7 @@ SLOW = [
         "guide/alternatives",
         "guide/command_line",
         "guide/large_tables",
+        "guide/monitoring",
         "index",
         "missing",
         "requirements",
