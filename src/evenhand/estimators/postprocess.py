@@ -100,8 +100,8 @@ class FairPostprocessor(FairClassifier):
         The confidence with which the requirement has to hold on new rows, or a :class:`Guarantee`, which also
         says how many rows are held out for it. ``guarantee_`` has the result.
     margin : float or "forecast", default=0
-        Standard errors of each group by which the requirement is tightened inside, so that it is kept on
-        average on new rows; "forecast" takes as many as bring ``forecast_`` to the tolerance.
+        Standard errors of each group by which the requirement is tightened inside, so that new rows come
+        nearer to it; "forecast" takes as many as bring ``forecast_`` to the tolerance, if any do.
         ``forecast_.cost`` is the risk that this costs.
     posteriors : CrossFit, default=None
         How posteriors are learned; by default in five folds.
