@@ -12,7 +12,7 @@ from scipy.special import logsumexp
 
 from evenhand.display.text import show
 from evenhand.monitoring.batch import Cell
-from evenhand.monitoring.comparisons import Comparison, block_sums, find_comparisons
+from evenhand.monitoring.comparisons import Comparison, find_comparisons
 from evenhand.monitoring.evidence import (
     Blocks,
     find_blocks,
@@ -132,8 +132,6 @@ class Disparity:
     verdict : str
     required : str
         What `value` must be, such as "at least 0.8".
-    expected : float or None
-        The rate that the probabilities of a positive label lead to expect, for rates that need labels.
     """
 
     notion: str
@@ -151,7 +149,6 @@ class Disparity:
     tolerance: float
     verdict: Verdict
     required: str
-    expected: float | None = None
 
     def __str__(self) -> str:
         low, high = (show("-" if end is None else f"{end:.3f}") for end in (self.low, self.high))
@@ -216,7 +213,6 @@ def find_disparities(constraint: Constraint, history: History, alpha: float) -> 
     )
     lows, highs = limits(comparisons, blocks, alpha * level)
     rate_lows, rate_highs = rate_limits(blocks.n, blocks.total, alpha)
-    expected = _expected_sums(history)
     found = []
     for j, one in enumerate(comparisons):
         start, width = one.statistic.range
@@ -249,7 +245,6 @@ def find_disparities(constraint: Constraint, history: History, alpha: float) -> 
                 one.tolerance,
                 _verdict(one, low, high),
                 _required(one),
-                _expected(one, expected),
             )
         )
     return found
@@ -306,70 +301,35 @@ def _verdict(one: Comparison, low: float | None, high: float | None) -> Verdict:
     return "within tolerance" if low >= least and end <= most else "insufficient evidence"
 
 
-def _expected_sums(history: History) -> Floats | None:
-    """Sums over cells as if a row had the label 1 with its probability; None without probabilities."""
-    likely, sums = history.last.likely, history.last.sums
-    if not likely.any():
-        return None
-    whole = np.stack([sums[:, 0], sums[:, 0] - likely, likely], axis=1)
-    return history.placed(whole).astype(np.float64)
-
-
-def _expected(one: Comparison, sums: Floats | None) -> float | None:
-    if sums is None or not one.statistic.needs_labels:
-        return None
-    n, total = (part[one.inside].sum() for part in block_sums(one.statistic, sums))
-    return _scaled(total, n, *one.statistic.range)
-
-
-def find_drift(
-    reference: Mapping[Cell, float], bins: Floats | None, history: History
-) -> tuple[float, Drift | None]:
+def find_drift(reference: Mapping[Cell, float], history: History) -> tuple[float, Drift | None]:
     """Log of the evidence that shares differ from those of the fit, and the drift if it were told now.
 
     Parameters
     ----------
     reference : dict
         Rows of the fit by cell.
-    bins : array or None
-        Rows of the fit by probability.
     history : History
     """
-    known = list(reference)
+    known, starts = list(reference), history.starts
     names = [f"the share of {_cell_name(history, cell)}" for cell in known] + ["the share of other groups"]
-    before = [*reference.values(), 0.0]
-    starts = history.starts
+    before = np.array([*reference.values(), 0.0])
     rows = np.stack([history.last.sums[:, 0, 0] - one.sums[:, 0, 0] for one in starts])
     places = np.array([known.index(cell) if cell in reference else len(known) for cell in history.cells], int)
     now = np.stack([np.bincount(places, one, len(before)) for one in rows])
-    tables = [(names, np.array(before), now)]
-    if bins is not None:
-        names = [f"the share of probabilities in bin {k + 1}" for k in range(len(bins))]
-        tables.append((names, bins, np.stack([history.last.bins - one.bins for one in starts])))
-    parts = []
-    for _, then, counts in tables:
-        n, n_then = counts.sum(axis=1, keepdims=True), np.full((len(starts), 1), then.sum())
-        up, down = (1.0, n, counts), (1.0, n_then, then)
-        more = least_evidence(up, down, 0.0)
-        parts.append(np.concatenate([more, least_evidence(down, up, 0.0)], axis=1))
-    shares = np.array([one.start for one in starts])
-    each = [
-        part + np.log(start_weights(shares))[:, None] - np.log(len(tables) * part.shape[1]) for part in parts
-    ]
-    total = min(
-        float(np.logaddexp(logsumexp(np.concatenate(each, axis=1)), np.log(weight_to_come(shares)))), _LARGEST
-    )
-    worst = max(range(len(tables)), key=lambda k: each[k].max())
-    labels, then, counts = tables[worst]
-    start, j = np.unravel_index(int(each[worst].round(6).argmax()), each[worst].shape)
-    place = int(j) % len(labels)
-    share = counts[start, place] / max(counts[start].sum(), 1)
+    up = (1.0, now.sum(axis=1, keepdims=True), now)
+    down = (1.0, np.full((len(starts), 1), before.sum()), before)
+    sides = [least_evidence(up, down, 0.0), least_evidence(down, up, 0.0)]
+    numbers = np.array([one.start for one in starts])
+    each = np.concatenate(sides, axis=1) + np.log(start_weights(numbers))[:, None] - np.log(2 * len(before))
+    total = min(float(np.logaddexp(logsumexp(each), np.log(weight_to_come(numbers)))), _LARGEST)
+    start, j = np.unravel_index(int(each.round(6).argmax()), each.shape)
+    place = int(j) % len(before)
     return total, Drift(
         history.last.batch,
         starts[int(start)].batch,
-        labels[place],
-        float(then[place] / then.sum()),
-        float(share),
+        names[place],
+        float(before[place] / before.sum()),
+        float(now[start, place] / max(now[start].sum(), 1)),
         float(np.exp(total)),
         history.last.time,
     )

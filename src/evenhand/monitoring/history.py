@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from evenhand.groups.groups import Groups
 from evenhand.groups.strata import stratify
-from evenhand.monitoring.batch import BINS, Batch, Cell
+from evenhand.monitoring.batch import Batch, Cell
 from evenhand.requirements.requirement import Constraint
 
 __all__ = ["History", "Record"]
@@ -31,9 +31,8 @@ class Record:
     ----------
     batch, rows : int
         Number of batches and of rows so far.
-    sums, likely : arrays, shape (M, 3, 2) and (M, 2)
+    sums : array, shape (M, 3, 2)
         See :class:`Batch`.
-    bins : array
     time : str, default=""
     start : int, default=-1
         The number of this start, if evidence is also counted from here on.
@@ -44,22 +43,13 @@ class Record:
     batch: int
     rows: int
     sums: Floats
-    likely: Floats
-    bins: Floats
     time: str = ""
     start: int = -1
     evidence: float = 0.0
 
     def padded(self, size: int) -> Record:
         """The same with `size` cells."""
-        more = size - len(self.sums)
-        if not more:
-            return self
-        sums, likely = (
-            np.pad(self.sums, ((0, more), (0, 0), (0, 0))),
-            np.pad(self.likely, ((0, more), (0, 0))),
-        )
-        return replace(self, sums=sums, likely=likely)
+        return replace(self, sums=np.pad(self.sums, ((0, size - len(self.sums)), (0, 0), (0, 0))))
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,9 +70,7 @@ class History:
     features: tuple[str, ...] = ()
     cells: tuple[Cell, ...] = ()
     known: tuple[int, ...] = ()
-    records: tuple[Record, ...] = (
-        Record(0, 0, np.zeros((0, 3, 2)), np.zeros((0, 2)), np.zeros(len(BINS) + 1), start=0),
-    )
+    records: tuple[Record, ...] = (Record(0, 0, np.zeros((0, 3, 2)), start=0),)
 
     @property
     def last(self) -> Record:
@@ -110,11 +98,9 @@ class History:
             records[-1] = replace(last, start=latest.start + 1)
         start = max(one.start for one in records)
         places = [cells.index(cell) for cell in batch.cells]
-        sums, likely = last.sums.copy(), last.likely.copy()
+        sums = last.sums.copy()
         sums[places] += batch.sums
-        likely[places] += batch.likely
-        rows = last.rows + batch.rows
-        records.append(Record(last.batch + 1, rows, sums, likely, last.bins + batch.bins, time))
+        records.append(Record(last.batch + 1, last.rows + batch.rows, sums, time))
         kept = _thinned(records)
         return History(
             batch.controls, batch.features, cells, (*self.known, *(start for _ in new)), tuple(kept)

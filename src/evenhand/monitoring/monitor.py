@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-import html
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
@@ -16,14 +15,13 @@ from numpy.typing import NDArray
 
 from evenhand._atomic import written_at_once
 from evenhand.data.checks import check_choice, check_fraction
-from evenhand.data.labels import read_selection
 from evenhand.data.tables import Library, library_of, make_table
-from evenhand.display.notebook import ShownAsTable, html_table, inline_svg
+from evenhand.display.notebook import ShownAsTable
 from evenhand.exceptions import InputError, MonitorWarning, UntrustedFileError, warn_user
 from evenhand.files.persistence import load as load_model
 from evenhand.groups.groups import Missing
 from evenhand.groups.names import UnseenRows
-from evenhand.monitoring.batch import BINS, Batch, is_empty, read_batch
+from evenhand.monitoring.batch import Batch, is_empty, read_batch
 from evenhand.monitoring.findings import Alarm, Disparity, Drift, find_alarm, find_disparities, find_drift
 from evenhand.monitoring.history import History
 from evenhand.monitoring.state import read_state, write_state
@@ -107,20 +105,17 @@ class Monitor(ShownAsTable):
         self._classes: NDArray[Any] | None = None
         self._seen: list[str] = []
         self._reference: dict[Any, float] = {}
-        self._reference_bins: NDArray[np.float64] | None = None
         self._digest = ""
         self._library: Library | None = None
 
     @classmethod
-    def from_model(cls, model: Any, *, scores: Any = None, confidence: float = 0.95) -> Self:
+    def from_model(cls, model: Any, *, confidence: float = 0.95) -> Self:
         """A monitor of what a fitted model was fitted to satisfy, with the people of its fit as reference.
 
         Parameters
         ----------
         model : FairPostprocessor, FairInprocessor or path
             Fitted, or the file of one.
-        scores : array, default=None
-            ``predict_label_proba`` of rows like those of the fit. New scores are then compared with these.
         confidence : float, default=0.95
 
         Returns
@@ -143,10 +138,6 @@ class Monitor(ShownAsTable):
         monitor._reference = {cell: float(rows) for cell, rows in counts.items() if rows}
         negative = next(label for label in fitted.classes_.tolist() if label != fitted.pos_label_)
         monitor._classes = np.array([negative, fitted.pos_label_])
-        if scores is not None:
-            p = read_selection(scores, None, what="scores").astype(np.float64)
-            places = np.searchsorted(BINS, p, side="right")
-            monitor._reference_bins = np.bincount(places, minlength=len(BINS) + 1).astype(np.float64)
         cells = tuple(monitor._reference)
         monitor._history = History(
             () if groups.strata is None else groups.strata.features,
@@ -166,7 +157,6 @@ class Monitor(ShownAsTable):
         y_true: Any = None,
         control_features: Any = None,
         sample_weight: Any = None,
-        scores: Any = None,
         data: Any = None,
         time: Any = None,
         batch: str | None = None,
@@ -181,9 +171,6 @@ class Monitor(ShownAsTable):
             them.
         sample_weight : array or name of a column, default=None
             From 0 to 1, and known before the decision; other weights have no evidence that is valid.
-        scores : array or name of a column, default=None
-            The model's probability of a positive label. Rates that need labels are then also reported as
-            they are expected before labels arrive, and drift of the scores is watched.
         data : table, default=None
             The table that has the columns, eager or lazy; the other arguments then are names.
         time : str, date or datetime, default=None
@@ -208,7 +195,6 @@ class Monitor(ShownAsTable):
                 y_true=y_true,
                 control_features=control_features,
                 sample_weight=sample_weight,
-                scores=scores,
                 data=data,
                 late=late,
                 pos_label=self.pos_label if self._classes is None else None,
@@ -224,40 +210,6 @@ class Monitor(ShownAsTable):
             return
         self._count(found, when, [identifier] if known else [])
         self._library = library_of(data) if data is not None else library_of(sensitive_features, y_pred)
-
-    def merge(self, other: Monitor) -> None:
-        """Count the rows of another monitor as one batch: of a shard, or of a partition.
-
-        Parameters
-        ----------
-        other : Monitor
-            With the same requirement. Its alarm is not taken over: evidence is counted again here.
-        """
-        if other.constraint != self.constraint:
-            raise InputError(
-                f"the monitors have different requirements: {self.constraint} and {other.constraint}."
-            )
-        ends = [one.pos_label if one._classes is None else one._classes[-1] for one in (self, other)]
-        if None not in ends and ends[0] != ends[1]:
-            raise InputError(f"the monitors have different positive labels: {ends[0]!r} and {ends[1]!r}.")
-        twice = [one for one in other._seen if one in self._seen]
-        if twice:
-            raise InputError(f"{len(twice)} batches of the other monitor were counted here before.")
-        last, history = other._history.last, other._history
-        there = np.flatnonzero(last.sums.any(axis=(1, 2)))
-        found = Batch(
-            history.controls,
-            history.features,
-            tuple(history.cells[k] for k in there),
-            last.sums[there],
-            last.likely[there],
-            last.bins,
-            last.rows,
-            other.excluded_rows,
-            other._classes,
-        )
-        times = [time for time in (history.last.time, self._history.last.time) if time]
-        self._count(found, max(times, key=_instant, default=""), other._seen)
 
     def _count(self, found: Batch, time: str, identifiers: Sequence[str]) -> None:
         """Count a batch and look; nothing changes if it cannot be counted."""
@@ -286,7 +238,7 @@ class Monitor(ShownAsTable):
             if self.alarm is None and evidence >= self._wanted:
                 self.alarm = alarm
             if self._reference and self.drift is None:
-                evidence, drift = find_drift(self._reference, self._reference_bins, added)
+                evidence, drift = find_drift(self._reference, added)
                 self.drift = drift if evidence >= self._wanted else None
         self._history = added
         self._classes = found.classes if self._classes is None else self._classes
@@ -395,25 +347,6 @@ class Monitor(ShownAsTable):
             alarm=None if self.alarm is None else self.alarm.batch,
             confidence=self.confidence,
         )
-
-    def to_html(self, path: str | os.PathLike[str], *, title: str = "Monitor") -> Path:
-        """Write a page with the headline, the table and the chart, which needs no network.
-
-        Parameters
-        ----------
-        path : str or path
-        title : str, default="Monitor"
-
-        Returns
-        -------
-        Path
-        """
-        path, (caption, headings, rows) = Path(path), self._table()
-        parts = [html.escape(title), html.escape(caption), html_table(headings, rows, most=None)]
-        chart = inline_svg(self.plot) if self.history() else ""
-        with written_at_once(path) as unfinished:
-            unfinished.write_text(_PAGE.format(*parts, chart), encoding="utf-8")
-        return path
 
     def to_prometheus(self) -> str:
         """The figures of now as text that Prometheus reads, such as from the folder of its node exporter."""
@@ -552,13 +485,6 @@ def _quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
-_PAGE = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>{0}</title>
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<style>body {{ font: 15px Arial, sans-serif; margin: 2em; max-width: 64em }}
-td, th {{ padding: 0.2em 0.8em; text-align: left }} td {{ border-top: 1px solid #ddd }}</style></head>
-<body><h1>{0}</h1><p>{1}</p>{2}{3}</body></html>
-"""
 _BINARY = np.array([0, 1])
 
 
@@ -576,8 +502,7 @@ def _short_digest(text: str) -> str:
 
 
 def _empty_batch(history: History) -> Batch:
-    last = history.last
-    return Batch(history.controls, history.features, (), last.sums[:0], last.likely[:0], 0 * last.bins, 0)
+    return Batch(history.controls, history.features, (), history.last.sums[:0], 0)
 
 
 def _in_order(found: Batch, history: History) -> Batch:

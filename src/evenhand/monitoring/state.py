@@ -13,7 +13,6 @@ from evenhand.display.text import show
 from evenhand.exceptions import InputError, UntrustedFileError, reason
 from evenhand.files.archive import check_memory, read_json
 from evenhand.files.encoding import decode_value, encode_value
-from evenhand.monitoring.batch import BINS
 from evenhand.monitoring.findings import Alarm, Drift
 from evenhand.monitoring.history import History, Record
 from evenhand.requirements.requirement import Constraint
@@ -34,7 +33,6 @@ def write_state(monitor: Monitor) -> bytes:
     for part in parts:
         if not isinstance(part, np.ndarray):
             raise InputError(f"the monitor cannot be saved: its file would hold a {type(part).__name__}.")
-    bins = monitor._reference_bins
     content = {
         "format": _FORMAT,
         "version": _VERSION,
@@ -48,7 +46,6 @@ def write_state(monitor: Monitor) -> bytes:
         "features": history.features,
         "known": history.known,
         "records": [_written(one) for one in history.records],
-        "bins": None if bins is None else _numbers(bins),
         "seen": monitor._seen,
         "alarm": None if monitor.alarm is None else asdict(monitor.alarm),
         "drift": None if monitor.drift is None else asdict(monitor.drift),
@@ -62,10 +59,7 @@ def _numbers(values: Any) -> Any:
 
 
 def _written(one: Record) -> dict[str, Any]:
-    arrays = {"sums": one.sums, "likely": one.likely, "bins": one.bins}
-    plain = {name: _numbers(part) if part.any() else [] for name, part in arrays.items()}
-    small = {"batch": one.batch, "rows": one.rows, "time": one.time, "start": one.start}
-    return {**small, "evidence": one.evidence, **plain}
+    return {**vars(one), "sums": _numbers(one.sums) if one.sums.any() else []}
 
 
 def read_state(data: bytes, max_bytes: int, make: Callable[..., Monitor]) -> Monitor:
@@ -110,7 +104,6 @@ def read_state(data: bytes, max_bytes: int, make: Callable[..., Monitor]) -> Mon
             raise UntrustedFileError("its groups and counts do not belong together.")
         found._history = History(*names, cells, known, records)
         found._classes, found._reference = classes, reference
-        found._reference_bins = None if content["bins"] is None else _floats(content["bins"], BINS.size + 1)
         found.excluded_rows, found.columns = int(content["excluded"]), dict(content["columns"])
         found._seen = [str(one) for one in content["seen"]]
         found.alarm, found.drift = _told(Alarm, content["alarm"]), _told(Drift, content["drift"])
@@ -135,8 +128,6 @@ def _read(one: dict[str, Any], cells: int) -> Record:
         int(one["batch"]),
         int(one["rows"]),
         _floats(one["sums"], cells, 3, 2),
-        _floats(one["likely"], cells, 2),
-        _floats(one["bins"], BINS.size + 1),
         str(one["time"]),
         int(one["start"]),
         float(one["evidence"]),

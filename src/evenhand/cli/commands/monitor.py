@@ -16,7 +16,7 @@ from evenhand.cli.bands import GroupColumns, read_bands
 from evenhand.cli.exit_codes import VIOLATED
 from evenhand.cli.messages import in_options
 from evenhand.cli.options import Bands, Flag, Json, Names, Required, column_names, columns_in, control_names
-from evenhand.cli.output import check_paths, print_note, print_result, visible
+from evenhand.cli.output import check_paths, print_result, visible
 from evenhand.cli.required import against_reference, read_reference, requirement
 from evenhand.cli.table_rows import as_value, default_positive, distinct_values, groups_of_files, scan_rows
 from evenhand.exceptions import InputError
@@ -45,9 +45,6 @@ class Stream:
     label: str | None = None
     """Column of true labels. Files without it are counted without labels."""
 
-    score: str | None = None
-    """Column of probabilities of a positive label, for expected rates and drift."""
-
     positive: str | None = None
     """The positive label; by default 1, or the one that sorts last."""
 
@@ -64,7 +61,6 @@ def monitor(
     batch: str | None = None,
     late: Flag = False,
     fail_on: Literal["alarm", "drift"] | None = None,
-    report: Path | None = None,
     prometheus: Path | None = None,
     config: Path | None = None,
     as_json: Json = False,
@@ -91,8 +87,6 @@ def monitor(
         The rows were counted before without labels; only their labels are counted.
     fail_on
         Exit with 3 if there is an alarm, or also if people are no longer those of the fit.
-    report
-        HTML file for the table and the chart over time, written anew each time.
     prometheus
         File for the figures in the text format of Prometheus, written anew each time.
     config
@@ -100,7 +94,7 @@ def monitor(
     as_json
         Print JSON instead of a line.
     """
-    check_paths([state, table, stream.model, config], [report, prometheus], force=True)
+    check_paths([state, table, stream.model, config], [prometheus], force=True)
     if state.exists():
         if stream != Stream() or required != Required() or confidence is not None:
             raise InputError(
@@ -118,9 +112,6 @@ def monitor(
         with in_options({"y_pred": "--prediction", "y_true": "--label", "late=True": "--late"}):
             _count(found, table, time=time, batch=batch, late=late)
         found.save(state)
-    if report is not None:
-        found.to_html(report, title=f"Monitor {state.name}")
-        print_note(f"Report: {report}")
     if prometheus is not None:
         with written_at_once(prometheus) as unfinished:
             unfinished.write_text(found.to_prometheus(), encoding="utf-8")
@@ -132,7 +123,7 @@ def monitor(
 
 def _made(table: Path, stream: Stream, required: Required, confidence: float) -> Monitor:
     """A monitor, with the columns that it reads from files."""
-    names = {"prediction": stream.prediction, "label": stream.label, "score": stream.score}
+    names = {"prediction": stream.prediction, "label": stream.label}
     edges: dict[str, Any]
     if stream.model is not None:
         if stream.sensitive or stream.bands or required != Required():
@@ -172,7 +163,7 @@ def _count(found: Monitor, table: Path, *, time: str | None, batch: str | None, 
     known = found.columns
     features, controls, there = list(known["features"]), list(known["controls"]), columns_in(table)
     label = known["label"] if known["label"] in there or late else None
-    used = [one for one in (known["prediction"], known["score"], label) if one is not None]
+    used = [one for one in (known["prediction"], label) if one is not None]
     table_files.refuse_unknown(table, [*features, *controls, *used], there)
     groups = groups_of_files([table], [*features, *controls], features, known["bands"])
     texts = {*groups.text, *(name for name in found.text_features if not known["bands"].get(name))}
@@ -185,7 +176,6 @@ def _count(found: Monitor, table: Path, *, time: str | None, batch: str | None, 
             features,
             y_true=label,
             control_features=controls or None,
-            scores=None if late else known["score"],
             data=table_files.scan(table, groups).select(list(dict.fromkeys([*features, *controls, *used]))),
             time=time,
             batch=batch if batch is not None else f"{content} late" if late else content,
