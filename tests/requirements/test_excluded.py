@@ -134,6 +134,9 @@ def test_an_audit_leaves_excluded_rows_out_and_says_so(where, weighted):
     assert found.excluded.rows == lacking.any(axis=1).sum()
     assert found.excluded.of_rows == len(frame)
     assert found.excluded.by_feature == lacking.sum().to_dict()
+    left_out = frame[lacking.any(axis=1)]
+    weights = left_out["w"] if weighted else None
+    assert found.excluded.selection_rate == pytest.approx(np.average(left_out["d"], weights=weights))
     sentence = f"{found.excluded.rows} of 600 rows lack a sensitive value and are left out"
     assert sentence in " ".join(str(found).split())
     assert sentence in found._repr_html_()

@@ -106,7 +106,7 @@ def audit(
         The positive label; None stands for the one that sorts last.
     missing : {"error", "category", "exclude"}, default="error"
         Whether a missing sensitive value is an error, a value of its own, or leaves the row out of the audit.
-        Excluded rows are counted in the result, which also says how far it depends on them.
+        Excluded rows are counted in the result.
     min_size : int, default=0
         Combinations with fewer rows are pooled, and so are values of a single feature that have fewer; the
         groups of single features keep all of their rows. Pooled groups are listed in the result and in a
@@ -264,13 +264,7 @@ def audit_of(
             counted, partial(audit_of, constraint=plain, confidence=confidence, library=library)
         )
     findings = find(counted, confidence)
-    excluded = find_excluded(
-        counted,
-        findings,
-        [part for part in required if not part.controls],  # within strata, no range is known
-        [found for found in comparisons if not found.given],
-        min_count=min_count,
-    )
+    excluded = find_excluded(counted, min_count=min_count)
     absent, left_out = absent_groups(counted, findings)
     if min_count:
         findings, shown = hide_small(counted, findings, min_count)

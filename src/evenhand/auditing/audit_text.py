@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from evenhand.auditing.comparison import FOUR_FIFTHS, Comparison, asks, estimate, group_name
-from evenhand.auditing.exclusion import DisparityRange, Excluded, range_notes
 from evenhand.auditing.group_rates import Finding, Rate, Terms
 from evenhand.display.text import show
 from evenhand.groups.groups import GroupName
@@ -26,13 +24,10 @@ _MOST_NAMES = 5
 
 def page(audit: Audit) -> str:
     """The text of an audit: rates of each group, changes, and disparities."""
-    excluded = audit.excluded
     blocks = [_headline(audit), *_rate_tables(audit)]
     if audit.terms.compared:
         blocks.append(_change_table(audit))
     blocks.append(_comparison_table(audit))
-    if excluded is not None and excluded.rates:
-        blocks.append(_excluded_table(audit, excluded))
     return "\n\n".join("\n".join(lines) for lines in blocks)
 
 
@@ -187,41 +182,6 @@ def _stratum_table(terms: Terms, found: Comparison) -> list[str]:
     if found.empty:
         lines += _wrapped(f"without any row: {_some(found.empty)}")
     return lines
-
-
-def range_cells(found: DisparityRange) -> tuple[str, str, str]:
-    """The value of a comparison, its range if excluded rows are counted in, and whether that is settled."""
-    if math.isnan(found.best + found.worst):
-        return _plain(found.value), "undefined", found.settled or ""
-    settled = "" if found.tolerance is None else f"{found.settled} (tolerance {found.tolerance:g})"
-    return _plain(found.value), f"{found.best:.3f} to {found.worst:.3f}", settled
-
-
-def _excluded_table(audit: Audit, excluded: Excluded) -> list[str]:
-    """Selection rates, and disparities with a tolerance, over all groups that excluded rows could be in."""
-    many = len(audit.terms.features) > 1
-    rates = [one for one in excluded.rates if one.rate == SELECTION.name]
-    cells = [
-        [_short(one.group), _plain(one.value), f"{one.low:.3f} to {one.high:.3f}"]
-        for one in rates[:_MOST_LINES]
-    ]
-    lines = aligned(
-        [[f"{SELECTION.name} if excluded rows are counted in", "without them", "lowest to highest"], *cells]
-    )
-    if len(rates) > _MOST_LINES:
-        lines.append(f"and {len(rates) - _MOST_LINES:,} more: see to_frame('excluded')")
-    asked = [one for one in excluded.comparisons if one.tolerance is not None]
-    rows = []
-    for one in asked:
-        who = "combinations" if one.groups == "intersectional" and many else show(one.groups)
-        rows.append([f"{one.notion}, {who}" if one.notion == FOUR_FIFTHS else one.notion, *range_cells(one)])
-    table = aligned([["disparity", "without them", "best to worst", ""], *rows], text=4)
-    notes = [line for note in range_notes(audit.comparisons, excluded) for line in wrap(note, _WIDTH)]
-    return [*lines, "", *table, *notes]
-
-
-def _plain(value: float) -> str:
-    return "undefined" if math.isnan(value) else f"{value:.3f}"
 
 
 def _part(found: Comparison) -> str | tuple[str, str]:

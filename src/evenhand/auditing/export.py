@@ -8,7 +8,6 @@ from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from evenhand.auditing.comparison import Comparison, group_name
-from evenhand.auditing.exclusion import range_notes
 from evenhand.auditing.group_rates import Finding, Rate, Terms
 from evenhand.data.checks import check_choice
 from evenhand.data.tables import Library, make_table
@@ -18,7 +17,7 @@ from evenhand.groups.groups import GroupName
 if TYPE_CHECKING:
     from evenhand.auditing.result import Audit
 
-Rows = Literal["groups", "comparisons", "distances", "strata", "excluded"]
+Rows = Literal["groups", "comparisons", "distances", "strata"]
 _NUMBERS = ("value", "low", "high", "tolerance")
 _COMPARISON = (
     *("notion", "measure", "groups", "value", "low", "high", "statistic"),
@@ -26,13 +25,11 @@ _COMPARISON = (
 )
 _DISTANCE = ("notion", "measure", "groups", "statistic", "group", "value", "low", "high", "stratum")
 _STRATUM = ("notion", "measure", "groups", "given", "stratum", "value", "low", "high", "statistic", "group")
-_EXCLUDED = ("quantity", "measure", "groups", "group", "value", "low", "high", "tolerance", "settled")
 _TAKEN = ("groups", "group", "quantity", "value", "low", "high", "note")
 
 
 def audit_dict(audit: Audit) -> dict[str, Any]:
     """Everything as plain Python objects; see :meth:`evenhand.auditing.result.Audit.to_dict`."""
-    excluded, notes = audit.excluded, range_notes(audit.comparisons, audit.excluded)
     return {
         **_fields(audit.terms),
         "pooled": [
@@ -41,7 +38,7 @@ def audit_dict(audit: Audit) -> dict[str, Any]:
         ],
         "groups": [_finding_dict(group, audit.terms) for group in audit.groups],
         "comparisons": plain(audit.comparisons),
-        "excluded": excluded and {**_fields(excluded), "notes": notes},
+        "excluded": plain(audit.excluded),
     }
 
 
@@ -136,25 +133,11 @@ def _distance_rows(audit: Audit) -> Iterator[dict[str, Any]]:
     return (_row(_DISTANCE, part, found) for found in audit.comparisons for part in found.distances)
 
 
-def _excluded_rows(audit: Audit) -> Iterator[dict[str, Any]]:
-    if audit.excluded is None:
-        return
-    empty = dict.fromkeys(_EXCLUDED)
-    for rate in audit.excluded.rates:
-        own = _row(("group", "value", "low", "high"), rate)
-        yield empty | own | {"quantity": rate.rate, "tolerance": math.nan}
-    for found in audit.excluded.comparisons:
-        low, high = sorted((found.best, found.worst))
-        own = _row(("measure", "groups", "value", "tolerance", "settled"), found)
-        yield empty | own | {"quantity": found.notion, "low": low, "high": high}
-
-
 _TABLES: Mapping[Rows, tuple[Callable[[Audit], Iterator[dict[str, Any]]], tuple[str, ...]]] = {
     "groups": (_group_rows, ()),
     "comparisons": (_comparison_rows, ()),
     "distances": (_distance_rows, _DISTANCE),
     "strata": (_stratum_rows, _STRATUM),
-    "excluded": (_excluded_rows, _EXCLUDED),
 }
 """The rows of each table, and the columns of those that may be empty."""
 

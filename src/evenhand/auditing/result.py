@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from evenhand.auditing.audit_text import LEFT_OUT, page, range_cells, rate_text
+from evenhand.auditing.audit_text import LEFT_OUT, page, rate_text
 from evenhand.auditing.comparison import FOUR_FIFTHS, Comparison, asks, estimate, group_name
-from evenhand.auditing.exclusion import Excluded, range_notes
+from evenhand.auditing.exclusion import Excluded
 from evenhand.auditing.export import Rows, audit_dict, audit_table, rates_by_group
 from evenhand.auditing.group_rates import Finding, Terms
 from evenhand.auditing.impact_ratios import SMALLEST_SHARE, CategoryCounts, ImpactRatios, impact_ratios
@@ -112,18 +112,8 @@ class Audit:
             left_out
             + html_table(["disparity", "value", "furthest group", "verdict"], compared)
             + html_table(["group", "rows", *names], rates)
-            + self._excluded_html()
             + (inline_svg(self.plot) if any(group.rates for group in self.groups) else "")
         )
-
-    def _excluded_html(self) -> str:
-        """How far requirements depend on excluded rows."""
-        ranges = [] if self.excluded is None else self.excluded.comparisons
-        asked = [found for found in ranges if found.tolerance is not None]
-        rows = [(f"{found.notion}, {found.groups}", *range_cells(found)) for found in asked]
-        headings = ["disparity", "without excluded rows", "with them, best to worst", "tolerance"]
-        notes = [f"<p>{html.escape(note)}</p>" for note in range_notes(self.comparisons, self.excluded)]
-        return (html_table(headings, rows) if rows else "") + "".join(notes)
 
     def plot(self) -> Any:
         """Chart of the rates of each group. A notebook shows it as a picture, without a network.
@@ -278,10 +268,9 @@ class Audit:
 
         Parameters
         ----------
-        what : {"groups", "comparisons", "distances", "strata", "excluded"}, default="groups"
+        what : {"groups", "comparisons", "distances", "strata"}, default="groups"
             One row per group and quantity; per comparison; per comparison and group; or per comparison and
-            stratum, with that of all rows together. Or the range of each rate and each comparison if excluded
-            rows are counted in; their `value` is without these rows.
+            stratum, with that of all rows together.
         backend : {"pandas", "polars", "pyarrow"}, default=None
             The library of the table. None stands for that of the tables that were audited, or else pandas
             or polars, whichever is installed.

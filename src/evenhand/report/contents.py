@@ -7,11 +7,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from evenhand.auditing.audit_text import range_cells
 from evenhand.auditing.comparison import FOUR_FIFTHS, Distance, group_name
-from evenhand.auditing.exclusion import Excluded, RateRange, range_notes
+from evenhand.auditing.exclusion import Excluded
 from evenhand.auditing.export import plain
 from evenhand.auditing.group_rates import Rate
 from evenhand.auditing.impact_ratios import ImpactRatios
@@ -100,7 +97,7 @@ def contents(
         "probabilities": bool(probabilities),
         "cost": _cost(groups[0]),
         "changed": _changed(groups[0]),
-        "excluded": audit.excluded and _excluded(audit, audit.excluded),
+        "excluded": audit.excluded and str(audit.excluded),
         "impact_ratios": impact_ratios
         and {
             "tables": [{"headings": head, "lines": lines} for head, *lines in impact_ratios.blocks()],
@@ -124,24 +121,6 @@ def _group(
     }
     small = isinstance(rows, int | float) and rows < _SMALL
     return {**found, "name": name, "small": small, "before": before, "probabilities": probabilities.get(name)}
-
-
-def _excluded(audit: Audit, excluded: Excluded) -> dict[str, Any]:
-    """Rows that lack a sensitive value, and how far selection rates and requirements depend on them."""
-    return {
-        "text": str(excluded),
-        "rates": [
-            {"name": group_name(one.group), **_limits(one)}
-            for one in excluded.rates[: len(audit.terms.rates) * _MOST_GROUPS]
-            if one.rate == SELECTION.name and not np.isnan(one.low)
-        ],
-        "comparisons": [
-            {"name": f"{one.notion}, {one.groups}", "cells": list(range_cells(one))}
-            for one in excluded.comparisons
-            if one.tolerance is not None
-        ],
-        "notes": range_notes(audit.comparisons, excluded),
-    }
 
 
 def _cost(everyone: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -257,7 +236,7 @@ def _bounds(audit: Audit) -> dict[str, Any]:
     }
 
 
-def _limits(found: Distance | Expected | Rate | RateRange) -> dict[str, float | None]:
+def _limits(found: Distance | Expected | Rate) -> dict[str, float | None]:
     return {key: plain(float(getattr(found, key))) for key in _LIMITS}
 
 
