@@ -21,7 +21,7 @@ from scipy.stats import norm
 import evenhand as eh
 from benchmarks.record import write
 from evenhand.groups.groups import Groups
-from evenhand.monitoring.batch import BINS, Batch
+from evenhand.monitoring.batch import Batch
 from evenhand.monitoring.comparisons import find_comparisons
 from evenhand.monitoring.evidence import find_blocks, log_evidence, log_total, weights
 from evenhand.monitoring.history import History
@@ -60,8 +60,7 @@ class Setting:
         sums = np.zeros((len(counts), 3, 2))
         sums[:, 0] = counts
         cells = tuple(((), key) for key in self.groups.keys)
-        bins = np.zeros(len(BINS) + 1)
-        return Batch((), ("group",), cells, sums, np.zeros((len(counts), 2)), bins, int(counts[:, 0].sum()))
+        return Batch((), ("group",), cells, sums, int(counts[:, 0].sum()))
 
     def total(self, since: Floats, starts: NDArray[np.intp], *, exact: bool) -> Floats:
         """Log of the evidence from counts since each start, shape (..., W, M, 2), or a bound of it."""

@@ -5,7 +5,7 @@ import pytest
 
 import evenhand as eh
 from evenhand.groups.groups import Groups
-from evenhand.monitoring.batch import BINS, Batch
+from evenhand.monitoring.batch import Batch
 from evenhand.monitoring.comparisons import find_comparisons
 from evenhand.monitoring.evidence import find_blocks, limits, log_evidence, log_total, weights
 from evenhand.monitoring.findings import find_drift
@@ -18,8 +18,7 @@ RARE = ALPHA + 3 * np.sqrt(ALPHA * (1 - ALPHA) / STREAMS)
 
 def batch_of(groups, sums):
     cells = tuple(((), key) for key in groups.keys)
-    nothing = np.zeros((len(cells), 2))
-    return Batch((), groups.features, cells, sums, nothing, np.zeros(len(BINS) + 1), int(sums[:, 0, 0].sum()))
+    return Batch((), groups.features, cells, sums, int(sums[:, 0, 0].sum()))
 
 
 def false_alarms(constraint, shares, chances, rng):
@@ -133,6 +132,6 @@ def test_the_people_of_the_fit_raise_no_drift():
             sums = np.zeros((2, 3, 2))
             sums[:, 0, 0] = rng.multinomial(size, [0.3, 0.7])
             history = history.added(batch_of(groups, sums), "")
-            ever |= find_drift(reference, None, history)[0] >= -np.log(ALPHA)
+            ever |= find_drift(reference, history)[0] >= -np.log(ALPHA)
         told += ever
     assert told / STREAMS <= RARE
