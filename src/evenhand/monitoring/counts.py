@@ -61,48 +61,35 @@ class Batch:
     digest: str = ""
 
 
-def read_batch(
-    y_pred: Any,
-    sensitive_features: Any,
-    *,
-    y_true: Any,
-    control_features: Any,
-    sample_weight: Any,
-    data: Any,
-    late: bool,
-    **policy: Any,
-) -> Batch:
+def read_batch(y_pred: Any, sensitive_features: Any, *, data: Any, late: bool, **given: Any) -> Batch:
     """The counts of a batch; see :meth:`Monitor.update`.
 
     Parameters
     ----------
-    y_pred, sensitive_features, y_true, control_features, sample_weight, data, late
+    y_pred, sensitive_features, data, late
         See :meth:`Monitor.update`.
-    **policy
-        Further arguments of :func:`evenhand.requirements.rates.read_rows`.
+    **given
+        Further arguments of :func:`evenhand.requirements.rates.read_rows`; with `data`, names of columns.
 
     Returns
     -------
     Batch
     """
     eager = isinstance(nw.from_native(data, pass_through=True), nw.DataFrame)
-    if data is not None and sample_weight is None and not eager:
-        policy |= {"control_features": control_features, "before": None, "threshold": None}
-        counted, _ = tally_table(data, y_true, y_pred, sensitive_features, sample_weight=None, **policy)
+    if data is not None and given["sample_weight"] is None and not eager:
+        labels, nothing = given.pop("y_true"), {"before": None, "threshold": None}
+        counted, _ = tally_table(data, labels, y_pred, sensitive_features, **nothing, **given)
         return _batch(counted, late=late)
-    columns = {"y_true": y_true, "y_pred": y_pred, "sample_weight": sample_weight}
+    given |= {"y_pred": y_pred, "sensitive_features": sensitive_features}
     if data is not None:
-        given = (sensitive_features, () if control_features is None else control_features)
-        features, controls = (list(part) if isinstance(part, list | tuple) else [part] for part in given)
-        columns |= read_columns(data, columns, [*features, *controls])
-        read = columns.pop("sensitive_features")
-        sensitive_features, control_features = ({k: read[k] for k in names} for names in (features, controls))
-    decisions = read_rows(
-        **columns,
-        sensitive_features=sensitive_features,
-        control_features=control_features or None,
-        **policy,
-    )
+        both = [given[name] or () for name in ("sensitive_features", "control_features")]
+        features, controls = (list(part) if isinstance(part, list | tuple) else [part] for part in both)
+        columns = {name: given[name] for name in ("y_true", "y_pred", "sample_weight")}
+        read = read_columns(data, columns, [*features, *controls])
+        named = read.pop("sensitive_features")
+        given |= {**read, "sensitive_features": {name: named[name] for name in features}}
+        given["control_features"] = {name: named[name] for name in controls} or None
+    decisions = read_rows(**given)
     largest = 1.0 if decisions.weights is None else float(decisions.weights.max())
     if largest > 1:
         raise InputError(
