@@ -50,6 +50,7 @@ def load_acs(task: Task, *, folder: Path, sensitive: tuple[str, ...] = ("RAC1P",
             f"American Community Survey, {_QUESTION[task]} (Ding et al. 2021). "
             "United States Census Bureau, public domain."
         ),
+        backend="polars",
     )
 
 
