@@ -25,6 +25,7 @@ from evenhand.optimum.solution import Solution
 from evenhand.requirements.constraints import ByConstraint, ByGroup, ConstraintName, LinearConstraints
 from evenhand.requirements.rates import CellRates
 from evenhand.solver.certificate import Certificate
+from evenhand.solver.grouped import GroupedRows
 from evenhand.solver.optimize import Accepted, Optimum, optimize
 from evenhand.solver.oracle import Vector
 from evenhand.solver.program import Problem
@@ -204,7 +205,7 @@ def estimated(rows: Any, scalars: int, make: Callable[[float], Problem]) -> floa
     method goes from one width to the next in a few steps (docs/decisions.md).
     """
     middle = 0.5
-    if rows.fast or rows.n_rows <= _SAMPLE:
+    if isinstance(rows, GroupedRows) or rows.n_rows <= _SAMPLE:
         return middle
     few = RowsWithScalars(rows.sample(_SAMPLE), scalars)
     found = optimize(few, make(middle), Accepted(_ROUGH, _ROUGH))

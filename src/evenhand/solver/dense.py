@@ -41,7 +41,7 @@ class DenseRows:
     array([0.1, 0.4])
     """
 
-    fast, most, block = False, ALL, _BLOCK
+    most, block = ALL, _BLOCK
 
     def __init__(
         self,

@@ -38,7 +38,7 @@ class RowsWithScalars:
     def __init__(self, inner: Oracle, scalars: int) -> None:
         self.inner = inner
         self.scalars = scalars
-        self.fast, self.most = inner.fast, inner.most
+        self.most = inner.most
 
     @property
     def n_rows(self) -> int:
