@@ -122,8 +122,9 @@ def mix_thresholds(groups: Sequence[CountedScores], problem: Problem) -> Mixture
     """Solve over mixtures of thresholds on given scores and intervals; see :func:`solve_by_thresholds`."""
     corners: list[Corners] = [{} for _ in groups]
     for scores, known in zip(groups, corners, strict=True):
-        first = np.linspace(0, len(scores), _FIRST + 1).astype(int).tolist()
-        _add(scores, known, [(position, len(scores)) for position in first])
+        end = len(scores)
+        first = [end, *np.linspace(0, end, _FIRST + 1).astype(int).tolist()]  # no one, everyone, and between
+        _add(scores, known, [(position, end) for position in first])
     for _ in range(_MAX_ROUNDS):
         solved = _master(problem, corners)
         if solved is None:
