@@ -56,7 +56,8 @@ def save(
     Parameters
     ----------
     model : FairPostprocessor or FairInprocessor
-        Fitted, with classifiers from scikit-learn, xgboost or lightgbm, or `trusted` ones.
+        Fitted, with classifiers from scikit-learn (except nearest neighbours and kernel machines), xgboost or
+        lightgbm, or `trusted` ones.
     path : str or path
     overwrite : bool, default=False
         Whether an existing file may be replaced.
