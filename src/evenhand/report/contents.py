@@ -10,9 +10,9 @@ from typing import Any
 from evenhand.auditing.comparison import FOUR_FIFTHS, group_name
 from evenhand.auditing.exclusion import Excluded
 from evenhand.auditing.export import audit_dict, plain
-from evenhand.auditing.group_rates import RATES
 from evenhand.auditing.impact_ratios import ImpactRatios
 from evenhand.auditing.result import Audit
+from evenhand.auditing.tally import REPORTED
 from evenhand.estimators.base import FairClassifier
 from evenhand.estimators.postprocess import FairPostprocessor
 from evenhand.guarantee.forecast import Expected
@@ -221,7 +221,7 @@ def _strata(found: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 def _bounds(found: Mapping[str, Any]) -> dict[str, Any]:
     """For the chart of rates: the bounds, and rates that are bounded but not reported for every group."""
     bounded = [one for one in found["comparisons"] if one["against"] == "bound"]
-    reported = {part.name for part in RATES}
+    reported = {part.name for part in REPORTED}
     own = {one["notion"]: one["distances"] for one in bounded if one["statistic"] not in reported}
     return {
         "limits": [{"quantity": one["statistic"], "value": one["tolerance"]} for one in bounded],
