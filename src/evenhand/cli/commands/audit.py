@@ -116,7 +116,7 @@ def audit(
         if score is not None:
             known = None if label is None else pos_label
             with in_options({"scores": "--score"}):
-                read = rows.select(dict.fromkeys([*filter(None, (label, score)), *features])).collect()
+                read = rows.select(*dict.fromkeys([*filter(None, (label, score)), *features])).collect()
                 more["scores"] = eh.audit_scores(
                     None if label is None else read[label],
                     read[score],
