@@ -51,7 +51,7 @@ def place(tmp_path_factory):
     [
         ("ranged.parquet", []),
         ("numbered.parquet", ["__index_level_0__"]),
-        ("named.parquet", []),
+        ("named.parquet", ["customer_id"]),
         ("written.csv", [""]),
         ("new.csv", []),
     ],
@@ -60,17 +60,25 @@ def test_the_index_of_a_pandas_table_is_known(place, name, expected):
     assert index_columns(place / name) == expected
 
 
+def test_metadata_about_the_index_may_be_anything(tmp_path):
+    for text in ("no json", "[]", '{"index_columns": 3}', '{"index_columns": [{"kind": "range"}, "gone"]}'):
+        pl.DataFrame({"a": [1]}).write_parquet(tmp_path / "t.parquet", metadata={"pandas": text})
+        assert index_columns(tmp_path / "t.parquet") == []
+
+
 @pytest.mark.parametrize(
     ("name", "word"),
     [
         ("numbered.parquet", "'__index_level_0__'"),
+        ("named.parquet", "'customer_id'"),
         ("written.csv", "the first"),
     ],
 )
 def test_row_numbers_are_not_learned_from(place, capsys, tmp_path, name, word):
     """The index is left out with a note, and predict and verify do not need it."""
     model = tmp_path / "m.eh"
-    code, _, err = run(capsys, "fit", place / name, *BASE, "--drop", "customer_id", "--out", model)
+    more = [] if name == "named.parquet" else ["--drop", "customer_id"]
+    code, _, err = run(capsys, "fit", place / name, *BASE, *more, "--out", model)
     assert code != FAILED, err
     assert err.startswith(f"evenhand: {word}")
     assert "is the index of a pandas table, and is left out." in err

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from evenhand.data.checks import near_columns
 from evenhand.data.columns import check_names, is_missing, object_column
+from evenhand.data.lazy_polars import in_order
 from evenhand.exceptions import EvenhandError, InputError, reason
 
 BATCH_ROWS = 1 << 18
@@ -141,7 +142,7 @@ class BatchedTable:
             for batch in self.source.to_batches(columns=columns, batch_size=rows, batch_readahead=2):
                 yield pa.Table.from_batches([batch])
         else:
-            yield from self.source.select(columns).collect_batches(chunk_size=rows, maintain_order=True)
+            yield from in_order(self.source.select(columns), rows)
 
     def count_rows(self) -> int:
         """Number of rows."""

@@ -26,6 +26,7 @@ from evenhand.data.labels import (
     refuse_probabilities,
     refuse_scores,
 )
+from evenhand.data.lazy_polars import streamed
 from evenhand.exceptions import GroupError, InputError
 
 Table = nw.DataFrame[Any] | nw.LazyFrame[Any]
@@ -422,4 +423,4 @@ def _collected(table: Table) -> nw.DataFrame[Any]:
     """A small result in memory; polars computes it without keeping all rows."""
     if isinstance(table, nw.DataFrame):
         return table
-    return table.collect(engine="streaming") if table.implementation.is_polars() else table.collect()
+    return streamed(table) if table.implementation.is_polars() else table.collect()
