@@ -11,8 +11,10 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.auditing.query import read_columns, tally_table
+from evenhand.auditing.query import tally_table
 from evenhand.auditing.tally import Tally, tally
+from evenhand.data.checks import near_names
+from evenhand.data.columns import as_table
 from evenhand.exceptions import InputError
 from evenhand.groups.groups import Groups
 from evenhand.groups.names import Key
@@ -61,35 +63,30 @@ class Batch:
     digest: str = ""
 
 
-def read_batch(y_pred: Any, sensitive_features: Any, *, data: Any, late: bool, **given: Any) -> Batch:
+def read_batch(columns: dict[str, Any], *, data: Any, late: bool, **policy: Any) -> Batch:
     """The counts of a batch; see :meth:`Monitor.update`.
 
     Parameters
     ----------
-    y_pred, sensitive_features, data, late
+    columns : dict
+        The arguments of :meth:`Monitor.update` that are columns; with `data`, their names.
+    data, late
         See :meth:`Monitor.update`.
-    **given
-        Further arguments of :func:`evenhand.requirements.rates.read_rows`; with `data`, names of columns.
+    **policy
+        Further arguments of :func:`evenhand.requirements.rates.read_rows`.
 
     Returns
     -------
     Batch
     """
     eager = isinstance(nw.from_native(data, pass_through=True), nw.DataFrame)
-    if data is not None and given["sample_weight"] is None and not eager:
-        labels, nothing = given.pop("y_true"), {"before": None, "threshold": None}
-        counted, _ = tally_table(data, labels, y_pred, sensitive_features, **nothing, **given)
+    if data is not None and columns["sample_weight"] is None and not eager:
+        counted, _ = tally_table(data, before=None, threshold=None, **columns, **policy)
         return _batch(counted, late=late)
-    given |= {"y_pred": y_pred, "sensitive_features": sensitive_features}
     if data is not None:
-        both = [given[name] or () for name in ("sensitive_features", "control_features")]
-        features, controls = (list(part) if isinstance(part, list | tuple) else [part] for part in both)
-        columns = {name: given[name] for name in ("y_true", "y_pred", "sample_weight")}
-        read = read_columns(data, columns, [*features, *controls])
-        named = read.pop("sensitive_features")
-        given |= {**read, "sensitive_features": {name: named[name] for name in features}}
-        given["control_features"] = {name: named[name] for name in controls} or None
-    decisions = read_rows(**given)
+        table = as_table(data, what="data").lazy().collect()
+        columns = {what: _column(table, names) for what, names in columns.items()}
+    decisions = read_rows(**columns, **policy)
     largest = 1.0 if decisions.weights is None else float(decisions.weights.max())
     if largest > 1:
         raise InputError(
@@ -98,6 +95,19 @@ def read_batch(y_pred: Any, sensitive_features: Any, *, data: Any, late: bool, *
         )
     found = _batch(tally(decisions), largest, late=late)
     return found if found.rows < _LONG else replace(found, digest=_digest(decisions, found))
+
+
+def _column(table: nw.DataFrame[Any], names: Any) -> Any:
+    """A column of a table, or several by name."""
+    several = isinstance(names, list | tuple)
+    for name in names if several else [names]:
+        if name is not None and not isinstance(name, str | int):
+            raise InputError(f"with data=, pass names of its columns, not {type(name).__name__}.")
+        if name is not None and name not in table.columns:
+            raise InputError(f"data has no column {name!r}. {near_names(name, table.columns, 'It has')}")
+    if several:
+        return {name: table.get_column(name) for name in names}
+    return None if names is None else table.get_column(names)
 
 
 def cells_of(groups: Groups) -> tuple[tuple[str, ...], int, tuple[Key, ...]]:

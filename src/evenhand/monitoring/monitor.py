@@ -180,11 +180,12 @@ class Monitor(ShownAsTable):
             warn_user(f"batch {self.batches + 1} has no rows.", MonitorWarning)
             found = Batch(history.names, history.controls, (), history.last.sums[:0], 0)
         else:
-            given = {"y_true": y_true, "control_features": control_features, "sample_weight": sample_weight}
+            columns = {"y_pred": y_pred, "y_true": y_true, "sample_weight": sample_weight}
+            columns |= {"sensitive_features": sensitive_features, "control_features": control_features}
             classes = np.array([0, 1]) if self._classes is None and self.pos_label is None else self._classes
-            positive = self.pos_label if self._classes is None else None
-            given |= {"classes": classes, "pos_label": positive, "missing": self.missing}
-            found = read_batch(y_pred, sensitive_features, data=data, late=late, **given)
+            positive, missing = self.pos_label if self._classes is None else None, self.missing
+            policy = {"classes": classes, "pos_label": positive, "missing": missing}
+            found = read_batch(columns, data=data, late=late, **policy)
         identifier = _short_digest(f"{batch}" if batch is not None else f"{found.digest} {when} {late}")
         known = batch is not None or found.digest
         if known and identifier in self._seen:
