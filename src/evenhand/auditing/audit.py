@@ -20,7 +20,7 @@ import numpy as np
 from evenhand.auditing.comparison import Comparison, all_notions, compare, four_fifths
 from evenhand.auditing.exclusion import find_excluded
 from evenhand.auditing.group_rates import Terms, absent_groups, find, pooled_groups
-from evenhand.auditing.proxy_audit import audit_by_proxy
+from evenhand.auditing.proxy_tally import tally_by_proxy
 from evenhand.auditing.query import tally_table
 from evenhand.auditing.rate_bounds import compare_with_bound
 from evenhand.auditing.reference import count_beside
@@ -185,15 +185,21 @@ def audit(
             )
         if threshold == "median":
             raise InputError("an audit by proxies takes a number as threshold.")
-        return audit_by_proxy(
+        counted: Tally = tally_by_proxy(
             y_true,
             y_pred,
             sensitive_features,
             constraint=constraint,
             sample_weight=sample_weight,
-            confidence=float(confidence),
             pos_label=pos_label,
             threshold=None if threshold is None else float(threshold),
+        )
+        return audit_of(
+            counted,
+            constraint=constraint,
+            confidence=float(confidence),
+            threshold=threshold,
+            library=library_of(y_pred, y_true),
         )
     if control_features is not None and min_count:
         raise InputError(
@@ -285,8 +291,9 @@ def audit_of(
         randomised=counted.randomised,
         threshold=None if threshold is None else float(threshold),
         above_median=above_median,
+        proxy=counted.proxy,
     )
-    people = None if min_count else counted
+    people = None if min_count or counted.proxy else counted
     return Audit(terms, (*findings, *absent), comparisons, library, excluded, people, strata, beside)
 
 

@@ -16,6 +16,7 @@ from typing import Literal
 import numpy as np
 
 from evenhand.auditing.distances import distances
+from evenhand.auditing.proxy_tally import ProxyTally
 from evenhand.auditing.tally import Tally
 from evenhand.display.notebook import ShownAsTable
 from evenhand.display.text import show
@@ -283,6 +284,9 @@ def rule_families(groups: Groups) -> Iterator[tuple[str, Members]]:
 def _compare(
     notion: Notion, counted: Tally, family: Members, confidence: float, *, alone: bool, judge: bool = True
 ) -> Comparison:
+    if isinstance(counted, ProxyTally):
+        measured, found = counted.measure(notion, family, confidence)
+        return concluded(notion, measured, found, alone=alone, judge=judge)
     measured = notion.measure_in(family, counted.rates)
     found = distances(
         notion.statistics,
