@@ -206,14 +206,11 @@ def audit(
             "min_count cannot suppress small counts within strata: omit control_features, or audit each "
             "stratum separately."
         )
-    count = _tally_columns if data is None else partial(tally_table, data)
-    counted, median = count(
-        y_true,
-        y_pred,
+    columns = {"y_true": y_true, "y_pred": y_pred, "before": before, "sample_weight": sample_weight}
+    counted, median = (_tally_columns if data is None else partial(tally_table, data))(
+        columns,
         sensitive_features,
         control_features=control_features,
-        before=before,
-        sample_weight=sample_weight,
         pos_label=pos_label,
         missing=missing,
         min_size=min_size,
@@ -232,14 +229,16 @@ def audit(
 
 
 def _tally_columns(
-    y_true: Any, y_pred: Any, sensitive_features: Any, *, threshold: Any, **columns: Any
+    columns: Mapping[str, Any], sensitive_features: Any, *, threshold: Any, **settings: Any
 ) -> tuple[Tally, float | None]:
     """The sums over cells of columns in memory, and the median of the scores if that is the threshold."""
+    y_true, y_pred, before, sample_weight = columns.values()
     median = None
     if threshold == "median":
         y_pred, median = read_median(y_pred)
         threshold = float(np.nextafter(median, np.inf))
-    return tally(read_rows(y_true, y_pred, sensitive_features, threshold=threshold, **columns)), median
+    settings |= {"before": before, "sample_weight": sample_weight, "threshold": threshold}
+    return tally(read_rows(y_true, y_pred, sensitive_features, **settings)), median
 
 
 def audit_of(

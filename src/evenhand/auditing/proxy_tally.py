@@ -154,13 +154,11 @@ def tally_by_proxy(
     check_rows({"y_pred": y_pred, "Proxy": rows.values[rows.proxy]})
     decisions = read_rows(y_true, y_pred, {"everyone": np.zeros(len(rows), np.int64)}, **settings)
     weights, labelled = decisions.weights, decisions.positive is not None
-    labels = (
-        np.zeros(len(rows), np.intp) if decisions.positive is None else decisions.positive.astype(np.intp)
-    )
+    positive = np.zeros(len(rows)) if decisions.positive is None else decisions.positive
+    labels = positive.astype(np.intp)
     selection = decisions.selection.astype(np.float64)
     cells = np.eye(2)[labels]
-    # An expected number of rows, without rounding errors of a sum of probabilities.
-    sums = [(rows.probabilities.T @ part).round(6) for part in (cells, selection[:, None] * cells)]
+    sums = [rows.probabilities.T @ part for part in (cells, selection[:, None] * cells)]
     return ProxyTally(
         rows.groups,
         np.stack([sums] * 3),
