@@ -32,6 +32,8 @@ class DenseRows:
         sum of w p over further rows that are selected and not held here.
     index : array of int, optional
         Which rows of another oracle these are, if that matters to it; by default 0 to n - 1.
+    always : int, default=0
+        Number of rows, the last ones, that are always taken (:mod:`evenhand.solver.scalars`).
 
     Examples
     --------
@@ -41,7 +43,7 @@ class DenseRows:
     array([0.1, 0.4])
     """
 
-    fast, most, block = False, ALL, _BLOCK
+    most, block = ALL, _BLOCK
 
     def __init__(
         self,
@@ -50,8 +52,10 @@ class DenseRows:
         *,
         base: Vector | None = None,
         index: NDArray[np.intp] | None = None,
+        always: int = 0,
     ) -> None:
         self.rows = rows
+        self.always = always
         self.weights = weights
         self.base = np.zeros(self.n_columns) if base is None else base
         self._index = index
@@ -100,9 +104,9 @@ class DenseRows:
         for start in range(0, self.n_rows, self.block):
             yield slice(start, start + self.block)
 
-    def parts(self) -> Iterator[tuple[slice, slice, DenseRows]]:
-        """The rows of each stratum: where they are, which columns they have, and the rows themselves."""
-        yield slice(None), slice(None), self
+    def local(self, where: slice) -> tuple[NDArray[np.float64], slice]:
+        """The rows of a block, and the columns that these have numbers in: all of them."""
+        return self.take(where), slice(None)
 
     def scores(self, v: Vector) -> Vector:
         """Compute h of every row."""
@@ -125,28 +129,31 @@ class DenseRows:
         sums = self.base.copy()
         hessian = np.zeros((self.n_columns, self.n_columns))
         for where in self.blocks():
-            block = self.take(where)
-            h = block @ v
+            block, columns = self.local(where)
+            h = block @ v[columns]
             z = np.clip((h + width) / (2 * width), 0.0, 1.0)
             weights = self.weights_of(where)
             chosen = weights * z
-            sums += chosen @ block
+            sums[columns] += chosen @ block
             inside = np.flatnonzero((z > 0) & (z < 1))
             # Above the ramp phi = h = z h; on it phi = width z^2.
             correction = z[inside] * (width * z[inside] - h[inside])
             value += float(chosen @ h) + float(weights[inside] @ correction)
             close = block[inside]
-            hessian += (close * weights[inside, None]).T @ close
+            hessian[columns, columns] += (close * weights[inside, None]).T @ close
         return Smoothed(value, sums, hessian / (2 * width))
 
     def sample(self, count: int) -> DenseRows:
         """Take one row at random from each of `count` equal parts of the rows."""
-        count = min(count, self.most)
-        if count >= self.n_rows:
+        count, ordinary = min(count, self.most), self.n_rows - self.always
+        if count >= ordinary:
             return self
         if count not in self._samples:
-            chosen = spread(self.n_rows, count)
-            self._samples = {count: self._some(chosen, self.n_rows / count, base=self.base)}
+            chosen = np.concatenate([spread(ordinary, count), np.arange(ordinary, self.n_rows)])
+            found = self._some(chosen, ordinary / count, base=self.base)
+            if found.weights is not None:
+                found.weights[count:] = self.weights_of(chosen[count:])
+            self._samples = {count: found}
         return self._samples[count]
 
     def near(self, v: Vector, count: int) -> DenseRows:
@@ -157,11 +164,12 @@ class DenseRows:
         return self._some(chosen, base=self.selected((h > 0).astype(np.float64)), index=self.index[chosen])
 
     def _nearest(self, h: Vector, count: int) -> NDArray[np.intp]:
-        return nearest(h, count)
+        ordinary = self.n_rows - self.always
+        return np.concatenate([nearest(h[:ordinary], count), np.arange(ordinary, len(h))])
 
     def _some(self, chosen: NDArray[np.intp], factor: float = 1.0, **more: Any) -> DenseRows:
         """Some of the rows, with weights times a factor."""
-        return DenseRows(self.take(chosen), factor * self.weights_of(chosen), **more)
+        return DenseRows(self.take(chosen), factor * self.weights_of(chosen), always=self.always, **more)
 
     def totals(self, v: Vector, given: DenseRows | None = None, values: Vector | None = None) -> Totals:
         """Sum over all rows without smoothing, with the selection of some rows given."""
@@ -186,7 +194,9 @@ class DenseRows:
 
     def ties(self, v: Vector, h: Vector, index: NDArray[np.intp]) -> int:
         """How many rows that are not in `index` have an h of 0 up to rounding."""
-        near = np.setdiff1d(np.flatnonzero(np.abs(h) <= tie_width(v)), index)
+        inside = np.abs(h) <= tie_width(v)
+        inside[index] = False
+        near = np.flatnonzero(inside)
         terms = self.scores_of(near, np.abs(v))
         return int(np.count_nonzero(np.abs(h[near]) <= ROUNDING * np.maximum(1.0, terms)))
 
@@ -196,12 +206,13 @@ class DenseRows:
 
     def distinct(self) -> Distinct | None:
         """Collapse copies of rows."""
+        rows, kind = self._collapsed()
+        return Distinct(rows, lambda v, values: self._totals(v, np.arange(self.n_rows), values[kind]))
+
+    def _collapsed(self) -> tuple[DenseRows, NDArray[np.intp]]:
+        """Each distinct row once, and which of them each row is."""
         rows, weights, kind = collapsed(self.rows, self.weights_of(slice(None)))
-
-        def totals(v: Vector, values: Vector) -> Totals:
-            return self._totals(v, np.arange(self.n_rows), values[kind])
-
-        return Distinct(DenseRows(rows, weights, base=self.base), totals)
+        return DenseRows(rows, weights, base=self.base), kind
 
 
 def as_float64(rows: NDArray[Any]) -> NDArray[np.float64]:
