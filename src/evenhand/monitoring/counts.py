@@ -87,8 +87,9 @@ def read_batch(
     """
     eager = isinstance(nw.from_native(data, pass_through=True), nw.DataFrame)
     if data is not None and sample_weight is None and not eager:
-        policy |= {"control_features": control_features, "before": None, "threshold": None}
-        counted, _ = tally_table(data, y_true, y_pred, sensitive_features, sample_weight=None, **policy)
+        names = {"y_true": y_true, "y_pred": y_pred, "before": None, "sample_weight": None}
+        policy |= {"control_features": control_features, "threshold": None}
+        counted, _ = tally_table(data, names, sensitive_features, **policy)
         return _batch(counted, late=late)
     columns = {"y_true": y_true, "y_pred": y_pred, "sample_weight": sample_weight}
     if data is not None:
