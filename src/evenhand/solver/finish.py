@@ -77,16 +77,14 @@ def finish(rows: DenseRows, problem: Problem, *, price: float, method: Method = 
     return Finish(rows, _selection(rows, answer.values, scaled, problem, multipliers), multipliers, slack)
 
 
-def finish_refined(
-    rows: DenseRows, problem: Problem, *, rescale: bool, tolerance: float = 1e-9
-) -> Finish | None:
+def finish_refined(rows: DenseRows, problem: Problem, tolerance: float) -> Finish | None:
     """Solve for the selection of the undecided rows to nearly all digits, without breaking any bound.
 
     Parameters
     ----------
     rows : DenseRows
     problem : Problem
-    rescale, tolerance
+    tolerance : float
         See :func:`~evenhand.solver.refinement.refine`.
 
     Returns
@@ -94,9 +92,7 @@ def finish_refined(
     Finish or None
     """
     scaled = _Scaled.of(rows, problem, stretched=False)
-    found = refine(
-        scaled.cost, scaled.matrix, scaled.lower, scaled.upper, rescale=rescale, tolerance=tolerance
-    )
+    found = refine(scaled.cost, scaled.matrix, scaled.lower, scaled.upper, tolerance)
     if found is None:
         return None
     values, duals = found

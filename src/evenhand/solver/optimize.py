@@ -16,7 +16,6 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product
 from typing import Any, Self
 
 import numpy as np
@@ -175,9 +174,8 @@ def _attempts(oracle: Oracle, problem: Problem, start: Vector | None) -> Iterato
     for method in METHODS:
         for price in _PRICES:
             yield from search.attempt(everything, price, method)
-    for tolerance, rescale in product((1e-9, 1e-7), (False, True)):
-        refined = finish_refined(everything, search.scaled, rescale=rescale, tolerance=tolerance)
-        yield from search.proven(refined)
+    for tolerance in (1e-9, 1e-7):
+        yield from search.proven(finish_refined(everything, search.scaled, tolerance))
 
 
 @dataclass(frozen=True, eq=False)
