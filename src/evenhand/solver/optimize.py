@@ -242,16 +242,14 @@ def repeats(oracle: Oracle) -> bool:
 
 def _on_distinct(distinct: Distinct, problem: Problem, start: Vector | None) -> Iterator[Optimum]:
     """Solve with each distinct row once, and prove it on all rows."""
-    for found in _attempts(distinct.rows, problem, start):
-        yield _of_copies(distinct, problem, found)
 
+    def of_copies(found: Optimum) -> Optimum:
+        v, again = problem.direction(found.multipliers), found.retotal
+        retotal = None if again is None else lambda chosen: distinct.totals(v, again(chosen).selection)
+        totals = distinct.totals(v, found.totals.selection)
+        return Optimum.of(problem, found.multipliers, totals, finish=found.finish, retotal=retotal)
 
-def _of_copies(distinct: Distinct, problem: Problem, found: Optimum) -> Optimum:
-    """What was found for distinct rows, for all rows."""
-    v, again = problem.direction(found.multipliers), found.retotal
-    retotal = None if again is None else lambda chosen: distinct.totals(v, again(chosen).selection)
-    totals = distinct.totals(v, found.totals.selection)
-    return Optimum.of(problem, found.multipliers, totals, finish=found.finish, retotal=retotal)
+    return map(of_copies, _attempts(distinct.rows, problem, start))
 
 
 class _Smoothed:
