@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -19,7 +19,9 @@ from evenhand.data.batched_table import BatchedTable
 from evenhand.data.checks import check_fraction, near_names
 from evenhand.data.labels import MAX_CLASSES, read_labels
 from evenhand.exceptions import InputError
-from evenhand.files.persistence import Source
+
+if TYPE_CHECKING:
+    from evenhand.files.persistence import Source
 
 _TEST_SHARE = 0.25
 _SPLIT_SEED = 0
@@ -179,6 +181,8 @@ class TrainingFile:
     @property
     def source(self) -> Source:
         """Description of the file, by which `verify` finds the rows of the fit again."""
+        from evenhand.files.persistence import Source  # noqa: PLC0415  (an audit does not need scikit-learn)
+
         features = [name for name in self.names if name != self.options.id]
         return Source(
             file=self.path.name,

@@ -72,19 +72,31 @@ class RowArrays:
 
     def mapped(self, function: Callable[[Block], Any], sizes: Sequence[int]) -> da.Array:
         """One number per row, given the number of rows of each partition."""
-        ask = dask.delayed(partial(_values, function, self.shapes), pure=False, traverse=False)
-        axes = [part for array in self.arrays for part in (array, "ijk"[: array.ndim])]
-        return da.blockwise(
-            operator.call,
-            "i",
-            *(ask, None),
-            *axes,
-            concatenate=True,
-            align_arrays=False,
-            adjust_chunks={"i": tuple(sizes)},
-            dtype=np.float64,
-            meta=np.empty(0),
-        )
+        return by_rows(partial(_values, function, self.shapes), self.arrays, sizes=sizes)
+
+
+def by_rows(
+    ask: Callable[..., Any],
+    arrays: Sequence[da.Array],
+    *,
+    kind: Any = np.float64,
+    width: int | None = None,
+    sizes: Sequence[int] | None = None,
+) -> da.Array:
+    """What a function answers about each row, from the blocks of arrays: one number, or `width` of them."""
+    axes = "i" if width is None else "iz"
+    return da.blockwise(
+        operator.call,
+        axes,
+        *(dask.delayed(ask, pure=False, traverse=False), None),  # one object, into which Dask does not look
+        *(part for array in arrays for part in (array, "ijk"[: array.ndim])),
+        concatenate=True,
+        align_arrays=False,  # chunks of rows have been aligned, and may be of unknown size
+        new_axes=None if width is None else {"z": width},
+        adjust_chunks=None if sizes is None else {"i": tuple(sizes)},
+        dtype=kind,
+        meta=np.empty((0,) * len(axes), kind),
+    )
 
 
 def _weights(sample_weight: Any, rows: da.Array) -> da.Array:
