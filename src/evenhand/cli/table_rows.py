@@ -306,7 +306,15 @@ def distinct_values(rows: Any, name: str) -> Any:
     return found.collect(engine="streaming").get_column(name)
 
 
-def default_positive(rows: Any, name: str) -> Any:
+def positive_label(rows: Any, positive: str | None, label: str | None, decision: str | None) -> Any:
+    """The positive label as a value of its column; that of decisions if labels are not known."""
+    column = label or decision
+    if positive is not None and column is not None:
+        return as_value(distinct_values(rows, column), positive)
+    return _default_positive(rows, decision) if label is None and decision is not None else positive
+
+
+def _default_positive(rows: Any, name: str) -> Any:
     """The one of two decisions that sorts last; None for 0 and 1 and for probabilities."""
     dtype = rows.collect_schema()[name]
     if dtype.is_float() or dtype.is_nested():
