@@ -19,7 +19,7 @@ import numpy as np
 
 from evenhand.auditing.comparison import Comparison, all_notions, compare, four_fifths
 from evenhand.auditing.exclusion import find_excluded
-from evenhand.auditing.group_rates import Terms, absent_groups, find, pooled_groups
+from evenhand.auditing.group_rates import Terms, absent_groups, find
 from evenhand.auditing.proxy_tally import tally_by_proxy
 from evenhand.auditing.query import tally_table
 from evenhand.auditing.rate_bounds import compare_with_bound
@@ -285,7 +285,7 @@ def audit_of(
         compared=counted.compared,
         min_count=min_count,
         absent_not_listed=left_out,
-        pooled=pooled_groups(counted, counts=not min_count),
+        pooled=tuple(one.without_counts() if min_count else one for one in groups.pooled_groups),
         merged=groups.merged,
         randomised=counted.randomised,
         threshold=None if threshold is None else float(threshold),

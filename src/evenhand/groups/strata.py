@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from evenhand.data.checks import check_rows
 from evenhand.data.columns import named_columns
+from evenhand.display.text import first_of
 from evenhand.exceptions import GroupError, InputError
 from evenhand.groups.groups import GroupName, Groups, Members, Mode
 from evenhand.groups.sensitive import (
@@ -30,8 +31,6 @@ Counts = NDArray[np.int64]
 
 _MOST_NUMBERS = 50
 """A control feature with more distinct numbers than this is taken for a measurement."""
-_SHOWN = 5
-"""Strata that a message lists."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,8 +272,7 @@ def vacuous_strata(groups: Groups, controls: Sequence[str], mode: Mode) -> str:
     if not alone:
         return ""
     total = count_strata(groups, controls)
-    shown = "; ".join(map(str, alone[:_SHOWN])) + ("; ..." if len(alone) > _SHOWN else "")
-    where = f"{len(alone):,} of {total:,} strata ({shown})"
+    where = f"{len(alone):,} of {total:,} strata ({first_of(alone)})"
     return f"there are no two groups to compare in {where}, so nothing is required there."
 
 
