@@ -254,16 +254,10 @@ def absent_groups(counted: Tally, findings: tuple[Finding, ...]) -> tuple[tuple[
     if like.change is not None:
         change = Change(0.0, 0.0, 0.0, dict.fromkeys(like.change.rates, undefined))
     keys: Iterator[tuple[object, ...]] = groups.absent()
+    rates = dict.fromkeys(like.rates, undefined)
+    positives = 0.0 if counted.labelled else None
     listed = tuple(
-        Finding(
-            kind="intersectional",
-            group=GroupName(groups.features, key),
-            rows=0.0,
-            positives=0.0 if counted.labelled else None,
-            selected=0.0,
-            rates=dict.fromkeys(like.rates, undefined),
-            change=change,
-        )
+        Finding("intersectional", GroupName(groups.features, key), 0.0, positives, 0.0, rates, change)
         for key in itertools.islice(keys, _MOST_ABSENT)
     )
     if len(listed) < _MOST_ABSENT:

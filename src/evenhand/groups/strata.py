@@ -54,11 +54,6 @@ class Stratum:
     family: Members
     empty: tuple[GroupName, ...]
 
-    @property
-    def vacuous(self) -> bool:
-        """Whether there is nothing to compare: of no feature, or combination, are there two groups."""
-        return nothing_to_compare(self.family.names)
-
 
 def nothing_to_compare(names: Sequence[GroupName]) -> bool:
     """Whether no two of these groups are of the same features."""
@@ -268,7 +263,9 @@ def count_strata(groups: Groups, controls: Sequence[str]) -> int:
 
 def vacuous_strata(groups: Groups, controls: Sequence[str], mode: Mode) -> str:
     """A sentence about strata with nothing to compare; empty if there are none."""
-    alone = [part.name for part in find_strata(groups, controls, mode) if part.vacuous]
+    alone = [
+        part.name for part in find_strata(groups, controls, mode) if nothing_to_compare(part.family.names)
+    ]
     if not alone:
         return ""
     total = count_strata(groups, controls)
