@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.auditing.tally import Tally, tally_of_sums
-from evenhand.data.checks import near_names
-from evenhand.data.columns import TooManyLevels, as_table, check_names, refuse_many_levels
+from evenhand.data.columns import TooManyLevels, check_names, refuse_many_levels
 from evenhand.data.counted_rows import CountedRows, Roles, TableRows, TooManyCombinations
 from evenhand.data.labels import MAX_CLASSES, refuse_continuous
 from evenhand.exceptions import GroupError, InputError
@@ -28,13 +27,10 @@ _KINDS_OF_MISSING = 2
 
 def tally_table(
     data: Any,
-    y_true: Any,
-    y_pred: Any,
+    columns: Mapping[str, Any],
     sensitive_features: Any,
     *,
     control_features: Any,
-    before: Any,
-    sample_weight: Any,
     pos_label: Any,
     threshold: float | Literal["median"] | None,
     **policy: Any,
@@ -45,7 +41,9 @@ def tally_table(
     ----------
     data : table
         Eager or lazy.
-    y_true, y_pred, sensitive_features, control_features, before, sample_weight
+    columns : mapping
+        Names of its columns of ``y_true``, ``y_pred``, ``before`` and ``sample_weight``, or None.
+    sensitive_features, control_features
         Names of its columns.
     pos_label, threshold, **policy
         See :func:`evenhand.audit`.
@@ -55,9 +53,8 @@ def tally_table(
     counted : Tally
     median : float or None
     """
-    columns = {"y_true": y_true, "y_pred": y_pred, "before": before, "sample_weight": sample_weight}
     roles = _read_roles(columns, sensitive_features, control_features)
-    only_labels = y_true is None and pos_label is not None
+    only_labels = columns["y_true"] is None and pos_label is not None
     limit, median = 0.0 if threshold == "median" else threshold, None
     rows = TableRows.find(data, roles, threshold=limit, only_labels=only_labels)
     numbers = rows.numbers()
@@ -82,44 +79,6 @@ def tally_table(
         **policy,
     )
     return _tally(decisions, counted), median
-
-
-def read_columns(data: Any, columns: Mapping[str, Any], sensitive_features: Any) -> dict[str, Any]:
-    """Columns of an eager or lazy table, read into memory by their names.
-
-    Parameters
-    ----------
-    data : table
-    columns : mapping
-        Names of columns by the argument that they are; None is left out.
-    sensitive_features : str or sequence of str
-
-    Returns
-    -------
-    dict
-        Columns by argument; "sensitive_features" is a dict of them.
-
-    Examples
-    --------
-    >>> import polars as pl
-    >>> table = pl.LazyFrame({"score": [0.5, 0.7], "sex": ["F", "M"]})
-    >>> found = read_columns(table, {"scores": "score", "y_true": None}, "sex")
-    >>> {name: len(column) for name, column in found.items()}
-    {'scores': 2, 'sensitive_features': 1}
-    """
-    features = _feature_names(sensitive_features, "sensitive_features")
-    given = {what: name for what, name in columns.items() if name is not None}
-    for what, name in given.items():
-        _check_name(what, name)
-    table = as_table(data, what="data")
-    names = table.collect_schema().names()
-    used = dict.fromkeys([*given.values(), *features])
-    for name in used:
-        if name not in names:
-            raise InputError(f"data has no column {name!r}. {near_names(name, names, 'It has')}")
-    chosen = table.select(*used).lazy().collect()
-    found: dict[str, Any] = {what: chosen.get_column(name).to_native() for what, name in given.items()}
-    return found | {"sensitive_features": {name: chosen.get_column(name).to_native() for name in features}}
 
 
 def _read_roles(columns: Mapping[str, Any], sensitive_features: Any, control_features: Any) -> Roles:

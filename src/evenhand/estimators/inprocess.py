@@ -13,12 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from evenhand.data.checks import check_count
 from evenhand.estimators.base import FairClassifier, by_batches, names_its_file
-from evenhand.estimators.fair_training import FairTraining, train_fair
+from evenhand.estimators.fair_training import FairTraining, TrainingCertificate, train_fair
 from evenhand.estimators.fit_rows import read_rows
 from evenhand.estimators.margin import forecast
 from evenhand.estimators.settings import CrossFit, Settings
 from evenhand.estimators.trained_models import ClassifierMixture, TrainedModel
-from evenhand.estimators.training_certificate import TrainingCertificate
 from evenhand.estimators.training_data import draw_seed
 from evenhand.exceptions import InputError, ToleranceWarning, warn_user
 from evenhand.groups.proxy import Proxy
@@ -293,14 +292,9 @@ class FairInprocessor(FairClassifier):
 
 def _missed(classifier: FairInprocessor, trained: FairTraining) -> str:
     """What to say of a requirement that training has not reached."""
-    ways = [
-        *([] if classifier.randomize else ["randomize=True"]),
-        *([] if classifier.aware is True else ["aware=True"]),
-        "another estimator",
-        "a wider tolerance",
-    ]
+    ways = ["randomize=True"] * (not classifier.randomize) + ["aware=True"] * (classifier.aware is not True)
     chance = "more than chance explains" if trained.clear else "which chance may explain"
     return (
         f"the trained classifier misses the requirement by an estimated {trained.missed:.4f}, {chance}. "
-        f"{', '.join(ways[:-1])} or {ways[-1]} may reach it."
+        f"{', '.join([*ways, 'another estimator'])} or a wider tolerance may reach it."
     )

@@ -18,13 +18,13 @@ import numpy as np
 from evenhand.data.fingerprint import Fingerprint
 from evenhand.estimators.access import AttributeAccess
 from evenhand.estimators.base import FairClassifier
+from evenhand.estimators.fair_training import TrainingCertificate
 from evenhand.estimators.imputed import ImputedRows
 from evenhand.estimators.inprocess import FairInprocessor
 from evenhand.estimators.postprocess import FairPostprocessor
 from evenhand.estimators.proxy_groups import ProxyAccess
 from evenhand.estimators.settings import CrossFit, GroupPolicy, Guarantee
 from evenhand.estimators.trained_models import ClassifierMixture, GroupThresholds
-from evenhand.estimators.training_certificate import TrainingCertificate
 from evenhand.exceptions import InputError, UntrustedFileError
 from evenhand.groups.groups import POOLED, GroupName, Groups
 from evenhand.groups.proxy import Proxy

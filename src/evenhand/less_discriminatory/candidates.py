@@ -13,8 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.compose import ColumnTransformer
-from sklearn.exceptions import NotFittedError
-from sklearn.utils.validation import check_is_fitted
 
 from evenhand.data.checks import check_rows
 from evenhand.data.columns import is_missing
@@ -24,7 +22,7 @@ from evenhand.estimators.base import FairClassifier
 from evenhand.estimators.inprocess import FairInprocessor
 from evenhand.estimators.postprocess import FairPostprocessor
 from evenhand.exceptions import EvenhandWarning, InputError
-from evenhand.less_discriminatory.deciders import Decider, Floats
+from evenhand.less_discriminatory.paired_comparison import Decider, Floats
 from evenhand.posteriors.learner import takes_weights, weight_argument
 from evenhand.requirements.notions import DemographicParity
 
@@ -90,12 +88,7 @@ def sees(one: Candidate, sensitive: tuple[Any, ...]) -> str:
 
 def _is_fitted(model: Any) -> bool:
     """Whether a classifier is fitted; one that is not scikit-learn's is."""
-    try:
-        if isinstance(model, BaseEstimator):
-            check_is_fitted(model)
-    except NotFittedError:
-        return False
-    return True
+    return not isinstance(model, BaseEstimator) or hasattr(model, "classes_")
 
 
 @dataclass(frozen=True, eq=False)
