@@ -220,14 +220,14 @@ def find(counted: Tally, confidence: float) -> tuple[Finding, ...]:
         for statistic in REPORTED
         if labelled or not statistic.needs_labels
     }
-    rows = family.members @ counted.rows
-    selected = (family.members @ counted.selected).sum(axis=1)
+    rows = (family.members @ counted.rows).round(6)  # without rounding errors of sums of probabilities
+    selected = (family.members @ counted.selected).sum(axis=1).round(6)
     changes = _changes(counted, family.members, z) if counted.compared else None
     return tuple(
         Finding(
             kind=kind,
             group=name,
-            rows=float(rows[k].sum()),
+            rows=round(float(rows[k].sum()), 6),
             positives=float(rows[k, 1]) if labelled else None,
             selected=float(selected[k]),
             rates={rate: values[k] for rate, values in rates.items()},

@@ -62,7 +62,7 @@ _CLASSES: tuple[type[Any], ...] = (
     *(ClassifierMixture, GroupThresholds, TrainingCertificate, CrossFit, GroupPolicy, Guarantee),
 )
 _OURS = {kind.__name__: kind for kind in _CLASSES}
-_ELSEWHERE = {"rule_", "_file", "_source"}
+_ELSEWHERE = {"_file", "_source"}
 _TIMES: dict[str, Any] = {kind.__name__: kind for kind in (datetime.date, datetime.datetime, datetime.time)}
 
 
@@ -78,7 +78,7 @@ def encode_model(model: FairClassifier, trusted: Collection[str] = ()) -> tuple[
     Returns
     -------
     content, parts
-        Values that JSON can hold, without the rule; and arrays and classifiers.
+        Values that JSON can hold, and arrays and classifiers.
     """
     writer = _Writer(trusted)
     state = {
@@ -87,14 +87,13 @@ def encode_model(model: FairClassifier, trusted: Collection[str] = ()) -> tuple[
     return {"model": type(model).__name__, "state": state}, writer.parts
 
 
-def decode_model(content: Any, parts: list[Any], rule: Rule | None) -> FairClassifier:
+def decode_model(content: Any, parts: list[Any]) -> FairClassifier:
     """The model that :func:`encode_model` wrote.
 
     Parameters
     ----------
     content : dict
     parts : list
-    rule : Rule or None
 
     Returns
     -------
@@ -102,8 +101,6 @@ def decode_model(content: Any, parts: list[Any], rule: Rule | None) -> FairClass
     """
     kind = MODELS[content["model"]]
     model = kind()
-    if (rule is not None) != (kind is FairPostprocessor):
-        raise UntrustedFileError("the model and its rule do not belong together.")
     known = set(model.get_params(deep=False))
     for name, value in content["state"].items():
         if name not in known and not (name.endswith("_") and not name.startswith("_")):
@@ -112,9 +109,8 @@ def decode_model(content: Any, parts: list[Any], rule: Rule | None) -> FairClass
     tags = model.__dict__.get("input_tags_", (False, False))
     if not (isinstance(tags, tuple) and [type(tag) for tag in tags] == [bool, bool]):
         raise UntrustedFileError("the model has tags that evenhand does not write.")
-    if rule is not None:
-        for name, one in (("rule_", rule), ("solved_rule_", model.__dict__["solved_rule_"])):
-            model.__dict__[name] = replace(one, names=model.compared_.cell_names)
+    for name in ("rule_", "solved_rule_") if kind is FairPostprocessor else ():
+        model.__dict__[name] = replace(model.__dict__[name], names=model.compared_.cell_names)
     return model
 
 

@@ -387,12 +387,15 @@ class Groups(ShownAsTable):
                 "rare combinations were merged, so the groups of single features are not known. "
                 "Make the groups with Groups.fit(..., single_features=True)."
             )
-        names, rows = [], []
-        for place, feature in enumerate(self.features):
-            for level in self.levels(feature):
-                names.append(GroupName((feature,), (level,)))
-                rows.append([key[place] is level or key[place] == level for key in self.keys])
-        return Members(tuple(names), np.array(rows, dtype=np.bool_))
+        parts = [self.members_of(feature) for feature in self.features]
+        names = tuple(name for part in parts for name in part.names)
+        return Members(names, np.concatenate([part.matrix for part in parts]))
+
+    def members_of(self, feature: str) -> Members:
+        """The groups of a single feature."""
+        place, levels = self.features.index(feature), self.levels(feature)
+        rows = [[key[place] is level or key[place] == level for key in self.keys] for level in levels]
+        return Members(tuple(GroupName((feature,), (one,)) for one in levels), np.array(rows, np.bool_))
 
     def _combinations(self) -> Members:
         keys = self.combinations

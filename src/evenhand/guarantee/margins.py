@@ -199,7 +199,7 @@ def _of_notion(
 
 def _of_bound(bound: Bound, rates: CellRates, family: Members, per_mass: float) -> Floats:
     statistic = bound.rate_statistic
-    lower, upper = bound.rooms()
+    lower, upper = bound.rooms(rates.groups)
     q = np.nan_to_num(statistic.values(rates, family.matrix))
     if isinstance(statistic, SelectedShare):  # hits - t * selected, per row of the group
         mass, selected = (family.matrix @ sums.sum(axis=1) for sums in (rates.mass, rates.selected))

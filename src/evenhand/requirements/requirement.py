@@ -31,7 +31,7 @@ _MAX_BYTES = 2 << 30
 """The most memory for the linear constraints of a requirement."""
 
 
-LOOSEST = {"difference": 1.0, "ratio": 0.0, "at_most": 1.0, "at_least": 0.0, "margin": -1.0}
+LOOSEST = {"difference": 1.0, "ratio": 0.0, "at_least": 0.0, "at_most": 1.0, "margin": -1.0}
 """Of each parameter, where it requires nothing."""
 
 
@@ -156,9 +156,7 @@ class Constraint(Parameters):
 
     def _prepare(self, groups: Groups) -> None:
         """Check the parameters again, as they can be assigned, and warn if there is only one group."""
-        for part in self.requirements:
-            part._check()
-            part._check_written()
+        self.check(None)
         if any(groups.is_one_group(notion.groups) for notion in self.notions):
             warn_user(
                 "there is only one group, so every classifier satisfies the constraint.",
@@ -213,6 +211,11 @@ class Requirement(Constraint):
     def comparisons(self, groups: Groups) -> Iterator[Comparison]:
         """The stratum of groups that are compared with each other, which groups are in it, and these."""
         raise NotImplementedError
+
+    @property
+    def numbers(self) -> dict[str, float]:
+        """Its tolerance, bounds or margin, by name."""
+        return {name: value for name in LOOSEST if (value := getattr(self, name, None)) is not None}
 
     @property
     def _parameter_name(self) -> str:

@@ -117,7 +117,7 @@ def monitor(
 def _made(table: Path, stream: Stream, required: Required, confidence: float) -> Monitor:
     """A monitor, with the columns that it reads from files."""
     from evenhand.cli.required import against_reference, read_groups, requirement  # noqa: PLC0415  (start-up time)
-    from evenhand.cli.table_rows import as_value, default_positive, distinct_values  # noqa: PLC0415
+    from evenhand.cli.table_rows import positive_label  # noqa: PLC0415
 
     names = {"prediction": stream.prediction, "label": stream.label}
     edges: dict[str, Any]
@@ -139,10 +139,7 @@ def _made(table: Path, stream: Stream, required: Required, confidence: float) ->
         decided = stream.label or str(stream.prediction)
         given = read_groups(table, stream.sensitive, stream.bands, required, [stream.prediction, decided])
         features, controls, edges = given.features, given.controls, dict(given.bands)
-        if stream.positive is not None:
-            positive = as_value(distinct_values(given.rows, decided), stream.positive)
-        else:
-            positive = default_positive(given.rows, decided) if stream.label is None else None
+        positive = positive_label(given.rows, stream.positive, stream.label, stream.prediction)
         constraint = against_reference(constraint, required, given.reference)
         found = eh.Monitor(constraint, confidence=confidence, pos_label=positive, missing=required.missing)
     bands = {name: list(part) for name, part in edges.items()}
