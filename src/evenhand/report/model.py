@@ -156,8 +156,7 @@ def judge_probabilities(
         pos_label=model.pos_label_,
         missing="category" if model.groups_.missing == "category" else "exclude",
     )
-    whole = len(found.groups[-1].group.features)  # the combinations
-    names = {group_name(one.group) for one in found.groups if len(one.group.features) == whole}
+    names = {str(name) for name in model.groups_.names}
     bins = [{**one, "n": one["rows"]} for one in found.records("calibration") if one["group"] in names]
     judged = {group_name(one.group): {"auc": plain(one.auc), "predicted": one.mean} for one in found.groups}
     return bins, judged
