@@ -19,7 +19,7 @@ import numpy as np
 
 from evenhand.auditing.comparison import Comparison, all_notions, compare, four_fifths
 from evenhand.auditing.exclusion import find_excluded
-from evenhand.auditing.group_rates import Terms, absent_groups, find, pooled_groups
+from evenhand.auditing.group_rates import Terms, absent_groups, find
 from evenhand.auditing.proxy_tally import tally_by_proxy
 from evenhand.auditing.query import tally_table
 from evenhand.auditing.rate_bounds import compare_with_bound
@@ -176,6 +176,8 @@ def audit(
     _check_settings(constraint, confidence, min_size, min_count, threshold)
     if threshold == "median" and before is not None:
         raise InputError("threshold='median' is about one set of scores: omit before.")
+    number = threshold if threshold in (None, "median") else float(threshold)
+    columns = {"y_true": y_true, "y_pred": y_pred, "before": before, "sample_weight": sample_weight}
     if isinstance(sensitive_features, Proxy):
         others = (data, before, control_features, reference)
         if any(other is not None for other in others) or min_size or min_count or missing != "error":
@@ -186,36 +188,24 @@ def audit(
         if threshold == "median":
             raise InputError("an audit by proxies takes a number as threshold.")
         counted: Tally = tally_by_proxy(
-            y_true,
-            y_pred,
-            sensitive_features,
-            constraint=constraint,
-            sample_weight=sample_weight,
-            pos_label=pos_label,
-            threshold=None if threshold is None else float(threshold),
+            columns, sensitive_features, constraint=constraint, pos_label=pos_label, threshold=number
         )
-        return audit_of(
-            counted,
-            constraint=constraint,
-            confidence=float(confidence),
-            threshold=threshold,
-            library=library_of(y_pred, y_true),
-        )
-    if control_features is not None and min_count:
+        median = None
+    elif control_features is not None and min_count:
         raise InputError(
             "min_count cannot suppress small counts within strata: omit control_features, or audit each "
             "stratum separately."
         )
-    columns = {"y_true": y_true, "y_pred": y_pred, "before": before, "sample_weight": sample_weight}
-    counted, median = (_tally_columns if data is None else partial(tally_table, data))(
-        columns,
-        sensitive_features,
-        control_features=control_features,
-        pos_label=pos_label,
-        missing=missing,
-        min_size=min_size,
-        threshold=threshold if threshold in (None, "median") else float(threshold),
-    )
+    else:
+        counted, median = (_tally_columns if data is None else partial(tally_table, data))(
+            columns,
+            sensitive_features,
+            control_features=control_features,
+            pos_label=pos_label,
+            missing=missing,
+            min_size=min_size,
+            threshold=number,
+        )
     return audit_of(
         counted,
         reference=reference,
@@ -285,7 +275,7 @@ def audit_of(
         compared=counted.compared,
         min_count=min_count,
         absent_not_listed=left_out,
-        pooled=pooled_groups(counted, counts=not min_count),
+        pooled=tuple(one.without_counts() if min_count else one for one in groups.pooled_groups),
         merged=groups.merged,
         randomised=counted.randomised,
         threshold=None if threshold is None else float(threshold),

@@ -8,6 +8,7 @@ made from these, and so are verdicts.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import astuple, dataclass, field
 from typing import Any
 
@@ -121,19 +122,19 @@ class ProxyTally(Tally):
 
 
 def tally_by_proxy(
-    y_true: Any, y_pred: Any, proxy: Proxy, *, constraint: Constraint | None, **settings: Any
+    columns: Mapping[str, Any], proxy: Proxy, *, constraint: Constraint | None, **settings: Any
 ) -> ProxyTally:
     """The rows of an audit of groups that are known by probabilities; see :func:`evenhand.audit`.
 
     Parameters
     ----------
-    y_true, y_pred
-        As for :func:`evenhand.audit`.
+    columns : mapping
+        ``y_true``, ``y_pred``, ``sample_weight`` and ``before``, which is None.
     proxy : Proxy
     constraint : Constraint or None
         About notions of fairness; bounds on rates are not judged.
     **settings
-        Weights, the positive label and the threshold.
+        The positive label and the threshold.
 
     Returns
     -------
@@ -147,12 +148,14 @@ def tally_by_proxy(
             )
         if any(set(one.mask) - {0, 1} or one.range != (0.0, 1.0) for one in part.statistics):
             raise InputError(f"{part!r} is not about shares of rows, which an audit by proxies needs.")
-        if y_true is None and any(one.needs_labels for one in part.statistics):
+        if columns["y_true"] is None and any(one.needs_labels for one in part.statistics):
             raise InputError("this requirement needs labels, and y_true is None.")
     rows = read_proxy(proxy)
     check_calibration(proxy, rows)
-    check_rows({"y_pred": y_pred, "Proxy": rows.values[rows.proxy]})
-    decisions = read_rows(y_true, y_pred, {"everyone": np.zeros(len(rows), np.int64)}, **settings)
+    check_rows({"y_pred": columns["y_pred"], "Proxy": rows.values[rows.proxy]})
+    decisions = read_rows(
+        **columns, sensitive_features={"everyone": np.zeros(len(rows), np.int64)}, **settings
+    )
     weights, labelled = decisions.weights, decisions.positive is not None
     positive = np.zeros(len(rows)) if decisions.positive is None else decisions.positive
     labels = positive.astype(np.intp)

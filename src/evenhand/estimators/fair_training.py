@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from evenhand.display.progress import track
 from evenhand.estimators import column_generation
-from evenhand.estimators.column_generation import Chosen, ColumnPool, Generated
+from evenhand.estimators.column_generation import Chosen, ColumnPool, Generated, choose_mixture, choose_single
 from evenhand.estimators.cost_sensitive import CostSensitiveTrainer, broken, measured, risk_of
 from evenhand.estimators.learned_posteriors import LearnedPosteriors
 from evenhand.estimators.trained_models import ClassifierMixture, TrainedModel
@@ -172,11 +172,7 @@ def train_fair(
     pool, generated = generate_pool(classifier, constraint, data, posteriors, seed=seed, tightened=tightened)
 
     def choose(found: Generated) -> Chosen:
-        return (
-            column_generation.choose_mixture(pool, found, key)
-            if classifier.randomize
-            else column_generation.choose_single(pool, found)
-        )
+        return choose_mixture(pool, found, key) if classifier.randomize else choose_single(pool, found)
 
     if held_out is None or confidence is None:
         return _trained(pool, generated, choose(generated))
@@ -202,15 +198,11 @@ def generate_pool(
 
     It is generated for requirements that are tightened by some shares too, and for the requested one last.
     """
-    trainer = CostSensitiveTrainer(
-        posteriors.problem(constraint, classifier.cost, data.compared),
-        data.examples.take(posteriors.rows),
-        TabularClassifier() if classifier.estimator is None else classifier.estimator,
-        weights=posteriors.weights,
-        cost=classifier.cost,
-        seed=seed,
-    )
-    pool, problem = ColumnPool.start(trainer), trainer.problem
+    problem = posteriors.problem(constraint, classifier.cost, data.compared)
+    learner = TabularClassifier() if classifier.estimator is None else classifier.estimator
+    given = (posteriors.weights, classifier.cost, seed)
+    trainer = CostSensitiveTrainer(problem, data.examples.take(posteriors.rows), learner, *given)
+    pool = ColumnPool.start(trainer)
     # The plain classifier counts as one of the fits.
     count = max(2, classifier.rounds // 2) if tightened else classifier.rounds - 1
 

@@ -90,22 +90,17 @@ class GuaranteeCandidates:
         found = kept or careful
         reached = self.constraint if kept else search.weaker(found.ranks, self.constraint, level)
         rule = self._rule(found.solution)
-        placed = (
-            rank_thresholds.set_thresholds(rule, self._scores, self.held_out.positive, found.ranks)
-            if reached
-            else None
-        )
+        placed = None
+        if reached:
+            placed = rank_thresholds.set_thresholds(rule, self._scores, self.held_out.positive, found.ranks)
         rule = placed or rule
         decided, cells = rule.selection(self._scores) == 1, self.held_out.compared_cells
         counts = CellRates.count(self.rows.data.compared, cells, decided)
+        asked, resolved = self.constraint, self.problem.constraint
+        about = (found.internal, found.ranks, counts)
+        total, known = len(self.rows.data.examples) + len(self.held_out), reached if placed else None
         guarantee = ranked_guarantee(
-            (found.internal, found.ranks, counts),
-            self.constraint,
-            confidence,
-            chances=found.chances,
-            resolved=self.problem.constraint,
-            found=reached if placed else None,
-            total=len(self.rows.data.examples) + len(self.held_out),
+            about, asked, confidence, chances=found.chances, resolved=resolved, found=known, total=total
         )
         return found.solution, rule, guarantee
 
@@ -136,17 +131,12 @@ class GuaranteeCandidates:
         deployed, learned = self.scored.learned.deployed, self.rows.data.examples
         if labels is None or deployed.codes is None or self._loosest.group_weights:
             return None
-        search = RankSearch(
-            self.problem.constraint,
-            groups,
-            labels,
-            tuple(
-                rank_thresholds.ranked_scores(deployed, labels, learned.positive[self.scored.learned.rows])
-            ),
-            sizes=rank_thresholds.count_ranked(labels, self.held_out, groups),
-            everyone=rank_thresholds.count_all(labels, learned, self.held_out, groups),
-            solve=lambda internal: self._solve(internal, self._loosest),
-        )
+        positive = learned.positive[self.scored.learned.rows]
+        scores = tuple(rank_thresholds.ranked_scores(deployed, labels, positive))
+        sizes = rank_thresholds.count_ranked(labels, self.held_out, groups)
+        everyone = rank_thresholds.count_all(labels, learned, self.held_out, groups)
+        about = (self.problem.constraint, groups, labels, scores, sizes, everyone)
+        search = RankSearch(*about, lambda internal: self._solve(internal, self._loosest))
         expected = rank_thresholds.count_ranked(labels, learned, groups) * len(self.held_out) // len(learned)
         return None if replace(search, sizes=expected).plan(self._loosest).tied else search
 

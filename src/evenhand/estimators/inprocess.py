@@ -141,9 +141,7 @@ class FairInprocessor(FairClassifier):
         return max(1, (int(self.max_fits) - 4) // 2)
 
     def _label_estimator(self) -> Any:
-        if self.estimator is None or not hasattr(self.estimator, "predict_proba"):
-            return TabularClassifier()
-        return self.estimator
+        return self.estimator if hasattr(self.estimator, "predict_proba") else TabularClassifier()
 
     def _posteriors(self) -> CrossFit:
         given = CrossFit(2) if self.posteriors is None else super()._posteriors()
@@ -216,10 +214,8 @@ class FairInprocessor(FairClassifier):
             warn_if_exceeded(self.forecast_)
 
         self._remember(data, seed)
-        self.multipliers_ = trained.multipliers
-        self.certificate_ = trained.certificate
-        self.achieved_ = trained.achieved
-        self.guarantee_ = trained.guarantee
+        self.multipliers_, self.certificate_ = trained.multipliers, trained.certificate
+        self.achieved_, self.guarantee_ = trained.achieved, trained.guarantee
         self.n_fits_ = posteriors.fits + trained.fits
         self.learner_ = trained.model
         self._warn_if_constant(trained.model.selection(data.examples.take(posteriors.rows).X))
@@ -247,9 +243,8 @@ class FairInprocessor(FairClassifier):
 
     def _decide(self, X: Any, sensitive_features: Any, ids: Any) -> NDArray[np.bool_]:
         visible = self.access_.read(self, X, sensitive_features)
-        if isinstance(self.learner_, ClassifierMixture):
-            return np.asarray(self.learner_.choose(visible.X, ids) == 1)
-        return np.asarray(self.learner_.choose(visible.X) == 1)
+        by_person = {"ids": ids} if isinstance(self.learner_, ClassifierMixture) else {}
+        return np.asarray(self.learner_.choose(visible.X, **by_person) == 1)
 
     @by_batches
     @names_its_file

@@ -153,15 +153,9 @@ def set_thresholds(rule: Rule, scores: Posteriors, positive: NDArray[np.bool_], 
         return None
     slope = rule.table[:, 1] - rule.table[:, 0]
     threshold = np.array(at)
-    return replace(
-        rule,
-        table=slope[:, None] * np.column_stack([-threshold, 1.0 - threshold]),
-        steps=Steps(*zip(*map(_step, at), strict=True)),
-        ties=None,
-        atoms=None,
-        chances=None,
-        reach=0.0,
-    )
+    table = slope[:, None] * np.column_stack([-threshold, 1.0 - threshold])
+    steps = Steps(*zip(*map(_step, at), strict=True))
+    return replace(rule, table=table, steps=steps, ties=None, atoms=None, chances=None, reach=0.0)
 
 
 def _edge(scores: Floats, k: int, slack: int) -> float | None:

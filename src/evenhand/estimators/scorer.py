@@ -59,11 +59,9 @@ def accuracy_within(
     -0.4
     """
     rates = cell_rates(y_true, y_pred, sensitive_features, sample_weight=sample_weight, pos_label=pos_label)
-    excesses = [found.excess for found in constraint.measure(rates)]
-    known = [excess for excess in excesses if not math.isnan(excess)]
-    if not known:
-        return math.nan
-    return 1 - 2 * rates.risk() if max(known) == 0 else -max(known)
+    excesses = [found.excess for found in constraint.measure(rates) if not math.isnan(found.excess)]
+    worst = max(excesses, default=math.nan)
+    return 1 - 2 * rates.risk() if worst == 0 else -worst
 
 
 @dataclass(frozen=True)

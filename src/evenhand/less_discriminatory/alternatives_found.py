@@ -273,9 +273,8 @@ class Alternatives(FigureTables):
             yield [head, *lines]
 
     def __repr__(self) -> str:
-        return (
-            f"<Alternatives: {len(self.candidates) - 1} models beside the incumbent, chosen: {self.chosen}>"
-        )
+        tried = len(self.candidates) - 1
+        return f"<Alternatives: {tried} models beside the incumbent, chosen: {self.chosen}>"
 
     def _repr_html_(self) -> str:
         return super()._repr_html_() + inline_svg(self.plot)
@@ -290,9 +289,8 @@ class Alternatives(FigureTables):
         from evenhand.charts import alternatives_chart  # noqa: PLC0415  (needs an extra)
 
         models = [{**one, "chosen": one["name"] == self.chosen} for one in self.records("candidates")]
-        return alternatives_chart(
-            models, self.records("bound"), margin=self.margin, confidence=self.confidence
-        )
+        bound = self.records("bound")
+        return alternatives_chart(models, bound, margin=self.margin, confidence=self.confidence)
 
     def to_json(self, path: str | os.PathLike[str]) -> Path:
         """Write everything as JSON, with the date, versions and a digest of the data."""

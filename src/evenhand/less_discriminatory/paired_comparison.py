@@ -118,8 +118,7 @@ class Decider:
     @cached_property
     def _levels(self) -> tuple[Floats, NDArray[np.intp]]:
         """The distinct scores, falling, and the place of each row among them."""
-        values, level = np.unique(-np.asarray(self.scores), return_inverse=True)
-        return values, level
+        return np.unique(-np.asarray(self.scores), return_inverse=True)
 
     def figures(self, rows: Rows, counts: Floats, share: float) -> Floats:
         """Accuracy, AUC and KS (NaN without scores), and the selection rate of each group."""
@@ -133,10 +132,8 @@ class Decider:
         if self.scores is None:
             return np.nan, np.nan
         starts, level = self._levels
-        hits, others = (
-            np.bincount(level, counts * part, minlength=len(starts))
-            for part in (rows.positive, ~rows.positive)
-        )
+        labels = (rows.positive, ~rows.positive)
+        hits, others = (np.bincount(level, counts * part, minlength=len(starts)) for part in labels)
         if not hits.sum() or not others.sum():
             return np.nan, np.nan
         up, across = np.cumsum(hits) / hits.sum(), np.cumsum(others) / others.sum()

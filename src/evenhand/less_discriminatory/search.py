@@ -151,7 +151,9 @@ def alternatives(
     place = None if folder is None else Path(folder)
     if place is not None and place.exists() and not place.is_dir():
         raise InputError(f"folder: {place} is not a folder.")
-    training = Training(X, y, columns, read.weights, hidden, reference, train, positive, place, key)
+    training = Training(
+        X, y, columns, read.weights, hidden, reference or "groups", train, positive, place, key
+    )
     first = Candidate("incumbent", "incumbent", incumbent)
     own = training.read(first, decides=approval_rate is None)
     rate = _approval_rate(own, approval_rate)

@@ -81,9 +81,9 @@ def read_batch(columns: dict[str, Any], *, data: Any, late: bool, **policy: Any)
     """
     eager = isinstance(nw.from_native(data, pass_through=True), nw.DataFrame)
     if data is not None and columns["sample_weight"] is None and not eager:
-        names = {"before": None, **columns}
-        features, controls = names.pop("sensitive_features"), names.pop("control_features")
-        counted, _ = tally_table(data, names, features, control_features=controls, threshold=None, **policy)
+        names = {name: columns.get(name) for name in ("y_true", "y_pred", "before", "sample_weight")}
+        policy |= {"control_features": columns["control_features"], "threshold": None}
+        counted, _ = tally_table(data, names, columns["sensitive_features"], **policy)
         return _batch(counted, late=late)
     if data is not None:
         table = as_table(data, what="data").lazy().collect()

@@ -309,9 +309,7 @@ def limits(comparisons: list[Comparison], blocks: Blocks, alpha: Floats | float)
     ends = np.array([_range(one) for one in comparisons], np.float64).reshape(-1, 2)
     # Evidence against "at most t" falls with t, and against "at least t" it rises: a ratio and a lower bound
     # are of the second kind.
-    rising = np.array(
-        [one.kind == "ratio" or (one.kind == "bound" and one.low) for one in comparisons], np.bool_
-    )
+    rising = np.array([np.isinf(one.allowed[1]) for one in comparisons], np.bool_)
 
     def end(*, reverse: bool) -> Floats:
         def to_right(middle: Floats) -> NDArray[np.bool_]:

@@ -198,8 +198,7 @@ class Monitor(ShownAsTable):
 
     def _count(self, found: Batch, time: str, identifiers: Sequence[str]) -> None:
         """Count a batch and look; nothing changes if it cannot be counted."""
-        history = self._history
-        found = history.in_order(found)
+        history, found = self._history, self._history.in_order(found)
         own, labels = ([] if part is None else part.tolist() for part in (self._classes, found.classes))
         if own and labels and own != labels:
             had = (", ".join(map(repr, part)) for part in (labels, own))
@@ -293,8 +292,7 @@ class Monitor(ShownAsTable):
             "excluded_rows": self.excluded_rows,
             "evidence": self.evidence,
             "alarm_at": self._alarm_at,
-            "alarm": None if self.alarm is None else asdict(self.alarm),
-            "drift": None if self.drift is None else asdict(self.drift),
+            **{name: one and asdict(one) for name, one in (("alarm", self.alarm), ("drift", self.drift))},
             "disparities": [asdict(one) for one in self.disparities()],
         }
 
@@ -320,8 +318,8 @@ class Monitor(ShownAsTable):
         """
         from evenhand.charts import history_chart  # noqa: PLC0415  (needs the extra)
 
-        batch = None if self.alarm is None else self.alarm.batch
-        return history_chart(self.history(), alarm_at=self._alarm_at, alarm=batch, confidence=self.confidence)
+        shown, batch = self.history(), None if self.alarm is None else self.alarm.batch
+        return history_chart(shown, alarm_at=self._alarm_at, alarm=batch, confidence=self.confidence)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the state to one file of counts, completely or not at all.

@@ -264,18 +264,13 @@ class _Curve:
             problem = problem.under(self.rows.axis.at(slacks[k]))
             solution = problem.solve(start=solution if warm else None)
             rule = ScoredRows(self.learned).rule(solution, self.seed)
-            points[k] = rows.point(
-                self.name,
-                slacks[k],
-                rows.count(rule.selection(posteriors)),
-                prices={row: abs(price) for row, price in solution.shadow_prices.items() if row in varying},
-                risk=solution.certificate.objective,
-                bound=solution.certificate.bound,
-                **self._expected(solution.rates, slacks[k]),
-                forecast=self._forecast(problem.constraint, solution.rates, solution.rule),
-                rules=(rule,),
-                aware=access.knows(groups),
-            )
+            prices = {row: abs(price) for row, price in solution.shadow_prices.items() if row in varying}
+            proof, counted = solution.certificate, rows.count(rule.selection(posteriors))
+            found = self._expected(solution.rates, slacks[k])
+            found["forecast"] = self._forecast(problem.constraint, solution.rates, solution.rule)
+            found |= {"risk": proof.objective, "bound": proof.bound}
+            made = {"rules": (rule,), "aware": access.knows(groups)}
+            points[k] = rows.point(self.name, slacks[k], counted, prices=prices, **found, **made)
         for k in sorted({*range(last)} - {*knots}):
             low, high = max(knot for knot in knots if knot < k), min(knot for knot in knots if knot > k)
             points[k] = _mixed(rows, slacks[k], (slacks[low], points[low]), (slacks[high], points[high]))
@@ -304,13 +299,7 @@ def _mixed(rows: HeldOutRows, slack: float, low: tuple[float, Point], high: tupl
     below = first.bound - (slack - a) * sum(first.prices.values())
     above = second.bound + (b - slack) * sum(second.prices.values())
     names = ("risk", "expected_accuracy", "expected_disparity", "expected_rate", "forecast")
-    return rows.point(
-        first.curve,
-        slack,
-        replace(first.counted, sums=sums),
-        prices={row: mean(price, second.prices.get(row, 0.0)) for row, price in first.prices.items()},
-        bound=max(below, above),
-        rules=(*first.rules, *second.rules),
-        aware=first.aware,
-        **{name: mean(getattr(first, name), getattr(second, name)) for name in names},
-    )
+    means = {name: mean(getattr(first, name), getattr(second, name)) for name in names}
+    prices = {row: mean(price, second.prices.get(row, 0.0)) for row, price in first.prices.items()}
+    both = {"rules": (*first.rules, *second.rules), "aware": first.aware, "bound": max(below, above)}
+    return rows.point(first.curve, slack, replace(first.counted, sums=sums), prices=prices, **means, **both)

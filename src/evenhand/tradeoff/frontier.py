@@ -264,7 +264,7 @@ class Frontier(TablesWithNotes):
         -------
         altair.LayerChart
         """
-        from evenhand.charts import frontier_chart  # noqa: PLC0415  (needs an extra
+        from evenhand.charts import frontier_chart  # noqa: PLC0415  (needs an extra)
 
         shown = chart_arguments(self.records(), self.measure, self.over or self.notions)
         return frontier_chart(**shown, confidence=self.confidence)
@@ -319,12 +319,9 @@ def chart_arguments(
         return {"records": records, "x_title": f"mean {measure}, {notion}", "measure": measure}
     names = {f"disparity{end}": f"rate{end}" for end in ("", "_low", "_high")}
     names["expected_disparity"] = "expected_rate"
-    return {
-        "records": [record | {key: record[rate] for key, rate in names.items()} for record in records],
-        "x_title": notion,
-        "measure": measure,
-        "title": "What a bound costs in accuracy",
-    }
+    shown = [record | {key: record[rate] for key, rate in names.items()} for record in records]
+    title = "What a bound costs in accuracy"
+    return {"records": shown, "x_title": notion, "measure": measure, "title": title}
 
 
 def _limits(name: str, rate: Rate | Comparison) -> dict[str, float]:

@@ -63,10 +63,8 @@ def split_rows(data: Rows, test: Sequence[Any] | None, share: float, seed: int) 
     check_fraction("test_share", share)
     check_rows({"X": X, "y": y, "sensitive_features": sensitive})
     labels = np.asarray(y)
-    learn, judge = (
-        Rows(_take(X, rows), labels[rows], _take(sensitive, rows))
-        for rows in random_split(len(labels), share, seed)
-    )
+    halves = random_split(len(labels), share, seed)
+    learn, judge = (Rows(_take(X, rows), labels[rows], _take(sensitive, rows)) for rows in halves)
     return learn, judge
 
 
@@ -101,8 +99,8 @@ class HeldOutRows:
         if where is not None:
             columns = columns_of(rows.X, where)
         else:
-            names = {"what": "sensitive_features", "default_name": "sensitive_feature"}
-            columns = named_columns(rows.sensitive, **names)
+            what = "sensitive_features"
+            columns = named_columns(rows.sensitive, what=what, default_name="sensitive_feature")
         check_rows({"X": rows.X, "y": rows.y, "sensitive_features": columns})
         positive = read_labels(rows.y, pos_label=classes[1]).positive
         codes = groups.encode(columns)
