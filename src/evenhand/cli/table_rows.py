@@ -16,7 +16,7 @@ from evenhand.cli.estimators import estimator_for
 from evenhand.cli.options import Learning
 from evenhand.cli.table_files import codes_among, columns_in, index_columns, reading, refuse_unknown, scan
 from evenhand.data.batched_table import BatchedTable
-from evenhand.data.checks import check_fraction, near_names
+from evenhand.data.checks import check_count, check_fraction, near_names
 from evenhand.data.labels import MAX_CLASSES, read_labels
 from evenhand.exceptions import InputError
 
@@ -80,10 +80,7 @@ class TrainingFile:
             raise InputError("pass --test or --test-share, not both.")
         if options.test_share is not None:
             check_fraction("--test-share", options.test_share)
-        if options.min_group_size < 0:
-            raise InputError(
-                f"--min-group-size must be a non-negative integer, got {options.min_group_size}."
-            )
+        check_count("--min-group-size", options.min_group_size)
         columns = columns_in(path)
         sensitive = column_names(options.sensitive, columns)
         dropped = column_names(options.drop, columns, "--drop") if options.drop else []
