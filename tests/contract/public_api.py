@@ -111,8 +111,8 @@ def classifiers() -> None:
     proven: bool = proof is not None and proof.confirmed
     fits: int = trained.fit([[1.0], [2.0]], [0, 1], sensitive_features={"sex": ["F", "M"]}).n_fits_
     other = eh.FairPostprocessor(constraint=notion, posteriors=eh.CrossFit(0.3))
-    printed = paper.PaperPostprocessor(None, notion, multipliers=paper.Grid(((1.0, 0.2),)))
-    costs = paper.PaperInprocessor(None, notion, multipliers=[0.1, -0.1])
+    printed = paper.PaperPostprocessor(None, notion, multipliers=paper.Grid(((1.0, 0.2),)), balance="weight")
+    costs = paper.PaperInprocessor(None, notion, multipliers=[0.1, -0.1], calibration="binning")
     minmax = eh.FairPostprocessor(constraint=notion, objective="minimax")
     weights = minmax.group_weights_ or {}
     worst: Solution = eh.solve(np.full((2, 2, 2), 0.25), both, objective="minimax")

@@ -13,7 +13,7 @@ from evenhand.datasets import GaussianProblem
 from evenhand.exceptions import GroupError, InputError, ToleranceWarning
 from evenhand.paper import Ascent, Grid, PaperInprocessor, PaperPostprocessor
 from evenhand.paper.algorithms import Validation, corrections, plug_in, train
-from evenhand.paper.probabilities import Rows
+from evenhand.paper.probabilities import Bins, Rows, fit_cells
 
 PROBLEM = GaussianProblem.random(levels=(2,), seed=3)
 TRAIN, TEST = PROBLEM.sample(6000, seed=0), PROBLEM.sample(6000, seed=1)
@@ -172,17 +172,56 @@ def test_half_of_the_rows_teach_and_the_other_half_selects():
 
 @pytest.mark.parametrize("kind", [PaperPostprocessor, PaperInprocessor])
 def test_they_are_scikit_learn_classifiers(kind):
-    fair = kind(LogisticRegression(), PARITY, multipliers=Ascent(max_iter=3), random_state=1)
+    fair = kind(LogisticRegression(), PARITY, multipliers=Ascent(max_iter=3), balance="weight")
     again = clone(fair)
     assert again.get_params(deep=False).keys() == fair.get_params(deep=False).keys()
-    assert (again.multipliers, again.random_state) == (Ascent(max_iter=3), 1)
-    again.set_params(constraint__difference=0.2, estimator__C=0.1, multipliers=[0.1, -0.1])
+    assert (again.multipliers, again.balance) == (Ascent(max_iter=3), "weight")
+    again.set_params(constraint__difference=0.2, estimator__C=0.1, multipliers=[0.1, -0.1], balance=None)
     table, y = pd.DataFrame(TRAIN.X).add_prefix("x"), np.where(TRAIN.y, "yes", "no")
     again.fit(table, y, sensitive_features=pd.DataFrame(TRAIN.sensitive))
     assert again.classes_.tolist() == ["no", "yes"]
     assert list(again.multipliers_.values()) == [0.1, -0.1]
     assert set(again.predict(table)) == {"no", "yes"}
     assert again.score(table, y) > 0.5
+
+
+@pytest.mark.parametrize("balance", ["weight", "upsample"])
+def test_balancing_lets_a_small_cell_be_learned_and_keeps_its_share(balance):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(20_000, 1))
+    rare = ((x[:, 0] > 2.2) & (rng.random(20_000) < 0.3)).astype(np.intp)
+    stump = DecisionTreeClassifier(max_depth=1, min_weight_fraction_leaf=0.1)
+    at = {}
+    for how in (None, balance):
+        model, correction = fit_cells(stump, x, rare, 2, balance=how, rng=rng)
+        p = model.proba(np.array([[2.5]])) * correction
+        at[how] = (p / p.sum())[0, 1]
+    assert at[None] < 0.1 < at[balance] < 0.5
+
+
+@pytest.mark.parametrize(
+    "settings", [{"balance": "weight"}, {"balance": "upsample"}, {"calibration": "binning"}]
+)
+@pytest.mark.parametrize("aware", [False, True], ids=["blind", "aware"])
+@pytest.mark.filterwarnings("ignore::evenhand.exceptions.ToleranceWarning")
+def test_remedies_for_small_groups_and_poor_probabilities_can_be_used(settings, aware):
+    fair = PaperPostprocessor(LogisticRegression(), PARITY, aware=aware, multipliers="ascent", **settings)
+    fair.fit(FOUR_TRAIN.X, FOUR_TRAIN.y, sensitive_features=FOUR_TRAIN.sensitive)
+    assert measured(fair, PARITY, FOUR_TEST)[0].difference < 0.12
+
+
+def test_bins_shrink_towards_the_prediction():
+    p, event = np.repeat([0.4, 0.5], [100, 400]), np.repeat([1.0, 0.0], [100, 400])
+    found = Bins.fit(p, event)(np.array([0.4, 0.5]))
+    assert found == pytest.approx([(100 + 0.4) / 101, 0.5 / 401])
+
+
+def test_bins_correct_overconfident_cells():
+    rng = np.random.default_rng(1)
+    true = rng.uniform(0.05, 0.95, 20_000)
+    sure = true**2 / (true**2 + (1 - true) ** 2)
+    new = Bins.fit(sure, (rng.random(20_000) < true).astype(float))(sure)
+    assert np.abs(new - true).mean() < 0.02 < np.abs(sure - true).mean()
 
 
 @pytest.mark.parametrize(
@@ -199,6 +238,8 @@ def test_they_are_scikit_learn_classifiers(kind):
         ({"multipliers": [0.1]}, "multipliers: expected 'grid', 'ascent' or 2 numbers"),
         ({"multipliers": Grid(stages=((1.0, 0.001),))}, r"has 4,004,001 points, and the budget is 250,000"),
         ({"cost": 2}, "cost must be a number from 0 to 1"),
+        ({"calibration": "dirichlet"}, "calibration must be one of None, 'binning'"),
+        ({"balance": True}, "balance must be one of None, 'weight', 'upsample'"),
     ],
     ids=str,
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import importlib.metadata
 import json
-import math
 import os
 import platform
 import sys
@@ -416,20 +415,11 @@ def read_source(noted: Any) -> Source | None:
         return None
     try:
         source = Source(**{**noted, "left_out": tuple(noted.get("left_out", ()))})
+        share, edges = source.test_share, [edge for part in source.bands.values() for edge in part]
     except (TypeError, AttributeError):
-        source = Source("", "", math.nan)
-    texts = [source.file, source.target, *source.left_out]
-    share = source.test_share
-    proper = all(isinstance(text, str) for text in texts) and isinstance(source.id, str | None)
-    if not (proper and _are_bands(source.bands)) or not (
-        share is None or (isinstance(share, float) and 0 < share < 1)
-    ):
+        raise UntrustedFileError("its manifest was not written by evenhand.") from None
+    proper = all(isinstance(text, str) for text in (source.file, source.target, *source.left_out))
+    proper &= isinstance(source.id, str | None) and all(isinstance(edge, int | float) for edge in edges)
+    if not proper or not (share is None or (isinstance(share, float) and 0 < share < 1)):
         raise UntrustedFileError("its manifest was not written by evenhand.")
     return source
-
-
-def _are_bands(bands: Any) -> bool:
-    return isinstance(bands, dict) and all(
-        isinstance(edges, list | tuple) and all(isinstance(edge, int | float) for edge in edges)
-        for edges in bands.values()
-    )

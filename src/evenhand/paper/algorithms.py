@@ -26,13 +26,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from evenhand.data.checks import check_number, check_rows
+from evenhand.data.checks import check_choice, check_number, check_rows
 from evenhand.data.features import join_columns, read_features, take_rows
 from evenhand.data.labels import read_labels
 from evenhand.exceptions import GroupError, InputError, ToleranceWarning, warn_user
 from evenhand.groups.groups import Groups
 from evenhand.paper.multipliers import FEASIBLE, Ascent, Candidates, Evaluate, Grid
-from evenhand.paper.probabilities import Halves, ProbabilityModel, Rows
+from evenhand.paper.probabilities import Balance, Halves, ProbabilityModel, Rows, fit_cells
 from evenhand.posteriors.learner import Learner, check_learner, fit_learner
 from evenhand.posteriors.tabular import TabularClassifier
 from evenhand.requirements.constraints import ByConstraint, LinearConstraints
@@ -100,6 +100,8 @@ class _Algorithm(ClassifierMixin, BaseEstimator):
     cost: float = 0.5
     group_estimator: Any = None
     multipliers: Literal["grid", "ascent"] | Grid | Ascent | ArrayLike = "grid"
+    calibration: Literal["binning"] | None = None
+    balance: Balance | None = None
     random_state: int | None = 0
 
     def fit(self, X: Any, y: Any, *, sensitive_features: Any) -> Self:
@@ -122,6 +124,8 @@ class _Algorithm(ClassifierMixin, BaseEstimator):
                 f"constraint must be a notion without control features, got {self.constraint!r}."
             )
         check_number("cost", self.cost)
+        check_choice("calibration", self.calibration, (None, "binning"))
+        check_choice("balance", self.balance, (None, "weight", "upsample"))
         X = read_features(self, X, reset=True)
         check_rows({"X": X, "y": y, "sensitive_features": sensitive_features})
         labels, (self.groups_, codes) = read_labels(y), Groups.fit(sensitive_features)
@@ -135,16 +139,18 @@ class _Algorithm(ClassifierMixin, BaseEstimator):
 
     def learn(self, X: Any, positive: NDArray[np.bool_], codes: NDArray[np.intp]) -> Halves:
         """Models of "one half for model training", and the half "for fine-tuning" (Appendix, Setup)."""
-        n_groups, rng = int(codes.max()) + 1, np.random.default_rng(self.random_state)
-        halves, seen = np.array_split(rng.permutation(len(codes)), 2), self._seen(X, codes, n_groups)
+        n_cells, rng = 2 * (int(codes.max()) + 1), np.random.default_rng(self.random_state)
+        halves, seen = np.array_split(rng.permutation(len(codes)), 2), self._seen(X, codes, n_cells // 2)
         fitting, choosing = ((take_rows(seen, half), positive[half], codes[half]) for half in halves)
         X, y, s = fitting
-        label, cells = fit_learner(self._learner, X, y.astype(np.intp), n_classes=2), None
+        label = fit_learner(self._learner, X, y.astype(np.intp), n_classes=2)
+        model = ProbabilityModel(label, None, np.ones(n_cells))
         if not self.aware:
             group = self._learner if self.group_estimator is None else self.group_estimator
-            what = "groups and labels"
-            cells = fit_learner(group, X, 2 * s + y, n_classes=2 * n_groups, what=what)
-        model = ProbabilityModel(label, cells, n_groups)
+            of_cells = fit_cells(group, X, 2 * s + y, n_cells, balance=self.balance, rng=rng)
+            model = ProbabilityModel(label, *of_cells)
+        if self.calibration is not None:
+            model = model.calibrated(model.rows(*choosing))
         return Halves(model.rows(*fitting), model.rows(*choosing), model)
 
     def _select(self, halves: Halves, linear: LinearConstraints) -> Floats:
@@ -240,8 +246,12 @@ class PaperPostprocessor(_Algorithm):
         Of (S, Y), in the attribute-blind setting. By default like `estimator`.
     multipliers : {"grid", "ascent"}, Grid, Ascent or array, default="grid"
         lambda, in the order of ``multipliers_``; or how it is selected.
+    calibration : {"binning"} or None, default=None
+        Raw group membership probabilities, or in 40 bins of the rows that lambda is selected on.
+    balance : {"weight", "upsample"} or None, default=None
+        How small cells are made to count more in the model of (S, Y).
     random_state : int or None, default=0
-        Of the halves.
+        Of the halves, and of up-sampling.
 
     Attributes
     ----------
@@ -289,7 +299,7 @@ class PaperInprocessor(_Algorithm):
     ----------
     estimator : classifier, default=None
         What is trained; it takes ``sample_weight``. By default boosted trees.
-    constraint, aware, cost, random_state
+    constraint, aware, cost, calibration, balance, random_state
         As in :class:`PaperPostprocessor`.
     group_estimator : classifier, default=None
         Of (S, Y), in the attribute-blind setting. By default like `estimator`.

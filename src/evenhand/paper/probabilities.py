@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
-from evenhand.posteriors.learner import Learner
+from evenhand.data.features import take_rows
+from evenhand.posteriors.learner import Learner, fit_learner
 
 Floats = NDArray[np.float64]
+Balance = Literal["weight", "upsample"]
+
+_BINS = 40
+_PRIOR = 1.0  # "40 bins and a prior strength of 1" (Appendix, Calibration)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,19 +60,77 @@ class ProbabilityModel:
     cells : Learner or None
         Of (S, Y), as one multi-class predictor: Algorithm 1, line 1, and Algorithm 2, line 2. None in the
         attribute-aware setting, where P(S=m, Y | x, s) = P(Y | x, s) 1[m = s].
-    n_groups : int
+    correction : array, shape (2 M,)
+        Turns probabilities of a balanced population back into those of the population.
+    bins : dict of Bins
+        The calibration of each cell.
     """
 
     label: Learner
     cells: Learner | None
-    n_groups: int
+    correction: Floats
+    bins: dict[tuple[int, ...], Bins] = field(default_factory=dict)
 
     def rows(self, X: Any, positive: NDArray[np.bool_], codes: NDArray[np.intp]) -> Rows:
         """Rows with their probabilities, which depend on `codes` in the attribute-aware setting only."""
         eta = self.label.proba(X)[:, 1]
         if self.cells is None:
-            p = np.zeros((len(eta), self.n_groups, 2))
+            p = np.zeros((len(eta), len(self.correction) // 2, 2))
             p[np.arange(len(eta)), codes] = np.column_stack([1 - eta, eta])
         else:
-            p = self.cells.proba(X).reshape(len(eta), -1, 2)
-        return Rows(X, positive, codes, eta, p)
+            p = (self.cells.proba(X) * self.correction).reshape(len(eta), -1, 2)
+        for (m, y), curve in self.bins.items():
+            possible = p[:, m].any(axis=1)
+            p[possible, m, y] = curve(p[possible, m, y])
+        return Rows(X, positive, codes, eta, p / p.sum(axis=(1, 2), keepdims=True))
+
+    def calibrated(self, rows: Rows) -> ProbabilityModel:
+        """The model with each cell in bins, among the rows that may belong to its group."""
+        bins: dict[tuple[int, ...], Bins] = {}
+        for m, y in np.ndindex(rows.cells.shape[1:]):
+            some = np.flatnonzero(rows.cells[:, m].any(axis=1))
+            if len(some):
+                bins[m, y] = Bins.fit(rows.cells[some, m, y], rows.events[some, 2 * m + y])
+        return replace(self, bins=bins)
+
+
+@dataclass(frozen=True, eq=False)
+class Bins:
+    """A step function of a probability: the share of an event in each of 40 bins of equal count."""
+
+    edges: Floats
+    values: Floats
+
+    @classmethod
+    def fit(cls, p: Floats, event: Floats) -> Bins:
+        """Shares of the event, with a row at the bin's mean probability added to each bin."""
+        edges = np.unique(np.quantile(p, np.linspace(0, 1, _BINS + 1)[1:-1]))
+        bins = np.searchsorted(edges, p, side="right")
+        count, hits, sums = (np.bincount(bins, by, len(edges) + 1) for by in (np.ones(len(p)), event, p))
+        middle = np.divide(sums, count, out=np.append(edges, edges[-1]), where=count > 0)
+        return cls(edges, (hits + _PRIOR * middle) / (count + _PRIOR))
+
+    def __call__(self, p: Floats) -> Floats:
+        """The calibrated probability."""
+        return np.asarray(self.values[np.searchsorted(self.edges, p, side="right")])
+
+
+def fit_cells(
+    estimator: Any, X: Any, cells: NDArray[np.intp], n_cells: int, *, balance: Balance | None, rng: Generator
+) -> tuple[Learner, Floats]:
+    """A model of the cells 2 m + y, and the correction for balancing.
+
+    "Up-sampling can help ensure better estimates for small subgroups" (Appendix, on sparsity): cells below
+    half of an even share are raised to it, by weights or by drawing rows again.
+    """
+    counts = np.bincount(cells, minlength=n_cells)
+    factor = np.maximum(1.0, len(cells) / (2 * n_cells * np.maximum(counts, 1)))
+    drawn, weights, correction = np.arange(len(cells)), None, np.ones(n_cells)
+    if balance == "weight":
+        weights, correction = factor[cells], 1 / factor
+    elif balance == "upsample":
+        more = np.round((factor - 1) * counts).astype(int)
+        again = [rng.choice(np.flatnonzero(cells == k), more[k]) for k in np.flatnonzero(more)]
+        drawn, correction = np.concatenate([drawn, *again]), counts / np.maximum(counts + more, 1)
+    X, cells, what = take_rows(X, drawn), cells[drawn], "groups and labels"
+    return fit_learner(estimator, X, cells, n_classes=n_cells, weights=weights, what=what), correction

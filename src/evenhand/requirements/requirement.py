@@ -94,13 +94,10 @@ class Constraint(Parameters):
             Derivatives, in the tolerance or bound that each is about, of the value and of both ends: an
             infinite end has slope 0.
         """
-        found, first = [], 0
-        for part in self.requirements:
-            linear = part._linear(rates.masses, rates.groups)
-            own = scalars[first : first + linear.n_scalars]
-            first += linear.n_scalars
-            found.append(part._slopes(linear, rates, own))
-        return np.hstack(found)
+        linear = [part._linear(rates.masses, rates.groups) for part in self.requirements]
+        own = np.split(scalars, np.cumsum([one.n_scalars for one in linear]))  # and what is behind them
+        each = zip(self.requirements, linear, own, strict=False)
+        return np.hstack([part._slopes(one, rates, some) for part, one, some in each])
 
     def measure(self, rates: CellRates) -> tuple[AnyMeasurement, ...]:
         """Measurements of counted decisions, one per statistic.
