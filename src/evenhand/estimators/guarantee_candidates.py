@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
 
@@ -133,12 +133,13 @@ class GuaranteeCandidates:
             return None
         positive = learned.positive[self.scored.learned.rows]
         scores = tuple(rank_thresholds.ranked_scores(deployed, labels, positive))
+        expected = rank_thresholds.count_ranked(labels, learned, groups) * len(self.held_out) // len(learned)
+        if rank_thresholds.plan_ranks(self._loosest.rates, labels, scores, expected).tied:
+            return None
         sizes = rank_thresholds.count_ranked(labels, self.held_out, groups)
         everyone = rank_thresholds.count_all(labels, learned, self.held_out, groups)
         about = (self.problem.constraint, groups, labels, scores, sizes, everyone)
-        search = RankSearch(*about, lambda internal: self._solve(internal, self._loosest))
-        expected = rank_thresholds.count_ranked(labels, learned, groups) * len(self.held_out) // len(learned)
-        return None if replace(search, sizes=expected).plan(self._loosest).tied else search
+        return RankSearch(*about, lambda internal: self._solve(internal, self._loosest))
 
     @cached_property
     def _requirements(self) -> tuple[Constraint, ...]:

@@ -241,10 +241,6 @@ class RankSearch:
     everyone: NDArray[np.intp]
     solve: Callable[[Constraint], Solution | None]
 
-    def plan(self, solution: Solution) -> Ranks:
-        """Ranks for the rates of an optimum."""
-        return plan_ranks(solution.rates, self.labels, self.learned, self.sizes)
-
     def loosest(self, requirements: Sequence[Constraint], level: float) -> Ranked | None:
         """Ranks of the loosest requirement that break the guarantee with at most a given probability.
 
@@ -308,6 +304,6 @@ class RankSearch:
         solution = self.solve(internal)
         if solution is None or not (np.diff(solution.rule.table, axis=1) > 0).all():
             return None  # low scores are selected
-        ranks = self.plan(solution)
+        ranks = plan_ranks(solution.rates, self.labels, self.learned, self.sizes)
         joint, chances = violation_chances(self.constraint, self.groups, ranks, self.everyone, level)
         return None if kept and joint > level else Ranked(internal, solution, ranks, chances)

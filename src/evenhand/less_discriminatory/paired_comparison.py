@@ -53,8 +53,7 @@ class Rows:
     @cached_property
     def columns(self) -> Floats:
         """Of each row 1, its label and its groups."""
-        columns = (np.ones(len(self.weights)), self.positive, *self.members)
-        return np.asarray(np.column_stack(columns), np.float64)
+        return np.column_stack([np.ones(len(self.weights)), self.positive, *self.members]).astype(np.float64)
 
     def compared_with(self, rates: Floats) -> NDArray[np.intp]:
         """The place of the group that each is compared with, at these rates."""

@@ -11,10 +11,8 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.auditing.query import tally_table
+from evenhand.auditing.query import read_columns, tally_table
 from evenhand.auditing.tally import Tally, tally
-from evenhand.data.checks import near_names
-from evenhand.data.columns import as_table
 from evenhand.exceptions import InputError
 from evenhand.groups.groups import Groups
 from evenhand.groups.names import Key
@@ -86,8 +84,14 @@ def read_batch(columns: dict[str, Any], *, data: Any, late: bool, **policy: Any)
         counted, _ = tally_table(data, names, columns["sensitive_features"], **policy)
         return _batch(counted, late=late)
     if data is not None:
-        table = as_table(data, what="data").lazy().collect()
-        columns = {what: _column(table, names) for what, names in columns.items()}
+        single = {what: columns[what] for what in ("y_true", "y_pred", "sample_weight")}
+        given = columns["control_features"]
+        both = (columns["sensitive_features"], () if given is None else given)
+        features, controls = (list(one) if isinstance(one, list | tuple) else [one] for one in both)
+        columns = dict.fromkeys(single) | read_columns(data, single, [*features, *controls])
+        known = columns["sensitive_features"]
+        columns["sensitive_features"] = {name: known[name] for name in features}
+        columns["control_features"] = {name: known[name] for name in controls} or None
     decisions = read_rows(**columns, **policy)
     largest = 1.0 if decisions.weights is None else float(decisions.weights.max())
     if largest > 1:
@@ -97,19 +101,6 @@ def read_batch(columns: dict[str, Any], *, data: Any, late: bool, **policy: Any)
         )
     found = _batch(tally(decisions), largest, late=late)
     return found if found.rows < _LONG else replace(found, digest=_digest(decisions, found))
-
-
-def _column(table: nw.DataFrame[Any], names: Any) -> Any:
-    """A column of a table, or several by name."""
-    several = isinstance(names, list | tuple)
-    for name in names if several else [names]:
-        if name is not None and not isinstance(name, str | int):
-            raise InputError(f"with data=, pass names of its columns, not {type(name).__name__}.")
-        if name is not None and name not in table.columns:
-            raise InputError(f"data has no column {name!r}. {near_names(name, table.columns, 'It has')}")
-    if several:
-        return {name: table.get_column(name) for name in names}
-    return None if names is None else table.get_column(names)
 
 
 def cells_of(groups: Groups) -> tuple[tuple[str, ...], int, tuple[Key, ...]]:

@@ -186,7 +186,8 @@ class Monitor(ShownAsTable):
             positive, missing = self.pos_label if self._classes is None else None, self.missing
             policy = {"classes": classes, "pos_label": positive, "missing": missing}
             found = read_batch(columns, data=data, late=late, **policy)
-        identifier = _short_digest(f"{batch}" if batch is not None else f"{found.digest} {when} {late}")
+        text = f"{batch}" if batch is not None else f"{found.digest} {when} {late}"
+        identifier = hashlib.sha256(text.encode()).hexdigest()[:12]
         known = batch is not None or found.digest
         if known and identifier in self._seen:
             what = f"batch {batch!r}" if batch is not None else "a batch with the same rows"
@@ -424,7 +425,3 @@ def _cell(number: float | None) -> str:
 def _instant(text: str) -> datetime.datetime:
     when = datetime.datetime.fromisoformat(text)
     return when if when.tzinfo else when.replace(tzinfo=datetime.UTC)
-
-
-def _short_digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:12]

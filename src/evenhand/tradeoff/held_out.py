@@ -59,12 +59,11 @@ def split_rows(data: Rows, test: Sequence[Any] | None, share: float, seed: int) 
         if not isinstance(test, tuple | list) or len(test) not in (2, 3):
             raise InputError("test must be (X, y) or (X, y, sensitive_features).")
         return data, Rows(test[0], test[1], test[2] if len(test) == 3 else None)
-    X, y, sensitive = data.X, data.y, data.sensitive
     check_fraction("test_share", share)
-    check_rows({"X": X, "y": y, "sensitive_features": sensitive})
-    labels = np.asarray(y)
+    check_rows({"X": data.X, "y": data.y, "sensitive_features": data.sensitive})
+    labels = np.asarray(data.y)
     halves = random_split(len(labels), share, seed)
-    learn, judge = (Rows(_take(X, rows), labels[rows], _take(sensitive, rows)) for rows in halves)
+    learn, judge = (Rows(_take(data.X, rows), labels[rows], _take(data.sensitive, rows)) for rows in halves)
     return learn, judge
 
 
