@@ -23,7 +23,7 @@ from evenhand.data.batched_table import is_dask, is_lazy
 from evenhand.data.features import naming_bad_rows, read_features
 from evenhand.estimators.access import AttributeAccess, check_one_source
 from evenhand.estimators.learned_posteriors import LearnedPosteriors, learn_posteriors
-from evenhand.estimators.limits import refuse_beyond_memory, refuse_large
+from evenhand.estimators.limits import refuse_beyond_memory, refuse_large, refused
 from evenhand.estimators.row_sample import (
     CountedTable,
     Draw,
@@ -116,7 +116,7 @@ def read_rows(
     -------
     FitRows
     """
-    refuse_beyond_memory(X, sensitive_features, scratch)
+    refuse_beyond_memory(settings, X, sensitive_features, scratch)
     source = _source(settings, X, y, sensitive_features, sample_weight)
     if isinstance(source, InFiles):
         source.scratch = None if scratch is None else Path(scratch)
@@ -126,6 +126,8 @@ def read_rows(
     if source.n_rows <= settings.posteriors.max_samples:
         drawn = source.map(lambda rows: rows, what="reading rows")
         data = read_parts(settings, drawn, seed=seed, label=source.label)
+        if data.actions is not None:
+            raise refused("actions")
         run = source.fold_runner(partial(_all_examples, _copied(settings), seed, source.label))
         return FitRows(*hold_out_rows(settings, data, seed), run, source)
     refuse_large(settings)

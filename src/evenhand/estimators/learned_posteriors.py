@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_memory
 
 from evenhand import __version__
 from evenhand.estimators.access import DIGITS
+from evenhand.estimators.action_decisions import labels_and_groups_suffice, posteriors_of_actions
 from evenhand.estimators.proxy_groups import ProxyAccess
 from evenhand.estimators.settings import Settings, group_learner
 from evenhand.estimators.training_data import TrainingData
@@ -26,6 +27,7 @@ from evenhand.exceptions import (
     warn_user,
 )
 from evenhand.groups.groups import Groups
+from evenhand.optimum.actions import refuse_many_cells
 from evenhand.optimum.objectives import Objective, read_problem
 from evenhand.optimum.problem import FairnessProblem, error_prices, label_and_group_suffice
 from evenhand.posteriors.crossfit import Estimated, RunFolds, cross_fit
@@ -33,7 +35,6 @@ from evenhand.posteriors.examples import Examples
 from evenhand.posteriors.leakage import has_seen
 from evenhand.posteriors.learner import check_learner, is_frozen, is_tree_ensemble, left_out
 from evenhand.posteriors.models import PosteriorModel
-from evenhand.posteriors.posteriors import Posteriors
 from evenhand.posteriors.spec import PosteriorSpec
 from evenhand.posteriors.table_encoder import without_last
 from evenhand.posteriors.tabular import TabularClassifier
@@ -46,7 +47,7 @@ class LearnedPosteriors:
 
     Attributes
     ----------
-    out_of_fold : Posteriors
+    out_of_fold : Posteriors, or array of shape (n, M, L) for several actions
         By models that have not seen the rows.
     deployed : Posteriors
         Of the same rows, by `model`.
@@ -60,8 +61,8 @@ class LearnedPosteriors:
         How many classifiers were fitted.
     """
 
-    out_of_fold: Posteriors
-    deployed: Posteriors
+    out_of_fold: Any
+    deployed: Any
     rows: NDArray[np.intp]
     weights: NDArray[np.float64] | None
     model: PosteriorModel
@@ -133,10 +134,10 @@ def _check_frozen(spec: PosteriorSpec, examples: Examples, held_out: Examples | 
     if is_frozen(spec.label):
         joint, proxies = spec.form == "joint", examples.n_groups if spec.form == "proxy" else 0
         rows = [
-            (without_last(part.X, proxies), part.cells if joint else part.positive.astype(np.intp))
+            (without_last(part.X, proxies), part.cells if joint else part.labels.astype(np.intp))
             for part in parts
         ]
-        classes, names = (2 * examples.n_groups, None) if joint else (2, spec.names)
+        classes, names = (examples.n_cells, None) if joint else (spec.n_labels, spec.names)
         found["frozen model"] = has_seen(spec.label, rows, n_classes=classes, names=names, seed=spec.seed)
     if is_frozen(spec.group) and spec.form not in ("known", "joint", "proxy") and examples.known is None:
         rows = [(part.X, part.codes) for part in parts]
@@ -183,6 +184,8 @@ def collect_posteriors(estimated: Estimated, spec: PosteriorSpec, data: Training
     strata = None if data.examples.strata is None else data.examples.strata[rows]
     cells, final = (
         data.access.posteriors(data.groups, found, codes, strata)
+        if data.actions is None
+        else posteriors_of_actions(data.access, data.groups, found, codes)
         for found in (estimated.cells, estimated.final)
     )
     return LearnedPosteriors(
@@ -197,7 +200,10 @@ def collect_posteriors(estimated: Estimated, spec: PosteriorSpec, data: Training
 
 def posterior_spec(settings: Settings, data: TrainingData, seed: int) -> PosteriorSpec:
     """How posteriors are learned; what cannot be is refused before any fit."""
-    error_prices(settings.classifier.cost, len(data.groups))
+    if data.actions is None:
+        error_prices(settings.classifier.cost, len(data.groups))
+    else:
+        refuse_many_cells(len(data.groups), data.actions)
     form: Any = "known" if data.access.knows(data.groups) else settings.posteriors.form
     label, group = settings.learners
     if form == "auto" and not settings.posteriors.group_estimator is not None and is_tree_ensemble(label):
@@ -277,9 +283,11 @@ def _separate_is_enough(settings: Settings, data: TrainingData) -> bool:
         return False  # a known feature, or an empty cell, ties label and group together
     if settings.classifier.objective != "risk":
         return False  # errors of a group depend on how label and group go together
-    cells = data.examples.compared_cells
-    counts = np.bincount(cells, weights=data.weights, minlength=2 * len(data.compared))
-    masses = (counts / counts.sum()).reshape(-1, 2)
+    cells, L = data.examples.compared_cells, data.examples.n_labels
+    counts = np.bincount(cells, weights=data.weights, minlength=L * len(data.compared))
+    masses = (counts / counts.sum()).reshape(-1, L)
+    if data.actions is not None:
+        return labels_and_groups_suffice(settings.constraint, data.actions, masses, data.compared)
     return label_and_group_suffice(settings.constraint, settings.classifier.cost, masses, data.compared)
 
 

@@ -8,18 +8,21 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from numbers import Integral
 from os import PathLike
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from evenhand.data.batched_table import is_dask, is_lazy
+from evenhand.data.checks import check_rows
+from evenhand.data.labels import class_array
 from evenhand.data.row_keys import id_column, row_keys
 from evenhand.data.tables import library_of
 from evenhand.display.progress import waiting
 from evenhand.display.text import show
 from evenhand.estimators.access import ModelInput
+from evenhand.estimators.action_decisions import ActionDecisions, by_costs, posteriors_of_actions
 from evenhand.estimators.base import FairClassifier, by_batches, names_its_file
 from evenhand.estimators.explanation import (
     Explanation,
@@ -28,17 +31,18 @@ from evenhand.estimators.explanation import (
     read_words,
     strongest_reasons,
 )
-from evenhand.estimators.fit_rows import read_rows, space_for_posteriors
+from evenhand.estimators.fit_rows import FitRows, read_rows, space_for_posteriors
 from evenhand.estimators.guarantee_candidates import GuaranteeCandidates
 from evenhand.estimators.learned_posteriors import LearnedPosteriors
-from evenhand.estimators.limits import refused
-from evenhand.estimators.margin import forecast, solve_with_margin
+from evenhand.estimators.limits import refused, refused_with_actions
+from evenhand.estimators.margin import forecast, forecast_actions, solve_with_margin
 from evenhand.estimators.settings import Margin, Settings
 from evenhand.estimators.training_data import draw_seed
 from evenhand.exceptions import InputError, LimitWarning, ToleranceWarning, warn_user
 from evenhand.groups.groups import GroupName
 from evenhand.guarantee.forecast import warn_if_exceeded
 from evenhand.guarantee.guarantee import warn_if_not_guaranteed
+from evenhand.optimum.action_rule import ActionRule
 from evenhand.optimum.group_thresholds import group_thresholds
 from evenhand.optimum.minimax import group_risks
 from evenhand.optimum.objectives import Objective, check_objective
@@ -47,7 +51,7 @@ from evenhand.optimum.rule import Rule, hashed_uniforms
 from evenhand.optimum.solution import Solution
 from evenhand.posteriors.contributions import label_contributions
 from evenhand.posteriors.models import PosteriorModel
-from evenhand.posteriors.posteriors import Posteriors
+from evenhand.requirements.actions import Costs
 from evenhand.requirements.bounds import EVERYBODY
 from evenhand.requirements.constraints import ByConstraint, ConstraintName, LinearConstraints
 from evenhand.requirements.notions import Notion
@@ -184,6 +188,7 @@ class FairPostprocessor(FairClassifier):
 
     objective: Objective = "risk"
     margin: Margin = 0.0
+    takes_actions: ClassVar[bool] = True
 
     rule_: Rule = field(init=False)
     solved_rule_: Rule = field(init=False)
@@ -249,6 +254,8 @@ class FairPostprocessor(FairClassifier):
 
         # Read the table, the labels, the groups, and who may see what, wherever the rows are.
         rows = read_rows(settings, X, y, sensitive_features, sample_weight, seed=seed, scratch=scratch)
+        if rows.data.actions is not None:
+            return self._fit_actions(settings, rows, seed)
 
         with space_for_posteriors(settings, rows) as score_all:
             # Out-of-fold posteriors P(S, Y | x), calibrated; other rows are scored by the model.
@@ -282,29 +289,83 @@ class FairPostprocessor(FairClassifier):
         self._remember(rows.data, seed)
         return self._keep(solution, rule, posteriors)
 
+    def _fit_actions(self, settings: Settings, rows: FitRows, seed: int) -> Self:
+        """The same for several actions: posteriors, solve, rule."""
+        posteriors = rows.learn(settings, rows.data, seed)
+        with waiting("solving", verbose=self.verbose):
+            found = ActionDecisions.find(settings, rows.data, posteriors, seed)
+        self.guarantee_, self.rounded_ = None, found.rounded(posteriors)
+        self.forecast_ = forecast_actions(settings.constraint, rows.data, posteriors, found.solution)
+        warn_if_exceeded(self.forecast_, margin=False)
+        self._remember(rows.data, seed)
+        return self._keep(found.solution, found.rule, posteriors)
+
     def _keep(self, solution: Solution, rule: Rule, posteriors: LearnedPosteriors) -> Self:
         """Set what a fit has found."""
         self.posterior_model_ = posteriors.model
         for name in _OF_SOLUTION:
             setattr(self, f"{name}_", getattr(solution, name))
-        self.prices_ = prices_of(self.cost, self.compared_)
         self.solved_rule_ = solution.rule
         self.rule_ = rule
-        as_solved = rule.atoms is solution.rule.atoms and rule.steps is solution.rule.steps
+        as_solved = rule.atoms is solution.rule.atoms
+        if not self._several:
+            self.prices_ = prices_of(self.cost, self.compared_)
+            as_solved &= rule.steps is solution.rule.steps
+            self._warn_if_constant(rule.selection(posteriors.deployed))
         if as_solved and self.certificate_.shipped_differs:  # the certificate shows what else was randomised
             warn_user(f"the rule is not the optimum that was proven: {self.certificate_}.", ToleranceWarning)
-        self._warn_if_constant(rule.selection(posteriors.deployed))
         return self
+
+    @property
+    def _several(self) -> bool:
+        """Whether decisions are among several actions."""
+        return isinstance(self.rule_, ActionRule)
+
+    @property
+    def actions_(self) -> NDArray[Any]:
+        """What is decided between, in the order of ``predict_proba``: the labels, or actions of `cost`."""
+        check_is_fitted(self)
+        return class_array(*self.rule_.actions) if isinstance(self.rule_, ActionRule) else self.classes_
+
+    @property
+    def _decisions(self) -> NDArray[Any]:
+        return self.actions_ if self._several else super()._decisions
+
+    def score(self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None) -> float:
+        """Accuracy: the share of decisions that equal the label; minus the mean cost if `cost` is ``Costs``.
+
+        Parameters
+        ----------
+        X : table or array
+        y : array
+        sensitive_features : table, mapping or array, default=None
+        sample_weight : array, default=None
+
+        Returns
+        -------
+        float
+        """
+        if not isinstance(self.cost, Costs):
+            return super().score(X, y, sensitive_features=sensitive_features, sample_weight=sample_weight)
+        check_rows({"X": X, "y": y, "sample_weight": sample_weight})
+        decisions, table = self.predict(X, sensitive_features=sensitive_features).tolist(), self.cost.table
+        unknown = [label for label in set(np.asarray(y).tolist()) if label not in self.cost.labels]
+        if unknown:
+            raise InputError(f"y has the label {unknown[0]!r}, which has no costs.")
+        paid = [table[action][label] for action, label in zip(decisions, np.asarray(y).tolist(), strict=True)]
+        return -float(np.average(paid, weights=sample_weight))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "rule_")
 
-    def _read(self, X: Any, sensitive_features: Any) -> tuple[ModelInput, Posteriors]:
+    def _read(self, X: Any, sensitive_features: Any) -> tuple[ModelInput, Any]:
         """New rows as models see them, and their posteriors."""
         check_is_fitted(self)
         visible = self.access_.read(self, X, sensitive_features)
         cells = self.posterior_model_.cells(visible.X, self.access_.allowed(self.groups_, visible.known))
         codes = np.zeros(len(cells), np.int32) if visible.known is None else np.maximum(visible.known, 0)
+        if self._several:
+            return visible, posteriors_of_actions(self.access_, self.groups_, cells, codes)
         strata = None if visible.strata is None else np.maximum(visible.strata, 0)
         return visible, self.access_.posteriors(self.groups_, cells, codes, strata)
 
@@ -354,6 +415,8 @@ class FairPostprocessor(FairClassifier):
         if at_most is None and not return_excluded:
             return super().predict(X, sensitive_features=sensitive_features, ids=ids)
         check_is_fitted(self)
+        if self._several:
+            raise refused_with_actions("at_most")
         if is_lazy(X) or is_dask(X):
             raise refused("at_most")
         selected, excluded = self._within(at_most, *self._read(X, sensitive_features), ids)
@@ -364,11 +427,11 @@ class FairPostprocessor(FairClassifier):
                 "tells which.",
                 LimitWarning,
             )
-        decisions = self.classes_[np.where(selected, self._positive, 1 - self._positive)]
+        decisions = self._decisions[selected.astype(np.intp)]
         return (decisions, excluded) if return_excluded else decisions
 
     def _within(
-        self, at_most: Any, visible: ModelInput, posteriors: Posteriors, ids: Any
+        self, at_most: Any, visible: ModelInput, posteriors: Any, ids: Any
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Rows that have a place, and rows that would be selected but have none."""
         whole = isinstance(at_most, Integral) and not isinstance(at_most, bool)
@@ -385,20 +448,20 @@ class FairPostprocessor(FairClassifier):
             excluded[chosen[np.lexsort((order, -margins))[at_most:]]] = True
         return selected & ~excluded, excluded
 
-    def _decide(self, X: Any, sensitive_features: Any, ids: Any) -> NDArray[np.bool_]:
+    def _decide(self, X: Any, sensitive_features: Any, ids: Any) -> NDArray[Any]:
         return self._decided(*self._read(X, sensitive_features), ids)
 
-    def _decided(self, visible: ModelInput, posteriors: Posteriors, ids: Any) -> NDArray[np.bool_]:
+    def _decided(self, visible: ModelInput, posteriors: Any, ids: Any) -> NDArray[Any]:
         identity = visible.X if ids is None else id_column(ids, len(posteriors))
         decisions = self.rule_.decide(posteriors, lambda rows: row_keys(identity, rows))
         unseen, H = self._unseen(visible, posteriors)
-        decisions[unseen] = H > 0
+        decisions[unseen] = _best(H)
         return decisions
 
     @by_batches
     @names_its_file
     def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> NDArray[np.float64]:
-        """Probability of each decision, in the order of ``classes_``: 0 or 1 unless it is randomised.
+        """Probability of each decision, in the order of ``actions_``: 0 or 1 unless it is randomised.
 
         Parameters
         ----------
@@ -408,20 +471,21 @@ class FairPostprocessor(FairClassifier):
 
         Returns
         -------
-        array, shape (n, 2)
+        array, shape (n, 2), or (n, K) with K actions
         """
-        return self._by_class(self._selection(*self._read(X, sensitive_features)))
+        selection = self._selection(*self._read(X, sensitive_features))
+        return selection if self._several else self._by_class(selection)
 
-    def _selection(self, visible: ModelInput, posteriors: Posteriors) -> NDArray[np.float64]:
+    def _selection(self, visible: ModelInput, posteriors: Any) -> NDArray[np.float64]:
         selection = self.rule_.selection(posteriors)
         unseen, H = self._unseen(visible, posteriors)
-        selection[unseen] = H > 0
+        selection[unseen] = np.eye(selection.shape[1])[_best(H)] if self._several else _best(H)
         return selection
 
     @by_batches
     @names_its_file
     def predict_label_proba(self, X: Any, *, sensitive_features: Any = None) -> NDArray[np.float64]:
-        """P(Y=1 | x): the calibrated probability of the positive label, before any rule.
+        """P(Y=1 | x): the calibrated probability of the positive label, before any rule; or of every label.
 
         Parameters
         ----------
@@ -431,10 +495,14 @@ class FairPostprocessor(FairClassifier):
 
         Returns
         -------
-        array, shape (n,)
+        array, shape (n,); or (n, L) with more than two labels, in the order of ``classes_``
         """
         _, posteriors = self._read(X, sensitive_features)
-        return posteriors.label()
+        if not self._several:
+            return np.asarray(posteriors.label())
+        return np.asarray(
+            posteriors[:, :, 1].sum(axis=1) if len(self.classes_) == 2 else posteriors.sum(axis=1)
+        )
 
     @names_its_file
     def predict_unconstrained(self, X: Any, *, sensitive_features: Any = None) -> NDArray[Any]:
@@ -451,10 +519,12 @@ class FairPostprocessor(FairClassifier):
         array, shape (n,)
         """
         visible, posteriors = self._read(X, sensitive_features)
+        if self._several:
+            return np.asarray(self.actions_[_best(by_costs(posteriors, self.rule_))])
         H = posteriors.weighted(self.prices_ * [-1.0, 1.0])
         unseen, by_mean_cost = self._unseen(visible, posteriors)
         H[unseen] = by_mean_cost
-        return np.asarray(self.classes_[np.where(H > 0, self._positive, 1 - self._positive)])
+        return np.asarray(self._decisions[_best(H).astype(np.intp)])
 
     @names_its_file
     def explain(
@@ -572,7 +642,8 @@ class FairPostprocessor(FairClassifier):
                 "ranks."
             )
         rule, made.certificate_, made.rates_ = self.rounded_
-        made.rule_, made.rounded_ = replace(rule, names=self.rule_.names), None
+        made.rule_ = rule if self._several else replace(rule, names=self.rule_.names)
+        made.rounded_ = None
         return made
 
     def _shifts(self) -> tuple[tuple[ConstraintName, ...], NDArray[np.float64]]:
@@ -610,7 +681,10 @@ class FairPostprocessor(FairClassifier):
     @by_batches
     @names_its_file
     def decision_function(self, X: Any, *, sensitive_features: Any = None) -> NDArray[np.float64]:
-        """H of each row: positive where the decision is for ``classes_[1]``.
+        """H of each row: positive where the decision is for ``classes_[1]``, or one number for each action.
+
+        With more than two actions the largest number is that of the decision, unless some tie; of two, there
+        is the difference.
 
         That is the positive label, unless `pos_label` is the one that sorts first: then this is -H, because
         scikit-learn's tools take a large score for ``classes_[1]``.
@@ -626,26 +700,34 @@ class FairPostprocessor(FairClassifier):
 
         Returns
         -------
-        array, shape (n,)
+        array, shape (n,), or (n, K) with K > 2 actions
         """
-        return self._for_last(self._margins(*self._read(X, sensitive_features)))
+        margins = self._margins(*self._read(X, sensitive_features))
+        if not self._several:
+            return self._for_last(margins)
+        return margins if margins.shape[1] > 2 else margins[:, 1] - margins[:, 0]
 
-    def _margins(self, visible: ModelInput, posteriors: Posteriors) -> NDArray[np.float64]:
-        margins = self.rule_.margins(posteriors)
+    def _margins(self, visible: ModelInput, posteriors: Any) -> NDArray[np.float64]:
+        margins = self.rule_.decision(posteriors) if self._several else self.rule_.margins(posteriors)
         unseen, H = self._unseen(visible, posteriors)
         margins[unseen] = H
         return margins
 
-    def _unseen(
-        self, visible: ModelInput, posteriors: Posteriors
-    ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    def _unseen(self, visible: ModelInput, posteriors: Any) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         """Rows of a known group or stratum that was not seen in fit, and their H by the costs alone."""
         unseen = np.zeros(len(posteriors), np.bool_)
-        if posteriors.codes is not None and visible.known is not None:
+        if self.access_.knows(self.groups_) and visible.known is not None:
             unseen |= visible.known < 0
         if visible.strata is not None:
             unseen |= visible.strata < 0
         rows = np.flatnonzero(unseen)
+        if self._several:
+            return rows, by_costs(posteriors[rows], self.rule_)
         eta = posteriors.label()[rows] if len(rows) else np.empty(0)
         false_positive, false_negative = self.prices_.mean(axis=0)
         return rows, false_negative * eta - false_positive * (1 - eta)
+
+
+def _best(H: NDArray[np.float64]) -> NDArray[Any]:
+    """Whether H is positive; of several actions, the number of the largest."""
+    return np.asarray(H > 0 if H.ndim == 1 else H.argmax(axis=1))

@@ -28,17 +28,27 @@ from evenhand.estimators.training_certificate import TrainingCertificate
 from evenhand.exceptions import InputError, UntrustedFileError, reason
 from evenhand.groups.groups import POOLED, GroupName, Groups
 from evenhand.groups.proxy import Proxy
+from evenhand.guarantee.action_forecast import ActionForecast
 from evenhand.guarantee.forecast import Forecast
 from evenhand.guarantee.group_tests import GroupTest
 from evenhand.guarantee.guarantee import GuaranteeResult
 from evenhand.guarantee.ranks import Ranks
+from evenhand.optimum.action_rule import ActionRule
 from evenhand.optimum.rule import Rule
+from evenhand.optimum.rule_format import of_actions
 from evenhand.posteriors import models
-from evenhand.posteriors.calibration import CellCalibrator, GroupCalibrator, Sigmoid, Softmax
+from evenhand.posteriors.calibration import (
+    CellCalibrator,
+    GroupCalibrator,
+    LabelSoftmax,
+    Sigmoid,
+    Softmax,
+)
 from evenhand.posteriors.chain import FeatureChain
 from evenhand.posteriors.learner import Learner
 from evenhand.posteriors.preparation import Preparation
 from evenhand.posteriors.table_encoder import TableEncoder
+from evenhand.requirements.actions import ActionRates, Actions, Costs
 from evenhand.requirements.bounds import NoWorse, RateBound
 from evenhand.requirements.constraints import ByConstraint, ByGroup, ConstraintName, LinearConstraints
 from evenhand.requirements.measurement import BoundMeasurement, Measurement
@@ -56,6 +66,7 @@ _CLASSES: tuple[type[Any], ...] = (
     *(models.Averaged, models.Calibrated, models.Encoded, models.GroupByFeature, models.Joint),
     *(models.KnownGroup, models.LabelAndProxy, models.LabelThenGroup, models.Product, models.Restricted),
     *(FeatureChain, Learner, Preparation, TableEncoder, CellCalibrator, GroupCalibrator, Sigmoid, Softmax),
+    *(LabelSoftmax, ActionRates, Actions, Costs, ActionForecast),
     *(*NOTIONS, RateBound, Statistic, NoWorse, AllOf, WithMargins, LinearConstraints, ConstraintName),
     *(CellRates, Certificate, Fingerprint, GroupName, GroupTest, Groups, BoundMeasurement, Measurement),
     *(Forecast, GuaranteeResult, Ranks, AttributeAccess, ImputedRows, Proxy, ProxyAccess),
@@ -87,14 +98,19 @@ def encode_model(model: FairClassifier, trusted: Collection[str] = ()) -> tuple[
     return {"model": type(model).__name__, "state": state}, writer.parts
 
 
-def decode_model(content: Any, parts: list[Any], rule: Rule | None) -> FairClassifier:
+def read_rule(text: str) -> Rule | ActionRule:
+    """The rule that a text holds, of two decisions or of several actions."""
+    return ActionRule.from_json(text) if of_actions(text) else Rule.from_json(text)
+
+
+def decode_model(content: Any, parts: list[Any], rule: Rule | ActionRule | None) -> FairClassifier:
     """The model that :func:`encode_model` wrote.
 
     Parameters
     ----------
     content : dict
     parts : list
-    rule : Rule or None
+    rule : Rule, ActionRule or None
 
     Returns
     -------
@@ -114,14 +130,25 @@ def decode_model(content: Any, parts: list[Any], rule: Rule | None) -> FairClass
         if not (isinstance(tags, tuple) and len(tags) == 2 and all(type(tag) is bool for tag in tags)):
             raise UntrustedFileError("the model has tags that evenhand does not write.")
         if rule is not None:
-            named = {"rule_": rule, "solved_rule_": model.__dict__["solved_rule_"]}
+            named: dict[str, Any] = {"rule_": rule, "solved_rule_": model.__dict__["solved_rule_"]}
+            if len({type(one) for one in named.values()}) > 1 or isinstance(rule, ActionRule):
+                _check_rules(model, named)
             for name, one in named.items():
-                model.__dict__[name] = replace(one, names=model.compared_.cell_names)
+                own = one if isinstance(one, ActionRule) else replace(one, names=model.compared_.cell_names)
+                model.__dict__[name] = own
     except UntrustedFileError:
         raise
     except Exception as error:
         raise UntrustedFileError(f"the model is damaged: {reason(error)}") from None
     return model
+
+
+def _check_rules(model: FairClassifier, rules: Mapping[str, Any]) -> None:
+    """Raise an UntrustedFileError unless rules of several actions are for a model's groups and labels."""
+    for rule in rules.values():
+        shape = (len(model.compared_), len(model.classes_))
+        if not isinstance(rule, ActionRule) or rule.table.shape[:2] != shape:
+            raise UntrustedFileError("the model and its rule do not belong together.")
 
 
 def encode_value(value: Any) -> tuple[Any, list[Any]]:
@@ -156,7 +183,7 @@ class _Writer:
             return {"dict": pairs}
         if value is POOLED:
             return {"pooled": True}
-        if kind is Rule:
+        if kind is Rule or kind is ActionRule:
             return {"rule": value.to_json()}
         if _TIMES.get(kind.__name__) is kind:
             return {kind.__name__: value.isoformat()}
@@ -213,5 +240,5 @@ def _decode(value: Any, parts: list[Any]) -> Any:  # noqa: PLR0911
     if tag == "pooled":
         return POOLED
     if tag == "rule":
-        return Rule.from_json(content)
+        return read_rule(content)
     return _TIMES[tag].fromisoformat(content)

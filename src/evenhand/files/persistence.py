@@ -26,10 +26,11 @@ from evenhand.exceptions import (
     warn_user,
 )
 from evenhand.files.archive import MODEL, PARTS, RULE, pack, read_json, unpack
-from evenhand.files.encoding import MODELS, decode_model, encode_model
+from evenhand.files.encoding import MODELS, decode_model, encode_model, read_rule
 from evenhand.files.hardening.inspection import inspect_parts, nodes
 from evenhand.files.parts import dump_parts, load_parts
 from evenhand.files.recertify import Proof, prove
+from evenhand.optimum.action_rule import ActionRule
 from evenhand.optimum.rule import Rule
 from evenhand.solver.certificate import Certificate
 
@@ -227,12 +228,12 @@ def _packed(model: FairClassifier, source: Source | None, trusted: Collection[st
 
 def _described(model: FairClassifier) -> dict[str, Any]:
     certificate = getattr(model, "certificate_", None)
-    guarantee = getattr(model, "guarantee_", None)
+    guarantee, labels = getattr(model, "guarantee_", None), model.classes_.tolist()
     return {
         "model": type(model).__name__,
         "requirement": repr(model.constraint),
-        "classes": [str(label) for label in model.classes_.tolist()],
-        "positive": str(model.classes_[model.classes_.tolist().index(model.pos_label_)]),
+        "classes": [str(label) for label in labels],
+        "positive": str(model.classes_[labels.index(model.pos_label_)] if len(labels) == 2 else None),
         "groups": [str(name) for name in model.groups_.names],
         "certificate": certificate and _numbers(certificate),
         "guarantee": None if guarantee is None else str(guarantee),
@@ -311,11 +312,11 @@ def _made(
     return model
 
 
-def _read_rule(members: dict[str, bytes]) -> Rule | None:
+def _read_rule(members: dict[str, bytes]) -> Rule | ActionRule | None:
     if RULE not in members:
         return None
     try:
-        return Rule.from_json(members[RULE].decode())
+        return read_rule(members[RULE].decode())
     except (InputError, UnicodeDecodeError, RecursionError) as error:
         raise UntrustedFileError(f"its rule cannot be read: {error}") from None
 

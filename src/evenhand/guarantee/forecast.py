@@ -208,7 +208,12 @@ class Forecast:
         drawn = self._draw()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", VacuousConstraintWarning)
-            return tuple(self._expected(part, part.measure(drawn)) for part in self.constraint.requirements)
+            return tuple(self._expected(part, part.measure(drawn)) for part in self._requirements)
+
+    @property
+    def _requirements(self) -> tuple[Requirement, ...]:
+        """The parts of the requirement, each of which is measured."""
+        return tuple(self.constraint.requirements)
 
     @property
     def worth(self) -> Floats:
@@ -276,7 +281,7 @@ class Forecast:
         """Rows of a group with the labels that the statistic counts."""
         groups = self.rates.groups
         statistics = part.statistics if isinstance(part, Notion) else ()
-        mask = next((one.mask for one in statistics if one.name == found.statistic), (1.0, 1.0))
+        mask = next((one.mask for one in statistics if one.name == found.statistic), 1.0)
         family = bounded_groups(groups, part.groups)
         if _stratum(found) is not None:
             strata = find_strata(groups, part.controls, part.groups)
@@ -306,14 +311,21 @@ def _asked(found: AnyMeasurement, place: int) -> float:
     return float(low if np.isnan(high) or abs(rate - low) < abs(high - rate) else high)
 
 
-def warn_if_exceeded(forecast: Forecast) -> None:
+def warn_if_exceeded(forecast: Forecast, *, margin: bool = True) -> None:
     """Warn once if a tolerance is likely to be exceeded by more than half on new rows.
 
     Parameters
     ----------
     forecast : Forecast
+    margin : bool, default=True
+        Whether a margin can be had.
     """
     exceeded = [str(found) for found in forecast.expected if found.exceeded]
     if exceeded:
-        advice = "More rows, a wider tolerance or margin='forecast' of FairPostprocessor would help."
+        better = (
+            ", a wider tolerance or margin='forecast' of FairPostprocessor"
+            if margin
+            else " or a wider tolerance"
+        )
+        advice = f"More rows{better} would help."
         warn_user(f"{'; '.join(exceeded)}. {advice}", ForecastWarning)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from scipy.spatial import KDTree
 
 from evenhand.exceptions import InputError
 from evenhand.optimum.rule import hashed_uniforms
+from evenhand.optimum.rule_format import read, write
 from evenhand.solver.dense import as_float64
 from evenhand.solver.oracle import ROUNDING
 
@@ -111,6 +112,22 @@ class ActionRule:
     def randomises(self) -> bool:
         """Whether chance has a part in some decisions."""
         return self.chances is not None and bool(((self.chances > 0) & (self.chances < 1)).any())
+
+    def to_json(self) -> str:
+        """The rule as text, to the last digit.
+
+        Examples
+        --------
+        >>> rule = ActionRule(-1.0 + np.eye(3)[None], 1.0 - np.eye(3), ("low", "middle", "high"))
+        >>> ActionRule.from_json(rule.to_json()).to_json() == rule.to_json()
+        True
+        """
+        return write(self)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read the text of :meth:`to_json`."""
+        return cls(**read(text, actions=True))
 
     def decision(self, posteriors: Any) -> Floats:
         """The sums that are compared, shape (n, K)."""

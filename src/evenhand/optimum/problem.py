@@ -314,7 +314,7 @@ def error_prices(cost: ArrayLike, n_groups: int) -> NDArray[np.float64]:
     try:
         prices = np.asarray(cost, dtype=np.float64)
     except (TypeError, ValueError):
-        hint = " Costs are for evenhand.solve." if hasattr(cost, "table") else ""
+        hint = " Costs are for FairPostprocessor and evenhand.solve." if hasattr(cost, "table") else ""
         raise InputError(f"cost must be numbers, got {cost!r}.{hint}") from None
     if prices.ndim == 0:
         if not 0 <= prices <= 1:
